@@ -52,17 +52,15 @@ func (m measurement) point(name string, o operation, servers ...*child) *point {
 
 // repeat takes about so many turns and returns what that took. It stops at the first
 // error, and when ctx ends.
-func (p *point) repeat(ctx context.Context, turns int) (f figures, err error) {
-	return f, try(func() {
-		before, n, start := p.used(), max(turns/p.turns, 1), time.Now()
-		longest, took := p.load(ctx, n)
-		elapsed := time.Since(start).Seconds()
-		f = p.used()
-		for _, kind := range []int{cpu, proxyCPU, allocations, allocated} {
-			f[kind] = (f[kind] - before[kind]) / float64(n*p.turns)
-		}
-		f[rate], f[latency], f[token] = float64(n*p.turns)/elapsed, took, float64(longest)
-	})
+func (p *point) repeat(ctx context.Context, turns int) figures {
+	before, n, start := p.used(), max(turns/p.turns, 1), time.Now()
+	longest, took := p.load(ctx, n)
+	elapsed, f := time.Since(start).Seconds(), p.used()
+	for _, kind := range []int{cpu, proxyCPU, allocations, allocated} {
+		f[kind] = (f[kind] - before[kind]) / float64(n*p.turns)
+	}
+	f[rate], f[latency], f[token] = float64(n*p.turns)/elapsed, took, float64(longest)
+	return f
 }
 
 func (p *point) used() (f figures) {
@@ -119,9 +117,8 @@ func (m measurement) measure(ctx context.Context, points []*point) {
 	for round := range m.rounds + 1 {
 		for _, p := range points {
 			// A server that has been waiting meanwhile is slow at first.
-			must(p.repeat(ctx, p.round/12))
-			f := must(p.repeat(ctx, p.round))
-			if round > 0 { // the first warms up
+			p.repeat(ctx, p.round/12)
+			if f := p.repeat(ctx, p.round); round > 0 { // the first warms up
 				p.taken = append(p.taken, f)
 			}
 		}

@@ -87,7 +87,7 @@ func (t *Program) Cancel(ctx context.Context, pos *Position, r Resumption) (*Out
 			return out, err
 		}
 	}
-	return cancelled(undo, text), nil
+	return Cancelled(undo, text), nil
 }
 
 // CancelFirst undoes what the first turn of a saga did that was cut off and that nobody can
@@ -122,7 +122,7 @@ func (t *Program) CancelFirst(ctx context.Context, call Call) (*Outcome, error) 
 			return out, err
 		}
 	}
-	return cancelled(undo, text), nil
+	return Cancelled(undo, text), nil
 }
 
 // broken reports whether a turn broke off that nobody can take again, and was undone.
@@ -141,7 +141,7 @@ func undoneBy(err error, text string) *Outcome {
 	if undone := (*UndoneError)(nil); errors.As(err, &undone) {
 		report = undone.Report
 	}
-	out := cancelled(report, text)
+	out := Cancelled(report, text)
 	out.Err = errors.Join(err, out.Err)
 	return out
 }
@@ -178,7 +178,7 @@ func endedBy(turn *Outcome, text string) *Outcome {
 	if undo != nil && undo.Final != "" {
 		return turn
 	}
-	out := cancelled(undo, text)
+	out := Cancelled(undo, text)
 	out.Err = turn.Err
 	return out
 }
@@ -197,7 +197,7 @@ func (t *Program) AbandonAs(ctx context.Context, pos *Position, r Resumption) (*
 	if err != nil {
 		return nil, err
 	}
-	out := cancelled(undo, r.Why)
+	out := Cancelled(undo, r.Why)
 	out.Result.IsError = true
 	return out, nil
 }
@@ -212,9 +212,8 @@ func (t *Program) Undo(ctx context.Context, u Undoing) (*Outcome, error) {
 	return u.end(undo)
 }
 
-// cancelled is the end of a saga that was cancelled; undo is nil if it had no
-// effects.
-func cancelled(undo *UndoReport, text string) *Outcome {
+// Cancelled is the end of a saga that was cancelled, with what was undone; nil is nothing.
+func Cancelled(undo *UndoReport, text string) *Outcome {
 	if undo == nil {
 		undo = &UndoReport{Undone: []string{}, Outstanding: []string{}}
 	}

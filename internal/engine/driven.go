@@ -44,7 +44,3 @@ func (t *Program) CheckAnswers(pos *Position, answers []steps.Answer) error {
 	}
 	return nil
 }
-
-// Cancelled is how a saga was cancelled whose turn was cut off, with what the turn undid then;
-// nil is nothing.
-func Cancelled(undo *UndoReport, text string) *Outcome { return cancelled(undo, text) }

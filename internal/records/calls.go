@@ -41,18 +41,15 @@ func (b *Book) Call(ctx context.Context, principal, key string, c Call) (found *
 			return found, false, b.open(r.Key, r.Body, found)
 		}
 		c.key, c.rev = names[0], 0
-		if err := b.putCall(ctx, &c); !errors.Is(err, ErrConflict) {
+		if err := b.PutCall(ctx, &c); !errors.Is(err, ErrConflict) {
 			return &c, err == nil, err
 		}
 	}
 }
 
-// Again makes a call that was found lead to another saga.
-func (b *Book) Again(ctx context.Context, c *Call) error { return b.putCall(ctx, c) }
-
-// putCall writes a call. It is on nobody's account: the saga is, as long as that goes on, and
+// PutCall writes a call, which leads to another saga then. It is on nobody's account: the saga is, as long as that goes on, and
 // calls are known for a day, in which a busy principal has more of them than sagas under way.
-func (b *Book) putCall(ctx context.Context, c *Call) error {
+func (b *Book) PutCall(ctx context.Context, c *Call) error {
 	body, err := b.seal(c.key, c)
 	if err != nil {
 		return err

@@ -109,8 +109,8 @@ type Entry struct {
 	// never and for ever.
 	Wake, KeepUntil time.Time
 
-	key, queue string
-	rev        uint64
+	key string
+	rev uint64
 }
 
 // Exists reports whether there is such a record in the store.
@@ -149,7 +149,7 @@ func (b *Book) sagaKey(principal string, id []byte) string {
 
 // entry opens a record that was found.
 func (b *Book) entry(r *ledger.Record) (*Entry, error) {
-	e := &Entry{key: r.Key, rev: r.Rev, queue: r.Queue, Wake: r.Wake, KeepUntil: r.Keep}
+	e := &Entry{key: r.Key, rev: r.Rev, Wake: r.Wake, KeepUntil: r.Keep}
 	if err := b.open(r.Key, r.Body, &e.Saga); err != nil {
 		return nil, err
 	}

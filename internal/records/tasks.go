@@ -182,12 +182,7 @@ func (b *Book) roomFor(ctx context.Context, kind, principal, account string, lim
 	if account != "" {
 		limit = max(1, limit/accountShare)
 	}
-	return b.countGoing(ctx, owner, limit)
-}
-
-// countGoing counts what ends without that being counted: who seems to have reached the limit is
-// counted again.
-func (b *Book) countGoing(ctx context.Context, owner string, limit int) error {
+	// What ends is not counted: who seems to have reached the limit is counted again.
 	return b.countIn(ctx, owner, limit, func(c count) bool {
 		return c.n >= limit && (time.Since(c.at) > countAgain || c.found < limit)
 	})

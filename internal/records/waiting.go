@@ -68,22 +68,16 @@ func (b *Book) List(ctx context.Context) iter.Seq2[Waiting, error] {
 		var queues []string
 		of, tasks := make(map[string]Target), make(map[string]bool)
 		for _, t := range targets {
-			list, err := b.queues(t)
-			if err != nil {
-				yield(Waiting{}, err)
-				return
-			}
-			queues = append(queues, list...)
-			for _, queue := range list {
-				of[queue] = t
-			}
-			if list, err = b.taskQueues(t); err != nil {
-				yield(Waiting{}, err)
-				return
-			}
-			queues = append(queues, list...)
-			for _, queue := range list {
-				of[queue], tasks[queue] = t, true
+			for kind, names := range []func(Target) ([]string, error){b.queues, b.taskQueues} {
+				list, err := names(t)
+				if err != nil {
+					yield(Waiting{}, err)
+					return
+				}
+				queues = append(queues, list...)
+				for _, queue := range list {
+					of[queue], tasks[queue] = t, kind == 1
+				}
 			}
 		}
 		const page = 200

@@ -26,7 +26,7 @@ func (r *run) undoAgain(t *records.Task) error {
 		turn := turns.TaskTurn{Method: "task", Program: r.program, Saga: tokens.ID(t.Saga), Position: pos, Now: r.m.now(), Acting: r.acting, Undoing: func(ctx context.Context, _ engine.Undoing) error { return r.acting(ctx) }}
 		var end turns.End
 		end, err = r.m.Turns.UndoTask(r.ctx, turn, false, r.served, "")
-		if report := turns.UndoReport(&end); err != nil {
+		if report := turns.UndoReport(end.Result); err != nil {
 			again = t.Again
 		} else if report != nil && report.Again != nil {
 			again = encodePosition(report.Again, true)

@@ -18,8 +18,8 @@ func (r *run) finish(end *turns.End, status Status) error {
 	if err != nil {
 		return r.fail(err, nil)
 	}
-	if err = r.close(raw, status, turns.UndoReport(end), said(end, status), isBad(end)); errors.Is(err, ledger.ErrTooLarge) {
-		return r.fail(errTooLarge, turns.UndoReport(end))
+	if err = r.close(raw, status, turns.UndoReport(end.Result), said(end, status), isBad(end)); errors.Is(err, ledger.ErrTooLarge) {
+		return r.fail(errTooLarge, turns.UndoReport(end.Result))
 	}
 	return err
 }

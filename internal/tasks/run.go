@@ -179,7 +179,7 @@ func (r *run) drive() error {
 		case lost:
 			return errLost
 		case r.program == nil:
-			return r.putBack(t, notServedPause, nil)
+			return r.putBack(notServedPause, nil)
 		case t.State == records.TaskEnded:
 			return r.undoAgain(t)
 		case handing:
@@ -216,7 +216,7 @@ const notServedPause = time.Minute
 func (r *run) inFlight(t *records.Task) bool { return t.Loose || r.epoch-t.Base > 1 }
 
 // putBack leaves the task for later, because of err or nothing.
-func (r *run) putBack(t *records.Task, pause time.Duration, why error) error {
+func (r *run) putBack(pause time.Duration, why error) error {
 	return r.write(func(t *records.Task) []Event {
 		r.rest(t, t.State, r.m.now().Add(pause))
 		if why != nil {
@@ -234,7 +234,7 @@ func (r *run) failed(t *records.Task, why error) error {
 	if left := t.Over().Sub(r.m.now()); left > 0 && !t.Cancelled {
 		pause = max(min(pause, left), firstPause) // to be undone in time
 	}
-	return r.putBack(t, pause, why)
+	return r.putBack(pause, why)
 }
 
 // Pauses between tries.

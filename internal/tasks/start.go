@@ -98,7 +98,7 @@ func (m *Manager) newTask(s *Start, turn *turns.TaskTurn) records.Task {
 	set := turn.Program.Tasks
 	var t records.Task
 	t.TaskIdentity = records.TaskIdentity{
-		Target: records.Target{Name: turns.TargetOf(turn.Program), Revision: turn.Program.Revision},
+		Target: records.Target{Name: turn.Program.Target, Revision: turn.Program.Revision},
 		ID:     s.ID, Principal: q.Principal, Account: s.Account, Saga: turn.Saga, Note: s.Note,
 	}
 	t.TaskTimes = records.TaskTimes{Created: now, Updated: now, TTL: set.TTL, Poll: set.Poll, Retain: max(set.Keep, s.Keep)}
@@ -195,7 +195,7 @@ func (m *Manager) identify(ctx context.Context, s *Start, turn *turns.TaskTurn, 
 		t.Digest = turns.DigestAnswers(turn)
 	case q.IdempotencyKey != "":
 		from = "key " + q.IdempotencyKey
-		t.Digest = turns.DigestCall(q)
+		t.Digest = turns.DigestCall(q, nil)
 	default:
 		t.ID = newID(m.now())
 		return nil, nil

@@ -92,7 +92,7 @@ func (r *run) took(t *records.Task, end *turns.End, err error, all []steps.Answe
 		}
 		return r.broke(t, err)
 	case end.Gone != "":
-		return false, r.fail(errChanged, turns.UndoReport(end))
+		return false, r.fail(errChanged, turns.UndoReport(end.Result))
 	case end.Position == nil:
 		return false, r.finish(end, Completed)
 	}

@@ -173,8 +173,8 @@ const (
 	// EventQuestion is a question that was asked, Event.Question. Those of calls are none: they
 	// are in Task.Questions, where whoever waits finds them.
 	EventQuestion
-	// EventStatus: the task has ended with Event.Status and Event.Message. It is the last
-	// event. Other changes of the status are seen by [Viewer.Watch] only.
+	// EventStatus: the task has ended with Event.Status. It is the last event. Other changes of the
+	// status are seen by [Viewer.Watch] only.
 	EventStatus
 )
 
@@ -189,7 +189,6 @@ type Event struct {
 	Content  content.Blocks
 	Question *steps.Step
 	Status   Status
-	Message  string
 }
 
 // Viewer is a dialect's way to tasks: what [Manager] does, without its workers.

@@ -167,7 +167,7 @@ func (r *run) goOnUndoing(t *records.Task) (again bool, err error) {
 	case why == nil:
 		return false, r.finish(&end, Completed)
 	}
-	if report := turns.UndoReport(&end); m.behind && report.TooLate() {
+	if report := turns.UndoReport(end.Result); m.behind && report.TooLate() {
 		end.Outcome = *engine.Cancelled(nil, fmt.Sprintf("Cancelled, though %q is final. What was done before it may have been undone.", report.Final))
 	}
 	return r.wasUndone(&end, why)
@@ -190,7 +190,7 @@ func (r *run) notUndone(t *records.Task, err error) (again bool, _ error) {
 // wasUndone ends a task that was undone for the reason why, or goes on with it, if it is too late
 // to cancel it.
 func (r *run) wasUndone(end *turns.End, why error) (again bool, err error) {
-	report := turns.UndoReport(end)
+	report := turns.UndoReport(end.Result)
 	switch {
 	case report == nil: // its turn had ended well
 		return false, r.finish(end, Completed)

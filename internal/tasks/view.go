@@ -1,7 +1,6 @@
 package tasks
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -271,7 +270,7 @@ func (m *Manager) Events(ctx context.Context, principal, id string, after uint64
 }
 
 func endEvent(e *records.TaskEntry) Event {
-	return Event{N: e.Events, At: e.Updated, Kind: EventStatus, Status: status(e), Message: cmp.Or(e.Said, e.Message)}
+	return Event{N: e.Events, At: e.Updated, Kind: EventStatus, Status: status(e)}
 }
 
 // List implements [Viewer].

@@ -41,7 +41,7 @@ func TestAbandonedSagasAreUndone(t *testing.T) {
 		assert.Equal(t, tokens.ReasonExpired, end.Gone)
 		assert.True(t, end.Result.IsError)
 		assert.Contains(t, end.Result.Content.Text(), "came back too late")
-		assert.Equal(t, []string{"hold"}, undoReport(end.Result).Undone)
+		assert.Equal(t, []string{"hold"}, UndoReport(end.Result).Undone)
 		cancelled, err := a.cancel(second.Token)
 		require.NoError(t, err)
 		assert.Equal(t, end.Result.Content.Text(), cancelled.Result.Content.Text())
@@ -191,10 +191,10 @@ func TestUndoNow(t *testing.T) {
 		assert.Empty(t, w.things())
 		end, err := a.resume(first.Token, say("where", true))
 		require.NoError(t, err)
-		require.NotNil(t, undoReport(end.Result), "%s", s.logged())
+		require.NotNil(t, UndoReport(end.Result), "%s", s.logged())
 		assert.Contains(t, end.Result.Content.Text(), "operator has ended the saga")
 		assert.Equal(t, reasonOperator, end.Gone)
-		assert.Equal(t, []string{"hold"}, undoReport(end.Result).Undone)
+		assert.Equal(t, []string{"hold"}, UndoReport(end.Result).Undone)
 	})
 }
 

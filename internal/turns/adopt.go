@@ -23,7 +23,7 @@ func (r *Runner) OpenTask(ctx context.Context, q Request) (TaskTurn, error) {
 		err = o.gone
 	}
 	if err != nil {
-		return TaskTurn{}, r.report(ctx, q.Method, err)
+		return TaskTurn{}, r.Report(ctx, q.Method, err)
 	}
 	return TaskTurn{
 		Method: q.Method, Program: o.program, Saga: o.id, Position: o.pos, Client: q.Client, Answers: q.Answers, Trace: q.Trace,
@@ -46,13 +46,13 @@ func (r *Runner) Claim(ctx context.Context, q Request, t *TaskTurn) error {
 	}
 	o, err := r.open(ctx, &q, false)
 	if err != nil {
-		return r.report(ctx, q.Method, err)
+		return r.Report(ctx, q.Method, err)
 	}
 	t.Adopted = append([]byte("task "), DigestAnswers(t)...)
 	for {
 		f, err := ledgered{r}.find(ctx, q.Principal, o.identity, o.pos.Turn, t.Adopted, records.HowTurn)
 		if err != nil {
-			return r.report(ctx, q.Method, r.failed(o.identity, err))
+			return r.Report(ctx, q.Method, r.failed(o.identity, err))
 		}
 		if f.known {
 			return nil
@@ -67,7 +67,7 @@ func (r *Runner) Claim(ctx context.Context, q Request, t *TaskTurn) error {
 			return nil
 		}
 		if !errors.Is(err, errOvertaken) {
-			return r.report(ctx, q.Method, r.failed(o.identity, err))
+			return r.Report(ctx, q.Method, r.failed(o.identity, err))
 		}
 	}
 }

@@ -142,7 +142,7 @@ func TestFailuresThatSayTooMuch(t *testing.T) {
 				w.answers("two", why)
 				end, err := a.resume(first.Token, say("where", true))
 				require.NoError(t, err, "the log is long")
-				assert.Equal(t, undone[name], undoReport(end.Result).Undone)
+				assert.Equal(t, undone[name], UndoReport(end.Result).Undone)
 				assert.Less(t, len(end.Result.Content.Text()), 20<<10)
 				again, err := a.resume(first.Token, say("where", true))
 				require.NoError(t, err, "it is remembered")

@@ -37,7 +37,7 @@ func (r *Runner) Cancel(ctx context.Context, q Request, others ...Policy) (End, 
 		end, err = r.cancel(ctx, &q, o)
 	}
 	if err != nil {
-		err = r.report(ctx, q.Method, err)
+		err = r.Report(ctx, q.Method, err)
 	}
 	return end, err
 }
@@ -162,5 +162,5 @@ func (m *remembered) undoBroken(ctx context.Context, of identity, pos *engine.Po
 	if err != nil {
 		return &engine.UndoneError{Err: errors.Join(err, why)}
 	}
-	return &engine.UndoneError{Err: errors.Join(why, out.Err), Report: undoReport(out.Result)}
+	return &engine.UndoneError{Err: errors.Join(why, out.Err), Report: UndoReport(out.Result)}
 }

@@ -36,7 +36,7 @@ func TestLostTurnsAreUndone(t *testing.T) {
 					end, err := b.resume(first.Token, say("where", true))
 					require.NoError(t, err)
 					assert.Equal(t, tokens.ReasonExpired, end.Gone)
-					assert.Equal(t, []string{"hold"}, undoReport(end.Result).Undone)
+					assert.Equal(t, []string{"hold"}, UndoReport(end.Result).Undone)
 				}
 				assert.Empty(t, w.things())
 			})
@@ -140,7 +140,7 @@ func TestCancellingThatIsCutOff(t *testing.T) {
 		assert.Empty(t, w.things())
 		end, err := b.cancel(first.Token)
 		require.NoError(t, err)
-		assert.Equal(t, []string{"hold"}, undoReport(end.Result).Undone)
+		assert.Equal(t, []string{"hold"}, UndoReport(end.Result).Undone)
 		assert.Equal(t, []string{"hold", "undo hold", "undo hold"}, w.calls)
 	})
 }

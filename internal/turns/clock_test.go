@@ -127,11 +127,11 @@ func TestEndsAreToldToWhoComesLate(t *testing.T) {
 			end, err := b.resume(lost.Token, answers...)
 			require.NoError(t, err)
 			assert.Equal(t, tokens.ReasonExpired, end.Gone)
-			assert.Equal(t, []string{"hold"}, undoReport(end.Result).Undone)
+			assert.Equal(t, []string{"hold"}, UndoReport(end.Result).Undone)
 		}
 		end, err := b.cancel(lost.Token)
 		require.NoError(t, err)
-		assert.Equal(t, []string{"hold"}, undoReport(end.Result).Undone)
+		assert.Equal(t, []string{"hold"}, UndoReport(end.Result).Undone)
 		for _, try := range []func(string, ...steps.Answer) (End, error){b.resume, b.cancel} {
 			_, err = try(idle.Token, say("where", true))
 			var rejected *tokens.Rejected

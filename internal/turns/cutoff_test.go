@@ -213,7 +213,7 @@ func TestResponsesOutliveLaterReports(t *testing.T) {
 		w.at = func(context.Context, string, bool) error { return saga.Refused(errors.New("no money")) }
 		failed, err := a.resume(second.Token, say("pay", true))
 		require.NoError(t, err)
-		require.Equal(t, []string{"hold"}, undoReport(failed.Result).Outstanding)
+		require.Equal(t, []string{"hold"}, UndoReport(failed.Result).Outstanding)
 		w.mu.Lock()
 		w.unwilling = nil
 		w.mu.Unlock()
@@ -224,7 +224,7 @@ func TestResponsesOutliveLaterReports(t *testing.T) {
 		assert.Equal(t, told(t, failed), told(t, again))
 		end, err := a.cancel(second.Token)
 		require.NoError(t, err)
-		assert.Empty(t, undoReport(end.Result).Outstanding)
+		assert.Empty(t, UndoReport(end.Result).Outstanding)
 	})
 }
 
@@ -254,12 +254,12 @@ func TestClientTriesAgainToUndo(t *testing.T) {
 	first := a.begin(t, `{"to":"Rome","early":true}`)
 	end, err := a.cancel(first.Token)
 	require.NoError(t, err)
-	again := undoReport(end.Result).SagaToken
+	again := UndoReport(end.Result).SagaToken
 	require.NotEmpty(t, again)
 	w.unwilling = nil
 	end, err = a.cancel(again)
 	require.NoError(t, err)
-	assert.Equal(t, []string{"hold"}, undoReport(end.Result).Undone)
+	assert.Equal(t, []string{"hold"}, UndoReport(end.Result).Undone)
 	assert.Empty(t, w.things())
 }
 
@@ -289,7 +289,7 @@ func TestCancelTakesNoNewTurn(t *testing.T) {
 	require.NoError(t, err)
 	end, err := a.cancel(second.Token, say("pay", true))
 	require.NoError(t, err)
-	assert.Equal(t, []string{"hold"}, undoReport(end.Result).Undone)
+	assert.Equal(t, []string{"hold"}, UndoReport(end.Result).Undone)
 	assert.Equal(t, []string{"hold", "undo hold"}, w.calls)
 }
 

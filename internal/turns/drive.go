@@ -63,7 +63,7 @@ func (r *Runner) Drive(ctx context.Context, q Request, client Client) (End, erro
 			q.Answers, err = r.ask(ctx, client, end.Steps)
 		}
 		if err != nil {
-			err = r.report(ctx, q.Method, err)
+			err = r.Report(ctx, q.Method, err)
 		} else {
 			end, err = r.goOn(ctx, q)
 		}

@@ -94,7 +94,7 @@ func (r ledgered) became(o *opened, e *records.Entry, digest []byte) (End, error
 	if failure != nil || end.Result == nil {
 		return tooLate(o, end), nil
 	}
-	report := undoReport(end.Result)
+	report := UndoReport(end.Result)
 	lost := e.How == records.HowTurn && e.From == o.pos.Turn && bytes.Equal(e.Digest, digest)
 	switch {
 	case report == nil && lost: // the response was lost, which is why it is cancelled

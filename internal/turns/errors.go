@@ -79,9 +79,9 @@ func (r *Runner) failed(of identity, err error) error {
 	return &Error{program: of.program.Name, kind: of.program.Kind, saga: of.id, Err: err}
 }
 
-// report logs what an operator should know of an error, and makes sure that it is an
+// Report logs what an operator should know of an error, and makes sure that it is an
 // *[Error].
-func (r *Runner) report(ctx context.Context, method string, err error) error {
+func (r *Runner) Report(ctx context.Context, method string, err error) error {
 	var known *Error
 	if !errors.As(err, &known) {
 		known = &Error{Err: err}
@@ -197,6 +197,18 @@ func levelOf(why tokens.Reason) slog.Level {
 	return slog.LevelWarn
 }
 
+// logFailed logs that a tool has failed, if it has.
+func (r *Runner) logFailed(ctx context.Context, of identity, out *engine.Outcome) {
+	if out.Err == nil {
+		return
+	}
+	level, what := slog.LevelWarn, "tool failed"
+	if out.Disclosed { // what the caller was told, that the user declined above all, is no alarm
+		level, what = slog.LevelInfo, "tool stopped"
+	}
+	r.Log.Log(ctx, level, what, "tool", of.program.Name, "saga", of.id.String(), "error", out.Err)
+}
+
 func (r *Runner) logAbandoned(ctx context.Context, o *opened) {
 	r.Log.Log(ctx, levelOf(o.gone.Reason), "saga abandoned", "tool", o.program.Name, "saga", tokens.ID(o.pos.ID).String(), "token", o.gone)
 }
@@ -207,7 +219,7 @@ func (r *Runner) Protect(ctx context.Context, method, tool string, f func(contex
 	turn := r.begin(ctx)
 	defer turn.Cancel()
 	if err := engine.Protect(func() error { return f(turn) }); err != nil {
-		return r.report(ctx, method, &Error{program: tool, Err: err})
+		return r.Report(ctx, method, &Error{program: tool, Err: err})
 	}
 	return nil
 }

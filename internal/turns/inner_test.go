@@ -134,7 +134,7 @@ func TestCancelFindsInnerTurns(t *testing.T) {
 						assert.Len(t, w.things(), before)
 						return
 					}
-					assert.Equal(t, c.wants, undoReport(end.Result).Undone)
+					assert.Equal(t, c.wants, UndoReport(end.Result).Undone)
 					assert.Empty(t, w.things())
 					assert.NotContains(t, w.calls, "last", "a cancel does what cannot be undone")
 				})

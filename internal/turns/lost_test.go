@@ -146,7 +146,7 @@ func TestUnknownOutcomeInATurnThatWasLost(t *testing.T) {
 				end, err := tt.again(b, first.Token)
 				require.NoError(t, err)
 				if name == "cancelled" {
-					assert.Equal(t, []string{"two", "one"}, undoReport(end.Result).Undone)
+					assert.Equal(t, []string{"two", "one"}, UndoReport(end.Result).Undone)
 					assert.Empty(t, w.things())
 				} else {
 					assert.NotEmpty(t, end.Token)
@@ -166,7 +166,7 @@ func TestUnknownOutcomeInATurnThatWasNotLost(t *testing.T) {
 	w.answers("two", errTimeout)
 	end, err := a.resume(first.Token, say("where", true))
 	require.NoError(t, err)
-	assert.Equal(t, []string{"two", "one"}, undoReport(end.Result).Undone)
+	assert.Equal(t, []string{"two", "one"}, UndoReport(end.Result).Undone)
 }
 
 // An effect that is refused when a turn is repeated that was lost may have been performed when it
@@ -370,7 +370,7 @@ func TestUndoThatWasLostAndThenCancelled(t *testing.T) {
 				}
 				end, err := b.cancel(first.Token)
 				require.NoError(t, err)
-				assert.Equal(t, []string{"two", "one"}, undoReport(end.Result).Undone)
+				assert.Equal(t, []string{"two", "one"}, UndoReport(end.Result).Undone)
 				assert.Equal(t, []string{"undo two", "undo one"}, w.calls)
 				assert.Empty(t, w.things())
 			})

@@ -122,8 +122,8 @@ func TestAnswersThatCameTooLateAreNotTaken(t *testing.T) {
 		require.Error(t, err)
 		end, err := b.resume(second.Token, say("pay", true))
 		require.NoError(t, err)
-		require.NotNil(t, undoReport(end.Result), "a report, and no result")
-		assert.Equal(t, []string{"hold"}, undoReport(end.Result).Undone)
+		require.NotNil(t, UndoReport(end.Result), "a report, and no result")
+		assert.Equal(t, []string{"hold"}, UndoReport(end.Result).Undone)
 		assert.Equal(t, []string{"hold", "undo hold"}, w.calls)
 	})
 }

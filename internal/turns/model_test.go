@@ -523,7 +523,7 @@ func (x *played) ends(c *customer, end End) {
 		c.text = text
 	}
 	c.outstanding = nil
-	if report := undoReport(end.Result); report != nil {
+	if report := UndoReport(end.Result); report != nil {
 		c.outstanding = report.Outstanding
 	}
 }

@@ -59,8 +59,8 @@ func (r ledgered) callOnce(ctx context.Context, q *Request, of identity, id *tok
 		case callOver:
 			of.id = r.NewID()
 			next := *c.Call
-			next.ID, next.Digest = of.id[:], digestCall(q, of.id[:])
-			if err := r.records.Again(turn, &next); err != nil && !errors.Is(err, records.ErrConflict) {
+			next.ID, next.Digest = of.id[:], DigestCall(q, of.id[:])
+			if err := r.records.PutCall(turn, &next); err != nil && !errors.Is(err, records.ErrConflict) {
 				return End{}, r.failed(of, err)
 			}
 		case callOpen:
@@ -114,11 +114,11 @@ type foundCall struct {
 // is new. If somebody takes its turn it waits for that.
 func (r ledgered) findCall(ctx context.Context, q *Request, of identity) (c foundCall, err error) {
 	now := r.Now()
-	first := records.Call{ID: of.id[:], Digest: digestCall(q, of.id[:]), Keep: now.Add(keepCall)}
+	first := records.Call{ID: of.id[:], Digest: DigestCall(q, of.id[:]), Keep: now.Add(keepCall)}
 	if c.Call, _, err = r.records.Call(ctx, q.Principal, q.IdempotencyKey, first); err != nil {
 		return c, err
 	}
-	if len(c.ID) != len(of.id) || !bytes.Equal(c.Digest, digestCall(q, c.ID)) {
+	if len(c.ID) != len(of.id) || !bytes.Equal(c.Digest, DigestCall(q, c.ID)) {
 		return c, ErrKeyReused
 	}
 	of.id = tokens.ID(c.ID)
@@ -160,8 +160,8 @@ func (r ledgered) takeCall(ctx context.Context, q *Request, of identity, c found
 	return m.settle(ctx, end, err)
 }
 
-// digestCall identifies what a first call asks for, whatever its spelling.
-func digestCall(q *Request, id []byte) []byte {
+// DigestCall identifies what a first call asks for, whatever its spelling. The id of its saga may be in it.
+func DigestCall(q *Request, id []byte) []byte {
 	h := sha256.New()
 	fmt.Fprintf(h, "mcpsaga call 1 %q %q ", q.Program.Target, q.Policy.Purpose)
 	h.Write(id)
@@ -272,5 +272,5 @@ func (r ledgered) known(q *Request, of identity, e *records.Entry) (End, error) 
 
 // ofTurn reports whether this is the end of a turn, rather than of what undid it.
 func (end *End) ofTurn() bool {
-	return end.Messages != nil || end.Contents != nil || end.Result != nil && undoReport(end.Result) == nil
+	return end.Messages != nil || end.Contents != nil || end.Result != nil && UndoReport(end.Result) == nil
 }

@@ -15,7 +15,7 @@ import (
 // [errOvertaken] if somebody else was first.
 func (m *remembered) record(ctx context.Context, end *End, err error) error {
 	kind := m.of.program.Kind
-	if err != nil && !ended(kind, err) {
+	if err != nil && !EndsWith(kind, err) {
 		return m.recordBroken(ctx, err)
 	}
 	raw, encoding := encodeResponse(end, err)
@@ -60,7 +60,7 @@ func (m *remembered) end(e *records.Entry, end *End, raw []byte) {
 		e.How, e.Digest, e.Response, e.Report = m.how, m.digest, raw, nil
 		e.From, e.At = m.from, max(e.At, m.from)
 	}
-	m.close(e, undoReport(end.Result), end.Err)
+	m.close(e, UndoReport(end.Result), end.Err)
 }
 
 // close records that no turn will be taken, and what is still to be undone.

@@ -71,7 +71,7 @@ func TestResponsesAreRecordedExactly(t *testing.T) {
 		assert.Equal(t, end.Yielded, again.Yielded)
 		assert.True(t, end.Wake.Equal(again.Wake) && end.Expires.Equal(again.Expires))
 		assert.Equal(t, end.Steps, again.Steps)
-		assert.Equal(t, undoReport(end.Result), undoReport(again.Result))
+		assert.Equal(t, UndoReport(end.Result), UndoReport(again.Result))
 		assert.Equal(t, end.Messages == nil, again.Messages == nil)
 		assert.Equal(t, end.Contents == nil, again.Contents == nil)
 		for i, c := range again.Contents {

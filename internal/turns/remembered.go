@@ -127,7 +127,7 @@ func (m *remembered) settle(ctx context.Context, end End, err error) (End, error
 		return end, err
 	case errors.Is(recording, errOvertaken):
 		return End{}, recording
-	case err == nil || ended(m.of.program.Kind, err):
+	case err == nil || EndsWith(m.of.program.Kind, err):
 		// It is done, but as nobody would remember that, nobody may be told.
 		return End{}, m.r.failed(m.of, recording)
 	}

@@ -65,9 +65,9 @@ const (
 // responseOptions are those with which dialects write results.
 var responseOptions = jsonv2.JoinOptions(jsonv2.FormatNilSliceAsNull(false), jsonv2.Deterministic(true))
 
-// ended reports whether an error is how a saga of the kind ends, which has no results that
-// say that they are errors.
-func ended(kind engine.Kind, err error) bool {
+// EndsWith reports whether an error is how a saga of the kind ends: prompts and resources have no results
+// that say that they are errors.
+func EndsWith(kind engine.Kind, err error) bool {
 	if kind == engine.KindTool {
 		return false
 	}
@@ -255,8 +255,8 @@ func decodeMessages(raw []byte, m *engine.Messages) error {
 	return nil
 }
 
-// undoReport is what the result of a saga says of its effects, or nil.
-func undoReport(r *content.Result) *engine.UndoReport {
+// UndoReport is what the result of a saga says of its effects, or nil.
+func UndoReport(r *content.Result) *engine.UndoReport {
 	if r == nil {
 		return nil
 	}

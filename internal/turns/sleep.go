@@ -125,7 +125,7 @@ func carry(out *engine.Outcome, from *engine.Position) {
 // carryEnd is carry for a saga that was cancelled, if that was too late: the end of its turn has
 // all that it yielded.
 func carryEnd(out *engine.Outcome, from *engine.Position) {
-	if out != nil && len(from.Parts) > 0 && undoReport(out.Result) == nil {
+	if out != nil && len(from.Parts) > 0 && UndoReport(out.Result) == nil {
 		carry(out, from)
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"log/slog"
 	"time"
 
 	"github.com/mcpsaga/mcpsaga/content"
@@ -143,13 +142,7 @@ func (r *Runner) taskTurn(ctx context.Context, t *TaskTurn, action string, take 
 		if err != nil {
 			return End{}, r.failed(t.identity(), err)
 		}
-		if out.Err != nil {
-			level, what := slog.LevelWarn, "tool failed"
-			if out.Disclosed {
-				level, what = slog.LevelInfo, "tool stopped"
-			}
-			r.Log.Log(ctx, level, what, "tool", t.Program.Name, "saga", t.Saga.String(), "error", out.Err)
-		}
+		r.logFailed(ctx, t.identity(), out)
 		end.Outcome = *out
 		return end, nil
 	}
@@ -161,7 +154,7 @@ func (r *Runner) taskTurn(ctx context.Context, t *TaskTurn, action string, take 
 		end, err = r.around(ctx, &Turn{Action: action, Program: t.Program, Saga: t.Saga, Number: t.number(), Trace: t.Trace}, hooked)
 	}
 	if err != nil {
-		err = r.report(ctx, t.Method, err)
+		err = r.Report(ctx, t.Method, err)
 	}
 	return end, err
 }
@@ -174,9 +167,6 @@ func (r *Runner) Sample(ctx context.Context, p *engine.Program, step steps.Step)
 	return r.sample(ctx, p, step)
 }
 
-// UndoReport is what a result says of what was undone; nil if it says nothing.
-func UndoReport(end *End) *engine.UndoReport { return undoReport(end.Result) }
-
 // EncodeEnd encodes how a task has ended, and DecodeEnd decodes it.
 func EncodeEnd(end *End) ([]byte, error) { return encodeResponse(end, nil) }
 
@@ -188,10 +178,6 @@ func DecodeEnd(raw []byte) (*End, error) {
 	}
 	return &end, nil
 }
-
-// EndsWith reports whether an error is how a prompt or a resource has ended: they have no results
-// that say that they are errors.
-func EndsWith(kind engine.Kind, err error) bool { return ended(kind, err) }
 
 // EncodeFailure encodes an error for which [EndsWith] holds, and DecodeFailure decodes it.
 func EncodeFailure(err error) []byte {
@@ -208,15 +194,8 @@ func DecodeFailure(raw []byte) error {
 // errUnknownFailure is what a record says that says nothing.
 var errUnknownFailure = errors.New("the reason of a failure is not in its record")
 
-// DigestCall identifies a first call, whatever its spelling.
-func DigestCall(q *Request) []byte { return digestCall(q, nil) }
-
-// TargetOf names what a task is of, as tokens and records do, and ProgramOf finds the program
-// that goes on from a revision of it: served is false if that can only undo. It is nil if there
-// is none, or only an older one.
-func TargetOf(p *engine.Program) string { return p.Target }
-
-// ProgramOf is the reverse of [TargetOf].
+// ProgramOf finds the program that goes on from a revision of a target: served is false if that can only
+// undo. It is nil if there is none, or only an older one.
 func (r *Runner) ProgramOf(name string, revision uint32) (p *engine.Program, served bool) {
 	p, newest := r.Registry.Reader(name, revision)
 	if p != nil {
@@ -226,12 +205,6 @@ func (r *Runner) ProgramOf(name string, revision uint32) (p *engine.Program, ser
 		return nil, false
 	}
 	return newest, false
-}
-
-// Report logs what an operator should know of an error of a task, and makes sure that it is an
-// *[Error].
-func (r *Runner) Report(ctx context.Context, method string, err error) error {
-	return r.report(ctx, method, err)
 }
 
 // DigestAnswers identifies the answers of a turn, whatever their spelling and order.

@@ -25,5 +25,5 @@ func TestUndoOfATaskThatDidNothing(t *testing.T) {
 	}
 	end, err := r.UndoTask(t.Context(), turn, true, true, "")
 	require.NoError(t, err)
-	assert.Empty(t, undoReport(end.Result).Undone)
+	assert.Empty(t, UndoReport(end.Result).Undone)
 }

@@ -46,7 +46,7 @@ func TestACancelThatIsTooLateLeavesTheSagaAsItWas(t *testing.T) {
 		assert.Empty(t, end.Token)
 		assert.True(t, end.Result.IsError)
 		assert.Contains(t, end.Result.Content.Text(), "Not cancelled: it is too late.")
-		assert.Equal(t, "pay", undoReport(end.Result).Final)
+		assert.Equal(t, "pay", UndoReport(end.Result).Final)
 	}
 	for name, play := range map[string]func(t *testing.T, w *world, s *shared, a, b *replica, first string) (second string){
 		"with the newest token": func(t *testing.T, _ *world, _ *shared, a, b *replica, first string) string {
@@ -187,7 +187,7 @@ func TestACancelThatIsTooLateEndsWhatCannotGoOn(t *testing.T) {
 			cancel: func(t *testing.T, a, _ *replica, _, second string) {
 				end, err := a.cancel(second)
 				require.NoError(t, err)
-				assert.Equal(t, []string{"ticket"}, undoReport(end.Result).Undone)
+				assert.Equal(t, []string{"ticket"}, UndoReport(end.Result).Undone)
 			},
 		},
 		"it has ended": {
@@ -203,11 +203,11 @@ func TestACancelThatIsTooLateEndsWhatCannotGoOn(t *testing.T) {
 			cancel: func(t *testing.T, a, _ *replica, _, second string) {
 				end, err := a.cancel(second)
 				require.NoError(t, err)
-				assert.Equal(t, []string{"pay"}, undoReport(end.Result).Outstanding)
+				assert.Equal(t, []string{"pay"}, UndoReport(end.Result).Outstanding)
 				time.Sleep(6 * time.Minute)
 				end, err = a.cancel(second)
 				require.NoError(t, err)
-				assert.Equal(t, "pay", undoReport(end.Result).Final)
+				assert.Equal(t, "pay", UndoReport(end.Result).Final)
 			},
 		},
 		"it has ended, and a worker finds that out": {
@@ -223,7 +223,7 @@ func TestACancelThatIsTooLateEndsWhatCannotGoOn(t *testing.T) {
 			cancel: func(t *testing.T, a, b *replica, _, second string) {
 				end, err := a.cancel(second)
 				require.NoError(t, err)
-				assert.Equal(t, []string{"pay"}, undoReport(end.Result).Outstanding)
+				assert.Equal(t, []string{"pay"}, UndoReport(end.Result).Outstanding)
 				b.work(t)
 				time.Sleep(9 * time.Minute)
 			},

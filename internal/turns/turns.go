@@ -160,7 +160,7 @@ func (r *Runner) Call(ctx context.Context, q Request) (end End, err error) {
 		end, err = r.start(ctx, &q, of, nil)
 	}
 	if err != nil {
-		err = r.report(ctx, q.Method, err)
+		err = r.Report(ctx, q.Method, err)
 	}
 	return end, err
 }
@@ -198,7 +198,7 @@ func (r *Runner) Resume(ctx context.Context, q Request) (end End, err error) {
 		end, err = r.goFrom(ctx, &q, o, nil)
 	}
 	if err != nil {
-		err = r.report(ctx, q.Method, err)
+		err = r.Report(ctx, q.Method, err)
 	}
 	return end, err
 }
@@ -282,14 +282,7 @@ func (r *Runner) finish(ctx context.Context, q *Request, of identity, out *engin
 	}
 	var end End
 	if err == nil {
-		if out.Err != nil {
-			// What the caller was told, that the user declined above all, is no alarm.
-			level, what := slog.LevelWarn, "tool failed"
-			if out.Disclosed {
-				level, what = slog.LevelInfo, "tool stopped"
-			}
-			r.Log.Log(ctx, level, what, "tool", of.program.Name, "saga", of.id.String(), "error", out.Err)
-		}
+		r.logFailed(ctx, of, out)
 		if end.Outcome = *out; out.Position != nil {
 			end.Wake = out.Position.Wake
 		}

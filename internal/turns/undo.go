@@ -16,7 +16,7 @@ import (
 // settleUndo is settle for an undo. A cancel that comes too late, as what was done is final, leaves
 // the saga as it was if it waits and nobody has begun to undo anything: it can only go on.
 func (m *remembered) settleUndo(ctx context.Context, waits bool, end End, err error) (End, error) {
-	report := undoReport(end.Result)
+	report := UndoReport(end.Result)
 	stays := err == nil && waits && report != nil && report.Final != "" &&
 		len(report.Undone)+len(report.Outstanding) == 0 && (m.lost == nil || m.lost.Undo == nil)
 	if !stays {
@@ -175,5 +175,5 @@ func undoReportOf(out *engine.Outcome) *engine.UndoReport {
 	if out == nil {
 		return nil
 	}
-	return undoReport(out.Result)
+	return UndoReport(out.Result)
 }

@@ -152,7 +152,7 @@ func (r *Runner) TargetsOf(wanted func(*engine.Program) bool) (list []records.Ta
 		for _, newest := range r.Registry.Of(kind) {
 			for _, p := range r.Registry.Revisions(kind, newest.Name) {
 				if wanted(p) {
-					list = append(list, records.Target{Name: TargetOf(p), Revision: p.Revision})
+					list = append(list, records.Target{Name: p.Target, Revision: p.Revision})
 				}
 			}
 		}
@@ -266,12 +266,12 @@ func (r *Runner) hooked(ctx context.Context, t *Turn, take func(context.Context)
 // logUndo tells operators what a worker did.
 func (m *remembered) logUndo(ctx context.Context, end End, err error) {
 	attrs := []any{"tool", m.of.program.Name, "saga", m.of.id.String()}
-	report := undoReport(end.Result)
+	report := UndoReport(end.Result)
 	switch {
 	case errors.Is(err, errOvertaken):
 	case errors.Is(err, ErrLedger) && !errors.Is(err, records.ErrUnreadable), ctx.Err() != nil && err != nil:
 		m.r.Log.WarnContext(ctx, "a saga was not undone, and will be tried again", append(attrs, "error", err)...)
-	case err != nil && !ended(m.of.program.Kind, err):
+	case err != nil && !EndsWith(m.of.program.Kind, err):
 		m.r.Log.ErrorContext(ctx, "a saga cannot be undone, and will be tried again", append(attrs, "attempts", m.entry.Attempts, "error", err)...)
 	case report != nil && len(report.Outstanding) > 0:
 		text := "effects cannot be undone, and will be tried again"

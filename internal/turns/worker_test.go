@@ -108,7 +108,7 @@ func TestTheTurnOfACancelThatWasTooLateIsSentAgain(t *testing.T) {
 	end, err := r.cancel(first.Token, say("where", true))
 	require.NoError(t, err)
 	assert.Contains(t, end.Result.Content.Text(), "Not cancelled: it is too late.")
-	assert.Equal(t, "pay", undoReport(end.Result).Final)
+	assert.Equal(t, "pay", UndoReport(end.Result).Final)
 	second, err := r.resume(first.Token, say("where", true))
 	require.NoError(t, err)
 	require.NotEmpty(t, second.Token)

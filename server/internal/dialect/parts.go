@@ -130,7 +130,7 @@ func (r *Resumed) Refused(end *turns.End, err error) *wire.Error {
 	}
 	// What it did was undone, and the report says how that went.
 	rerr := wire.NewError(wire.CodeInvalidParams, resumeText)
-	if report := turns.UndoReport(end); report != nil {
+	if report := turns.UndoReport(end.Result); report != nil {
 		rerr.Data, _ = wire.Marshal(map[string]any{engine.UndoMetaKey: report})
 	}
 	return rerr

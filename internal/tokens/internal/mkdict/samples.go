@@ -19,9 +19,9 @@ const syllables = "al an ar be ca con da de der di en er es fi ger ha in ka la l
 
 var little = strings.Fields("the the the the a a of of to to and and in in for is is on with it as at by be or are from was that this you we not but have can so if no its it all one has will more than only two")
 
-// common picks one of a list that has the most common first.
-func (g generator) common(from []string, skew float64) string {
-	return from[int(float64(len(from))*math.Pow(g.Float64(), skew))]
+// common picks one of the words, of which those that come first are the most common.
+func (g generator) common() string {
+	return g.words[int(float64(len(g.words))*math.Pow(g.Float64(), 2))]
 }
 
 func (g generator) pick(from []string) string { return from[g.IntN(len(from))] }
@@ -41,9 +41,9 @@ func (g generator) invented() string {
 func (g generator) name() string {
 	switch g.IntN(10) {
 	case 0:
-		return g.common(g.words, 2)
+		return g.common()
 	case 1:
-		return g.common(g.words, 2) + capital(g.common(g.words, 2))
+		return g.common() + capital(g.common())
 	case 2:
 		return g.invented()
 	}
@@ -53,7 +53,7 @@ func (g generator) name() string {
 func (g generator) sentence() string {
 	var b strings.Builder
 	for i, n := 0, 6+g.IntN(16); i < n; i++ {
-		w := g.common(g.words, 2)
+		w := g.common()
 		switch k := g.IntN(20); {
 		case k < 9:
 			w = g.pick(little)
@@ -104,13 +104,13 @@ func (g generator) value() string {
 	case 9:
 		return fmt.Sprintf(`"%s %s"`, capital(g.invented()), capital(g.invented()))
 	case 10:
-		return fmt.Sprintf("%q", g.common(g.words, 2)+" "+g.common(g.words, 2))
+		return fmt.Sprintf("%q", g.common()+" "+g.common())
 	case 11:
 		return fmt.Sprintf("%q", strings.TrimSuffix(g.sentence(), "."))
 	case 12:
-		return fmt.Sprintf("[%q,%q]", g.common(g.words, 2), g.common(g.words, 2))
+		return fmt.Sprintf("[%q,%q]", g.common(), g.common())
 	case 13:
-		return fmt.Sprintf("%q", g.common(g.words, 2))
+		return fmt.Sprintf("%q", g.common())
 	default:
 		return fmt.Sprintf("%q", g.pick(g.values))
 	}
