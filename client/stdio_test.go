@@ -256,7 +256,7 @@ func TestStdioRepeatsWhatTheServerAsksFor(t *testing.T) {
 		transport, _ := child(t, "never")
 		tries := 0
 		c := client.New(transport, client.Options{Protocol: "saga",
-			RetryFor: 300 * time.Millisecond, RetryPause: 10 * time.Millisecond,
+			RetryFor: 2 * time.Second, RetryPause: 10 * time.Millisecond,
 			OnRetry: func(error) { tries++ },
 		})
 		var who people
