@@ -61,6 +61,7 @@ func (r *run) tryPut(change func(t *records.Task) []Event) error {
 		return err
 	}
 	u.made, u.first = true, r.e
+	u.caller = nil // whose request need not be kept for as long as the task runs
 	u.settle()
 	if tooLarge && err == nil {
 		return ledger.ErrTooLarge
