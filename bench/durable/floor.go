@@ -11,8 +11,8 @@ import (
 	_ "modernc.org/sqlite" // the driver "sqlite"
 )
 
-// The floor is what durable work cannot do without: its start, two checkpoints and its end are
-// four updates of a small row, one after the other, each on the disk before the next.
+// The floor writes down a start, two checkpoints and an end: four updates of a small row, one after
+// the other, each on the disk before the next.
 const floorWrites = 4
 
 const updateRow = `UPDATE plain SET rev = rev + 1, body = $2 WHERE key = $1`

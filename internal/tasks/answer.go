@@ -161,26 +161,12 @@ func (m *Manager) goOn(ctx context.Context, a *answeredTask) *records.TaskEntry 
 	}
 	r.notes.init(r, nil)
 	r.notes.burst = 0 // a flow reports again what it has reported before it asked
-	go r.work(r.driveAnswered)
+	go r.work(r.driveUnwritten)
 	r.await(ctx)
 	if !u.made {
 		return nil
 	}
 	return r.shown.newestEntry()
-}
-
-// driveAnswered goes on with a call that was given its last answer.
-func (r *run) driveAnswered() (err error) {
-	defer func() { // also when it panics
-		u := r.unwritten
-		r.lock()
-		defer r.unlock()
-		if !u.made {
-			u.over, r.lost, err = true, true, nil // the answer is given in another way
-		}
-		u.settle()
-	}()
-	return r.drive()
 }
 
 // tryTake writes the answer with what has become of the task since, as change leaves it. It is

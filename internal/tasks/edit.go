@@ -42,7 +42,8 @@ func (m *Manager) write(ctx context.Context, e, next *records.TaskEntry, run boo
 		next.Updated = m.now()
 	}
 	if run && !e.Taken() {
-		return m.put(ctx, next)
+		_, err := m.put(ctx, next, false)
+		return err
 	}
 	next.KeepUntil = keepUntil(&next.Task)
 	_, err := m.book.PutTask(ctx, next, false)

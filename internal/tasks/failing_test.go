@@ -49,7 +49,11 @@ func TestAServerThatCannotWriteTakesNothing(t *testing.T) {
 		r.store = seen
 		var cut *narrow
 		var calm atomic.Bool
-		tool := step(func(*turn) error { cut.noSwap.Store(!calm.Load()); return nil })
+		tool := step(func(*turn) error {
+			time.Sleep(10 * time.Millisecond) // by then it has a record
+			cut.noSwap.Store(!calm.Load())
+			return nil
+		})
 		cut = &narrow{Store: seen, takes: t.Context()}
 		r.store = cut
 		many := func(c *tasks.Config) { c.Attempts = 100 } // to look on for longer

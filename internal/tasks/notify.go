@@ -166,7 +166,7 @@ func (n *notes) flush() {
 		return
 	}
 	n.flushed = time.Now()
-	_ = r.writeLocked(func(*records.Task) []Event { return nil }) // what is lost is seen by the next write
+	_ = r.writeLocked(unchanged) // what is lost is seen by the next write
 }
 
 // thinning is how far events are apart when there are many already: a task that tells for long

@@ -67,16 +67,18 @@ type turnContext struct {
 func (r *run) lock()   { r.mutex <- struct{}{} }
 func (r *run) unlock() { <-r.mutex }
 
-// newRun makes the run of a task that was taken, at the epoch.
+// newRun makes the run of a task that was taken, at the epoch, or is about to be.
 func (m *Manager) newRun(ctx context.Context, e *records.TaskEntry, epoch uint64) *run {
 	r := &run{
 		m: m, ctx: ctx, key: e.Key(), mutex: make(chan struct{}, 1),
 		principal: e.Principal, tool: e.Target.Name, e: e, epoch: epoch, until: e.Wake,
 	}
 	r.notes.init(r, nil)
-	r.shown.set(e, false)
 	r.program, r.served = m.Turns.ProgramOf(e.Target.Name, e.Target.Revision)
-	r.lost = e.Epoch() != epoch
+	if e.Exists() {
+		r.shown.set(e, false)
+		r.lost = e.Epoch() != epoch
+	}
 	return r
 }
 
@@ -85,6 +87,10 @@ func (r *run) begin(stopping bool) {
 	r.began = time.Now()
 	if stopping {
 		r.handing = true
+	}
+	if r.unwritten != nil {
+		go r.work(r.driveUnwritten)
+		return
 	}
 	go r.work(r.drive)
 }

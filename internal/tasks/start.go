@@ -20,8 +20,8 @@ import (
 	"github.com/mcpsaga/mcpsaga/steps"
 )
 
-// Start implements [Viewer]. If this process has room, the task is taken as it is made: it
-// costs no more than that one write before it runs.
+// Start implements [Viewer]. If this process has room, the task is taken as it is made, and may
+// have begun before: see [Manager.beginAhead].
 func (m *Manager) Start(ctx context.Context, s Start) (*Task, error) {
 	q := &s.Request
 	if s.Delay > 0 && q.Token == "" {
@@ -158,7 +158,7 @@ func (m *Manager) create(ctx context.Context, s *Start, turn *turns.TaskTurn) (*
 	}
 	e, err := m.book.NewTask(ctx, t, s.ID != "")
 	if err == nil {
-		err = m.put(ctx, e)
+		e, err = m.put(ctx, e, s.ID == "" && t.Digest == nil)
 	}
 	if errors.Is(err, records.ErrConflict) {
 		if t.Digest != nil {
@@ -235,9 +235,9 @@ func same(found *records.TaskEntry, t *records.Task, err error) (*records.TaskEn
 	return nil, turns.ErrKeyReused
 }
 
-// put writes a task that is to run now: it is taken if there is a place here, or if it needs
-// none, and otherwise whoever has one takes it.
-func (m *Manager) put(ctx context.Context, e *records.TaskEntry) error {
+// put writes a task that is to run now, and returns its record: it is taken if there is a place here, or
+// if it needs none, and otherwise whoever has one takes it. If ahead is true, nobody can have made it before.
+func (m *Manager) put(ctx context.Context, e *records.TaskEntry, ahead bool) (*records.TaskEntry, error) {
 	now := m.now()
 	tool := e.Target.Name
 	reserve, release := func() (context.Context, bool) { return m.crew.reserve(e.Principal, tool) }, func() { m.crew.release(e.Principal, tool) }
@@ -257,16 +257,19 @@ func (m *Manager) put(ctx context.Context, e *records.TaskEntry) error {
 		e.Wake = e.Rest
 	}
 	e.KeepUntil = keepUntil(&e.Task)
+	if here && ahead {
+		return m.beginAhead(ctx, live, e)
+	}
 	epoch, err := m.book.PutTask(ctx, e, here)
 	if !here {
-		return err
+		return e, err
 	}
 	if err != nil {
 		release()
-		return err
+		return nil, err
 	}
 	r := m.newRun(live, e, epoch)
 	r.call, r.counted = e.Call, e.Call
 	m.crew.hold(r)
-	return nil
+	return e, nil
 }

@@ -72,9 +72,10 @@ func (r *run) take(t *records.Task, turn turns.TaskTurn, questions []steps.Step,
 	turn.Undoing, turn.Broken = r.undoing(nil), r.undoing(errChanged)
 	ctx := r.newTurn()
 	after, watch := r.watchAfter(t), func() { r.watch(ctx, t) }
-	if r.unwritten != nil {
-		after, watch = min(after, r.unwritten.delay), func() { r.late(ctx) }
+	if u := r.unwritten; u != nil && !u.ahead {
+		after, watch = min(after, u.delay), func() { r.late(ctx) }
 	}
+	r.notAheadForLong()
 	looking := time.AfterFunc(after, watch)
 	end, err := r.m.Turns.TakeTask(ctx, turn)
 	looking.Stop()
@@ -151,7 +152,7 @@ func (r *run) checkpoint(_ context.Context, pos *engine.Position) error {
 	case r.saves(pos):
 		return nil
 	}
-	err := r.write(func(t *records.Task) []Event {
+	err := r.writeCheckpoint(func(t *records.Task) []Event {
 		if undone && why == errOver {
 			t.Undo = (&mark{why: errOver}).encode() // whoever wants it after all comes too late
 		}
@@ -292,7 +293,7 @@ func (r *run) broke(t *records.Task, err error) (again bool, _ error) {
 	case errors.As(err, new(*engine.HaltedError)) && handing, !isUndone && why == errStopping, isUndone && undone.Report == nil && why == errStopping:
 		return false, r.handOver(true)
 	case !isUndone && why == errCancelled && (ctxError(err) || r.inFlight(t)): // before any code ran, or it is not known what did
-		return true, r.write(func(t *records.Task) []Event { return nil })
+		return true, r.write(unchanged)
 	case errors.As(err, &early) && !isUndone:
 		return false, r.write(func(t *records.Task) []Event {
 			t.WakeAt = early.At

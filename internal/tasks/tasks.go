@@ -13,11 +13,11 @@
 //
 // The package knows nothing of JSON-RPC and of how messages travel.
 //
-// start.go begins tasks, and call.go and unwritten.go those that have no record yet. crew.go and
-// work.go take what is due; run.go, step.go and end.go are a worker at a task, and write.go is
-// how it writes the record, unless another worker has taken that. undo.go, again.go, failure.go
-// and failing.go are what happens when something fails. answer.go, edit.go and renew.go are what
-// clients do to a task, view.go, watch.go, notify.go and local.go how they look at one.
+// start.go begins tasks, and ahead.go, call.go and unwritten.go those that have no record yet.
+// crew.go and work.go take what is due; run.go, step.go and end.go are a worker at a task, and
+// write.go is how it writes the record, unless another worker has taken that. undo.go, again.go,
+// failure.go and failing.go are what happens when something fails. answer.go, edit.go and renew.go
+// are what clients do to a task, view.go, watch.go, notify.go and local.go how they look at one.
 package tasks
 
 import (

@@ -14,19 +14,21 @@ import (
 
 // The turn of a call whose client waits here is taken before the ledger knows of it: a new call
 // has no record yet (call.go), and the last answer of one that has asked is not written down yet
-// (answer.go). Until it is, nothing that the turn does has an effect, and whoever has sent the
-// call or the answer waits; so it may be lost, or thrown away, as if it had not come. Mostly the
-// turn asks or ends soon, and one write has it all.
+// (answer.go). So is the first turn of a task, for a moment (ahead.go). Until it is, nothing that
+// the turn does has an effect, and whoever has sent the call or the answer waits; so it may be lost,
+// or thrown away, as if it had not come. Mostly the turn asks or ends soon, and one write has it all.
 
 // unwritten is what a run has that the ledger does not.
 type unwritten struct {
 	delay time.Duration // after which it is written down at the latest
 	ready chan struct{} // closed when it is written down, or never will be
 
-	// start, turn and caller, whose end ends the call, are of a new call. An answer has none.
+	// start and turn are of a new call. caller is who has begun that or a task, whose end ends it as
+	// long as nothing is written down. An answer has none.
 	start  *Start
 	turn   *turns.TaskTurn
 	caller context.Context
+	ahead  bool // it is of a task that has no record yet
 
 	// What follows is guarded by the run's lock, and not changed any more when ready is closed.
 	made  bool                // it is written down
@@ -37,6 +39,9 @@ type unwritten struct {
 	known *records.TaskEntry  // the new call was made before
 	saved func(*records.Task) // how far it has come
 	once  sync.Once
+
+	late  *time.Timer        // writes a task down that is ahead
+	first *records.TaskEntry // what was written down of that
 }
 
 // errNoOutcome is how a call ends that breaks this package.
@@ -69,7 +74,7 @@ func (r *run) await(ctx context.Context) {
 func (r *run) saves(pos *engine.Position) bool {
 	r.lock()
 	defer r.unlock()
-	if !r.isUnwritten() {
+	if !r.isUnwritten() || r.unwritten.ahead {
 		return false
 	}
 	if r.unwritten.start == nil && pos.Next() == "" {
@@ -78,6 +83,20 @@ func (r *run) saves(pos *engine.Position) bool {
 	at := encodePosition(pos, false) // the request has the arguments
 	r.unwritten.saved = func(t *records.Task) { t.Position, t.Questions, t.Answers = at, nil, nil }
 	return true
+}
+
+// driveUnwritten is drive for a call that was given its last answer, and for a task that is begun ahead.
+func (r *run) driveUnwritten() (err error) {
+	defer func() { // also when it panics
+		u := r.unwritten
+		r.lock()
+		defer r.unlock()
+		if !u.made {
+			u.over, r.lost, err = true, true, nil // who waits sees to it
+		}
+		u.settle()
+	}()
+	return r.drive()
 }
 
 // late has it written down if the turn takes long.
@@ -103,7 +122,7 @@ func (r *run) make() error {
 	if !r.isUnwritten() {
 		return nil
 	}
-	return r.makeLocked(func(*records.Task) []Event { return nil })
+	return r.makeLocked(unchanged)
 }
 
 // makeLocked writes it down as change leaves it. If that can never be, it is over.
@@ -118,14 +137,17 @@ func (r *run) makeLocked(change func(t *records.Task) []Event) error {
 		return context.Cause(u.caller)
 	}
 	try := r.tryMake
-	if u.start == nil {
+	switch {
+	case u.ahead:
+		try = r.tryPut
+	case u.start == nil:
 		try = r.tryTake
 	}
 	err := try(change)
 	switch {
 	case err == nil, u.made:
 		return err
-	case u.start == nil: // the answer is given in another way
+	case u.start == nil: // the answer is given in another way, and the task is not begun
 	case errors.Is(err, records.ErrUnavailable), errors.Is(err, context.DeadlineExceeded), errors.Is(err, ErrTooMany):
 		return err
 	}

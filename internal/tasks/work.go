@@ -188,9 +188,8 @@ func (m *Manager) renew(ctx context.Context) {
 			}
 			go func() {
 				defer r.unlock()
-				nothing := func(*records.Task) []Event { return nil }
-				if err := r.once(nothing); errors.Is(err, records.ErrConflict) { // a client's
-					_ = r.attempt(nothing, true)
+				if err := r.once(unchanged); errors.Is(err, records.ErrConflict) { // a client's
+					_ = r.attempt(unchanged, true)
 				}
 			}()
 		}

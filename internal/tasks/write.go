@@ -38,8 +38,13 @@ func (r *run) write(change func(t *records.Task) []Event) error {
 }
 
 func (r *run) writeLocked(change func(t *records.Task) []Event) error {
-	if r.isUnwritten() {
+	if r.isUnwritten() && !r.unwritten.ahead {
 		return r.makeLocked(change)
+	}
+	if r.isUnwritten() { // who begins a task is to find it begun, and nothing more
+		if err := r.makeLocked(unchanged); err != nil {
+			return err
+		}
 	}
 	r.nextMark()
 	return r.goOnWriting(change, r.m.passed(r.until)) // somebody may have it: look before writing
@@ -108,7 +113,7 @@ func (w *writeContexts) get(parent context.Context) context.Context {
 
 // writeContext returns the context of an attempt to write, and what is to be called after that.
 func (r *run) writeContext() (context.Context, func()) {
-	if r.unwritten != nil { // it has a context of its own
+	if r.unwritten != nil && !r.unwritten.ahead { // it has a context of its own
 		return context.WithTimeoutCause(r.ctx, writeTime, records.ErrSlow)
 	}
 	return r.m.contexts.get(r.ctx), func() {}
@@ -138,7 +143,10 @@ func (r *run) attempt(change func(t *records.Task) []Event, stale bool) error {
 	if r.epoch == 0 && next.State == records.TaskQueued { // nobody goes on with it here
 		r.rest(&next.Task, records.TaskQueued, r.m.due())
 	}
-	told := r.notes.take(&next.Task)
+	var told toTell
+	if !r.beginsAhead() {
+		told = r.notes.take(&next.Task)
+	}
 	events = append(told.events, events...)
 	if len(events) > 0 || next.Status != r.e.Status || next.State != r.e.State || next.Message != r.e.Message || told.changed {
 		next.Seen++
@@ -270,7 +278,7 @@ func (r *run) acting(ctx context.Context) error {
 	r.lock()
 	defer r.unlock()
 	if r.isUnwritten() {
-		if err := r.makeLocked(func(*records.Task) []Event { return nil }); err != nil {
+		if err := r.makeLocked(unchanged); err != nil {
 			return err
 		}
 	}
