@@ -25,6 +25,7 @@ type shown struct {
 	events []shownEvent // without a gap up to e.Events
 	size   int
 	newest uint64 // the number of the newest event that is known here
+	rev    uint64 // the newest revision of the record that is
 }
 
 type shownEvent struct {
@@ -46,7 +47,7 @@ func (s *shown) set(e *records.TaskEntry, over bool, told ...shownEvent) {
 			s.events, s.size = nil, 0 // what was told before is not known here
 		}
 		s.keep(told)
-		s.newest = max(s.newest, e.Events)
+		s.newest, s.rev = max(s.newest, e.Events), max(s.rev, e.Rev())
 	}
 	s.e, s.over = e, s.over || over
 	if changed && s.bell != nil {
@@ -66,11 +67,11 @@ func (s *shown) keep(told []shownEvent) {
 	}
 }
 
-// saw notes that there are so many events.
-func (s *shown) saw(events uint64) {
+// saw notes that the store has shown e: nobody is to see less of the task any more.
+func (s *shown) saw(e *records.TaskEntry) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.newest = max(s.newest, events)
+	s.newest, s.rev = max(s.newest, e.Events), max(s.rev, e.Rev())
 }
 
 // since returns the events after a number, or false if only the store may have them all: when the
@@ -103,6 +104,9 @@ func (s *shown) newestEntry() *records.TaskEntry {
 func (s *shown) get() (*records.TaskEntry, <-chan struct{}) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.e != nil && s.e.Rev() < s.rev {
+		return nil, nil
+	}
 	if s.over {
 		return s.e, nil
 	}

@@ -73,7 +73,7 @@ func (m *Manager) view(e *records.TaskEntry) (*Task, error) {
 // glance shows a record but for the result.
 func (m *Manager) glance(e *records.TaskEntry) (*Task, error) {
 	if r := m.crew.find(e.Key()); r != nil {
-		r.shown.saw(e.Events)
+		r.shown.saw(e)
 	}
 	t := &Task{
 		ID: e.ID, Saga: e.Saga, Note: json.RawMessage(e.Note), Created: e.Created, Updated: e.Updated, TTL: e.TTL, Poll: e.Poll,
