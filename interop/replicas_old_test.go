@@ -335,6 +335,9 @@ func (f *front) callLog(end string) string {
 					heard = append(heard, h)
 				}
 			}
+			if n := len(heard); e.end != "" && n > 0 && heard[n-1] == "response" {
+				e.end = "ended" // a client that has all it wanted may be the first to go
+			}
 			line += fmt.Sprintf(": %s (%s)", strings.Join(heard, ", "), e.end)
 		}
 		lines = append(lines, line+"\n")
