@@ -18,15 +18,15 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/stretchr/testify/require"
-	"go.uber.org/goleak"
 
 	"github.com/mcpsaga/mcpsaga/codec"
 	"github.com/mcpsaga/mcpsaga/gosdk"
 	"github.com/mcpsaga/mcpsaga/internal/jsontest"
+	"github.com/mcpsaga/mcpsaga/internal/leaktest"
 	"github.com/mcpsaga/mcpsaga/saga"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leaktest.Main(m) }
 
 // httpClient is that of tests which write requests by hand.
 var httpClient = &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}

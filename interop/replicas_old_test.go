@@ -142,6 +142,7 @@ func (h *habits) find(t *testing.T, client contender) {
 		o := meets(t, c, f, client, a)
 		f.outage.Store(false)
 		c.late.Wait()
+		f.broken(f.sessions()[0], client.protocol) // the last stream too, of which the client need not see the end
 		h.row += fmt.Sprintf(" %s |", f.behaviour(o))
 		came, _, _ := f.returns()
 		if a.title == "killed" || o.Error != "" && (!a.broken || len(came) > 0) { // else it is as if it was killed only
@@ -334,6 +335,9 @@ func (f *front) callLog(end string) string {
 				if h = short(ids.ReplaceAllString(h, "")); h != "comment" {
 					heard = append(heard, h)
 				}
+			}
+			if n := len(heard); e.end != "" && n > 0 && heard[n-1] == "response" {
+				e.end = "ended" // a client that has all it wanted may be the first to go
 			}
 			line += fmt.Sprintf(": %s (%s)", strings.Join(heard, ", "), e.end)
 		}

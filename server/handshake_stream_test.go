@@ -195,11 +195,11 @@ func TestHandshakeSlowReader(t *testing.T) {
 	}
 	first = strings.TrimSpace(strings.TrimPrefix(first, "id: "))
 	first = first[:strings.Index(first, "_")] + "_0"
-	start := time.Now()
 	for range 20 {
+		start := time.Now()
 		assert.Contains(t, c.ask(toolCall(2, "sum", `{}`)), `"sum":3`)
+		assert.Less(t, time.Since(start), 5*time.Second)
 	}
-	assert.Less(t, time.Since(start), 5*time.Second)
 	conn.Close()
 
 	s := c.get(first)

@@ -25,6 +25,7 @@ import (
 
 	"github.com/mcpsaga/mcpsaga/client"
 	"github.com/mcpsaga/mcpsaga/client/legacy"
+	"github.com/mcpsaga/mcpsaga/internal/leaktest"
 	"github.com/mcpsaga/mcpsaga/internal/memoryhttp"
 	"github.com/mcpsaga/mcpsaga/steps"
 )
@@ -44,7 +45,7 @@ func TestMain(m *testing.M) {
 		panic(err)
 	}
 	// The SDK's server keeps a session whose last words have crossed its end.
-	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("github.com/modelcontextprotocol/go-sdk/mcp.(*streamableServerConn).Read"))
+	leaktest.Main(m, goleak.IgnoreAnyFunction("github.com/modelcontextprotocol/go-sdk/mcp.(*streamableServerConn).Read"))
 }
 
 // newServer is one of the official SDK whose tools ask by requests of their own.

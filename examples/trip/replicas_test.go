@@ -67,7 +67,7 @@ func newCluster(t *testing.T, kind string, ttl time.Duration) *cluster {
 		kills: map[string]int{}, trips: map[string]*trip{}, arrived: map[string]int{},
 	}
 	if kind == "postgres" {
-		c.database, c.up = postgrestest.Run(t), true
+		c.database, c.up = postgrestest.Run(t, "fsync=off"), true // the machine goes on, and writes what it was given
 		c.ledger = c.database.URL("postgres", "postgres")
 	}
 	for _, name := range serviceNames {

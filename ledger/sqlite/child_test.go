@@ -16,8 +16,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"go.uber.org/goleak"
 
+	"github.com/mcpsaga/mcpsaga/internal/leaktest"
 	"github.com/mcpsaga/mcpsaga/internal/longtests"
 	"github.com/mcpsaga/mcpsaga/ledger"
 	"github.com/mcpsaga/mcpsaga/ledger/sqlite"
@@ -43,7 +43,7 @@ func TestMain(m *testing.M) {
 	if err := errors.Join(flag.Set("test.parallel", parallel), flag.Set("rapid.checks", sequences)); err != nil {
 		panic(err)
 	}
-	goleak.VerifyTestMain(m)
+	leaktest.Main(m)
 }
 
 // children are what other processes do with a ledger.
