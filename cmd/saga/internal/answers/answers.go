@@ -131,7 +131,7 @@ func (f File) Elicit(r *client.Request) (*client.ElicitResult, error) {
 		return nil, unfit(r.StepID, "cannot be checked, the form is faulty: "+err.Error())
 	}
 	if err := form.Validate(content); err != nil {
-		return nil, unfit(r.StepID, "does not fit its form: "+err.Error()+"\nIts fields are: "+plain.Short(fieldsOf(form), 1000))
+		return nil, unfit(r.StepID, "does not fit its form: "+err.Error()+" (its fields: "+plain.Short(fieldsOf(form), 1000)+")")
 	}
 	return client.Accept(raw), nil
 }
@@ -149,7 +149,7 @@ func fieldsOf(form *steps.FormSpec) string {
 		for j, choice := range f.Choices {
 			values[j] = strconv.Quote(choice.Value)
 		}
-		fields[i] += " (" + strings.Join(values, ", ") + ")"
+		fields[i] += " " + strings.Join(values, " or ")
 	}
 	return strings.Join(fields, ", ")
 }

@@ -82,7 +82,7 @@ func TestUnfitAnswersAreToldNamesAndValues(t *testing.T) {
 		"flavour":{"type":"string","title":"Flavour","oneOf":[{"const":"nut","title":"Nut"},{"const":"lemon","title":"Lemon, fresh"}]},
 		"tiers":{"type":"integer"}},"required":["flavour"]}}`)})
 	require.ErrorContains(t, err, `Flavour: is required`)
-	require.ErrorContains(t, err, `flavour ("nut", "lemon"), tiers`)
+	require.ErrorContains(t, err, `(its fields: flavour "nut" or "lemon", tiers)`)
 }
 
 func TestLoad(t *testing.T) {
