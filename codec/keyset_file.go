@@ -54,7 +54,10 @@ func readKeysetFile(path string) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("codec: load the keyset: %w", err)
 	}
-	if !info.Mode().IsRegular() && !info.Mode().IsDir() {
+	if info.IsDir() { // not to be made mode 0600
+		return nil, fmt.Errorf("codec: the keyset %s is a directory: name a file", path)
+	}
+	if !info.Mode().IsRegular() {
 		// Pipes and mounted secrets come without meaningful permissions or sizes.
 		info = nil
 	}

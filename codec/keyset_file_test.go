@@ -68,6 +68,9 @@ func TestKeysetFileErrors(t *testing.T) {
 	require.ErrorIs(t, err, fs.ErrNotExist)
 	require.ErrorIs(t, newKeyset(t).WriteFile(missing), fs.ErrNotExist)
 
+	_, err = codec.LoadKeyset(dir)
+	require.ErrorContains(t, err, "is a directory")
+
 	path := filepath.Join(dir, "broken.json")
 	require.NoError(t, os.WriteFile(path, []byte("{}"), 0o600))
 	_, err = codec.LoadKeyset(path)

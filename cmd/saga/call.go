@@ -103,8 +103,15 @@ func (p *program) jsonArguments(c *cli.Command) (map[string]any, error) {
 	var base map[string]any
 	decoder := json.NewDecoder(bytes.NewReader(text))
 	decoder.UseNumber() // large numbers stay as they are
-	if err := decoder.Decode(&base); err != nil {
+	err = decoder.Decode(&base)
+	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
+		return nil, p.usage(c, "--json must be a JSON object, not: %s", wrong.Value)
+	}
+	if err != nil {
 		return nil, p.usage(c, "--json is not a JSON object: %v", err)
+	}
+	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
+		return nil, p.usage(c, "--json has something behind its JSON object")
 	}
 	return base, nil
 }

@@ -108,6 +108,24 @@ func TestSaveKeepsThePositionAllTheTime(t *testing.T) {
 	assert.NoFileExists(t, path)
 }
 
+// A file that is named by mistake is neither replaced by a saved call nor removed with it.
+func TestSaveReplacesNothingElse(t *testing.T) {
+	t.Parallel()
+	h := newHome(t)
+	address, _ := h.serve()
+	answers := h.file("a.json", bothAnswers)
+	for name, content := range map[string]string{"notes.txt": "mine", "keyset.json": `{"key":[]}`} {
+		path := h.file(name, content)
+		_, stderr, code := h.run("call", "complex_tool", "--server", address, "--save", path, "--answers", answers)
+		assert.Equal(t, exitUsage, code)
+		assert.Contains(t, stderr, name+" is not a saved call")
+		kept, err := os.ReadFile(path)
+		require.NoError(t, err)
+		assert.Equal(t, content, string(kept))
+	}
+	h.ok("call", "complex_tool", "--server", address, "--save", h.file("empty", ""), "--answers", answers)
+}
+
 func TestCallRunsAServer(t *testing.T) {
 	t.Parallel()
 	h := newHome(t)

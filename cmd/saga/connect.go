@@ -43,13 +43,19 @@ func serverChoice() []cli.Flag {
 // and notes in target which server that is.
 func (p *program) connect(c *cli.Command, target *state.Call, maxRounds int) (*client.Client, error) {
 	if c.String("server") != "" && c.String("stdio") != "" {
-		return nil, p.usage(c, "use either --server or --stdio")
+		return nil, p.usage(c, "use either --server (or SAGA_SERVER) or --stdio (or SAGA_STDIO)")
 	}
 	if c.String("server") != "" || c.String("stdio") != "" {
 		target.URL, target.Stdio = c.String("server"), c.String("stdio")
 	}
 	if target.URL == "" && target.Stdio == "" {
 		target.URL = defaultServer
+	}
+	if maxRounds < 0 {
+		return nil, p.usage(c, "--max-rounds %d: the server has to be allowed some rounds", maxRounds)
+	}
+	if c.Duration("timeout") < 0 {
+		return nil, p.usage(c, "--timeout %v: the server has to have some time", c.Duration("timeout"))
 	}
 	protocol := c.String("protocol")
 	if protocol != "" && protocol != "saga" && !slices.Contains(mcp.SupportedProtocolVersions(), protocol) {

@@ -59,6 +59,21 @@ func (p *program) conversation(c *cli.Command, kind string, begin func(context.C
 	return c
 }
 
+// mayReplace fails if there is something at the path of --save that is lost when a call is
+// saved there, and removed when it is over.
+func mayReplace(path string) error {
+	if path == "" {
+		return nil
+	}
+	if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() && info.Size() == 0 {
+		return nil
+	}
+	if _, err := state.Load(path); !errors.Is(err, state.ErrMissing) {
+		return err
+	}
+	return nil
+}
+
 // ending prints the result of a conversation, and decides the exit code. It is told
 // whether the user refused something.
 type ending func(c *cli.Command, refused bool) error
@@ -76,6 +91,9 @@ func (p *program) converse(ctx context.Context, c *cli.Command, begin func(conte
 		if saved, err = state.Load(resumed); err != nil {
 			return p.notSaved(err)
 		}
+	}
+	if err := mayReplace(c.String("save")); err != nil {
+		return p.usage(c, "--save would not keep what is there: %w", err)
 	}
 	asker, handlers, err := p.newAsker(c)
 	if err != nil {

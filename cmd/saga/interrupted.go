@@ -59,7 +59,7 @@ func (p *program) interrupted(c *cli.Command, saved *state.Call, resumed string,
 		err = saved.Save(path)
 	}
 	if err != nil {
-		return &exitError{exitCode(cause), fmt.Errorf("%w\nThe call could not be saved: %w", cause, err)}
+		return &exitError{exitCode(cause), fmt.Errorf("%w\nThe call could not be saved: %w%s", cause, err, p.taskByID(saved))}
 	}
 	state.Clean(time.Now())
 	if refusal != nil {
@@ -101,7 +101,7 @@ func (p *program) detached(c *cli.Command, saved *state.Call) error {
 		err = saved.Save(path)
 	}
 	if err != nil {
-		return failed(fmt.Errorf("the call could not be saved: %w", err))
+		return failed(fmt.Errorf("the call could not be saved: %w%s", err, p.taskByID(saved)))
 	}
 	state.Clean(time.Now())
 	if saved.Position.Task != "" {
@@ -111,6 +111,18 @@ func (p *program) detached(c *cli.Command, saved *state.Call) error {
 	}
 	fmt.Fprintln(p.stdout, state.Given(path))
 	return nil
+}
+
+// taskByID is how to come back to a task that could not be saved, or empty for what is none.
+func (p *program) taskByID(saved *state.Call) string {
+	if saved.Position.Task == "" {
+		return ""
+	}
+	where := " --server " + self.Quote(saved.URL)
+	if saved.Stdio != "" {
+		where = " --stdio " + self.Quote(saved.Stdio)
+	}
+	return fmt.Sprintf("\nThe server goes on with it, as a task. See how far it is with:\n  %s tasks watch%s %s", p.self, where, self.Quote(saved.Position.Task))
 }
 
 func (p *program) taskAdvice(path string) string {

@@ -161,9 +161,11 @@ func TestTokenExplain(t *testing.T) {
 	assert.Contains(t, stderr, "unknown_key")
 	assert.Contains(t, out, "not in the keyset")
 
-	_, stderr, code = h.run("token", "explain", "1nonsense!", "--keyset", "k.json")
+	out, stderr, code = h.run("token", "explain", "1nonsense!", "--keyset", "k.json")
 	assert.Equal(t, exitFailed, code)
 	assert.Contains(t, stderr, "malformed")
+	assert.Contains(t, stderr, "all of it was copied")
+	assert.NotContains(t, out, "key", "none was read")
 }
 
 // What a token refers to in a ledger is shown if the ledger is named.

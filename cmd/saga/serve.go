@@ -206,6 +206,9 @@ func (p *program) withServer(ctx context.Context, c *cli.Command, run func(conte
 	if ttl := c.Duration("token-ttl"); ttl < time.Second {
 		return p.usage(c, "--token-ttl %s: tokens have to last a second at least", ttl)
 	}
+	if n := c.Int("workers"); n < 0 {
+		return p.usage(c, "--workers %d: 0 works on no task", n)
+	}
 	root := c.String("repo")
 	if info, err := os.Stat(root); err != nil || !info.IsDir() {
 		return p.usage(c, "--repo %s is not a directory", root)
@@ -241,7 +244,7 @@ func (p *program) withServer(ctx context.Context, c *cli.Command, run func(conte
 		Name:           "saga",
 		Logger:         log,
 		Ledger:         store,
-		Workers:        cmp.Or(max(c.Int("workers"), 0), -1), // 0 would be its default
+		Workers:        cmp.Or(c.Int("workers"), -1), // 0 would be its default
 	})
 	if err != nil {
 		if text := inFlags.Replace(err.Error()); text != err.Error() {
@@ -271,7 +274,7 @@ var inFlags = strings.NewReplacer(
 func (p *program) logger(c *cli.Command) (*slog.Logger, error) {
 	var level slog.Level
 	if err := level.UnmarshalText([]byte(c.String("log-level"))); err != nil {
-		return nil, p.usage(c, "there is no log level %q", c.String("log-level"))
+		return nil, p.usage(c, "--log-level is debug, info, warn or error, not %q", c.String("log-level"))
 	}
 	options := &slog.HandlerOptions{Level: level}
 	if c.Bool("log-json") {
@@ -299,6 +302,9 @@ func (p *program) loadKeys(c *cli.Command, path string) (*codec.Keyset, error) {
 		return keys, err
 	}
 	keys, created, err := keyfile.LoadOrCreate(path)
+	if errors.Is(err, fs.ErrPermission) {
+		return nil, fmt.Errorf("there is no place for a keyset of your own: %w\nname one with --keyset; %s keys new makes it", err, p.self)
+	}
 	if created {
 		p.say("saga: created a keyset for you at %s (mode 0600). Other replicas need a copy of it.", path)
 	}

@@ -186,6 +186,20 @@ func TestCallBecomesATask(t *testing.T) {
 	assert.Contains(t, stderr, "saga calls rm saved.json")
 }
 
+// A task that cannot be saved is not lost: its id is told.
+func TestTaskThatCannotBeSaved(t *testing.T) {
+	t.Parallel()
+	h := newHome(t)
+	s := newTasksServer(t)
+	h.file("state", "") // where a directory is to be
+	for _, args := range [][]string{{"--detach"}, {}} {
+		_, stderr, code := h.run(append([]string{"call", "travel", "--server", s.URL}, args...)...)
+		assert.NotZero(t, code)
+		assert.Contains(t, stderr, "could not be saved")
+		assert.Regexp(t, `saga tasks watch --server \S+ t-\d`, stderr)
+	}
+}
+
 // Where a task cannot be asked for, the list says why; and who has mistyped a name is told how it was
 // understood.
 func TestTasksWithoutTheirServer(t *testing.T) {

@@ -87,6 +87,9 @@ func (p *program) explain(found *inspection) error {
 	if err := p.printExplanation(found); err != nil {
 		return failed(err)
 	}
+	if found.Reason == tokens.ReasonMalformed {
+		return failed(fmt.Errorf("a server would refuse this token (%s): %s\nLook whether all of it was copied, and nothing else", found.Reason, found.Detail))
+	}
 	if found.Reason != "" {
 		return failed(fmt.Errorf("a server would refuse this token (%s): %s", found.Reason, found.Detail))
 	}
@@ -104,7 +107,9 @@ func (p *program) printExplanation(x *inspection) error {
 	// What has another version has another layout, if it is a token at all.
 	if x.Version != "" && x.Reason != tokens.ReasonVersion {
 		row("format", "%s, %s", x.Version, count(x.Length, "character"))
-		row("key", "%s%s", keyID(x.KeyID), keyRemark(x.Key))
+		if x.Reason != tokens.ReasonMalformed { // else it was not read
+			row("key", "%s%s", keyID(x.KeyID), keyRemark(x.Key))
+		}
 	}
 	switch claims := x.Claims; {
 	case claims == nil:

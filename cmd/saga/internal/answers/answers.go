@@ -21,11 +21,13 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strconv"
 	"strings"
 
 	jsonv2 "github.com/go-json-experiment/json"
 
 	"github.com/mcpsaga/mcpsaga/client"
+	"github.com/mcpsaga/mcpsaga/cmd/saga/internal/plain"
 	"github.com/mcpsaga/mcpsaga/internal/ident"
 	"github.com/mcpsaga/mcpsaga/steps"
 )
@@ -129,9 +131,27 @@ func (f File) Elicit(r *client.Request) (*client.ElicitResult, error) {
 		return nil, unfit(r.StepID, "cannot be checked, the form is faulty: "+err.Error())
 	}
 	if err := form.Validate(content); err != nil {
-		return nil, unfit(r.StepID, "does not fit its form: "+err.Error())
+		return nil, unfit(r.StepID, "does not fit its form: "+err.Error()+" (its fields: "+plain.Short(fieldsOf(form), 1000)+")")
 	}
 	return client.Accept(raw), nil
+}
+
+// fieldsOf lists a form's fields by the names and values that a file has to have. The
+// texts of broken rules have the titles that a person would see instead.
+func fieldsOf(form *steps.FormSpec) string {
+	fields := make([]string, len(form.Fields))
+	for i, f := range form.Fields {
+		fields[i] = f.Name
+		if len(f.Choices) == 0 {
+			continue
+		}
+		values := make([]string, len(f.Choices))
+		for j, choice := range f.Choices {
+			values[j] = strconv.Quote(choice.Value)
+		}
+		fields[i] += " " + strings.Join(values, " or ")
+	}
+	return strings.Join(fields, ", ")
 }
 
 // Sample answers a sampling step. The error is a [*NeededError], or a [*client.Error]

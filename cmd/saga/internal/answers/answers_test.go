@@ -74,6 +74,17 @@ func TestAnswers(t *testing.T) {
 	require.ErrorContains(t, err, "Is it safe?")
 }
 
+// A file has names and values where a person sees titles.
+func TestUnfitAnswersAreToldNamesAndValues(t *testing.T) {
+	f, err := Parse([]byte(`{"cake":{"flavor":"Lemon, fresh"}}`))
+	require.NoError(t, err)
+	_, err = f.Elicit(&client.Request{StepID: "cake", Mode: "form", Params: json.RawMessage(`{"message":"Which?","requestedSchema":{"type":"object","properties":{
+		"flavour":{"type":"string","title":"Flavour","oneOf":[{"const":"nut","title":"Nut"},{"const":"lemon","title":"Lemon, fresh"}]},
+		"tiers":{"type":"integer"}},"required":["flavour"]}}`)})
+	require.ErrorContains(t, err, `Flavour: is required`)
+	require.ErrorContains(t, err, `(its fields: flavour "nut" or "lemon", tiers)`)
+}
+
 func TestLoad(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "answers.json")
 	require.NoError(t, os.WriteFile(path, []byte(`{"a":{}}`), 0o600))
