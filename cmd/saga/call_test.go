@@ -136,6 +136,23 @@ func TestCallRunsAServer(t *testing.T) {
 	assert.FileExists(t, filepath.Join(h.dir, "config", "saga", "keyset.json"))
 }
 
+// A command line that names a file of the directory where the call began is run there again.
+func TestResumeRunsTheServerWhereItRan(t *testing.T) {
+	t.Parallel()
+	h := newHome(t)
+	self, err := os.Executable()
+	require.NoError(t, err)
+	require.NoError(t, os.Chmod(h.file("server", "#!/bin/sh\nexec '"+self+"' stdio\n"), 0o700))
+	path := filepath.Join(h.dir, "position.json")
+	_, stderr, code := h.run("call", "complex_tool", "--stdio", "./server", "--save", path, "--answers", h.file("a.json", firstAnswer))
+	require.Equal(t, exitNeedsAnswer, code, stderr)
+	cmd := h.command("call", "--resume", path, "--answers", h.file("b.json", bothAnswers))
+	cmd.Dir = t.TempDir()
+	stdout, err := cmd.Output()
+	require.NoError(t, err)
+	assert.Equal(t, done, string(stdout))
+}
+
 func TestCallUsesAModel(t *testing.T) {
 	t.Parallel()
 	asked := 0

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"os"
 	"os/exec"
 	"runtime"
 	"slices"
@@ -46,7 +47,11 @@ func (p *program) connect(c *cli.Command, target *state.Call, maxRounds int) (*c
 		return nil, p.usage(c, "use either --server (or SAGA_SERVER) or --stdio (or SAGA_STDIO)")
 	}
 	if c.String("server") != "" || c.String("stdio") != "" {
-		target.URL, target.Stdio = c.String("server"), c.String("stdio")
+		target.URL, target.Stdio, target.Dir = c.String("server"), c.String("stdio"), ""
+		if target.Stdio != "" {
+			// The command may name files of this directory, from where the call need not be resumed.
+			target.Dir, _ = os.Getwd() // else it is as if that had not been said
+		}
 	}
 	if target.URL == "" && target.Stdio == "" {
 		target.URL = defaultServer
@@ -81,7 +86,7 @@ func (p *program) connect(c *cli.Command, target *state.Call, maxRounds int) (*c
 			log = &plain.Writer{To: p.stderr}
 		}
 		command, flag := shell()
-		return client.New(&client.Stdio{Command: command, Args: []string{flag, target.Stdio}, Stderr: log, Initialize: true}, options), nil
+		return client.New(&client.Stdio{Command: command, Args: []string{flag, target.Stdio}, Dir: target.Dir, Stderr: log, Initialize: true}, options), nil
 	}
 	header := http.Header{}
 	for _, line := range c.StringSlice("header") {

@@ -27,9 +27,11 @@ const maxFile = 64 << 20
 // Call is an interrupted call: which server it was made to, and where it stands.
 // It holds what the user answered, but no credentials.
 type Call struct {
-	// URL is the server's address, or Stdio the command that runs it.
+	// URL is the server's address, or Stdio the command that runs it in the directory Dir; empty is
+	// where the call is taken up again.
 	URL   string `json:"url,omitempty"`
 	Stdio string `json:"stdio,omitempty"`
+	Dir   string `json:"dir,omitempty"`
 	// Position is where the call stands.
 	Position client.Position `json:"position"`
 }
