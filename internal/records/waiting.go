@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"iter"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/mcpsaga/mcpsaga/ledger"
@@ -90,7 +91,8 @@ func (b *Book) List(ctx context.Context) iter.Seq2[Waiting, error] {
 			for _, r := range list {
 				w, err := b.look(r, tasks[r.Queue])
 				if err != nil {
-					w = Waiting{Key: r.Key, Task: tasks[r.Queue], Target: of[r.Queue], State: Unreadable, Due: r.Wake, LastError: err.Error()}
+					why := strings.TrimPrefix(err.Error(), ErrUnreadable.Error()+": ") // the state says that already
+					w = Waiting{Key: r.Key, Task: tasks[r.Queue], Target: of[r.Queue], State: Unreadable, Due: r.Wake, LastError: why}
 				}
 				if !yield(w, nil) {
 					return
