@@ -9,8 +9,8 @@
 //
 //   - handshake.go has the methods; peer.go is what was agreed on, and stdio, where the connection is
 //     the session; guests.go is what dialects are told that are spoken within this one.
-//   - Sessions over HTTP, the Streamable HTTP transport (http.go, http_streams.go): a session is what its id
-//     says, and what is in memory of it (session.go) while there is more to know (table.go, leaving.go); streams
+//   - Sessions over HTTP, the Streamable HTTP transport (http.go): a session is what its id says,
+//     and what is in memory of it (session.go) while there is more to know (table.go, leaving.go); streams
 //     outlive a connection (stream.go). What a client has set in its session is in a record in the ledger,
 //     if there is one, which all replicas read (remembered.go, listens.go).
 //   - Calls with a ledger: the work is a task for which the request waits (taskcall.go, waiting.go,
