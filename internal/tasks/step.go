@@ -72,10 +72,13 @@ func (r *run) take(t *records.Task, turn turns.TaskTurn, questions []steps.Step,
 	turn.Undoing, turn.Broken = r.undoing(nil), r.undoing(errChanged)
 	ctx := r.newTurn()
 	after, watch := r.watchAfter(t), func() { r.watch(ctx, t) }
-	if u := r.unwritten; u != nil && !u.ahead {
+	switch u := r.unwritten; {
+	case u == nil:
+	case u.ahead:
+		r.notAheadForLong()
+	default:
 		after, watch = min(after, u.delay), func() { r.late(ctx) }
 	}
-	r.notAheadForLong()
 	looking := time.AfterFunc(after, watch)
 	end, err := r.m.Turns.TakeTask(ctx, turn)
 	looking.Stop()

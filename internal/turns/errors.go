@@ -197,11 +197,8 @@ func levelOf(why tokens.Reason) slog.Level {
 	return slog.LevelWarn
 }
 
-// logFailed logs that a tool has failed, if it has.
+// logFailed logs that a tool has failed.
 func (r *Runner) logFailed(ctx context.Context, of identity, out *engine.Outcome) {
-	if out.Err == nil {
-		return
-	}
 	level, what := slog.LevelWarn, "tool failed"
 	if out.Disclosed { // what the caller was told, that the user declined above all, is no alarm
 		level, what = slog.LevelInfo, "tool stopped"

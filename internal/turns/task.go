@@ -142,7 +142,9 @@ func (r *Runner) taskTurn(ctx context.Context, t *TaskTurn, action string, take 
 		if err != nil {
 			return End{}, r.failed(t.identity(), err)
 		}
-		r.logFailed(ctx, t.identity(), out)
+		if out.Err != nil {
+			r.logFailed(ctx, t.identity(), out)
+		}
 		end.Outcome = *out
 		return end, nil
 	}

@@ -282,7 +282,9 @@ func (r *Runner) finish(ctx context.Context, q *Request, of identity, out *engin
 	}
 	var end End
 	if err == nil {
-		r.logFailed(ctx, of, out)
+		if out.Err != nil {
+			r.logFailed(ctx, of, out)
+		}
 		if end.Outcome = *out; out.Position != nil {
 			end.Wake = out.Position.Wake
 		}
