@@ -197,15 +197,6 @@ func levelOf(why tokens.Reason) slog.Level {
 	return slog.LevelWarn
 }
 
-// logFailed logs that a tool has failed.
-func (r *Runner) logFailed(ctx context.Context, of identity, out *engine.Outcome) {
-	level, what := slog.LevelWarn, "tool failed"
-	if out.Disclosed { // what the caller was told, that the user declined above all, is no alarm
-		level, what = slog.LevelInfo, "tool stopped"
-	}
-	r.Log.Log(ctx, level, what, "tool", of.program.Name, "saga", of.id.String(), "error", out.Err)
-}
-
 func (r *Runner) logAbandoned(ctx context.Context, o *opened) {
 	r.Log.Log(ctx, levelOf(o.gone.Reason), "saga abandoned", "tool", o.program.Name, "saga", tokens.ID(o.pos.ID).String(), "token", o.gone)
 }

@@ -309,6 +309,15 @@ func (r *Runner) finish(ctx context.Context, q *Request, of identity, out *engin
 	return end, nil
 }
 
+// logFailed logs that a tool has failed.
+func (r *Runner) logFailed(ctx context.Context, of identity, out *engine.Outcome) {
+	level, what := slog.LevelWarn, "tool failed"
+	if out.Disclosed { // what the caller was told, that the user declined above all, is no alarm
+		level, what = slog.LevelInfo, "tool stopped"
+	}
+	r.Log.Log(ctx, level, what, "tool", of.program.Name, "saga", of.id.String(), "error", out.Err)
+}
+
 // Features are what a saga may ask for: what the client can do, and the server's model.
 func (r *Runner) Features(client steps.Features) steps.Features {
 	if r.Model == nil {
