@@ -46,8 +46,11 @@ func lockFile(ctx context.Context, path string) (*lockedFile, error) {
 		"end it, and try again", f.lock.Path(), lockTimeout))
 	defer cancel()
 	if _, err := f.lock.TryLockContext(ctx, lockPause); err != nil {
-		if ctx.Err() != nil {
+		switch {
+		case ctx.Err() != nil:
 			err = context.Cause(ctx)
+		case errors.Is(err, fs.ErrPermission):
+			err = fmt.Errorf("the directory of the keyset has to be writable, for a file by which writers wait for each other: %w", err)
 		}
 		return nil, err
 	}
