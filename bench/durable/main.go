@@ -40,7 +40,7 @@ func main() {
 	flag.DurationVar(&p.idle, "idle", 20*time.Second, "how long they are watched with nothing to do, a minute after all else; 0: not at all")
 	flag.DurationVar(&p.killed, "killed", 35*time.Second, "how long to wait for another process to take over; 0: not at all")
 	flag.StringVar(&p.only, "only", "", "measure these systems only, such as floor,mcpsaga,DBOS,River")
-	deadline := flag.Duration("deadline", 5*time.Minute, "end, whatever is still to do")
+	deadline := flag.Duration("deadline", 10*time.Minute, "end, whatever is still to do")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
