@@ -47,8 +47,9 @@ func (b *Book) Call(ctx context.Context, principal, key string, c Call) (found *
 	}
 }
 
-// PutCall writes a call, which leads to another saga then. It is on nobody's account: the saga is, as long as that goes on, and
-// calls are known for a day, in which a busy principal has more of them than sagas under way.
+// PutCall writes a call. One that was found leads to another saga then. It is on nobody's account: the
+// saga is, as long as that goes on, and calls are known for a day, in which a busy principal has more
+// of them than sagas under way.
 func (b *Book) PutCall(ctx context.Context, c *Call) error {
 	body, err := b.seal(c.key, c)
 	if err != nil {
