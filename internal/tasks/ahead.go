@@ -25,7 +25,13 @@ func (m *Manager) beginAhead(ctx, live context.Context, e *records.TaskEntry) (*
 	select {
 	case <-u.ready:
 	case <-ctx.Done():
-		go r.await(ctx) // whose task it is no more, unless its record is being made
+		go func() {
+			if r.await(ctx); u.made { // it was being made just then, and nobody knows of it
+				ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), m.Lease)
+				defer cancel()
+				_, _ = m.Cancel(ctx, e.Principal, e.ID) // else it goes on, as one whose response was lost
+			}
+		}()
 		return nil, context.Cause(ctx)
 	}
 	if !u.made {

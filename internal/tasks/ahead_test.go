@@ -168,6 +168,31 @@ func TestATaskThatIsNotMade(t *testing.T) {
 	}
 }
 
+// Who goes while the record of his task is being made does not hear of it: it does not go on.
+func TestATaskThatIsMadeForNobody(t *testing.T) {
+	inBubble(t, func(t *testing.T, r *rig) {
+		store := spied(r)
+		m := r.manager(nil, step(func(s *turn) error { <-s.Done(); return context.Cause(s) }))
+		r.work(m)
+		synctest.Wait()
+		ctx, leave := context.WithCancelCause(t.Context())
+		gone := errors.New("the client has gone")
+		store.fails(func(swap func() error) error {
+			store.fails(nil)
+			leave(gone)
+			time.Sleep(time.Millisecond)
+			return swap()
+		})
+		_, err := m.Start(ctx, call(m, "steps", ""))
+		require.ErrorIs(t, err, gone)
+		time.Sleep(time.Second)
+		list, _, err := m.List(t.Context(), "p", "", 10)
+		require.NoError(t, err)
+		require.Len(t, list, 1)
+		assert.Equal(t, tasks.Cancelled, list[0].Status)
+	})
+}
+
 // What the first step makes too large for the ledger is a task that fails, not none.
 func TestATaskThatBecomesTooLargeAtOnce(t *testing.T) {
 	type state struct{ Text string }
