@@ -148,8 +148,8 @@ func positionError(format string, args ...any) error {
 	return &PositionError{Reason: fmt.Sprintf(format, args...)}
 }
 
-// check reports why the position is not one this package wrote. One that a program made of
-// nothing but a task's id becomes one.
+// check reports why the position is not one this package wrote. One that a program made of a
+// task's id, without version and dialect, gets these.
 func (p *Position) check() error {
 	if p.Version == 0 && p.Dialect == "" && p.Task != "" {
 		p.Version, p.Dialect = positionVersion, statelessDialect{}.name()
