@@ -3,19 +3,15 @@
 package model
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"net/http"
 	"net/url"
 	"slices"
 	"strings"
 
 	"github.com/mcpsaga/mcpsaga/content"
-	"github.com/mcpsaga/mcpsaga/internal/outgoing"
 	"github.com/mcpsaga/mcpsaga/steps"
 )
 
@@ -49,7 +45,7 @@ func (m *Model) Name(r *steps.SampleRequest) string {
 // Host is the machine that requests go to.
 func (m *Model) Host() string { return m.host }
 
-// The providers there are.
+// Providers.
 const (
 	OpenAI    = "openai"
 	Anthropic = "anthropic"
@@ -100,7 +96,7 @@ func New(c Config) (*Model, error) {
 	}
 	if c.Model == "" {
 		if !chosen && c.Key == "" && c.BaseURL == "" {
-			return nil, nil // a key happens to be in the environment; nobody chose it
+			return nil, nil // a key happens to be in the environment
 		}
 		return nil, &ConfigError{"its name is missing: set --model or SAGA_MODEL"}
 	}
@@ -159,12 +155,12 @@ func stopReason(theirs string) string {
 	return theirs
 }
 
-func schemaOf(tool steps.SampleTool) (map[string]any, error) {
-	schema := map[string]any{}
+func schemaOf(tool steps.SampleTool) (json.RawMessage, error) {
+	schema := map[string]json.RawMessage{"type": json.RawMessage(`"object"`)}
 	if tool.InputSchema != nil && json.Unmarshal(tool.InputSchema, &schema) != nil {
 		return nil, cannotTake("the schema of the tool " + tool.Name)
 	}
-	return schema, nil
+	return json.Marshal(schema)
 }
 
 func resultText(r content.ToolResult) string {
@@ -183,31 +179,3 @@ func inputOf(b content.ToolUse) json.RawMessage {
 
 // cannotTake says which part of a request a provider cannot be given.
 func cannotTake(what string) error { return errors.New("this model cannot be given " + what) }
-
-// maxAnswer is the largest answer read from an endpoint, errors included, in bytes: far
-// more than a model says in one completion.
-const maxAnswer = 8 << 20
-
-// transport sends the requests of the providers' libraries, which read answers of any
-// size, and follow a redirect with key and prompt to anywhere.
-type transport struct{ http *http.Client }
-
-func newTransport() *transport {
-	return &transport{&http.Client{CheckRedirect: outgoing.CheckRedirect}}
-}
-
-// Do sends a request and reads the answer.
-func (t *transport) Do(r *http.Request) (*http.Response, error) {
-	response, err := t.http.Do(r)
-	if err != nil {
-		// With the response that redirects: the libraries then do not try again.
-		return response, err
-	}
-	body, err := outgoing.ReadAll(response.Body, maxAnswer)
-	_ = response.Body.Close()
-	response.Body = io.NopCloser(bytes.NewReader(body))
-	if err != nil && !errors.As(err, new(*outgoing.TooLargeError)) {
-		return nil, err // as if there had been none: the libraries try again
-	}
-	return response, err
-}

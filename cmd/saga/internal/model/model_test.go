@@ -5,6 +5,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -14,16 +15,16 @@ import (
 	"github.com/mcpsaga/mcpsaga/steps"
 )
 
-// endpoint is an API that answers with reply and keeps what it got.
-type endpoint struct {
+// fakeEndpoint is an API that answers with reply and keeps what it got.
+type fakeEndpoint struct {
 	*httptest.Server
 	request http.Header
 	path    string
 	body    map[string]any
 }
 
-func newEndpoint(t *testing.T, status int, reply string) *endpoint {
-	e := new(endpoint)
+func newFakeEndpoint(t *testing.T, status int, reply string) *fakeEndpoint {
+	e := new(fakeEndpoint)
 	e.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		data, err := io.ReadAll(r.Body)
 		assert.NoError(t, err)
@@ -66,7 +67,7 @@ func conversation() *steps.SampleRequest {
 }
 
 func TestOpenAI(t *testing.T) {
-	e := newEndpoint(t, 200, `{"id":"c","object":"chat.completion","created":1,"model":"m-1","choices":[{"index":0,"finish_reason":"tool_calls",
+	e := newFakeEndpoint(t, 200, `{"id":"c","object":"chat.completion","created":1,"model":"m-1","choices":[{"index":0,"finish_reason":"tool_calls",
 		"message":{"role":"assistant","content":"wait","tool_calls":[{"id":"u2","type":"function","function":{"name":"weather","arguments":"{\"city\":\"Oslo\"}"}}]}}]}`)
 	m, err := New(Config{Provider: OpenAI, BaseURL: e.URL + "/v1", Key: "k", Model: "m", Getenv: environment()})
 	require.NoError(t, err)
@@ -92,7 +93,7 @@ func TestOpenAI(t *testing.T) {
 }
 
 func TestAnthropic(t *testing.T) {
-	e := newEndpoint(t, 200, `{"id":"c","type":"message","role":"assistant","model":"m-1","stop_reason":"tool_use","usage":{},
+	e := newFakeEndpoint(t, 200, `{"id":"c","type":"message","role":"assistant","model":"m-1","stop_reason":"tool_use","usage":{},
 		"content":[{"type":"thinking","thinking":"hm","signature":"s"},{"type":"text","text":"wait"},{"type":"tool_use","id":"u2","name":"weather","input":{"city":"Oslo"}}]}`)
 	m, err := New(Config{Provider: Anthropic, BaseURL: e.URL, Key: "k", Model: "m", Getenv: environment()})
 	require.NoError(t, err)
@@ -119,13 +120,14 @@ func TestAnthropic(t *testing.T) {
 
 func TestFailuresAreErrors(t *testing.T) {
 	for _, provider := range []string{OpenAI, Anthropic} {
-		e := newEndpoint(t, 401, `{"error":{"message":"bad key"}}`)
+		e := newFakeEndpoint(t, 401, `{"error":{"message":"bad key"}}`)
 		m, err := New(Config{Provider: provider, BaseURL: e.URL, Model: "m", Getenv: environment()})
 		require.NoError(t, err)
 		_, err = m.Complete(t.Context(), conversation())
 		require.ErrorContains(t, err, m.Host())
+		assert.ErrorContains(t, err, `401 Unauthorized: "bad key"`)
 	}
-	e := newEndpoint(t, 200, `{"choices":[]}`)
+	e := newFakeEndpoint(t, 200, `{"choices":[]}`)
 	m, err := New(Config{Provider: OpenAI, BaseURL: e.URL, Model: "m", Getenv: environment()})
 	require.NoError(t, err)
 	_, err = m.Complete(t.Context(), conversation())
@@ -133,6 +135,24 @@ func TestFailuresAreErrors(t *testing.T) {
 	r := &steps.SampleRequest{MaxTokens: 1, Messages: []steps.SampleMessage{{Role: content.User, Content: content.Blocks{content.ResourceLink{URI: "u", Name: "n"}}}}}
 	_, err = m.Complete(t.Context(), r)
 	require.EqualError(t, err, "this model cannot be given content of type resource_link")
+}
+
+func TestBusyEndpointsAreAskedAgain(t *testing.T) {
+	t.Parallel()
+	for status, want := range map[int]int32{503: 2, 429: 2, 400: 1} {
+		var requests atomic.Int32
+		busy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			if requests.Add(1) == 1 {
+				w.WriteHeader(status)
+				return
+			}
+			_, _ = io.WriteString(w, `{"model":"m","choices":[{"finish_reason":"stop","message":{"role":"assistant","content":"hi"}}]}`)
+		}))
+		err := ask(t, OpenAI, busy.URL)
+		busy.Close()
+		assert.Equal(t, want, requests.Load(), "%d", status)
+		assert.Equal(t, want == 1, err != nil, "%d: %v", status, err)
+	}
 }
 
 func TestHintsNeedPermission(t *testing.T) {
@@ -191,7 +211,7 @@ func TestNewChoosesOnlyWhatIsMeant(t *testing.T) {
 
 // A key from the environment must not travel to an address from elsewhere.
 func TestKeysStayWithTheirAddress(t *testing.T) {
-	e := newEndpoint(t, 200, `{"model":"m","choices":[{"finish_reason":"stop","message":{"role":"assistant","content":"hi"}}]}`)
+	e := newFakeEndpoint(t, 200, `{"model":"m","choices":[{"finish_reason":"stop","message":{"role":"assistant","content":"hi"}}]}`)
 	m, err := New(Config{Provider: OpenAI, BaseURL: e.URL, Model: "m", Getenv: environment("OPENAI_API_KEY", "secret")})
 	require.NoError(t, err)
 	t.Setenv("OPENAI_API_KEY", "secret") // nor by way of the library
