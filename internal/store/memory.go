@@ -1,0 +1,362 @@
+package store
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"crypto/rand"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/tidwall/btree"
+)
+
+// MemoryOptions is how a store in memory works. The zero value is for use.
+type MemoryOptions struct {
+	// Now is the store's clock; nil is [time.Now].
+	Now func() time.Time
+}
+
+// NewMemory makes an empty [Store] in this process's memory: for tests, and for servers whose sagas
+// need not outlive them. It starts no goroutines.
+func NewMemory(o MemoryOptions) Store {
+	m := &memory{
+		now: o.Now, closed: make(chan struct{}), rows: map[ID]*row{}, requests: map[ID]ID{}, counts: map[account]int{},
+		due: newIndex(), owned: newIndex(), statuses: newIndex(), keep: newIndex(), listeners: map[*listener]bool{},
+	}
+	if m.now == nil {
+		m.now = time.Now
+	}
+	rand.Read(m.identity[:]) // never fails
+	return m
+}
+
+// memory is the store in memory. One lock guards all of it. It is held for microseconds, and never
+// while bodies are copied or a caller's code runs.
+type memory struct {
+	now      func() time.Time
+	closed   chan struct{}
+	identity ID
+
+	mu       sync.Mutex
+	ended    bool // closed is closed
+	rows     map[ID]*row
+	requests map[ID]ID
+	counts   map[account]int // of records that are not over
+	// Each is sorted by a group and a time: audience and tool by Wake; audience, owner and mode by Created;
+	// audience and status by Created; Keep.
+	due, owned, statuses, keep index
+
+	listening sync.Mutex
+	listeners map[*listener]bool
+}
+
+type listener struct{ changed func(ID, uint64) }
+
+// account is what [Change.Most] counts.
+type account struct {
+	audience string
+	id       ID
+	mode     Mode
+}
+
+// row is a record and its log. Both are replaced and never changed, so they can be copied without
+// the lock.
+type row struct {
+	Record
+	applied uint64 // Head when it was last written
+	items   []Item
+}
+
+// index is a set of records in an order.
+type index struct{ *btree.BTreeG[entry] }
+
+type entry struct {
+	group string
+	at    int64
+	id    ID
+}
+
+func newIndex() index {
+	return index{btree.NewBTreeGOptions(func(a, b entry) bool {
+		return cmp.Or(cmp.Compare(a.group, b.group), cmp.Compare(a.at, b.at), bytes.Compare(a.id[:], b.id[:])) < 0
+	}, btree.Options{NoLocks: true})}
+}
+
+// of calls each with the entries of a group from one on, until that returns false.
+func (i index) of(from entry, each func(entry) bool) {
+	i.Ascend(from, func(e entry) bool { return e.group == from.group && each(e) })
+}
+
+// entries are those of a record in the indexes, in their order. One without a group is in none.
+func (r *row) entries() (list [4]entry) {
+	if !r.Wake.IsZero() {
+		list[0] = entry{dueGroup(r.Audience, r.Tool), r.Wake.UnixMicro(), r.ID}
+	}
+	if r.Owner != (ID{}) {
+		list[1] = entry{ownedGroup(r.Audience, r.Owner, r.Mode), r.Created.UnixMicro(), r.ID}
+	}
+	list[2] = entry{statusGroup(r.Audience, r.Status), r.Created.UnixMicro(), r.ID}
+	if !r.Keep.IsZero() {
+		list[3] = entry{keepGroup, r.Keep.UnixMicro(), r.ID}
+	}
+	return list
+}
+
+const keepGroup = "keep"
+
+func dueGroup(audience, tool string) string { return audience + "\x00" + tool }
+func ownedGroup(audience string, owner ID, mode Mode) string {
+	return audience + "\x00" + string(owner[:]) + string(mode)
+}
+func statusGroup(audience string, status Status) string { return audience + "\x00" + string(status) }
+
+func (m *memory) indexes() [4]index { return [4]index{m.due, m.owned, m.statuses, m.keep} }
+
+// begin locks the store. Nothing is done in a context that has ended.
+func (m *memory) begin(ctx context.Context) (now time.Time, err error) {
+	if err := ctx.Err(); err != nil {
+		return now, err
+	}
+	now = Micro(m.now())
+	m.mu.Lock()
+	if m.ended {
+		m.mu.Unlock()
+		return now, ErrClosed
+	}
+	return now, nil
+}
+
+// put puts a record in the place of another, which may be nil. Both may not be nil.
+func (m *memory) put(old, next *row) {
+	if old != nil {
+		for i, e := range old.entries() {
+			if e.group != "" {
+				m.indexes()[i].Delete(e)
+			}
+		}
+		delete(m.requests, old.Request)
+		if a := (account{old.Audience, old.Account, old.Mode}); !old.Status.Over() {
+			if m.counts[a]--; m.counts[a] == 0 {
+				delete(m.counts, a)
+			}
+		}
+		delete(m.rows, old.ID)
+	}
+	if next == nil {
+		return
+	}
+	for i, e := range next.entries() {
+		if e.group != "" {
+			m.indexes()[i].Set(e)
+		}
+	}
+	if next.Request != (ID{}) {
+		m.requests[next.Request] = next.ID
+	}
+	if !next.Status.Over() {
+		m.counts[account{next.Audience, next.Account, next.Mode}]++
+	}
+	m.rows[next.ID] = next
+}
+
+func (m *memory) Write(ctx context.Context, r *Record, c Change) error {
+	if err := r.Check(c); err != nil {
+		return err
+	}
+	next := &row{Record: *r}
+	next.State, next.Summary = slices.Clone(r.State), slices.Clone(r.Summary)
+	next.Wake, next.Keep = Micro(r.Wake), Micro(r.Keep)
+	added := cloneItems(c.Items)
+
+	now, err := m.begin(ctx)
+	if err != nil {
+		return err
+	}
+	if err := m.write(next, added, c, now); err != nil {
+		m.mu.Unlock()
+		return err
+	}
+	m.mu.Unlock()
+	r.Head, r.Until, r.Created, r.Updated, r.Now, r.Tries, r.Unread = next.Head, next.Until, next.Created, now, now, 0, nil
+	m.tell(r.ID, r.Head)
+	return nil
+}
+
+// write is Write with the lock held.
+func (m *memory) write(next *row, added []Item, c Change, now time.Time) error {
+	old := m.rows[next.ID]
+	if other, taken := m.requests[next.Request]; taken && other != next.ID {
+		return ErrConflict
+	}
+	if next.Head == 0 {
+		if old != nil {
+			return ErrConflict
+		}
+		if c.Most > 0 && m.counts[account{next.Audience, next.Account, next.Mode}] >= c.Most {
+			return ErrFull
+		}
+		next.Created = now
+	} else {
+		if old == nil || old.Head != next.Head || !old.writableWith(next.Fence, now) {
+			return ErrConflict
+		}
+		next.Audience, next.Owner, next.Account, next.Mode, next.Created = old.Audience, old.Owner, old.Account, old.Mode, old.Created
+		next.Floor, next.items = max(old.Floor, next.Floor), old.items
+		if next.Floor > old.Floor {
+			next.items = slices.DeleteFunc(slices.Clone(old.items), func(i Item) bool { return i.N <= next.Floor && !i.Lasting })
+		}
+	}
+	next.append(added, now)
+	next.applied = next.Head
+	next.Until, next.Updated, next.Tries, next.Unread = time.Time{}, now, 0, nil
+	if c.Lease > 0 {
+		next.Until = now.Add(c.Lease)
+	}
+	m.put(old, next)
+	return nil
+}
+
+// writableWith reports whether who writes with that fence may.
+func (r *row) writableWith(fence uint64, now time.Time) bool {
+	return fence == r.Fence || fence == r.Fence+1 && !r.Until.After(now)
+}
+
+// append appends items. The memory behind the end of those that there are is nobody else's: all
+// writes come one after the other.
+func (r *row) append(added []Item, now time.Time) {
+	for i := range added {
+		r.Head++
+		added[i].N, added[i].At = r.Head, now
+	}
+	r.items = append(r.items, added...)
+}
+
+func (m *memory) Signal(ctx context.Context, id ID, head uint64, items ...Item) error {
+	if err := CheckItems(items); err != nil {
+		return err
+	}
+	added := cloneItems(items)
+	now, err := m.begin(ctx)
+	if err != nil {
+		return err
+	}
+	old := m.rows[id]
+	switch {
+	case old == nil || old.Status.Over():
+		err = ErrNotFound
+	case old.Head != head:
+		err = ErrConflict
+	}
+	if err != nil {
+		m.mu.Unlock()
+		return err
+	}
+	next := *old
+	next.append(added, now)
+	if next.Wake.IsZero() || next.Wake.After(now) {
+		next.Wake = now
+	}
+	m.put(old, &next)
+	m.mu.Unlock()
+	m.tell(id, next.Head)
+	return nil
+}
+
+func (m *memory) Load(ctx context.Context, id ID) (*Record, error) {
+	return m.load(ctx, func() ID { return id })
+}
+
+func (m *memory) Find(ctx context.Context, request ID) (*Record, error) {
+	return m.load(ctx, func() ID { return m.requests[request] })
+}
+
+func (m *memory) load(ctx context.Context, id func() ID) (*Record, error) {
+	now, err := m.begin(ctx)
+	if err != nil {
+		return nil, err
+	}
+	found := m.rows[id()]
+	m.mu.Unlock()
+	if found == nil {
+		return nil, ErrNotFound
+	}
+	return found.copy(now), nil
+}
+
+// copy returns the record for a caller.
+func (r *row) copy(now time.Time) *Record {
+	c := r.Record
+	c.State, c.Summary = slices.Clone(r.State), slices.Clone(r.Summary)
+	c.Unread, c.Now = cloneItems(r.after(r.applied)), now
+	return &c
+}
+
+// after returns the items with greater numbers.
+func (r *row) after(n uint64) []Item {
+	from, found := slices.BinarySearchFunc(r.items, n, func(i Item, n uint64) int { return cmp.Compare(i.N, n) })
+	if found {
+		from++
+	}
+	return r.items[from:]
+}
+
+func cloneItems(items []Item) []Item {
+	if len(items) == 0 {
+		return nil
+	}
+	c := slices.Clone(items)
+	for i := range c {
+		c[i].Body = slices.Clone(c[i].Body)
+	}
+	return c
+}
+
+func (m *memory) Forget(ctx context.Context, limit int) (n int, err error) {
+	now, err := m.begin(ctx)
+	if err != nil {
+		return 0, err
+	}
+	defer m.mu.Unlock()
+	for ; n < limit; n++ {
+		first, ok := m.keep.Min()
+		if !ok || first.at > now.UnixMicro() {
+			break
+		}
+		m.put(m.rows[first.id], nil)
+	}
+	return n, nil
+}
+
+func (m *memory) Identity(ctx context.Context) (ID, error) {
+	if _, err := m.begin(ctx); err != nil {
+		return ID{}, err
+	}
+	defer m.mu.Unlock()
+	return m.identity, nil
+}
+
+func (m *memory) Check(ctx context.Context) (time.Time, error) {
+	now, err := m.begin(ctx)
+	if err == nil {
+		m.mu.Unlock()
+	}
+	return now, err
+}
+
+func (m *memory) Close() error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if !m.ended {
+		m.ended = true
+		close(m.closed)
+		clear(m.rows)
+		clear(m.requests)
+		clear(m.counts)
+		for _, i := range m.indexes() {
+			i.Clear()
+		}
+	}
+	return nil
+}
