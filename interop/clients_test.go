@@ -9,13 +9,11 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
-	"github.com/go-git/go-git/v5"
-	"github.com/go-git/go-git/v5/plumbing/object"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/mcpsaga/mcpsaga/internal/gittest"
 	"github.com/mcpsaga/mcpsaga/internal/longtests"
 )
 
@@ -238,21 +236,13 @@ func makeRepository(t *testing.T, root string) {
 	t.Helper()
 	dir := filepath.Join(root, "repo")
 	require.NoError(t, os.RemoveAll(dir))
-	repo, err := git.PlainInit(dir, false)
-	require.NoError(t, err)
-	tree, err := repo.Worktree()
-	require.NoError(t, err)
+	require.NoError(t, os.MkdirAll(dir, 0o755))
+	gittest.Git(t, dir, nil, "init", "-q", "-b", "master")
 	for n, subject := range []string{"Add a first thing", "Add a second thing"} {
-		name := fmt.Sprintf("thing%d.txt", n+1)
-		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(subject), 0o600))
-		_, err = tree.Add(name)
-		require.NoError(t, err)
-		who := &object.Signature{Name: "A. Author", Email: "author@example.com", When: time.Unix(1_790_000_000+int64(n), 0)}
-		hash, err := tree.Commit(subject, &git.CommitOptions{Author: who})
-		require.NoError(t, err)
+		require.NoError(t, os.WriteFile(filepath.Join(dir, fmt.Sprintf("thing%d.txt", n+1)), []byte(subject), 0o600))
+		gittest.Commit(t, dir, subject, 1_790_000_000+int64(n))
 		if n == 0 {
-			_, err = repo.CreateTag("v1.0", hash, nil)
-			require.NoError(t, err)
+			gittest.Git(t, dir, nil, "tag", "v1.0")
 		}
 	}
 }

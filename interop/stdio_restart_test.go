@@ -9,12 +9,11 @@ import (
 	"path/filepath"
 	"syscall"
 	"testing"
-	"time"
 
-	"github.com/go-git/go-git/v5"
-	"github.com/go-git/go-git/v5/plumbing/object"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/mcpsaga/mcpsaga/internal/gittest"
 )
 
 // errAsked ends a call at the client, which does not answer.
@@ -147,16 +146,9 @@ func TestStdioServerStartedAnew(t *testing.T) {
 // addDirectories commits a file in each of the directories.
 func addDirectories(t *testing.T, dir string, names ...string) {
 	t.Helper()
-	repo, err := git.PlainOpen(dir)
-	require.NoError(t, err)
-	tree, err := repo.Worktree()
-	require.NoError(t, err)
 	for _, name := range names {
 		require.NoError(t, os.Mkdir(filepath.Join(dir, name), 0o755))
 		require.NoError(t, os.WriteFile(filepath.Join(dir, name, "thing.txt"), []byte(name), 0o600))
-		_, err = tree.Add(name + "/thing.txt")
-		require.NoError(t, err)
 	}
-	_, err = tree.Commit("Add directories", &git.CommitOptions{Author: &object.Signature{Name: "A. Author", Email: "author@example.com", When: time.Unix(1_790_000_100, 0)}})
-	require.NoError(t, err)
+	gittest.Commit(t, dir, "Add directories", 1_790_000_100)
 }

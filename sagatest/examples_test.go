@@ -8,8 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/go-git/go-git/v5"
-	"github.com/go-git/go-git/v5/plumbing/object"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -17,6 +15,7 @@ import (
 	"github.com/mcpsaga/mcpsaga/examples/longtalk"
 	"github.com/mcpsaga/mcpsaga/examples/releasenotes"
 	"github.com/mcpsaga/mcpsaga/internal/engine"
+	"github.com/mcpsaga/mcpsaga/internal/gittest"
 	"github.com/mcpsaga/mcpsaga/saga"
 	"github.com/mcpsaga/mcpsaga/sagatest"
 	"github.com/mcpsaga/mcpsaga/steps"
@@ -66,19 +65,11 @@ func TestSweepLongTalk(t *testing.T) {
 func repository(t testing.TB, dir string) {
 	t.Helper()
 	require.NoError(t, os.MkdirAll(dir, 0o777))
-	repo, err := git.PlainInit(dir, false)
-	require.NoError(t, err)
-	tree, err := repo.Worktree()
-	require.NoError(t, err)
+	gittest.Git(t, dir, nil, "init", "-q", "-b", "master")
 	for i, release := range []string{"v1.0", "v1.1"} {
 		require.NoError(t, os.WriteFile(filepath.Join(dir, "code.txt"), []byte(release), 0o666))
-		_, err = tree.Add("code.txt")
-		require.NoError(t, err)
-		who := &object.Signature{Name: "A. Author", Email: "author@example.com", When: time.Date(2026, 1, 1+i, 0, 0, 0, 0, time.UTC)}
-		hash, err := tree.Commit("Work on "+release, &git.CommitOptions{Author: who, Committer: who})
-		require.NoError(t, err)
-		_, err = repo.CreateTag(release, hash, nil)
-		require.NoError(t, err)
+		gittest.Commit(t, dir, "Work on "+release, time.Date(2026, 1, 1+i, 0, 0, 0, 0, time.UTC).Unix())
+		gittest.Git(t, dir, nil, "tag", release)
 	}
 }
 

@@ -12,8 +12,8 @@ import (
 	"path"
 	"path/filepath"
 	"strings"
+	"syscall"
 
-	"github.com/mcpsaga/mcpsaga/examples/internal/gitrepo"
 	"github.com/mcpsaga/mcpsaga/saga"
 )
 
@@ -56,7 +56,7 @@ func look(root *os.Root, name string) (string, error) {
 	if info, err := root.Lstat(name); err == nil && !info.Mode().IsRegular() {
 		return "", saga.Failf("There is something at %q that is not a file.", shown)
 	}
-	f, info, err := gitrepo.OpenRegular(root, name)
+	f, info, err := openRegular(root, name)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return "", nil
@@ -183,3 +183,23 @@ func place(root *os.Root, temporary, name, text string) error {
 	}
 	return create(root, name, text)
 }
+
+// openRegular opens a regular file for reading, and nothing else: the open of a pipe would wait for its
+// other end.
+func openRegular(root *os.Root, name string) (*os.File, os.FileInfo, error) {
+	f, err := root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, nil, err
+	}
+	info, err := f.Stat()
+	if err == nil && !info.Mode().IsRegular() {
+		err = &fs.PathError{Op: "open", Path: name, Err: errNotRegular}
+	}
+	if err != nil {
+		return nil, nil, errors.Join(err, f.Close())
+	}
+	return f, info, nil
+}
+
+// errNotRegular is what [openRegular] says of a pipe, a directory and the like.
+var errNotRegular = errors.New("not a regular file")

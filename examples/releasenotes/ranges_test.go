@@ -1,38 +1,29 @@
 package releasenotes
 
 import (
+	"fmt"
 	"testing"
-	"time"
 
-	"github.com/go-git/go-git/v5"
-	"github.com/go-git/go-git/v5/plumbing"
-	"github.com/go-git/go-git/v5/plumbing/object"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/mcpsaga/mcpsaga/examples/internal/gitrepo"
-	"github.com/mcpsaga/mcpsaga/examples/internal/gitrepo/gitrepotest"
+	"github.com/mcpsaga/mcpsaga/internal/gittest"
 	"github.com/mcpsaga/mcpsaga/sagatest"
 	"github.com/mcpsaga/mcpsaga/steps"
 )
 
 // history makes a repository of commits, one for each second given, with tags on them.
-func history(t *testing.T, seconds []int64, tags map[string]int) (root string, hashes []plumbing.Hash) {
+func history(t *testing.T, seconds []int64, tags map[string]int) (root string, hashes []string) {
 	t.Helper()
 	root = t.TempDir()
-	g, err := git.PlainInit(root, false)
-	require.NoError(t, err)
-	tree, err := g.Worktree()
-	require.NoError(t, err)
-	for _, s := range seconds {
-		by := &object.Signature{Name: "Ann", Email: "ann@example.com", When: time.Unix(1700000000+s, 0)}
-		hash, err := tree.Commit("Change", &git.CommitOptions{Author: by, AllowEmptyCommits: true})
-		require.NoError(t, err)
-		hashes = append(hashes, hash)
+	gittest.Git(t, root, nil, "init", "-q", "-b", "master")
+	for i, s := range seconds {
+		hashes = append(hashes, gittest.LooseCommitAt(t, root, hashes[max(0, i-1):], fmt.Sprint("Change ", i), 0, 1700000000+s))
 	}
+	gittest.SetHead(t, root, hashes[len(hashes)-1])
 	for name, i := range tags {
-		_, err := g.CreateTag(name, hashes[i], nil)
-		require.NoError(t, err)
+		gittest.Git(t, root, nil, "tag", name, hashes[i])
 	}
 	return root, hashes
 }
@@ -41,7 +32,6 @@ func spansOf(t *testing.T, root string) (list []span) {
 	t.Helper()
 	r, err := gitrepo.Open(t.Context(), root, "")
 	require.NoError(t, err)
-	defer r.Close()
 	list, err = spans(t.Context(), r)
 	require.NoError(t, err)
 	for _, s := range list {
@@ -90,7 +80,7 @@ func TestRangesBetweenTags(t *testing.T) {
 // Who has an older commit checked out is not offered what came after it up to there.
 func TestNoUnreleasedCommitsBelowTheLastTag(t *testing.T) {
 	root, hashes := history(t, []int64{0, 1, 2}, map[string]int{"v1": 0, "v2": 2})
-	gitrepotest.SetHead(t, root, hashes[1])
+	gittest.SetHead(t, root, hashes[1])
 	list := spansOf(t, root)
 	require.NotEmpty(t, list)
 	assert.Equal(t, "v1..v2", list[0].Name)
@@ -99,7 +89,7 @@ func TestNoUnreleasedCommitsBelowTheLastTag(t *testing.T) {
 // A commit that is missing is said to be.
 func TestHeadThatIsMissing(t *testing.T) {
 	root, _ := history(t, []int64{0}, map[string]int{"v1": 0})
-	gitrepotest.SetHead(t, root, plumbing.NewHash("0123456789012345678901234567890123456789"))
+	gittest.SetHead(t, root, "0123456789012345678901234567890123456789")
 	played := sagatest.Play(t, New(root), nil)
 	assert.Contains(t, played.Text(), "The commit that is checked out cannot be read")
 }
@@ -107,7 +97,7 @@ func TestHeadThatIsMissing(t *testing.T) {
 // The form says what "all" is.
 func TestWithoutTagsAllCommits(t *testing.T) {
 	root := t.TempDir()
-	gitrepotest.New(t, root)
+	gittest.New(t, root)
 	played := sagatest.Player{Client: steps.Features{Forms: true}}.Play(t, New(root), nil, sagatest.Decline("range"))
 	assert.Contains(t, played.Find("range").Form().Fields[0].Choices[0].Title, "all commits")
 }

@@ -93,7 +93,6 @@ func (n notes) start(t *turn) (saga.Next, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer r.Close()
 	if t.State.Spans, err = spans(t, r); err != nil {
 		return nil, err
 	}
@@ -167,7 +166,6 @@ func (n notes) commits(t *turn) (list []*gitrepo.Commit, more bool, err error) {
 	if err != nil {
 		return nil, false, err
 	}
-	defer r.Close()
 	list, more, err = commits(t, r, t.State.Span.From, t.State.Span.To, maxCommits)
 	if err == nil && len(list) == 0 {
 		err = saga.Failf("There are no commits in %s.", t.State.Span.words())
@@ -223,7 +221,6 @@ func (n notes) write(t *turn, replaceable string) (saga.Next, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer r.Close()
 	name, err := file(t)
 	if err != nil {
 		return nil, err
@@ -235,7 +232,7 @@ func (n notes) write(t *turn, replaceable string) (saga.Next, error) {
 	case other == "":
 		return t.Textf("Wrote the release notes for %s to %s.", t.State.Span.words(), name)
 	case t.State.Asked == maxAsked:
-		return nil, saga.Failf("Nothing was written: somebody else is changing %s.", name)
+		return nil, saga.Failf("Nothing was written: %s is being changed by another program.", name)
 	}
 	message := name + " exists already and says something else."
 	if t.State.Asked++; t.State.Asked > 1 {

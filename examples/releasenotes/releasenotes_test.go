@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/mcpsaga/mcpsaga/examples/internal/gitrepo/gitrepotest"
+	"github.com/mcpsaga/mcpsaga/internal/gittest"
 	"github.com/mcpsaga/mcpsaga/sagatest"
 )
 
@@ -29,14 +29,14 @@ func TestNamesOfFiles(t *testing.T) {
 		".git/x.md": "hidden", "a/.b/x.md": "hidden", ".md": "hidden", "x.sh": "must end", "x": "must end", "x.md/y": "must end",
 	} {
 		_, err := cleanFile(name)
-		assert.Contains(t, gitrepotest.Told(t, err), why, name)
+		assert.Contains(t, gittest.Told(t, err), why, name)
 	}
 }
 
 // A call with a name that is none leaves nothing behind.
 func TestNoTraceOfABadName(t *testing.T) {
 	root := t.TempDir()
-	gitrepotest.New(t, root)
+	gittest.New(t, root)
 	for _, name := range []string{"x.md/", "new/x.md/"} {
 		got := sagatest.Play(t, New(root), map[string]string{"file": name})
 		assert.Contains(t, got.Text(), "is the name of a directory")
@@ -86,7 +86,7 @@ func TestWrite(t *testing.T) {
 	require.NoError(t, os.Symlink("/etc/hostname", filepath.Join(dir, "o.md")))
 	for _, name := range []string{"d.md", "l.md", "o.md"} {
 		_, err := write(dir, name, "text", "id", other)
-		assert.Contains(t, gitrepotest.Told(t, err), "not a file", name)
+		assert.Contains(t, gittest.Told(t, err), "not a file", name)
 	}
 }
 
@@ -103,7 +103,7 @@ func TestHugeFilesAreNotRead(t *testing.T) {
 	assert.NotEmpty(t, other)
 	for _, name := range []string{"larger.md", "huge.md"} {
 		_, err := write(dir, name, "text", "id", "")
-		assert.Contains(t, gitrepotest.Told(t, err), "too large", name)
+		assert.Contains(t, gittest.Told(t, err), "too large", name)
 	}
 }
 

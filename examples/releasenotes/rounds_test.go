@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/mcpsaga/mcpsaga/examples/internal/gitrepo/gitrepotest"
+	"github.com/mcpsaga/mcpsaga/internal/gittest"
 	"github.com/mcpsaga/mcpsaga/sagatest"
 	"github.com/mcpsaga/mcpsaga/steps"
 )
@@ -17,7 +17,7 @@ import (
 // notes, beginning with the commits.
 func TestWithoutAModel(t *testing.T) {
 	root := t.TempDir()
-	gitrepotest.New(t, root)
+	gittest.New(t, root)
 	played := sagatest.Player{Client: steps.Features{Forms: true}}.Play(t, New(root), nil,
 		sagatest.Accept("range", map[string]any{"range": "all"}),
 		sagatest.Func("write", func(a sagatest.Asked) sagatest.Answer {
@@ -34,7 +34,7 @@ func TestWithoutAModel(t *testing.T) {
 // with the commits, or with the draft there is.
 func TestTheModelRefused(t *testing.T) {
 	root := t.TempDir()
-	gitrepotest.New(t, root)
+	gittest.New(t, root)
 	for name, c := range map[string]struct {
 		before []sagatest.Answer
 		want   string
@@ -65,7 +65,7 @@ func TestTheModelRefused(t *testing.T) {
 // nobody is asked for ever.
 func TestFeedbackEnds(t *testing.T) {
 	root := t.TempDir()
-	gitrepotest.New(t, root)
+	gittest.New(t, root)
 	script := []sagatest.Answer{
 		sagatest.Accept("range", map[string]any{"range": "all"}),
 		sagatest.Say("draft", "# Notes"),
@@ -86,7 +86,7 @@ func TestFeedbackEnds(t *testing.T) {
 // asking ends.
 func TestReplacedIsWhatWasAskedAbout(t *testing.T) {
 	root := t.TempDir()
-	gitrepotest.New(t, root)
+	gittest.New(t, root)
 	file := filepath.Join(root, "RELEASE_NOTES.md")
 	require.NoError(t, os.WriteFile(file, []byte("old"), 0o666))
 	changes := 0
@@ -112,7 +112,7 @@ func TestReplacedIsWhatWasAskedAbout(t *testing.T) {
 	require.NoError(t, os.WriteFile(file, []byte("old"), 0o666))
 	played = sagatest.Play(t, New(root), nil, append(start, replace(true), replace(true), replace(true))...)
 	assert.False(t, played.Good())
-	assert.Contains(t, played.Text(), "somebody else is changing")
+	assert.Contains(t, played.Text(), "is being changed by another program")
 	assert.Equal(t, "4", textOf(t, file), "what somebody else wrote last")
 
 	// Who does not want that has not written in vain.

@@ -105,7 +105,7 @@ func (r *ranking) top(n int) []ranked {
 	return list[:min(n, len(list))]
 }
 
-// commit counts a commit. Directories of merges are those of the commits that they merge.
+// commit counts a commit and the directories that it changes.
 func (t *tally) commit(c *gitrepo.Commit, dirs []string) {
 	seconds := c.When.Unix()
 	if t.Commits == 0 {
@@ -123,7 +123,11 @@ func (t *tally) commit(c *gitrepo.Commit, dirs []string) {
 		author = "(nobody)"
 	}
 	t.Authors.entry(t.authors, maxAuthors, author).N++
-	for _, name := range dirs {
+	names := make([]string, len(dirs))
+	for i, d := range dirs {
+		names[i] = gitrepo.Line(d, maxDirName)
+	}
+	for _, name := range slices.Compact(names) {
 		e := t.Dirs.entry(t.dirs, maxDirs, name)
 		e.N++
 		e.Last = max(e.Last, seconds)

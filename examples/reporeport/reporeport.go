@@ -10,6 +10,7 @@
 package reporeport
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"strings"
@@ -25,9 +26,10 @@ type args struct {
 }
 
 type state struct {
-	// At is how far the history has been counted.
-	At     gitrepo.Position `json:"at,omitzero"`
-	Counts counts           `json:"counts,omitzero"`
+	// At is how far the history has been counted. Shallow: what is older is not in the clone.
+	At      gitrepo.Position `json:"at,omitzero"`
+	Shallow bool             `json:"shallow,omitzero"`
+	Counts  counts           `json:"counts,omitzero"`
 	// Pieces is how many pieces were counted.
 	Pieces int `json:"pieces,omitzero"`
 	// Chosen are the directories that matter, and Comment is what the model says of them.
@@ -48,7 +50,7 @@ var (
 
 const (
 	maxChosen  = 8  // directories in the report, as in the form
-	preset     = 5  // of them, chosen unless somebody chooses
+	preset     = 5  // of them, chosen unless the user chooses
 	maxOffered = 20 // directories in the form
 	maxComment = 4000
 )
@@ -59,13 +61,12 @@ const system = "You comment on the history of a software project for people who 
 type turn = saga.Turn[args, state]
 
 // New returns the tool repo_report for the repositories under root.
-func New(root string) saga.Definition { return report{root, perPiece, maxPieces, 1}.tool() }
+func New(root string) saga.Definition { return report{root, perPiece, maxPieces}.tool() }
 
-// report is the tool; tests count in smaller pieces, and draw smaller pictures.
+// report is the tool; tests count in smaller pieces.
 type report struct {
 	root                string
 	perPiece, maxPieces int
-	smaller             int // by how much
 }
 
 func (r report) tool() saga.Definition {
@@ -91,12 +92,11 @@ func (r report) start(t *turn) (saga.Next, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer repo.Close()
-	w, newest, err := repo.FromHead(t)
+	newest, err := repo.Newest(t)
 	if err != nil {
 		return nil, err
 	}
-	t.State.At = w.Position()
+	t.State.At, t.State.Shallow = gitrepo.Position{Start: newest.Hash}, repo.Shallow
 	t.State.Counts.Axis = axis{Newest: min(monthOf(newest.When), monthOf(t.Now())), Unit: 1}
 	return t.Goto("count")
 }
@@ -116,40 +116,51 @@ func (r report) count(t *turn) (saga.Next, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer repo.Close()
-	w, err := repo.Resume(t, t.State.At)
+	counted, at := newTally(&t.State.Counts), &t.State.At
+	if !repo.Has(t, at.Start) {
+		return nil, cmp.Or(t.Err(), gitrepo.Gone(at.Start))
+	}
+	n, more, err := r.piece(t, repo, counted, gitrepo.Log{From: at.Start, Skip: at.Visited, Limit: r.perPiece, Dirs: true})
+	if errors.Is(err, gitrepo.ErrUnreadable) {
+		// Directories are missing, as in a partial clone: a report without them is better than none.
+		var rest int
+		rest, more, err = r.piece(t, repo, counted, gitrepo.Log{From: at.Start, Skip: at.Visited + n, Limit: r.perPiece - n})
+		counted.Unread += rest
+		n += rest
+	}
 	if err != nil {
 		return nil, err
 	}
-	counted, changed, n := newTally(&t.State.Counts), newChanges(repo), 0
-	for ; !w.Done() && n < r.perPiece && (n < atLeast || !gitrepo.Hurry(t)); n++ {
-		c, err := w.Next(t)
-		if err != nil {
-			return nil, err
-		}
-		dirs, err := changed.of(t, c)
-		if errors.Is(err, gitrepo.ErrUnreadable) {
-			counted.Unread++ // a report without them is better than none
-		} else if err != nil {
-			return nil, err
-		}
-		counted.commit(c, dirs)
-		if counted.Commits%500 == 0 {
-			t.Progress(float64(counted.Commits), 0, fmt.Sprintf("%d commits counted, back to %s", counted.Commits, c.When.UTC().Format("January 2006")))
-		}
-	}
-	t.State.At = w.Position()
+	at.Visited += n
 	t.State.Pieces++
-	if w.Done() {
+	switch {
+	case !more:
 		return t.Goto("choose")
-	}
-	if gitrepo.Hurry(t) || t.State.Pieces%r.maxPieces == 0 {
+	case gitrepo.Hurry(t), t.State.Pieces%r.maxPieces == 0:
 		return t.Pause("count")
 	}
 	return t.Goto("count")
 }
 
-// choose asks which directories matter, if there is somebody to ask and something to choose.
+// piece counts commits, as long as there is time, and returns how many, and whether there may be more.
+func (r report) piece(t *turn, repo *gitrepo.Repository, counted *tally, l gitrepo.Log) (n int, more bool, err error) {
+	for c, err := range repo.Log(t, l) {
+		if err != nil {
+			return n, false, err
+		}
+		counted.commit(c, c.Dirs)
+		n++
+		if counted.Commits%500 == 0 {
+			t.Progress(float64(counted.Commits), 0, fmt.Sprintf("%d commits counted, back to %s", counted.Commits, c.When.UTC().Format("January 2006")))
+		}
+		if n >= atLeast && gitrepo.Hurry(t) {
+			return n, true, nil
+		}
+	}
+	return n, n == l.Limit, nil
+}
+
+// choose asks which directories matter, if the client can be asked and there is something to choose.
 func (r report) choose(t *turn) (saga.Next, error) {
 	top := t.State.Counts.Dirs.top(maxOffered)
 	choices, chosen := make([]steps.Choice, len(top)), []string{}
@@ -198,17 +209,13 @@ func (r report) commented(t *turn) (saga.Next, error) {
 }
 
 func (r report) report(t *turn) (saga.Next, error) {
-	picture, err := t.State.chart(width/r.smaller, height/r.smaller)
-	if err != nil {
-		return nil, fmt.Errorf("drawing the chart: %w", err)
-	}
 	file, err := t.State.csv()
 	if err != nil {
 		return nil, err
 	}
 	return t.Finish(&content.Result{Content: content.Blocks{
 		content.Text{Text: t.State.markdown(t.Args.Repo)},
-		content.Image{Data: picture, MIMEType: "image/png"},
+		content.Image{Data: t.State.chart(), MIMEType: "image/svg+xml"},
 		content.EmbeddedResource{URI: "repo-report://" + t.ID().String() + "/commits.csv", MIMEType: "text/csv", Text: file},
 	}})
 }

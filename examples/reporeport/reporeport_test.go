@@ -1,10 +1,9 @@
 package reporeport
 
 import (
-	"bytes"
 	"encoding/csv"
+	"encoding/xml"
 	"fmt"
-	"image/png"
 	"slices"
 	"strconv"
 	"strings"
@@ -15,7 +14,7 @@ import (
 
 	"github.com/mcpsaga/mcpsaga/content"
 	"github.com/mcpsaga/mcpsaga/examples/internal/gitrepo"
-	"github.com/mcpsaga/mcpsaga/examples/internal/gitrepo/gitrepotest"
+	"github.com/mcpsaga/mcpsaga/internal/gittest"
 	"github.com/mcpsaga/mcpsaga/sagatest"
 	"github.com/mcpsaga/mcpsaga/steps"
 )
@@ -35,13 +34,13 @@ func choosing(dirs ...string) sagatest.Answer {
 func countedByGit(t *testing.T, root string) map[string]int {
 	t.Helper()
 	counts := map[string]int{}
-	for commit := range strings.SplitSeq(gitrepotest.Git(t, root, nil, "log", "--no-merges", "--format=%x00", "--name-only", "HEAD"), "\x00") {
+	for commit := range strings.SplitSeq(gittest.Git(t, root, nil, "log", "--no-merges", "--format=%x00", "--name-only", "HEAD"), "\x00") {
 		dirs := map[string]bool{}
 		for name := range strings.FieldsSeq(commit) {
 			parts := strings.Split(name, "/")
 			switch len(parts) {
 			case 1:
-				dirs[rootFiles] = true
+				dirs[gitrepo.RootFiles] = true
 			default:
 				dirs[parts[0]+"/"+parts[1]] = true
 				fallthrough
@@ -71,10 +70,10 @@ func rows(text string) map[string][]string {
 // The numbers are git's, however the history was cut into pieces and turns.
 func TestTheNumbersAreRight(t *testing.T) {
 	const n = 600
-	root := gitrepotest.Import(t, gitrepotest.Long(n))
-	want, commits := countedByGit(t, root), gitrepotest.Git(t, root, nil, "rev-list", "--count", "HEAD")
+	root := gittest.Import(t, gittest.Long(n))
+	want, commits := countedByGit(t, root), gittest.Git(t, root, nil, "rev-list", "--count", "HEAD")
 	var texts []string
-	for name, r := range map[string]report{"at once": {root, n, 100, 1}, "in pieces": {root, 50, 100, 1}, "in turns": {root, 7, 15, 1}} {
+	for name, r := range map[string]report{"at once": {root, n, 100}, "in pieces": {root, 50, 100}, "in turns": {root, 7, 15}} {
 		played := sagatest.Player{MaxRounds: 9, MaxToken: 8 << 10}.Play(t, r.tool(), nil,
 			choosing("src", "docs", "docs/api", "src/ui"), sagatest.Say("comment", "Much goes on."))
 		require.True(t, played.Good(), played.Text())
@@ -84,7 +83,7 @@ func TestTheNumbersAreRight(t *testing.T) {
 		for _, d := range []string{"src", "docs", "docs/api", "src/ui"} {
 			assert.Equal(t, fmt.Sprint(want[d]), table[d+"/"][0], "%s: %s", name, d)
 		}
-		for line := range strings.Lines(gitrepotest.Git(t, root, nil, "shortlog", "-s", "-n", "HEAD")) {
+		for line := range strings.Lines(gittest.Git(t, root, nil, "shortlog", "-s", "-n", "HEAD")) {
 			number, author, _ := strings.Cut(strings.TrimSpace(line), "\t")
 			if row := table[author]; row != nil {
 				assert.Equal(t, number, row[0], author)
@@ -104,24 +103,29 @@ func TestTheNumbersAreRight(t *testing.T) {
 
 // Turns that are repeated, cut off or taken elsewhere lead to the same report.
 func TestSweep(t *testing.T) {
-	if testing.Short() {
-		t.Skip("draws some hundred charts")
-	}
-	root := gitrepotest.Import(t, gitrepotest.Long(60))
+	root := gittest.Import(t, gittest.Long(60))
 	sagatest.Sweep(t, sagatest.Case{
-		Tool:   report{root, 20, 2, 4}.tool(),
+		Tool:   report{root, 20, 2}.tool(),
 		Script: []sagatest.Answer{choosing("src", "docs"), sagatest.Say("comment", "Much goes on.")},
 	})
 }
 
 // The chart is a picture, and the file has the same numbers as the table.
 func TestChartAndFile(t *testing.T) {
-	root := gitrepotest.Import(t, gitrepotest.Long(300))
+	root := gittest.Import(t, gittest.Long(300))
 	played := sagatest.Play(t, New(root), nil, choosing("src", "docs"), sagatest.Say("comment", "Well."))
 	require.Len(t, played.Result.Content, 3)
-	picture, err := png.Decode(bytes.NewReader(played.Result.Content[1].(content.Image).Data))
-	require.NoError(t, err)
-	assert.Equal(t, width, picture.Bounds().Dx())
+	picture := played.Result.Content[1].(content.Image)
+	assert.Equal(t, "image/svg+xml", picture.MIMEType)
+	var drawn struct {
+		Lines []struct {
+			Points string `xml:"points,attr"`
+		} `xml:"polyline"`
+		Texts []string `xml:"text"`
+	}
+	require.NoError(t, xml.Unmarshal(picture.Data, &drawn))
+	assert.Len(t, drawn.Lines, 3)
+	assert.Subset(t, drawn.Texts, []string{"Commits by month", "all commits", "src/", "docs/"})
 	file := played.Result.Content[2].(content.EmbeddedResource)
 	assert.Equal(t, "text/csv", file.MIMEType)
 	table, err := csv.NewReader(strings.NewReader(file.Text)).ReadAll()
@@ -136,7 +140,8 @@ func TestChartAndFile(t *testing.T) {
 		}
 	}
 	want := countedByGit(t, root)
-	assert.Equal(t, []int{0, atoi(t, gitrepotest.Git(t, root, nil, "rev-list", "--count", "HEAD")), want["src"], want["docs"]}, sums)
+	assert.Equal(t, []int{0, atoi(t, gittest.Git(t, root, nil, "rev-list", "--count", "HEAD")), want["src"], want["docs"]}, sums)
+	assert.Len(t, strings.Fields(drawn.Lines[0].Points), len(table)-1)
 	assert.True(t, slices.IsSortedFunc(table[1:], func(a, b []string) int { return strings.Compare(a[0], b[0]) }))
 }
 
@@ -149,7 +154,7 @@ func atoi(t *testing.T, s string) int {
 
 // The form offers what was found; a client gets as far as it can.
 func TestWhatClientsCan(t *testing.T) {
-	root := gitrepotest.Import(t, gitrepotest.Long(100))
+	root := gittest.Import(t, gittest.Long(100))
 	played := sagatest.Play(t, New(root), nil, choosing(), sagatest.Say("comment", "Well."))
 	assert.Equal(t, []string{"src", "docs"}, played.Find("directories").Choices("directories")[:2])
 	prompt := played.Find("comment").Request().Messages[0].Content[0].(content.Text).Text
@@ -176,8 +181,8 @@ func TestWhatClientsCan(t *testing.T) {
 
 // While it counts, it says how far it is.
 func TestProgress(t *testing.T) {
-	root := gitrepotest.Import(t, gitrepotest.Long(1200))
-	played := sagatest.Player{Client: steps.Features{Links: true}}.Play(t, report{root, 400, 100, 1}.tool(), nil)
+	root := gittest.Import(t, gittest.Long(1200))
+	played := sagatest.Player{Client: steps.Features{Links: true}}.Play(t, report{root, 400, 100}.tool(), nil)
 	require.Len(t, played.Progress, 2)
 	assert.Contains(t, played.Progress[1].Message, "1000 commits counted, back to ")
 }
@@ -198,36 +203,36 @@ func TestRepositories(t *testing.T) {
 		"a name with a NUL": {make: func(t *testing.T) string { return t.TempDir() }, repo: "a\x00b", contains: []string{"no directory"}},
 		"empty": {make: func(t *testing.T) string {
 			root := t.TempDir()
-			gitrepotest.Git(t, root, nil, "init", "-q")
+			gittest.Git(t, root, nil, "init", "-q")
 			return root
 		}, contains: []string{"no commits yet"}},
 		"one commit without files": {make: func(t *testing.T) string {
 			root := t.TempDir()
-			gitrepotest.New(t, root)
+			gittest.New(t, root)
 			return root
 		}, good: true, contains: []string{"1 commit from 2023-11-14 to 2023-11-14", "| Ann | 1 |"}},
 		"shallow": {make: func(t *testing.T) string {
-			root, clone := gitrepotest.Import(t, gitrepotest.Long(50)), t.TempDir()
-			gitrepotest.Git(t, clone, nil, "clone", "-q", "--depth", "1", "file://"+root, ".")
+			root, clone := gittest.Import(t, gittest.Long(50)), t.TempDir()
+			gittest.Git(t, clone, nil, "clone", "-q", "--depth", "1", "file://"+root, ".")
 			return clone
 		}, good: true, contains: []string{"1 commit from", "shallow clone", "--unshallow"}},
 		"without directories": {make: func(t *testing.T) string {
-			root := gitrepotest.Import(t, gitrepotest.Long(20))
-			gitrepotest.Git(t, root, nil, "config", "uploadpack.allowFilter", "true")
+			root := gittest.Import(t, gittest.Long(20))
+			gittest.Git(t, root, nil, "config", "uploadpack.allowFilter", "true")
 			clone := t.TempDir()
-			gitrepotest.Git(t, clone, nil, "clone", "-q", "--no-checkout", "--filter=tree:0", "file://"+root, ".")
+			gittest.Git(t, clone, nil, "clone", "-q", "--no-checkout", "--filter=tree:0", "file://"+root, ".")
 			return clone
 		}, good: true, contains: []string{"could not be read (a partial clone"}},
 		"submodules": {make: func(t *testing.T) string {
-			return gitrepotest.Import(t, func(h *gitrepotest.History) {
-				first := h.Commit(gitrepotest.Change{Seconds: 1e9, Files: []string{"vendor/lib/", "a.txt"}})
-				h.Commit(gitrepotest.Change{Seconds: 1e9 + 1, Parents: []int{first}, Files: []string{"vendor/lib/"}})
+			return gittest.Import(t, func(h *gittest.History) {
+				first := h.Commit(gittest.Change{Seconds: 1e9, Files: []string{"vendor/lib/", "a.txt"}})
+				h.Commit(gittest.Change{Seconds: 1e9 + 1, Parents: []int{first}, Files: []string{"vendor/lib/"}})
 			})
 		}, good: true, contains: []string{"| vendor/lib/ | 2 |", "| files at the root | 1 |"}},
 		"names that are Markdown, and clocks that were wrong": {make: func(t *testing.T) string {
-			return gitrepotest.Import(t, func(h *gitrepotest.History) {
-				first := h.Commit(gitrepotest.Change{Seconds: 4e9, Author: "Eve | *b*\x1b[31m\u202e", Encoding: "utf-8", Files: []string{"a|b/\xff`x`.txt"}})
-				h.Commit(gitrepotest.Change{Seconds: 10, Author: "\xe4\xf6", Encoding: "latin1", Parents: []int{first}, Files: []string{"=cmd/x.txt"}})
+			return gittest.Import(t, func(h *gittest.History) {
+				first := h.Commit(gittest.Change{Seconds: 4e9, Author: "Eve | *b*\x1b[31m\u202e", Encoding: "utf-8", Files: []string{"a|b/\xff`x`.txt"}})
+				h.Commit(gittest.Change{Seconds: 10, Author: "\xe4\xf6", Encoding: "latin1", Parents: []int{first}, Files: []string{"=cmd/x.txt"}})
 			})
 		}, good: true, contains: []string{`| a\|b/ | 1 |`, `| =cmd/ | 1 |`, `| äö | 1 |`}},
 	} {
@@ -251,8 +256,8 @@ func TestRepositories(t *testing.T) {
 
 // A history that is rewritten between two turns cannot be gone on with.
 func TestAHistoryThatIsRewritten(t *testing.T) {
-	root := gitrepotest.Import(t, gitrepotest.Long(40))
-	gone := state{At: gitrepo.Position{Start: strings.Repeat("12", 20), Visited: 5, Next: []string{strings.Repeat("34", 20)}}}
+	root := gittest.Import(t, gittest.Long(40))
+	gone := state{At: gitrepo.Position{Start: strings.Repeat("12", 20), Visited: 5}}
 	played := sagatest.Player{}.At("count", gone).Play(t, New(root), nil)
 	assert.False(t, played.Good())
 	assert.Contains(t, played.Text(), "Begin again")
@@ -268,10 +273,10 @@ func TestTokensAreBounded(t *testing.T) {
 		}
 		return b.String()
 	}
-	root := gitrepotest.Import(t, func(h *gitrepotest.History) {
+	root := gittest.Import(t, func(h *gittest.History) {
 		last := 0
 		for i := range 1500 {
-			c := gitrepotest.Change{Author: strange(i, 40), Seconds: 1e9 + int64(i)*300_000, Files: []string{strange(i%150, 20) + "/" + strange(i*3, 30) + "/x"}}
+			c := gittest.Change{Author: strange(i, 40), Seconds: 1e9 + int64(i)*300_000, Files: []string{strange(i%150, 20) + "/" + strange(i*3, 30) + "/x"}}
 			if last > 0 {
 				c.Parents = []int{last}
 			}

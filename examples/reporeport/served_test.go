@@ -12,7 +12,7 @@ import (
 
 	"github.com/mcpsaga/mcpsaga/client"
 	"github.com/mcpsaga/mcpsaga/codec"
-	"github.com/mcpsaga/mcpsaga/examples/internal/gitrepo/gitrepotest"
+	"github.com/mcpsaga/mcpsaga/internal/gittest"
 	"github.com/mcpsaga/mcpsaga/saga"
 	"github.com/mcpsaga/mcpsaga/server"
 )
@@ -20,7 +20,7 @@ import (
 // Where a turn has too little time for the whole history, it counts a part, and the client
 // comes back for the rest.
 func TestTurnsThatAreShort(t *testing.T) {
-	root := gitrepotest.Import(t, gitrepotest.Long(1700))
+	root := gittest.Import(t, gittest.Long(1700))
 	keys, err := codec.NewKeyset()
 	require.NoError(t, err)
 	s, err := server.New(server.Options{
@@ -41,6 +41,6 @@ func TestTurnsThatAreShort(t *testing.T) {
 	})
 	require.NoError(t, err)
 	assert.False(t, result.IsError, result.Content.Text())
-	assert.Contains(t, result.Content.Text(), gitrepotest.Git(t, root, nil, "rev-list", "--count", "HEAD")+" commits")
+	assert.Contains(t, result.Content.Text(), gittest.Git(t, root, nil, "rev-list", "--count", "HEAD")+" commits")
 	assert.Equal(t, 1700/atLeast+1, round, "the question is asked after pauses, one for %d commits", atLeast)
 }

@@ -17,7 +17,7 @@ const (
 )
 
 func shown(dir string) string {
-	if dir == rootFiles {
+	if dir == gitrepo.RootFiles {
 		return "files at the root"
 	}
 	return dir + "/"
@@ -99,7 +99,7 @@ func (s *state) notes() []string {
 	if s.Silent != "" {
 		list = append(list, s.Silent)
 	}
-	if s.At.Missing > 0 {
+	if s.Shallow {
 		list = append(list, "This is a shallow clone: what is older is not in it. `git fetch --unshallow` gets it.")
 	}
 	if c.Unread > 0 {

@@ -1,6 +1,7 @@
 package searchhistory
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -35,18 +36,20 @@ type page struct {
 // history ends, or it has looked at enough of it. Then it looks for one commit more: a page
 // behind which nothing comes is the last.
 func (s search) find(ctx context.Context, repo *gitrepo.Repository, text string, from gitrepo.Position) (*page, error) {
-	w, err := repo.Resume(ctx, from)
-	if err != nil {
-		return nil, err
+	if !repo.Has(ctx, from.Start) {
+		return nil, cmp.Or(ctx.Err(), gitrepo.Gone(from.Start))
 	}
 	text = strings.ToLower(text)
-	p := &page{}
-	defer func() { at := w.Position(); p.looked, p.missing = at.Visited, at.Missing > 0 }()
-	for looked := 0; !w.Done() && looked < s.perTurn && (looked < atLeast || !gitrepo.Hurry(ctx)); looked++ {
-		c, err := w.Next(ctx)
+	p := &page{next: from, missing: repo.Shallow, looked: from.Visited}
+	for c, err := range repo.Log(ctx, gitrepo.Log{From: from.Start, Skip: from.Visited, Limit: s.perTurn + 1}) {
 		if err != nil {
 			return nil, err
 		}
+		if looked := p.looked - from.Visited; looked == s.perTurn || looked >= atLeast && gitrepo.Hurry(ctx) {
+			p.more = true
+			break
+		}
+		p.looked++
 		p.back = day(c)
 		where, matches := match(c, text)
 		if !matches {
@@ -58,11 +61,11 @@ func (s search) find(ctx context.Context, repo *gitrepo.Repository, text string,
 		}
 		p.found = append(p.found, line(c, where))
 		if len(p.found) == perPage {
-			p.next = w.Position()
+			p.next.Visited = p.looked
 		}
 	}
-	if p.more = !w.Done(); p.more && len(p.found) < perPage {
-		p.next = w.Position()
+	if len(p.found) < perPage {
+		p.next.Visited = p.looked
 	}
 	return p, nil
 }
@@ -86,7 +89,7 @@ func day(c *gitrepo.Commit) string { return c.When.UTC().Format("2006-01-02") }
 
 // line shows a commit, and the line in which the text is.
 func line(c *gitrepo.Commit, where string) string {
-	shown := fmt.Sprintf("- `%s` %s %s: %s", c.Hash.String()[:10], day(c),
+	shown := fmt.Sprintf("- `%s` %s %s: %s", c.Hash[:10], day(c),
 		gitrepo.Markdown(gitrepo.Line(c.Author, 40)), gitrepo.Markdown(gitrepo.Line(c.Subject, 120)))
 	if where != "" {
 		shown += "\n  … " + gitrepo.Markdown(gitrepo.Line(where, 160))

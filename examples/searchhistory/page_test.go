@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/mcpsaga/mcpsaga/examples/internal/gitrepo"
-	"github.com/mcpsaga/mcpsaga/examples/internal/gitrepo/gitrepotest"
+	"github.com/mcpsaga/mcpsaga/internal/gittest"
 )
 
 var whole = search{perTurn: perTurn}
@@ -21,10 +21,9 @@ func opened(t *testing.T, root string) (*gitrepo.Repository, gitrepo.Position) {
 	t.Helper()
 	r, err := gitrepo.Open(t.Context(), root, "")
 	require.NoError(t, err)
-	t.Cleanup(r.Close)
-	w, _, err := r.FromHead(t.Context())
+	newest, err := r.Newest(t.Context())
 	require.NoError(t, err)
-	return r, w.Position()
+	return r, gitrepo.Position{Start: newest.Hash}
 }
 
 // pages are all pages of a search.
@@ -55,12 +54,12 @@ func found(list []*page) (hashes []string) {
 // byGit are the commits that git finds.
 func byGit(t *testing.T, root string, args ...string) []string {
 	t.Helper()
-	return strings.Fields(gitrepotest.Git(t, root, nil, append([]string{"log", "--format=%H", "--abbrev=10", "-i", "-F"}, args...)...))
+	return strings.Fields(gittest.Git(t, root, nil, append([]string{"log", "--format=%H", "--abbrev=10", "-i", "-F"}, args...)...))
 }
 
 // What is found is what git finds, each once, on pages of twenty but for the last.
 func TestPages(t *testing.T) {
-	root := gitrepotest.Import(t, gitrepotest.Long(900))
+	root := gittest.Import(t, gittest.Long(900))
 	for text, commits := range map[string][]string{
 		"for reason 7":   byGit(t, root, "--grep=for reason 7"),
 		"BECAUSE":        byGit(t, root, "--grep=because"),
@@ -86,10 +85,10 @@ func TestPages(t *testing.T) {
 
 // A page that is full is the last if nothing comes behind it.
 func TestFullPagesThatAreTheLast(t *testing.T) {
-	root := gitrepotest.Import(t, func(h *gitrepotest.History) {
+	root := gittest.Import(t, func(h *gittest.History) {
 		last := 0
 		for i := range 2*perPage + 5 {
-			c := gitrepotest.Change{Seconds: 1e9 + int64(i), Message: "same"}
+			c := gittest.Change{Seconds: 1e9 + int64(i), Message: "same"}
 			if i < 5 {
 				c.Message = "older"
 			}
@@ -105,13 +104,13 @@ func TestFullPagesThatAreTheLast(t *testing.T) {
 
 // A page is the same whenever it is asked for, whatever was committed meanwhile.
 func TestPagesAreStable(t *testing.T) {
-	root := gitrepotest.Import(t, gitrepotest.Long(200))
+	root := gittest.Import(t, gittest.Long(200))
 	r, at := opened(t, root)
 	first, err := whole.find(t.Context(), r, "because", at)
 	require.NoError(t, err)
 	second, err := whole.find(t.Context(), r, "because", first.next)
 	require.NoError(t, err)
-	gitrepotest.Git(t, root, nil, "commit", "-q", "--allow-empty", "-m", "because of this")
+	gittest.Git(t, root, nil, "commit", "-q", "--allow-empty", "-m", "because of this")
 	r, _ = opened(t, root)
 	for range 2 {
 		again, err := whole.find(t.Context(), r, "because", first.next)
@@ -122,10 +121,10 @@ func TestPagesAreStable(t *testing.T) {
 
 // A page ends where enough was looked at, even if nothing is found.
 func TestPagesThatFindLittle(t *testing.T) {
-	root := gitrepotest.Import(t, func(h *gitrepotest.History) {
+	root := gittest.Import(t, func(h *gittest.History) {
 		last := 0
 		for i := range 3 * atLeast {
-			c := gitrepotest.Change{Seconds: 1e9 + int64(i), Message: fmt.Sprint(i)}
+			c := gittest.Change{Seconds: 1e9 + int64(i), Message: fmt.Sprint(i)}
 			if i > 0 {
 				c.Parents = []int{last}
 			}
@@ -158,10 +157,10 @@ func TestTexts(t *testing.T) {
 		"plain", "[a-z]+ (x|y) $1 \\d", "--all -n 1", "100% %s %d", "GRÜSSE aus Köln", "日本語", "first\n\nin the body: needle\nmore",
 		"a\x1b[31mred\x1b[0m `tick` <b>bold</b>", "ends in a very long line: " + strings.Repeat("x", 5000) + "end",
 	}
-	root := gitrepotest.Import(t, func(h *gitrepotest.History) {
+	root := gittest.Import(t, func(h *gittest.History) {
 		last := 0
 		for i, m := range messages {
-			c := gitrepotest.Change{Seconds: 1e9 + int64(i), Message: m}
+			c := gittest.Change{Seconds: 1e9 + int64(i), Message: m}
 			if i > 0 {
 				c.Parents = []int{last}
 			}

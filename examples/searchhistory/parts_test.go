@@ -8,8 +8,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/mcpsaga/mcpsaga/examples/internal/gitrepo/gitrepotest"
 	"github.com/mcpsaga/mcpsaga/internal/engine"
+	"github.com/mcpsaga/mcpsaga/internal/gittest"
 	"github.com/mcpsaga/mcpsaga/saga"
 )
 
@@ -44,7 +44,7 @@ func parts(t *testing.T, tool saga.Definition, a args) (texts []string) {
 
 // A search gives twenty commits a turn, and each once.
 func TestParts(t *testing.T) {
-	root := gitrepotest.Import(t, gitrepotest.Long(300))
+	root := gittest.Import(t, gittest.Long(300))
 	want := byGit(t, root, "--grep=because")
 	texts := parts(t, New(root), args{Text: "because"})
 	var hashes []string
@@ -68,7 +68,7 @@ func TestParts(t *testing.T) {
 
 // A part that found nothing says so, and how far it looked.
 func TestPartsThatFindNothing(t *testing.T) {
-	root := gitrepotest.Import(t, gitrepotest.Long(2*atLeast))
+	root := gittest.Import(t, gittest.Long(2*atLeast))
 	texts := parts(t, search{root, atLeast}.tool(), args{Text: "reason 7."})
 	require.Len(t, texts, 2)
 	texts = parts(t, search{root, atLeast}.tool(), args{Text: "no such thing"})

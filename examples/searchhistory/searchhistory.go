@@ -1,7 +1,7 @@
 // Package searchhistory is a tool that searches the history of a git repository, and gives
 // what it finds in pages of twenty commits.
 //
-// It shows a result in parts (SEP-1003): each page is useful by itself, and whoever reads it
+// It shows a result in parts (SEP-1003): each page is useful by itself, and its reader
 // decides whether to come back for the next. Between two pages there is only the position in
 // the history, in the token, and no server has to remember anything. A page that is asked for
 // again is the same again, also when there are new commits.
@@ -64,12 +64,11 @@ func (s search) start(t *turn) (saga.Next, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer repo.Close()
-	w, _, err := repo.FromHead(t)
+	newest, err := repo.Newest(t)
 	if err != nil {
 		return nil, err
 	}
-	t.State.At = w.Position()
+	t.State.At = gitrepo.Position{Start: newest.Hash}
 	return s.page(t, repo)
 }
 
@@ -79,7 +78,6 @@ func (s search) more(t *turn) (saga.Next, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer repo.Close()
 	return s.page(t, repo)
 }
 

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/mcpsaga/mcpsaga/examples/internal/gitrepo"
-	"github.com/mcpsaga/mcpsaga/examples/internal/gitrepo/gitrepotest"
+	"github.com/mcpsaga/mcpsaga/internal/gittest"
 	"github.com/mcpsaga/mcpsaga/sagatest"
 )
 
@@ -20,7 +20,7 @@ var short = regexp.MustCompile("(?m)^- `([0-9a-f]{10})`")
 // What cannot be searched is said to be.
 func TestWhatCannotBeSearched(t *testing.T) {
 	empty := t.TempDir()
-	gitrepotest.Git(t, empty, nil, "init", "-q")
+	gittest.Git(t, empty, nil, "init", "-q")
 	for name, c := range map[string]struct{ root, text, repo, want string }{
 		"no git":      {t.TempDir(), "x", "", "not a git repository"},
 		"no commits":  {empty, "x", "", "no commits yet"},
@@ -41,7 +41,7 @@ func TestWhatCannotBeSearched(t *testing.T) {
 
 // A result on one page says that it is all.
 func TestOnePage(t *testing.T) {
-	root := gitrepotest.Import(t, gitrepotest.Long(50))
+	root := gittest.Import(t, gittest.Long(50))
 	played := sagatest.Play(t, New(root), args{Text: "Change 7 of"})
 	require.True(t, played.Good(), played.Text())
 	assert.Contains(t, played.Text(), "Commits 1 to 1 that mention “Change 7 of”")
@@ -50,14 +50,14 @@ func TestOnePage(t *testing.T) {
 	assert.Contains(t, played.Text(), `No commit mentions “\<script\>”`)
 
 	clone := t.TempDir()
-	gitrepotest.Git(t, clone, nil, "clone", "-q", "--depth", "2", "file://"+root, ".")
+	gittest.Git(t, clone, nil, "clone", "-q", "--depth", "2", "file://"+root, ".")
 	played = sagatest.Play(t, New(clone), args{Text: "change"})
 	assert.Contains(t, played.Text(), "this shallow clone")
 }
 
 // Some clients are given all pages at once; there is an end to them.
 func TestNotMoreThanAModelReads(t *testing.T) {
-	root := gitrepotest.Import(t, gitrepotest.Long(maxFound+200))
+	root := gittest.Import(t, gittest.Long(maxFound+200))
 	played := sagatest.Play(t, New(root), args{Text: "e"})
 	require.True(t, played.Good(), played.Text())
 	assert.Empty(t, played.Rounds)
@@ -72,8 +72,8 @@ func TestNotMoreThanAModelReads(t *testing.T) {
 
 // A history that was rewritten cannot be gone on with.
 func TestAHistoryThatIsRewritten(t *testing.T) {
-	root := gitrepotest.Import(t, gitrepotest.Long(40))
-	gone := state{At: gitrepo.Position{Start: strings.Repeat("12", 20), Visited: 5, Next: []string{strings.Repeat("34", 20)}}}
+	root := gittest.Import(t, gittest.Long(40))
+	gone := state{At: gitrepo.Position{Start: strings.Repeat("12", 20), Visited: 5}}
 	played := sagatest.Player{}.At("more", gone).Play(t, New(root), args{Text: "e"})
 	assert.False(t, played.Good())
 	assert.Contains(t, played.Text(), "Begin again")

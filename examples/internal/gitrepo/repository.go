@@ -1,49 +1,45 @@
-// Package gitrepo reads git repositories for the examples: commits, tags, directories and
-// whole histories. It runs no program and heeds no configuration, neither the user's nor
-// the repository's, and reads regular files below .git only, up to limits: a repository may
-// have been made to do harm. Its errors are for the caller of a
-// tool to read, but for those of the context and of the machine.
+// Package gitrepo reads git repositories for the examples: their commits, tags, and what commits
+// change. It runs git, in such a way that git reads only what is below the repository's .git,
+// runs no program that the repository's configuration names, and opens no connection: a repository may
+// have been made to do harm. Its errors are for the caller of a tool to read, but for those of the
+// context and of the machine.
 //
 //	r, err := gitrepo.Open(ctx, root, "project")
 //	if err != nil {
 //		return err
 //	}
-//	defer r.Close()
 //	head, err := r.Head(ctx)
 package gitrepo
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
-
-	"github.com/go-git/go-git/v5"
-	"github.com/go-git/go-git/v5/plumbing"
-	"github.com/go-git/go-git/v5/plumbing/cache"
-	"github.com/go-git/go-git/v5/storage/filesystem"
+	"strings"
+	"time"
 
 	"github.com/mcpsaga/mcpsaga/saga"
 )
 
-// Repository is a git repository under the configured root, opened for reading. It is for
-// one goroutine.
+// Repository is a git repository under the configured root, for reading.
 type Repository struct {
 	// Dir is the work tree: absolute, without symbolic links.
-	Dir   string
-	git   *git.Repository
-	files *gitFiles
-	packs packs
-	// recent are commits that were read lately.
-	recent map[plumbing.Hash]*Commit
+	Dir string
+	// Shallow reports whether the repository is a shallow clone, without what is older.
+	Shallow bool
 }
 
-// Open opens the repository at path, relative to root, until it is closed or ctx
-// ends. A path or a link that leads out of root is refused, as is a repository whose
-// data lie elsewhere.
+// Open finds the repository at path, relative to root. A path or a link that leads out of root is
+// refused, as is a repository whose data lie elsewhere.
 func Open(ctx context.Context, root, path string) (*Repository, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
 	if path == "" {
 		path = "."
 	}
@@ -64,7 +60,7 @@ func Open(ctx context.Context, root, path string) (*Repository, error) {
 	if rel, err := filepath.Rel(base, dir); err != nil || !filepath.IsLocal(rel) {
 		return nil, saga.Failf("The repository %q leads out of the server's root by a link. Name one that is below the root.", path)
 	}
-	dot := filepath.Join(dir, git.GitDirName)
+	dot := filepath.Join(dir, ".git")
 	if info, err := os.Lstat(dot); err == nil && info.Mode().IsRegular() {
 		return nil, saga.Failf("%q is a linked worktree or a submodule: its .git is a file that says where the repository is, perhaps outside the server's root. Name the repository itself.", path)
 	} else if err != nil || !info.IsDir() {
@@ -74,52 +70,91 @@ func Open(ctx context.Context, root, path string) (*Repository, error) {
 		return nil, saga.Failf("%q is not a git repository: it has no directory .git of its own.", path)
 	}
 	if elsewhere(dot) {
-		return nil, saga.Failf("The git repository %q keeps its data elsewhere (links or alternates), perhaps outside the server's root.", path)
+		return nil, saga.Failf("The git repository %q keeps its data elsewhere (links, pipes or alternates), perhaps outside the server's root.", path)
 	}
-	files, err := newGitFiles(ctx, dot)
-	if err != nil {
-		return nil, err
-	}
-	recent := cache.NewObjectLRU(4 * cache.MiByte)
-	g, err := git.Open(filesystem.NewStorage(looseFiles{files}, recent), nil)
-	if err != nil {
-		_ = files.root.Close()
-		return nil, Unreadable(ctx, fmt.Sprintf("The git repository %q", path), err)
-	}
-	return &Repository{Dir: dir, git: g, files: files, packs: packs{files: files, cache: recent}, recent: map[plumbing.Hash]*Commit{}}, nil
+	_, err = os.Lstat(filepath.Join(dot, "shallow"))
+	return &Repository{Dir: dir, Shallow: err == nil}, nil
 }
 
-// Close closes what is open of the repository.
-func (r *Repository) Close() {
-	r.packs.close()
-	_ = r.files.root.Close()
-}
-
-// ErrUnreadable is wrapped by errors that say of something in a repository that it is
-// missing, broken or too large.
-var ErrUnreadable = errors.New("unreadable")
-
-// Unreadable is the error for what cannot be read, which wraps [ErrUnreadable] and is for the
-// caller to read; but if the turn was stopped from outside and can be taken again, it is why.
-func Unreadable(ctx context.Context, what string, err error) error {
-	switch {
-	case ctx.Err() != nil:
-		return ctx.Err()
-	case errors.Is(err, errTooLarge):
-		return saga.Fail(what+" is larger than this tool reads.", ErrUnreadable)
-	}
-	return saga.Fail(what+" cannot be read.", ErrUnreadable)
-}
-
-// elsewhere reports whether a git directory borrows from others: by links in place of
-// its own parts, or by alternates. (Those that git takes from its environment, this
-// package does not know.)
+// elsewhere reports whether a git directory borrows from others: by links in place of its own parts, by
+// alternates, or by a common directory. What git would wait for, a pipe, counts as well.
 func elsewhere(dir string) bool {
-	for _, part := range []string{"HEAD", "refs", "packed-refs", "objects", "objects/pack", "objects/info"} {
-		if info, err := os.Lstat(filepath.Join(dir, filepath.FromSlash(part))); err == nil && info.Mode()&fs.ModeSymlink != 0 {
+	for part, kind := range map[string]fs.FileMode{
+		"HEAD": 0, "config": 0, "packed-refs": 0, "shallow": 0, "refs": fs.ModeDir, "refs/heads": fs.ModeDir, "refs/tags": fs.ModeDir,
+		"objects": fs.ModeDir, "objects/pack": fs.ModeDir, "objects/info": fs.ModeDir,
+	} {
+		if info, err := os.Lstat(filepath.Join(dir, filepath.FromSlash(part))); err == nil && info.Mode().Type() != kind {
 			return true
 		}
 	}
-	info, err := os.Lstat(filepath.Join(dir, "objects", "info", "alternates"))
-	return err == nil && (info.Size() > 0 || !info.Mode().IsRegular())
+	for _, part := range []string{"commondir", "config.worktree", "objects/info/alternates", "objects/info/http-alternates"} {
+		if _, err := os.Lstat(filepath.Join(dir, filepath.FromSlash(part))); err == nil {
+			return true
+		}
+	}
+	return false
+}
+
+// settings switch off what a repository's configuration could have git run or read elsewhere.
+var settings = []string{
+	"core.bare=true", "core.fsmonitor=false", "core.hooksPath=" + os.DevNull, "core.attributesFile=" + os.DevNull,
+	"protocol.allow=never", "diff.external=", "log.showSignature=false", "log.showRoot=true", "maintenance.auto=false",
+}
+
+// environment is all that git sees of this process's.
+var environment = []string{
+	"LC_ALL=C", "GIT_CONFIG_NOSYSTEM=1", "GIT_CONFIG_GLOBAL=" + os.DevNull, "GIT_CONFIG_SYSTEM=" + os.DevNull, "GIT_ATTR_NOSYSTEM=1",
+	"GIT_ALLOW_PROTOCOL=none", "GIT_NO_LAZY_FETCH=1", "GIT_NO_REPLACE_OBJECTS=1", "GIT_OPTIONAL_LOCKS=0", "GIT_TERMINAL_PROMPT=0",
+	"GIT_ALLOC_LIMIT=32m", // for one object: commits and directories of honest repositories are far smaller
+}
+
+// command returns git with arguments. It ends with ctx.
+func (r *Repository) command(ctx context.Context, args ...string) *exec.Cmd {
+	dot := filepath.Join(r.Dir, ".git")
+	all := []string{"--git-dir=" + dot, "--no-pager"}
+	for _, s := range settings {
+		all = append(all, "-c", s)
+	}
+	cmd := exec.CommandContext(ctx, "git", append(all, args...)...)
+	cmd.Dir, cmd.Env, cmd.WaitDelay = dot, append([]string{"PATH=" + os.Getenv("PATH")}, environment...), time.Second
+	return cmd
+}
+
+// Head returns the commit that is checked out.
+func (r *Repository) Head(ctx context.Context) (string, error) {
+	out, err := r.command(ctx, "rev-parse", "--verify", "--quiet", "HEAD").Output()
+	if err != nil {
+		if ctx.Err() == nil && errors.As(err, new(*exec.ExitError)) {
+			return "", saga.Failf("The repository has no commits yet, or its HEAD cannot be read.")
+		}
+		return "", unreadable(ctx, "The repository's HEAD", err)
+	}
+	return strings.TrimSpace(string(out)), nil
+}
+
+// Has reports whether the repository has a commit.
+func (r *Repository) Has(ctx context.Context, hash string) bool {
+	return r.command(ctx, "cat-file", "-e", hash+"^{commit}").Run() == nil
+}
+
+// ErrUnreadable is wrapped by errors that say of something in a repository that it is missing, broken
+// or too large.
+var ErrUnreadable = errors.New("unreadable")
+
+// errTooLarge is a text or a list beyond the limits of this package.
+var errTooLarge = errors.New("larger than is read")
+
+// unreadable is the error for what cannot be read, which wraps [ErrUnreadable] and is for the caller to
+// read; but if the turn was stopped from outside and can be taken again, or git cannot be run, it is why.
+func unreadable(ctx context.Context, what string, err error) error {
+	var exit *exec.ExitError
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case errors.Is(err, exec.ErrNotFound):
+		return saga.Fail("The server has no git, which this tool needs: ask its operator to install it.", err)
+	case errors.Is(err, errTooLarge), errors.As(err, &exit) && bytes.Contains(exit.Stderr, []byte("attempting to allocate")):
+		return saga.Fail(what+" is larger than this tool reads.", ErrUnreadable)
+	}
+	return saga.Fail(what+" cannot be read.", ErrUnreadable)
 }

@@ -1,4 +1,4 @@
-package gitrepotest
+package gittest
 
 import (
 	"bufio"
@@ -69,9 +69,22 @@ func (h *History) Commit(c Change) int {
 	return h.mark
 }
 
-// Git runs git in a directory, without anybody's configuration, and returns what it says.
+// Git runs git in a directory, without any configuration of the user's, and returns what it says.
 // Without git the test is skipped.
 func Git(t testing.TB, dir string, stdin []byte, args ...string) string {
+	t.Helper()
+	return run(t, dir, stdin, nil, args...)
+}
+
+// Commit makes a commit of all that is in the work tree, at a time in seconds.
+func Commit(t testing.TB, dir, message string, seconds int64) {
+	t.Helper()
+	date := fmt.Sprintf("DATE=%d +0000", seconds)
+	Git(t, dir, nil, "add", "-A")
+	run(t, dir, nil, []string{"GIT_AUTHOR_" + date, "GIT_COMMITTER_" + date}, "commit", "-q", "-m", message)
+}
+
+func run(t testing.TB, dir string, stdin []byte, environment []string, args ...string) string {
 	t.Helper()
 	if _, err := exec.LookPath("git"); err != nil {
 		t.Skip("git is not installed: it makes the repository of this test")
@@ -79,7 +92,8 @@ func Git(t testing.TB, dir string, stdin []byte, args ...string) string {
 	cmd := exec.CommandContext(t.Context(), "git", args...)
 	cmd.Dir, cmd.Stdin = dir, bytes.NewReader(stdin)
 	cmd.Env = append(os.Environ(), "GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_SYSTEM=/dev/null",
-		"GIT_AUTHOR_NAME=A", "GIT_AUTHOR_EMAIL=a@example.com", "GIT_COMMITTER_NAME=A", "GIT_COMMITTER_EMAIL=a@example.com")
+		"GIT_AUTHOR_NAME=A. Author", "GIT_AUTHOR_EMAIL=author@example.com", "GIT_COMMITTER_NAME=A. Author", "GIT_COMMITTER_EMAIL=author@example.com")
+	cmd.Env = append(cmd.Env, environment...)
 	out, err := cmd.CombinedOutput()
 	require.NoError(t, err, string(out))
 	return strings.TrimSpace(string(out))

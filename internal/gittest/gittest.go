@@ -1,10 +1,11 @@
-// Package gitrepotest makes git repositories for tests: small ones, large ones, and such as
+// Package gittest makes git repositories for tests: small ones, large ones, and such as
 // git itself would not make.
-package gitrepotest
+package gittest
 
 import (
 	"bytes"
 	"compress/zlib"
+	"crypto/sha1"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -17,9 +18,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/go-git/go-git/v5"
-	"github.com/go-git/go-git/v5/plumbing"
-	"github.com/go-git/go-git/v5/plumbing/object"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -30,38 +28,34 @@ import (
 // New makes a git repository with one commit.
 func New(t testing.TB, dir string) {
 	t.Helper()
-	g, err := git.PlainInit(dir, false)
-	require.NoError(t, err)
-	tree, err := g.Worktree()
-	require.NoError(t, err)
-	by := &object.Signature{Name: "Ann", Email: "ann@example.com", When: time.Unix(1700000000, 0)}
-	_, err = tree.Commit("Begin", &git.CommitOptions{Author: by, AllowEmptyCommits: true})
-	require.NoError(t, err)
+	require.NoError(t, os.MkdirAll(dir, 0o777))
+	Git(t, dir, nil, "init", "-q", "-b", "master")
+	SetHead(t, dir, LooseCommitAt(t, dir, nil, "Begin", 0, 1700000000))
 }
 
-// LooseCommit writes a commit of no files as a loose object, which may be one that go-git
+// LooseCommit writes a commit of no files as a loose object, which may be one that git
 // would not write: declared is what it says of its size, or 0 for the truth.
-func LooseCommit(t testing.TB, dir string, parents []plumbing.Hash, message string, declared int) plumbing.Hash {
+func LooseCommit(t testing.TB, dir string, parents []string, message string, declared int) string {
 	t.Helper()
 	return LooseCommitAt(t, dir, parents, message, declared, 1700000001)
 }
 
 // LooseCommitAt is [LooseCommit] at a time in seconds.
-func LooseCommitAt(t testing.TB, dir string, parents []plumbing.Hash, message string, declared int, seconds int64) plumbing.Hash {
+func LooseCommitAt(t testing.TB, dir string, parents []string, message string, declared int, seconds int64) string {
 	t.Helper()
 	var text strings.Builder
-	fmt.Fprintf(&text, "tree %s\n", plumbing.ZeroHash)
+	fmt.Fprintf(&text, "tree %s\n", loose(t, dir, "tree", "", 0))
 	for _, p := range parents {
 		fmt.Fprintf(&text, "parent %s\n", p)
 	}
 	fmt.Fprintf(&text, "author Ann <ann@example.com> %d +0000\ncommitter Ann <ann@example.com> %[1]d +0000\n\n%s", seconds, message)
-	return loose(t, dir, plumbing.CommitObject, text.String(), declared)
+	return loose(t, dir, "commit", text.String(), declared)
 }
 
 // loose writes a loose object.
-func loose(t testing.TB, dir string, kind plumbing.ObjectType, text string, declared int) plumbing.Hash {
+func loose(t testing.TB, dir string, kind, text string, declared int) string {
 	t.Helper()
-	hash := plumbing.ComputeHash(kind, []byte(text))
+	sum := sha1.Sum(fmt.Appendf(nil, "%s %d\x00%s", kind, len(text), text))
 	if declared == 0 {
 		declared = len(text)
 	}
@@ -69,18 +63,16 @@ func loose(t testing.TB, dir string, kind plumbing.ObjectType, text string, decl
 	z := zlib.NewWriter(&packed)
 	fmt.Fprintf(z, "%s %d\x00%s", kind, declared, text)
 	require.NoError(t, z.Close())
-	name := hex.EncodeToString(hash[:])
+	name := hex.EncodeToString(sum[:])
 	object := filepath.Join(dir, ".git", "objects", name[:2], name[2:])
 	require.NoError(t, errors.Join(os.MkdirAll(filepath.Dir(object), 0o777), os.WriteFile(object, packed.Bytes(), 0o666)))
-	return hash
+	return name
 }
 
 // SetHead has a commit checked out, on the branch master.
-func SetHead(t testing.TB, dir string, hash plumbing.Hash) {
+func SetHead(t testing.TB, dir string, hash string) {
 	t.Helper()
-	g, err := git.PlainOpen(dir)
-	require.NoError(t, err)
-	require.NoError(t, g.Storer.SetReference(plumbing.NewHashReference("refs/heads/master", hash)))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, ".git", "refs", "heads", "master"), []byte(hash+"\n"), 0o666))
 }
 
 // TakesLess checks that what the heap holds never grows by limit bytes while f runs, where what can be
