@@ -50,7 +50,7 @@ func booking(held map[saga.Key]bool, stuck *bool) saga.Definition {
 	}
 }
 
-func TestCancel(t *testing.T) {
+func TestCallsAreCancelled(t *testing.T) {
 	t.Parallel()
 	held, stuck := map[saga.Key]bool{}, false
 	keys, err := codec.NewKeyset()

@@ -271,7 +271,7 @@ func TestExpiry(t *testing.T) {
 }
 
 // A clock that was set back ends no saga: what it has done would stay done.
-func TestTokensOfTheFutureAreTakenLater(t *testing.T) {
+func TestMountedTokensOfTheFutureAreTakenLater(t *testing.T) {
 	var later atomic.Int64
 	rooms := new(rooms)
 	h := mount(t, gosdk.Options{Now: func() time.Time { return time.Now().Add(time.Duration(later.Load())) }}, rooms.book())
@@ -300,7 +300,7 @@ func TestTokensOfTheFutureAreTakenLater(t *testing.T) {
 }
 
 // Keys are replaced without a restart.
-func TestRotation(t *testing.T) {
+func TestMountedRotation(t *testing.T) {
 	old := newKeys(t)
 	h := mount(t, gosdk.Options{Keys: old}, talk(1))
 	w := h.wire()

@@ -95,7 +95,7 @@ func (w sagaWay) requireEnvelope(t *testing.T, r jsontest.Value) {
 }
 
 // One token, whatever the revision and the server: each turn may be another's.
-func TestSagaTokensMoveBetweenRevisions(t *testing.T) {
+func TestMountedSagaTokensMoveBetweenRevisions(t *testing.T) {
 	keys, rooms := newKeys(t), new(rooms)
 	h := mount(t, gosdk.Options{Keys: keys}, talk(1), rooms.book())
 	own, err := server.New(server.Options{Keys: keys, Tools: []saga.Definition{talk(1), rooms.book()}})

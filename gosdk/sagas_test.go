@@ -63,7 +63,7 @@ func step(id, result string) object {
 
 // The methods of the saga proposal are custom methods of the SDK, in all revisions.
 // Clients need no capability for them: they answer themselves.
-func TestSagaMethods(t *testing.T) {
+func TestMountedSagaMethods(t *testing.T) {
 	for _, version := range []string{modern, legacy} {
 		rooms := new(rooms)
 		h := mount(t, gosdk.Options{}, talk(2), rooms.book())

@@ -62,7 +62,7 @@ func taskWays(t *testing.T, h *host) map[string]func(method, name string, params
 }
 
 // A task goes its way on an SDK server as on ours.
-func TestTasks(t *testing.T) {
+func TestMountedTasks(t *testing.T) {
 	h := mountTasks(t, saga.TasksOptional)
 	for name, send := range taskWays(t, h) {
 		t.Run(name, func(t *testing.T) {

@@ -187,10 +187,10 @@ func killing(t *testing.T, c *cluster, f *front, n int) (k *killer, between stri
 	return k, s.URL
 }
 
-// TestReplicasDie kills the replica that carries the stream of a call, while a question of
+// TestReplicasDieUnderClients kills the replica that carries the stream of a call, while a question of
 // every round is open, and between the rounds. Clients that reconnect notice nothing. Each client
 // meets with one kind of ledger or, nightly, with all.
-func TestReplicasDie(t *testing.T) {
+func TestReplicasDieUnderClients(t *testing.T) {
 	onClusters(t, func(t *testing.T, c *cluster, f *front) {
 		for nth, client := range sessionClients() {
 			if !nightly && nth%2 == 0 != strings.Contains(t.Name(), "SQLite") {

@@ -200,8 +200,11 @@ func TestSessionsOutliveRotations(t *testing.T) {
 // Without a ledger the end of a session is known where the client has said so. What is left
 // of it elsewhere is an id that its owner can go on using.
 func TestSessionEndsWithoutLedger(t *testing.T) {
-	r := replicas(t, 2, server.Options{})
-	c := r[0].connect("2025-11-25", everything)
+	now := &clock{now: time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)}
+	r := replicas(t, 2, server.Options{Now: now.Now, Authenticate: func(r *http.Request) (server.Principal, error) {
+		return server.Principal{Subject: r.Header.Get("X-User")}, nil
+	}})
+	c := r[0].connect("2025-11-25", everything, func(c *legacyClient) { c.header.Set("X-User", "ann") })
 	resp := c.at(r[1]).request("DELETE", "", nil)
 	resp.Body.Close()
 	assert.Equal(t, 204, resp.StatusCode)
@@ -211,6 +214,15 @@ func TestSessionEndsWithoutLedger(t *testing.T) {
 		assert.Equal(t, 404, resp.StatusCode)
 	}
 	assert.Contains(t, c.ask(listTools), `"tools"`)
+	c.header.Set("X-User", "eve")
+	resp = c.post(listTools)
+	readAll(t, resp)
+	assert.Equal(t, 403, resp.StatusCode, "it is its owner's alone")
+	c.header.Set("X-User", "ann")
+	now.set(now.Now().Add(25 * time.Hour))
+	resp = c.post(listTools)
+	readAll(t, resp)
+	assert.Equal(t, 404, resp.StatusCode, "and ends with its time")
 }
 
 // flakyStore is a ledger that can be out of order.

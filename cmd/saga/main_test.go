@@ -110,7 +110,12 @@ func (h *home) file(name, text string) string {
 // serve starts a server and returns its address and process.
 func (h *home) serve(args ...string) (string, *exec.Cmd) {
 	h.t.Helper()
-	cmd := h.command(append([]string{"serve", "--addr", "127.0.0.1:0"}, args...)...)
+	return h.startServe(h.command(append([]string{"serve", "--addr", "127.0.0.1:0"}, args...)...))
+}
+
+// startServe starts a server and returns its URL.
+func (h *home) startServe(cmd *exec.Cmd) (string, *exec.Cmd) {
+	h.t.Helper()
 	stderr, err := cmd.StderrPipe()
 	require.NoError(h.t, err)
 	require.NoError(h.t, cmd.Start())

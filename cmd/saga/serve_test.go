@@ -2,9 +2,17 @@ package main
 
 import (
 	"bytes"
+	"encoding/hex"
+	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
+	"net/netip"
+	"os"
+	"runtime"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -43,13 +51,68 @@ func TestServeAllowsOrigins(t *testing.T) {
 	}
 }
 
-// Unless told otherwise, nobody but this machine reaches the server.
+// Without --addr the server listens on the loopback interface only.
 func TestServeListensOnThisMachine(t *testing.T) {
 	t.Parallel()
-	host, _, err := net.SplitHostPort(defaultAddr)
+	if runtime.GOOS != "linux" {
+		t.Skip("reads what the process listens on from /proc: needs Linux")
+	}
+	host, port, err := net.SplitHostPort(defaultAddr)
 	require.NoError(t, err)
 	assert.True(t, net.ParseIP(host).IsLoopback())
 	assert.Contains(t, newHome(t).ok("serve", "--help"), `(default: "`+defaultAddr+`")`)
+	if other, err := net.Dial("tcp", defaultAddr); err == nil {
+		require.NoError(t, other.Close())
+		t.Skipf("another program listens on port %s of this machine", port)
+	}
+
+	h := newHome(t)
+	_, cmd := h.startServe(h.command("serve"))
+	listening := listeners(t, cmd.Process.Pid)
+	assert.NotEmpty(t, listening)
+	for _, address := range listening {
+		assert.True(t, address.Addr().IsLoopback(), address)
+	}
+}
+
+// listeners are the TCP addresses that a process listens on.
+func listeners(t *testing.T, pid int) (list []netip.AddrPort) {
+	t.Helper()
+	dir := fmt.Sprintf("/proc/%d/", pid)
+	open, err := os.ReadDir(dir + "fd")
+	require.NoError(t, err)
+	own := map[string]bool{}
+	for _, f := range open {
+		if link, err := os.Readlink(dir + "fd/" + f.Name()); err == nil {
+			own[strings.TrimSuffix(strings.TrimPrefix(link, "socket:["), "]")] = true
+		}
+	}
+	const listen = "0A"
+	for _, table := range []string{"net/tcp", "net/tcp6"} {
+		lines, err := os.ReadFile(dir + table)
+		if errors.Is(err, os.ErrNotExist) {
+			continue
+		}
+		require.NoError(t, err)
+		for line := range strings.Lines(string(lines)) {
+			columns := strings.Fields(line)
+			if columns[3] != listen || !own[columns[9]] {
+				continue
+			}
+			address, port, _ := strings.Cut(columns[1], ":")
+			raw, err := hex.DecodeString(address)
+			require.NoError(t, err)
+			for i := 0; i < len(raw); i += 4 { // words in the machine's order, which is little-endian here
+				slices.Reverse(raw[i : i+4])
+			}
+			ip, ok := netip.AddrFromSlice(raw)
+			require.True(t, ok)
+			number, err := strconv.ParseUint(port, 16, 16)
+			require.NoError(t, err)
+			list = append(list, netip.AddrPortFrom(ip.Unmap(), uint16(number)))
+		}
+	}
+	return list
 }
 
 // On standard output there are messages and nothing else; what operators should know

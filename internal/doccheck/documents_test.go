@@ -204,16 +204,16 @@ func anchors(text string) []string {
 	return list
 }
 
-// A document that says "this test shows it" names a test there is, wherever it names it
-// and however; and an example that shows something is one that runs.
+// A document that says "this test shows it" names a test there is, and no other of that name, wherever it
+// names it and however; and an example that shows something is one that runs.
 func TestTestsNamedInDocumentsExist(t *testing.T) {
 	_, dirs := goFiles(t, true)
-	exists, runs := make(map[string]bool), make(map[string]bool)
-	for _, files := range dirs {
+	exists, runs := make(map[string][]string), make(map[string]bool)
+	for dir, files := range dirs {
 		for _, f := range files {
 			for _, d := range f.Decls {
 				if fn := funcName(d); fn != "" {
-					exists[fn] = true
+					exists[fn] = append(exists[fn], dir)
 				}
 			}
 			for _, e := range doc.Examples(f) {
@@ -226,7 +226,7 @@ func TestTestsNamedInDocumentsExist(t *testing.T) {
 	for _, name := range documents(t) {
 		for _, test := range named.FindAllString(read(t, name), -1) {
 			found++
-			assert.True(t, exists[test], "%s: there is no %s", name, test)
+			assert.Len(t, exists[test], 1, "%s: there is no %s, or more than one", name, test)
 			if strings.HasPrefix(test, "Example") {
 				assert.True(t, runs[test], "%s: %s does not run, as it says nothing of its output", name, test)
 			}

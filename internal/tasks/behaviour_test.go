@@ -412,7 +412,7 @@ func TestATaskBeginsAfterAQuestion(t *testing.T) {
 	}
 }
 
-func TestFailures(t *testing.T) {
+func TestFailuresOfTasks(t *testing.T) {
 	d := newDesk()
 	effect := &saga.Effect[hold, string]{Name: "hold", Do: d.do, Undo: d.undo}
 	tool := func(end func() error) saga.Definition {

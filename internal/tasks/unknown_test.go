@@ -283,7 +283,7 @@ func TestWhatIsUndoneBehindAFinalEffect(t *testing.T) {
 
 // What could not be undone at first, before an earlier effect turned out to be final, is undone later.
 // As it may have been undone already, the task does not go on.
-func TestWhatFollowsAFinalEffectIsUndoneLater(t *testing.T) {
+func TestTasksUndoLaterWhatFollowsAFinalEffect(t *testing.T) {
 	inBubble(t, func(t *testing.T, r *rig) {
 		things := &counter{holds: map[string]bool{}}
 		m := r.manager(nil, things.two(saga.Info{}))

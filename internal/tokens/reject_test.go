@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/base64"
 	"errors"
+	"fmt"
 	"log/slog"
 	"strings"
 	"testing"
@@ -153,14 +154,23 @@ func TestFieldsOfABindingDoNotRunTogether(t *testing.T) {
 	}
 }
 
+// Whatever the reason, a refusal says the same to those who read the error; the reason is for the log.
 func TestRejected(t *testing.T) {
 	cause := errors.New("other tool")
-	var err error = tokens.Reject(tokens.ReasonTool, "the call is for %q: %w", "undo", cause)
-	requireRejected(t, err, tokens.ReasonTool)
-	require.ErrorIs(t, err, cause)
+	reasons := []tokens.Reason{
+		tokens.ReasonMalformed, tokens.ReasonTooLong, tokens.ReasonVersion, tokens.ReasonUnknownKey, tokens.ReasonAuthentication,
+		tokens.ReasonExpired, tokens.ReasonNotYetValid, tokens.ReasonDeadline, tokens.ReasonFormat, tokens.ReasonTooLarge,
+		tokens.ReasonTool, tokens.ReasonRevision, tokens.ReasonRequest, tokens.ReasonSpent, tokens.ReasonState,
+	}
+	for _, reason := range reasons {
+		var err error = tokens.Reject(reason, "the call is for %q: %w", "undo", cause)
+		requireRejected(t, err, reason)
+		require.ErrorIs(t, err, cause)
+		require.Equal(t, "token not accepted", fmt.Sprintf("%v", err))
 
-	var log bytes.Buffer
-	slog.New(slog.NewTextHandler(&log, nil)).Info("refused", "token", err)
-	require.Contains(t, log.String(), `token.reason=tool token.detail="the call is for \"undo\": other tool"`)
+		var log bytes.Buffer
+		slog.New(slog.NewTextHandler(&log, nil)).Info("refused", "token", err)
+		require.Contains(t, log.String(), `token.reason=`+string(reason)+` token.detail="the call is for \"undo\": other tool"`)
+	}
 	require.Equal(t, `[reason=authentication]`, (&tokens.Rejected{Reason: tokens.ReasonAuthentication}).LogValue().String())
 }

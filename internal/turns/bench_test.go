@@ -46,8 +46,8 @@ func turnOf(t testing.TB, use saga.SingleUse, store ledger.Store) func() {
 	}
 }
 
-// BenchmarkTurn is one turn, by what there is to remember it; the last one is two turns.
-func BenchmarkTurn(b *testing.B) {
+// BenchmarkRemembered is one turn, by what there is to remember it; the last one is two turns.
+func BenchmarkRemembered(b *testing.B) {
 	for _, test := range []struct {
 		name  string
 		use   saga.SingleUse

@@ -15,7 +15,7 @@ import (
 )
 
 // The same request again gets what was answered, on every replica; another one does not.
-func TestTurnsAreTakenOnce(t *testing.T) {
+func TestRunnersTakeTurnsOnce(t *testing.T) {
 	w, s := sharedTrip(t)
 	a, b := s.replica(), s.replica()
 	first := a.begin(t, `{"to":"Rome"}`)

@@ -125,7 +125,7 @@ func TestWatch(t *testing.T) {
 }
 
 // What was begun elsewhere under an id that can be guessed is nobody's here.
-func TestTasksOfOtherProtocols(t *testing.T) {
+func TestWatchingTasksOfOtherProtocols(t *testing.T) {
 	d := &stateless{Host: &dialect.Host{Tasks: watching{found: []*tasks.Task{{ID: chosenID}}}}}
 	for _, id := range []string{chosenID, watchedID} {
 		r := &request{Exchange: &dialect.Exchange{Message: &wire.Message{Params: []byte(`{"taskId":"` + id + `"}`)}}}
