@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"math/big"
 	"net/netip"
 	"net/url"
@@ -183,4 +184,20 @@ func TestEncodingThatCallsMarshalBinary(t *testing.T) {
 	})
 	s.start(`{}`)
 	assert.Equal(t, page.String(), text(t, s.answer(accept("confirm", yes))))
+}
+
+// A state that JSON cannot say is shown to tests as Go prints it.
+func TestStatesThatAreNotJSONAreShown(t *testing.T) {
+	type state struct{ Rate float64 }
+	s := play(t, saga.Machine[empty, state]{
+		Info: saga.Info{Name: "x", Asks: []steps.Question{askConfirm}}, Encoding: gobs{}, Start: func(t *saga.Turn[empty, state]) (saga.Next, error) {
+			t.State.Rate = math.NaN()
+			return t.Ask("end", askConfirm)
+		},
+		Steps: saga.Steps[empty, state]{"end": func(t *saga.Turn[empty, state]) (saga.Next, error) { return t.Textf("") }},
+	})
+	s.start(`{}`)
+	shown, err := s.tool.Decoded(s.pos)
+	require.NoError(t, err)
+	assert.JSONEq(t, `{"state":"&{Rate:NaN}"}`, string(shown))
 }
