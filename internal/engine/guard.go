@@ -4,8 +4,9 @@ import (
 	"fmt"
 	"reflect"
 	"runtime"
-	"strings"
+	"slices"
 	"sync"
+	"sync/atomic"
 
 	"github.com/mcpsaga/mcpsaga/internal/sagahooks"
 )
@@ -17,9 +18,19 @@ import (
 type guard struct {
 	mu      sync.Mutex
 	step    string // that runs
-	doing   string // what is under way
+	doing   call   // what is under way, or the zero value
 	over    bool   // the tool's code has ended
 	misused error  // the first *MisuseError
+}
+
+// call is what a tool calls; effect is empty unless it is for one.
+type call struct{ name, effect string }
+
+func (c call) String() string {
+	if c.effect == "" {
+		return c.name
+	}
+	return fmt.Sprintf("%s of the effect %q", c.name, c.effect)
 }
 
 // MisuseError says that a tool used its Turn or Run in a goroutine of its own, after the turn or
@@ -36,11 +47,9 @@ func (e *MisuseError) Error() string {
 }
 
 // Enter is called before the tool's code does what changes the turn, and [Turn.Leave] after it;
-// name is that of an effect or empty. It fails with a *[MisuseError].
-func (tc *Turn) Enter(call, name string) error {
-	if name != "" {
-		call = strings.Join([]string{call, " of the effect \"", name, "\""}, "")
-	}
+// effect is the name of one or empty. It fails with a *[MisuseError].
+func (tc *Turn) Enter(name, effect string) error {
+	what := call{name, effect}
 	own := runsHere()
 	g := &tc.guard
 	g.mu.Lock()
@@ -48,21 +57,21 @@ func (tc *Turn) Enter(call, name string) error {
 	how := ""
 	switch {
 	case g.over:
-		if world := sagahooks.From(tc); world != nil && name != "" {
-			world.Late(name, true)
+		if world := sagahooks.From(tc); world != nil && effect != "" {
+			world.Late(effect, true)
 		}
 		how = "after the turn had ended; a Turn or Run is valid until the function returns: keep none, and wait for your goroutines"
 	case !own:
 		how = "in a goroutine of the tool's own; call it in the one that runs the function, and do what shall happen at once within one effect"
 	case g.misused != nil:
 		return g.misused
-	case g.doing != "":
-		how = "within " + g.doing + "; call it when that has ended"
+	case g.doing != (call{}):
+		how = "within " + g.doing.String() + "; call it when that has ended"
 	default:
-		g.doing = call
+		g.doing = what
 		return nil
 	}
-	err := &MisuseError{tc.program.Name, g.step, call, how}
+	err := &MisuseError{tc.program.Name, g.step, what.String(), how}
 	if g.misused == nil {
 		g.misused = err
 	}
@@ -73,7 +82,7 @@ func (tc *Turn) Enter(call, name string) error {
 func (tc *Turn) Leave() {
 	tc.guard.mu.Lock()
 	defer tc.guard.mu.Unlock()
-	tc.guard.doing = ""
+	tc.guard.doing = call{}
 }
 
 // At is called before a step function runs.
@@ -104,14 +113,22 @@ func (tc *Turn) close() error {
 // runEntry is where the function begins that calls the tool's code.
 var runEntry = reflect.ValueOf((*Program).run).Pointer()
 
+// runCalls is a place in it where that is, once one is known. It is found faster.
+var runCalls atomic.Uintptr
+
 // runsHere reports whether the calling goroutine is one that runs a tool's code: a goroutine
 // that the code has started does not have [Program.run] on its stack.
 func runsHere() bool {
-	var pcs [8]uintptr
+	var pcs [24]uintptr // as far as a flow's are, with what it calls
+	at := runCalls.Load()
 	for skip := 3; ; skip += len(pcs) {
 		n := runtime.Callers(skip, pcs[:])
+		if slices.Contains(pcs[:n], at) {
+			return true
+		}
 		for _, pc := range pcs[:n] {
 			if f := runtime.FuncForPC(pc - 1); f != nil && f.Entry() == runEntry {
+				runCalls.Store(pc)
 				return true
 			}
 		}
