@@ -83,6 +83,9 @@
 //   - Nothing in memory outlives a turn. Do not keep the [Turn], its context, a goroutine, a
 //     lock, a transaction or an open file for the next step function: that may run
 //     tomorrow, in another process, or never.
+//   - [Do], and what a [Run] asks and gives, are for the goroutine that runs the function: in
+//     another, or after the turn, they are refused and the turn fails. What shall happen at once
+//     goes within one effect. Your own data, State too, is yours to guard.
 //   - A turn can be taken again: by a client whose connection broke, after a timeout, or
 //     with other answers and the same token. So ask first and act last, and act by an
 //     [Effect], which has an idempotency key, or with one made of [Turn.ID].

@@ -152,6 +152,10 @@ func declared(effects []Declared) []engine.Effect {
 func Do[In, Out any](ctx Context, e *Effect[In, Out], in In) (Out, error) {
 	var out Out
 	t := ctx.running()
+	if err := t.Enter("saga.Do", e.Name); err != nil {
+		return out, err
+	}
+	defer t.Leave()
 	if err := t.Waiting(e.Name); err != nil {
 		return out, err
 	}

@@ -12,7 +12,8 @@ import (
 // Run is what a [Flow] works with: what it asks, does and must not take from
 // elsewhere. It is the context of the turn, which ends when the client goes away or the
 // turn takes too long, and that of a task when the task is cancelled. It is valid during the
-// function's call only.
+// function's call only, and in the goroutine that runs it: what a goroutine of your own asks, does
+// or takes is refused, and the turn fails. The context, Progress, Log and answers are for all.
 type Run struct {
 	working
 	replay *engine.Replay

@@ -22,7 +22,7 @@ type hooked struct {
 	reply func(sagahooks.Call) (any, error)
 }
 
-func (h *hooked) Late(effect string) { h.late = append(h.late, effect) }
+func (h *hooked) Late(effect string, _ bool) { h.late = append(h.late, effect) }
 
 func (h *hooked) Perform(ctx context.Context, c sagahooks.Call, perform func(context.Context) (sagahooks.Value, error)) (any, error) {
 	h.calls = append(h.calls, c)

@@ -381,6 +381,6 @@ func TestGoroutineThatOutlivesTheTurn(t *testing.T) {
 	f := reported(t, func(t testing.TB) { sagatest.Sweep(t, c) })
 	if assert.Len(t, f.errors, 1) {
 		assert.Contains(t, f.errors[0], "broken rule: nothing goes on after a turn")
-		assert.Contains(t, f.errors[0], `effect "hold-room" was performed when no turn was under way`)
+		assert.Contains(t, f.errors[0], `effect "hold-room" was asked for when no turn was under way`)
 	}
 }

@@ -85,14 +85,14 @@ func secretValues(secrets []byte) (values []string) {
 	return values
 }
 
-// checkStrays reports effects that were performed between turns. It looks at the
+// checkStrays reports effects that were asked for between turns. It looks at the
 // end of the sweep, as that may take its time.
 func (s *sweep) checkStrays(t testing.TB) {
 	t.Helper()
 	for _, x := range s.trials {
 		if _, stray := x.client.rig.watch.taken(); len(stray) > 0 {
 			s.reports.report(t, x.name, broken{"nothing goes on after a turn", "",
-				fmt.Sprintf("effect %q was performed when no turn was under way", stray[0]), "start no goroutine that outlives the turn"})
+				fmt.Sprintf("effect %q was asked for when no turn was under way", stray[0]), "start no goroutine that outlives the turn"})
 			return
 		}
 	}

@@ -78,7 +78,7 @@ type watch struct {
 	last  int // the last turn there was
 	calls []Call
 	late  []string // effects asked for after a flow had suspended
-	stray []string // effects performed when no turn was under way
+	stray []string // effects asked for when no turn was under way
 	// seen numbers the calls of this turn.
 	seen map[string]int
 	// The scenario's plan.
@@ -150,10 +150,14 @@ type turnWorld struct {
 	turn int
 }
 
-func (w *turnWorld) Late(effect string) {
+func (w *turnWorld) Late(effect string, over bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.late = append(w.late, effect)
+	if over {
+		w.stray = append(w.stray, effect)
+	} else {
+		w.late = append(w.late, effect)
+	}
 }
 
 func (w *turnWorld) Perform(ctx context.Context, c sagahooks.Call, perform func(context.Context) (sagahooks.Value, error)) (any, error) {

@@ -47,7 +47,8 @@ func (tc *Turn) saveTo(to func(context.Context, *Position) error, pos *Position)
 // Goto begins another step function of a machine in the same turn, with the state that
 // encode returns. encode is called only if that is to be written down.
 func (tc *Turn) Goto(step string, encode func() (Ended, error)) error {
-	tc.Step, tc.log.mine = step, 0
+	tc.At(step)
+	tc.log.mine = 0
 	if tc.saves == nil {
 		return nil
 	}

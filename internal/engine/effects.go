@@ -210,7 +210,7 @@ func readEffects(r *reader) *effectLog {
 func (tc *Turn) Waiting(effect string) error {
 	if _, waits := tc.latched.(*suspended); waits {
 		if world := sagahooks.From(tc); world != nil {
-			world.Late(effect)
+			world.Late(effect, false)
 		}
 	}
 	return tc.latched

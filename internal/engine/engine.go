@@ -286,11 +286,16 @@ func (t *Program) turn(tc *Turn, pos *Position) (end *Outcome, err error) {
 
 // run calls the program's code, which may panic, as may an encoding, an upgrade or a
 // method of a type.
+//
+//go:noinline // runsHere looks for it
 func (t *Program) run(tc *Turn, pos *Position) (ended Ended, err error) {
-	tc.Step = pos.next
+	tc.At(pos.next)
 	defer func() {
+		misused := tc.close()
 		if v := recover(); v != nil {
 			ended, err = Ended{}, &StepFailure{t.Name, tc.Step, &PanicError{Value: v, Stack: debug.Stack()}}
+		} else if err == nil && misused != nil {
+			ended, err = Ended{}, misused
 		}
 	}()
 	return t.code.Run(tc, pos.args, pos.kept, pos.secrets)

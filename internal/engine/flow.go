@@ -164,6 +164,10 @@ func (e *suspended) Error() string {
 // Ask asks several questions in one round. It returns nil when all are answered; an
 // error that the flow must return may mean that the saga has to wait.
 func (r *Replay) Ask(questions ...steps.Request) error {
+	if err := r.turn.Enter("Ask", ""); err != nil {
+		return err
+	}
+	defer r.turn.Leave()
 	if r.turn.latched != nil {
 		return r.turn.latched
 	}
@@ -173,7 +177,9 @@ func (r *Replay) Ask(questions ...steps.Request) error {
 	}
 	missing := wanted[:0] // wanted is ours
 	for _, s := range wanted {
+		r.turn.guard.mu.Lock() // answers may be read in goroutines
 		found, err := r.rec.take(s, r.turn)
+		r.turn.guard.mu.Unlock()
 		if err != nil {
 			return r.diverges(err)
 		}
@@ -196,6 +202,10 @@ func (r *Replay) suspend(a *Asked) error {
 
 // Yield ends the turn with a part of the result. A run that comes to it again goes on.
 func (r *Replay) Yield(blocks content.Blocks) error {
+	if err := r.turn.Enter("Yield", ""); err != nil {
+		return err
+	}
+	defer r.turn.Leave()
 	if r.turn.latched != nil {
 		return r.turn.latched
 	}
@@ -216,17 +226,23 @@ func (r *Replay) Yield(blocks content.Blocks) error {
 // Sleep ends the turn until d has passed since the flow has come to it, Until until at. A
 // run that comes to it later goes on.
 func (r *Replay) Sleep(d time.Duration) error {
-	return r.sleep(func(now time.Time) time.Time { return now.Add(d) })
+	return r.sleep("Sleep", func(now time.Time) time.Time { return now.Add(d) })
 }
 
 // Until is as Sleep.
-func (r *Replay) Until(at time.Time) error { return r.sleep(func(time.Time) time.Time { return at }) }
+func (r *Replay) Until(at time.Time) error {
+	return r.sleep("Until", func(time.Time) time.Time { return at })
+}
 
-func (r *Replay) sleep(until func(now time.Time) time.Time) error {
+func (r *Replay) sleep(call string, until func(now time.Time) time.Time) error {
+	if err := r.turn.Enter(call, ""); err != nil {
+		return err
+	}
+	defer r.turn.Leave()
 	if r.turn.latched != nil {
 		return r.turn.latched
 	}
-	at := until(r.Now())
+	at := until(r.now())
 	switch {
 	case r.turn.latched != nil:
 		return r.turn.latched // it is new, and comes before something that is not
@@ -255,6 +271,14 @@ func (r *Replay) answered(s *steps.Step) *steps.Step {
 
 // Now returns the time, the same whenever the flow runs again.
 func (r *Replay) Now() time.Time {
+	if r.turn.Enter("Now", "") != nil {
+		return r.turn.Now
+	}
+	defer r.turn.Leave()
+	return r.now()
+}
+
+func (r *Replay) now() time.Time {
 	now := r.turn.Now.UnixNano()
 	switch {
 	case r.taken.times < len(r.rec.times):
@@ -269,24 +293,33 @@ func (r *Replay) Now() time.Time {
 // NewID returns an id that no other call returns: 43 characters of A-Z a-z 0-9 -
 // _, the same whenever the flow runs again.
 func (r *Replay) NewID() string {
-	sum := sha256.Sum256(fmt.Appendf(nil, "mcpsaga id 1\x00%s%d", r.turn.ID[:], r.nextID("NewID")))
+	n, err := r.nextID("NewID")
+	if err != nil {
+		return "" // and the turn fails
+	}
+	sum := sha256.Sum256(fmt.Appendf(nil, "mcpsaga id 1\x00%s%d", r.turn.ID[:], n))
 	return base64.RawURLEncoding.EncodeToString(sum[:])
 }
 
 // nextID numbers the calls of NewID and Rand.
-func (r *Replay) nextID(call string) int {
+func (r *Replay) nextID(call string) (int, error) {
+	if err := r.turn.Enter(call, ""); err != nil {
+		return 0, err
+	}
+	defer r.turn.Leave()
 	if r.rec.counted && r.taken.ids >= r.rec.counts.ids {
 		_ = r.admit("a call of", call) // later operations return the error
 	}
 	r.taken.ids++
-	return r.taken.ids
+	return r.taken.ids, nil
 }
 
 // Rand returns a source of random numbers that gives the same ones whenever the
 // flow runs again. Each call returns one that begins anew; they are not for
 // secrets.
 func (r *Replay) Rand() *rand.Rand {
-	return rand.New(rand.NewChaCha8(sha256.Sum256(fmt.Appendf(nil, "mcpsaga random 1\x00%s%d", r.turn.ID[:], r.nextID("Rand")))))
+	n, _ := r.nextID("Rand") // 0 if the turn fails
+	return rand.New(rand.NewChaCha8(sha256.Sum256(fmt.Appendf(nil, "mcpsaga random 1\x00%s%d", r.turn.ID[:], n))))
 }
 
 // SwallowedError says that a flow went on after it had asked, yielded or gone to sleep: it

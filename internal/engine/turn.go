@@ -22,7 +22,7 @@ type Turn struct {
 	ID      [16]byte
 	Now     time.Time
 	Written uint32
-	// Step is the step function that runs. A machine that goes on in another says so.
+	// Step is the step function that runs, which At changes.
 	Step string
 
 	program *Program
@@ -42,6 +42,7 @@ type Turn struct {
 	replay *Replay
 	// saves is what writes checkpoints; nil if nobody wants any.
 	saves *saves
+	guard guard
 }
 
 // turnAnswer is an answer by its question's id, not by the id on the wire, with the
@@ -87,6 +88,11 @@ func (tc *Turn) StepEnded() error {
 // was asked last in this run.
 func (tc *Turn) StepAnswer(id string) (steps.Answer, bool) {
 	if tc.replay != nil {
+		tc.guard.mu.Lock()
+		defer tc.guard.mu.Unlock()
+		if tc.guard.over {
+			return steps.Answer{}, false
+		}
 		return tc.replay.rec.answer(id)
 	}
 	for i := range tc.answers {
@@ -99,21 +105,21 @@ func (tc *Turn) StepAnswer(id string) (steps.Answer, bool) {
 
 // Progress tells the client how far the turn has come.
 func (tc *Turn) Progress(done, total float64, message string) {
-	if tc.notify != nil {
-		tc.notify.Progress(Progress{done, total, message})
+	if n := tc.tells(); n != nil {
+		n.Progress(Progress{done, total, message})
 	}
 }
 
 // Log sends the client a log message.
 func (tc *Turn) Log(level slog.Level, data any) {
-	if tc.notify != nil {
-		tc.notify.Log(Log{level, tc.program.Name, data})
+	if n := tc.tells(); n != nil {
+		n.Log(Log{level, tc.program.Name, data})
 	}
 }
 
 // Disconnect gives up the client's connection while the turn goes on.
 func (tc *Turn) Disconnect(retry time.Duration) {
-	if d, ok := tc.notify.(Disconnecter); ok {
+	if d, ok := tc.tells().(Disconnecter); ok {
 		d.Disconnect(retry)
 	}
 }

@@ -41,9 +41,9 @@ type World interface {
 	// would have been done and returns Do's result, and returns what the engine is to
 	// believe: that [Value], or the result as a test gives it.
 	Perform(ctx context.Context, c Call, perform func(context.Context) (Value, error)) (any, error)
-	// Late is told of an effect that a flow asked for after it had suspended. The
-	// engine does not perform it.
-	Late(effect string)
+	// Late is told of an effect that was asked for after a flow had suspended, or over: after
+	// the tool's code had ended. The engine does not perform it.
+	Late(effect string, over bool)
 }
 
 type key struct{}

@@ -1,0 +1,139 @@
+package engine
+
+import (
+	"fmt"
+	"reflect"
+	"runtime"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"github.com/mcpsaga/mcpsaga/internal/sagahooks"
+)
+
+// guard keeps what changes a turn, such as an effect, to the goroutine that runs the tool's code.
+// In several goroutines the order would be chance, and with it the keys of effects and what a
+// flow finds when it runs again. So that is refused whether or not two happen to meet: a tool
+// that is wrong fails in its first test.
+type guard struct {
+	mu      sync.Mutex
+	step    string // that runs
+	doing   call   // what is under way, or the zero value
+	over    bool   // the tool's code has ended
+	misused error  // the first *MisuseError
+}
+
+// call is what a tool calls; effect is empty unless it is for one.
+type call struct{ name, effect string }
+
+func (c call) String() string {
+	if c.effect == "" {
+		return c.name
+	}
+	return fmt.Sprintf("%s of the effect %q", c.name, c.effect)
+}
+
+// MisuseError says that a tool used its Turn or Run in a goroutine of its own, after the turn or
+// in the middle of an effect. Nothing was done. The turn fails, whatever the tool makes of it.
+type MisuseError struct {
+	Tool, Step string
+	// Call is what was called, How what is wrong about it.
+	Call, How string
+}
+
+// Error implements error.
+func (e *MisuseError) Error() string {
+	return fmt.Sprintf("tool %q, step function %q: %s was called %s", e.Tool, e.Step, e.Call, e.How)
+}
+
+// Enter is called before the tool's code does what changes the turn, and [Turn.Leave] after it;
+// effect is the name of one or empty. It fails with a *[MisuseError].
+func (tc *Turn) Enter(name, effect string) error {
+	what := call{name, effect}
+	own := runsHere()
+	g := &tc.guard
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	how := ""
+	switch {
+	case g.over:
+		if world := sagahooks.From(tc); world != nil && effect != "" {
+			world.Late(effect, true)
+		}
+		how = "after the turn had ended; a Turn or Run is valid until the function returns: keep none, and wait for your goroutines"
+	case !own:
+		how = "in a goroutine of the tool's own; call it in the one that runs the function, and do what shall happen at once within one effect"
+	case g.misused != nil:
+		return g.misused
+	case g.doing != (call{}):
+		how = "within " + g.doing.String() + "; call it when that has ended"
+	default:
+		g.doing = what
+		return nil
+	}
+	err := &MisuseError{tc.program.Name, g.step, what.String(), how}
+	if g.misused == nil {
+		g.misused = err
+	}
+	return err
+}
+
+// Leave is called when that is done for which [Turn.Enter] was called.
+func (tc *Turn) Leave() {
+	tc.guard.mu.Lock()
+	defer tc.guard.mu.Unlock()
+	tc.guard.doing = call{}
+}
+
+// At is called before a step function runs.
+func (tc *Turn) At(step string) {
+	tc.guard.mu.Lock()
+	defer tc.guard.mu.Unlock()
+	tc.Step, tc.guard.step = step, step
+}
+
+// tells returns who hears what the tool tells: nobody once its code has ended.
+func (tc *Turn) tells() Notifier {
+	tc.guard.mu.Lock()
+	defer tc.guard.mu.Unlock()
+	if tc.guard.over {
+		return nil
+	}
+	return tc.notify
+}
+
+// close is called when the tool's code has ended. It returns how the code has misused the turn.
+func (tc *Turn) close() error {
+	tc.guard.mu.Lock()
+	defer tc.guard.mu.Unlock()
+	tc.guard.over = true
+	return tc.guard.misused
+}
+
+// runEntry is where the function begins that calls the tool's code.
+var runEntry = reflect.ValueOf((*Program).run).Pointer()
+
+// runCalls is a place in it where that is, once one is known. It is found faster.
+var runCalls atomic.Uintptr
+
+// runsHere reports whether the calling goroutine is one that runs a tool's code: a goroutine
+// that the code has started does not have [Program.run] on its stack.
+func runsHere() bool {
+	var pcs [24]uintptr // as far as a flow's are, with what it calls
+	at := runCalls.Load()
+	for skip := 3; ; skip += len(pcs) {
+		n := runtime.Callers(skip, pcs[:])
+		if slices.Contains(pcs[:n], at) {
+			return true
+		}
+		for _, pc := range pcs[:n] {
+			if f := runtime.FuncForPC(pc - 1); f != nil && f.Entry() == runEntry {
+				runCalls.Store(pc)
+				return true
+			}
+		}
+		if n < len(pcs) {
+			return false
+		}
+	}
+}
