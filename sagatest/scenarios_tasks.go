@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/mcpsaga/mcpsaga/content"
 	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/internal/tasks"
 	"github.com/mcpsaga/mcpsaga/steps"
@@ -117,7 +118,7 @@ func (x *trial) runsAsTask(p taskPlan, first *desk) bool {
 	ctx, cancel := context.WithTimeout(context.Background(), mostTime)
 	defer cancel()
 	q := x.client.rig.request(tool)
-	q.Principal = principal
+	q.Principal, q.IdempotencyKey = principal, ""
 	task, err := m.Start(ctx, tasks.Start{Request: q, AtOnce: true})
 	if err != nil {
 		x.failed(err)
@@ -188,8 +189,26 @@ func (x *trial) runsAsTask(p taskPlan, first *desk) bool {
 		}
 	}
 	x.last = replyOfTask(task)
+	if out := x.last.out; out != nil && out.Result != nil && !x.last.cancelled && !x.client.rig.parts {
+		events, err := m.Events(ctx, principal, id, 0, int(task.Events))
+		if err != nil {
+			x.failed(err)
+			return false
+		}
+		out.Result = whole(events, *out.Result)
+	}
 	x.inspect(x.last)
 	return x.over()
+}
+
+// whole is a result with what was yielded in front of it, as a client has it that is given no parts.
+func whole(events []tasks.Event, result content.Result) *content.Result {
+	var parts content.Blocks
+	for _, e := range events {
+		parts = append(parts, e.Content...)
+	}
+	result.Content = append(parts, result.Content...)
+	return &result
 }
 
 // replyOfTask is how a task has ended.
