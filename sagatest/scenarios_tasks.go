@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -80,8 +81,27 @@ func testOf(t testing.TB) *testing.T {
 	return nil
 }
 
-// inBubble runs a trial in a bubble, whose clock jumps to what is waited for.
+// inBubble runs a trial in a bubble, whose clock jumps to what is waited for. A bubble whose goroutines
+// wait for ever panics here.
 func (s *sweep) inBubble(t testing.TB, name string, run func(x *trial)) {
+	t.Helper()
+	defer func() {
+		v := recover()
+		text := fmt.Sprint(v)
+		b := broken{"nothing goes on after a turn", "", "a goroutine that the tool has started is still there when the task has ended: " + text,
+			"start no goroutine that outlives the turn: have it end with the turn's context, and wait for it"}
+		switch {
+		case v == nil:
+			return
+		case !strings.HasPrefix(text, "deadlock: "):
+			panic(v)
+		case !strings.Contains(text, "main bubble goroutine has exited"):
+			b = broken{"a tool's code returns", "", "it waits for ever: " + text, "let it end with the turn's context"}
+		}
+		if _, quiet := t.(quietTB); !quiet { // else it is found again, and reported then
+			s.reports.report(t, name, b)
+		}
+	}()
 	synctest.Test(testOf(t), func(inside *testing.T) {
 		if _, ok := t.(*testing.T); ok {
 			run(s.newTrial(inside, name))
