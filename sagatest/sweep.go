@@ -245,7 +245,7 @@ func (s *sweep) beforeQuestion() []scenario {
 	}
 	var names []string
 	for _, c := range s.base.calls {
-		if c.Turn == 1 && !c.Undo && !s.c.harmless(c.Effect) && !slices.Contains(names, c.Effect) {
+		if c.Turn == 1 && !c.Undo && !c.readOnly && !s.c.harmless(c.Effect) && !slices.Contains(names, c.Effect) {
 			names = append(names, c.Effect)
 		}
 	}
@@ -257,7 +257,7 @@ func (s *sweep) beforeQuestion() []scenario {
 		for _, name := range names {
 			x.breaks(broken{"a saga asks before it acts", name,
 				fmt.Sprintf("effect %q is performed in the first turn. If the response to that turn is lost, the client has no token: nobody can undo the effect, and the client's next call is another saga, which performs it again", name),
-				"ask a question first, if only for a confirmation. If the effect changes nothing, or what it does expires by itself, list it in Case.Harmless"})
+				"ask a question first, if only for a confirmation. If the effect changes nothing, say so with its ReadOnly; if what it does expires by itself, list it in Case.Harmless"})
 		}
 	}, settled}}
 }
