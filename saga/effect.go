@@ -49,6 +49,10 @@ type Effect[In, Out any] struct {
 	// this effect. Without an Undo, cancelling a saga together with the answers
 	// that lead here performs it.
 	Irreversible bool
+	// ReadOnly says that the effect only looks something up, and changes nothing: it has nothing to
+	// undo, and may come before the first question. What it found is recorded as ever; a turn that
+	// is taken again looks again, and may find something else.
+	ReadOnly bool
 	// BuildsOn are the effects without which this one cannot be undone, such as the
 	// backup that Undo restores. As long as undoing this one has failed, they are not
 	// undone either, nor what they build on: they stay outstanding with it, and are
@@ -208,7 +212,7 @@ func (c *effectCode[In, Out]) do(ctx context.Context, key Key, in In, input saga
 	if world == nil {
 		return e.Do(ctx, key, in)
 	}
-	call := sagahooks.Call{Effect: e.Name, Key: string(key), Input: input, Undoable: e.Undo != nil, Irreversible: e.Irreversible}
+	call := sagahooks.Call{Effect: e.Name, Key: string(key), Input: input, Undoable: e.Undo != nil, Irreversible: e.Irreversible, ReadOnly: e.ReadOnly}
 	believed, err := world.Perform(ctx, call, func(ctx context.Context) (sagahooks.Value, error) {
 		if out, err = e.Do(ctx, key, in); err != nil {
 			return sagahooks.Value{}, err

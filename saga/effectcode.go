@@ -53,6 +53,8 @@ func (e *Effect[In, Out]) compiled() engine.Effect {
 		d.Problem = "has a name that cannot be used; a name is " + ident.Rule
 	case e.Do == nil:
 		d.Problem = "has no Do"
+	case e.ReadOnly && (e.Undo != nil || e.Irreversible):
+		d.Problem = "is ReadOnly, and so has nothing to undo and cannot be Irreversible"
 	case len(e.BuildsOn) > 0 && e.Undo == nil:
 		d.Problem = "has BuildsOn but no Undo that could need it"
 	default:
@@ -113,7 +115,7 @@ func (c *effectCode[In, Out]) Undo(ctx context.Context, key string, r *engine.Ef
 			_, err := perform(ctx)
 			return struct{}{}, err
 		}
-		_, err := world.Perform(ctx, sagahooks.Call{Effect: e.Name, Key: key, Input: r.In, Undo: true, Known: r.Done(), Undoable: true}, perform)
+		_, err := world.Perform(ctx, sagahooks.Call{Effect: e.Name, Key: key, Input: r.In, Undo: true, Known: r.Done(), Undoable: true, Irreversible: e.Irreversible}, perform)
 		return struct{}{}, err
 	})
 	return err

@@ -32,6 +32,15 @@ type Answerable[T any] interface {
 //
 //	review, err := saga.Ask(r, askReview.With(steps.Default("notes", draft)))
 //
+// A *[steps.Link] brings no value, so it is asked with [Run.AskAll]:
+//
+//	if err := r.AskAll(signIn); err != nil {
+//		return "", err
+//	}
+//	if err := signIn.Answer(r); err != nil {
+//		return "", err // the user did not open the page
+//	}
+//
 // The error must be returned if it is not nil: it may mean that the saga has to
 // wait. The other errors are those of the question's Answer method.
 func Ask[T any](r *Run, q Answerable[T]) (T, error) {

@@ -108,9 +108,6 @@ func TestTagsWithoutMeaningAreRefused(t *testing.T) {
 	refusedTag[struct {
 		A int `json:"a,omitempty" default:"1.0"`
 	}](t, "tag default: does not fit the field's type")
-	refusedTag[struct {
-		A int `default:"1"`
-	}](t, "tag default: is for what may be left out: say omitempty or omitzero in the json tag")
 	refusedTag[pointed](t, "tag default: is not for a field of an embedded pointer")
 	refusedTag[struct {
 		A [2]string `minItems:"1"`

@@ -174,6 +174,47 @@ func TestDefaultsOfArguments(t *testing.T) {
 	}
 }
 
+// TestDefaultMakesOptional: what has a default may be left out, whatever the json tag says, of a tool and
+// of a prompt, and at every level.
+func TestDefaultMakesOptional(t *testing.T) {
+	type inner struct {
+		Size int `json:"size" default:"7"`
+	}
+	type args struct {
+		inner
+		Rows  int      `json:"rows" minimum:"1" default:"40"`
+		Dry   *bool    `json:"dry" default:"true"`
+		Sort  []string `default:"a|b"`
+		In    inner    `json:"in"`
+		Table string   `json:"table"`
+	}
+	tool, err := saga.Flow[args, args]{Info: saga.Info{Name: "x"}, Run: func(_ *saga.Run, in args) (args, error) { return in, nil }}.Compile()
+	require.NoError(t, err)
+	var input jsonschema.Schema
+	require.NoError(t, json.Unmarshal(tool.InputSchema, &input))
+	assert.ElementsMatch(t, []string{"in", "table"}, input.Required)
+	assert.Empty(t, input.Properties["in"].Required)
+	assert.JSONEq(t, `40`, string(input.Properties["rows"].Default))
+	out, err := tool.Start(t.Context(), engine.Call{Arguments: json.RawMessage(`{"table":"users","in":{}}`)})
+	require.NoError(t, err)
+	assert.JSONEq(t, `{"size":7,"rows":40,"dry":true,"Sort":["a","b"],"in":{"size":7},"table":"users"}`, string(out.Result.StructuredContent))
+	out, err = tool.Start(t.Context(), engine.Call{Arguments: json.RawMessage(`{"table":"users","rows":3,"dry":false,"in":{"size":1}}`)})
+	require.NoError(t, err)
+	assert.JSONEq(t, `{"size":7,"rows":3,"dry":false,"Sort":["a","b"],"in":{"size":1},"table":"users"}`, string(out.Result.StructuredContent))
+	out, err = tool.Start(t.Context(), engine.Call{Arguments: json.RawMessage(`{"table":"users","in":{},"rows":0}`)})
+	require.NoError(t, err)
+	assert.True(t, out.Result.IsError, "it is still checked")
+
+	type poem struct {
+		Day string `json:"day" default:"today"`
+	}
+	prompt, err := saga.Prompt[poem, empty]{Machine: saga.Machine[poem, empty]{Info: saga.Info{Name: "poem"}, Start: func(t *saga.Turn[poem, empty]) (saga.Next, error) {
+		return t.Messages(content.Message{Role: content.User, Content: content.Text{Text: t.Args.Day}})
+	}}}.Compile()
+	require.NoError(t, err)
+	assert.Equal(t, []engine.PromptArgument{{Name: "day"}}, prompt.Prompt.Arguments)
+}
+
 func TestTagsOfResultsAreEnforced(t *testing.T) {
 	type result struct {
 		Kind string   `json:"kind" enum:"a|b"`

@@ -157,7 +157,7 @@ func TestBrokenTools(t *testing.T) {
 				return h.correctly(r)
 			})
 		}, want: []string{"broken rule: a flow that has asked returns at once", "scenario: nothing goes wrong", `the flow asked "city" and then returned a result`,
-			"return every error of saga.Ask, r.Ask and saga.Do where you get it"}},
+			"return every error of saga.Ask, r.AskAll and saga.Do where you get it"}},
 		{name: "the wall clock in a flow", tool: func(h *hotel) saga.Definition {
 			return h.visit(func(r *saga.Run) (string, error) {
 				if _, err := saga.Ask(r, askCity); err != nil {

@@ -26,9 +26,8 @@ type Case struct {
 
 	// Check looks at every ending; see [Subject].
 	Check func(t testing.TB, p *Played)
-	// Harmless names effects that may be left behind: they only look something up, or
-	// what they do expires by itself. They need no Undo and may come before the first
-	// question.
+	// Harmless names effects that may be left behind, as what they do expires by itself. They need
+	// no Undo and may come before the first question, as may those that are ReadOnly.
 	Harmless []string
 	// Same returns what of a good ending must be the same in all scenarios; nil means
 	// the whole result. Set it if results hold times, or numbers that others count.

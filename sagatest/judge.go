@@ -148,7 +148,7 @@ func left(names, forgotten []string, seen string) broken {
 	case len(forgotten) > 0:
 		b.about = quoted(forgotten)
 		b.what = fmt.Sprintf("the saga ended badly, and effect %s was done and has no Undo", b.about)
-		b.advice = "give the effect an Undo. If there is no way back from it, mark it Irreversible and perform it last; if it changes nothing, or what it does expires by itself, list it in Case.Harmless"
+		b.advice = "give the effect an Undo. If there is no way back from it, mark it Irreversible and perform it last; if it changes nothing, say so with its ReadOnly; if what it does expires by itself, list it in Case.Harmless"
 	case len(names) > 0:
 		b.about = quoted(names)
 		b.what = fmt.Sprintf("the saga ended badly, and effect %s was done and not undone", b.about)

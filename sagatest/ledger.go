@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/internal/turns"
 	"github.com/mcpsaga/mcpsaga/ledger"
 )
@@ -17,6 +18,11 @@ type outage struct {
 	// ops counts the operations of a turn, and fails is the one that fails: 0 is none.
 	ops, fails int
 	open       *line
+}
+
+// demandsLedger reports whether no server takes the tool that has no ledger.
+func demandsLedger(p *engine.Program) bool {
+	return p.Tasks.Mode == engine.TasksRequired || p.SingleUse == engine.SingleUseRequired
 }
 
 var errOutage = errors.New("sagatest: the ledger is out of reach")

@@ -93,7 +93,8 @@ func (p Player) client(t testing.TB, d saga.Definition, args any) *client {
 	if d == nil {
 		t.Fatalf("sagatest: there is no tool to play: the definition is nil")
 	}
-	if _, err := d.Compile(); err != nil {
+	tool, err := d.Compile()
+	if err != nil {
 		t.Fatalf("sagatest: the tool's definition is not valid: %v", err)
 	}
 	if p.ID == (saga.ID{}) {
@@ -102,6 +103,9 @@ func (p Player) client(t testing.TB, d saga.Definition, args any) *client {
 	// The pause before the call itself does not count.
 	r := &rig{definition: d, args: raw, keys: keys, client: p.Client, resends: p.Resends, parts: p.Parts, policies: make(map[string]turns.Policy), id: p.ID, watch: new(watch), first: make(map[string]time.Time)}
 	r.setNow(p.Now.Add(-p.Pause))
+	if demandsLedger(tool) {
+		r.ledger = newOutage(r.storeNow)
+	}
 	return &client{rig: r, pause: p.Pause, latest: p.Resends, shift: make(map[string]int)}
 }
 
@@ -150,14 +154,12 @@ func (p Player) played(t testing.TB, c *client, rep reply, before int) *Played {
 	t.Helper()
 	played := c.played(rep)
 	played.Rounds = played.Rounds[before:]
-	if rep.err == nil {
-		if text := c.script.leftover(); text != "" {
-			t.Errorf("sagatest: %s", text)
-		}
-		for _, name := range slices.Sorted(maps.Keys(c.rig.watch.stubs)) {
-			if n := len(c.rig.watch.stubs[name]); n > 0 {
-				t.Errorf("sagatest: effect %q was given as performed, but the tool did not come to it %d of the times", name, n)
-			}
+	if text := c.script.leftover(); text != "" {
+		t.Errorf("sagatest: %s", text)
+	}
+	for _, name := range slices.Sorted(maps.Keys(c.rig.watch.stubs)) {
+		if n := len(c.rig.watch.stubs[name]); n > 0 {
+			t.Errorf("sagatest: effect %q was given as performed, but the tool did not come to it %d of the times", name, n)
 		}
 	}
 	return played

@@ -49,7 +49,7 @@ func mistake(err error) (broken, bool) {
 		return broken{}, false
 	case errors.As(err, new(*engine.SwallowedError)):
 		return broken{"a flow that has asked returns at once", "", text,
-			"return every error of saga.Ask, r.Ask and saga.Do where you get it, as it is or wrapped with %w: it may mean that the flow has to wait for an answer"}, true
+			"return every error of saga.Ask, r.AskAll and saga.Do where you get it, as it is or wrapped with %w: it may mean that the flow has to wait for an answer"}, true
 	case errors.As(err, new(*engine.DivergedError)):
 		return broken{"a flow does the same each time it runs", "", text,
 			"take the time from r.Now(), ids from r.NewID() and random numbers from r.Rand(); do not range over a map; perform as an effect whatever looks at something that others may change"}, true

@@ -2,6 +2,7 @@ package sagatest
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -39,10 +40,16 @@ func (x *trial) inspect(rep reply) {
 			}
 		}
 	}
+	if len(w.wrote) > 0 {
+		c := w.wrote[0]
+		x.breaks(broken{"an effect that is ReadOnly changes nothing", c.effect,
+			fmt.Sprintf("the world changed in turn %d, in effect %q:%s", c.turn, c.effect, differ(c.before, c.after)),
+			"take ReadOnly away, and give the effect an Undo"})
+	}
 	if len(w.late) > 0 {
 		x.breaks(broken{"a flow that has asked returns at once", w.late[0],
 			fmt.Sprintf("effect %q was asked for after the flow had suspended; the engine did not perform it", w.late[0]),
-			"return every error of saga.Ask, r.Ask and saga.Do where you get it; and perform no effect in a defer, which also runs when the saga is only suspended"})
+			"return every error of saga.Ask, r.AskAll and saga.Do where you get it; and perform no effect in a defer, which also runs when the saga is only suspended"})
 		w.late = nil
 	}
 	x.leaks(rep)
@@ -107,6 +114,8 @@ func (x *trial) checkCalls(forked bool) {
 		c := &calls[i]
 		before := first[c.Key]
 		switch {
+		case c.Undo && before == nil && c.irreversible && !c.Known:
+			// It is told before it comes, so that it never does.
 		case c.Undo && before == nil:
 			x.breaks(broken{"only what was begun is undone", c.Effect, fmt.Sprintf("effect %q was undone, but it was never begun", c.Effect), "call no Undo yourself"})
 		case c.Undo:
@@ -120,6 +129,7 @@ func (x *trial) checkCalls(forked bool) {
 			x.breaks(broken{"a turn that is repeated does the same", c.Effect,
 				fmt.Sprintf("effect %q was begun twice with one key but with different inputs: first %s, then, when the turn was repeated, %s", c.Effect, short(string(before.Input), 200), short(string(c.Input), 200)),
 				sameInput})
+		case c.readOnly: // it may find something else
 		case before.did() && c.did() && !undone[c.Key] && bytes.Equal(before.Input, c.Input) && !(bytes.Equal(before.Output, c.Output) && before.secretOutput == c.secretOutput):
 			x.breaks(broken{"an effect happens once per key", c.Effect,
 				fmt.Sprintf("effect %q was performed twice with the same key and input, and the second time it had another result: first %s, then %s", c.Effect, short(string(before.Output), 200), short(string(c.Output), 200)),
@@ -152,6 +162,8 @@ func (x *trial) standing() (names []string, forgotten []string, final string) {
 		switch {
 		case c.Undo && c.Err == nil && c.reached:
 			s.there = false
+		case c.Undo && errors.As(c.Err, new(*engine.FinalError)):
+			final = c.Effect
 		case !c.Undo && c.did():
 			s.there = true
 			if c.irreversible && c.Err == nil && !c.Cut {
@@ -161,7 +173,7 @@ func (x *trial) standing() (names []string, forgotten []string, final string) {
 	}
 	for _, k := range order {
 		s := all[k]
-		if !s.there || s.call.irreversible || x.sweep.c.harmless(s.call.Effect) {
+		if !s.there || s.call.irreversible || s.call.readOnly || x.sweep.c.harmless(s.call.Effect) {
 			continue
 		}
 		names = append(names, s.call.Effect)

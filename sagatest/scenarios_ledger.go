@@ -72,7 +72,6 @@ func (s *sweep) ledgers() (list []scenario) {
 				if x.orphans = false; !ok { // the call has a key, by which it is found again
 					return
 				}
-				x.client.rig.setNow(x.client.rig.now.Add(afterLease))
 				if x.delivers(q) {
 					x.play()
 				}

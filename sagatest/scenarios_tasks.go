@@ -5,10 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/mcpsaga/mcpsaga/content"
 	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/internal/tasks"
 	"github.com/mcpsaga/mcpsaga/steps"
@@ -79,8 +81,27 @@ func testOf(t testing.TB) *testing.T {
 	return nil
 }
 
-// inBubble runs a trial in a bubble, whose clock jumps to what is waited for.
+// inBubble runs a trial in a bubble, whose clock jumps to what is waited for. A bubble whose goroutines
+// wait for ever panics here.
 func (s *sweep) inBubble(t testing.TB, name string, run func(x *trial)) {
+	t.Helper()
+	defer func() {
+		v := recover()
+		text := fmt.Sprint(v)
+		b := broken{"nothing goes on after a turn", "", "a goroutine that the tool has started is still there when the task has ended: " + text,
+			"start no goroutine that outlives the turn: have it end with the turn's context, and wait for it"}
+		switch {
+		case v == nil:
+			return
+		case !strings.HasPrefix(text, "deadlock: "):
+			panic(v)
+		case !strings.Contains(text, "main bubble goroutine has exited"):
+			b = broken{"a tool's code returns", "", "it waits for ever: " + text, "let it end with the turn's context"}
+		}
+		if _, quiet := t.(quietTB); !quiet { // else it is found again, and reported then
+			s.reports.report(t, name, b)
+		}
+	}()
 	synctest.Test(testOf(t), func(inside *testing.T) {
 		if _, ok := t.(*testing.T); ok {
 			run(s.newTrial(inside, name))
@@ -117,7 +138,7 @@ func (x *trial) runsAsTask(p taskPlan, first *desk) bool {
 	ctx, cancel := context.WithTimeout(context.Background(), mostTime)
 	defer cancel()
 	q := x.client.rig.request(tool)
-	q.Principal = principal
+	q.Principal, q.IdempotencyKey = principal, ""
 	task, err := m.Start(ctx, tasks.Start{Request: q, AtOnce: true})
 	if err != nil {
 		x.failed(err)
@@ -188,8 +209,26 @@ func (x *trial) runsAsTask(p taskPlan, first *desk) bool {
 		}
 	}
 	x.last = replyOfTask(task)
+	if out := x.last.out; out != nil && out.Result != nil && !x.last.cancelled && !x.client.rig.parts {
+		events, err := m.Events(ctx, principal, id, 0, int(task.Events))
+		if err != nil {
+			x.failed(err)
+			return false
+		}
+		out.Result = whole(events, *out.Result)
+	}
 	x.inspect(x.last)
 	return x.over()
+}
+
+// whole is a result with what was yielded in front of it, as a client has it that is given no parts.
+func whole(events []tasks.Event, result content.Result) *content.Result {
+	var parts content.Blocks
+	for _, e := range events {
+		parts = append(parts, e.Content...)
+	}
+	result.Content = append(parts, result.Content...)
+	return &result
 }
 
 // replyOfTask is how a task has ended.

@@ -233,6 +233,9 @@ func (x *trial) fault(turn, n int, f fault) {
 func (x *trial) cutOff(q request) bool {
 	rep := x.send(q)
 	if rep.cut {
+		if r := x.client.rig; r.ledger != nil {
+			r.setNow(r.now.Add(afterLease))
+		}
 		x.orphans = x.orphans || q.token == "" && x.acted(1)
 		return true
 	}

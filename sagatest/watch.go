@@ -31,6 +31,7 @@ type Call struct {
 	// secretInput and secretOutput are the secrets in Input and Output.
 	secretInput, secretOutput string
 	undoable, irreversible    bool
+	readOnly                  bool
 	// reached: the author's code was called.
 	reached bool
 }
@@ -90,11 +91,13 @@ type watch struct {
 	look    func() string
 	looked  string
 	outside []change
+	wrote   []change // in effects that are ReadOnly
 }
 
 // change is something that happened to the author's world outside of effects.
 type change struct {
 	turn          int
+	effect        string // in which it was, if it was in one
 	before, after string
 }
 
@@ -132,7 +135,7 @@ func (w *watch) compare() {
 		return
 	}
 	if now := w.look(); now != w.looked {
-		w.outside = append(w.outside, change{w.turn, w.looked, now})
+		w.outside = append(w.outside, change{turn: w.turn, before: w.looked, after: now})
 		w.looked = now
 	}
 }
@@ -237,7 +240,10 @@ func (w *turnWorld) before(c sagahooks.Call) (fault, *sagahooks.Performed) {
 func (w *watch) after(c sagahooks.Call, out *sagahooks.Value, err error, reached, cut bool) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.lookAgain()
+	before := w.looked
+	if w.lookAgain(); c.ReadOnly && w.looked != before {
+		w.wrote = append(w.wrote, change{w.turn, c.Effect, before, w.looked})
+	}
 	how := Call{Err: err, reached: reached, Cut: cut}
 	if out != nil {
 		how.Output, how.secretOutput = out.JSON, string(out.Secrets)
@@ -250,6 +256,6 @@ func (w *watch) after(c sagahooks.Call, out *sagahooks.Value, err error, reached
 func (w *watch) record(c sagahooks.Call, how Call) {
 	how.Turn, how.Effect, how.Key, how.Undo, how.Known, how.Input = w.turn, c.Effect, saga.Key(c.Key), c.Undo, c.Known, c.Input.JSON
 	how.secretInput = string(c.Input.Secrets)
-	how.undoable, how.irreversible = c.Undoable, c.Irreversible
+	how.undoable, how.irreversible, how.readOnly = c.Undoable, c.Irreversible, c.ReadOnly
 	w.calls = append(w.calls, how)
 }

@@ -171,8 +171,8 @@ func findEffects(pass *analysis.Pass) map[types.Object]bool {
 	}
 	for n := range nodes(pass) {
 		assigned(n, func(to, value ast.Expr) {
-			// e.Undo = … makes it one that can be undone.
-			if field, ok := ast.Unparen(to).(*ast.SelectorExpr); ok {
+			// e.Undo = … makes it one that can be undone, e.ReadOnly = … does not.
+			if field, ok := ast.Unparen(to).(*ast.SelectorExpr); ok && field.Sel.Name != "ReadOnly" {
 				put(field.X, nil)
 			}
 			put(to, value)

@@ -84,7 +84,7 @@ func refused(key string, in Place) string {
 		return "write the description in the tag jsonschema"
 	case "required":
 		if in == Schema {
-			return "a field is required unless its json tag says omitempty or omitzero"
+			return "a field is required unless its json tag says omitempty or omitzero or it has a default"
 		}
 		return "a field is required unless its json tag says omitempty or omitzero or it is a pointer"
 	case "const":

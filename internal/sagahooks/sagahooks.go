@@ -20,7 +20,8 @@ type Call struct {
 	// Undo: it is Undo that is called. Known says then whether Do reported success.
 	Undo, Known bool
 	// Undoable: the effect has an Undo. Irreversible: nothing is undone after it.
-	Undoable, Irreversible bool
+	// ReadOnly: it changes nothing.
+	Undoable, Irreversible, ReadOnly bool
 }
 
 // Value is an effect's input or result as it is recorded: the JSON has null for each

@@ -159,9 +159,7 @@ func (a annotator) annotateField(s *jsonschema.Schema, t reflect.Type, f reflect
 		return fail("default", "%s", reason)
 	}
 	if k.Default != nil {
-		if slices.Contains(s.Required, name) {
-			return fail("default", "is for what may be left out: say omitempty or omitzero in the json tag")
-		}
+		s.Required = slices.DeleteFunc(slices.Clone(s.Required), func(n string) bool { return n == name })
 		if reason := a.defaults.add(t, f, member.Default); reason != "" {
 			return fail("default", "%s", reason)
 		}
