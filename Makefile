@@ -4,13 +4,13 @@
 with = $(shell grep -rl '<!-- bench:$(1) -->' docs)
 
 build:       ; go build ./...
-test:        ; go test ./...
-short:       ; go test -short ./...
+test:        ; go run ./internal/testall
+short:       ; go run ./internal/testall -short
 race:        ; .ci/run race
 # make fuzz TARGET=FuzzOpen TIME=1m
 fuzz:        ; FUZZ='^$(or $(TARGET),.)$$' FUZZTIME=$(or $(TIME),10s) .ci/run fuzz
 # long: also what the others leave out, because it lasts or needs other people's programs
-long:        ; SAGA_LONG=1 go test -timeout 20m ./...
+long:        ; SAGA_LONG=1 go run ./internal/testall -timeout 20m
 interop:     ; .ci/node && .ci/debian && SAGA_REQUIRE_NODE=1 SAGA_REQUIRE_DEBIAN=1 go test -count=1 ./interop/...
 conformance: ; .ci/node && SAGA_REQUIRE_NODE=1 go test -count=1 -v ./interop -run Conformance
 bench:       ; go run ./bench

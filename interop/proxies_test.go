@@ -176,7 +176,9 @@ func (p proxy) startBefore(t *testing.T, program string, replicas []string, chan
 		config = strings.ReplaceAll(config, at, r)
 	}
 	dir := t.TempDir()
-	require.NoError(t, os.Chmod(dir, 0o755)) // workers of nginx are another user
+	for _, d := range []string{filepath.Dir(dir), dir} { // workers of nginx are another user
+		require.NoError(t, os.Chmod(d, 0o755))
+	}
 	file := filepath.Join(dir, p.file)
 	prepared := p.prepare(config, addr, dir)
 	require.Contains(t, prepared, strings.Split(addr, ":")[1])

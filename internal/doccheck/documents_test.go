@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/mcpsaga/mcpsaga/internal/buildtest"
+	"github.com/mcpsaga/mcpsaga/internal/longtests"
 	"github.com/mcpsaga/mcpsaga/internal/porttest"
 	"github.com/mcpsaga/mcpsaga/server"
 )
@@ -131,7 +132,7 @@ func serveSomewhere(t *testing.T, program string) string {
 func TestWalkthroughOnTheFirstPage(t *testing.T) {
 	for _, program := range []string{"bash", "curl", "jq"} {
 		if _, err := exec.LookPath(program); err != nil {
-			t.Skipf("it needs %s", program)
+			longtests.Missing(t, longtests.Debian, program+" is not installed")
 		}
 	}
 	page := read(t, "docs/start.md")
