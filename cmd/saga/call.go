@@ -32,8 +32,8 @@ would be sent and agreed, or else by you.
 Values get the types that the tool's input schema gives them. name:=json takes any JSON,
 name=@file the text of a file; a name given twice makes a list.
 
-Ctrl-C stops the call and saves where it stands, and so does losing the server. It goes
-on with --resume, on any server that has the same keys; nothing is asked twice. What is
+Ctrl-C stops the call and saves where it stands, and so does losing the terminal or the
+server. It goes on with --resume, on any server that has the same keys; nothing is asked twice. What is
 saved is listed by saga calls. A call that has become a task goes on at the server: see
 saga tasks.
 

@@ -41,6 +41,15 @@ func process(p *program) {
 	os.Exit(code)
 }
 
+// untilClosed returns a context that ends, too, when the terminal is closed or its connection
+// lost, unless that is to be ignored (nohup). Servers do not use it: SIGHUP has them load their keys.
+func untilClosed(ctx context.Context) (context.Context, context.CancelFunc) {
+	if signal.Ignored(syscall.SIGHUP) {
+		return ctx, func() {}
+	}
+	return signal.NotifyContext(ctx, syscall.SIGHUP)
+}
+
 // run is the whole program, and returns its exit code.
 func (p *program) run(ctx context.Context, args []string) int {
 	p.self = "saga"
