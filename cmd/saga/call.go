@@ -10,7 +10,6 @@ import (
 	"os"
 	"slices"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/urfave/cli/v3"
 
@@ -196,8 +195,7 @@ func (p *program) print(text string) {
 	fmt.Fprintln(p.stdout, strings.TrimRight(text, "\n"))
 }
 
-// printRows writes what a list holds: as JSON, or in columns below their heads, or that
-// there is nothing.
+// printRows writes what a list holds: as JSON, or as a table, or that there is nothing.
 func printRows[T any](p *program, c *cli.Command, rows []T, nothing, heads string, columns func(T) string) error {
 	switch {
 	case c.String("output") == "json":
@@ -206,16 +204,15 @@ func printRows[T any](p *program, c *cli.Command, rows []T, nothing, heads strin
 		p.say("%s", nothing)
 		return nil
 	}
-	table := p.table()
-	fmt.Fprintln(table, heads)
+	table := p.table(strings.Split(heads, "\t")...)
 	for _, row := range rows {
 		fmt.Fprintln(table, columns(row))
 	}
 	return failed(table.Flush())
 }
 
-// table writes to the standard output what tabs separate, in columns.
-func (p *program) table() *tabwriter.Writer { return tabwriter.NewWriter(p.stdout, 0, 4, 2, ' ', 0) }
+// table writes to the standard output what tabs separate, in columns below their heads.
+func (p *program) table(heads ...string) *term.Table { return term.NewTable(p.stdout, heads...) }
 
 // printJSON writes JSON, or a value as JSON, indented. JSON has no control characters of
 // its own.

@@ -103,6 +103,10 @@ Every flag can be given as an environment variable, named in its help.
 		EnableShellCompletion: true,
 		ConfigureShellCompletionCommand: func(c *cli.Command) {
 			c.Hidden = false
+			c.Before = func(ctx context.Context, c *cli.Command) (context.Context, error) {
+				c.Root().Writer = p.stdout // a script stays as it is
+				return ctx, nil
+			}
 			c.Usage = "print a completion script for bash, zsh, fish or pwsh"
 			c.Description = `Prints a script that completes commands and flags in a shell. For the present bash, which
 needs the package bash-completion:
@@ -110,7 +114,7 @@ needs the package bash-completion:
 		},
 		Suggest:   true,
 		Reader:    p.stdin,
-		Writer:    p.stdout,
+		Writer:    term.NewHelp(p.stdout),
 		ErrWriter: p.stderr,
 		// Errors are printed once, by run, which also picks the exit code.
 		ExitErrHandler: func(context.Context, *cli.Command, error) {},

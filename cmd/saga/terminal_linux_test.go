@@ -30,12 +30,12 @@ type terminal struct {
 }
 
 // atTerminal gives cmd a terminal for its input and its messages.
-func atTerminal(t *testing.T, cmd *exec.Cmd) *terminal { return inTerminal(t, cmd, false) }
+func atTerminal(t *testing.T, cmd *exec.Cmd) *terminal { return inTerminal(t, cmd, 100, false) }
 
 // atTerminalWhole gives cmd a terminal for its output too.
-func atTerminalWhole(t *testing.T, cmd *exec.Cmd) *terminal { return inTerminal(t, cmd, true) }
+func atTerminalWhole(t *testing.T, cmd *exec.Cmd) *terminal { return inTerminal(t, cmd, 100, true) }
 
-func inTerminal(t *testing.T, cmd *exec.Cmd, output bool) *terminal {
+func inTerminal(t *testing.T, cmd *exec.Cmd, columns uint16, output bool) *terminal {
 	t.Helper()
 	keys, err := os.OpenFile("/dev/ptmx", os.O_RDWR|syscall.O_NOCTTY, 0)
 	require.NoError(t, err)
@@ -49,7 +49,7 @@ func inTerminal(t *testing.T, cmd *exec.Cmd, output bool) *terminal {
 	require.NoError(t, err)
 	device, err := os.OpenFile(fmt.Sprintf("/dev/pts/%d", number), os.O_RDWR|syscall.O_NOCTTY, 0)
 	require.NoError(t, err)
-	require.NoError(t, unix.IoctlSetWinsize(int(device.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Row: 40, Col: 100}))
+	require.NoError(t, unix.IoctlSetWinsize(int(device.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Row: 40, Col: columns}))
 	cmd.Stdin, cmd.Stderr = device, device
 	if output {
 		cmd.Stdout = device
