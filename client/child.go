@@ -159,8 +159,13 @@ func (c *child) answer(id json.RawMessage, method string) error {
 	case method == "ping":
 		return c.write(map[string]any{"jsonrpc": "2.0", "id": id, "result": struct{}{}})
 	}
-	refusal := &Error{Code: jsonrpc2.CodeMethodNotFound, Message: "this client answers no requests"}
+	refusal := &Error{Code: jsonrpc2.CodeMethodNotFound, Message: outOfPlace(method)}
 	return c.write(map[string]any{"jsonrpc": "2.0", "id": id, "error": refusal})
+}
+
+// outOfPlace is why a request of a server's own is not answered.
+func outOfPlace(method string) string {
+	return fmt.Sprintf("the server sent the request %.40q, and in MCP %s servers send none: it asks as in older revisions; speak one of these with it (--protocol %s)", method, revision, older[0])
 }
 
 func (c *child) write(message any) error {

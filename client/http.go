@@ -328,10 +328,14 @@ func readEvents(ctx context.Context, stream io.Reader, limit int64, id uint64, n
 			break
 		}
 		var message struct {
+			ID     json.RawMessage `json:"id"`
 			Method string          `json:"method"`
 			Params json.RawMessage `json:"params"`
 		}
 		if event.Data == "" || json.Unmarshal([]byte(event.Data), &message) == nil && message.Method != "" {
+			if message.ID != nil && message.Method != "ping" {
+				return nil, malformed("%s", outOfPlace(message.Method)) // its answer would be waited for
+			}
 			if notify != nil && message.Method != "" {
 				notify(message.Method, message.Params)
 			}

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -19,6 +21,10 @@ func TestMistakesGetAdvice(t *testing.T) {
 		code int
 		want string
 	}{
+		"a command misspelt":         {[]string{"cal", "x"}, exitUsage, `there is no command "cal"; did you mean call?; see saga --help`},
+		"a command below, misspelt":  {[]string{"tasks", "wathc"}, exitUsage, `did you mean watch?`},
+		"a flag misspelt":            {[]string{"call", "x", "--anwsers", "f"}, exitUsage, `-anwsers; did you mean --answers?; see saga call --help`},
+		"a flag like no other":       {[]string{"call", "x", "--frobnicate"}, exitUsage, `-frobnicate; see saga call --help`},
 		"resume what is not there":   {[]string{"call", "--resume", "x"}, exitUsage, "there is no saved call x; saga calls lists"},
 		"cancel what is not there":   {[]string{"cancel", "x"}, exitUsage, "there is no saved call x; saga calls lists"},
 		"remove what is not there":   {[]string{"calls", "rm", "x"}, exitUsage, "there is no saved call x; saga calls lists"},
@@ -50,6 +56,54 @@ func TestMistakesGetAdvice(t *testing.T) {
 			assert.NotContains(t, stderr, "trying again")
 		})
 	}
+}
+
+// Who has misspelt a tool, or calls one that asks in a way of older revisions, is told.
+func TestToolsGetAdvice(t *testing.T) {
+	t.Parallel()
+	list := object{"tools": []object{{"name": "release_notes"}, {"name": "repo_report"}}}
+	h, server := newHome(t), hostile(t, map[string]any{"tools/list": list})
+	for _, arguments := range []string{"", "a=b"} {
+		_, stderr, code := h.run(append([]string{"call", "relase_notes", "--server", server}, strings.Fields(arguments)...)...)
+		assert.NotZero(t, code)
+		assert.Contains(t, stderr, "; did you mean release_notes?")
+	}
+	_, stderr, _ := h.run("call", "release_notes", "--server", server)
+	assert.NotContains(t, stderr, "did you mean")
+	failing := object{"isError": true, "content": []object{{"type": "text", "text": "elicitation/create: no session"}}}
+	for _, protocol := range []string{"", "2026-07-28"} {
+		_, stderr, code := h.run("call", "x", "--protocol", protocol, "--server", hostile(t, map[string]any{
+			"tools/callSaga": failing, "tools/call": failing}))
+		assert.Equal(t, exitFailed, code)
+		assert.Equal(t, protocol == "", strings.Contains(stderr, "speak one of these with it: --protocol 2025-11-25"), stderr)
+	}
+}
+
+// Images and files of a result are written into a directory, and replace nothing there.
+func TestCallWritesWhatIsNotText(t *testing.T) {
+	t.Parallel()
+	h := newHome(t)
+	server := hostile(t, map[string]any{"tools/callSaga": object{"content": []object{
+		{"type": "text", "text": "Done."},
+		{"type": "image", "mimeType": "image/svg+xml", "data": "PHN2Zy8+"},
+		{"type": "image", "mimeType": "../../etc/passwd", "data": "AA=="},
+		{"type": "resource", "resource": object{"uri": "report://x/table.csv", "mimeType": "text/csv", "text": "a,b"}},
+		{"type": "audio", "mimeType": "audio/wav", "data": "AQ=="}}}})
+	require.NoError(t, os.Mkdir(filepath.Join(h.dir, "out"), 0o700))
+	h.file("out/audio.wav", "mine")
+	assert.Contains(t, h.ok("call", "x", "--server", server, "--to", "out"), "Done.")
+	got := map[string]string{}
+	entries, err := os.ReadDir(filepath.Join(h.dir, "out"))
+	require.NoError(t, err)
+	for _, e := range entries {
+		data, err := os.ReadFile(filepath.Join(h.dir, "out", e.Name()))
+		require.NoError(t, err)
+		got[e.Name()] = string(data)
+	}
+	assert.Equal(t, map[string]string{"image.svg": "<svg/>", "passwd": "\x00", "table.csv": "a,b", "audio.wav": "mine", "audio-2.wav": "\x01"}, got)
+	_, stderr, code := h.run("call", "x", "--server", server, "--to", "missing")
+	assert.Equal(t, exitUsage, code)
+	assert.Contains(t, stderr, "--to: ")
 }
 
 // Who has mistyped the path of a server is told which address is wrong, and what is right, whatever is

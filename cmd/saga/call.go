@@ -8,9 +8,9 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/urfave/cli/v3"
 
@@ -32,8 +32,8 @@ would be sent and agreed, or else by you.
 Values get the types that the tool's input schema gives them. name:=json takes any JSON,
 name=@file the text of a file; a name given twice makes a list.
 
-Ctrl-C stops the call and saves where it stands, and so does losing the server. It goes
-on with --resume, on any server that has the same keys; nothing is asked twice. What is
+Ctrl-C stops the call and saves where it stands, and so does losing the terminal or the
+server. It goes on with --resume, on any server that has the same keys; nothing is asked twice. What is
 saved is listed by saga calls. A call that has become a task goes on at the server: see
 saga tasks.
 
@@ -55,6 +55,7 @@ Examples:
    saga call repo_report --detach`,
 		Flags: []cli.Flag{
 			stringFlag("json", "the arguments as a JSON `OBJECT`, @FILE, or - for standard input", ""),
+			stringFlag("to", "write images, audio and files of the result into the directory `DIR`", ""),
 			boolFlag("detach", "stop as soon as the call can go on later, and print the name that it is saved as"),
 		},
 	}, "tool", func(ctx context.Context, c *cli.Command, connection *client.Client, handlers client.Handlers) (ending, error) {
@@ -63,7 +64,13 @@ Examples:
 		if err != nil {
 			return nil, err
 		}
-		return p.tool(connection.Call(ctx, tool, given, handlers))
+		result, err := connection.Call(ctx, tool, given, handlers)
+		if stopped, ok := errors.AsType[*client.InterruptedError](err); ok && tokenRefused(err) != nil && !begun(stopped.Position) {
+			if tools, err := connection.Tools(ctx); err == nil {
+				stopped.Err = fmt.Errorf("%w%s", stopped.Err, meantTool(tool, tools))
+			}
+		}
+		return p.tool(result, err)
 	})
 }
 
@@ -83,7 +90,31 @@ func (p *program) arguments(ctx context.Context, c *cli.Command, connection *cli
 			return arguments.Parse(base, words, candidate.InputSchema)
 		}
 	}
-	return nil, &exitError{exitUsage, fmt.Errorf("the server has no tool %q; %s tools lists what it has", tool, p.self)}
+	return nil, &exitError{exitUsage, fmt.Errorf("the server has no tool %q%s; %s tools lists what it has", tool, meantTool(tool, tools), p.self)}
+}
+
+// meantTool is what to add to an error about a tool that may have been misspelt.
+func meantTool(given string, tools []client.Tool) string {
+	var names []string
+	for _, tool := range tools {
+		if tool.Name == given {
+			return ""
+		}
+		names = append(names, tool.Name)
+	}
+	return didYouMean(given, "", names)
+}
+
+// askedOldWay finds the requests by which servers ask in older revisions of MCP.
+var askedOldWay = regexp.MustCompile(`elicitation/create|sampling/createMessage|roots/list`)
+
+// olderAdvice is what to add to a server's error if it seems to have asked by a request, though
+// what was spoken has none: the server decides that for itself, whatever revision it has agreed to.
+func olderAdvice(c *cli.Command, text string) string {
+	if c.String("protocol") != "" || strings.Contains(text, "--protocol") || !askedOldWay.MatchString(text) {
+		return ""
+	}
+	return "\nIf it asks as servers of older revisions of MCP do, speak one of these with it: --protocol 2025-11-25"
 }
 
 func (p *program) jsonArguments(c *cli.Command) (map[string]any, error) {
@@ -174,6 +205,9 @@ func (p *program) tool(result *client.Result, err error) (ending, error) {
 		default:
 			text = term.Blocks(result.Content)
 		}
+		if err := p.writeBlocks(c.String("to"), result.Content); err != nil {
+			return err
+		}
 		if text != "" {
 			p.print(text)
 		}
@@ -181,7 +215,7 @@ func (p *program) tool(result *client.Result, err error) (ending, error) {
 		case result.IsError && refused:
 			return &exitError{exitDeclined, errors.New("")} // the tool has said so itself
 		case result.IsError:
-			return &exitError{exitFailed, errors.New("the tool reported an error")}
+			return &exitError{exitFailed, errors.New("the tool reported an error" + olderAdvice(c, text))}
 		}
 		return nil
 	}, err
@@ -196,8 +230,7 @@ func (p *program) print(text string) {
 	fmt.Fprintln(p.stdout, strings.TrimRight(text, "\n"))
 }
 
-// printRows writes what a list holds: as JSON, or in columns below their heads, or that
-// there is nothing.
+// printRows writes what a list holds: as JSON, or as a table, or that there is nothing.
 func printRows[T any](p *program, c *cli.Command, rows []T, nothing, heads string, columns func(T) string) error {
 	switch {
 	case c.String("output") == "json":
@@ -206,16 +239,15 @@ func printRows[T any](p *program, c *cli.Command, rows []T, nothing, heads strin
 		p.say("%s", nothing)
 		return nil
 	}
-	table := p.table()
-	fmt.Fprintln(table, heads)
+	table := p.table(strings.Split(heads, "\t")...)
 	for _, row := range rows {
 		fmt.Fprintln(table, columns(row))
 	}
 	return failed(table.Flush())
 }
 
-// table writes to the standard output what tabs separate, in columns.
-func (p *program) table() *tabwriter.Writer { return tabwriter.NewWriter(p.stdout, 0, 4, 2, ' ', 0) }
+// table writes to the standard output what tabs separate, in columns below their heads.
+func (p *program) table(heads ...string) *term.Table { return term.NewTable(p.stdout, heads...) }
 
 // printJSON writes JSON, or a value as JSON, indented. JSON has no control characters of
 // its own.

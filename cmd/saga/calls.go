@@ -184,7 +184,7 @@ func (p *program) removeCalls(c *cli.Command) error {
 
 func (p *program) notSaved(err error) error {
 	if errors.Is(err, state.ErrMissing) {
-		err = fmt.Errorf("%w; %s calls lists those there are", err, p.self)
+		err = fmt.Errorf("%w; %s calls lists what is saved", err, p.self)
 	}
 	return &exitError{exitUsage, err}
 }

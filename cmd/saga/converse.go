@@ -54,6 +54,8 @@ func (p *program) conversation(c *cli.Command, kind string, begin func(context.C
 		case !resumed && c.NArg() == 0:
 			return p.usage(c, "which %s? %s %ss lists them", kind, p.self, kind)
 		}
+		ctx, stop := untilClosed(ctx)
+		defer stop()
 		return p.converse(ctx, c, begin)
 	}
 	return c

@@ -44,7 +44,7 @@ func (p *program) interrupted(c *cli.Command, saved *state.Call, resumed string,
 	}
 	if !begun(position) {
 		// The server had not begun, so there is nothing to keep.
-		return p.beginAdvice(position.Kind(), p.withAdvice(cause))
+		return p.beginAdvice(c, position.Kind(), p.withAdvice(cause))
 	}
 	path, err := cmp.Or(c.String("save"), resumed), error(nil)
 	if path == "" {
@@ -134,10 +134,12 @@ func (p *program) taskAdvice(path string) string {
 }
 
 // beginAdvice adds to a server's refusal to begin what to do about it.
-func (p *program) beginAdvice(kind string, cause error) error {
+func (p *program) beginAdvice(c *cli.Command, kind string, cause error) error {
 	refusal, ok := errors.AsType[*client.Error](cause)
 	switch {
 	case !ok:
+	case olderAdvice(c, refusal.Message) != "":
+		return fmt.Errorf("%w%s", cause, olderAdvice(c, refusal.Message))
 	case refusal.Code == jsonrpc2.CodeInvalidParams:
 		return fmt.Errorf("%w\n%s %ss lists what the server has", cause, p.self, kind)
 	case refusal.Code == jsonrpc2.CodeMethodNotFound:
@@ -187,7 +189,7 @@ as it is, unless the server has undone it already.`)
 func (p *program) unknownTask(saved *state.Call, refusal *client.Error) string {
 	return fmt.Sprintf(`The server does not know the task, at
 %s.
-Servers keep tasks for some time only. Or it is somebody else's, or another server's.
+Servers keep tasks for a limited time. The task may also belong to another user or server.
 It said: %s`, saved.URL+saved.Stdio, refusal.Message)
 }
 

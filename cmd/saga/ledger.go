@@ -204,7 +204,7 @@ func (p *program) undoSaga(ctx context.Context, c *cli.Command, b *records.Book,
 	case 1:
 	case 0:
 		if others > 0 {
-			return failed(fmt.Errorf("no saga %s waits with something to be undone: %s ledger lists those that do", plain.Short(id, maxCell), p.self))
+			return failed(fmt.Errorf("no saga %s waits with something to be undone: %s ledger lists the sagas that wait", plain.Short(id, maxCell), p.self))
 		}
 		if err := p.sayNothingWaits(ctx, b); err != nil {
 			return err

@@ -41,6 +41,15 @@ func process(p *program) {
 	os.Exit(code)
 }
 
+// untilClosed returns a context that ends, too, when the terminal is closed or its connection
+// lost, unless that is to be ignored (nohup). Servers do not use it: SIGHUP has them load their keys.
+func untilClosed(ctx context.Context) (context.Context, context.CancelFunc) {
+	if signal.Ignored(syscall.SIGHUP) {
+		return ctx, func() {}
+	}
+	return signal.NotifyContext(ctx, syscall.SIGHUP)
+}
+
 // run is the whole program, and returns its exit code.
 func (p *program) run(ctx context.Context, args []string) int {
 	p.self = "saga"
@@ -94,14 +103,17 @@ Every flag can be given as an environment variable, named in its help.
 		EnableShellCompletion: true,
 		ConfigureShellCompletionCommand: func(c *cli.Command) {
 			c.Hidden = false
+			c.Before = func(ctx context.Context, c *cli.Command) (context.Context, error) {
+				c.Root().Writer = p.stdout // a script stays as it is
+				return ctx, nil
+			}
 			c.Usage = "print a completion script for bash, zsh, fish or pwsh"
 			c.Description = `Prints a script that completes commands and flags in a shell. For the present bash, which
 needs the package bash-completion:
    source <(saga completion bash)`
 		},
-		Suggest:   true,
 		Reader:    p.stdin,
-		Writer:    p.stdout,
+		Writer:    term.NewHelp(p.stdout),
 		ErrWriter: p.stderr,
 		// Errors are printed once, by run, which also picks the exit code.
 		ExitErrHandler: func(context.Context, *cli.Command, error) {},
@@ -134,7 +146,14 @@ needs the package bash-completion:
 // answerUsageErrors has the mistakes found by the parser reported like all others,
 // instead of with pages of help.
 func (p *program) answerUsageErrors(c *cli.Command) {
-	c.OnUsageError = func(_ context.Context, c *cli.Command, err error, _ bool) error { return p.usage(c, "%v", err) }
+	c.OnUsageError = func(_ context.Context, c *cli.Command, err error, _ bool) error {
+		var flags []string
+		for _, flag := range c.Flags {
+			flags = append(flags, flag.Names()...)
+		}
+		_, name, _ := strings.Cut(err.Error(), "flag provided but not defined: ")
+		return p.usage(c, "%v%s", err, didYouMean(strings.TrimLeft(name, "-"), "--", flags))
+	}
 	c.DisableSliceFlagSeparator = true // commas belong to the values
 	if c.Action == nil {
 		c.Action = func(_ context.Context, c *cli.Command) error { return p.mustBeCommand(c, cli.ShowSubcommandHelp) }
@@ -148,9 +167,50 @@ func (p *program) answerUsageErrors(c *cli.Command) {
 // none of them, and else shows its help or whatever it has to show.
 func (p *program) mustBeCommand(c *cli.Command, show func(*cli.Command) error) error {
 	if c.Args().Present() {
-		return p.usage(c, "there is no command %q", c.Args().First())
+		var names []string
+		for _, command := range c.Commands {
+			names = append(names, command.Name)
+		}
+		return p.usage(c, "there is no command %q%s", c.Args().First(), didYouMean(c.Args().First(), "", names))
 	}
 	return show(c)
+}
+
+// didYouMean names the one of the known names that was likely meant, or nothing.
+func didYouMean(given, prefix string, known []string) string {
+	best, distance := "", min(len(given), max(2, len(given)/3)+1)
+	for _, name := range known {
+		if len(name) < len(given)+distance { // a server's name may be long
+			if d := edits(given, name); d < distance {
+				best, distance = name, d
+			}
+		}
+	}
+	if best == "" {
+		return ""
+	}
+	return fmt.Sprintf("; did you mean %s%s?", prefix, best)
+}
+
+// edits is how many characters have to be changed, added or removed to make b of a.
+func edits(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		before := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			changed := before
+			if a[i] != b[j] {
+				changed++
+			}
+			before = row[j+1]
+			row[j+1] = min(changed, before+1, row[j]+1)
+		}
+	}
+	return row[len(b)]
 }
 
 // env is the environment variable of a flag: SAGA_TOKEN_TTL for token-ttl.

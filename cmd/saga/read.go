@@ -173,14 +173,55 @@ func (p *program) writeParts(to string, parts []content.ResourceContents) error 
 		} else {
 			err = os.WriteFile(to, data, 0o666)
 		}
-		if err != nil {
-			return &exitError{exitUsage, fmt.Errorf("--to: %w", err)}
+		if err = p.wrote(name, data, part.MIMEType, err); err != nil {
+			return err
 		}
-		kind := plain.Line(part.MIMEType)
-		if kind != "" {
-			kind = ", " + kind
+	}
+	return nil
+}
+
+func (p *program) wrote(name string, data []byte, kind string, err error) error {
+	if err != nil {
+		return &exitError{exitUsage, fmt.Errorf("--to: %w", err)}
+	}
+	if kind = plain.Line(kind); kind != "" {
+		kind = ", " + kind
+	}
+	p.say("saga: wrote %s (%d bytes%s)", name, len(data), kind)
+	return nil
+}
+
+// writeBlocks writes what a result holds besides text into a directory, unless that is not
+// named. No file there is replaced.
+func (p *program) writeBlocks(dir string, blocks content.Blocks) error {
+	if dir == "" {
+		return nil
+	}
+	for i, block := range blocks {
+		var name, kind string
+		var data []byte
+		switch b := block.(type) {
+		case content.Image:
+			kind, data = b.MIMEType, b.Data
+		case content.Audio:
+			kind, data = b.MIMEType, b.Data
+		case content.EmbeddedResource:
+			name, kind, data = b.URI, b.MIMEType, b.Blob
+			if data == nil {
+				data = []byte(b.Text)
+			}
+		default:
+			continue
 		}
-		p.say("saga: wrote %s (%d bytes%s)", name, len(data), kind)
+		if name == "" { // image.svg for image/svg+xml
+			family, ending, _ := strings.Cut(kind, "/")
+			ending, _, _ = strings.Cut(ending, "+")
+			name = family + "." + ending
+		}
+		path, err := writeNew(dir, fileName(name, i+1), data)
+		if err = p.wrote(path, data, kind, err); err != nil {
+			return err
+		}
 	}
 	return nil
 }

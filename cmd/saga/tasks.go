@@ -72,6 +72,8 @@ func (p *program) taskCommand(name, usage string, flags []cli.Flag, do func(cont
 				return err
 			}
 			defer connection.Close()
+			ctx, stop := untilClosed(ctx)
+			defer stop()
 			err = do(ctx, c, connection, saved, path)
 			if exitCode(err) == exitServer && path == "" && c.String("server")+c.String("stdio") == "" {
 				name := c.Args().First()

@@ -30,21 +30,26 @@ type terminal struct {
 }
 
 // atTerminal gives cmd a terminal for its input and its messages.
-func atTerminal(t *testing.T, cmd *exec.Cmd) *terminal { return inTerminal(t, cmd, false) }
+func atTerminal(t *testing.T, cmd *exec.Cmd) *terminal { return inTerminal(t, cmd, 100, false) }
 
 // atTerminalWhole gives cmd a terminal for its output too.
-func atTerminalWhole(t *testing.T, cmd *exec.Cmd) *terminal { return inTerminal(t, cmd, true) }
+func atTerminalWhole(t *testing.T, cmd *exec.Cmd) *terminal { return inTerminal(t, cmd, 100, true) }
 
-func inTerminal(t *testing.T, cmd *exec.Cmd, output bool) *terminal {
+func inTerminal(t *testing.T, cmd *exec.Cmd, columns uint16, output bool) *terminal {
 	t.Helper()
 	keys, err := os.OpenFile("/dev/ptmx", os.O_RDWR|syscall.O_NOCTTY, 0)
 	require.NoError(t, err)
-	require.NoError(t, unix.IoctlSetPointerInt(int(keys.Fd()), unix.TIOCSPTLCK, 0))
-	number, err := unix.IoctlGetInt(int(keys.Fd()), unix.TIOCGPTN)
+	raw, err := keys.SyscallConn() // Fd would have reads block, also those of a file that is closed
+	require.NoError(t, err)
+	var number int
+	require.NoError(t, raw.Control(func(fd uintptr) {
+		require.NoError(t, unix.IoctlSetPointerInt(int(fd), unix.TIOCSPTLCK, 0))
+		number, err = unix.IoctlGetInt(int(fd), unix.TIOCGPTN)
+	}))
 	require.NoError(t, err)
 	device, err := os.OpenFile(fmt.Sprintf("/dev/pts/%d", number), os.O_RDWR|syscall.O_NOCTTY, 0)
 	require.NoError(t, err)
-	require.NoError(t, unix.IoctlSetWinsize(int(device.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Row: 40, Col: 100}))
+	require.NoError(t, unix.IoctlSetWinsize(int(device.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Row: 40, Col: columns}))
 	cmd.Stdin, cmd.Stderr = device, device
 	if output {
 		cmd.Stdout = device
@@ -230,6 +235,50 @@ func TestInterruptedAtATerminal(t *testing.T) {
 			require.NoError(t, err)
 			require.Len(t, saved, 1)
 			assert.Equal(t, done, h.ok("call", "--resume", saved[0], "--answers", h.file("a.json", bothAnswers)))
+		})
+	}
+}
+
+// A terminal that is closed, or lost with its connection, loses no call and no answer.
+func TestTerminalThatIsClosed(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		accessible string
+		// leave ends the terminal or what is connected with it.
+		leave func(*terminal, *exec.Cmd) error
+	}{
+		"lines, closed": {"1", func(p *terminal, _ *exec.Cmd) error { return p.keys.Close() }},
+		"form, closed":  {"", func(p *terminal, _ *exec.Cmd) error { return p.keys.Close() }},
+		"lines, signal": {"1", func(_ *terminal, cmd *exec.Cmd) error { return cmd.Process.Signal(syscall.SIGHUP) }},
+		"form, signal":  {"", func(_ *terminal, cmd *exec.Cmd) error { return cmd.Process.Signal(syscall.SIGHUP) }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			h := newHome(t)
+			h.env = append(h.env, "SAGA_ACCESSIBLE="+c.accessible, "TERM=xterm")
+			address, _ := h.serve()
+			cmd := h.command("call", "complex_tool", "--server", address)
+			person := atTerminal(t, cmd)
+			if c.accessible != "" {
+				person.when("between 1 and 4", "1\n")
+				person.when("target:", "production\n")
+				person.when("Send this answer?", "y\n")
+				person.when("Answer in one line", "")
+			} else {
+				person.when("Send this answer?", "production\r")
+				person.until("Your answer, in place", "\r")
+			}
+			require.NoError(t, c.leave(person, cmd))
+			code := exitOf(t, cmd.Wait())
+			assert.NotZero(t, code)
+			if strings.HasSuffix(name, "signal") { // else it may be the terminal's error that comes first
+				assert.Equal(t, exitInterrupted, code, person.shown())
+			}
+			saved, err := filepath.Glob(filepath.Join(h.dir, "state", "saga", "calls", "*.json"))
+			require.NoError(t, err)
+			require.Len(t, saved, 1)
+			const secondAnswer = `{"step-sampling-B":"Yes, all systems are green."}`
+			assert.Equal(t, done, h.ok("call", "--resume", saved[0], "--answers", h.file("a.json", secondAnswer)))
 		})
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"maps"
 	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -93,7 +94,7 @@ func (s *Schema) Validate(raw json.RawMessage) error {
 		return errors.New("they are not valid JSON, or a name occurs twice")
 	}
 	if err := s.resolved.Validate(v); err != nil {
-		return brief(err)
+		return brief(inOrder(err))
 	}
 	if at, rule := s.formats.broken(v); rule != "" {
 		return brief(fmt.Errorf("%s %s", at, rule))
@@ -108,6 +109,23 @@ func Misfit(err error) error {
 		return fmt.Errorf("%s: %s is not of the type %s", wrong.Field, wrong.Value, wrong.Type)
 	}
 	return err
+}
+
+var (
+	surplus = regexp.MustCompile(`unexpected additional properties \[.*\]$`)
+	quoted  = regexp.MustCompile(`"(?:[^"\\]|\\.)*"`)
+)
+
+// inOrder sorts the names that the library complains about: it has them in random order.
+func inOrder(err error) error {
+	if !surplus.MatchString(err.Error()) {
+		return err
+	}
+	return errors.New(surplus.ReplaceAllStringFunc(err.Error(), func(complaint string) string {
+		names := quoted.FindAllString(complaint, -1)
+		slices.Sort(names)
+		return "unexpected additional properties [" + strings.Join(names, " ") + "]"
+	}))
 }
 
 // maxComplaint is how long a complaint about a value may be, in bytes.

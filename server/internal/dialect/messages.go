@@ -37,7 +37,7 @@ var RequestMethods = map[steps.Kind]string{
 func (h *Host) Tool(name string, arguments jsontext.Value) (*engine.Program, json.RawMessage, error) {
 	t := h.Tools.Find(engine.KindTool, name)
 	if t == nil {
-		return nil, nil, wire.NewError(wire.CodeInvalidParams, "there is no tool of that name; tools/list has those there are")
+		return nil, nil, wire.NewError(wire.CodeInvalidParams, "there is no tool of that name; tools/list lists the tools of this server")
 	}
 	if arguments != nil && arguments.Kind() != '{' {
 		return nil, nil, wire.NewError(wire.CodeInvalidParams, "params.arguments must be an object")

@@ -26,7 +26,7 @@ func (c *call) promptsGet(ctx context.Context) (json.RawMessage, error) {
 	}
 	t := c.Tools.Find(engine.KindPrompt, p.Name)
 	if t == nil {
-		return nil, wire.NewError(wire.CodeInvalidParams, "there is no prompt of that name; prompts/list has those there are")
+		return nil, wire.NewError(wire.CodeInvalidParams, "there is no prompt of that name; prompts/list lists the prompts of this server")
 	}
 	return c.promptResult(c.driveStrings(ctx, t, p.Arguments))
 }

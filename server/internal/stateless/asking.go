@@ -104,7 +104,7 @@ func (d *stateless) getPrompt(ctx context.Context, r *request) ([]byte, error) {
 	}
 	t := d.Tools.Find(engine.KindPrompt, p.Name)
 	if t == nil {
-		return nil, wire.NewError(wire.CodeInvalidParams, "there is no prompt of that name; prompts/list has those there are")
+		return nil, wire.NewError(wire.CodeInvalidParams, "there is no prompt of that name; prompts/list lists the prompts of this server")
 	}
 	if p.Arguments != nil && p.Arguments.Kind() != '{' {
 		return nil, wire.NewError(wire.CodeInvalidParams, "params.arguments must be an object")

@@ -5,7 +5,6 @@ import (
 	"bytes"
 	"io"
 	"strings"
-	"unicode"
 	"unicode/utf8"
 
 	"github.com/charmbracelet/x/ansi"
@@ -16,7 +15,7 @@ import (
 // not seen at all. Line breaks stay; tabs become spaces.
 func Text(s string) string {
 	s = strings.ToValidUTF8(s, string(utf8.RuneError))
-	return strings.Map(keep, ansi.Strip(breaks.Replace(s)))
+	return seen(ansi.Strip(breaks.Replace(s)))
 }
 
 // breaks are the control characters that have a meaning in plain text.
@@ -32,22 +31,6 @@ func Hidden(s string) int {
 // Line returns s as [Text] does, on a single line.
 func Line(s string) string {
 	return strings.Join(strings.Fields(Text(s)), " ")
-}
-
-// keep leaves out what changes how other characters look without being seen itself.
-// Joiners stay: scripts and emoji need them.
-func keep(r rune) rune {
-	const (
-		zeroWidthNonJoiner = '\u200c'
-		zeroWidthJoiner    = '\u200d'
-	)
-	switch {
-	case r == '\n', r == zeroWidthNonJoiner, r == zeroWidthJoiner:
-		return r
-	case unicode.IsControl(r), unicode.In(r, unicode.Cf, unicode.Zl, unicode.Zp):
-		return -1
-	}
-	return r
 }
 
 // Writer passes text on, line by line, as [Text] makes it.

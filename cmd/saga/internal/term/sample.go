@@ -29,11 +29,7 @@ const (
 
 // AskConsent shows what would be sent to a model and asks whether it may be.
 func (t *Terminal) AskConsent(ctx context.Context, r *client.Request, model, host string) (Consent, error) {
-	all := Describe(r.Sample)
-	t.heading(r.Tool+" asks your model", all)
-	if n := plain.Hidden(all); n > 0 {
-		t.say(fmt.Sprintf("Careful: %d more characters would be sent that a terminal does not show.", n))
-	}
+	t.toBeSent(r.Tool+" asks your model", Describe(r.Sample))
 	return t.decide(ctx, "Send this to your model?",
 		huh.NewOption(fmt.Sprintf("Send it to %s at %s", plain.Line(model), plain.Line(host)), Send),
 		huh.NewOption("Answer it myself", Myself))
@@ -41,10 +37,18 @@ func (t *Terminal) AskConsent(ctx context.Context, r *client.Request, model, hos
 
 // Review shows what a model answered and asks whether the tool may have it.
 func (t *Terminal) Review(ctx context.Context, r *client.Request, result *steps.SampleResult) (Consent, error) {
-	t.heading(result.Model+" answers", Blocks(result.Content))
+	t.toBeSent(result.Model+" answers", Blocks(result.Content))
 	return t.decide(ctx, "Send this answer to "+plain.Line(r.Tool)+"?",
 		huh.NewOption("Send it", Send),
 		huh.NewOption("Edit it first", Myself))
+}
+
+// toBeSent shows what is sent if the person agrees, and warns of what they do not see of it.
+func (t *Terminal) toBeSent(who, text string) {
+	t.heading(who, text)
+	if n := plain.Hidden(text); n > 0 {
+		t.say(fmt.Sprintf("Careful: %d more characters would be sent that a terminal does not show.", n))
+	}
 }
 
 // decide is choose with the ways to give no answer behind the options.
@@ -130,7 +134,11 @@ func Blocks(blocks content.Blocks) string {
 		case content.ToolUse:
 			parts = append(parts, fmt.Sprintf("[uses the tool %s with %s]", b.Name, b.Input))
 		case content.ToolResult:
-			parts = append(parts, "[the tool returned] "+Blocks(b.Content))
+			text := Blocks(b.Content)
+			if text == "" {
+				text = string(b.StructuredContent)
+			}
+			parts = append(parts, "[the tool returned] "+text)
 		default:
 			parts = append(parts, "["+block.BlockType()+"]")
 		}

@@ -285,9 +285,23 @@ func TestConsentTellsOfWhatIsNotShown(t *testing.T) {
 	assert.Contains(t, out.String(), `"END"`)
 
 	term, out = typed("3")
-	r.Sample.SystemPrompt = "Be brief."
+	r.Sample.SystemPrompt = "Be brief, 👩\u200d⚕\ufe0f."
 	r.Sample.Messages[0].Content = content.Blocks{content.Text{Text: "Hi"}}
 	_, err = term.AskConsent(t.Context(), r, "m", "h")
 	require.NoError(t, err)
 	assert.NotContains(t, out.String(), "Careful")
+
+	// Neither must what a tool is given to read in the model's answer, nor a result without text.
+	for _, hidden := range []string{"\U000e0100\U000e0101", "\u200c\u200d", "\u3164\u115f", "a\u2800b\u2800"} {
+		term, out = typed("3")
+		r.Sample.SystemPrompt = "Be brief." + hidden
+		_, err = term.AskConsent(t.Context(), r, "m", "h")
+		require.NoError(t, err)
+		assert.Contains(t, out.String(), "Careful: 2 more characters would be sent", "%+q", hidden)
+		term, out = typed("3")
+		_, err = term.Review(t.Context(), r, client.Reply("m", "All green."+hidden))
+		require.NoError(t, err)
+		assert.Contains(t, out.String(), "Careful: 2 more characters would be sent", "%+q", hidden)
+	}
+	assert.Equal(t, `[the tool returned] {"password":"?"}`, Blocks(content.Blocks{content.ToolResult{StructuredContent: json.RawMessage(`{"password":"?"}`)}}))
 }
