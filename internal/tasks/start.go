@@ -120,7 +120,7 @@ func (m *Manager) newTask(s *Start, turn *turns.TaskTurn) records.Task {
 	if s.Patience > 0 {
 		t.Wanted = now.Add(s.Patience)
 	}
-	asked := request{method: q.Method, client: q.Client, arguments: turn.Arguments, trace: turn.Trace}
+	asked := request{method: q.Method, dialect: q.Dialect, client: q.Client, arguments: turn.Arguments, trace: turn.Trace}
 	if turn.Adopted != nil {
 		asked.adopted, asked.after = turn.Adopted, turn.Position.Turn
 	}

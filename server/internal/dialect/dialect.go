@@ -194,6 +194,9 @@ func (e gone) Is(target error) bool { return target == turns.ErrGone }
 // Turn begins what the runner of turns is given.
 func (x *Exchange) Turn(p turns.Policy) turns.Request {
 	q := turns.Request{Policy: p, Method: x.Message.Method, Principal: x.Principal, Trace: x.Trace}
+	if x.Dialect != nil {
+		q.Dialect = x.Dialect.Name()
+	}
 	if x.Notifier != nil {
 		q.Notifier = x.Notifier
 	}
