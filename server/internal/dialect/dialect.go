@@ -230,6 +230,12 @@ func (x *Exchange) LedgerAccount(session string) string {
 	return ""
 }
 
+// Shares reports whether what LedgerAccount returns is the account of several callers, who cannot be
+// told apart.
+func (x *Exchange) Shares() bool {
+	return x.Principal == "" && x.Header != nil && x.Account() == ""
+}
+
 // Host is what a server offers, for its dialects to serve.
 type Host struct {
 	// Info describes the server, Instructions tell models how to use its tools.
