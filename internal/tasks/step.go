@@ -335,7 +335,7 @@ func (r *run) refused(t *records.Task, err *turns.HookError, why error) (again b
 	r.lock()
 	ahead := r.beginsAhead()
 	if ahead { // who begins the task hears of it, and there is none
-		r.unwritten.over, r.unwritten.err = true, err
+		r.unwritten.over, r.unwritten.err = true, &turns.Error{Err: err} // which is logged
 	}
 	r.unlock()
 	var refused *turns.RefusedError
