@@ -2,6 +2,7 @@ package gosdk_test
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"testing"
 	"time"
@@ -14,6 +15,7 @@ import (
 	"github.com/mcpsaga/mcpsaga/internal/jsontest"
 	"github.com/mcpsaga/mcpsaga/ledger"
 	"github.com/mcpsaga/mcpsaga/saga"
+	"github.com/mcpsaga/mcpsaga/server"
 	"github.com/mcpsaga/mcpsaga/steps"
 )
 
@@ -37,11 +39,11 @@ func later(mode saga.TaskMode) saga.Definition {
 	}
 }
 
-func mountTasks(t *testing.T, mode saga.TaskMode) *host {
+func mountTasks(t *testing.T, mode saga.TaskMode, hooks ...server.Hooks) *host {
 	t.Helper()
 	store := ledger.NewMemory(ledger.MemoryOptions{})
 	t.Cleanup(func() { _ = store.Close() })
-	h := mount(t, gosdk.Options{Ledger: store}, later(mode))
+	h := mount(t, gosdk.Options{Ledger: store, Hooks: hooks}, later(mode))
 	t.Cleanup(h.shutDown)
 	return h
 }
@@ -59,6 +61,24 @@ func taskWays(t *testing.T, h *host) map[string]func(method, name string, params
 			return 0, w.ask(method, withMeta(params, meta(capabilities)))
 		},
 	}
+}
+
+// Hooks know whose task it is in every turn, and by which request it was begun.
+func TestHooksOfTasks(t *testing.T) {
+	turns := make(chan string, 10)
+	h := mountTasks(t, saga.TasksOptional, server.Hooks{Turn: func(ctx context.Context, i *server.TurnInfo, next func(context.Context) error) error {
+		turns <- fmt.Sprint(i.Action, " ", i.Request.Method, " ", i.Request.Dialect)
+		return next(ctx)
+	}})
+	w := h.wire()
+	ask := func(method string, params object) jsontest.Value {
+		return w.ask(method, withMeta(params, meta(withTasks))).Get("result")
+	}
+	id := ask("tools/call", object{"name": "later"}).Get("taskId").String()
+	assert.Equal(t, "call tools/call MCP 2026-07-28", <-turns)
+	require.Eventually(t, func() bool { return ask("tasks/get", object{"taskId": id}).Get("status").String() == "input_required" }, time.Minute, 10*time.Millisecond)
+	ask("tasks/update", object{"taskId": id, "inputResponses": object{"agreed": object{"action": "decline"}}})
+	assert.Equal(t, "resume tools/call MCP 2026-07-28", <-turns)
 }
 
 // A task goes its way on an SDK server as on ours.

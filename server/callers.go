@@ -297,3 +297,15 @@ func (p Principal) binding() string {
 	}
 	return string(b)
 }
+
+// principalOf is the principal whose binding that is.
+func principalOf(binding string) (p Principal) {
+	for _, s := range []*string{&p.Issuer, &p.Subject, &p.Client} {
+		n, size := binary.Uvarint([]byte(binding))
+		if size <= 0 || n > uint64(len(binding)-size) {
+			return Principal{} // it is anonymous
+		}
+		*s, binding = binding[size:size+int(n)], binding[size+int(n):]
+	}
+	return p
+}

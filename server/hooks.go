@@ -41,6 +41,12 @@ type Hooks struct {
 	// Turn is called around every turn of a saga: of a first turn before anything is run,
 	// of a later one when its token is open. Clients of MCP before 2026-07-28 have
 	// all turns taken in one request.
+	//
+	// With a ledger the server takes turns by itself: those of tasks, and of calls of these
+	// clients those after an answer. If one of them is refused the saga fails, with the hook's
+	// error, and what it did is undone; with [TryAgain] the turn is tried again after a second,
+	// and then with growing pauses. What the server undoes by itself, or as a task was cancelled,
+	// is undone whatever the hook says.
 	Turn func(ctx context.Context, t *TurnInfo, next func(context.Context) error) error
 	// Effect is called around every try of an effect, and of undoing one. Here an error
 	// counts as one of the effect's own; see [saga.Refused].
@@ -66,8 +72,9 @@ type RequestInfo struct {
 
 // TurnInfo is what [Hooks] learn of a turn. It is for reading.
 type TurnInfo struct {
-	// Request is the request whose turn it is. It says nothing if the server itself undoes a
-	// saga that nobody came back for.
+	// Request is the request whose turn it is. For turns that the server takes by itself it is the
+	// one that began the saga, without Remote and Header, which are not kept; if the server undoes a
+	// saga that is no task it has the Principal alone.
 	Request *RequestInfo
 	// Action is "call" (the first turn), "resume" or "cancel", or "undo" for what the server
 	// undoes itself.
@@ -175,8 +182,9 @@ func (h *hooks) turn(ctx context.Context, t *turns.Turn, take func(context.Conte
 		Outcome: turns.OutcomeRefused, Reason: "hook", // unless it is taken
 	}
 	info.Request, _ = ctx.Value(requestInfoKey{}).(*RequestInfo)
-	if info.Request == nil { // no request of a client's
-		info.Request = new(RequestInfo)
+	if info.Request == nil { // the server takes it by itself
+		c := t.Caller
+		info.Request = &RequestInfo{Method: c.Method, Dialect: c.Dialect, Principal: principalOf(c.Principal), Trace: info.Trace}
 	}
 	if t.Program != nil {
 		info.Kind, info.Name = t.Program.Kind.String(), t.Program.Name
@@ -191,7 +199,8 @@ func (h *hooks) turn(ctx context.Context, t *turns.Turn, take func(context.Conte
 	})
 	var public *Error
 	if !taken && errors.As(err, &public) {
-		return &turns.RefusedError{Err: wireErrorOf(public)}
+		rerr := wireErrorOf(public)
+		return &turns.RefusedError{Code: rerr.Code, Message: rerr.Message, Data: rerr.Data, Later: rerr.Code == wire.CodeTryAgain, Err: rerr}
 	}
 	return err
 }

@@ -36,3 +36,13 @@ func TestOwners(t *testing.T) {
 	}
 	assert.Equal(t, ann, account(Principal{Subject: "ann"}))
 }
+
+// Hooks of turns that the server takes by itself get back who it was.
+func TestPrincipalOfABinding(t *testing.T) {
+	for _, p := range []Principal{{}, {Subject: "ann"}, {"https://issuer.example.com", "ann", "app"}, {Client: "\x00\xff"}} {
+		assert.Equal(t, p, principalOf(p.binding()))
+	}
+	for _, wrong := range []string{"\x05ann", "\x03ann", "\xff"} {
+		assert.Equal(t, Principal{}, principalOf(wrong), "never somebody else")
+	}
+}

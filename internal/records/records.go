@@ -259,20 +259,21 @@ func (b *Book) room(ctx context.Context, owner string) error {
 	if b.limit < 0 {
 		return nil
 	}
-	return b.countIn(ctx, owner, b.limit, func(count) bool { return false })
+	_, err := b.countIn(ctx, owner, b.limit, func(count) bool { return false })
+	return err
 }
 
 // countIn fails if an owner has as many records as limit, and counts one more otherwise. What other
 // replicas have made or ended since it was counted last is not seen, so the limit may be exceeded
-// a little. A count that is stale is made anew, as an old one is.
-func (b *Book) countIn(ctx context.Context, owner string, limit int, stale func(count) bool) error {
+// a little. A count that is stale is made anew, as an old one is. It returns how many there are then.
+func (b *Book) countIn(ctx context.Context, owner string, limit int, stale func(count) bool) (int, error) {
 	b.mu.Lock()
 	c, known := b.counts[owner]
 	b.mu.Unlock()
 	if !known || time.Since(c.at) > countFor || stale(c) {
 		n, err := b.store.Count(ctx, owner, limit)
 		if err != nil {
-			return unavailable(ctx, err)
+			return 0, unavailable(ctx, err)
 		}
 		c = count{n: n, found: n, at: time.Now()}
 	}
@@ -287,9 +288,9 @@ func (b *Book) countIn(ctx context.Context, owner string, limit int, stale func(
 	}
 	b.counts[owner] = c
 	if full {
-		return ErrFull
+		return c.n, ErrFull
 	}
-	return nil
+	return c.n, nil
 }
 
 // take takes records of the targets' queues, whose names queues returns.

@@ -3,6 +3,8 @@ package records
 import (
 	"bytes"
 	"context"
+	"crypto/rand"
+	"crypto/sha256"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -235,9 +237,10 @@ func (b *Book) NewTask(ctx context.Context, t Task, chosen bool) (*TaskEntry, er
 
 // Room fails with [ErrFull] if a principal, or the account that it has no share of its own
 // in, has as many tasks under way as limit, or its part of it, and counts one more otherwise. What
-// other replicas have made lately may not be seen.
-func (b *Book) Room(ctx context.Context, principal, account string, limit int) error {
-	return b.roomFor(ctx, ownerGoing, principal, account, limit)
+// other replicas have made lately may not be seen. It is crowded when more than half may be taken.
+func (b *Book) Room(ctx context.Context, principal, account string, limit int) (crowded bool, err error) {
+	n, err := b.roomFor(ctx, ownerGoing, principal, account, limit)
+	return 2*n > shareOf(account, limit), err
 }
 
 // CallRoom is [Book.Room] for calls, of which as many may be as the Book's limit says, and those that
@@ -246,20 +249,27 @@ func (b *Book) CallRoom(ctx context.Context, principal, account string) error {
 	if b.limit < 0 {
 		return nil
 	}
-	if err := b.roomFor(ctx, ownerCallEnded, principal, account, manyEnds*b.limit); err != nil {
+	if _, err := b.roomFor(ctx, ownerCallEnded, principal, account, manyEnds*b.limit); err != nil {
 		return err
 	}
-	return b.roomFor(ctx, ownerCall, principal, account, b.limit)
+	_, err := b.roomFor(ctx, ownerCall, principal, account, b.limit)
+	return err
 }
 
-func (b *Book) roomFor(ctx context.Context, kind, principal, account string, limit int) error {
+// shareOf is the part of a principal's limit that an account has; empty is the principal's own.
+func shareOf(account string, limit int) int {
+	if account == "" {
+		return limit
+	}
+	return max(1, limit/accountShare)
+}
+
+func (b *Book) roomFor(ctx context.Context, kind, principal, account string, limit int) (int, error) {
 	owner, err := b.taskOwner(kind, principal, account)
 	if err != nil {
-		return err
+		return 0, err
 	}
-	if account != "" {
-		limit = max(1, limit/accountShare)
-	}
+	limit = shareOf(account, limit)
 	// What ends is not counted: who seems to have reached the limit is counted again.
 	return b.countIn(ctx, owner, limit, func(c count) bool {
 		return c.n >= limit && (time.Since(c.at) > countAgain || c.found < limit)
@@ -405,6 +415,32 @@ func (b *Book) OwnTasks(ctx context.Context, principal, after string, limit int)
 		next = found[limit-1].Key
 	}
 	return readable(found, b.taskEntry), strings.Clone(next), nil
+}
+
+// SomeTasks returns tasks that are under way on an account, or a principal's, at most limit of them,
+// drawn anew each time. Names of tasks that were made at one time begin alike, so the place is drawn
+// twice: a time, and then a name.
+func (b *Book) SomeTasks(ctx context.Context, principal, account string, limit int) ([]*TaskEntry, error) {
+	owner, err := b.taskOwner(ownerGoing, principal, account)
+	if err != nil {
+		return nil, err
+	}
+	var random [2 * sha256.Size]byte
+	rand.Read(random[:]) // never fails
+	time, name := nameOf(random[:sha256.Size]), nameOf(random[sha256.Size:])
+	var found []*ledger.Record
+	for _, after := range []string{time, ""} {
+		if len(found) == 0 && err == nil {
+			found, err = b.store.Owned(ctx, []string{owner}, after, 1)
+		}
+	}
+	if len(found) > 0 && err == nil {
+		found, err = b.store.Owned(ctx, []string{owner}, found[0].Key[:nameHead]+name[nameHead:], limit)
+	}
+	if err != nil {
+		return nil, unavailable(ctx, err)
+	}
+	return readable(found, b.taskEntry), nil
 }
 
 // TaskKey returns the name that the record of a task made now has.

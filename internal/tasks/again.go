@@ -23,7 +23,7 @@ func (r *run) undoAgain(t *records.Task) error {
 	pos, err := decodePosition(t.Again, t.Saga)
 	var again []byte
 	if err == nil && pos != nil {
-		turn := turns.TaskTurn{Method: "task", Program: r.program, Saga: tokens.ID(t.Saga), Position: pos, Now: r.m.now(), Acting: r.acting, Undoing: func(ctx context.Context, _ engine.Undoing) error { return r.acting(ctx) }}
+		turn := turns.TaskTurn{Caller: turns.Caller{Principal: t.Principal}, Program: r.program, Saga: tokens.ID(t.Saga), Position: pos, Now: r.m.now(), Acting: r.acting, Undoing: func(ctx context.Context, _ engine.Undoing) error { return r.acting(ctx) }}
 		var end turns.End
 		end, err = r.m.Turns.UndoTask(r.ctx, turn, false, r.served, "")
 		if report := turns.UndoReport(end.Result); err != nil {

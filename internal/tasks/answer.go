@@ -136,7 +136,7 @@ func (m *Manager) answered(e *records.TaskEntry, answers []steps.Answer) (*answe
 	if a.last && e.Call && served && !program.Acts() && len(own) == 0 && asked.adopted == nil {
 		a.goesOn = true
 		a.turn = turns.TaskTurn{
-			Method: asked.method, Program: program, Saga: tokens.ID(e.Saga), Arguments: asked.arguments, Client: asked.client,
+			Caller: asked.caller(&e.Task), Program: program, Saga: tokens.ID(e.Saga), Arguments: asked.arguments, Client: asked.client,
 			Trace: asked.trace, Position: position, Answers: known,
 		}
 	}

@@ -27,11 +27,17 @@ type request struct {
 	// goes on from; nil if that has no record.
 	adopted []byte
 	after   uint32
+	dialect string // by whose rules it came
 }
 
 // fields are those of a request. What has another form in the record is apart.
 func (r *request) fields(client *uint64, trace *[]byte) fields.List {
-	return fields.List{1: &r.method, client, (*[]byte)(&r.arguments), trace, &r.adopted, &r.after}
+	return fields.List{1: &r.method, client, (*[]byte)(&r.arguments), trace, &r.adopted, &r.after, &r.dialect}
+}
+
+// caller is who began a task, with that request.
+func (r *request) caller(t *records.Task) turns.Caller {
+	return turns.Caller{Principal: t.Principal, Method: r.method, Dialect: r.dialect}
 }
 
 func (r *request) encode() []byte {
@@ -226,7 +232,7 @@ func turnOf(t *records.Task, p *engine.Program, now time.Time) (turn turns.TaskT
 		return turn, err
 	}
 	turn = turns.TaskTurn{
-		Method: asked.method, Program: p, Saga: tokens.ID(t.Saga), Arguments: asked.arguments, Client: asked.client, Trace: asked.trace, Now: now,
+		Caller: asked.caller(t), Program: p, Saga: tokens.ID(t.Saga), Arguments: asked.arguments, Client: asked.client, Trace: asked.trace, Now: now,
 	}
 	turn.Adopted = asked.adopted
 	if turn.Answers, err = decodeAnswers(t.Answers); err == nil {

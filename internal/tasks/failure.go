@@ -25,6 +25,8 @@ type failure struct {
 	// late: its turn took too long. ended is how a prompt or a resource has failed, encoded.
 	late  bool
 	ended []byte
+	// refused: a hook has refused a turn.
+	refused *steps.ClientError
 }
 
 // failureOf says of an error what a client may know.
@@ -32,9 +34,12 @@ func failureOf(kind engine.Kind, err error, saga string) failure {
 	f := failure{saga: saga}
 	var lacks *engine.UnsupportedError
 	var failed *FailedError
+	var refused *turns.RefusedError
 	switch {
 	case errors.As(err, &failed):
 		f.text = failed.Text
+	case errors.As(err, &refused):
+		f.refused = &steps.ClientError{Code: refused.Code, Message: refused.Message, Data: refused.Data}
 	case errors.As(err, &lacks):
 		f.lacks = lacks
 	case kind != engine.KindTool && turns.EndsWith(kind, err):
@@ -45,8 +50,8 @@ func failureOf(kind engine.Kind, err error, saga string) failure {
 	return f
 }
 
-func (f *failure) fields(lacks *[]byte) fields.List {
-	return fields.List{1: &f.text, &f.saga, lacks, &f.late, &f.ended}
+func (f *failure) fields(lacks, refused *[]byte) fields.List {
+	return fields.List{1: &f.text, &f.saga, lacks, &f.late, &f.ended, refused}
 }
 
 func lacksFields(e *engine.UnsupportedError, needs *uint64) fields.List {
@@ -59,23 +64,33 @@ func (f *failure) encode() []byte {
 		needs := engine.PackFeatures(f.lacks.Needs)
 		lacks = lacksFields(f.lacks, &needs).Append(nil, 0)
 	}
-	return f.fields(&lacks).Append(nil, 0)
+	var refused []byte
+	if f.refused != nil {
+		refused = errorFields(f.refused).Append(nil, 0)
+	}
+	return f.fields(&lacks, &refused).Append(nil, 0)
 }
 
 // decodeFailure returns the error that a task failed with.
 func decodeFailure(b []byte) error {
 	var f failure
-	var lacks []byte
-	_, err := f.fields(&lacks).Read(b)
+	var lacks, refused []byte
+	_, err := f.fields(&lacks, &refused).Read(b)
 	if lacks != nil && err == nil {
 		var needs uint64
 		f.lacks = new(engine.UnsupportedError)
 		_, err = lacksFields(f.lacks, &needs).Read(lacks)
 		f.lacks.Needs = engine.UnpackFeatures(needs)
 	}
+	if refused != nil && err == nil {
+		f.refused = new(steps.ClientError)
+		_, err = errorFields(f.refused).Read(refused)
+	}
 	switch {
 	case err != nil:
 		return err
+	case f.refused != nil:
+		return &turns.Error{Err: &turns.RefusedError{Code: f.refused.Code, Message: f.refused.Message, Data: f.refused.Data}}
 	case f.lacks != nil:
 		return &turns.Error{Err: f.lacks}
 	case f.ended != nil:

@@ -9,6 +9,7 @@ import (
 
 	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/internal/records"
+	"github.com/mcpsaga/mcpsaga/internal/turns"
 )
 
 // Why a turn is cut off.
@@ -227,7 +228,7 @@ func (r *run) putBack(pause time.Duration, why error) error {
 		r.rest(t, t.State, r.m.now().Add(pause))
 		if why != nil {
 			t.Failures++
-			t.Loose = true
+			t.Loose = t.Loose || !errors.As(why, new(*turns.HookError)) // which kept all from being done
 			t.LastError = clip(why.Error())
 		}
 		return nil

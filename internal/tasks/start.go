@@ -120,7 +120,7 @@ func (m *Manager) newTask(s *Start, turn *turns.TaskTurn) records.Task {
 	if s.Patience > 0 {
 		t.Wanted = now.Add(s.Patience)
 	}
-	asked := request{method: q.Method, client: q.Client, arguments: turn.Arguments, trace: turn.Trace}
+	asked := request{method: q.Method, dialect: q.Dialect, client: q.Client, arguments: turn.Arguments, trace: turn.Trace}
 	if turn.Adopted != nil {
 		asked.adopted, asked.after = turn.Adopted, turn.Position.Turn
 	}
@@ -144,16 +144,21 @@ func (m *Manager) create(ctx context.Context, s *Start, turn *turns.TaskTurn) (*
 		return known, err
 	}
 	if m.Limit >= 0 {
-		switch err := m.book.Room(ctx, q.Principal, s.Account, m.Limit); {
+		switch crowded, err := m.book.Room(ctx, q.Principal, s.Account, m.Limit); {
 		case errors.Is(err, records.ErrFull):
 			if t.Digest != nil { // it may be one of those that there are
 				if found, err := m.book.Task(ctx, q.Principal, t.ID); found != nil || err != nil {
 					return same(found, &t, err)
 				}
 			}
-			return nil, ErrTooMany
+			if !s.Shared || !m.displace(ctx, q.Principal, s.Account) {
+				return nil, ErrTooMany
+			}
+			t.Wanted = m.now().Add(crowdPatience)
 		case err != nil:
 			return nil, err
+		case crowded && s.Shared:
+			t.Wanted = m.now().Add(crowdPatience)
 		}
 	}
 	e, err := m.book.NewTask(ctx, t, s.ID != "")

@@ -285,6 +285,7 @@ func (r *run) broke(t *records.Task, err error) (again bool, _ error) {
 	why := r.whyCut()
 	var undone *engine.UndoneError
 	var early *engine.EarlyError
+	var hooked *turns.HookError
 	isUndone := errors.As(err, &undone) && !errors.As(err, new(*engine.UnsettledError))
 	switch {
 	case r.handed:
@@ -297,6 +298,8 @@ func (r *run) broke(t *records.Task, err error) (again bool, _ error) {
 		return false, r.handOver(true)
 	case !isUndone && why == errCancelled && (ctxError(err) || r.inFlight(t)): // before any code ran, or it is not known what did
 		return true, r.write(unchanged)
+	case errors.As(err, &hooked):
+		return r.refused(t, hooked, why)
 	case errors.As(err, &early) && !isUndone:
 		return false, r.write(func(t *records.Task) []Event {
 			t.WakeAt = early.At
@@ -321,6 +324,28 @@ func (r *run) broke(t *records.Task, err error) (again bool, _ error) {
 		return false, r.fail(expired(undone.Report), undone.Report)
 	}
 	return false, r.fail(err, undone.Report)
+}
+
+// refused is called when a hook has kept a turn from being taken; why is why the task was cut
+// meanwhile. Nothing of the turn has happened.
+func (r *run) refused(t *records.Task, err *turns.HookError, why error) (again bool, _ error) {
+	if why != nil {
+		return true, r.write(unchanged)
+	}
+	r.lock()
+	ahead := r.beginsAhead()
+	if ahead { // who begins the task hears of it, and there is none
+		r.unwritten.over, r.unwritten.err = true, &turns.Error{Err: err} // which is logged
+	}
+	r.unlock()
+	var refused *turns.RefusedError
+	switch {
+	case ahead:
+		return false, nil
+	case errors.As(err, &refused) && refused.Later:
+		return false, r.failed(t, err)
+	}
+	return r.undo(t, err)
 }
 
 func ctxError(err error) bool {

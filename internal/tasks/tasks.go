@@ -129,6 +129,10 @@ type Start struct {
 	Request turns.Request
 	// Account is on whose account the task counts; empty: the principal's.
 	Account string
+	// Shared: others who cannot be told apart have the same account. So that one of them cannot
+	// take all of it for long, a task that is begun when more than half is taken goes on only as
+	// long as somebody looks at it (crowd.go).
+	Shared bool
 	// ID is what the client calls the task; empty: the manager finds one that nobody can
 	// guess.
 	ID string

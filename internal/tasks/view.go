@@ -47,6 +47,7 @@ func (m *Manager) Get(ctx context.Context, principal, id string) (*Task, error) 
 	if err != nil {
 		return nil, err
 	}
+	m.looked(ctx, e)
 	return m.view(e)
 }
 
@@ -56,6 +57,7 @@ func (m *Manager) Status(ctx context.Context, principal, id string) (*Task, erro
 	if err != nil {
 		return nil, err
 	}
+	m.looked(ctx, e)
 	return m.glance(e)
 }
 
@@ -157,7 +159,14 @@ func (m *Manager) Watch(ctx context.Context, principal, id string, after uint64)
 		var seen uint64
 		var last Status
 		shown := false
+		looking, stop := context.WithCancel(ctx) // as who watches a task does all the time
+		defer stop()
+		looks := false
 		show := func(e *records.TaskEntry) (more bool) {
+			if !looks && crowded(e) {
+				looks = true
+				go m.keepLooking(looking, e)
+			}
 			if e.Rev() <= after { // or the store has shown a newer one before who has written it
 				return true
 			}

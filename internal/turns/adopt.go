@@ -26,7 +26,7 @@ func (r *Runner) OpenTask(ctx context.Context, q Request) (TaskTurn, error) {
 		return TaskTurn{}, r.Report(ctx, q.Method, err)
 	}
 	return TaskTurn{
-		Method: q.Method, Program: o.program, Saga: o.id, Position: o.pos, Client: q.Client, Answers: q.Answers, Trace: q.Trace,
+		Caller: q.Caller(), Program: o.program, Saga: o.id, Position: o.pos, Client: q.Client, Answers: q.Answers, Trace: q.Trace,
 		Arguments: resent(&q),
 	}, nil
 }

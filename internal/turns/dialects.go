@@ -16,8 +16,9 @@ type Request struct {
 	// Asks is the policy of tokens that the client does not get with a part of the result, if
 	// that is another one. Its zero value is Policy.
 	Asks Policy
-	// Method is what the client calls it, for the log.
-	Method string
+	// Method is what the client calls it, for the log and hooks; Dialect, by whose rules it is
+	// served, for these.
+	Method, Dialect string
 	// Principal is who sent it, in a form in which no two look the same.
 	Principal string
 	// Client is what the client can do. Declared is what it says of that when it cancels a
@@ -51,6 +52,9 @@ type Request struct {
 	// own: the token did not come from outside, and is opened whatever its time.
 	own bool
 }
+
+// Caller is who sent the message, and what that is.
+func (q *Request) Caller() Caller { return Caller{q.Principal, q.Method, q.Dialect} }
 
 // End is how a turn ended: suspended, for which Token is to be brought back, or with a
 // result. A suspension without Steps is a pause: the client comes back by itself, for the rest

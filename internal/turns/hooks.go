@@ -3,6 +3,7 @@ package turns
 import (
 	"context"
 	"encoding/hex"
+	"encoding/json"
 	"strings"
 
 	"github.com/mcpsaga/mcpsaga/internal/engine"
@@ -28,8 +29,20 @@ type Turn struct {
 	Number uint32
 	// Trace is the trace context that the first turn came with, or none.
 	Trace Trace
+	// Caller is whose turn it is. A turn that the server takes by itself is the caller's who began
+	// the saga.
+	Caller Caller
 	// Outcome is how the turn ended and Reason why, when next has returned.
 	Outcome, Reason string
+
+	must bool // it undoes what no client can, so the hook cannot refuse it
+}
+
+// Caller is who sent the request that a turn belongs to, and what that was.
+type Caller struct {
+	// Principal is who sent it, in a form in which no two look the same, Method what the client
+	// calls it, and Dialect by whose rules it was served.
+	Principal, Method, Dialect string
 }
 
 // ActionUndo is the undoing of a saga that nobody came back for, without a request.
@@ -48,14 +61,33 @@ const (
 	OutcomeBroken    = "broken"    // the turn broke off
 )
 
-// RefusedError is for hooks that refuse a turn: other errors of theirs are taken for faults.
-type RefusedError struct{ Err error }
+// RefusedError is for hooks that refuse a turn: other errors of theirs are taken for faults. The
+// client gets Code, Message and Data.
+type RefusedError struct {
+	Code    int64
+	Message string
+	Data    json.RawMessage
+	// Later: the same turn may be taken later.
+	Later bool
+	// Err is what it is made of; nil if it comes from a record.
+	Err error
+}
 
 // Error implements error.
-func (e *RefusedError) Error() string { return e.Err.Error() }
+func (e *RefusedError) Error() string { return e.Message }
 
 // Unwrap returns the cause.
 func (e *RefusedError) Unwrap() error { return e.Err }
+
+// HookError is the error of a hook that kept a task's turn from being taken: a *[RefusedError], or a
+// fault of the hook's.
+type HookError struct{ Err error }
+
+// Error implements error.
+func (e *HookError) Error() string { return e.Err.Error() }
+
+// Unwrap returns the cause.
+func (e *HookError) Unwrap() error { return e.Err }
 
 // around has the hook called around a turn.
 func (r *Runner) around(ctx context.Context, t *Turn, take func(context.Context) (End, error)) (end End, err error) {
@@ -71,18 +103,22 @@ func (r *Runner) around(ctx context.Context, t *Turn, take func(context.Context)
 		}
 		return err
 	})
-	if !taken {
-		return End{}, hooked
+	switch {
+	case taken:
+		return end, err
+	case t.must:
+		_ = r.Report(ctx, t.Caller.Method, &Error{program: t.Program.Name, saga: t.Saga, Err: hooked})
+		return take(ctx)
 	}
-	return end, err
+	return End{}, hooked
 }
 
 // hookedOpen is what a hook learns before a later turn; o is nil if the token was refused.
 func hookedOpen(action string, q *Request, o *opened) *Turn {
 	if o == nil {
-		return &Turn{Action: action, Program: q.Program}
+		return &Turn{Action: action, Program: q.Program, Caller: q.Caller()}
 	}
-	return &Turn{Action: action, Program: o.program, Saga: tokens.ID(o.pos.ID), Number: o.pos.Turn + 1, Trace: q.Trace}
+	return &Turn{Action: action, Program: o.program, Saga: tokens.ID(o.pos.ID), Number: o.pos.Turn + 1, Trace: q.Trace, Caller: q.Caller()}
 }
 
 // outcome says how a turn ended, and why, in words of a fixed set.

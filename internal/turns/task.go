@@ -17,8 +17,8 @@ import (
 // undone if it breaks off, and whoever drives remembers where it stands. It has no time limit
 // but that of its context.
 type TaskTurn struct {
-	// Method is what the log calls it.
-	Method string
+	// Caller is whose task it is, and by what request it was begun.
+	Caller Caller
 	// Program and Saga say what it is a turn of, and Position where that stands; nil before
 	// the first turn. Arguments are the tool's; nil if the Position has them.
 	Program   *engine.Program
@@ -97,7 +97,11 @@ func (r *Runner) TakeTask(ctx context.Context, t TaskTurn) (End, error) {
 // only its own revision can, which Program is not. Its end is that turn's if that ends well after
 // all. why is said to the client if it is not that it has cancelled the task.
 func (r *Runner) UndoTask(ctx context.Context, t TaskTurn, lost, served bool, why string) (End, error) {
-	return r.taskTurn(ctx, &t, "cancel", func(ctx context.Context) (out *engine.Outcome, gone tokens.Reason, err error) {
+	action := "cancel"
+	if why != "" {
+		action = ActionUndo
+	}
+	return r.taskTurn(ctx, &t, action, func(ctx context.Context) (out *engine.Outcome, gone tokens.Reason, err error) {
 		switch {
 		case t.Position == nil && lost && served:
 			out, err = t.Program.CancelFirst(ctx, engine.Call{ID: t.Saga, Now: t.Now, Client: r.Features(t.Client), Arguments: t.Arguments, Undoing: t.Undoing, Checkpoint: t.Checkpoint})
@@ -153,10 +157,19 @@ func (r *Runner) taskTurn(ctx context.Context, t *TaskTurn, action string, take 
 	if r.Hook == nil {
 		end, err = hooked(ctx)
 	} else {
-		end, err = r.around(ctx, &Turn{Action: action, Program: t.Program, Saga: t.Saga, Number: t.number(), Trace: t.Trace}, hooked)
+		at := &Turn{Action: action, Program: t.Program, Saga: t.Saga, Number: t.number(), Trace: t.Trace, Caller: t.Caller}
+		at.must = action == "cancel" || action == ActionUndo
+		taken := false
+		end, err = r.around(ctx, at, func(ctx context.Context) (End, error) {
+			taken = true
+			return hooked(ctx)
+		})
+		if !taken {
+			err = r.failed(t.identity(), &HookError{err})
+		}
 	}
 	if err != nil {
-		err = r.Report(ctx, t.Method, err)
+		err = r.Report(ctx, cmp.Or(t.Caller.Method, "task"), err)
 	}
 	return end, err
 }

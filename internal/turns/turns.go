@@ -146,7 +146,7 @@ func (r *Runner) Call(ctx context.Context, q Request) (end End, err error) {
 	switch {
 	case r.Hook != nil:
 		hooked := q // only a hook has it live on
-		t := &Turn{Action: "call", Program: q.Program, Saga: of.id, Number: 1, Trace: q.Trace}
+		t := &Turn{Action: "call", Program: q.Program, Saga: of.id, Number: 1, Trace: q.Trace, Caller: q.Caller()}
 		end, err = r.around(ctx, t, func(ctx context.Context) (End, error) {
 			if r.remembers(hooked.Program) {
 				return ledgered{r}.callOnce(ctx, &hooked, of, &t.Saga)

@@ -206,7 +206,7 @@ func (w *worker) look(ctx context.Context, e *records.Entry) {
 	case e.Claim != nil && e.Claim.How == records.HowBroken, e.Purpose == Held.Purpose:
 		m.how = records.HowBroken // nobody was told, and who asks again begins again
 	}
-	t := &Turn{Action: ActionUndo, Program: p, Saga: m.of.id, Number: e.At + 1}
+	t := &Turn{Action: ActionUndo, Program: p, Saga: m.of.id, Number: e.At + 1, Caller: Caller{Principal: e.Principal}, must: true}
 	end, err := w.hooked(ctx, t, func(ctx context.Context) (End, error) {
 		if cannot != nil {
 			return End{}, cannot
@@ -238,7 +238,7 @@ func (m *remembered) notServed(ctx context.Context) error {
 }
 
 // postpone records that an undo has failed before it began, as where the saga stands cannot
-// be read or a hook does not want it: else the saga would come again after each lease.
+// be read: else the saga would come again after each lease.
 func (m *remembered) postpone(ctx context.Context, why error) {
 	if ctx.Err() != nil || errors.Is(why, errOvertaken) || errors.Is(why, ErrLedger) && !errors.Is(why, records.ErrUnreadable) {
 		return

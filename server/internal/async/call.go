@@ -83,7 +83,7 @@ func (d *async) start(ctx context.Context, x *dialect.Exchange, t *engine.Progra
 	q.Notifier = nil // the request ends before the operation has anything to tell
 	q.Program, q.Arguments, q.Client = t, args, d.features(x)
 	id := idOf(x, n.Token)
-	task, err := d.Tasks.Start(ctx, tasks.Start{Request: q, Account: x.LedgerAccount(sessionOf(x)), AtOnce: true, ID: id, Keep: n.keepAlive(), Note: raw})
+	task, err := d.Tasks.Start(ctx, tasks.Start{Request: q, Account: x.LedgerAccount(sessionOf(x)), Shared: x.Shares(), AtOnce: true, ID: id, Keep: n.keepAlive(), Note: raw})
 	if errors.Is(err, tasks.ErrExists) && again {
 		var known note
 		if task, known, err = d.find(ctx, x, n.Token); err == nil && !bytes.Equal(known.Call, n.Call) {

@@ -194,6 +194,9 @@ func (e gone) Is(target error) bool { return target == turns.ErrGone }
 // Turn begins what the runner of turns is given.
 func (x *Exchange) Turn(p turns.Policy) turns.Request {
 	q := turns.Request{Policy: p, Method: x.Message.Method, Principal: x.Principal, Trace: x.Trace}
+	if x.Dialect != nil {
+		q.Dialect = x.Dialect.Name()
+	}
 	if x.Notifier != nil {
 		q.Notifier = x.Notifier
 	}
@@ -225,6 +228,12 @@ func (x *Exchange) LedgerAccount(session string) string {
 		return "sessions " + strconv.Itoa(int(session[0])%anonymousAccounts)
 	}
 	return ""
+}
+
+// Shares reports whether what LedgerAccount returns is the account of several callers, who cannot be
+// told apart.
+func (x *Exchange) Shares() bool {
+	return x.Principal == "" && x.Header != nil && x.Account() == ""
 }
 
 // Host is what a server offers, for its dialects to serve.

@@ -121,7 +121,10 @@ func (h *Host) Translate(ctx context.Context, name string, err error) *wire.Erro
 	var logged *turns.Error
 	var arguments *engine.ArgumentsError
 	var failed *engine.ToolError
+	var refused *turns.RefusedError
 	switch {
+	case errors.As(err, &refused): // it comes from a record
+		return &wire.Error{Code: refused.Code, Message: refused.Message, Data: refused.Data}
 	case errors.Is(err, turns.ErrLedger):
 		return wire.TryAgain(ledgerText)
 	case errors.Is(err, turns.ErrUnderWay):

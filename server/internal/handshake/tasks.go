@@ -50,7 +50,7 @@ func (c *call) createTask(ctx context.Context, t *engine.Program, args json.RawM
 	if err != nil {
 		return nil, err
 	}
-	task, err := c.Tasks.Start(ctx, tasks.Start{Request: q, Account: c.ledgerAccount(), AtOnce: true, TTL: ttl, Note: raw})
+	task, err := c.Tasks.Start(ctx, tasks.Start{Request: q, Account: c.ledgerAccount(), Shared: c.Shares(), AtOnce: true, TTL: ttl, Note: raw})
 	if err != nil {
 		return nil, err
 	}

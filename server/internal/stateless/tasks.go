@@ -37,7 +37,7 @@ func (d *stateless) createTask(ctx context.Context, r *request, t *engine.Progra
 	if p.State != nil && q.Token == "" { // it would be another task
 		return nil, wire.NewError(wire.CodeInvalidParams, staleText)
 	}
-	task, err := d.Tasks.Start(ctx, tasks.Start{Request: q, Account: r.LedgerAccount("")})
+	task, err := d.Tasks.Start(ctx, tasks.Start{Request: q, Account: r.LedgerAccount(""), Shared: r.Shares()})
 	if err != nil {
 		return nil, err
 	}
