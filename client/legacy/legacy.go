@@ -317,7 +317,7 @@ func (s *session) failed(ctx context.Context, err error) error {
 	switch {
 	case ctx.Err() != nil:
 		return ctx.Err()
-	case errors.As(err, new(*client.ProtocolError)):
+	case errors.As(err, new(*client.ProtocolError)), errors.As(err, new(*client.TaskError)):
 		return err
 	case errors.As(err, &lost):
 		return lost

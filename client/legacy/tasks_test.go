@@ -68,8 +68,8 @@ func newTaskServer() (*server.Server, func()) {
 
 // recorder notes what is sent and answered, but for streams.
 type recorder struct {
-	mu   sync.Mutex
-	said []string
+	mu            sync.Mutex
+	said, answers []string
 }
 
 func (r *recorder) RoundTrip(q *http.Request) (*http.Response, error) {
@@ -84,6 +84,11 @@ func (r *recorder) RoundTrip(q *http.Request) (*http.Response, error) {
 		response.Body = io.NopCloser(bytes.NewReader(got))
 		r.mu.Lock()
 		r.said = append(r.said, string(got))
+		r.mu.Unlock()
+	}
+	if strings.Contains(string(sent), `"action"`) {
+		r.mu.Lock()
+		r.answers = append(r.answers, string(sent))
 		r.mu.Unlock()
 	}
 	return response, err
@@ -138,6 +143,8 @@ func TestToolsThatMustBeTasks(t *testing.T) {
 				defer heard.mu.Unlock()
 				require.Len(t, heard.said, 1)
 				assert.Contains(t, heard.said[0], `"status":"cancelled"`)
+				require.Len(t, heard.answers, 2)
+				assert.Contains(t, heard.answers[0], `"io.modelcontextprotocol/related-task":{"taskId":"`)
 			}
 			h.Elicit = func(context.Context, *client.Request) (*client.ElicitResult, error) { return nil, errors.New("no") }
 			_, err = c.Call(t.Context(), "survey", nil, h)
@@ -159,6 +166,7 @@ func TestWaitForATaskThatBreaks(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var mu sync.Mutex
+				status := "working"
 				count := map[string]int{}
 				url, through := memoryhttp.Serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 					var m struct {
@@ -179,7 +187,7 @@ func TestWaitForATaskThatBreaks(t *testing.T) {
 						w.Header().Set("Content-Type", "application/json")
 						_, _ = fmt.Fprintf(w, "{\"jsonrpc\":\"2.0\",\n\"id\":%s,\"result\":%s}", m.ID, result)
 					}
-					const task = `{"taskId":"t1","status":"working","createdAt":"2026-01-01T00:00:00Z","lastUpdatedAt":"2026-01-01T00:00:00Z","ttl":null}`
+					task := `{"taskId":"t1","statusMessage":"of itself","status":"` + status + `","createdAt":"2026-01-01T00:00:00Z","lastUpdatedAt":"2026-01-01T00:00:00Z","ttl":null}`
 					switch {
 					case r.Method == http.MethodGet:
 						w.WriteHeader(http.StatusMethodNotAllowed)
@@ -198,6 +206,8 @@ func TestWaitForATaskThatBreaks(t *testing.T) {
 						say(task)
 					case m.Method == "tasks/result" && n == 1:
 						breaks(w, r)
+					case status != "working" && m.Method == "tasks/result":
+						say(`{"_meta":{}}`)
 					case m.Method == "tasks/result":
 						time.Sleep(10 * time.Minute) // longer than a client waits for one turn
 						w.Header().Set("Content-Type", "text/event-stream")
@@ -214,9 +224,12 @@ func TestWaitForATaskThatBreaks(t *testing.T) {
 				result, err = c.Call(t.Context(), "other", nil, client.Handlers{})
 				require.NoError(t, err)
 				assert.NotEmpty(t, result)
+				status = "cancelled"
+				_, err = c.Call(t.Context(), "slow", nil, client.Handlers{})
+				require.ErrorContains(t, err, "the task was cancelled: of itself")
 				mu.Lock()
 				defer mu.Unlock()
-				assert.Equal(t, []int{2, 2, 3}, []int{count["tasks/result"], count["tools/list"], count["tools/call"]})
+				assert.Equal(t, []int{3, 2, 5}, []int{count["tasks/result"], count["tools/list"], count["tools/call"]})
 				assert.Greater(t, count["tasks/get"], 500)
 			})
 		})

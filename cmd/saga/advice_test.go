@@ -70,8 +70,10 @@ func TestToolsGetAdvice(t *testing.T) {
 	}
 	_, stderr, _ := h.run("call", "release_notes", "--server", server)
 	assert.NotContains(t, stderr, "did you mean")
-	failing := object{"isError": true, "content": []object{{"type": "text", "text": "elicitation/create: no session"}}}
-	for _, protocol := range []string{"", "2026-07-28"} {
+	for text, protocol := range map[string]string{
+		"elicitation/create: no session": "", "tool 'x' requires task augmentation": "", "roots/list: no session": "2026-07-28",
+	} {
+		failing := object{"isError": true, "content": []object{{"type": "text", "text": text}}}
 		_, stderr, code := h.run("call", "x", "--protocol", protocol, "--server", hostile(t, map[string]any{
 			"tools/callSaga": failing, "tools/call": failing}))
 		assert.Equal(t, exitFailed, code)

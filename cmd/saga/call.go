@@ -38,8 +38,9 @@ saved is listed by saga calls. A call that has become a task goes on at the serv
 saga tasks.
 
 Any MCP server will do. Which protocol it speaks is found out, unless --protocol says it;
-over revisions before 2026-07-28 a call that is stopped is over. There questions have no
-ids: the first form is elicitation-1, the second one elicitation-2, and so on.
+over revisions before 2026-07-28 a call that is stopped is over, and its task is cancelled.
+There questions have no ids: the first form is elicitation-1, the second one elicitation-2,
+and so on.
 
 An --answers file is a JSON object of step ids and answers, for use without a terminal:
    {"target": {"environment": "production"}, "advice": "Yes, it is safe."}
@@ -105,8 +106,9 @@ func meantTool(given string, tools []client.Tool) string {
 	return didYouMean(given, "", names)
 }
 
-// askedOldWay finds the requests by which servers ask in older revisions of MCP.
-var askedOldWay = regexp.MustCompile(`elicitation/create|sampling/createMessage|roots/list`)
+// askedOldWay finds the requests by which servers ask in older revisions of MCP, and what they say of
+// tools that must be tasks of one.
+var askedOldWay = regexp.MustCompile(`elicitation/create|sampling/createMessage|roots/list|task augmentation`)
 
 // olderAdvice is what to add to a server's error if it seems to have asked by a request, though
 // what was spoken has none: the server decides that for itself, whatever revision it has agreed to.
