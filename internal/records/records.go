@@ -52,6 +52,8 @@ type Book struct {
 	opened   opened
 	clock    clock
 	rooms    sync.Pool // of *[]byte, to encode in
+	reads    patience
+	writes   patience
 
 	mu     sync.Mutex
 	counts map[string]count // by owner
@@ -168,7 +170,7 @@ func padded(n int) int {
 
 // load returns a record of the store, or nil if there is none.
 func (b *Book) load(ctx context.Context, key string) (*ledger.Record, error) {
-	r, err := b.store.Load(ctx, key)
+	r, err := insist(ctx, &b.reads, func() (*ledger.Record, error) { return b.store.Load(ctx, key) })
 	if errors.Is(err, ledger.ErrNotFound) {
 		return nil, nil
 	}
@@ -199,7 +201,7 @@ func (b *Book) swap(ctx context.Context, r *ledger.Record, items ...ledger.Item)
 			case <-time.After(settlePause << try):
 			}
 		}
-		err := b.store.Swap(ctx, r, items...)
+		_, err := insist(ctx, &b.writes, func() (any, error) { return nil, b.store.Swap(ctx, r, items...) })
 		switch {
 		case err == nil:
 			return nil
@@ -270,7 +272,7 @@ func (b *Book) countIn(ctx context.Context, owner string, limit int, stale func(
 	c, known := b.counts[owner]
 	b.mu.Unlock()
 	if !known || time.Since(c.at) > countFor || stale(c) {
-		n, err := b.store.Count(ctx, owner, limit)
+		n, err := insist(ctx, &b.reads, func() (int, error) { return b.store.Count(ctx, owner, limit) })
 		if err != nil {
 			return unavailable(ctx, err)
 		}
