@@ -12,10 +12,10 @@ import (
 )
 
 // A database is restarted, or another takes its place, within seconds. Whoever is refused meanwhile
-// may have no way to come again: clients do not send an answer twice. So what is asked of the store
-// in vain is asked again, until the store has failed for outage altogether. From then on every
+// may have no way to come again: clients do not send an answer twice. So what a request asks of the
+// store in vain is asked again, until the store has failed for outage altogether. From then on every
 // failure is reported at once, so that requests do not gather while an outage lasts. At any time
-// at most mostPatient wait, each with what it is to write.
+// at most mostPatient wait, each with what it is to write. Workers come again by themselves.
 const (
 	outage      = 8 * time.Second
 	mostPatient = 1000
@@ -34,10 +34,16 @@ type patience struct {
 	failures    uint64
 }
 
+type patientKey struct{}
+
+// Patient returns a context for a request of a client, whose work is to wait for a ledger that
+// fails for a moment.
+func Patient(ctx context.Context) context.Context { return context.WithValue(ctx, patientKey{}, true) }
+
 // insist does something that may fail because the store does, again if it makes sense.
 func insist[T any](ctx context.Context, p *patience, do func() (T, error)) (T, error) {
 	v, again, err := try(p, do)
-	if !again || !p.enter() {
+	if !again || ctx.Value(patientKey{}) == nil || !p.enter() {
 		return v, err
 	}
 	defer p.leave()

@@ -15,6 +15,7 @@ import (
 	"fmt"
 	"math/bits"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	jsonv2 "github.com/go-json-experiment/json"
@@ -54,6 +55,7 @@ type Book struct {
 	rooms    sync.Pool // of *[]byte, to encode in
 	reads    patience
 	writes   patience
+	identity atomic.Pointer[[]byte] // once it is known
 
 	mu     sync.Mutex
 	counts map[string]count // by owner
