@@ -129,7 +129,7 @@ func TestLedgerIsKnownForGood(t *testing.T) {
 				_, body = inSaga(r, tokenOf(t, body), rowSeven)
 				_, _ = inSaga(r, tokenOf(t, body), sevenSure)
 			}
-			assert.LessOrEqual(t, store.n-before, 2)
+			assert.Less(t, store.n-before, 15, "workers read as well, but not for each turn")
 		}
 	})
 }
