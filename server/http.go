@@ -16,6 +16,7 @@ import (
 
 	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/internal/lazyctx"
+	"github.com/mcpsaga/mcpsaga/internal/records"
 	"github.com/mcpsaga/mcpsaga/server/internal/dialect"
 	"github.com/mcpsaga/mcpsaga/server/internal/wire"
 	"github.com/mcpsaga/mcpsaga/steps"
@@ -95,6 +96,9 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 // serveMCP serves one HTTP exchange: it checks what no dialect needs to know of, reads the
 // message and has its dialect answer it.
 func (s *Server) serveMCP(w http.ResponseWriter, r *http.Request) {
+	if s.keeper != nil {
+		r = r.WithContext(records.Patient(r.Context()))
+	}
 	reply := wire.Reply{Writer: w, Request: r}
 	if s.health.stopping.Load() {
 		w.Header().Set("Connection", "close")

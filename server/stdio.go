@@ -13,6 +13,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/mcpsaga/mcpsaga/internal/records"
 	"github.com/mcpsaga/mcpsaga/internal/tally"
 	"github.com/mcpsaga/mcpsaga/server/internal/dialect"
 	"github.com/mcpsaga/mcpsaga/server/internal/wire"
@@ -52,7 +53,7 @@ const (
 func (s *Server) ServeStdio(ctx context.Context, in io.Reader, out io.Writer) error {
 	s.keeper.begin()
 	told := ctx // to stop
-	ctx, cancel := context.WithCancelCause(context.WithoutCancel(told))
+	ctx, cancel := context.WithCancelCause(records.Patient(context.WithoutCancel(told)))
 	defer cancel(nil)
 	defer context.AfterFunc(told, func() { cancel(dialect.ErrStopping) })()
 	c := &lineConn{

@@ -38,6 +38,9 @@ type Position struct {
 	// them in front of the result. The engine keeps them with an encoded position, and no
 	// longer. [Position.Encode] carries them.
 	Parts content.Blocks
+	// Ledger is of which ledger has the record of the saga, if any has. [Position.Encode] carries
+	// it with the effects, which that ledger looks after.
+	Ledger []byte
 
 	body
 	secrets []byte

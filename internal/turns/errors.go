@@ -14,7 +14,7 @@ import (
 // to be said of it is found with [errors.As] and [errors.Is], in this order:
 //
 //   - *[RefusedError]: the hook refused the turn.
-//   - [ErrNewer], [ErrEarly], [ErrLedger], [ErrUnderWay]: the same request may succeed elsewhere,
+//   - [ErrNewer], [ErrOtherLedger], [ErrEarly], [ErrLedger], [ErrUnderWay]: the same request may succeed elsewhere,
 //     or later.
 //   - [ErrLedgerFull]: the caller has too many sagas under way; later it may succeed.
 //   - [ErrKeyReused]: the idempotency key is that of another call.
@@ -49,6 +49,10 @@ func (e *Error) Unwrap() error { return e.Err }
 // ErrNewer is the reason why a token is to be taken elsewhere, or later: during a
 // deployment, replicas of the old and the new version stand side by side.
 var ErrNewer = errors.New("the token is of a newer revision of the tool than this server has")
+
+// ErrOtherLedger is the reason why a token is to be taken elsewhere: what its saga has done is
+// looked after by a ledger that this server does not have.
+var ErrOtherLedger = errors.New("what the saga has done is in another ledger: servers with one keyset and audience must share one")
 
 // ErrEarly is the reason why a token is to be taken later, or elsewhere: the clock of
 // this server is behind the one that it was sealed by, or was set back since.
@@ -141,6 +145,8 @@ func classify(err error) class {
 		return class{outcome: OutcomeRefused, reason: "arguments"}
 	case errors.Is(err, ErrNewer):
 		return class{OutcomeRefused, "newer", slog.LevelInfo, "token of a newer revision", attrs}
+	case errors.Is(err, ErrOtherLedger):
+		return class{OutcomeRefused, "other_ledger", slog.LevelError, "token of another ledger", attrs}
 	case errors.Is(err, ErrEarly):
 		return class{OutcomeRefused, string(tokens.ReasonNotYetValid), slog.LevelWarn, "token of the future", attrs}
 	case errors.As(err, &rejected):
