@@ -171,7 +171,7 @@ func (p *machineCode[Args, State]) Run(turn *engine.Turn, args json.RawMessage, 
 	}
 	for range maxHops {
 		if now := p.Renamed[turn.Step]; now != "" {
-			turn.Step = now
+			turn.Renamed(now)
 		}
 		f := p.Start
 		if turn.Step != engine.StartStep {

@@ -39,11 +39,13 @@ type Replay struct {
 func (tc *Turn) RunFlow(recorded []byte, run func(*Replay) (any, error)) (Ended, error) {
 	fail := func(err error) (Ended, error) { return Ended{}, &StepFailure{tc.program.Name, tc.Step, err} }
 	r := &Replay{turn: tc}
+	tc.mu.Lock()
 	tc.replay = r
 	tc.log.used = nil // a flow comes to its old effects again
 	if tc.saves != nil {
 		tc.saves.at.next = FlowStep
 	}
+	tc.mu.Unlock()
 	if err := r.restore(recorded); err != nil {
 		return Ended{}, &PositionError{tc.program.Name, err}
 	}
@@ -164,8 +166,8 @@ func (e *suspended) Error() string {
 // Ask asks several questions in one round. It returns nil when all are answered; an
 // error that the flow must return may mean that the saga has to wait.
 func (r *Replay) Ask(questions ...steps.Request) error {
-	if r.turn.latched != nil {
-		return r.turn.latched
+	if err := r.turn.ended(); err != nil {
+		return err
 	}
 	wanted, err := r.turn.Resolve(questions, r.answered)
 	if err != nil {
@@ -196,8 +198,8 @@ func (r *Replay) suspend(a *Asked) error {
 
 // Yield ends the turn with a part of the result. A run that comes to it again goes on.
 func (r *Replay) Yield(blocks content.Blocks) error {
-	if r.turn.latched != nil {
-		return r.turn.latched
+	if err := r.turn.ended(); err != nil {
+		return err
 	}
 	if err := r.turn.program.checkYield(blocks); err != nil {
 		return err
@@ -223,8 +225,8 @@ func (r *Replay) Sleep(d time.Duration) error {
 func (r *Replay) Until(at time.Time) error { return r.sleep(func(time.Time) time.Time { return at }) }
 
 func (r *Replay) sleep(until func(now time.Time) time.Time) error {
-	if r.turn.latched != nil {
-		return r.turn.latched
+	if err := r.turn.ended(); err != nil {
+		return err
 	}
 	at := until(r.Now())
 	switch {
@@ -334,8 +336,8 @@ func (e *DivergedError) Error() string {
 // did then would come between things that have happened. Once a run has suspended or
 // diverged it does nothing new either.
 func (r *Replay) admit(what, name string) error {
-	if r.turn.latched != nil {
-		return r.turn.latched
+	if err := r.turn.ended(); err != nil {
+		return err
 	}
 	return r.diverges(r.checkReached(fmt.Sprintf("%s %q, which is new", what, name)))
 }

@@ -5,6 +5,8 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	jsonv2 "github.com/go-json-experiment/json"
@@ -22,8 +24,15 @@ type Turn struct {
 	ID      [16]byte
 	Now     time.Time
 	Written uint32
-	// Step is the step function that runs. A machine that goes on in another says so.
+	// Step is the step function that runs; see [Turn.Goto].
 	Step string
+
+	// mu is held while what the turn has done changes, until over, when its code was left alone.
+	mu   sync.Mutex
+	over atomic.Bool
+	// limit is as in [Call]. outer is the context without it, or nil.
+	limit time.Duration
+	outer context.Context
 
 	program *Program
 	client  steps.Features
@@ -62,6 +71,13 @@ func (tc *Turn) Need(f steps.Features) error {
 	return &UnsupportedError{Tool: tc.program.Name, Needs: f}
 }
 
+// Renamed notes what the step function that runs is called now.
+func (tc *Turn) Renamed(step string) {
+	tc.mu.Lock()
+	defer tc.mu.Unlock()
+	tc.Step = step
+}
+
 // Has reports whether the program has a step function of that name.
 func (tc *Turn) Has(step string) bool { return tc.program.steps[step] }
 
@@ -77,8 +93,8 @@ func (tc *Turn) DecodeArguments(args []byte, into any) error {
 // if the turn has ended already as far as the engine is concerned, and if the function ran
 // again and left out an effect that it had performed.
 func (tc *Turn) StepEnded() error {
-	if tc.latched != nil || tc.log.mine == 0 {
-		return tc.latched
+	if err := tc.ended(); err != nil || tc.log.mine == 0 {
+		return err
 	}
 	return tc.leftOut("the end of the step function", "")
 }
@@ -99,21 +115,21 @@ func (tc *Turn) StepAnswer(id string) (steps.Answer, bool) {
 
 // Progress tells the client how far the turn has come.
 func (tc *Turn) Progress(done, total float64, message string) {
-	if tc.notify != nil {
+	if tc.notify != nil && !tc.over.Load() {
 		tc.notify.Progress(Progress{done, total, message})
 	}
 }
 
 // Log sends the client a log message.
 func (tc *Turn) Log(level slog.Level, data any) {
-	if tc.notify != nil {
+	if tc.notify != nil && !tc.over.Load() {
 		tc.notify.Log(Log{level, tc.program.Name, data})
 	}
 }
 
 // Disconnect gives up the client's connection while the turn goes on.
 func (tc *Turn) Disconnect(retry time.Duration) {
-	if d, ok := tc.notify.(Disconnecter); ok {
+	if d, ok := tc.notify.(Disconnecter); ok && !tc.over.Load() {
 		d.Disconnect(retry)
 	}
 }
@@ -121,6 +137,9 @@ func (tc *Turn) Disconnect(retry time.Duration) {
 // Resolve returns the steps that put the questions to this client. Of alternatives
 // it takes the one that answered returns, if that is given and returns one.
 func (tc *Turn) Resolve(questions []steps.Request, answered func(*steps.Step) *steps.Step) ([]steps.Step, error) {
+	if tc.over.Load() {
+		return nil, errOver
+	}
 	if len(questions) == 0 {
 		return nil, fmt.Errorf("Ask: no question was given")
 	}

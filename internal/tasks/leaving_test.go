@@ -36,6 +36,7 @@ func TestACallerWhoLeavesAsTheFirstStepEnds(t *testing.T) {
 			var ctx context.Context
 			ctx, leave = context.WithCancelCause(t.Context())
 			_, err := m.Start(tardyContext{ctx}, call(m, "leaves", ""))
+			leave(nil)
 			require.ErrorIs(t, err, gone)
 		}
 		time.Sleep(time.Second) // what saw to those who had left is over
