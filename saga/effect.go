@@ -55,7 +55,8 @@ type Effect[In, Out any] struct {
 	// undone after it when that is tried again. They must be among the tool's Effects.
 	BuildsOn []Declared
 	// Timeout bounds each try of Do and Undo, by their context. Both must return when
-	// it ends. Default 30 seconds.
+	// it ends. An Undo that does not is given up a second later, and a Do when the turn's time
+	// is over: its outcome is then unknown. Default 30 seconds.
 	Timeout time.Duration
 	// Tries is how often Do and Undo are tried in one turn, with growing pauses.
 	// Default 3.

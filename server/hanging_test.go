@@ -144,3 +144,68 @@ func TestToolsThatIgnoreTheirContextAreGivenUp(t *testing.T) {
 		}
 	}
 }
+
+// An Undo that ignores its context is outstanding when its time is over.
+func TestUndosThatIgnoreTheirContextAreGivenUp(t *testing.T) {
+	for name, mode := range map[string]saga.TaskMode{"the proposal": saga.TasksForbidden, "a task": saga.TasksRequired} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T) {
+				e := &saga.Effect[struct{}, struct{}]{
+					Name: "e", Timeout: 10 * time.Second,
+					Do:   func(context.Context, saga.Key, struct{}) (none struct{}, err error) { return none, nil },
+					Undo: func(context.Context, saga.Performed[struct{}, struct{}]) error { time.Sleep(time.Hour); return nil },
+				}
+				o := server.Options{Tools: []saga.Definition{saga.Flow[struct{}, string]{
+					Info: saga.Info{Name: "fails", Effects: []saga.Declared{e}, Tasks: saga.Tasks{Mode: mode}},
+					Run: func(r *saga.Run, _ struct{}) (string, error) {
+						if _, err := saga.Do(r, e, struct{}{}); err != nil {
+							return "", err
+						}
+						return "", saga.Failf("it went wrong")
+					},
+				}}}
+				if mode == saga.TasksRequired {
+					store := ledger.NewMemory(ledger.MemoryOptions{})
+					t.Cleanup(func() { _ = store.Close() })
+					o.Ledger = store
+				}
+				r := newRig(t, o)
+				began := time.Now()
+				var got string
+				if mode == saga.TasksRequired {
+					got = string(r.until(r.begin(callTool("fails", nil)).TaskID, "completed").members["result"])
+				} else {
+					got = r.post(`{"jsonrpc":"2.0","id":1,"method":"tools/callSaga","params":{"name":"fails"}}`)
+				}
+				assert.Contains(t, got, "Not undone: e.")
+				assert.LessOrEqual(t, time.Since(began), 15*time.Second)
+				assert.Contains(t, r.log.take(), `"code":"Undo of effect \"e\""`)
+				r.srv.Close()
+				time.Sleep(2 * time.Hour)
+			})
+		})
+	}
+}
+
+// A tool of which many calls hang is not called any more, until they have returned. Others are.
+func TestAToolThatHangsTooOftenIsNotCalled(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		var d deaf
+		r := newRig(t, server.Options{TurnTimeout: 2 * time.Second, Tools: []saga.Definition{
+			d.tool("deaf", saga.TasksForbidden, false),
+			saga.Flow[struct{}, string]{Info: saga.Info{Name: "fine"}, Run: func(*saga.Run, struct{}) (string, error) { return "fine", nil }},
+		}})
+		for range 16 {
+			assert.Contains(t, r.send(callTool("deaf", nil)).raw, "took too long")
+		}
+		began := time.Now()
+		refused := r.send(callTool("deaf", nil))
+		assert.Equal(t, 503, refused.status)
+		assert.Equal(t, -31503, refused.code())
+		assert.Zero(t, time.Since(began))
+		assert.Contains(t, r.send(callTool("fine", nil)).raw, "fine")
+		time.Sleep(2 * time.Hour)
+		assert.Contains(t, r.send(callTool("deaf", nil)).raw, "took too long", "it is called again")
+		time.Sleep(2 * time.Hour)
+	})
+}

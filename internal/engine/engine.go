@@ -304,7 +304,7 @@ func (t *Program) turn(tc *Turn, pos *Position) (end *Outcome, err error) {
 func (t *Program) run(tc *Turn, pos *Position) (*Turn, Ended, error) {
 	tc.Step = pos.next
 	args, kept, secrets := pos.args, pos.kept, pos.secrets
-	ended, err := callWithin(tc, t, tc.doing, func() (Ended, error) { return t.code.Run(tc, args, kept, secrets) })
+	ended, err := callWithin(tc, t, &t.hanging, tc.doing, func() (Ended, error) { return t.code.Run(tc, args, kept, secrets) })
 	switch failed := err.(type) {
 	case nil:
 		if late := tc.Err(); errors.Is(late, context.DeadlineExceeded) {

@@ -89,8 +89,9 @@ type Program struct {
 	maxAttempts int
 	code        Code
 
-	hanging atomic.Int32                // calls of its code
-	onHang  *atomic.Pointer[func(Hang)] // of its registry; nil if it is in none
+	hanging      atomic.Int32                // calls of its code
+	undosHanging atomic.Int32                // and of its effects' Undos
+	onHang       *atomic.Pointer[func(Hang)] // of its registry; nil if it is in none
 }
 
 // SingleUse says whether each turn of a saga is taken once, for which a server has to

@@ -163,7 +163,10 @@ func (t *Program) compensate(ctx context.Context, id [16]byte, log *effectLog, f
 // boundUndo bounds the tries of an effect's Undo.
 func (t *Program) boundUndo(effect string) Bound {
 	return func(ctx context.Context, f func() error) error {
-		_, err := Within(ctx, t, func() string { return fmt.Sprintf("Undo of effect %q", effect) }, func() (struct{}, error) { return struct{}{}, f() })
+		if t.undosHanging.Load() >= maxHanging {
+			return errUndos
+		}
+		_, err := callWithin(ctx, t, &t.undosHanging, func() string { return fmt.Sprintf("Undo of effect %q", effect) }, func() (struct{}, error) { return struct{}{}, f() })
 		return err
 	}
 }

@@ -20,7 +20,8 @@ const (
 	// saying what became of an effect: the turn has timed out all the same.
 	grace = time.Second
 	// maxHanging is how many calls of one program's code may hang at a time. Each holds a goroutine
-	// and what it has in memory, so beyond that no turn of the program is begun, nor an Undo.
+	// and what it has in memory, so from then on no turn of the program is begun. As many of Undo may
+	// hang besides: what a turn did that hangs is to be undone.
 	maxHanging = 16
 )
 
@@ -53,13 +54,14 @@ func (e *HangError) Unwrap() error { return context.DeadlineExceeded }
 
 var (
 	errOver   = errors.New("the turn is over: it took too long and was given up")
+	errUndos  = errors.New("not tried, as too many calls of the tool's Undos hang")
 	errGoexit = errors.New("runtime.Goexit")
 )
 
 // Hanging returns the names of programs of which calls hang.
 func (s *Registry) Hanging() (names []string) {
 	for _, revisions := range s.byTarget {
-		if slices.ContainsFunc(revisions, func(t *Program) bool { return t.hanging.Load() > 0 }) {
+		if slices.ContainsFunc(revisions, func(t *Program) bool { return t.hanging.Load()+t.undosHanging.Load() > 0 }) {
 			names = append(names, revisions[0].Name)
 		}
 	}
@@ -75,7 +77,7 @@ func (t *Program) told(h Hang) {
 		return
 	}
 	if f := t.onHang.Load(); f != nil {
-		h.Tool, h.Hanging = t.Name, int(t.hanging.Load())
+		h.Tool, h.Hanging = t.Name, int(t.hanging.Load()+t.undosHanging.Load())
 		(*f)(h)
 	}
 }
@@ -96,10 +98,10 @@ func Within[T any](ctx context.Context, t *Program, doing func() string, f func(
 	if t.hanging.Load() >= maxHanging {
 		return v, ErrHanging
 	}
-	return callWithin(ctx, t, doing, f)
+	return callWithin(ctx, t, &t.hanging, doing, f)
 }
 
-func callWithin[T any](ctx context.Context, t *Program, doing func() string, f func() (T, error)) (v T, err error) {
+func callWithin[T any](ctx context.Context, t *Program, hanging *atomic.Int32, doing func() string, f func() (T, error)) (v T, err error) {
 	until, bounded := ctx.Deadline()
 	if !bounded {
 		err = Protect(func() (err error) {
@@ -109,7 +111,7 @@ func callWithin[T any](ctx context.Context, t *Program, doing func() string, f f
 		return v, err
 	}
 	c := &within[T]{done: make(chan struct{})}
-	go c.call(t, doing, f)
+	go c.call(t, hanging, doing, f)
 	timer := time.NewTimer(time.Until(until) + grace)
 	defer timer.Stop()
 	select {
@@ -117,9 +119,9 @@ func callWithin[T any](ctx context.Context, t *Program, doing func() string, f f
 		return c.v, c.err
 	case <-timer.C:
 	}
-	t.hanging.Add(1)
+	hanging.Add(1)
 	if !c.left.CompareAndSwap(false, true) {
-		t.hanging.Add(-1)
+		hanging.Add(-1)
 		<-c.done
 		return c.v, c.err
 	}
@@ -128,7 +130,7 @@ func callWithin[T any](ctx context.Context, t *Program, doing func() string, f f
 	return v, h
 }
 
-func (c *within[T]) call(t *Program, doing func() string, f func() (T, error)) {
+func (c *within[T]) call(t *Program, hanging *atomic.Int32, doing func() string, f func() (T, error)) {
 	began := time.Now()
 	c.err = &PanicError{Value: errGoexit} // unless f returns or panics
 	defer func() {
@@ -139,7 +141,7 @@ func (c *within[T]) call(t *Program, doing func() string, f func() (T, error)) {
 			close(c.done)
 			return
 		}
-		t.hanging.Add(-1)
+		hanging.Add(-1)
 		t.told(Hang{Doing: doing(), Returned: true, Took: time.Since(began)})
 	}()
 	c.v, c.err = f()
