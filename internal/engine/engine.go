@@ -157,7 +157,7 @@ func (t *Program) Start(ctx context.Context, call Call) (*Outcome, error) {
 		pos.Deadline = call.Now.Add(t.MaxAge)
 	}
 	tc := &Turn{
-		Context: ctx, ID: call.ID, Now: call.Now, Written: t.Revision,
+		Context: ctx, mu: make(lock, 1), ID: call.ID, Now: call.Now, Written: t.Revision,
 		program: t, client: call.Client, notify: call.Notifier, held: call.Held, lost: call.Lost,
 		acting: call.Acting, undoing: call.Undoing, limit: call.Limit, log: call.log,
 	}
@@ -220,7 +220,7 @@ func (t *Program) Resume(ctx context.Context, pos *Position, r Resumption) (*Out
 		return &Outcome{Steps: ask, Position: &now, Reworded: reworded}, nil
 	}
 	tc := &Turn{
-		Context: ctx, ID: now.ID, Now: r.Now, Written: now.Revision,
+		Context: ctx, mu: make(lock, 1), ID: now.ID, Now: r.Now, Written: now.Revision,
 		program: t, client: r.Client, notify: r.Notifier, held: r.Held, lost: r.Lost,
 		acting: r.Acting, undoing: r.Undoing, limit: r.Limit, log: new(effectLog),
 		answers: make([]turnAnswer, len(now.pending)),

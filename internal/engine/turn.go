@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -28,7 +27,7 @@ type Turn struct {
 	Step string
 
 	// mu is held while what the turn has done changes, until over, when its code was left alone.
-	mu   sync.Mutex
+	mu   lock
 	over atomic.Bool
 	// limit is as in [Call]. outer is the context without it, or nil.
 	limit time.Duration
@@ -52,6 +51,16 @@ type Turn struct {
 	// saves is what writes checkpoints; nil if nobody wants any.
 	saves *saves
 }
+
+// lock is a mutex made of a channel: a ledger may be waited for while it is held, and virtual time
+// goes on for those who wait for a channel.
+type lock chan struct{}
+
+// Lock waits until it is this caller's.
+func (l lock) Lock() { l <- struct{}{} }
+
+// Unlock leaves it to the next.
+func (l lock) Unlock() { <-l }
 
 // turnAnswer is an answer by its question's id, not by the id on the wire, with the
 // digest of the question as the tool asked it.

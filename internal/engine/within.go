@@ -154,7 +154,7 @@ func (tc *Turn) leave() *Turn {
 	defer tc.mu.Unlock()
 	tc.over.Store(true)
 	rest := &Turn{
-		Context: tc.Context, outer: tc.outer, ID: tc.ID, Now: tc.Now, Written: tc.Written, Step: tc.Step,
+		Context: tc.Context, mu: make(lock, 1), outer: tc.outer, ID: tc.ID, Now: tc.Now, Written: tc.Written, Step: tc.Step,
 		program: tc.program, client: tc.client, held: tc.held, lost: tc.lost, acting: tc.acting, undoing: tc.undoing, halted: tc.halted,
 	}
 	log := *tc.log
