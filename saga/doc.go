@@ -57,7 +57,8 @@
 //
 // Step functions, flows and effects get a context as their first parameter: a [Turn] is
 // one, and so is a [Run]. It ends when the client goes away or the turn takes too long.
-// Give it to all that waits.
+// Give it to all that waits: code that does not return then is given up, and can do nothing
+// more with its turn.
 //
 // A step function ends with one of these:
 //

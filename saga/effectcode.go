@@ -94,7 +94,7 @@ func (c *effectCode[In, Out]) Readable(r *engine.EffectRecord) error {
 }
 
 // Undo calls the effect's Undo.
-func (c *effectCode[In, Out]) Undo(ctx context.Context, key string, r *engine.EffectRecord) error {
+func (c *effectCode[In, Out]) Undo(ctx context.Context, key string, r *engine.EffectRecord, each engine.Bound) error {
 	e := c.effect
 	switch {
 	case e.Undo == nil && e.Irreversible:
@@ -117,7 +117,7 @@ func (c *effectCode[In, Out]) Undo(ctx context.Context, key string, r *engine.Ef
 		}
 		_, err := world.Perform(ctx, sagahooks.Call{Effect: e.Name, Key: key, Input: r.In, Undo: true, Known: r.Done(), Undoable: true, Irreversible: e.Irreversible}, perform)
 		return struct{}{}, err
-	})
+	}, each)
 	return err
 }
 

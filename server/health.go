@@ -54,8 +54,13 @@ func (s *Server) serveReady(w http.ResponseWriter, r *http.Request) {
 		// Whoever rotates keys must know that this replica may not follow.
 		StaleSince *time.Time `json:"keysStaleSince,omitzero"`
 		LedgerDown *time.Time `json:"ledgerDownSince,omitzero"`
-	}{Status: "ready"}
+		// Tools whose code ignores its context hold goroutines until it returns.
+		Hanging []string `json:"hanging,omitzero"`
+	}{Status: "ready", Hanging: s.host.Tools.Hanging()}
 	code := http.StatusOK
+	if len(status.Hanging) > 0 {
+		status.Status = "degraded" // what else there is works
+	}
 	if s.keeper != nil {
 		if status.LedgerDown = s.keeper.downSince(r.Context()); status.LedgerDown != nil {
 			// The database is the same for all replicas: taking them away would take away
@@ -67,7 +72,7 @@ func (s *Server) serveReady(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	if !s.guard.informs(r) {
-		status.LedgerDown = nil
+		status.LedgerDown, status.Hanging = nil, nil
 	} else {
 		status.StaleSince = s.health.stale.Load()
 		for _, k := range s.codec.Keyset().Keys() {

@@ -47,8 +47,8 @@ type Options struct {
 	// undone, if its client comes back after all. Later it is refused like any
 	// other. Default 30 days; negative means that expired tokens undo nothing.
 	UndoGrace time.Duration
-	// TurnTimeout bounds the work of one turn; undoing may take a minute more.
-	// Default 1 minute.
+	// TurnTimeout bounds the work of one turn; undoing may take a minute more. A tool that ignores
+	// its context is left alone a second later, and the turn ends without it. Default 1 minute.
 	TurnTimeout time.Duration
 	// Ledger is where the server remembers which turns were taken, how sagas ended, and what
 	// is to be undone if a client never comes back: for tools that declare effects, or

@@ -48,15 +48,23 @@ func (tc *Turn) saveTo(to func(context.Context, *Position) error, pos *Position)
 // encode returns. encode is called only if that is to be written down.
 func (tc *Turn) Goto(step string, encode func() (Ended, error)) error {
 	tc.At(step)
+	tc.mu.Lock()
 	tc.log.mine = 0
-	if tc.saves == nil {
+	saves := tc.saves
+	tc.mu.Unlock()
+	if saves == nil {
 		return nil
 	}
-	left, err := encode()
+	left, err := encode() // the author's
 	if err != nil {
 		return err
 	}
-	at := &tc.saves.at
+	tc.mu.Lock()
+	defer tc.mu.Unlock()
+	if tc.over.Load() {
+		return errOver
+	}
+	at := &saves.at
 	at.next, at.kept, at.apart, at.secrets, at.Revision = step, left.Kept, left.Apart, left.Secrets, tc.program.Revision
 	return tc.checkpoint()
 }
@@ -77,9 +85,9 @@ func (tc *Turn) leftOut(came, name string) error {
 	return nil
 }
 
-// Performed is called when the end of an effect that this turn has performed is in its
+// performed is called when the end of an effect that this turn has performed is in its
 // record; err is what the effect returned. It fails if the turn must not go on.
-func (tc *Turn) Performed(r *EffectRecord, err error) error {
+func (tc *Turn) performed(r *EffectRecord, err error) error {
 	switch {
 	case tc.saves == nil:
 		return nil

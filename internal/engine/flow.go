@@ -39,11 +39,13 @@ type Replay struct {
 func (tc *Turn) RunFlow(recorded []byte, run func(*Replay) (any, error)) (Ended, error) {
 	fail := func(err error) (Ended, error) { return Ended{}, &StepFailure{tc.program.Name, tc.Step, err} }
 	r := &Replay{turn: tc}
+	tc.mu.Lock()
 	tc.replay = r
 	tc.log.used = nil // a flow comes to its old effects again
 	if tc.saves != nil {
 		tc.saves.at.next = FlowStep
 	}
+	tc.mu.Unlock()
 	if err := r.restore(recorded); err != nil {
 		return Ended{}, &PositionError{tc.program.Name, err}
 	}
@@ -168,8 +170,8 @@ func (r *Replay) Ask(questions ...steps.Request) error {
 		return err
 	}
 	defer r.turn.Leave()
-	if r.turn.latched != nil {
-		return r.turn.latched
+	if err := r.turn.ended(); err != nil {
+		return err
 	}
 	wanted, err := r.turn.Resolve(questions, r.answered)
 	if err != nil {
@@ -206,8 +208,8 @@ func (r *Replay) Yield(blocks content.Blocks) error {
 		return err
 	}
 	defer r.turn.Leave()
-	if r.turn.latched != nil {
-		return r.turn.latched
+	if err := r.turn.ended(); err != nil {
+		return err
 	}
 	if err := r.turn.program.checkYield(blocks); err != nil {
 		return err
@@ -239,8 +241,8 @@ func (r *Replay) sleep(call string, until func(now time.Time) time.Time) error {
 		return err
 	}
 	defer r.turn.Leave()
-	if r.turn.latched != nil {
-		return r.turn.latched
+	if err := r.turn.ended(); err != nil {
+		return err
 	}
 	at := until(r.now())
 	switch {
@@ -367,8 +369,8 @@ func (e *DivergedError) Error() string {
 // did then would come between things that have happened. Once a run has suspended or
 // diverged it does nothing new either.
 func (r *Replay) admit(what, name string) error {
-	if r.turn.latched != nil {
-		return r.turn.latched
+	if err := r.turn.ended(); err != nil {
+		return err
 	}
 	return r.diverges(r.checkReached(fmt.Sprintf("%s %q, which is new", what, name)))
 }

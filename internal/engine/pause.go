@@ -32,6 +32,9 @@ func (tc *Turn) Yield(next string, blocks content.Blocks) (*Asked, error) {
 	if !tc.Has(next) {
 		return nil, fmt.Errorf("Yield: there is no step function %q; the tool's Steps must have it", next)
 	}
+	if tc.over.Load() {
+		return nil, errOver
+	}
 	if err := tc.program.checkYield(blocks); err != nil {
 		return nil, err
 	}
@@ -44,7 +47,10 @@ func (tc *Turn) Until(call string, at time.Time, next string) (*Asked, error) {
 	if !tc.Has(next) {
 		return nil, fmt.Errorf("%s: there is no step function %q; the tool's Steps must have it", call, next)
 	}
-	if !tc.Now.Before(at) {
+	switch {
+	case tc.over.Load():
+		return nil, errOver
+	case !tc.Now.Before(at):
 		return nil, nil
 	}
 	return &Asked{Next: next, Wake: at.Round(0).UTC()}, nil

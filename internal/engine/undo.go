@@ -136,7 +136,7 @@ func (t *Program) compensate(ctx context.Context, id [16]byte, log *effectLog, f
 			if bounded {
 				share, cancel = context.WithTimeoutCause(ctx, time.Until(until)/time.Duration(len(order)-i), errUndoTime)
 			}
-			err = e.Undo(share, effectKey(id, r.name, r.n), r)
+			err = e.Undo(share, effectKey(id, r.name, r.n), r, t.boundUndo(r.name))
 			cancel()
 		}
 		switch {
@@ -158,6 +158,17 @@ func (t *Program) compensate(ctx context.Context, id [16]byte, log *effectLog, f
 	}
 	report.Again = t.again(id, again)
 	return report, nil
+}
+
+// boundUndo bounds the tries of an effect's Undo.
+func (t *Program) boundUndo(effect string) Bound {
+	return func(ctx context.Context, f func() error) error {
+		if t.undosHanging.Load() >= maxHanging {
+			return errUndos
+		}
+		_, err := callWithin(ctx, t, &t.undosHanging, func() string { return fmt.Sprintf("Undo of effect %q", effect) }, func() (struct{}, error) { return struct{}{}, f() })
+		return err
+	}
 }
 
 // again is where what could not be undone, listed in the order in which that was tried, can be undone
@@ -187,7 +198,11 @@ func (t *Program) undoTurn(tc *Turn, u Undoing) (*UndoReport, error) {
 			return nil, err
 		}
 	}
-	report, err := t.compensate(tc, tc.ID, tc.log, fence{acting: tc.acting, undoing: tc.undoing, end: u})
+	ctx := context.Context(tc)
+	if tc.outer != nil {
+		ctx = tc.outer
+	}
+	report, err := t.compensate(ctx, tc.ID, tc.log, fence{acting: tc.acting, undoing: tc.undoing, end: u})
 	if halted := (*HaltedError)(nil); errors.As(err, &halted) {
 		return nil, tc.halt(halted)
 	}

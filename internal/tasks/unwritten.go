@@ -1,6 +1,7 @@
 package tasks
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"sync"
@@ -92,6 +93,7 @@ func (r *run) driveUnwritten() (err error) {
 		r.lock()
 		defer r.unlock()
 		if !u.made {
+			u.err = cmp.Or(u.err, err)            // that its caller has left, say
 			u.over, r.lost, err = true, true, nil // who waits sees to it
 		}
 		u.settle()

@@ -99,6 +99,7 @@ const (
 	ledgerText      = "what the server must remember of this cannot be written down at present: send the same request again"
 	otherLedgerText = "another ledger than this server's looks after what was done: send the same request again, to a server that has that one"
 	underWayText    = "the same request was sent before and is still being worked on: send it again later"
+	hangingText     = "too many calls of this tool have not come to an end here: send the same request again later"
 	fullText        = "the server remembers too many sagas of yours: end some, or wait until their time is over"
 	taskOnlyText    = "this tool takes long, and runs as a task only: call it with tools/call, of MCP 2026-07-28 with the extension " + TasksExtension + ", or of a revision with a handshake"
 	noTaskText      = "there is no such task, or not any more"
@@ -130,6 +131,8 @@ func (h *Host) Translate(ctx context.Context, name string, err error) *wire.Erro
 		return wire.TryAgain(ledgerText)
 	case errors.Is(err, turns.ErrUnderWay):
 		return wire.TryAgain(underWayText)
+	case errors.Is(err, engine.ErrHanging):
+		return wire.TryAgain(hangingText)
 	case errors.Is(err, turns.ErrLedgerFull):
 		return wire.Refuse(http.StatusTooManyRequests, wire.CodeInvalidRequest, fullText)
 	case errors.Is(err, tasks.ErrNotFound):
