@@ -128,6 +128,7 @@ func (tc *Turn) checkpoint() error {
 }
 
 func (tc *Turn) save(at *Position) error {
+	defer tc.budget.wait()()
 	if err := tc.saves.to(tc, at); err != nil {
 		tc.halted = &HaltedError{err}
 		tc.latched = tc.halted

@@ -272,6 +272,7 @@ func (tc *Turn) act() error {
 	if tc.halted != nil {
 		return tc.halted
 	}
+	defer tc.budget.wait()()
 	return tc.halt(fence{acting: tc.acting}.act(tc))
 }
 

@@ -48,8 +48,8 @@ type Call struct {
 	// nothing more is done, and the turn ends with a *[HaltedError]. The context may have ended
 	// already. The position is not to be kept, but what it encodes to. nil is nobody.
 	Checkpoint func(context.Context, *Position) error
-	// Limit bounds the turn's code besides the deadline of the context, but not the undo; zero does
-	// not. Code that ignores both is left alone a moment later.
+	// Limit bounds the turn's code besides the deadline of the context, but neither the undo nor what
+	// Acting and Checkpoint take; zero does not. Code that ignores both is left alone a moment later.
 	Limit time.Duration
 	// log is where the turn's effects will be; nil is a new one.
 	log *effectLog
@@ -266,9 +266,9 @@ func (t *Program) turn(tc *Turn, pos *Position) (end *Outcome, err error) {
 		}
 	}()
 	if tc.limit > 0 {
-		limited, cancel := context.WithTimeout(tc.Context, tc.limit)
-		defer cancel()
-		tc.Context, tc.outer = limited, tc.Context
+		tc.budget = newBudget(tc.Context, tc.limit)
+		defer tc.budget.close()
+		tc.Context, tc.outer = tc.budget, tc.Context
 	}
 	tc, ended, err := t.run(tc, pos)
 	// Code that panics does so again, and never gets further: waiting would not help.

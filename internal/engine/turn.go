@@ -29,9 +29,11 @@ type Turn struct {
 	// mu is held while what the turn has done changes, until over, when its code was left alone.
 	mu   lock
 	over atomic.Bool
-	// limit is as in [Call]. outer is the context without it, or nil.
-	limit time.Duration
-	outer context.Context
+	// limit is as in [Call], and budget the context that keeps it. outer is the context without it, or
+	// nil.
+	limit  time.Duration
+	budget *budget
+	outer  context.Context
 
 	program *Program
 	client  steps.Features

@@ -114,10 +114,17 @@ func callWithin[T any](ctx context.Context, t *Program, hanging *atomic.Int32, d
 	go c.call(t, hanging, doing, f)
 	timer := time.NewTimer(time.Until(until) + grace)
 	defer timer.Stop()
-	select {
-	case <-c.done:
-		return c.v, c.err
-	case <-timer.C:
+	for waiting := true; waiting; {
+		select {
+		case <-c.done:
+			return c.v, c.err
+		case <-timer.C:
+		}
+		until, _ = ctx.Deadline() // it may be later now: see budget
+		left := time.Until(until) + grace
+		if waiting = left > 0; waiting {
+			timer.Reset(left)
+		}
 	}
 	hanging.Add(1)
 	if !c.left.CompareAndSwap(false, true) {
