@@ -132,7 +132,9 @@ func TestChangesOfAnotherProcessAreSeen(t *testing.T) {
 		for i := range 10 {
 			time.Sleep(time.Duration(i) * 5 * time.Millisecond)
 			at := ask("now")
-			delays = append(delays, (<-seen).Sub(at))
+			when, watched := <-seen
+			require.True(t, watched, "the watch has ended")
+			delays = append(delays, when.Sub(at))
 		}
 		t.Logf("seen after %v", delays)
 		slices.Sort(delays)
