@@ -91,7 +91,7 @@ func (t *Program) Cancel(ctx context.Context, pos *Position, r Resumption) (*Out
 }
 
 // CancelFirst undoes what the first turn of a saga did that was cut off and that cannot
-// take again. It runs that turn, which finds by their keys what was performed before, and
+// be taken again. It runs that turn, which finds by their keys what was performed before, and
 // stops as [Program.Cancel] does. No client has heard how the turn ended, so even if it ended
 // well it is undone, unless there is no way back. It fails as [Program.Cancel] does.
 func (t *Program) CancelFirst(ctx context.Context, call Call) (*Outcome, error) {
