@@ -285,7 +285,7 @@ type httpExchange struct {
 
 // Account implements [dialect.Owner]: the principal's account, or that of an anonymous caller's
 // key, so that one caller cannot take what is there for all. Those without a key are not distinguished
-// apart, and share what is there.
+// and share what is there.
 func (x *httpExchange) Account() string {
 	if x.principal != (Principal{}) {
 		return "principal " + x.principal.binding()

@@ -127,7 +127,7 @@ type Options struct {
 	// such place: after a second their streams are parked, up to twice as many as MaxSessions.
 	// When there is no room for another one, the client that has waited longest is asked to come
 	// back later, while its call continues. Where streams cannot be parked (over HTTP/2, or behind
-	// middleware that wraps the http.ResponseWriter), clients that wait are asked so when there
+	// middleware that wraps the http.ResponseWriter), clients that wait are asked the same when there
 	// is no room otherwise.
 	MaxSessions int
 	// MaxSessionsPerPrincipal is how many of them one principal may have, or the
