@@ -43,7 +43,7 @@ type Effect[In, Out any] struct {
 	// unknown, nothing is undone and the saga does not end; the same turn can be
 	// taken again.
 	//
-	// With an Undo, it can be told: that is called only as long as the effect is
+	// With an Undo, it can be known: Undo is called only as long as the effect is
 	// not known to be done, and must prevent it from being done later, or fail
 	// with [Final] if it has been. A saga that is cancelled then stops before
 	// this effect. Without an Undo, cancelling a saga together with the answers

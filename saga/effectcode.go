@@ -212,7 +212,7 @@ func shown(v any) (json.RawMessage, error) {
 	return jsonv2.Marshal(v, schema.JSONOptions, withSecrets)
 }
 
-// withSecrets encodes secrets so that they can be told from each other, and not read.
+// withSecrets encodes secrets so that they can be distinguished but not read.
 var withSecrets = jsonv2.WithMarshalers(jsonv2.JoinMarshalers(
 	jsonv2.MarshalFunc(func(s Secret) ([]byte, error) {
 		if s.IsZero() {

@@ -16,11 +16,11 @@ import (
 	"github.com/mcpsaga/mcpsaga/steps"
 )
 
-// This file is the way in for requests that come by a transport of somebody else:
+// This file is the way in for requests that come by a transport of another library:
 // package gosdk serves those of the official Go SDK through it.
 
 // Request is an MCP request that did not come through one of this package's
-// transports. Whoever has received it has also checked what a transport must:
+// transports. Its receiver has also checked what a transport must:
 // origin, credentials, headers, sizes.
 type Request struct {
 	// Method is tools/call, prompts/get, resources/read or completion/complete of
@@ -43,7 +43,7 @@ type Request struct {
 	// Capabilities is the ClientCapabilities object of the client's initialize.
 	Capabilities json.RawMessage
 	// Peer is the way to the client while the request is served. Without one the
-	// client is neither asked nor told anything.
+	// client is neither asked nor sent anything.
 	Peer Peer
 }
 
@@ -137,7 +137,7 @@ func (w peerWay) Call(ctx context.Context, method string, params json.RawMessage
 	case ctx.Err() == nil:
 		err = &goneError{err}
 	case w.request.Err() != nil:
-		// Whatever the transport calls it, nobody waits for the result.
+		// Whatever the transport calls it, no client waits for the result.
 		err = fmt.Errorf("%w: %w", context.Canceled, err)
 	}
 	return a, err

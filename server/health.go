@@ -26,7 +26,7 @@ func (s *Server) SetKeys(k *codec.Keyset) {
 }
 
 // KeysFailed notes that a newer keyset could not be loaded, so that /readyz says since
-// when this replica goes on with old keys. It does so until [Server.SetKeys] is called.
+// when this replica continues with old keys. It does so until [Server.SetKeys] is called.
 // The replica stays ready: what keeps one from loading its keyset may well keep all.
 func (s *Server) KeysFailed() {
 	now := s.opts.Now().UTC().Truncate(time.Second)
@@ -37,7 +37,7 @@ func (s *Server) serveHealth(w http.ResponseWriter, _ *http.Request) {
 	wire.Reply{Writer: w}.JSON(http.StatusOK, []byte(`{"status":"ok"}`))
 }
 
-// readyKey is a key as /readyz shows it: whoever rotates keys sees which ones
+// readyKey is a key as /readyz shows it: an operator who rotates keys sees which ones
 // a replica has loaded. A key's id is no secret, every token begins with it.
 type readyKey struct {
 	ID      string `json:"id"`
@@ -51,7 +51,7 @@ func (s *Server) serveReady(w http.ResponseWriter, r *http.Request) {
 	status := struct {
 		Status string     `json:"status"`
 		Keys   []readyKey `json:"keys,omitzero"`
-		// Whoever rotates keys must know that this replica may not follow.
+		// An operator who rotates keys must know that this replica may not follow.
 		StaleSince *time.Time `json:"keysStaleSince,omitzero"`
 		LedgerDown *time.Time `json:"ledgerDownSince,omitzero"`
 		// Tools whose code ignores its context hold goroutines until it returns.

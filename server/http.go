@@ -31,7 +31,7 @@ const (
 	bodyTimeout    = 30 * time.Second
 	idleTimeout    = 2 * time.Minute
 	writeSlack     = 30 * time.Second
-	maxHeaderBytes = 64<<10 - 4<<10 // net/http takes 4 KiB more than it is told
+	maxHeaderBytes = 64<<10 - 4<<10 // net/http takes 4 KiB more than its limit
 	// shutdownGrace is how long [Server.Serve] lets turns under way come to
 	// their end when it is stopped.
 	shutdownGrace = 20 * time.Second
@@ -284,8 +284,8 @@ type httpExchange struct {
 }
 
 // Account implements [dialect.Owner]: the principal's account, or that of an anonymous caller's
-// key, so that one caller cannot take what is there for all. Those without a key are not told
-// apart, and share what is there.
+// key, so that one caller cannot take what is there for all. Those without a key are not distinguished
+// and share what is there.
 func (x *httpExchange) Account() string {
 	if x.principal != (Principal{}) {
 		return "principal " + x.principal.binding()
@@ -328,7 +328,7 @@ func (x *httpExchange) answer() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.over = true
-	done := true // whether nobody looks at the response any more
+	done := true // whether the response is no longer used
 	switch {
 	case x.ctx.Err() != nil: // nothing is sent to a client that has cancelled by going away
 	case x.events != nil && x.events.Started():

@@ -40,7 +40,7 @@ type keeper struct {
 	stop  context.CancelFunc
 	ended chan struct{} // closed when work has ended, or is never to begin
 
-	asking  chan struct{} // holds something while somebody asks; guards what follows
+	asking  chan struct{} // holds something while a goroutine asks; guards what follows
 	checked time.Time     // when the last answer came; its monotonic clock counts
 	down    *time.Time    // since when the store does not answer, or takes no records; nil if it does
 	wrote   time.Time     // when it was tried last whether the store takes records
@@ -95,12 +95,12 @@ func (k *keeper) downSince(ctx context.Context) *time.Time {
 	case k.asking <- struct{}{}:
 		defer func() { <-k.asking }()
 	case <-ctx.Done():
-		return nil // nobody reads it
+		return nil // it is not read
 	}
 	if time.Since(k.checked) < checkEvery {
 		return k.down
 	}
-	// Whoever asks may be gone before the answer: others wait for it.
+	// The one who asks may be gone before the answer: others wait for it.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), checkTime)
 	defer cancel()
 	_, err := k.book.Store().Now(ctx)

@@ -12,7 +12,7 @@ import (
 	"github.com/mcpsaga/mcpsaga/content"
 )
 
-// A checkpoint is a position in the middle of a turn: whoever resumes it runs the step
+// A checkpoint is a position in the middle of a turn: resuming it runs the step
 // function that was running again, or the flow, and what that had performed is found in the
 // log instead of being performed again. Another kind is written before a failed saga is
 // undone: from there on there is only the undo, or what was undone could be taken for done.
@@ -30,9 +30,9 @@ type saves struct {
 
 // running is what a position in the middle of a turn has besides.
 type running struct {
-	// now is the time of the turn. What runs again is told the same.
+	// now is the time of the turn. What runs again reads the same.
 	now time.Time
-	// undo: the saga has failed and is to be undone. What the caller is told is kept.
+	// undo: the saga has failed and is to be undone. The caller's result is kept.
 	undo bool
 }
 
@@ -100,7 +100,7 @@ func (tc *Turn) performed(r *EffectRecord, err error) error {
 	return nil
 }
 
-// checkpoint hands the present position to whoever drives the saga. If that fails the turn
+// checkpoint hands the present position to the driver of the saga. If that fails the turn
 // has ended.
 func (tc *Turn) checkpoint() error {
 	s := tc.saves
@@ -123,7 +123,7 @@ func (tc *Turn) checkpoint() error {
 	if err := tc.save(&at); err != nil {
 		return err
 	}
-	tc.lost = false // nobody has come further
+	tc.lost = false // no earlier run has come further
 	return nil
 }
 
@@ -137,7 +137,7 @@ func (tc *Turn) save(at *Position) error {
 	return nil
 }
 
-// soFar returns a log that does not change when the turn goes on.
+// soFar returns a log that does not change when the turn continues.
 func (l *effectLog) soFar() *effectLog {
 	n := len(l.records)
 	return &effectLog{records: l.records[:n:n], mine: l.mine}
@@ -227,7 +227,7 @@ func (p *Position) appendMore(b []byte) []byte {
 	var parts []byte
 	if len(p.Parts) > 0 {
 		var err error
-		if parts, err = p.Parts.AppendJSON(nil); err == nil { // what cannot be told is in no result
+		if parts, err = p.Parts.AppendJSON(nil); err == nil { // what cannot be encoded is in no result
 			flags |= moreParts
 		}
 	}

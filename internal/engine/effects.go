@@ -87,7 +87,7 @@ type EffectRecord struct {
 	In, Out sagahooks.Value
 	// reached: this run has come to it.
 	reached bool
-	// repeated: whoever performs it may not be the first to do so in this turn.
+	// repeated: it may have been performed before in this turn.
 	repeated bool
 	// Old: an earlier revision performed it. The present one may leave it, and its types may
 	// lack what is recorded.
@@ -128,7 +128,7 @@ func (t *Program) logOf(pos *Position) *effectLog {
 	return l
 }
 
-// unknown returns the first effect of this turn of which nobody knows whether it was performed,
+// unknown returns the first effect of this turn of which it is not known whether it was performed,
 // or nil.
 func (l *effectLog) unknown() *EffectRecord {
 	tried := l.records[l.before:]
@@ -266,7 +266,7 @@ func (tc *Turn) Begin(d Declaration, input sagahooks.Value) (r *EffectRecord, ke
 	return r, effectKey(tc.ID, d.Name, r.n), nil
 }
 
-// act is called before the turn does anything. If whoever drives the saga does not
+// act is called before the turn does anything. If the driver of the saga does not
 // want that, the turn has ended as far as the engine is concerned.
 func (tc *Turn) act() error {
 	if tc.halted != nil {
@@ -351,7 +351,7 @@ func (r *EffectRecord) cause(err error) error {
 	return err
 }
 
-// Unknown reports whether nobody knows if the effect was performed.
+// Unknown reports whether it is not known if the effect was performed.
 func (r *EffectRecord) Unknown() bool { return r.status == effectUnknown }
 
 // Done reports whether the effect was performed.

@@ -24,29 +24,29 @@ type Call struct {
 	Arguments json.RawMessage
 	// Notifier gets what the tool tells while it works; nil discards it.
 	Notifier Notifier
-	// Held: nobody can take this turn again, as its position does not leave the
+	// Held: this turn cannot be taken again, as its position does not leave the
 	// caller. If the turn breaks off, the saga's effects are undone at once, and the
 	// error is an *[UndoneError].
 	Held bool
-	// Lost: somebody has begun this turn before, and is gone. What that did is found by
+	// Lost: this turn was begun before by a process that is gone. What that did is found by
 	// performing it again with the same keys. As long as it is not known what became of one
-	// effect, nobody knows what was done after it, so the turn does not end then, whatever its
+	// effect, neither is what was done after it, so the turn does not end then, whatever its
 	// code makes of it: it fails with an *[UnsettledError]. From its first Checkpoint on the turn
-	// is like any other, as whoever began it before has not come so far.
+	// is like any other, as the process that began it before has not come so far.
 	Lost bool
 	// Acting is called before each effect that the turn performs, and before it finds out
-	// whether an irreversible one was performed; nil is nobody. If it fails that is not done,
+	// whether an irreversible one was performed; nil is not called. If it fails that is not done,
 	// nor anything after it, and the turn ends with a *[HaltedError].
 	Acting func(context.Context) error
 	// Undoing is as Acting, and called before the turn undoes anything. It is called once more, with
 	// Behind, if something else is to be undone though the first could not be, and may be final.
 	Undoing func(context.Context, Undoing) error
-	// Checkpoint gets the position in the middle of the turn: when a machine goes on in
+	// Checkpoint gets the position in the middle of the turn: when a machine continues in
 	// another step function, when it is known how an effect has ended, and before the effects of
-	// a saga that has failed are undone. [Program.Resume] without answers goes on from there as
+	// a saga that has failed are undone. [Program.Resume] without answers continues from there as
 	// this turn would have: what had been performed is not performed again. If Checkpoint fails
 	// nothing more is done, and the turn ends with a *[HaltedError]. The context may have ended
-	// already. The position is not to be kept, but what it encodes to. nil is nobody.
+	// already. The position is not to be kept, but what it encodes to. nil is not called.
 	Checkpoint func(context.Context, *Position) error
 	// Limit bounds the turn's code besides the deadline of the context, but neither the undo nor what
 	// Acting and Checkpoint take; zero does not. Code that ignores both is left alone a moment later.
@@ -94,7 +94,7 @@ type Resumption struct {
 	Latest bool
 	// Why is what is said of a cancelled saga, if not that it was cancelled.
 	Why string
-	// GoesOn is asked by [Program.Cancel] how whoever took a turn that ended so would have gone
+	// GoesOn is asked by [Program.Cancel] how the process that took a turn that ended so would have gone
 	// on without the client; it returns nil if not. nil is never.
 	GoesOn func(context.Context, *Outcome) (*Resumption, error)
 	// toUndo: the saga is being cancelled, so the turn stops before an irreversible
@@ -110,9 +110,9 @@ type Outcome struct {
 	// Steps are what the client is asked for. A turn that ends without any is a pause.
 	Steps []steps.Step
 	// Yielded is the part of the result that a pause is for; nil if it is for none. It is
-	// told once: a saga that goes on from Position does not tell it again.
+	// reported once: a saga that continues from Position does not tell it again.
 	Yielded content.Blocks
-	// Position is where the saga goes on when the answers come, or at its Wake.
+	// Position is where the saga continues when the answers come, or at its Wake.
 	Position *Position
 	// Reworded are the questions among Steps that are asked anew because their words
 	// changed while they waited: the tool is another version. If it is not, its words
@@ -298,7 +298,7 @@ func (t *Program) turn(tc *Turn, pos *Position) (end *Outcome, err error) {
 	return &out, nil
 }
 
-// run calls the program's code. It returns the turn with which it goes on: if the code hangs, the other
+// run calls the program's code. It returns the turn with which it continues: if the code hangs, the other
 // one is left to that. What ends after the turn's time counts for nothing, however it ends.
 func (t *Program) run(tc *Turn, pos *Position) (*Turn, Ended, error) {
 	tc.At(pos.next)

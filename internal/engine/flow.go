@@ -19,7 +19,7 @@ import (
 	"github.com/mcpsaga/mcpsaga/steps"
 )
 
-// FlowStep is where every saga of a flow goes on.
+// FlowStep is where every saga of a flow continues.
 const FlowStep = "flow"
 
 // Replay is one run of a flow: what was answered or performed before is found in its
@@ -121,7 +121,7 @@ type counts struct{ times, ids, yields int }
 // suspended is the error with which a flow ends that has asked, yielded or gone to sleep.
 type suspended struct{ asked *Asked }
 
-// names are the ids of the questions. They are written out only where somebody reads the
+// names are the ids of the questions. They are written out only where code reads the
 // error.
 func (a *Asked) names() string {
 	names := make([]string, len(a.Steps))
@@ -202,7 +202,7 @@ func (r *Replay) suspend(a *Asked) error {
 	return r.turn.latched
 }
 
-// Yield ends the turn with a part of the result. A run that comes to it again goes on.
+// Yield ends the turn with a part of the result. A run that comes to it again continues.
 func (r *Replay) Yield(blocks content.Blocks) error {
 	if err := r.turn.Enter("Yield", ""); err != nil {
 		return err
@@ -226,7 +226,7 @@ func (r *Replay) Yield(blocks content.Blocks) error {
 }
 
 // Sleep ends the turn until d has passed since the flow has come to it, Until until at. A
-// run that comes to it later goes on.
+// run that comes to it later continues.
 func (r *Replay) Sleep(d time.Duration) error {
 	return r.sleep("Sleep", func(now time.Time) time.Time { return now.Add(d) })
 }

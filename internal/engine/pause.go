@@ -27,7 +27,7 @@ func (t *Program) checkYield(blocks content.Blocks) error {
 	return nil
 }
 
-// Yield ends a machine's turn with a part of the result; next goes on.
+// Yield ends a machine's turn with a part of the result; next continues.
 func (tc *Turn) Yield(next string, blocks content.Blocks) (*Asked, error) {
 	if !tc.Has(next) {
 		return nil, fmt.Errorf("Yield: there is no step function %q; the tool's Steps must have it", next)
@@ -41,8 +41,8 @@ func (tc *Turn) Yield(next string, blocks content.Blocks) (*Asked, error) {
 	return &Asked{Next: next, Yielded: blocks}, nil
 }
 
-// Until ends a machine's turn until at; next goes on. It returns nil if that is over, so that
-// the machine goes on at once. call is what its author called.
+// Until ends a machine's turn until at; next continues. It returns nil if that is over, so that
+// the machine continues at once. call is what its author called.
 func (tc *Turn) Until(call string, at time.Time, next string) (*Asked, error) {
 	if !tc.Has(next) {
 		return nil, fmt.Errorf("%s: there is no step function %q; the tool's Steps must have it", call, next)

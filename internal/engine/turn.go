@@ -50,13 +50,13 @@ type Turn struct {
 	latched error
 	// replay is the run of a flow; nil for a machine.
 	replay *Replay
-	// saves is what writes checkpoints; nil if nobody wants any.
+	// saves is what writes checkpoints; nil if none are wanted.
 	saves *saves
 	guard guard
 }
 
 // lock is a mutex made of a channel: a ledger may be waited for while it is held, and virtual time
-// goes on for those who wait for a channel.
+// continues for those who wait for a channel.
 type lock chan struct{}
 
 // Lock waits until it is this caller's.
@@ -137,7 +137,7 @@ func (tc *Turn) Log(level slog.Level, data any) {
 	}
 }
 
-// Disconnect gives up the client's connection while the turn goes on.
+// Disconnect gives up the client's connection while the turn continues.
 func (tc *Turn) Disconnect(retry time.Duration) {
 	if d, ok := tc.tells().(Disconnecter); ok {
 		d.Disconnect(retry)

@@ -45,7 +45,7 @@ type UndoReport struct {
 	doubtful bool // something that was done may have been undone, though its Undo has failed
 }
 
-// TooLate reports whether a saga cannot be cancelled, and goes on: it did something that is final, and
+// TooLate reports whether a saga cannot be cancelled, and continues: it did something that is final, and
 // nothing that it takes for done was undone, or may have been by an Undo that has failed. Where it
 // does not know whether something was done, it performs that again, and hears that it was undone.
 func (u *UndoReport) TooLate() bool {
@@ -101,7 +101,7 @@ func (t *Program) undecided(log *effectLog) *EffectRecord {
 
 // compensate undoes the effects in the log. One that fails does not keep the
 // others from being undone, except those that it builds on, and all if it is final.
-// It returns nil if there is nothing to do, an *UnsettledError if it cannot be told whether anything may
+// It returns nil if there is nothing to do, an *UnsettledError if it is not known whether anything may
 // be undone, and a *HaltedError if f does not let it.
 func (t *Program) compensate(ctx context.Context, id [16]byte, log *effectLog, f fence) (*UndoReport, error) {
 	if log == nil || len(log.records) == 0 {
@@ -209,8 +209,8 @@ func (t *Program) undoTurn(tc *Turn, u Undoing) (*UndoReport, error) {
 	return report, err
 }
 
-// fence is what is passed before anything is undone: whoever drives the saga may have lost it to
-// somebody else. Its functions are those of [Call], and may be nil.
+// fence is what is passed before anything is undone: the caller may have lost it to
+// another one. Its functions are those of [Call], and may be nil.
 type fence struct {
 	acting  func(context.Context) error
 	undoing func(context.Context, Undoing) error
@@ -250,7 +250,7 @@ func (t *Program) passes(ctx context.Context, f *fence, id [16]byte, log *effect
 }
 
 // unsettled is the end of a turn of which it is not known whether it may be
-// undone. If nobody can take it again, the report says that nothing was undone.
+// undone. If it cannot be taken again, the report says that nothing was undone.
 func (t *Program) unsettled(tc *Turn, err error) error {
 	if !tc.held {
 		return err
