@@ -47,6 +47,10 @@ type child struct {
 	exit error
 	// closed is set by Close.
 	closed atomic.Bool
+
+	// taken, if not nil, gets the lines that the process writes, which are read from raw.
+	taken atomic.Pointer[io.PipeWriter]
+	raw   io.Reader
 }
 
 func startChild(s *Stdio) (*child, error) {
@@ -90,6 +94,7 @@ func launch(s *Stdio) (*child, error) {
 		return nil, err
 	}
 	c.in, c.out = bufio.NewReader(stdout), stdin
+	c.raw = c.in
 	return c, nil
 }
 
@@ -120,6 +125,12 @@ func (c *child) read() error {
 			return err
 		}
 		if line = bytes.TrimSpace(line); len(line) == 0 {
+			continue
+		}
+		if to := c.taken.Load(); to != nil {
+			if _, err := to.Write(append(line, '\n')); err != nil {
+				return err
+			}
 			continue
 		}
 		var wire struct {
@@ -304,10 +315,18 @@ func readLine(in *bufio.Reader, limit int) ([]byte, error) {
 	}
 }
 
+// take has Read get what the process writes from now on, and call no more.
+func (c *child) take() {
+	from, to := io.Pipe()
+	c.raw = from
+	c.taken.Store(to)
+	context.AfterFunc(c.ctx, func() { _ = to.CloseWithError(io.EOF) }) // frees both ends
+}
+
 // Read reads what the process of [Stdio.Open] writes. If that ends by itself the error says how, here
 // and in Write.
 func (c *child) Read(p []byte) (int, error) {
-	n, err := c.in.Read(p)
+	n, err := c.raw.Read(p)
 	return n, c.ended(n, err)
 }
 

@@ -99,6 +99,9 @@ func (c *Client) withSessions(why error) (*spoken, error) {
 		}
 		return nil, err
 	}
+	if process, is := c.transport.(*Stdio); is {
+		process.keep() // if it has been asked what it speaks
+	}
 	return &spoken{tools: sessionDialect{}, toolList: sessionDialect{}, features: sessionDialect{}}, nil
 }
 

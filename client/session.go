@@ -152,6 +152,15 @@ func (c *Client) session(ctx context.Context, h *Handlers) (*openSession, error)
 		},
 		Notify: s.note,
 	}
+	if process, is := c.transport.(*Stdio); is && process.hasSpare() {
+		// Some take nothing any more once they were asked something before initialize.
+		hurried, cancel := context.WithTimeout(ctx, min(probePatience, c.options.Timeout))
+		defer cancel()
+		var err error
+		if s.Session, err = c.options.Sessions(hurried, s.config); err == nil || ctx.Err() != nil {
+			return s, err
+		}
+	}
 	limited, cancel := context.WithTimeoutCause(ctx, c.options.Timeout, ErrTimeout)
 	defer cancel()
 	var err error

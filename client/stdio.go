@@ -44,8 +44,10 @@ type Stdio struct {
 	// without.
 	Initialize bool
 
-	mu     sync.Mutex
-	child  *child
+	mu    sync.Mutex
+	child *child
+	// spare is a process that Open hands over instead of starting one.
+	spare  *child
 	closed bool
 }
 
@@ -61,17 +63,42 @@ func (s *Stdio) Close() error {
 // drop ends the process, if there is one; the next request starts another.
 func (s *Stdio) drop() {
 	s.mu.Lock()
-	running := s.child
-	s.child = nil
+	running := []*child{s.child, s.spare}
+	s.child, s.spare = nil, nil
 	s.mu.Unlock()
-	if running != nil {
-		_ = running.Close()
+	for _, c := range running {
+		if c != nil {
+			_ = c.Close()
+		}
 	}
 }
 
-// Open starts a process of its own and returns what it reads and writes, for programs that
-// speak with it by themselves. Close of what is returned ends it, as Close of s would.
+// keep has the next Open hand over the process, which has answered all it was asked.
+func (s *Stdio) keep() {
+	s.mu.Lock()
+	s.child, s.spare = nil, s.child
+	s.mu.Unlock()
+}
+
+// hasSpare reports whether the next Open starts no process.
+func (s *Stdio) hasSpare() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.spare != nil
+}
+
+// Open starts a process of its own, or takes the one that has refused MCP 2026-07-28 to a
+// [Client], and returns what it reads and writes, for programs that speak with it by themselves.
+// Close of what is returned ends it, as Close of s would.
 func (s *Stdio) Open() (io.ReadWriteCloser, error) {
+	s.mu.Lock()
+	spare := s.spare
+	s.spare = nil
+	s.mu.Unlock()
+	if spare != nil {
+		spare.take()
+		return spare, nil
+	}
 	started, err := launch(s)
 	if err != nil {
 		return nil, &TransportError{Err: err, final: true}

@@ -3,6 +3,8 @@
 package legacy_test
 
 import (
+	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -12,6 +14,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -34,7 +37,13 @@ import (
 const asServer = "MCPSAGA_LEGACY_TEST_SERVER"
 
 func TestMain(m *testing.M) {
-	if os.Getenv(asServer) != "" {
+	if mode := os.Getenv(asServer); mode != "" {
+		if mode != "1" {
+			noteStart(os.Getenv("STARTS"))
+		}
+		if mode == "brittle" {
+			answerOnce()
+		}
 		if newServer().Run(context.Background(), &mcp.StdioTransport{}) != nil {
 			os.Exit(1)
 		}
@@ -48,9 +57,43 @@ func TestMain(m *testing.M) {
 	leaktest.Main(m, goleak.IgnoreAnyFunction("github.com/modelcontextprotocol/go-sdk/mcp.(*streamableServerConn).Read"))
 }
 
+// noteStart has a file count the processes that have started.
+func noteStart(file string) {
+	f, err := os.OpenFile(file, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err == nil {
+		_, err = f.WriteString("x")
+	}
+	if err != nil {
+		panic(err)
+	}
+}
+
+// answerOnce refuses the first message and ends, unless the message is initialize, which it leaves
+// to be read.
+func answerOnce() {
+	in := bufio.NewReader(os.Stdin)
+	line, _ := in.ReadBytes('\n')
+	var m struct {
+		ID     json.RawMessage
+		Method string
+	}
+	_ = json.Unmarshal(line, &m)
+	if m.Method != "initialize" {
+		fmt.Printf(`{"jsonrpc":"2.0","id":%s,"error":{"code":-32600,"message":"initialize comes first"}}`+"\n", m.ID)
+		os.Exit(1)
+	}
+	rest := &mcp.IOTransport{Reader: io.NopCloser(io.MultiReader(bytes.NewReader(line), in)), Writer: os.Stdout}
+	_ = newServer().Run(context.Background(), rest)
+	os.Exit(0)
+}
+
 // newServer is one of the official SDK whose tools ask by requests of their own.
 func newServer() *mcp.Server {
-	s := mcp.NewServer(&mcp.Implementation{Name: "older", Version: "1"}, nil)
+	options := &mcp.ServerOptions{}
+	if os.Getenv(asServer) == "older" {
+		options.SupportedProtocolVersions = []string{"2025-11-25"}
+	}
+	s := mcp.NewServer(&mcp.Implementation{Name: "older", Version: "1"}, options)
 	type none struct{}
 	mcp.AddTool(s, &mcp.Tool{Name: "deploy", Description: "asks everything"}, func(ctx context.Context, r *mcp.CallToolRequest, _ struct {
 		What string `json:"what"`
@@ -235,6 +278,29 @@ func TestOlderServersAreFound(t *testing.T) {
 	none := client.New(&client.HTTP{URL: "http://127.0.0.1:1/"}, client.Options{Protocol: "2025-11-25"})
 	_, err = none.Tools(t.Context())
 	require.ErrorContains(t, err, "Options.Sessions")
+}
+
+// A process that refuses server/discover has the session, if it lives.
+func TestOlderProcessesAreStartedOnce(t *testing.T) {
+	t.Parallel()
+	self, err := os.Executable()
+	require.NoError(t, err)
+	for mode, want := range map[string]string{"older": "x", "brittle": "xx"} {
+		t.Run(mode, func(t *testing.T) {
+			t.Parallel()
+			starts := filepath.Join(t.TempDir(), "starts")
+			c := client.New(&client.Stdio{Command: self, Env: append(os.Environ(), asServer+"="+mode, "STARTS="+starts), Stderr: io.Discard}, client.Options{Sessions: legacy.Open})
+			defer c.Close()
+			var asked []string
+			result, err := c.Call(t.Context(), "deploy", map[string]any{"what": "it"}, handlers(&asked))
+			require.NoError(t, err)
+			assert.Equal(t, "here, Yes, file:///w", result.Content.Text())
+			assert.Len(t, asked, 3)
+			count, err := os.ReadFile(starts)
+			require.NoError(t, err)
+			assert.Equal(t, want, string(count))
+		})
+	}
 }
 
 // Who is refused where a server of 2024-11-05 may be is told why, rather than that there is none.
