@@ -234,7 +234,7 @@ func TestProcessesTakeTurns(t *testing.T) {
 }
 
 // takeTurns has three processes write for a moment, and counts their changes. The machine is busy if
-// one that sleeps for a millisecond sleeps for three on average.
+// one that sleeps for a millisecond sleeps for three on average, or if none of the three comes to much.
 func takeTurns(t *testing.T, path string, round int) (least, most int, busy bool) {
 	var all []*child
 	for i := range 3 {
@@ -258,5 +258,6 @@ func takeTurns(t *testing.T, path string, round int) (least, most int, busy bool
 		least, most = min(least, n), max(most, n)
 		assert.NoError(t, c.Wait())
 	}
-	return least, most, busy
+	const much = 1500 // a third of what one comes to on a machine that does nothing else
+	return least, most, busy || most < much
 }
