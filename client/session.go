@@ -205,7 +205,11 @@ func (s *openSession) answer(ctx context.Context, most int64, method string, par
 var errCallOver = &Error{Code: jsonrpc2.CodeInternalError, Message: "the call is over"}
 
 func (s *openSession) note(method string, params json.RawMessage) {
-	if p, ok := readProgress(method, params); ok {
+	p, ok := readProgress(method, params)
+	if !ok {
+		p, ok = readSessionTask(method, params)
+	}
+	if ok {
 		select {
 		case <-s.notes: // an older one
 		default:
@@ -215,6 +219,23 @@ func (s *openSession) note(method string, params json.RawMessage) {
 		default: // another one was faster
 		}
 	}
+}
+
+// readSessionTask reads how the task of MCP 2025-11-25 is that a call waits for.
+func readSessionTask(method string, params json.RawMessage) (p notedProgress, ok bool) {
+	var wire struct {
+		ID      string    `json:"taskId"`
+		Status  string    `json:"status"`
+		Message string    `json:"statusMessage"`
+		Created time.Time `json:"createdAt"`
+		Updated time.Time `json:"lastUpdatedAt"`
+	}
+	if method != "notifications/tasks/status" || json.Unmarshal(params, &wire) != nil || wire.Status == "" {
+		return p, false
+	}
+	p.Task = &Task{ID: wire.ID, Status: wire.Status, Message: wire.Message, Created: wire.Created, Updated: wire.Updated}
+	p.Message = wire.Message
+	return p, true
 }
 
 // inSession sends a request through a session, and has the handlers answer what the
@@ -243,6 +264,7 @@ func (c *Client) inSession(ctx context.Context, r *request) (json.RawMessage, er
 	patience := time.NewTimer(c.options.Timeout)
 	defer patience.Stop()
 	asked := map[string]int{}
+	var told Task
 	for {
 		select {
 		case o := <-done:
@@ -256,19 +278,24 @@ func (c *Client) inSession(ctx context.Context, r *request) (json.RawMessage, er
 			return o.result, o.err
 		case a := <-s.asks:
 			if limited.Err() != nil {
-				a.reply <- Answer{Error: errCallOver}
-				continue
+				continue // it is answered when the call is over, and its task cancelled
 			}
 			patience.Stop()
-			answer, err := c.answerAsk(ctx, r, a, asked)
-			if err != nil {
+			if answer, err := c.answerAsk(ctx, r, a, asked); err != nil {
 				stop(err)
-				answer = Answer{Error: errCallOver}
+			} else {
+				a.reply <- answer
 			}
-			a.reply <- answer
 			patience.Reset(c.options.Timeout)
 		case p := <-s.notes:
-			if r.progress != "" && p.token == r.progress {
+			if p.Task != nil { // the server lives
+				patience.Reset(c.options.Timeout)
+				if p.Task.Status == told.Status && p.Message == told.Message {
+					break
+				}
+				told = *p.Task
+			}
+			if r.progress != "" && (p.Task != nil || p.token == r.progress) {
 				r.handlers.OnProgress(p.Progress)
 			}
 		case <-patience.C:

@@ -41,8 +41,14 @@ func TestMain(m *testing.M) {
 		if mode != "1" {
 			noteStart(os.Getenv("STARTS"))
 		}
-		if mode == "brittle" {
+		switch mode {
+		case "brittle":
 			answerOnce()
+		case "tasks":
+			s, stop := newTaskServer()
+			_ = s.ServeStdio(context.Background(), os.Stdin, os.Stdout)
+			stop()
+			os.Exit(0)
 		}
 		if newServer().Run(context.Background(), &mcp.StdioTransport{}) != nil {
 			os.Exit(1)
