@@ -56,7 +56,7 @@ var nothing = &saga.Effect[string, string]{
 	Undo: func(context.Context, saga.Performed[string, string]) error { return nil },
 }
 
-// actingTool is roundsTool, which acts before it goes on.
+// actingTool is roundsTool, which acts before it continues.
 var actingTool = func() saga.Machine[roundsArgs, roundsState] {
 	tool := roundsTool
 	tool.Info.Name, tool.Info.Effects = "acting", []saga.Declared{nothing}

@@ -111,7 +111,7 @@ func clientOf(c *child, connections int) *fasthttp.HostClient {
 }
 
 // measure takes every point once in each round, so that what else the machine does
-// disturbs all of them alike. Nobody always follows the same one.
+// disturbs all of them alike. None always follows the same one.
 func (m measurement) measure(ctx context.Context, points []*point) {
 	points = slices.Clone(points)
 	for round := range m.rounds + 1 {

@@ -2,7 +2,6 @@ package client_test
 
 import (
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -16,7 +15,7 @@ func TestRequestsOfOlderRevisionsEndTheCall(t *testing.T) {
 	s := play(t, result(`{"supportedVersions":["2026-07-28"],"capabilities":{}}`), result(`{"tools":[]}`),
 		body(200, "text/event-stream", "data: {\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\"}\n\n"+
 			"data: {\"jsonrpc\":\"2.0\",\"id\":2,\"method\":\"elicitation/create\",\"params\":{}}\n\n"))
-	c := client.New(&client.HTTP{URL: s.URL}, client.Options{RetryFor: time.Millisecond})
+	c := client.New(&client.HTTP{URL: s.URL}, client.Options{})
 	defer c.Close()
 	var people people
 	_, err := c.Call(t.Context(), "x", nil, people.handlers())

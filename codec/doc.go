@@ -19,8 +19,8 @@
 //
 // # How keys are kept
 //
-// Whoever has the keys can make tokens that a server takes for its own, and read what others
-// hold. A keyset file belongs to the user that the server runs as, and nobody else may read
+// A holder of the keys can make tokens that a server takes for its own, and read what others
+// hold. A keyset file belongs to the user that the server runs as, and no other user may read
 // it: [LoadKeyset] refuses one that others can. Keep it out of repositories and images. Give
 // deployments that trust one another differently keysets of their own.
 //

@@ -43,7 +43,7 @@ func parseKeysetFile(path string, data []byte) (*Keyset, error) {
 	return ks, nil
 }
 
-// readKeysetFile returns what is in a file that nobody else may read.
+// readKeysetFile returns what is in a file that no other user may read.
 func readKeysetFile(path string) ([]byte, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -127,7 +127,7 @@ func UpdateKeysetFile(ctx context.Context, path string, change func(*Keyset) (*K
 }
 
 // WriteFile saves the keyset, in clear text, readable by its owner only. An
-// existing file is replaced in one step, whatever is in it: whoever loads it gets the
+// existing file is replaced in one step, whatever is in it: a reader gets the
 // old keyset or the new one, whole, even if the machine stops half-way. To change a
 // keyset use [UpdateKeysetFile].
 func (k *Keyset) WriteFile(path string) error {

@@ -21,7 +21,7 @@ const (
 	lockPause = 5 * time.Millisecond
 )
 
-// lockedFile is a keyset file that nobody else changes meanwhile, in this process or in
+// lockedFile is a keyset file that no one else changes meanwhile, in this process or in
 // another one, as long as all of them use this package.
 type lockedFile struct {
 	// path is where the file is, behind all symbolic links: of a link, the file that
@@ -74,7 +74,7 @@ func (f *lockedFile) temporary() (dir, prefix, suffix string) {
 }
 
 // removeLeftovers removes the files of writers that were killed: they hold keys in
-// the clear. Nobody is writing them any more, as each writer has the lock.
+// the clear. They are no longer being written, as each writer has the lock.
 func (f *lockedFile) removeLeftovers() error {
 	dir, prefix, suffix := f.temporary()
 	entries, err := os.ReadDir(dir)
@@ -88,7 +88,7 @@ func (f *lockedFile) removeLeftovers() error {
 			continue
 		}
 		err := os.Remove(filepath.Join(dir, e.Name()))
-		if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, fs.ErrPermission) { // somebody else's
+		if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, fs.ErrPermission) { // another user's
 			return fmt.Errorf("a file with keys was left behind and cannot be removed: %w", err)
 		}
 	}

@@ -96,7 +96,7 @@ func typeOf(entry *keyset.Entry) (KeyType, error) {
 	return refuse("is of a type that does not seal tokens: use one of " + typeList())
 }
 
-// checkProto refuses what can be told from a key's description.
+// checkProto refuses what can be seen from a key's description.
 func checkProto(k *tinkpb.Keyset_Key) error {
 	name := k.GetKeyData().GetTypeUrl()
 	name = name[strings.LastIndexByte(name, '.')+1:]

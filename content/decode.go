@@ -128,7 +128,7 @@ func readResource(raw jsontext.Value) (Block, error) {
 }
 
 // read decodes a block after its members have been checked. What can still be wrong
-// is told by lenient and by the blocks within.
+// is reported by lenient and by the blocks within.
 func read[B any](typ string, raw jsontext.Value, members []member) (b B, err error) {
 	if err := check(typ, raw, members); err != nil {
 		return b, err

@@ -1,5 +1,5 @@
 // Package gosdk serves sagas on a server of the official Go SDK,
-// github.com/modelcontextprotocol/go-sdk. Whoever has such a server adds tools,
+// github.com/modelcontextprotocol/go-sdk. The author of such a server adds tools,
 // prompts and resources of package saga to it in one line and keeps everything
 // else: its tools, its middleware, its transports and its authorization.
 //

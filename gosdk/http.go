@@ -26,7 +26,7 @@ type handler struct {
 // address. It takes what [mcp.NewStreamableHTTPHandler] takes, which serves either
 // MCP 2026-07-28 (Stateless) or clients with sessions; Stateless has no meaning
 // here. Clients of the saga proposal need no session and get plain JSON; so does
-// whoever else sends a request without one, and cannot be asked anything.
+// any other client that sends a request without one, and cannot be asked anything.
 //
 // A nil opts is the zero value. As without this handler, the SDK checks the Host
 // header of requests on the loopback interface and leaves the Origin header to
@@ -126,7 +126,7 @@ const revisionMember = "io.modelcontextprotocol/protocolVersion"
 type requestKey struct{}
 
 // whileThere says that the calls of a request end when its client goes away: without
-// a session nobody can come back for the result. The SDK lets them run on.
+// a session no client can come back for the result. The SDK lets them run on.
 func whileThere(r *http.Request) *http.Request {
 	return r.WithContext(context.WithValue(r.Context(), requestKey{}, r.Context()))
 }

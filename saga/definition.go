@@ -76,7 +76,7 @@ type Info struct {
 // be taken again with the same or other answers, as what a client knows of a saga is all
 // that there is of it. With it the same answers get the same response, and others are
 // refused; nor can what has ended go on or be undone; and what the saga did is undone when
-// its time is over and nobody has come. It takes a server with a ledger, which remembers.
+// its time is over and no client has come back. It takes a server with a ledger, which remembers.
 type SingleUse uint8
 
 // The values of [SingleUse].
@@ -87,7 +87,7 @@ const (
 	// SingleUseRequired: turns are taken once whether there are effects or not, and a
 	// server without a ledger refuses to start with the tool.
 	SingleUseRequired = SingleUse(engine.SingleUseRequired)
-	// SingleUseNever: turns may be taken any number of times. Effects of a saga that nobody
+	// SingleUseNever: turns may be taken any number of times. Effects of a saga that no client
 	// comes back for are not undone.
 	SingleUseNever = SingleUse(engine.SingleUseNever)
 )

@@ -57,13 +57,14 @@
 //
 // Step functions, flows and effects get a context as their first parameter: a [Turn] is
 // one, and so is a [Run]. It ends when the client goes away or the turn takes too long.
-// Give it to all that waits.
+// Give it to all that waits: code that does not return then is given up, and can do nothing
+// more with its turn.
 //
 // A step function ends with one of these:
 //
 //   - [Turn.Ask] suspends the saga and asks one or several questions;
-//   - [Turn.Goto] goes on in another step function, in the same turn;
-//   - [Turn.Pause] ends the turn and goes on in the next one, without a question; so do
+//   - [Turn.Goto] continues in another step function, in the same turn;
+//   - [Turn.Pause] ends the turn and continues in the next one, without a question; so do
 //     [Turn.Yield] with a part of the result, and [Turn.Sleep] and [Turn.Until] at a later time;
 //   - [Turn.Textf], [Turn.Structured] or [Turn.Finish] end the saga with a result;
 //   - an error ends the saga with a failure.
@@ -136,7 +137,7 @@
 //
 // A tool gives its result in parts with Yield, and waits with Sleep and Until, which cost nothing
 // while they last. With [Tasks] a server with a ledger drives the saga by itself, so that the
-// client need not wait for it, and goes on from the last checkpoint when it was restarted.
+// client need not wait for it, and continues from the last checkpoint after a restart.
 //
 // [Prompt] and [Resource] embed a Machine, whose step functions end with
 // [Turn.Messages] and [Turn.Contents]; they have no effects. Package sagatest plays a

@@ -43,7 +43,7 @@ type Effect[In, Out any] struct {
 	// unknown, nothing is undone and the saga does not end; the same turn can be
 	// taken again.
 	//
-	// With an Undo, it can be told: that is called only as long as the effect is
+	// With an Undo, it can be known: Undo is called only as long as the effect is
 	// not known to be done, and must prevent it from being done later, or fail
 	// with [Final] if it has been. A saga that is cancelled then stops before
 	// this effect. Without an Undo, cancelling a saga together with the answers
@@ -59,7 +59,8 @@ type Effect[In, Out any] struct {
 	// undone after it when that is tried again. They must be among the tool's Effects.
 	BuildsOn []Declared
 	// Timeout bounds each try of Do and Undo, by their context. Both must return when
-	// it ends. Default 30 seconds.
+	// it ends. An Undo that does not is given up a second later, and a Do when the turn's time
+	// is over: its outcome is then unknown. Default 30 seconds.
 	Timeout time.Duration
 	// Tries is how often Do and Undo are tried in one turn, with growing pauses.
 	// Default 3.
@@ -186,20 +187,18 @@ func Do[In, Out any](ctx Context, e *Effect[In, Out], in In) (Out, error) {
 	}
 	out, err = attempt(t, e.Timeout, e.Tries, engine.EffectCall{Name: e.Name, Key: key}, func(ctx context.Context) (Out, error) {
 		return c.do(ctx, Key(key), in, input)
-	})
+	}, nil)
 	if err == nil {
 		var output sagahooks.Value
 		if output, err = encodeValue(c.out, &out); err == nil {
-			record.Succeed(output)
-			return out, t.Performed(record, nil)
+			return out, t.Succeeded(record, output)
 		}
 	}
 	failed := &EffectError{Effect: e.Name, Unknown: true}
 	if refused, ok := errors.AsType[*refusedError](err); ok {
 		failed.Unknown, err = false, refused.err
 	}
-	failed.Err = record.Fail(err, !failed.Unknown)
-	if err := t.Performed(record, err); err != nil {
+	if failed.Err, err = t.Failed(record, err, !failed.Unknown); err != nil {
 		return out, err
 	}
 	return out, failed
@@ -232,8 +231,8 @@ const (
 )
 
 // attempt calls f until it succeeds, is refused, or the tries are used up; each time with
-// the operator's hook around it, if there is one.
-func attempt[T any](ctx context.Context, timeout time.Duration, tries int, call engine.EffectCall, f func(context.Context) (T, error)) (T, error) {
+// the operator's hook around it, if there is one, and by within, if that is not nil.
+func attempt[T any](ctx context.Context, timeout time.Duration, tries int, call engine.EffectCall, f func(context.Context) (T, error), within engine.Bound) (T, error) {
 	if timeout <= 0 {
 		timeout = effectTimeout
 	}
@@ -245,23 +244,30 @@ func attempt[T any](ctx context.Context, timeout time.Duration, tries int, call 
 		ctx, cancel := context.WithTimeout(ctx, timeout)
 		defer cancel()
 		call.Attempt++
+		got, call := new(T), call // of this try, which may be left alone
 		perform := func(ctx context.Context) error {
 			return engine.Protect(func() (err error) {
-				v, err = f(ctx)
+				*got, err = f(ctx)
 				return err
 			})
 		}
-		if around == nil {
-			err = perform(ctx)
-		} else {
-			err = hook.Around(ctx, func(ctx context.Context, next func(context.Context) error) error {
-				return around(ctx, call, next)
-			}, perform)
+		try := func() error { return perform(ctx) }
+		if around != nil {
+			try = func() error {
+				return hook.Around(ctx, func(ctx context.Context, next func(context.Context) error) error {
+					return around(ctx, call, next)
+				}, perform)
+			}
+		}
+		if within == nil || sagahooks.From(ctx) != nil {
+			err = try()
+		} else if err = within(ctx, try); errors.As(err, new(*engine.HangError)) {
+			return v, backoff.Permanent(err)
 		}
 		if errors.As(err, new(*refusedError)) || errors.As(err, new(*engine.FinalError)) || errors.As(err, new(*engine.PanicError)) {
 			err = backoff.Permanent(err) // to try again cannot change it
 		}
-		return v, err
+		return *got, err
 	}, backoff.WithMaxTries(uint(tries)), backoff.WithBackOff(pauses(ctx)))
 }
 

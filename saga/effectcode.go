@@ -94,7 +94,7 @@ func (c *effectCode[In, Out]) Readable(r *engine.EffectRecord) error {
 }
 
 // Undo calls the effect's Undo.
-func (c *effectCode[In, Out]) Undo(ctx context.Context, key string, r *engine.EffectRecord) error {
+func (c *effectCode[In, Out]) Undo(ctx context.Context, key string, r *engine.EffectRecord, each engine.Bound) error {
 	e := c.effect
 	switch {
 	case e.Undo == nil && e.Irreversible:
@@ -117,7 +117,7 @@ func (c *effectCode[In, Out]) Undo(ctx context.Context, key string, r *engine.Ef
 		}
 		_, err := world.Perform(ctx, sagahooks.Call{Effect: e.Name, Key: key, Input: r.In, Undo: true, Known: r.Done(), Undoable: true, Irreversible: e.Irreversible}, perform)
 		return struct{}{}, err
-	})
+	}, each)
 	return err
 }
 
@@ -212,7 +212,7 @@ func shown(v any) (json.RawMessage, error) {
 	return jsonv2.Marshal(v, schema.JSONOptions, withSecrets)
 }
 
-// withSecrets encodes secrets so that they can be told from each other, and not read.
+// withSecrets encodes secrets so that they can be distinguished but not read.
 var withSecrets = jsonv2.WithMarshalers(jsonv2.JoinMarshalers(
 	jsonv2.MarshalFunc(func(s Secret) ([]byte, error) {
 		if s.IsZero() {

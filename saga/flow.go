@@ -18,7 +18,7 @@ import (
 // The record grows with the conversation, and so does the token; a [Machine]
 // carries no more than its state. Flows are for conversations of a few rounds.
 //
-// A saga of an older revision goes on: what it has recorded is found by name, what is
+// A saga of an older revision continues: what it has recorded is found by name, what is
 // new is asked or done when the flow comes to it.
 type Flow[Args, Out any] struct {
 	Info

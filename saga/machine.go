@@ -30,7 +30,7 @@ type Steps[Args, State any] map[string]func(t *Turn[Args, State]) (Next, error)
 // fields are those of forms, and more: enum, minimum, format, pattern, default and
 // others are in the schema and enforced, or refused when the tool is registered. A
 // field tagged header:"Region" is one that clients repeat in the HTTP header
-// Mcp-Param-Region, for whoever routes requests without reading them.
+// Mcp-Param-Region, for proxies that route requests without reading them.
 //
 // See the package documentation for how to write one.
 type Machine[Args, State any] struct {

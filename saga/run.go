@@ -63,10 +63,10 @@ func Ask[T any](r *Run, q Answerable[T]) (T, error) {
 func (r *Run) AskAll(questions ...steps.Request) error { return r.replay.Ask(questions...) }
 
 // Yield gives the client a part of the result while there is more to come: it suspends the
-// saga without a question, and the flow goes on when the client comes back for the rest. What
+// saga without a question, and the flow continues when the client comes back for the rest. What
 // was given once is not given again. How it is given depends on who runs the saga: a client that
 // knows of parts gets it at once and decides whether it wants more; one that cannot is given
-// all parts in front of the result; a task ([Tasks]) tells it and goes on. A part should be of
+// all parts in front of the result; a task ([Tasks]) reports it and continues. A part should be of
 // use by itself, as not every client comes back. A tool that yields must say so
 // ([Info.Yields]).
 //
@@ -76,7 +76,7 @@ func (r *Run) Yield(blocks ...content.Block) error { return r.replay.Yield(block
 
 // Sleep suspends the saga until d has passed since the flow has first come to it. It is exact
 // to a second, and costs nothing meanwhile: no goroutine, no connection, no memory. A server
-// that restarts goes on where the saga was. How long it may be depends on who runs the saga:
+// that restarts continues where the saga was. How long it may be depends on who runs the saga:
 // a task ([Tasks]) may sleep for as long as it may live; for a client that drives the saga
 // itself, what fits into the server's bound of a turn is waited for, and a longer sleep ends the
 // turn as a pause that says when to come back. A tool that must sleep for long says

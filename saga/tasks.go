@@ -9,7 +9,7 @@ import (
 // Tasks says how a tool runs as a task: a saga that the server drives by itself, on its ledger,
 // so that the work outlives the request. It takes a server with a ledger.
 //
-// Code of a tool is the same for a task and for a client that drives the saga. A task goes on
+// Code of a tool is the same for a task and for a client that drives the saga. A task continues
 // when a server dies, on another one: after each step function and each effect the server
 // writes a checkpoint, from which the step function runs again and finds what it had performed.
 // So a step function that performs effects must do the same when it runs again with the same
@@ -25,7 +25,7 @@ type Tasks struct {
 	// TTL is how long a task may take, from its creation; what it did is then undone. A client
 	// may ask for less. Default 24 hours.
 	TTL time.Duration
-	// Poll is how often clients are told to look. Default one second.
+	// Poll is how often clients are asked to poll. Default one second.
 	Poll time.Duration
 	// Keep is how long the result of an ended task is kept at least. Default one hour.
 	Keep time.Duration

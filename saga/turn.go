@@ -38,13 +38,13 @@ type working struct {
 	turn *engine.Turn
 }
 
-// Next is what a step function returns: how the turn goes on.
+// Next is what a step function returns: how the turn continues.
 type Next interface{ endsFunc() }
 
 type (
 	// asked ends the turn with questions.
 	asked engine.Asked
-	// gone goes on in another step function.
+	// gone continues in another step function.
 	gone struct{ step string }
 	// finished ends the saga.
 	finished struct{ outcome engine.Outcome }
@@ -74,7 +74,7 @@ func (t *Turn[Args, State]) Ask(next string, questions ...steps.Request) (Next, 
 	return &asked{Next: next, Steps: resolved}, nil
 }
 
-// Goto goes on with another step function in the same turn. Answers remain
+// Goto continues with another step function in the same turn. Answers remain
 // readable there.
 func (t *Turn[Args, State]) Goto(step string) (Next, error) {
 	if !t.turn.Has(step) {
@@ -84,7 +84,7 @@ func (t *Turn[Args, State]) Goto(step string) (Next, error) {
 }
 
 // Pause ends the turn without a question: the client comes back at once, to any
-// server, and next goes on. It is for work that takes longer than one request should,
+// server, and next continues. It is for work that takes longer than one request should,
 // cut into turns of which none is lost.
 //
 // Clients do not pause for ever: the official Go SDK's gives up at the third pause
@@ -97,7 +97,7 @@ func (t *Turn[Args, State]) Pause(next string) (Next, error) {
 	return &asked{Next: next}, nil
 }
 
-// Yield ends the turn with a part of the result while there is more to come; next goes on when
+// Yield ends the turn with a part of the result while there is more to come; next continues when
 // the client comes back for it. What was given once is not given again. See [Run.Yield] for who
 // is given what; a tool that yields must say so ([Info.Yields]).
 func (t *Turn[Args, State]) Yield(next string, blocks ...content.Block) (Next, error) {
@@ -108,7 +108,7 @@ func (t *Turn[Args, State]) Yield(next string, blocks ...content.Block) (Next, e
 	return (*asked)(a), nil
 }
 
-// Sleep ends the turn, and next goes on when d has passed. It costs nothing meanwhile. See
+// Sleep ends the turn, and next continues when d has passed. It costs nothing meanwhile. See
 // [Run.Sleep] for how long that may be. A sleep of zero or less is a Goto.
 func (t *Turn[Args, State]) Sleep(d time.Duration, next string) (Next, error) {
 	return t.sleep("Sleep", t.turn.Now.Add(d), next)
@@ -180,7 +180,7 @@ func (w working) Log(level slog.Level, data any) {
 	w.turn.Log(level, data)
 }
 
-// Disconnect gives up the client's connection while the turn goes on, and has the
+// Disconnect gives up the client's connection while the turn continues, and has the
 // client come back for the result after retry: a turn that takes long then holds
 // no connection open. Where the client's protocol does not know this (SEP-1699, MCP
 // 2025-11-25 over HTTP), nothing happens.

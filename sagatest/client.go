@@ -11,7 +11,7 @@ import (
 	"github.com/mcpsaga/mcpsaga/steps"
 )
 
-// client drives one saga. A copy of it goes on from the same point, as a client can
+// client drives one saga. A copy of it continues from the same point, as a client can
 // that uses a token twice.
 type client struct {
 	rig    *rig
@@ -71,7 +71,7 @@ func (c *client) resume(answers ...steps.Answer) request {
 	return q
 }
 
-// next returns the request that goes on by the script.
+// next returns the request that continues by the script.
 func (c *client) next() (request, error) {
 	if c.last.token == "" {
 		return request{}, nil // the call
@@ -92,7 +92,7 @@ func (c *client) send(q request) reply {
 	case q.token != c.last.token:
 		return c.sendAgain(q)
 	case !q.cancels && c.rig.now.Before(wake):
-		c.rig.setNow(wake) // it was told when to come back
+		c.rig.setNow(wake) // it has learned when to come back
 	}
 	c.rig.first[q.token] = c.rig.now
 	return c.rig.send(q)
@@ -109,7 +109,7 @@ func (c *client) sendAgain(q request) reply {
 	return c.rig.send(q)
 }
 
-// take goes on from a response.
+// take continues from a response.
 func (c *client) take(q request, rep reply) {
 	if rep.cut || rep.err != nil {
 		return // the token before is still good

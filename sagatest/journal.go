@@ -30,7 +30,7 @@ const journalDir = "testdata/sagas"
 // revision of the tool, testdata/sagas/<tool>/<revision> (see [Case.Journal] for a second
 // script), and a file for each suspension.
 // Updating adds what is missing, and takes over results; what else is recorded stays,
-// as somebody may have deployed it. To record a revision that was never deployed anew, delete its directory.
+// as it may have been deployed. To record a revision that was never deployed anew, delete its directory.
 //
 // The records are positions, not tokens: they hold no keys and do not expire. They
 // are not encrypted; use no real data in the script. What a saga had done before it
@@ -126,7 +126,7 @@ func (s *sweep) prove(t testing.TB, e *entry) (ok bool) {
 
 const keepGoing = "sagas of that revision may be under way when this code is deployed. In a Machine, keep step functions and questions under their names (or list them in Renamed), raise Revision when the state's type changes and add an Upgrade; in a Flow, raise Revision with every change, and keep asking and doing what was asked and done, or list it in Renamed. If they are to be given up, set Case.Retired"
 
-// resumeEntry goes on from a recorded suspension, and says what is wrong with how
+// resumeEntry continues from a recorded suspension, and says what is wrong with how
 // that ended.
 func (x *trial) resumeEntry(e *entry) *broken {
 	pos, err := e.position()

@@ -262,7 +262,7 @@ func missing(was, is any, at string) (string, bool) {
 	return at, !reflect.DeepEqual(was, is)
 }
 
-// resulted compares how a recorded saga ended with how it ends now. Whoever updates means
+// resulted compares how a recorded saga ended with how it ends now. An author who updates means
 // the difference.
 func (x *trial) resulted(e *entry, now *Played) *broken {
 	result := x.sweep.c.same(now)

@@ -163,7 +163,7 @@ func left(names, forgotten []string, seen string) broken {
 	return b
 }
 
-// checkEither checks a fork: the last to end was the one that was told e.
+// checkEither checks a fork: the last to end was the one that got e.
 func (x *trial) checkEither(e *Played) {
 	base := x.sweep.base
 	if x.subject.World == nil {

@@ -33,7 +33,7 @@ func newOutage(now func() time.Time) *outage {
 
 // line is how one server reaches the store in one turn. A server whose turn is over does not
 // reach it any more: what still runs of one that was cut off finds that its record is
-// somebody else's, and stops.
+// another process's, and stops.
 type line struct {
 	*outage
 	over bool

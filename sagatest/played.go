@@ -23,7 +23,7 @@ type Played struct {
 	Messages []content.Message
 	Contents []content.ResourceContents
 	// Err is why the saga failed, as the operator's log has it; the client does
-	// not learn it. It is also set if the last turn failed as a whole. Nobody can take the
+	// not learn it. It is also set if the last turn failed as a whole. No client can take the
 	// first turn again, so its effects are then undone and the saga has ended.
 	Err error
 	// Cancelled: the client cancelled the saga, and it was not too late for that.
@@ -35,7 +35,7 @@ type Played struct {
 	Rounds []Round
 	// Calls are what the engine called, in order, in all turns.
 	Calls []Call
-	// Progress and Logs are what the tool told the client meanwhile.
+	// Progress and Logs are what the tool sent the client meanwhile.
 	Progress []Progress
 	Logs     []Log
 
@@ -193,7 +193,7 @@ func look(world any) string {
 	return string(b)
 }
 
-// heard is what a tool told the client while turns were under way.
+// heard is what a tool sent the client while turns were under way.
 type heard struct {
 	mu       sync.Mutex
 	progress []Progress

@@ -98,7 +98,7 @@ type reply struct {
 	again string
 	// cancelled and late: it ended because it was cancelled, or came too late.
 	cancelled, late bool
-	// undone: it ended because its turn failed and nobody can take that again.
+	// undone: it ended because its turn failed and that cannot be taken again.
 	undone bool
 }
 
@@ -257,7 +257,7 @@ func replyOf(tool *engine.Program, end turns.End, err error) reply {
 	return rep
 }
 
-// explained says why a token was refused, which clients are not told.
+// explained says why a token was refused, which clients do not learn.
 func explained(err error) error {
 	if rejected, ok := errors.AsType[*tokens.Rejected](err); ok && rejected.Detail != nil {
 		return fmt.Errorf("%w: %s: %w", rejected, rejected.Reason, rejected.Detail)

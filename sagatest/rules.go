@@ -81,7 +81,7 @@ func (x *trial) leaks(rep reply) {
 	}
 }
 
-// secretValues are those in what a position encodes to. Values too short to be told from
+// secretValues are those in what a position encodes to. Values too short to be distinguished from
 // chance are left out.
 func secretValues(secrets []byte) (values []string) {
 	for s, err := range engine.Secrets(secrets) {
@@ -115,7 +115,7 @@ func (x *trial) checkCalls(forked bool) {
 		before := first[c.Key]
 		switch {
 		case c.Undo && before == nil && c.irreversible && !c.Known:
-			// It is told before it comes, so that it never does.
+			// It is reported before it comes, so that it never does.
 		case c.Undo && before == nil:
 			x.breaks(broken{"only what was begun is undone", c.Effect, fmt.Sprintf("effect %q was undone, but it was never begun", c.Effect), "call no Undo yourself"})
 		case c.Undo:

@@ -56,7 +56,7 @@ func (s *sweep) forks() []scenario {
 	})...)
 }
 
-// branch goes on twice from the present point.
+// branch continues twice from the present point.
 func (x *trial) branch(one, other func() bool) {
 	start, last, began := x.client.fork(), x.last, x.client.rig.now
 	if !one() {

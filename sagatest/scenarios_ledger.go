@@ -156,7 +156,7 @@ func (x *trial) abandoned() bool {
 	return true
 }
 
-// comesLate has the client come back when its saga is over. What was done then is told; it is
+// comesLate has the client come back when its saga is over. What was done then is reported; it is
 // that the saga has ended well if its last turn was taken, and only the server died.
 func (x *trial) comesLate(q request) {
 	rep := x.send(q)

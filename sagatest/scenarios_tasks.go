@@ -111,7 +111,7 @@ func (s *sweep) inBubble(t testing.TB, name string, run func(x *trial)) {
 	})
 }
 
-// bubbleTB is a test in a bubble, which reports where somebody else wants it.
+// bubbleTB is a test in a bubble, which reports where another test wants it.
 type bubbleTB struct {
 	testing.TB
 	reports testing.TB
@@ -145,7 +145,7 @@ func (x *trial) runsAsTask(p taskPlan, first *desk) bool {
 		return false
 	}
 	id := task.ID
-	// The others leave all to the first until something happens to it, or nothing might: whoever
+	// The others leave all to the first until something happens to it, or nothing might: the one that
 	// took the task after an answer would be a matter of luck.
 	var struck chan struct{}
 	if p.fate != deskOpen {

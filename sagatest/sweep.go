@@ -164,7 +164,7 @@ func (s *sweep) undisturbed(t testing.TB, name string) *baseline {
 	s.base.rounds, s.base.calls, s.base.requests = x.client.rounds, e.Calls, x.requests
 	s.base.result, s.base.good, s.base.after = s.c.same(e), e.Good(), x.client.rig.watch.looked
 	x.judge(settled)
-	if text := s.script.leftover(); text != "" {
+	if text := s.script.leftover(); text != "" && !s.recording { // a journal has answers for what was recorded before
 		t.Errorf("sagatest: %s", text)
 		return nil
 	}

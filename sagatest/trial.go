@@ -93,7 +93,7 @@ func (x *trial) step() bool {
 }
 
 // delivers sends a request and reports whether the turn did not fail. While it is
-// not known whether an irreversible effect was performed, the client is told to
+// not known whether an irreversible effect was performed, the client is asked to
 // send the same request again, and does.
 func (x *trial) delivers(q request) bool {
 	rep := x.deliver(q)
@@ -152,7 +152,7 @@ const mostTries = 3
 // mostTurns is when a saga is taken for endless.
 const mostTurns = 100
 
-// play goes on by the script to the end.
+// play continues by the script to the end.
 func (x *trial) play() bool {
 	for range mostTurns {
 		if x.over() {
@@ -174,7 +174,7 @@ func (x *trial) endless() {
 	x.breaks(broken{"a saga ends", "", fmt.Sprintf("after %d turns the tool still %s", mostTurns, still), "let the tool give up when its user does not want it to go on"})
 }
 
-// playOn goes on to the end by the script where it has answers, and refuses
+// playOn continues to the end by the script where it has answers, and refuses
 // everything else: the scenario has led away from the script.
 func (x *trial) playOn() bool {
 	for range mostTurns {

@@ -19,7 +19,7 @@ type Call struct {
 	// Effect is the effect's name, Key its idempotency key.
 	Effect string
 	Key    saga.Key
-	// Undo: it was Undo that was called. Known is what Undo was told.
+	// Undo: it was Undo that was called. Known is what Undo was given.
 	Undo, Known bool
 	// Input is what Do was given; Output is what it returned.
 	Input, Output json.RawMessage

@@ -16,7 +16,8 @@ The client gets the first token with the first question. If that response is los
 there is nobody who could go on with the saga or cancel it, and what it did stays
 done; a client that calls again begins another saga, which does it again. An effect
 that is declared in the package with neither Undo nor Irreversible is taken for one
-that only reads, and not reported.`, func(pass *analysis.Pass, p *program, r *reporter) {
+that only reads, and not reported. Nor is a tool that is always a task: the server
+goes on with it, whoever hears of it.`, func(pass *analysis.Pass, p *program, r *reporter) {
 	v := &first{
 		program: p, info: pass.TypesInfo, early: make(map[*ssa.Function][]*ssa.Call),
 		calls: make(map[token.Pos]*ast.CallExpr), effects: findEffects(pass),
@@ -26,7 +27,9 @@ that only reads, and not reported.`, func(pass *analysis.Pass, p *program, r *re
 		if call, ok := n.(*ast.CallExpr); ok {
 			v.calls[call.Lparen] = call
 		}
-		begin = append(begin, beginnings(pass.TypesInfo, n)...)
+		if lit, ok := n.(*ast.CompositeLit); !ok || !alwaysTask(lit) {
+			begin = append(begin, beginnings(pass.TypesInfo, n)...)
+		}
 	}
 	for _, expr := range begin {
 		if f := p.function(pass.TypesInfo, expr); f != nil {
@@ -39,6 +42,19 @@ that only reads, and not reported.`, func(pass *analysis.Pass, p *program, r *re
 		}
 	}
 })
+
+// alwaysTask reports whether a tool's definition says that it is always a task.
+func alwaysTask(lit *ast.CompositeLit) bool {
+	for _, name := range []string{"Info", "Tasks"} {
+		inner, ok := field(lit, name).(*ast.CompositeLit)
+		if !ok {
+			return false
+		}
+		lit = inner
+	}
+	mode, ok := field(lit, "Mode").(*ast.SelectorExpr)
+	return ok && mode.Sel.Name == "TasksRequired"
+}
 
 // beginnings returns the functions with which sagas begin, where n defines a tool
 // or sets a field of a definition.

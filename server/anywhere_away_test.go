@@ -65,6 +65,7 @@ func TestCallsWhileTheLedgerIsAway(t *testing.T) {
 		retry("cancelling", body)
 		store.setDown(false)
 		c.at(a.rigs[2]).reply(q.ID, named("x"))
+		s = c.at(a.rigs[1]).get(q.id) // nothing has read the other stream for long
 		q = s.wait("elicitation/create")
 		// Between the answer and the end.
 		c.at(a.rigs[1]).reply(q.ID, named("y"))

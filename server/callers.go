@@ -26,7 +26,7 @@ type guard struct {
 }
 
 // refuse returns why a request is not served, or "". It names what is not allowed:
-// whoever sends it knows it already, and an operator looks for it.
+// its sender knows it already, and an operator looks for it.
 func (g *guard) refuse(r *http.Request) string {
 	if _, ok := g.hostAllowed(r.Host); !ok {
 		return "host not allowed: " + shown(r.Host) + " is no name of this server. Add it to AllowedHosts (saga serve --allow-host), " +
@@ -213,7 +213,7 @@ func publicAddress(r *http.Request) string {
 // Callers can send that header as well, so it counts only on a connection that comes
 // from one of these, and only the last address in it that is none of these: that is the
 // one which a proxy has seen. What is left of it is a caller's own word. A connection
-// from elsewhere is told apart by its own address, as by default.
+// from elsewhere is distinguished by its own address, as by default.
 func ForwardedKey(proxies ...string) (func(*http.Request) string, error) {
 	var networks []netip.Prefix
 	for _, p := range proxies {
@@ -274,7 +274,7 @@ func addressKey(addr netip.Addr) string {
 }
 
 // Principal is who sends a request, as far as a verified credential says so.
-// The zero value is anonymous: whoever sends requests without credentials.
+// The zero value is anonymous: a client that sends requests without credentials.
 type Principal struct {
 	// Issuer is who vouches for the subject, such as an OAuth issuer's URL.
 	Issuer string

@@ -8,7 +8,7 @@ import (
 )
 
 // connections counts those that are open, and the requests on them that began before the server was
-// told to stop.
+// asked to stop.
 type connections struct{ open, early atomic.Int64 }
 
 func (c *connections) count(_ net.Conn, state http.ConnState) {
@@ -32,7 +32,7 @@ func (c *connections) counting(h http.Handler, stopping *atomic.Bool) http.Handl
 }
 
 // wait waits until none is open, but not for long: for a while after the last early request. Its
-// owner has not been told to close the connection, and may just be sending the next one.
+// owner has not been asked to close the connection, and may just be sending the next one.
 func (c *connections) wait(while, most time.Duration) {
 	begun := time.Now()
 	for end := begun.Add(while); c.open.Load() > 0 && time.Now().Before(end); {

@@ -34,7 +34,7 @@
 // server asks such a client by requests of its own, while the client's call waits.
 //
 // With a ledger ([Options.Ledger]) the answers may reach any replica, and when the one
-// that the client was connected to stops or dies, the call goes on elsewhere for a
+// that the client was connected to stops or dies, the call continues elsewhere for a
 // client that comes back. Without a ledger the call waits in this process, and the
 // answers must reach it; if the server stops meanwhile, what the saga did is undone. In
 // both cases it is undone if the client cancels or ends its session.

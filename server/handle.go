@@ -10,16 +10,17 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/mcpsaga/mcpsaga/internal/jsonview"
+	"github.com/mcpsaga/mcpsaga/internal/records"
 	"github.com/mcpsaga/mcpsaga/server/internal/dialect"
 	"github.com/mcpsaga/mcpsaga/server/internal/wire"
 	"github.com/mcpsaga/mcpsaga/steps"
 )
 
-// This file is the way in for requests that come by a transport of somebody else:
+// This file is the way in for requests that come by a transport of another library:
 // package gosdk serves those of the official Go SDK through it.
 
 // Request is an MCP request that did not come through one of this package's
-// transports. Whoever has received it has also checked what a transport must:
+// transports. Its receiver has also checked what a transport must:
 // origin, credentials, headers, sizes.
 type Request struct {
 	// Method is tools/call, prompts/get, resources/read or completion/complete of
@@ -42,7 +43,7 @@ type Request struct {
 	// Capabilities is the ClientCapabilities object of the client's initialize.
 	Capabilities json.RawMessage
 	// Peer is the way to the client while the request is served. Without one the
-	// client is neither asked nor told anything.
+	// client is neither asked nor sent anything.
 	Peer Peer
 }
 
@@ -72,6 +73,7 @@ type disconnecter interface {
 // Handle answers a request and returns its result. An error is always an [*Error],
 // which can be sent to the client as it is.
 func (s *Server) Handle(ctx context.Context, r *Request) (json.RawMessage, error) {
+	ctx = records.Patient(ctx)
 	s.keeper.begin()
 	result, rerr := s.handle(ctx, r)
 	if rerr != nil {
@@ -135,7 +137,7 @@ func (w peerWay) Call(ctx context.Context, method string, params json.RawMessage
 	case ctx.Err() == nil:
 		err = &goneError{err}
 	case w.request.Err() != nil:
-		// Whatever the transport calls it, nobody waits for the result.
+		// Whatever the transport calls it, no client waits for the result.
 		err = fmt.Errorf("%w: %w", context.Canceled, err)
 	}
 	return a, err

@@ -258,6 +258,11 @@ func TestSessionEndsEverywhere(t *testing.T) {
 		c := r[0].connect("2025-11-25", everything)
 		s := c.stream(toolCall(1, "hold", `{}`))
 		form := s.wait("elicitation/create")
+		go func() { // or its client would seem to be gone
+			for err := error(nil); err == nil; {
+				_, err = s.next()
+			}
+		}()
 
 		store.down.Store(true)
 		resp := c.at(r[1]).request("DELETE", "", nil)

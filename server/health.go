@@ -26,7 +26,7 @@ func (s *Server) SetKeys(k *codec.Keyset) {
 }
 
 // KeysFailed notes that a newer keyset could not be loaded, so that /readyz says since
-// when this replica goes on with old keys. It does so until [Server.SetKeys] is called.
+// when this replica continues with old keys. It does so until [Server.SetKeys] is called.
 // The replica stays ready: what keeps one from loading its keyset may well keep all.
 func (s *Server) KeysFailed() {
 	now := s.opts.Now().UTC().Truncate(time.Second)
@@ -37,7 +37,7 @@ func (s *Server) serveHealth(w http.ResponseWriter, _ *http.Request) {
 	wire.Reply{Writer: w}.JSON(http.StatusOK, []byte(`{"status":"ok"}`))
 }
 
-// readyKey is a key as /readyz shows it: whoever rotates keys sees which ones
+// readyKey is a key as /readyz shows it: an operator who rotates keys sees which ones
 // a replica has loaded. A key's id is no secret, every token begins with it.
 type readyKey struct {
 	ID      string `json:"id"`
@@ -51,11 +51,16 @@ func (s *Server) serveReady(w http.ResponseWriter, r *http.Request) {
 	status := struct {
 		Status string     `json:"status"`
 		Keys   []readyKey `json:"keys,omitzero"`
-		// Whoever rotates keys must know that this replica may not follow.
+		// An operator who rotates keys must know that this replica may not follow.
 		StaleSince *time.Time `json:"keysStaleSince,omitzero"`
 		LedgerDown *time.Time `json:"ledgerDownSince,omitzero"`
-	}{Status: "ready"}
+		// Tools whose code ignores its context hold goroutines until it returns.
+		Hanging []string `json:"hanging,omitzero"`
+	}{Status: "ready", Hanging: s.host.Tools.Hanging()}
 	code := http.StatusOK
+	if len(status.Hanging) > 0 {
+		status.Status = "degraded" // what else there is works
+	}
 	if s.keeper != nil {
 		if status.LedgerDown = s.keeper.downSince(r.Context()); status.LedgerDown != nil {
 			// The database is the same for all replicas: taking them away would take away
@@ -67,7 +72,7 @@ func (s *Server) serveReady(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	if !s.guard.informs(r) {
-		status.LedgerDown = nil
+		status.LedgerDown, status.Hanging = nil, nil
 	} else {
 		status.StaleSince = s.health.stale.Load()
 		for _, k := range s.codec.Keyset().Keys() {

@@ -36,7 +36,7 @@ import (
 type Hooks struct {
 	// Request is called around every request that is not refused as malformed, before it
 	// is looked into. With a ledger, a call of MCP before 2026-07-28 that waits for its client
-	// for longer than a second ends here, without an error, while its stream goes on.
+	// for longer than a second ends here, without an error, while its stream continues.
 	Request func(ctx context.Context, r *RequestInfo, next func(context.Context) error) error
 	// Turn is called around every turn of a saga: of a first turn before anything is run,
 	// of a later one when its token is open. Clients of MCP before 2026-07-28 have
@@ -212,7 +212,7 @@ func (h *hooks) effect(ctx context.Context, c engine.EffectCall, try func(contex
 	return around(ctx, h, info, func(one *Hooks) hookOf[EffectInfo] { return one.Effect }, try)
 }
 
-// hookOf is a hook that is told of a T.
+// hookOf is a hook that receives a T.
 type hookOf[T any] = func(ctx context.Context, info *T, next func(context.Context) error) error
 
 // around calls one hook of each of the list, if there is such a one, around work. Panics are
@@ -247,7 +247,7 @@ func around[T any](ctx context.Context, h *hooks, info *T, of func(*Hooks) hookO
 func wireErrorOf(e *Error) *wire.Error {
 	rerr := &wire.Error{Code: e.Code, Message: e.Message, Data: e.Data, RetryAfter: e.retryAfter}
 	if !jsontext.Value(e.Data).IsValid() {
-		rerr.Data = nil // or nobody could read the response
+		rerr.Data = nil // or the response could not be read
 	}
 	switch rerr.Code {
 	case 0:

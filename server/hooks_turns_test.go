@@ -24,8 +24,7 @@ type turnHook struct {
 	mu    sync.Mutex
 	turns []string
 	// refuse returns why a turn is refused, or nil.
-	refuse  func(*server.TurnInfo) error
-	refuses bool
+	refuse func(*server.TurnInfo) error
 }
 
 func (h *turnHook) hooks() []server.Hooks {

@@ -16,6 +16,7 @@ import (
 
 	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/internal/lazyctx"
+	"github.com/mcpsaga/mcpsaga/internal/records"
 	"github.com/mcpsaga/mcpsaga/server/internal/dialect"
 	"github.com/mcpsaga/mcpsaga/server/internal/wire"
 	"github.com/mcpsaga/mcpsaga/steps"
@@ -30,7 +31,7 @@ const (
 	bodyTimeout    = 30 * time.Second
 	idleTimeout    = 2 * time.Minute
 	writeSlack     = 30 * time.Second
-	maxHeaderBytes = 64<<10 - 4<<10 // net/http takes 4 KiB more than it is told
+	maxHeaderBytes = 64<<10 - 4<<10 // net/http takes 4 KiB more than its limit
 	// shutdownGrace is how long [Server.Serve] lets turns under way come to
 	// their end when it is stopped.
 	shutdownGrace = 20 * time.Second
@@ -95,6 +96,9 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 // serveMCP serves one HTTP exchange: it checks what no dialect needs to know of, reads the
 // message and has its dialect answer it.
 func (s *Server) serveMCP(w http.ResponseWriter, r *http.Request) {
+	if s.keeper != nil {
+		r = r.WithContext(records.Patient(r.Context()))
+	}
 	reply := wire.Reply{Writer: w, Request: r}
 	if s.health.stopping.Load() {
 		w.Header().Set("Connection", "close")
@@ -280,8 +284,8 @@ type httpExchange struct {
 }
 
 // Account implements [dialect.Owner]: the principal's account, or that of an anonymous caller's
-// key, so that one caller cannot take what is there for all. Those without a key are not told
-// apart, and share what is there.
+// key, so that one caller cannot take what is there for all. Those without a key are not distinguished
+// and share what is there.
 func (x *httpExchange) Account() string {
 	if x.principal != (Principal{}) {
 		return "principal " + x.principal.binding()
@@ -324,7 +328,7 @@ func (x *httpExchange) answer() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.over = true
-	done := true // whether nobody looks at the response any more
+	done := true // whether the response is no longer used
 	switch {
 	case x.ctx.Err() != nil: // nothing is sent to a client that has cancelled by going away
 	case x.events != nil && x.events.Started():

@@ -62,9 +62,9 @@ var knows = map[string][]string{
 }
 
 // recordUsers are all that may refer to the records in a ledger: the runner of turns, the
-// command that shows them, the dialect that remembers sessions in them, and the hub by which
-// replicas tell each other of changes.
-var recordUsers = []string{"internal/turns", "internal/tasks", "cmd/saga", "server/internal/handshake", "server/internal/dialect"}
+// command that shows them, the dialect that remembers sessions in them, the hub by which
+// replicas tell each other of changes, and the server that looks whether they can be written.
+var recordUsers = []string{"server", "internal/turns", "internal/tasks", "cmd/saga", "server/internal/handshake", "server/internal/dialect"}
 
 func layerOf(name string) int {
 	return slices.IndexFunc(layers, func(l []string) bool { return slices.Contains(l, name) })

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/mcpsaga/mcpsaga/internal/records"
 	"github.com/mcpsaga/mcpsaga/ledger"
 )
 
@@ -16,6 +17,9 @@ const (
 	// checkEvery is how old its answer may be for the next who asks: strangers ask, and
 	// must not keep the database busy.
 	checkEvery = time.Second
+	// writeEvery is how often it is tried to write, while the ledger writes what it is asked to: a
+	// disk that is full can be read. Each time is a small record that is soon forgotten.
+	writeEvery = 10 * time.Second
 	// stopTime is how long the end waits for an undo that is under way, and for tasks, which
 	// are handed over at their next checkpoint or after 5 seconds. What it does not finish,
 	// another server takes over.
@@ -25,9 +29,9 @@ const (
 // keeper looks after the ledger of a server: it has abandoned sagas undone and tasks worked
 // on, and finds out whether the store answers. A nil keeper is that of a server without a ledger.
 type keeper struct {
-	store ledger.Store
-	log   *slog.Logger
-	now   func() time.Time
+	book *records.Book
+	log  *slog.Logger
+	now  func() time.Time
 	// work undoes abandoned sagas, and works on tasks, until ctx ends or the store is closed.
 	work []func(ctx context.Context) error
 
@@ -36,13 +40,15 @@ type keeper struct {
 	stop  context.CancelFunc
 	ended chan struct{} // closed when work has ended, or is never to begin
 
-	asking  chan struct{} // holds something while somebody asks; guards what follows
+	asking  chan struct{} // holds something while a goroutine asks; guards what follows
 	checked time.Time     // when the last answer came; its monotonic clock counts
-	down    *time.Time    // since when the store does not answer; nil if it does
+	down    *time.Time    // since when the store does not answer, or takes no records; nil if it does
+	wrote   time.Time     // when it was tried last whether the store takes records
+	failed  uint64        // how often it had not taken any by then
 }
 
-func newKeeper(store ledger.Store, log *slog.Logger, now func() time.Time, work ...func(context.Context) error) *keeper {
-	k := &keeper{store: store, log: log, now: now, work: work, asking: make(chan struct{}, 1), ended: make(chan struct{})}
+func newKeeper(book *records.Book, log *slog.Logger, now func() time.Time, work ...func(context.Context) error) *keeper {
+	k := &keeper{book: book, log: log, now: now, work: work, asking: make(chan struct{}, 1), ended: make(chan struct{})}
 	k.ctx, k.stop = context.WithCancel(context.Background())
 	return k
 }
@@ -89,26 +95,40 @@ func (k *keeper) downSince(ctx context.Context) *time.Time {
 	case k.asking <- struct{}{}:
 		defer func() { <-k.asking }()
 	case <-ctx.Done():
-		return nil // nobody reads it
+		return nil // it is not read
 	}
 	if time.Since(k.checked) < checkEvery {
 		return k.down
 	}
-	// Whoever asks may be gone before the answer: others wait for it.
+	// The one who asks may be gone before the answer: others wait for it.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), checkTime)
 	defer cancel()
-	_, err := k.store.Now(ctx)
+	_, err := k.book.Store().Now(ctx)
+	if err == nil {
+		err = k.tryWriting(ctx)
+	}
 	switch {
 	case err == nil && k.down != nil:
 		k.log.Info("the ledger answers again")
 		k.down = nil
 	case err != nil && k.down == nil:
-		k.log.Warn("the ledger does not answer", "error", err)
+		k.log.Warn("the ledger does not answer, or cannot be written", "error", err)
 		now := k.now().UTC().Truncate(time.Second)
 		k.down = &now
 	}
 	k.checked = time.Now()
 	return k.down
+}
+
+// tryWriting finds out whether the ledger takes records, if that is not known: it has not been tried for
+// a while, or something could not be written since, or the last time.
+func (k *keeper) tryWriting(ctx context.Context) error {
+	if k.down == nil && k.book.WriteFailures() == k.failed && time.Since(k.wrote) < writeEvery {
+		return nil
+	}
+	err := k.book.Probe(ctx)
+	k.wrote, k.failed = time.Now(), k.book.WriteFailures()
+	return err
 }
 
 // Work looks after the ledger until ctx ends, without serving anybody: it works on tasks, undoes

@@ -334,42 +334,45 @@ func (f *faulty) Now(ctx context.Context) (time.Time, error) {
 func TestLedgerIsAway(t *testing.T) {
 	for dialect, say := range talks {
 		t.Run(dialect, func(t *testing.T) {
-			s := new(seats)
-			store := &faulty{Store: ledger.NewMemory(ledger.MemoryOptions{})}
-			r := newRig(t, server.Options{Keys: newKeys(t), Tools: []saga.Definition{s.tool(), complextool.Tool}, Ledger: store})
-			_, body := say(r, "", nil)
-			first := tokenOf(t, body)
+			t.Parallel()
+			inBubble(t, func(t *testing.T) {
+				s := new(seats)
+				store := &faulty{Store: ledger.NewMemory(ledger.MemoryOptions{})}
+				r := newRig(t, server.Options{Keys: newKeys(t), Tools: []saga.Definition{s.tool(), complextool.Tool}, Ledger: store})
+				_, body := say(r, "", nil)
+				first := tokenOf(t, body)
 
-			store.away.Store(true)
-			status, body := say(r, first, rowSeven)
-			require.Equal(t, http.StatusServiceUnavailable, status, body)
-			assert.Equal(t, -31503, parse(t, body).Error.Code)
-			assert.Contains(t, body, `"data":{"retryable":true}`)
-			assert.NotContains(t, body, "db.internal", "that is for the log")
-			assert.Contains(t, r.log.take(), "db.internal")
-			held, calls := s.now()
-			assert.Zero(t, held+calls, "nothing has happened")
-			req := r.httpRequest(t.Context(), modernRequest("tools/cancelSaga", object{"sagaToken": first}))
-			resp, err := http.DefaultClient.Do(req)
-			require.NoError(t, err)
-			require.NoError(t, resp.Body.Close())
-			assert.Equal(t, http.StatusServiceUnavailable, resp.StatusCode)
-			assert.Equal(t, "1", resp.Header.Get("Retry-After"))
-			for i, pair := range transcript(t)[:2] {
-				message := pair[0]
-				if i == 1 {
-					message = strings.Replace(message, "TOKEN1", r.firstToken(), 1)
+				store.away.Store(true)
+				status, body := say(r, first, rowSeven)
+				require.Equal(t, http.StatusServiceUnavailable, status, body)
+				assert.Equal(t, -31503, parse(t, body).Error.Code)
+				assert.Contains(t, body, `"data":{"retryable":true}`)
+				assert.NotContains(t, body, "db.internal", "that is for the log")
+				assert.Contains(t, r.log.take(), "db.internal")
+				held, calls := s.now()
+				assert.Zero(t, held+calls, "nothing has happened")
+				req := r.httpRequest(t.Context(), modernRequest("tools/cancelSaga", object{"sagaToken": first}))
+				resp, err := r.client().Do(req)
+				require.NoError(t, err)
+				require.NoError(t, resp.Body.Close())
+				assert.Equal(t, http.StatusServiceUnavailable, resp.StatusCode)
+				assert.Equal(t, "1", resp.Header.Get("Retry-After"))
+				for i, pair := range transcript(t)[:2] {
+					message := pair[0]
+					if i == 1 {
+						message = strings.Replace(message, "TOKEN1", r.firstToken(), 1)
+					}
+					assert.Nil(t, parse(t, r.post(message)).Error, "this tool needs no ledger")
 				}
-				assert.Nil(t, parse(t, r.post(message)).Error, "this tool needs no ledger")
-			}
 
-			store.away.Store(false)
-			status, body = say(r, first, rowSeven)
-			assert.Equal(t, http.StatusOK, status, body)
-			_, body = say(r, tokenOf(t, body), sevenSure)
-			assert.Contains(t, body, "seat in 7")
-			_, calls = s.now()
-			assert.Equal(t, 1, calls)
+				store.away.Store(false)
+				status, body = say(r, first, rowSeven)
+				assert.Equal(t, http.StatusOK, status, body)
+				_, body = say(r, tokenOf(t, body), sevenSure)
+				assert.Contains(t, body, "seat in 7")
+				_, calls = s.now()
+				assert.Equal(t, 1, calls)
+			})
 		})
 	}
 }

@@ -12,23 +12,24 @@ import (
 	"github.com/mcpsaga/mcpsaga/server"
 )
 
-// What one replica tells reaches the others also after the keys were rotated, one replica after the other,
-// and after the old key is gone.
+// What one replica tells reaches the others also after the keys were rotated and the old one is gone:
+// those that have been there, and one that knows the new key only.
 func TestReplicasTellOneAnotherAfterARotation(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {
 		keys := newKeys(t)
-		r := replicas(t, 2, server.Options{Keys: keys, Ledger: inMemory(t)})
-		told := func(uri string) {
+		o := server.Options{Keys: keys, Ledger: inMemory(t)}
+		r := replicas(t, 2, o)
+		told := func(from, to *rig, uri string) {
 			t.Helper()
-			c := r[0].connect("2025-11-25", everything)
+			c := to.connect("2025-11-25", everything)
 			assert.Contains(t, c.ask(resourceRequest("subscribe", uri)), `"result":{}`)
 			stream := c.get("")
 			synctest.Wait()
-			r[1].srv.ResourceUpdated(uri)
+			from.srv.ResourceUpdated(uri)
 			assert.Equal(t, []string{uri}, stream.updates(uri))
 		}
-		told("notes://before")
+		told(r[1], r[0], "notes://before")
 		added, id, err := keys.Add(codec.XChaCha20Poly1305)
 		require.NoError(t, err)
 		promoted, err := added.Promote(id)
@@ -41,6 +42,10 @@ func TestReplicasTellOneAnotherAfterARotation(t *testing.T) {
 			}
 			time.Sleep(time.Minute)
 		}
-		told("notes://after")
+		told(r[1], r[0], "notes://after")
+		o.Keys = disabled
+		fresh := replicas(t, 1, o)[0]
+		told(r[0], fresh, "notes://fresh")
+		told(fresh, r[1], "notes://back")
 	})
 }

@@ -47,8 +47,8 @@ type Options struct {
 	// undone, if its client comes back after all. Later it is refused like any
 	// other. Default 30 days; negative means that expired tokens undo nothing.
 	UndoGrace time.Duration
-	// TurnTimeout bounds the work of one turn; undoing may take a minute more.
-	// Default 1 minute.
+	// TurnTimeout bounds the work of one turn; undoing may take a minute more. A tool that ignores
+	// its context is left alone a second later, and the turn ends without it. Default 1 minute.
 	TurnTimeout time.Duration
 	// Ledger is where the server remembers which turns were taken, how sagas ended, and what
 	// is to be undone if a client never comes back: for tools that declare effects, or
@@ -93,7 +93,7 @@ type Options struct {
 	// need a model cannot be used by such clients.
 	Sampler func(context.Context, *steps.SampleRequest) (*steps.SampleResult, error)
 
-	// Authenticate finds out who sends an HTTP request; nil means that nobody is
+	// Authenticate finds out who sends an HTTP request; nil means that no caller is
 	// asked and everybody is anonymous, the zero [Principal]. A token can be used only by the
 	// principal that it was given to. An error refuses the request with the status 401;
 	// its text goes to the log, not to the client.
@@ -116,7 +116,7 @@ type Options struct {
 	SessionTTL time.Duration
 	// SessionIdle is how long the server keeps in memory what such a session left there when
 	// it was used last: subscriptions, its log level, responses that the client may have
-	// missed. The session itself goes on. Default 30 minutes.
+	// missed. The session itself continues. Default 30 minutes.
 	SessionIdle time.Duration
 	// MaxSessions is how many such sessions may be in memory: those with streams or calls,
 	// and those that left something there, of which the one unused for the longest gives
@@ -125,9 +125,9 @@ type Options struct {
 	//
 	// With a ledger and over HTTP/1.1, calls that only wait for their client's answer take no
 	// such place: after a second their streams are parked, up to twice as many as MaxSessions.
-	// When there is no room for another one, the client that has waited longest is told to come
-	// back later, while its call goes on. Where streams cannot be parked (over HTTP/2, or behind
-	// middleware that wraps the http.ResponseWriter), clients that wait are told so when there
+	// When there is no room for another one, the client that has waited longest is asked to come
+	// back later, while its call continues. Where streams cannot be parked (over HTTP/2, or behind
+	// middleware that wraps the http.ResponseWriter), clients that wait are asked the same when there
 	// is no room otherwise.
 	MaxSessions int
 	// MaxSessionsPerPrincipal is how many of them one principal may have, or the
@@ -140,7 +140,7 @@ type Options struct {
 	// anonymous callers of one CallerKey. Default 64.
 	MaxStreamsPerPrincipal int
 	// CallerKey tells callers apart that are anonymous, for the limits per principal
-	// and nothing else. Those with the empty key are not told apart and share what
+	// and nothing else. Those with the empty key are not distinguished and share what
 	// MaxSessions and MaxStreams leave. Default: the address that the connection comes
 	// from (of IPv6 the first 64 bits), and empty if that is not a public one, as many
 	// callers may be behind it. Behind a proxy use [ForwardedKey], or return
@@ -260,7 +260,7 @@ func New(o Options) (*Server, error) {
 		}
 		s.host.Tasks, s.host.CallsOnly = manager, !tasks.Offered(tools)
 		work = append(work, manager.Work)
-		s.keeper = newKeeper(o.Ledger, o.Logger, o.Now, work...)
+		s.keeper = newKeeper(s.host.Turns.Records(), o.Logger, o.Now, work...)
 	}
 	s.host.Draining, s.drain = context.WithCancelCause(context.Background())
 	if hooks != nil {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/mcpsaga/mcpsaga/internal/records"
 	"github.com/mcpsaga/mcpsaga/internal/tally"
 	"github.com/mcpsaga/mcpsaga/server/internal/dialect"
 	"github.com/mcpsaga/mcpsaga/server/internal/wire"
@@ -21,7 +22,7 @@ import (
 
 // Limits of one stdio connection.
 const (
-	// maxInFlight bounds the requests that are worked on; reading goes on when one is
+	// maxInFlight bounds the requests that are worked on; reading continues when one is
 	// answered.
 	maxInFlight = 64
 	// maxOpen and maxOpenBytes bound those that are open: worked on, or waiting for the
@@ -41,18 +42,18 @@ const (
 // ServeStdio serves one client over a pair of streams, one JSON message per
 // line (MCP, basic/transports/stdio), until in ends or ctx does, or out cannot be
 // written to any more, which is the error that is returned; on Unix also if there is
-// nothing to write, and out is a pipe or socket that nobody reads. A line that is
+// nothing to write, and out is a pipe or socket that is not read. A line that is
 // not a message is answered with an error and skipped. After the end of in,
 // requests under way are answered before ServeStdio returns; after the end of ctx or
 // of out it waits a few seconds for what they undo.
 //
-// A process that writes to a standard output which nobody reads any more is ended by
+// A process that writes to a standard output that is no longer read is ended by
 // the signal SIGPIPE, in the middle of what it undoes, unless its main function has
 // called signal.Ignore(syscall.SIGPIPE).
 func (s *Server) ServeStdio(ctx context.Context, in io.Reader, out io.Writer) error {
 	s.keeper.begin()
 	told := ctx // to stop
-	ctx, cancel := context.WithCancelCause(context.WithoutCancel(told))
+	ctx, cancel := context.WithCancelCause(records.Patient(context.WithoutCancel(told)))
 	defer cancel(nil)
 	defer context.AfterFunc(told, func() { cancel(dialect.ErrStopping) })()
 	c := &lineConn{
@@ -263,7 +264,7 @@ func (c *lineConn) cancelled(id []byte) {
 	}
 }
 
-// answered hands the client's answer to whoever waits for it. One that nobody waits for
+// answered hands the client's answer to the call that waits for it. One that no call waits for
 // is a guest's, or late, and ignored.
 func (c *lineConn) answered(m *wire.Message) {
 	id, answer := dialect.ReadAnswer(m.Reply)
@@ -315,7 +316,7 @@ func (c *lineConn) close() {
 		known.Close()
 	}
 	wait(&c.working, closeGrace)
-	wait(&c.due, goodbyeTime) // what is known is written, unless nobody reads
+	wait(&c.due, goodbyeTime) // what is known is written, unless it is not read
 }
 
 func wait(t *tally.Tally, limit time.Duration) {
@@ -346,7 +347,7 @@ func (c *lineConn) write(message []byte) {
 	}
 }
 
-// unread ends the connection, as nobody can be written to any more: nobody hears the
+// unread ends the connection, as nothing can be written any more: no client hears the
 // answers, so nothing more is read.
 func (c *lineConn) unread(err error) {
 	if c.failed.CompareAndSwap(nil, &err) {

@@ -7,5 +7,5 @@ import (
 	"time"
 )
 
-// watchUnread does nothing: that nobody reads is found by the next write.
+// watchUnread does nothing: an unread output is found by the next write.
 func watchUnread(io.Writer, time.Duration, func(error)) (stop func()) { return func() {} }

@@ -44,7 +44,7 @@ func watchUnread(out io.Writer, every time.Duration, gone func(error)) (stop fun
 				return
 			case <-tick.C:
 			}
-			// It is asked without waiting, as whoever waits would hold up closing the file.
+			// It is asked without waiting, as waiting would hold up closing the file.
 			var unread bool
 			err := raw.Control(func(fd uintptr) {
 				fds := []unix.PollFd{{Fd: int32(fd), Events: events}}

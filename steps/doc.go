@@ -98,7 +98,7 @@
 // not allow. Check validates the client's result when it arrives: one that breaks the
 // protocol is refused, and a user whose content does not satisfy the form is asked again.
 // Your code sees neither. What a model said, and what a user entered in a field without
-// rules, is validated by nobody but the author.
+// rules, is validated only by the author.
 //
 // A client reads what it is asked by the methods Form, Link and Sample of [Step], and
 // validates what the user enters by [FormSpec.Validate], the code that the server

@@ -16,13 +16,13 @@ import (
 	"github.com/mcpsaga/mcpsaga/internal/cputime"
 )
 
-// order is what a child process is told, a line each.
+// order is what a child process receives, a line each.
 type order struct {
 	Callers int           `json:"callers,omitzero"` // so many begin, and wait, one piece of work after the other
 	For     time.Duration `json:"for,omitzero"`     // and for so long begin others; zero: begin one, and do not wait
 }
 
-// answer is what it says: when it is ready, when it has done what it was told, and when it goes on
+// answer is what it says: when it is ready, when it has done what it was ordered to, and when it continues
 // with a step that another process has not ended.
 type answer struct {
 	Error   string        `json:"error,omitzero"`

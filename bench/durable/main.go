@@ -7,7 +7,7 @@
 // Each system is a process of its own, and each that uses PostgreSQL has a server of its own,
 // which is started for it with its default settings. In each round they are measured one after
 // the other. Then follow what they cost while there is nothing to do, and how long it takes until
-// another process goes on with the work of one that was killed.
+// another process continues the work of one that was killed.
 //
 // It is a module of its own, so that the product does not depend on what it is compared with.
 package main

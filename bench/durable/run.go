@@ -182,7 +182,7 @@ func (p plan) rest(ctx context.Context, subjects []*subject, dir string, heirs *
 	return errors.Join(errs...)
 }
 
-// settling is for how long what was begun under load goes on: PostgreSQL looks once a minute for
+// settling is for how long what was begun under load continues: PostgreSQL looks once a minute for
 // what to clean up.
 const settling = 65 * time.Second
 

@@ -19,7 +19,7 @@ type place struct {
 	Target string
 	// Keys is a file with a key, for systems that encrypt.
 	Keys string
-	// Executor names the process, for systems that want to be told.
+	// Executor names the process, for systems that want it.
 	Executor string
 	// Step is called by the second of the three steps.
 	Step func()

@@ -61,8 +61,8 @@ Exits with 1 if it is not undone.`,
 			},
 		}, {
 			Name:        "check",
-			Usage:       "say whether a ledger answers, and what is in it for these keys",
-			Description: "Exits with 1 if it does not answer.",
+			Usage:       "say whether a ledger answers and can be written, and what is in it for these keys",
+			Description: "Writes a small record, which servers soon remove. Exits with 1 if the ledger does not answer, or\ncannot be written.",
 			Flags:       flags(),
 			Action: func(ctx context.Context, c *cli.Command) error {
 				if err := p.noArguments(c); err != nil {
@@ -258,6 +258,9 @@ func (p *program) checkLedger(ctx context.Context, c *cli.Command, b *records.Bo
 	now, err := b.Store().Now(ctx)
 	took := time.Since(begun)
 	if err != nil {
+		return failed(err)
+	}
+	if err := b.Probe(ctx); err != nil {
 		return failed(err)
 	}
 	known, err := b.Targets(ctx)

@@ -259,6 +259,19 @@ func readyStatus(t *testing.T, address string) (status string) {
 	return ready.Status
 }
 
+// A ledger that can only be read is not well.
+func TestCheckOfALedgerThatCanOnlyBeRead(t *testing.T) {
+	t.Parallel()
+	db := postgrestest.Run(t, "fsync=off")
+	h := newHome(t)
+	h.serve("--ledger", db.URL("postgres", "postgres"))
+	db.Exec("CREATE ROLE app LOGIN; GRANT USAGE ON SCHEMA mcpsaga_ledger TO app; GRANT SELECT ON ALL TABLES IN SCHEMA mcpsaga_ledger TO app")
+	h.ok("ledger", "check", "--ledger", db.URL("postgres", "postgres"))
+	_, stderr, code := h.run("ledger", "check", "--ledger", db.URL("app", "postgres"))
+	assert.Equal(t, exitFailed, code)
+	assert.Contains(t, stderr, "permission denied")
+}
+
 // A server starts though its database is away, serves what needs none, and goes on with it
 // when it is there.
 func TestServeStartsWithoutItsDatabase(t *testing.T) {

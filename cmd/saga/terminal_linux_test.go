@@ -7,6 +7,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -242,6 +243,7 @@ func TestInterruptedAtATerminal(t *testing.T) {
 // A terminal that is closed, or lost with its connection, loses no call and no answer.
 func TestTerminalThatIsClosed(t *testing.T) {
 	t.Parallel()
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP) // else the programs ignore it if the tests do (nohup)
 	for name, c := range map[string]struct {
 		accessible string
 		// leave ends the terminal or what is connected with it.

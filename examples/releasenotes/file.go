@@ -96,7 +96,7 @@ func write(dir, name, text, id, replaceable string) (other string, err error) {
 		}
 		switch err := put(root, name, text, id, found != ""); {
 		case errors.Is(err, fs.ErrExist), errors.Is(err, fs.ErrNotExist):
-			// Somebody was faster, or has tidied up: look again.
+			// Another process was faster, or has tidied up: look again.
 		case err != nil:
 			return "", err
 		}
@@ -165,7 +165,7 @@ func create(root *os.Root, name, text string) error {
 	return nil
 }
 
-// remove removes a file that somebody else may have removed before.
+// remove removes a file that another process may have removed before.
 func remove(root *os.Root, name string) error {
 	if err := root.Remove(name); !errors.Is(err, fs.ErrNotExist) {
 		return err

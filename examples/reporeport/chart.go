@@ -16,7 +16,7 @@ const (
 	top, bottom   = 70, 40
 )
 
-// colours are those of the lines: all commits, and the directories that matter. They can be told apart
+// colours are those of the lines: all commits, and the directories that matter. They can be distinguished
 // with any sight, on light and dark grounds (Okabe and Ito's palette).
 var colours = []string{"#888888", "#0072b2", "#e69f00", "#009e73", "#cc79a7", "#d55e00", "#56b4e9", "#b3a100", "#000000"}
 

@@ -13,7 +13,7 @@ import (
 
 const (
 	topAuthors = 10 // in the table
-	maxPrompt  = 24 // periods that the model is told of
+	maxPrompt  = 24 // periods that the model gets
 )
 
 func shown(dir string) string {

@@ -72,7 +72,7 @@ func (s search) start(t *turn) (saga.Next, error) {
 	return s.page(t, repo)
 }
 
-// more goes on when the client has come back.
+// more continues when the client has come back.
 func (s search) more(t *turn) (saga.Next, error) {
 	repo, err := gitrepo.Open(t, s.root, t.Args.Repo)
 	if err != nil {

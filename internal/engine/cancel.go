@@ -8,27 +8,27 @@ import (
 )
 
 // Cancel ends the saga that stands at pos and undoes its effects. Its outcome is
-// always finished. It fails with an *[UnsettledError] while it cannot be told
+// always finished. It fails with an *[UnsettledError] while it is not known
 // whether an irreversible effect was performed; try again.
 //
 // If r answers all steps that are waited for, the turn is run first: the client may have
 // sent those answers before, and never have heard what they did. Performing that again
 // finds it by its keys. The turn stops before an irreversible effect that has an Undo, and
-// goes on only if that says that it was performed before. If the turn ends the saga well,
+// continues only if that says that it was performed before. If the turn ends the saga well,
 // it is too late to cancel, and the outcome is that of the turn.
 //
 // Otherwise, or if the tool has changed so that the turn cannot be taken, what is undone
 // are the effects that pos knows of; the text of the outcome says so.
 //
-// If r is Held, the turn was taken before by somebody who is gone, and nobody else will ever
+// If r is Held, the turn was taken before by a process that is gone, and no other will ever
 // take it: it is run whether or not there are answers, and undone as well if it breaks off.
 //
-// If r has a GoesOn, whoever took the turn may have gone on by itself, and the turns that it says
+// If r has a GoesOn, the process that took the turn may have gone on by itself, and the turns that it says
 // are run as well. They stop before every irreversible effect: whether the client was to come to that
 // cannot be known. If they end the saga well, it is undone all the same.
 //
-// If r has a Checkpoint, so had whoever took the turn before: it is run up to where that would
-// have been called next, and no further. It is called if the saga goes on to a good end.
+// If r has a Checkpoint, so had the process that took the turn before: it is run up to where that would
+// have been called next, and no further. It is called if the saga continues to a good end.
 func (t *Program) Cancel(ctx context.Context, pos *Position, r Resumption) (*Outcome, error) {
 	log := t.logOf(pos)
 	complete := (len(r.Answers) > 0 || r.Held) && pos.next != "" && !r.Now.Before(pos.Wake)
@@ -42,7 +42,7 @@ func (t *Program) Cancel(ctx context.Context, pos *Position, r Resumption) (*Out
 		switch {
 		case broken(err):
 			return undoneBy(err, text), nil
-		case inner && (errors.As(err, new(*PositionError)) || refusedAnswers(err)): // so nobody has come further
+		case inner && (errors.As(err, new(*PositionError)) || refusedAnswers(err)): // so no process has come further
 			log, run = before, false
 			continue
 		case errors.As(err, new(*PositionError)), r.Held && refusedAnswers(err):
@@ -55,7 +55,7 @@ func (t *Program) Cancel(ctx context.Context, pos *Position, r Resumption) (*Out
 			return nil, err
 		case out.Position == nil && (!inner || out.Result != nil && out.Result.IsError):
 			return endedBy(out, text), nil
-		case out.Position == nil: // nobody may have been told, so it is undone
+		case out.Position == nil: // perhaps no client has heard, so it is undone
 			run = false
 			continue
 		}
@@ -73,7 +73,7 @@ func (t *Program) Cancel(ctx context.Context, pos *Position, r Resumption) (*Out
 			next.Why, next.Latest, next.GoesOn = r.Why, r.Latest, r.GoesOn
 			next.Acting, next.Undoing = r.Acting, r.Undoing
 			r, at, run, inner = *next, out.Position, true, true
-			r.Held = true // whoever took it is gone
+			r.Held = true // the process that took it is gone
 		}
 	}
 	undo, err := t.compensate(ctx, pos.ID, log, fence{acting: r.Acting, undoing: r.Undoing})
@@ -90,9 +90,9 @@ func (t *Program) Cancel(ctx context.Context, pos *Position, r Resumption) (*Out
 	return Cancelled(undo, text), nil
 }
 
-// CancelFirst undoes what the first turn of a saga did that was cut off and that nobody can
-// take again. It runs that turn, which finds by their keys what was performed before, and
-// stops as [Program.Cancel] does. Nobody was told how the turn ended, so even if it ended
+// CancelFirst undoes what the first turn of a saga did that was cut off and that cannot
+// be taken again. It runs that turn, which finds by their keys what was performed before, and
+// stops as [Program.Cancel] does. No client has heard how the turn ended, so even if it ended
 // well it is undone, unless there is no way back. It fails as [Program.Cancel] does.
 func (t *Program) CancelFirst(ctx context.Context, call Call) (*Outcome, error) {
 	const text = "The saga's first turn was cut off, and what it did is undone."
@@ -125,7 +125,7 @@ func (t *Program) CancelFirst(ctx context.Context, call Call) (*Outcome, error) 
 	return Cancelled(undo, text), nil
 }
 
-// broken reports whether a turn broke off that nobody can take again, and was undone.
+// broken reports whether a turn broke off that cannot be taken again, and was undone.
 func broken(err error) bool {
 	return errors.As(err, new(*UndoneError)) && !errors.As(err, new(*UnsettledError))
 }
@@ -146,7 +146,7 @@ func undoneBy(err error, text string) *Outcome {
 	return out
 }
 
-// LostTurn is what a client is told that cancels with answers with which the turn
+// LostTurn is what a client gets that cancels with answers with which the turn
 // cannot be taken any more.
 const LostTurn = "What a turn with these answers did, if its response was lost, cannot be found any more."
 
@@ -202,8 +202,8 @@ func (t *Program) AbandonAs(ctx context.Context, pos *Position, r Resumption) (*
 	return out, nil
 }
 
-// Undo goes on with what somebody was undoing who is gone: u is what that [Call.Undoing] was told
-// of a turn that has ended badly. It ends as that turn has, and fails as [Program.Cancel] does.
+// Undo continues an undo whose process is gone: u is what its [Call.Undoing] was called with
+// for a turn that has ended badly. It ends as that turn has, and fails as [Program.Cancel] does.
 func (t *Program) Undo(ctx context.Context, u Undoing) (*Outcome, error) {
 	undo, err := t.compensate(ctx, u.Position.ID, t.logOf(u.Position), fence{})
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/mcpsaga/mcpsaga/content"
 )
 
-// A checkpoint is a position in the middle of a turn: whoever resumes it runs the step
+// A checkpoint is a position in the middle of a turn: resuming it runs the step
 // function that was running again, or the flow, and what that had performed is found in the
 // log instead of being performed again. Another kind is written before a failed saga is
 // undone: from there on there is only the undo, or what was undone could be taken for done.
@@ -30,9 +30,9 @@ type saves struct {
 
 // running is what a position in the middle of a turn has besides.
 type running struct {
-	// now is the time of the turn. What runs again is told the same.
+	// now is the time of the turn. What runs again reads the same.
 	now time.Time
-	// undo: the saga has failed and is to be undone. What the caller is told is kept.
+	// undo: the saga has failed and is to be undone. The caller's result is kept.
 	undo bool
 }
 
@@ -48,15 +48,23 @@ func (tc *Turn) saveTo(to func(context.Context, *Position) error, pos *Position)
 // encode returns. encode is called only if that is to be written down.
 func (tc *Turn) Goto(step string, encode func() (Ended, error)) error {
 	tc.At(step)
+	tc.mu.Lock()
 	tc.log.mine = 0
-	if tc.saves == nil {
+	saves := tc.saves
+	tc.mu.Unlock()
+	if saves == nil {
 		return nil
 	}
-	left, err := encode()
+	left, err := encode() // the author's
 	if err != nil {
 		return err
 	}
-	at := &tc.saves.at
+	tc.mu.Lock()
+	defer tc.mu.Unlock()
+	if tc.over.Load() {
+		return errOver
+	}
+	at := &saves.at
 	at.next, at.kept, at.apart, at.secrets, at.Revision = step, left.Kept, left.Apart, left.Secrets, tc.program.Revision
 	return tc.checkpoint()
 }
@@ -77,9 +85,9 @@ func (tc *Turn) leftOut(came, name string) error {
 	return nil
 }
 
-// Performed is called when the end of an effect that this turn has performed is in its
+// performed is called when the end of an effect that this turn has performed is in its
 // record; err is what the effect returned. It fails if the turn must not go on.
-func (tc *Turn) Performed(r *EffectRecord, err error) error {
+func (tc *Turn) performed(r *EffectRecord, err error) error {
 	switch {
 	case tc.saves == nil:
 		return nil
@@ -92,7 +100,7 @@ func (tc *Turn) Performed(r *EffectRecord, err error) error {
 	return nil
 }
 
-// checkpoint hands the present position to whoever drives the saga. If that fails the turn
+// checkpoint hands the present position to the driver of the saga. If that fails the turn
 // has ended.
 func (tc *Turn) checkpoint() error {
 	s := tc.saves
@@ -115,11 +123,12 @@ func (tc *Turn) checkpoint() error {
 	if err := tc.save(&at); err != nil {
 		return err
 	}
-	tc.lost = false // nobody has come further
+	tc.lost = false // no earlier run has come further
 	return nil
 }
 
 func (tc *Turn) save(at *Position) error {
+	defer tc.budget.wait()()
 	if err := tc.saves.to(tc, at); err != nil {
 		tc.halted = &HaltedError{err}
 		tc.latched = tc.halted
@@ -128,7 +137,7 @@ func (tc *Turn) save(at *Position) error {
 	return nil
 }
 
-// soFar returns a log that does not change when the turn goes on.
+// soFar returns a log that does not change when the turn continues.
 func (l *effectLog) soFar() *effectLog {
 	n := len(l.records)
 	return &effectLog{records: l.records[:n:n], mine: l.mine}
@@ -218,7 +227,7 @@ func (p *Position) appendMore(b []byte) []byte {
 	var parts []byte
 	if len(p.Parts) > 0 {
 		var err error
-		if parts, err = p.Parts.AppendJSON(nil); err == nil { // what cannot be told is in no result
+		if parts, err = p.Parts.AppendJSON(nil); err == nil { // what cannot be encoded is in no result
 			flags |= moreParts
 		}
 	}

@@ -15,7 +15,7 @@ type Description struct {
 	Steps []DescribedStep
 	// Effects are those that were begun, in their order.
 	Effects []DescribedEffect
-	// Answers are what a flow was told so far, in its order.
+	// Answers are what a flow has received so far, in its order.
 	Answers []DescribedStep
 	// State is what a machine left for its next step function, in its encoding.
 	State []byte
@@ -40,7 +40,7 @@ type DescribedEffect struct {
 	// Name is the effect's; N counts those of the same name from 1.
 	Name string
 	N    int
-	// Status is "begun" if nobody knows how it ended, "done" or "refused".
+	// Status is "begun" if it is not known how it ended, "done" or "refused".
 	Status string
 	// Input is what it was given, Output what it returned; if it was refused, Problem
 	// says why.
@@ -109,7 +109,7 @@ func describeRecord(b []byte) ([]DescribedStep, error) {
 	}
 	r := reader{b: b}
 	for range r.count(1) {
-		r.uvarint() // a time that the flow was told
+		r.uvarint() // a time that the flow has read
 	}
 	answers := make([]DescribedStep, r.count(6))
 	for i := range answers {

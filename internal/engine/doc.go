@@ -1,6 +1,6 @@
 // Package engine runs sagas, a turn at a time. It knows no protocol, no token and none
 // of an author's types: package saga gives it those behind the interfaces [Code] and
-// [Effect], and whoever serves sagas seals what it returns.
+// [Effect], and the server of sagas seals what it returns.
 //
 // A [Program] is a tool, a prompt or a resource that was checked, and a [Registry] a set
 // of them. [Program.Start] takes a saga's first turn. Its [Outcome] is a result, or

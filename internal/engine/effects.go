@@ -19,8 +19,9 @@ type Effect interface {
 	// Declaration is what its author says of it.
 	Declaration() Declaration
 	// Undo undoes what r records. It fails with [ErrNothingToUndo] if the effect has no
-	// Undo, and with a *[FinalError] if what was done can no longer be undone.
-	Undo(ctx context.Context, key string, r *EffectRecord) error
+	// Undo, and with a *[FinalError] if what was done can no longer be undone. Each try is a
+	// call of each.
+	Undo(ctx context.Context, key string, r *EffectRecord, each Bound) error
 	// Readable reports whether the present types can read what r records.
 	Readable(r *EffectRecord) error
 	// Redo performs again, in a test, what r records.
@@ -30,6 +31,9 @@ type Effect interface {
 	// Stage encodes an input and a result that a test supplies.
 	Stage(p sagahooks.Performed) (in, out sagahooks.Value, err error)
 }
+
+// Bound calls code and does not wait for it much longer than ctx says; see [Within].
+type Bound func(ctx context.Context, f func() error) error
 
 // Declaration is what the engine knows of an effect apart from its types.
 type Declaration struct {
@@ -83,7 +87,7 @@ type EffectRecord struct {
 	In, Out sagahooks.Value
 	// reached: this run has come to it.
 	reached bool
-	// repeated: whoever performs it may not be the first to do so in this turn.
+	// repeated: it may have been performed before in this turn.
 	repeated bool
 	// Old: an earlier revision performed it. The present one may leave it, and its types may
 	// lack what is recorded.
@@ -124,7 +128,7 @@ func (t *Program) logOf(pos *Position) *effectLog {
 	return l
 }
 
-// unknown returns the first effect of this turn of which nobody knows whether it was performed,
+// unknown returns the first effect of this turn of which it is not known whether it was performed,
 // or nil.
 func (l *effectLog) unknown() *EffectRecord {
 	tried := l.records[l.before:]
@@ -213,7 +217,7 @@ func (tc *Turn) Waiting(effect string) error {
 			world.Late(effect, false)
 		}
 	}
-	return tc.latched
+	return tc.ended()
 }
 
 // Effect returns the declared effect of that name, or nil.
@@ -221,9 +225,13 @@ func (tc *Turn) Effect(name string) Effect { return tc.program.effects[name] }
 
 // Begin is called before an effect is performed. If it was begun in an earlier turn,
 // r is its record, and there is nothing more to do. Otherwise its record is a new one:
-// the effect is to be performed with key, and its end is for [EffectRecord.Succeed] or
-// [EffectRecord.Fail].
+// the effect is to be performed with key, and its end is for [Turn.Succeeded] or [Turn.Failed].
 func (tc *Turn) Begin(d Declaration, input sagahooks.Value) (r *EffectRecord, key string, err error) {
+	tc.mu.Lock()
+	defer tc.mu.Unlock()
+	if err := tc.ended(); err != nil {
+		return nil, "", err
+	}
 	r, n, err := tc.log.find(d.Name, input)
 	if err != nil {
 		return nil, "", tc.diverges(err)
@@ -258,12 +266,13 @@ func (tc *Turn) Begin(d Declaration, input sagahooks.Value) (r *EffectRecord, ke
 	return r, effectKey(tc.ID, d.Name, r.n), nil
 }
 
-// act is called before the turn does anything. If whoever drives the saga does not
+// act is called before the turn does anything. If the driver of the saga does not
 // want that, the turn has ended as far as the engine is concerned.
 func (tc *Turn) act() error {
 	if tc.halted != nil {
 		return tc.halted
 	}
+	defer tc.budget.wait()()
 	return tc.halt(fence{acting: tc.acting}.act(tc))
 }
 
@@ -275,8 +284,16 @@ func (tc *Turn) halt(err error) error {
 	return err
 }
 
-// Succeed records that the effect was performed.
-func (r *EffectRecord) Succeed(output sagahooks.Value) { r.status, r.Out = effectDone, output }
+// Succeeded records that the effect was performed. It fails if the turn must not go on.
+func (tc *Turn) Succeeded(r *EffectRecord, output sagahooks.Value) error {
+	tc.mu.Lock()
+	defer tc.mu.Unlock()
+	if tc.over.Load() {
+		return errOver
+	}
+	r.status, r.Out = effectDone, output
+	return tc.performed(r, nil)
+}
 
 // maxFailure is how much is kept of why an effect was not performed, in bytes: what it did before
 // must be undone even if what keeps the record is bounded, as a ledger is.
@@ -292,9 +309,19 @@ type shortError struct {
 func (e *shortError) Error() string { return e.text }
 func (e *shortError) Unwrap() error { return e.error }
 
-// Fail records that the effect was not performed, for certain if it was refused, and
-// returns the cause to report.
-func (r *EffectRecord) Fail(err error, refused bool) error {
+// Failed records that the effect was not performed, for certain if it was refused, and returns the
+// cause to report. It fails if the turn must not go on.
+func (tc *Turn) Failed(r *EffectRecord, err error, refused bool) (cause, over error) {
+	tc.mu.Lock()
+	defer tc.mu.Unlock()
+	if tc.over.Load() {
+		return nil, errOver
+	}
+	cause = r.fail(err, refused)
+	return cause, tc.performed(r, cause)
+}
+
+func (r *EffectRecord) fail(err error, refused bool) error {
 	if text := err.Error(); len(text) > maxFailure {
 		err = &shortError{err, strings.ToValidUTF8(text[:maxFailure], "") + "…"}
 	}
@@ -324,7 +351,7 @@ func (r *EffectRecord) cause(err error) error {
 	return err
 }
 
-// Unknown reports whether nobody knows if the effect was performed.
+// Unknown reports whether it is not known if the effect was performed.
 func (r *EffectRecord) Unknown() bool { return r.status == effectUnknown }
 
 // Done reports whether the effect was performed.

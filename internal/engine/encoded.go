@@ -109,7 +109,7 @@ func (p *Position) Encode() Encoded {
 		e.Body = append(b, p.kept...)
 	}
 	if p.HasEffects() {
-		e.Effects = p.log.append(nil)
+		e.Effects = append(p.log.append(nil), p.Ledger...) // which older programs do not read
 		e.Secrets = p.log.appendSecrets(e.Secrets)
 	}
 	return e
@@ -165,12 +165,14 @@ func (p *Position) Restore(e Encoded) error {
 	if r.err != nil {
 		return r.err
 	}
+	var ledger []byte
 	if len(e.Effects) > 0 {
 		r := reader{b: e.Effects}
 		b.log = readEffects(&r)
 		if r.err != nil {
 			return fmt.Errorf("its effects: %w", r.err)
 		}
+		ledger = r.b
 	}
 	switch {
 	case more.mine == 0:
@@ -192,7 +194,7 @@ func (p *Position) Restore(e Encoded) error {
 			return fmt.Errorf("its secrets: %w", err)
 		}
 	}
-	p.body, p.secrets, p.Wake, p.Parts = b, secrets, more.wake, yielded
+	p.body, p.secrets, p.Wake, p.Parts, p.Ledger = b, secrets, more.wake, yielded, ledger
 	return nil
 }
 

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"runtime/debug"
 	"slices"
 	"time"
 
@@ -25,30 +24,33 @@ type Call struct {
 	Arguments json.RawMessage
 	// Notifier gets what the tool tells while it works; nil discards it.
 	Notifier Notifier
-	// Held: nobody can take this turn again, as its position does not leave the
+	// Held: this turn cannot be taken again, as its position does not leave the
 	// caller. If the turn breaks off, the saga's effects are undone at once, and the
 	// error is an *[UndoneError].
 	Held bool
-	// Lost: somebody has begun this turn before, and is gone. What that did is found by
+	// Lost: this turn was begun before by a process that is gone. What that did is found by
 	// performing it again with the same keys. As long as it is not known what became of one
-	// effect, nobody knows what was done after it, so the turn does not end then, whatever its
+	// effect, neither is what was done after it, so the turn does not end then, whatever its
 	// code makes of it: it fails with an *[UnsettledError]. From its first Checkpoint on the turn
-	// is like any other, as whoever began it before has not come so far.
+	// is like any other, as the process that began it before has not come so far.
 	Lost bool
 	// Acting is called before each effect that the turn performs, and before it finds out
-	// whether an irreversible one was performed; nil is nobody. If it fails that is not done,
+	// whether an irreversible one was performed; nil is not called. If it fails that is not done,
 	// nor anything after it, and the turn ends with a *[HaltedError].
 	Acting func(context.Context) error
 	// Undoing is as Acting, and called before the turn undoes anything. It is called once more, with
 	// Behind, if something else is to be undone though the first could not be, and may be final.
 	Undoing func(context.Context, Undoing) error
-	// Checkpoint gets the position in the middle of the turn: when a machine goes on in
+	// Checkpoint gets the position in the middle of the turn: when a machine continues in
 	// another step function, when it is known how an effect has ended, and before the effects of
-	// a saga that has failed are undone. [Program.Resume] without answers goes on from there as
+	// a saga that has failed are undone. [Program.Resume] without answers continues from there as
 	// this turn would have: what had been performed is not performed again. If Checkpoint fails
 	// nothing more is done, and the turn ends with a *[HaltedError]. The context may have ended
-	// already. The position is not to be kept, but what it encodes to. nil is nobody.
+	// already. The position is not to be kept, but what it encodes to. nil is not called.
 	Checkpoint func(context.Context, *Position) error
+	// Limit bounds the turn's code besides the deadline of the context, but neither the undo nor what
+	// Acting and Checkpoint take; zero does not. Code that ignores both is left alone a moment later.
+	Limit time.Duration
 	// log is where the turn's effects will be; nil is a new one.
 	log *effectLog
 }
@@ -81,17 +83,18 @@ type Resumption struct {
 	Arguments json.RawMessage
 	// Notifier gets what the tool tells while it works; nil discards it.
 	Notifier Notifier
-	// Held, Lost, Acting, Undoing and Checkpoint are as in [Call].
+	// Held, Lost, Acting, Undoing, Checkpoint and Limit are as in [Call].
 	Held, Lost bool
 	Acting     func(context.Context) error
 	Undoing    func(context.Context, Undoing) error
 	Checkpoint func(context.Context, *Position) error
+	Limit      time.Duration
 	// Latest: the saga did not go on from this position, which only who remembers all
 	// turns can know. What is said of a cancelled saga depends on it.
 	Latest bool
 	// Why is what is said of a cancelled saga, if not that it was cancelled.
 	Why string
-	// GoesOn is asked by [Program.Cancel] how whoever took a turn that ended so would have gone
+	// GoesOn is asked by [Program.Cancel] how the process that took a turn that ended so would have gone
 	// on without the client; it returns nil if not. nil is never.
 	GoesOn func(context.Context, *Outcome) (*Resumption, error)
 	// toUndo: the saga is being cancelled, so the turn stops before an irreversible
@@ -107,9 +110,9 @@ type Outcome struct {
 	// Steps are what the client is asked for. A turn that ends without any is a pause.
 	Steps []steps.Step
 	// Yielded is the part of the result that a pause is for; nil if it is for none. It is
-	// told once: a saga that goes on from Position does not tell it again.
+	// reported once: a saga that continues from Position does not tell it again.
 	Yielded content.Blocks
-	// Position is where the saga goes on when the answers come, or at its Wake.
+	// Position is where the saga continues when the answers come, or at its Wake.
 	Position *Position
 	// Reworded are the questions among Steps that are asked anew because their words
 	// changed while they waited: the tool is another version. If it is not, its words
@@ -134,8 +137,11 @@ type Outcome struct {
 // asks for; arguments that do not fit the tool's schema, and errors that the
 // tool's code returned, are an Outcome with a Result. Prompts and resources, whose
 // results cannot say that they are errors, fail with an *[ArgumentsError] or a
-// *[ToolError] instead.
+// *[ToolError] instead. With [ErrHanging] nothing was done.
 func (t *Program) Start(ctx context.Context, call Call) (*Outcome, error) {
+	if t.hanging.Load() >= maxHanging {
+		return nil, ErrHanging
+	}
 	args := call.Arguments
 	if len(args) == 0 {
 		args = json.RawMessage("{}")
@@ -151,9 +157,9 @@ func (t *Program) Start(ctx context.Context, call Call) (*Outcome, error) {
 		pos.Deadline = call.Now.Add(t.MaxAge)
 	}
 	tc := &Turn{
-		Context: ctx, ID: call.ID, Now: call.Now, Written: t.Revision,
+		Context: ctx, mu: make(lock, 1), ID: call.ID, Now: call.Now, Written: t.Revision,
 		program: t, client: call.Client, notify: call.Notifier, held: call.Held, lost: call.Lost,
-		acting: call.Acting, undoing: call.Undoing, log: call.log,
+		acting: call.Acting, undoing: call.Undoing, limit: call.Limit, log: call.log,
 	}
 	if tc.log == nil {
 		tc.log = new(effectLog)
@@ -172,6 +178,9 @@ func (t *Program) Start(ctx context.Context, call Call) (*Outcome, error) {
 func (t *Program) Resume(ctx context.Context, pos *Position, r Resumption) (*Outcome, error) {
 	if err := t.current(pos); err != nil {
 		return nil, &PositionError{t.Name, err}
+	}
+	if t.hanging.Load() >= maxHanging {
+		return nil, ErrHanging
 	}
 	if r.Now.Before(pos.Wake) {
 		return nil, &EarlyError{At: pos.Wake}
@@ -211,9 +220,9 @@ func (t *Program) Resume(ctx context.Context, pos *Position, r Resumption) (*Out
 		return &Outcome{Steps: ask, Position: &now, Reworded: reworded}, nil
 	}
 	tc := &Turn{
-		Context: ctx, ID: now.ID, Now: r.Now, Written: now.Revision,
+		Context: ctx, mu: make(lock, 1), ID: now.ID, Now: r.Now, Written: now.Revision,
 		program: t, client: r.Client, notify: r.Notifier, held: r.Held, lost: r.Lost,
-		acting: r.Acting, undoing: r.Undoing, log: new(effectLog),
+		acting: r.Acting, undoing: r.Undoing, limit: r.Limit, log: new(effectLog),
 		answers: make([]turnAnswer, len(now.pending)),
 	}
 	if now.log != nil {
@@ -256,7 +265,12 @@ func (t *Program) turn(tc *Turn, pos *Position) (end *Outcome, err error) {
 			end, err = nil, tc.halted
 		}
 	}()
-	ended, err := t.run(tc, pos)
+	if tc.limit > 0 {
+		tc.budget = newBudget(tc.Context, tc.limit)
+		defer tc.budget.close()
+		tc.Context, tc.outer = tc.budget, tc.Context
+	}
+	tc, ended, err := t.run(tc, pos)
 	// Code that panics does so again, and never gets further: waiting would not help.
 	// And what is undone up to a checkpoint has that effect in its log, for its Undo to find out.
 	undoing := tc.saves != nil && tc.log.stopAtFinal
@@ -284,21 +298,38 @@ func (t *Program) turn(tc *Turn, pos *Position) (end *Outcome, err error) {
 	return &out, nil
 }
 
-// run calls the program's code, which may panic, as may an encoding, an upgrade or a
-// method of a type.
+// run calls the program's code. It returns the turn with which it continues: if the code hangs, the other
+// one is left to that. What ends after the turn's time counts for nothing, however it ends.
+func (t *Program) run(tc *Turn, pos *Position) (*Turn, Ended, error) {
+	tc.At(pos.next)
+	args, kept, secrets := pos.args, pos.kept, pos.secrets
+	ended, err := callWithin(tc, t, &t.hanging, tc.doing, func() (Ended, error) { return t.runCode(tc, args, kept, secrets) })
+	switch failed := err.(type) {
+	case nil:
+		if late := tc.Err(); errors.Is(late, context.DeadlineExceeded) {
+			return tc, Ended{}, &StepFailure{t.Name, tc.Step, late}
+		}
+		return tc, ended, nil
+	case *HangError:
+		tc = tc.leave()
+		return tc, Ended{}, &StepFailure{t.Name, tc.Step, failed}
+	case *PanicError:
+		return tc, Ended{}, &StepFailure{t.Name, tc.Step, failed}
+	}
+	return tc, Ended{}, err
+}
+
+// runCode calls the program's code, which may panic, as may an encoding, an upgrade or a method of a
+// type.
 //
 //go:noinline // runsHere looks for it
-func (t *Program) run(tc *Turn, pos *Position) (ended Ended, err error) {
-	tc.At(pos.next)
+func (t *Program) runCode(tc *Turn, args json.RawMessage, kept, secrets []byte) (ended Ended, err error) {
 	defer func() {
-		misused := tc.close()
-		if v := recover(); v != nil {
-			ended, err = Ended{}, &StepFailure{t.Name, tc.Step, &PanicError{Value: v, Stack: debug.Stack()}}
-		} else if err == nil && misused != nil {
+		if misused := tc.close(); misused != nil && err == nil {
 			ended, err = Ended{}, misused
 		}
 	}()
-	return t.code.Run(tc, pos.args, pos.kept, pos.secrets)
+	return t.code.Run(tc, args, kept, secrets)
 }
 
 // suspend makes the next position of the one whose answers were just used. That is

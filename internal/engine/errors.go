@@ -111,7 +111,7 @@ func (e *UnsupportedError) Error() string {
 	return fmt.Sprintf("tool %q cannot ask step %q: it needs a client with %v", e.Tool, e.StepID, e.Needs)
 }
 
-// UndoneError says that a turn broke off which nobody can take again, and that
+// UndoneError says that a turn that cannot be taken again broke off, and that
 // the saga's effects were undone.
 type UndoneError struct {
 	Err error

@@ -16,7 +16,7 @@ func TestFailuresAreToldInTheSameWords(t *testing.T) {
 	for name, refused := range map[string]bool{"refused": true, "unknown": false} {
 		t.Run(name, func(t *testing.T) {
 			var r EffectRecord
-			err := r.Fail(cause, refused)
+			err := r.fail(cause, refused)
 			assert.ErrorIs(t, err, cause)
 			assert.Equal(t, err.Error(), r.Failure().Error())
 			assert.Less(t, len(err.Error()), maxFailure+10)
@@ -24,5 +24,5 @@ func TestFailuresAreToldInTheSameWords(t *testing.T) {
 		})
 	}
 	short := errors.New("sold out")
-	assert.Equal(t, short, new(EffectRecord).Fail(short, true))
+	assert.Equal(t, short, new(EffectRecord).fail(short, true))
 }

@@ -19,7 +19,7 @@ import (
 	"github.com/mcpsaga/mcpsaga/steps"
 )
 
-// FlowStep is where every saga of a flow goes on.
+// FlowStep is where every saga of a flow continues.
 const FlowStep = "flow"
 
 // Replay is one run of a flow: what was answered or performed before is found in its
@@ -39,11 +39,13 @@ type Replay struct {
 func (tc *Turn) RunFlow(recorded []byte, run func(*Replay) (any, error)) (Ended, error) {
 	fail := func(err error) (Ended, error) { return Ended{}, &StepFailure{tc.program.Name, tc.Step, err} }
 	r := &Replay{turn: tc}
+	tc.mu.Lock()
 	tc.replay = r
 	tc.log.used = nil // a flow comes to its old effects again
 	if tc.saves != nil {
 		tc.saves.at.next = FlowStep
 	}
+	tc.mu.Unlock()
 	if err := r.restore(recorded); err != nil {
 		return Ended{}, &PositionError{tc.program.Name, err}
 	}
@@ -119,7 +121,7 @@ type counts struct{ times, ids, yields int }
 // suspended is the error with which a flow ends that has asked, yielded or gone to sleep.
 type suspended struct{ asked *Asked }
 
-// names are the ids of the questions. They are written out only where somebody reads the
+// names are the ids of the questions. They are written out only where code reads the
 // error.
 func (a *Asked) names() string {
 	names := make([]string, len(a.Steps))
@@ -168,8 +170,8 @@ func (r *Replay) Ask(questions ...steps.Request) error {
 		return err
 	}
 	defer r.turn.Leave()
-	if r.turn.latched != nil {
-		return r.turn.latched
+	if err := r.turn.ended(); err != nil {
+		return err
 	}
 	wanted, err := r.turn.Resolve(questions, r.answered)
 	if err != nil {
@@ -200,14 +202,14 @@ func (r *Replay) suspend(a *Asked) error {
 	return r.turn.latched
 }
 
-// Yield ends the turn with a part of the result. A run that comes to it again goes on.
+// Yield ends the turn with a part of the result. A run that comes to it again continues.
 func (r *Replay) Yield(blocks content.Blocks) error {
 	if err := r.turn.Enter("Yield", ""); err != nil {
 		return err
 	}
 	defer r.turn.Leave()
-	if r.turn.latched != nil {
-		return r.turn.latched
+	if err := r.turn.ended(); err != nil {
+		return err
 	}
 	if err := r.turn.program.checkYield(blocks); err != nil {
 		return err
@@ -224,7 +226,7 @@ func (r *Replay) Yield(blocks content.Blocks) error {
 }
 
 // Sleep ends the turn until d has passed since the flow has come to it, Until until at. A
-// run that comes to it later goes on.
+// run that comes to it later continues.
 func (r *Replay) Sleep(d time.Duration) error {
 	return r.sleep("Sleep", func(now time.Time) time.Time { return now.Add(d) })
 }
@@ -239,8 +241,8 @@ func (r *Replay) sleep(call string, until func(now time.Time) time.Time) error {
 		return err
 	}
 	defer r.turn.Leave()
-	if r.turn.latched != nil {
-		return r.turn.latched
+	if err := r.turn.ended(); err != nil {
+		return err
 	}
 	at := until(r.now())
 	switch {
@@ -367,8 +369,8 @@ func (e *DivergedError) Error() string {
 // did then would come between things that have happened. Once a run has suspended or
 // diverged it does nothing new either.
 func (r *Replay) admit(what, name string) error {
-	if r.turn.latched != nil {
-		return r.turn.latched
+	if err := r.turn.ended(); err != nil {
+		return err
 	}
 	return r.diverges(r.checkReached(fmt.Sprintf("%s %q, which is new", what, name)))
 }

@@ -87,16 +87,19 @@ func (tc *Turn) Leave() {
 
 // At is called before a step function runs.
 func (tc *Turn) At(step string) {
+	tc.mu.Lock()
+	tc.Step = step
+	tc.mu.Unlock()
 	tc.guard.mu.Lock()
 	defer tc.guard.mu.Unlock()
-	tc.Step, tc.guard.step = step, step
+	tc.guard.step = step
 }
 
-// tells returns who hears what the tool tells: nobody once its code has ended.
+// tells returns who hears what the tool says: nil once its code has ended or was left alone.
 func (tc *Turn) tells() Notifier {
 	tc.guard.mu.Lock()
 	defer tc.guard.mu.Unlock()
-	if tc.guard.over {
+	if tc.guard.over || tc.over.Load() {
 		return nil
 	}
 	return tc.notify
@@ -111,15 +114,15 @@ func (tc *Turn) close() error {
 }
 
 // runEntry is where the function begins that calls the tool's code.
-var runEntry = reflect.ValueOf((*Program).run).Pointer()
+var runEntry = reflect.ValueOf((*Program).runCode).Pointer()
 
 // runCalls is a place in it where that is, once one is known. It is found faster.
 var runCalls atomic.Uintptr
 
 // runsHere reports whether the calling goroutine is one that runs a tool's code: a goroutine
-// that the code has started does not have [Program.run] on its stack.
+// that the code has started does not have [Program.runCode] on its stack.
 func runsHere() bool {
-	var pcs [24]uintptr // as far as a flow's are, with what it calls
+	var pcs [10]uintptr // as far as most tools go
 	at := runCalls.Load()
 	for skip := 3; ; skip += len(pcs) {
 		n := runtime.Callers(skip, pcs[:])

@@ -27,10 +27,13 @@ func (t *Program) checkYield(blocks content.Blocks) error {
 	return nil
 }
 
-// Yield ends a machine's turn with a part of the result; next goes on.
+// Yield ends a machine's turn with a part of the result; next continues.
 func (tc *Turn) Yield(next string, blocks content.Blocks) (*Asked, error) {
 	if !tc.Has(next) {
 		return nil, fmt.Errorf("Yield: there is no step function %q; the tool's Steps must have it", next)
+	}
+	if tc.over.Load() {
+		return nil, errOver
 	}
 	if err := tc.program.checkYield(blocks); err != nil {
 		return nil, err
@@ -38,13 +41,16 @@ func (tc *Turn) Yield(next string, blocks content.Blocks) (*Asked, error) {
 	return &Asked{Next: next, Yielded: blocks}, nil
 }
 
-// Until ends a machine's turn until at; next goes on. It returns nil if that is over, so that
-// the machine goes on at once. call is what its author called.
+// Until ends a machine's turn until at; next continues. It returns nil if that is over, so that
+// the machine continues at once. call is what its author called.
 func (tc *Turn) Until(call string, at time.Time, next string) (*Asked, error) {
 	if !tc.Has(next) {
 		return nil, fmt.Errorf("%s: there is no step function %q; the tool's Steps must have it", call, next)
 	}
-	if !tc.Now.Before(at) {
+	switch {
+	case tc.over.Load():
+		return nil, errOver
+	case !tc.Now.Before(at):
 		return nil, nil
 	}
 	return &Asked{Next: next, Wake: at.Round(0).UTC()}, nil

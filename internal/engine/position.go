@@ -18,7 +18,7 @@ import (
 )
 
 // Position is where a suspended saga stands: everything that must survive until
-// the answers come. Whoever keeps it must protect it from reading and changing;
+// the answers come. Its keeper must protect it from reading and changing;
 // tokens and the records of a ledger do so.
 type Position struct {
 	// ID is the saga: 128 random bits, the same in all its turns.
@@ -31,13 +31,16 @@ type Position struct {
 	Revision uint32
 	// Deadline ends the saga; the zero time if it has none.
 	Deadline time.Time
-	// Wake is when the saga goes on: it is not to be resumed before. The zero time is at once,
+	// Wake is when the saga continues: it is not to be resumed before. The zero time is at once,
 	// or when the answers come. [Position.Encode] carries it.
 	Wake time.Time
-	// Parts were yielded before and not told yet, as whoever drives the saga could not; it puts
+	// Parts were yielded before and not reported yet, as the driver of the saga could not; it puts
 	// them in front of the result. The engine keeps them with an encoded position, and no
 	// longer. [Position.Encode] carries them.
 	Parts content.Blocks
+	// Ledger is of which ledger has the record of the saga, if any has. [Position.Encode] carries
+	// it with the effects, which that ledger looks after.
+	Ledger []byte
 
 	body
 	secrets []byte
@@ -55,7 +58,7 @@ type body struct {
 	args json.RawMessage
 	// log lists the effects that were begun; nil if there are none.
 	log *effectLog
-	// kept is what the program left for its next turn. What a flow was told is all the
+	// kept is what the program left for its next turn. What a flow has received is all the
 	// client's; what is not, a machine's state, is kept apart in tokens.
 	kept  []byte
 	apart bool
@@ -142,7 +145,7 @@ func (p *Position) Next() string { return p.next }
 // its step, 8 bytes the answer. Both are salted with the saga's id.
 //
 // It exists to notice a client that sends something else than before for a step
-// already answered. That client gains nothing by it, as the saga goes on from
+// already answered. That client gains nothing by it, as the saga continues from
 // its own state; so short digests do.
 type fingerprint [12]byte
 
@@ -219,7 +222,7 @@ func (p *Position) accept(answers []steps.Answer) (fresh []bool, err error) {
 	return fresh, nil
 }
 
-// acceptOne is accept for one answer, after those before it. One that nobody has asked
+// acceptOne is accept for one answer, after those before it. One that was not asked
 // for is ignored.
 func (p *Position) acceptOne(a steps.Answer, before []steps.Answer, fresh []bool) error {
 	if a.Result == nil && a.Error == nil {

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	jsonv2 "github.com/go-json-experiment/json"
@@ -40,7 +41,7 @@ func (k Kind) String() string {
 }
 
 // Program is a tool, a prompt or a resource that has passed all checks. It is
-// immutable and safe for concurrent use; it holds nothing of any saga.
+// immutable but for what hangs (within.go), and safe for concurrent use; it holds nothing of any saga.
 type Program struct {
 	// Kind says which of the three it is.
 	Kind Kind
@@ -87,6 +88,10 @@ type Program struct {
 	decoding    jsonv2.Options // of arguments
 	maxAttempts int
 	code        Code
+
+	hanging      atomic.Int32                // calls of its code
+	undosHanging atomic.Int32                // and of its effects' Undos
+	onHang       *atomic.Pointer[func(Hang)] // of its registry; nil if it is in none
 }
 
 // SingleUse says whether each turn of a saga is taken once, for which a server has to
@@ -206,6 +211,7 @@ type Registry struct {
 	list [3][]*Program
 	// byTarget has the revisions of each, the newest first.
 	byTarget map[string][]*Program
+	onHang   atomic.Pointer[func(Hang)]
 }
 
 // Compiler is a definition as its author writes it: saga.Definition.
@@ -246,6 +252,7 @@ func (s *Registry) add(t *Program) error {
 		i := slices.Index(s.list[t.Kind], newest)
 		s.list[t.Kind][i] = t
 	}
+	t.onHang = &s.onHang
 	revisions = append(revisions, t)
 	slices.SortFunc(revisions, func(a, b *Program) int { return cmp.Compare(b.Revision, a.Revision) })
 	s.byTarget[t.Target] = revisions

@@ -10,7 +10,7 @@ import (
 )
 
 // record is what a flow remembers between two turns: the answers, in the order
-// in which they came, and the times it was told. Answers stay raw until the flow
+// in which they came, and the times it has read. Answers stay raw until the flow
 // reads them.
 type record struct {
 	entries []recordEntry

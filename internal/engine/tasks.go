@@ -8,7 +8,7 @@ type Tasks struct {
 	Mode TaskMode
 	// After is the question after whose answer the task begins; empty: with the call.
 	After string
-	// TTL is how long a task may take, Poll how often clients are told to look, Keep how long
+	// TTL is how long a task may take, Poll how often clients are asked to poll, Keep how long
 	// an ended task is kept at least.
 	TTL, Poll, Keep time.Duration
 }

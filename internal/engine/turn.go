@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"sync/atomic"
 	"time"
 
 	jsonv2 "github.com/go-json-experiment/json"
@@ -22,8 +23,17 @@ type Turn struct {
 	ID      [16]byte
 	Now     time.Time
 	Written uint32
-	// Step is the step function that runs, which At changes.
+	// Step is the step function that runs; see [Turn.At].
 	Step string
+
+	// mu is held while what the turn has done changes, until over, when its code was left alone.
+	mu   lock
+	over atomic.Bool
+	// limit is as in [Call], and budget the context that keeps it. outer is the context without it, or
+	// nil.
+	limit  time.Duration
+	budget *budget
+	outer  context.Context
 
 	program *Program
 	client  steps.Features
@@ -40,10 +50,20 @@ type Turn struct {
 	latched error
 	// replay is the run of a flow; nil for a machine.
 	replay *Replay
-	// saves is what writes checkpoints; nil if nobody wants any.
+	// saves is what writes checkpoints; nil if none are wanted.
 	saves *saves
 	guard guard
 }
+
+// lock is a mutex made of a channel: a ledger may be waited for while it is held, and virtual time
+// continues for those who wait for a channel.
+type lock chan struct{}
+
+// Lock waits until it is this caller's.
+func (l lock) Lock() { l <- struct{}{} }
+
+// Unlock leaves it to the next.
+func (l lock) Unlock() { <-l }
 
 // turnAnswer is an answer by its question's id, not by the id on the wire, with the
 // digest of the question as the tool asked it.
@@ -78,8 +98,8 @@ func (tc *Turn) DecodeArguments(args []byte, into any) error {
 // if the turn has ended already as far as the engine is concerned, and if the function ran
 // again and left out an effect that it had performed.
 func (tc *Turn) StepEnded() error {
-	if tc.latched != nil || tc.log.mine == 0 {
-		return tc.latched
+	if err := tc.ended(); err != nil || tc.log.mine == 0 {
+		return err
 	}
 	return tc.leftOut("the end of the step function", "")
 }
@@ -117,7 +137,7 @@ func (tc *Turn) Log(level slog.Level, data any) {
 	}
 }
 
-// Disconnect gives up the client's connection while the turn goes on.
+// Disconnect gives up the client's connection while the turn continues.
 func (tc *Turn) Disconnect(retry time.Duration) {
 	if d, ok := tc.tells().(Disconnecter); ok {
 		d.Disconnect(retry)
@@ -127,6 +147,9 @@ func (tc *Turn) Disconnect(retry time.Duration) {
 // Resolve returns the steps that put the questions to this client. Of alternatives
 // it takes the one that answered returns, if that is given and returns one.
 func (tc *Turn) Resolve(questions []steps.Request, answered func(*steps.Step) *steps.Step) ([]steps.Step, error) {
+	if tc.over.Load() {
+		return nil, errOver
+	}
 	if len(questions) == 0 {
 		return nil, fmt.Errorf("Ask: no question was given")
 	}

@@ -45,7 +45,7 @@ type UndoReport struct {
 	doubtful bool // something that was done may have been undone, though its Undo has failed
 }
 
-// TooLate reports whether a saga cannot be cancelled, and goes on: it did something that is final, and
+// TooLate reports whether a saga cannot be cancelled, and continues: it did something that is final, and
 // nothing that it takes for done was undone, or may have been by an Undo that has failed. Where it
 // does not know whether something was done, it performs that again, and hears that it was undone.
 func (u *UndoReport) TooLate() bool {
@@ -101,7 +101,7 @@ func (t *Program) undecided(log *effectLog) *EffectRecord {
 
 // compensate undoes the effects in the log. One that fails does not keep the
 // others from being undone, except those that it builds on, and all if it is final.
-// It returns nil if there is nothing to do, an *UnsettledError if it cannot be told whether anything may
+// It returns nil if there is nothing to do, an *UnsettledError if it is not known whether anything may
 // be undone, and a *HaltedError if f does not let it.
 func (t *Program) compensate(ctx context.Context, id [16]byte, log *effectLog, f fence) (*UndoReport, error) {
 	if log == nil || len(log.records) == 0 {
@@ -136,7 +136,7 @@ func (t *Program) compensate(ctx context.Context, id [16]byte, log *effectLog, f
 			if bounded {
 				share, cancel = context.WithTimeoutCause(ctx, time.Until(until)/time.Duration(len(order)-i), errUndoTime)
 			}
-			err = e.Undo(share, effectKey(id, r.name, r.n), r)
+			err = e.Undo(share, effectKey(id, r.name, r.n), r, t.boundUndo(r.name))
 			cancel()
 		}
 		switch {
@@ -158,6 +158,17 @@ func (t *Program) compensate(ctx context.Context, id [16]byte, log *effectLog, f
 	}
 	report.Again = t.again(id, again)
 	return report, nil
+}
+
+// boundUndo bounds the tries of an effect's Undo.
+func (t *Program) boundUndo(effect string) Bound {
+	return func(ctx context.Context, f func() error) error {
+		if t.undosHanging.Load() >= maxHanging {
+			return errUndos
+		}
+		_, err := callWithin(ctx, t, &t.undosHanging, func() string { return fmt.Sprintf("Undo of effect %q", effect) }, func() (struct{}, error) { return struct{}{}, f() })
+		return err
+	}
 }
 
 // again is where what could not be undone, listed in the order in which that was tried, can be undone
@@ -187,15 +198,19 @@ func (t *Program) undoTurn(tc *Turn, u Undoing) (*UndoReport, error) {
 			return nil, err
 		}
 	}
-	report, err := t.compensate(tc, tc.ID, tc.log, fence{acting: tc.acting, undoing: tc.undoing, end: u})
+	ctx := context.Context(tc)
+	if tc.outer != nil {
+		ctx = tc.outer
+	}
+	report, err := t.compensate(ctx, tc.ID, tc.log, fence{acting: tc.acting, undoing: tc.undoing, end: u})
 	if halted := (*HaltedError)(nil); errors.As(err, &halted) {
 		return nil, tc.halt(halted)
 	}
 	return report, err
 }
 
-// fence is what is passed before anything is undone: whoever drives the saga may have lost it to
-// somebody else. Its functions are those of [Call], and may be nil.
+// fence is what is passed before anything is undone: the caller may have lost it to
+// another one. Its functions are those of [Call], and may be nil.
 type fence struct {
 	acting  func(context.Context) error
 	undoing func(context.Context, Undoing) error
@@ -235,7 +250,7 @@ func (t *Program) passes(ctx context.Context, f *fence, id [16]byte, log *effect
 }
 
 // unsettled is the end of a turn of which it is not known whether it may be
-// undone. If nobody can take it again, the report says that nothing was undone.
+// undone. If it cannot be taken again, the report says that nothing was undone.
 func (t *Program) unsettled(tc *Turn, err error) error {
 	if !tc.held {
 		return err

@@ -30,7 +30,7 @@ func (e *PanicError) Error() string { return fmt.Sprintf("a hook panicked: %v", 
 // cannot be refused any more. If the hook does not call next, its own error counts; there
 // always is one.
 //
-// When Around returns, nothing of the work goes on: it waits for what a hook left to a
+// When Around returns, nothing of the work continues: it waits for what a hook left to a
 // goroutine, and does not begin what comes later.
 func Around(ctx context.Context, hook func(ctx context.Context, next func(context.Context) error) error, work func(context.Context) error) error {
 	var mu sync.Mutex // held while the work is done

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// Variables of the environment by which somebody asks, set to 1.
+// Environment variables that ask for long tests, set to 1.
 const (
 	Long    = "SAGA_LONG"           // with what is installed
 	Node    = "SAGA_REQUIRE_NODE"   // it is a failure that something is missing which .ci/node installs
@@ -17,12 +17,12 @@ const (
 	Nightly = "SAGA_NIGHTLY"        // everything with everything
 )
 
-// Wanted reports whether somebody asked.
+// Wanted reports whether long tests were asked for.
 func Wanted() bool {
 	return slices.ContainsFunc([]string{Long, Node, Debian, Nightly}, func(v string) bool { return os.Getenv(v) == "1" })
 }
 
-// OnlyIfWanted skips a test unless somebody asked. Why says what it does that takes long.
+// OnlyIfWanted skips a test unless it was asked for. Why says what it does that takes long.
 func OnlyIfWanted(t testing.TB, why string) {
 	t.Helper()
 	if !Wanted() {

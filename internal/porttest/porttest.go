@@ -9,11 +9,11 @@ import (
 	"testing"
 )
 
-// Ports below those that systems give to whoever asks for any, which a client's next connection may
-// get as soon as nobody listens there.
+// Ports below those that systems give when any port will do, which a client's next connection may
+// get as soon as there is no listener.
 const first, last = 20_000, 32_000
 
-// Reserve returns an address of this machine at which nobody listens, and which nobody else gets
+// Reserve returns an address of this machine that has no listener, and which no other process gets
 // from Reserve, in any process, until the test ends.
 func Reserve(t testing.TB) string {
 	t.Helper()

@@ -4,5 +4,5 @@ package postgrestest
 
 import "syscall"
 
-// Account returns nothing: PostgreSQL runs as whoever runs the tests.
+// Account returns nothing: PostgreSQL runs as the user that runs the tests.
 func Account(string) (*syscall.SysProcAttr, error) { return nil, nil }

@@ -40,7 +40,7 @@ type instance struct {
 
 // Run runs a server with the given settings and an empty database until the test ends, which
 // can stop it and start it again. It skips the test where PostgreSQL is not installed, and
-// where nobody asked. Whoever runs a benchmark has asked.
+// where it was not asked for. Running a benchmark asks for it.
 func Run(t testing.TB, settings ...string) *Server {
 	t.Helper()
 	s := create(t, settings...)

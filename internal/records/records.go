@@ -15,6 +15,7 @@ import (
 	"fmt"
 	"math/bits"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	jsonv2 "github.com/go-json-experiment/json"
@@ -52,6 +53,9 @@ type Book struct {
 	opened   opened
 	clock    clock
 	rooms    sync.Pool // of *[]byte, to encode in
+	reads    patience
+	writes   patience
+	identity atomic.Pointer[[]byte] // once it is known
 
 	mu     sync.Mutex
 	counts map[string]count // by owner
@@ -168,7 +172,7 @@ func padded(n int) int {
 
 // load returns a record of the store, or nil if there is none.
 func (b *Book) load(ctx context.Context, key string) (*ledger.Record, error) {
-	r, err := b.store.Load(ctx, key)
+	r, err := insist(ctx, &b.reads, func() (*ledger.Record, error) { return b.store.Load(ctx, key) })
 	if errors.Is(err, ledger.ErrNotFound) {
 		return nil, nil
 	}
@@ -199,7 +203,7 @@ func (b *Book) swap(ctx context.Context, r *ledger.Record, items ...ledger.Item)
 			case <-time.After(settlePause << try):
 			}
 		}
-		err := b.store.Swap(ctx, r, items...)
+		_, err := insist(ctx, &b.writes, func() (any, error) { return nil, b.store.Swap(ctx, r, items...) })
 		switch {
 		case err == nil:
 			return nil
@@ -271,7 +275,7 @@ func (b *Book) countIn(ctx context.Context, owner string, limit int, stale func(
 	c, known := b.counts[owner]
 	b.mu.Unlock()
 	if !known || time.Since(c.at) > countFor || stale(c) {
-		n, err := b.store.Count(ctx, owner, limit)
+		n, err := insist(ctx, &b.reads, func() (int, error) { return b.store.Count(ctx, owner, limit) })
 		if err != nil {
 			return 0, unavailable(ctx, err)
 		}

@@ -350,7 +350,7 @@ func (b *Book) nameTask(e *TaskEntry) error {
 
 // TaskItems returns items of a task with numbers greater than after, in order.
 func (b *Book) TaskItems(ctx context.Context, e *TaskEntry, after uint64, limit int) ([]TaskItem, error) {
-	found, err := b.store.Items(ctx, e.key, after, limit)
+	found, err := insist(ctx, &b.reads, func() ([]ledger.Item, error) { return b.store.Items(ctx, e.key, after, limit) })
 	if err != nil {
 		return nil, unavailable(ctx, err)
 	}
@@ -407,7 +407,8 @@ func (b *Book) OwnTasks(ctx context.Context, principal, after string, limit int)
 	if err != nil {
 		return nil, "", err
 	}
-	found, err := b.store.Owned(ctx, slices.Concat(going, ended), after, limit)
+	owners := slices.Concat(going, ended)
+	found, err := insist(ctx, &b.reads, func() ([]*ledger.Record, error) { return b.store.Owned(ctx, owners, after, limit) })
 	if err != nil {
 		return nil, "", unavailable(ctx, err)
 	}

@@ -1,6 +1,6 @@
 // Package sagahooks is where the test kit gets between a saga and the world. It is
 // internal: what runs in production does not change for the sake of tests, and
-// nobody else can make a saga believe what did not happen.
+// no other package can make a saga believe what did not happen.
 package sagahooks
 
 import (
@@ -42,7 +42,7 @@ type World interface {
 	// would have been done and returns Do's result, and returns what the engine is to
 	// believe: that [Value], or the result as a test gives it.
 	Perform(ctx context.Context, c Call, perform func(context.Context) (Value, error)) (any, error)
-	// Late is told of an effect that was asked for after a flow had suspended, or over: after
+	// Late is called for an effect that was asked for after a flow had suspended, or over: after
 	// the tool's code had ended. The engine does not perform it.
 	Late(effect string, over bool)
 }

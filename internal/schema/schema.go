@@ -143,7 +143,7 @@ func brief(err error) error {
 }
 
 // formats are the parts of a schema where text has a format. The library takes the
-// keyword for a note, as JSON Schema allows; whoever writes it wants it checked.
+// keyword for a note, as JSON Schema allows; an author who writes it wants it checked.
 // They are found where a value always passes: in members, in items, in the values of
 // a map.
 type formats struct {

@@ -15,7 +15,7 @@ var (
 		"password", "passwords", "passwd", "pwd", "passphrase", "passcode", "secret", "secrets",
 		"credential", "credentials", "apikey", "cvv", "cvc", "otp", "pin", "jwt",
 	}
-	// tokensOfPlaces mark tokens that say where to go on, and let nobody in.
+	// tokensOfPlaces mark tokens that say where to continue, and grant no access.
 	tokensOfPlaces = []string{"page", "continuation", "sync"}
 	// secretLast counts only at the end: accessToken is one, tokenCount is not.
 	secretLast  = []string{"token"}

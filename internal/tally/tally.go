@@ -7,7 +7,7 @@ import (
 )
 
 // Tally counts what is under way. Its zero value counts nothing yet. Unlike a
-// [sync.WaitGroup] it counts more while somebody waits, and a waiter may give up.
+// [sync.WaitGroup] it counts more while a goroutine waits, and a waiter may give up.
 type Tally struct {
 	mu   sync.Mutex
 	n    int

@@ -147,6 +147,9 @@ func (c *clerk) undo(ctx context.Context, p saga.Performed[hold, string]) (err e
 	c.seen.note(p.In.Task, "%s: undoes %s %.4s (%v)", c.link, p.In.What, p.Key, p.Known)
 	defer func() { c.seen.note(p.In.Task, "%s: has undone %s: %v", c.link, p.In.What, err) }()
 	c.pause()
+	if ctx.Err() != nil { // it was given up: nobody hears how it ends
+		c.desk.doubt(p.Key)
+	}
 	if c.luck(10) {
 		c.link.cut()
 	}

@@ -88,7 +88,7 @@ func (w *world) wakes(id string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	// A server that could not ask for the time yet goes by its own clock.
-	assert.Less(about{w.seen, id}, time.Hour-2*time.Second, time.Since(w.asleep[id]), "%s woke too early", id)
+	assert.Less(about{w.seen, id}, time.Hour-maxSkew, time.Since(w.asleep[id]), "%s woke too early", id)
 }
 
 // cancel has a task cancelled by somebody, soon.

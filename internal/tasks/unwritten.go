@@ -54,6 +54,16 @@ func (r *run) isUnwritten() bool { return r.unwritten != nil && !r.unwritten.mad
 // settle lets whoever waits go on.
 func (u *unwritten) settle() { u.once.Do(func() { close(u.ready) }) }
 
+// settled reports whether that was done: from then on what was found is read without the lock.
+func (u *unwritten) settled() bool {
+	select {
+	case <-u.ready:
+		return true
+	default:
+		return false
+	}
+}
+
 // await waits until it is written down, or never will be, which is so when ctx ends before.
 func (r *run) await(ctx context.Context) {
 	u := r.unwritten
@@ -92,6 +102,9 @@ func (r *run) driveUnwritten() (err error) {
 		r.lock()
 		defer r.unlock()
 		if !u.made {
+			if u.err == nil && !u.settled() {
+				u.err = err // that its caller has left, say
+			}
 			u.over, r.lost, err = true, true, nil // who waits sees to it
 		}
 		u.settle()

@@ -8,7 +8,7 @@
 // A token is encrypted and authenticated. It opens only for the [Binding] and the audience it
 // was sealed for, until it expires, and while its key is enabled. [Claims] such as the tool and
 // its revision are inside; comparing them with the request is up to the caller. It is not
-// single-use: whoever wants that has to remember [Claims.ID] and [Claims.Turn] somewhere.
+// single-use: a caller that wants that has to remember [Claims.ID] and [Claims.Turn] somewhere.
 //
 // Every refusal is a *[Rejected] with one and the same message, so that a client learns
 // nothing about why. The [Reason] is for logs and metrics. Nothing is decompressed or decoded
@@ -109,7 +109,7 @@ func (id ID) String() string { return hex.EncodeToString(id[:]) }
 
 // Binding names the circumstances a token is bound to. None of it is stored in
 // the token: it is associated data of the encryption, so a token presented
-// under another binding does not decrypt, and cannot be told from a forgery.
+// under another binding does not decrypt, and cannot be distinguished from a forgery.
 //
 // [Options.Audience] and the format version are bound in the same way. Fields
 // may be empty and hold any bytes; each is bound with its length, so moving a

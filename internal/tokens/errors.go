@@ -11,7 +11,7 @@ var ErrRejected = errors.New("token not accepted")
 
 // Reason is the true cause of a rejection, for logs and metrics. The set is
 // small and fixed, so it may be used as a metric label. It is not for clients:
-// which check failed is information for whoever forges tokens.
+// which check failed is information for a forger of tokens.
 type Reason string
 
 // The reasons [Codec.Open] gives, and those callers give with [Reject] for the

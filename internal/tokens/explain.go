@@ -38,7 +38,7 @@ func Inspect(token string) (Inspection, error) {
 	return in, nil
 }
 
-// Explanation is everything that can be said about a token by somebody who has
+// Explanation is everything that can be said about a token by a holder of
 // the keys, for support and debugging. It never holds the secret section.
 type Explanation struct {
 	Inspection
@@ -66,7 +66,7 @@ type Explanation struct {
 
 // Explain says what [Codec.Open] makes of a token, and shows what it holds if it
 // is authentic, even if it is refused for another reason. The result is for
-// whoever holds the keys; do not send it to clients.
+// holders of the keys; do not send it to clients.
 //
 // All contents are shown to see, unless that is nil, if they decode. The secret section is
 // for finding out what there is, not for showing it; it is wiped when see returns.

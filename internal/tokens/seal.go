@@ -104,7 +104,7 @@ func (c *Codec) Seal(b Binding, now time.Time, x *Contents) (string, error) {
 	}
 	plain[0] |= coding
 	plain = append(append(plain, body...), paddingMark)
-	if !asIs { // the length of what is held tells nobody anything
+	if !asIs { // the length of what is held reveals nothing
 		plain = append(plain, make([]byte, paddedSize(len(plain))-len(plain))...)
 	}
 	buf.plain = plain

@@ -97,6 +97,9 @@ func (m *remembered) put(ctx context.Context, how records.How, request *request)
 	}
 	nonce := m.nonce
 	if nonce == nil {
+		if _, err := m.r.records.Identity(ctx); err != nil {
+			return err // the next token needs it, which must not fail once the turn has acted
+		}
 		nonce = make([]byte, 16)
 		rand.Read(nonce) // never fails
 	}

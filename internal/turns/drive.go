@@ -168,11 +168,12 @@ func (r *Runner) sample(ctx context.Context, t *engine.Program, step steps.Step)
 	if err != nil {
 		return a, fmt.Errorf("a step for the server's model: %w", err)
 	}
-	var result *steps.SampleResult
-	err = engine.Protect(func() (err error) {
-		result, err = r.Model(ctx, request)
-		return err
-	})
+	if _, bounded := ctx.Deadline(); !bounded && r.Timeout > 0 {
+		limited, cancel := context.WithTimeout(ctx, r.Timeout)
+		defer cancel()
+		ctx = limited
+	}
+	result, err := engine.Within(ctx, t, func() string { return "the server's model" }, func() (*steps.SampleResult, error) { return r.Model(ctx, request) })
 	if err == nil && result == nil {
 		err = errors.New("the sampler returned neither a result nor an error")
 	}

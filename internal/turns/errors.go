@@ -14,8 +14,8 @@ import (
 // to be said of it is found with [errors.As] and [errors.Is], in this order:
 //
 //   - *[RefusedError]: the hook refused the turn.
-//   - [ErrNewer], [ErrEarly], [ErrLedger], [ErrUnderWay]: the same request may succeed elsewhere,
-//     or later.
+//   - [ErrNewer], [ErrOtherLedger], [ErrEarly], [ErrLedger], [ErrUnderWay], [engine.ErrHanging]: the same request may
+//     succeed elsewhere, or later.
 //   - [ErrLedgerFull]: the caller has too many sagas under way; later it may succeed.
 //   - [ErrKeyReused]: the idempotency key is that of another call.
 //   - *[tokens.Rejected]: the token is refused. Why is not the client's to know.
@@ -49,6 +49,10 @@ func (e *Error) Unwrap() error { return e.Err }
 // ErrNewer is the reason why a token is to be taken elsewhere, or later: during a
 // deployment, replicas of the old and the new version stand side by side.
 var ErrNewer = errors.New("the token is of a newer revision of the tool than this server has")
+
+// ErrOtherLedger is the reason why a token is to be taken elsewhere: what its saga has done is
+// looked after by a ledger that this server does not have.
+var ErrOtherLedger = errors.New("what the saga has done is in another ledger: servers with one keyset and audience must share one")
 
 // ErrEarly is the reason why a token is to be taken later, or elsewhere: the clock of
 // this server is behind the one that it was sealed by, or was set back since.
@@ -135,12 +139,16 @@ func classify(err error) class {
 		return class{OutcomeBroken, "ledger", slog.LevelError, "the ledger cannot be used", attrs}
 	case errors.Is(err, ErrUnderWay):
 		return class{OutcomeBroken, "under_way", slog.LevelInfo, "turn still under way elsewhere", nil}
+	case errors.Is(err, engine.ErrHanging):
+		return class{OutcomeBroken, "hanging", slog.LevelError, "turn not taken", attrs}
 	case errors.Is(err, ErrLedgerFull):
 		return class{OutcomeRefused, "ledger", slog.LevelWarn, "too many records of a caller", attrs}
 	case errors.Is(err, ErrKeyReused):
 		return class{outcome: OutcomeRefused, reason: "arguments"}
 	case errors.Is(err, ErrNewer):
 		return class{OutcomeRefused, "newer", slog.LevelInfo, "token of a newer revision", attrs}
+	case errors.Is(err, ErrOtherLedger):
+		return class{OutcomeRefused, "other_ledger", slog.LevelError, "token of another ledger", attrs}
 	case errors.Is(err, ErrEarly):
 		return class{OutcomeRefused, string(tokens.ReasonNotYetValid), slog.LevelWarn, "token of the future", attrs}
 	case errors.As(err, &rejected):
@@ -201,13 +209,24 @@ func (r *Runner) logAbandoned(ctx context.Context, o *opened) {
 	r.Log.Log(ctx, levelOf(o.gone.Reason), "saga abandoned", "tool", o.program.Name, "saga", tokens.ID(o.pos.ID).String(), "token", o.gone)
 }
 
-// Protect runs code of a tool's author that belongs to no saga, such as what suggests
+// Protect runs code of the author of p that belongs to no saga, such as what suggests
 // values for arguments. It has the time of a turn; if it fails, that is logged.
-func (r *Runner) Protect(ctx context.Context, method, tool string, f func(context.Context) error) error {
+func Protect[T any](ctx context.Context, r *Runner, method string, p *engine.Program, f func(context.Context) (T, error)) (T, error) {
 	turn := r.begin(ctx)
 	defer turn.Cancel()
-	if err := engine.Protect(func() error { return f(turn) }); err != nil {
-		return r.Report(ctx, method, &Error{program: tool, Err: err})
+	v, err := engine.Within(turn, p, func() string { return method }, func() (T, error) { return f(turn) })
+	if err != nil {
+		err = r.Report(ctx, method, &Error{program: p.Name, Err: err})
 	}
-	return nil
+	return v, err
+}
+
+// logHang says that code of a tool's hangs, and when it has returned after all.
+func (r *Runner) logHang(h engine.Hang) {
+	log := r.Log.With("tool", h.Tool, "code", h.Doing, "hanging", h.Hanging)
+	if h.Returned {
+		log.Warn("code of a tool that was given up has returned, which counts for nothing", "took", h.Took)
+		return
+	}
+	log.Error("code of a tool ignores its context, and was given up")
 }

@@ -215,6 +215,10 @@ func (s *shared) replica(change ...func(*Config)) *replica {
 	}
 	r, err := New(config)
 	require.NoError(s.t, err)
+	if r.records != nil { // asked once, and not what tests count
+		_, _ = r.records.Identity(context.Background())
+		l.ops = nil
+	}
 	return &replica{r, l}
 }
 

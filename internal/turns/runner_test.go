@@ -186,17 +186,21 @@ func TestDrive(t *testing.T) {
 
 // Code of an author's that is no turn can do no more harm than one.
 func TestProtect(t *testing.T) {
-	r, _, _, log := newHold(t)
+	r, q, _, log := newHold(t)
 	r.Timeout = time.Millisecond
 	for says, f := range map[string]func(context.Context) error{
 		"turn failed":    func(context.Context) error { panic("oops") },
 		"turn timed out": func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() },
 	} {
-		err := r.Protect(t.Context(), "completion/complete", "hold", f)
+		_, err := Protect(t.Context(), r, "completion/complete", q.Program, func(ctx context.Context) (struct{}, error) {
+			return struct{}{}, f(ctx)
+		})
 		require.ErrorAs(t, err, new(*Error))
 		assert.Contains(t, log.String(), says)
 		assert.Contains(t, log.String(), "method=completion/complete tool=hold")
 		log.Reset()
 	}
-	assert.NoError(t, r.Protect(t.Context(), "", "", func(context.Context) error { return nil }))
+	got, err := Protect(t.Context(), r, "", q.Program, func(context.Context) (int, error) { return 1, nil })
+	require.NoError(t, err)
+	assert.Equal(t, 1, got)
 }

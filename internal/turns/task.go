@@ -14,8 +14,8 @@ import (
 )
 
 // TaskTurn is a turn of a saga that the server drives itself: no token goes out, what it did is
-// undone if it breaks off, and whoever drives remembers where it stands. It has no time limit
-// but that of its context.
+// undone if it breaks off, and whoever drives remembers where it stands. [Config].Timeout bounds
+// its code, and the context what comes after that as well.
 type TaskTurn struct {
 	// Caller is whose task it is, and by what request it was begun.
 	Caller Caller
@@ -73,12 +73,12 @@ func (r *Runner) TakeTask(ctx context.Context, t TaskTurn) (End, error) {
 	return r.taskTurn(ctx, &t, action, func(ctx context.Context) (*engine.Outcome, tokens.Reason, error) {
 		if t.Position == nil {
 			out, err := t.Program.Start(ctx, engine.Call{
-				ID: t.Saga, Now: t.Now, Client: r.Features(t.Client), Arguments: t.Arguments, Notifier: t.Notifier, Held: true, Lost: t.Lost, Acting: t.Acting, Undoing: t.Undoing, Checkpoint: t.Checkpoint,
+				ID: t.Saga, Now: t.Now, Client: r.Features(t.Client), Arguments: t.Arguments, Notifier: t.Notifier, Held: true, Lost: t.Lost, Acting: t.Acting, Undoing: t.Undoing, Checkpoint: t.Checkpoint, Limit: r.Timeout,
 			})
 			return out, "", err
 		}
 		out, err := t.Program.Resume(ctx, t.Position, engine.Resumption{
-			Now: t.Now, Client: r.Features(t.Client), Answers: t.Answers, Arguments: t.Arguments, Notifier: t.Notifier, Held: true, Lost: t.Lost, Acting: t.Acting, Undoing: t.Undoing, Checkpoint: t.Checkpoint,
+			Now: t.Now, Client: r.Features(t.Client), Answers: t.Answers, Arguments: t.Arguments, Notifier: t.Notifier, Held: true, Lost: t.Lost, Acting: t.Acting, Undoing: t.Undoing, Checkpoint: t.Checkpoint, Limit: r.Timeout,
 		})
 		var position *engine.PositionError
 		if errors.As(err, &position) && !errors.As(err, new(*engine.UndoneError)) {
@@ -104,14 +104,14 @@ func (r *Runner) UndoTask(ctx context.Context, t TaskTurn, lost, served bool, wh
 	return r.taskTurn(ctx, &t, action, func(ctx context.Context) (out *engine.Outcome, gone tokens.Reason, err error) {
 		switch {
 		case t.Position == nil && lost && served:
-			out, err = t.Program.CancelFirst(ctx, engine.Call{ID: t.Saga, Now: t.Now, Client: r.Features(t.Client), Arguments: t.Arguments, Undoing: t.Undoing, Checkpoint: t.Checkpoint})
+			out, err = t.Program.CancelFirst(ctx, engine.Call{ID: t.Saga, Now: t.Now, Client: r.Features(t.Client), Arguments: t.Arguments, Undoing: t.Undoing, Checkpoint: t.Checkpoint, Limit: r.Timeout})
 		case t.Position == nil:
 			out = undoneNothing(why)
 		case !served:
 			out, err = t.Program.AbandonAs(ctx, t.Position, engine.Resumption{Why: abandonedText(tokens.ReasonRevision), Acting: t.Acting, Undoing: t.Undoing})
 			gone = tokens.ReasonRevision
 		default:
-			res := engine.Resumption{Now: t.Now, Latest: true, Why: why, Acting: t.Acting, Undoing: t.Undoing, Checkpoint: t.Checkpoint}
+			res := engine.Resumption{Now: t.Now, Latest: true, Why: why, Acting: t.Acting, Undoing: t.Undoing, Checkpoint: t.Checkpoint, Limit: r.Timeout}
 			if lost {
 				res.Client, res.Answers, res.Arguments, res.Notifier = r.Features(t.Client), t.Answers, t.Arguments, t.Notifier
 				res.Held, res.Lost = true, true

@@ -1,6 +1,7 @@
 package turns
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/json"
@@ -80,6 +81,9 @@ func (r *Runner) open(ctx context.Context, q *Request, toCancel bool) (*opened, 
 	if err := o.pos.Restore(parts); err != nil {
 		return nil, tokens.Reject(tokens.ReasonState, "%w", err)
 	}
+	if err := r.ofThisLedger(ctx, o.pos); err != nil && !q.own {
+		return nil, &Error{program: newest.Name, kind: newest.Kind, saga: o.id, Err: err}
+	}
 	if q.Policy.Resent && (!toCancel || len(q.Answers) > 0) {
 		digest, err := digestArguments(o.pos.ID, q.Arguments)
 		if err != nil || string(digest) != string(x.Claims.Request) {
@@ -104,6 +108,22 @@ func (r *Runner) open(ctx context.Context, q *Request, toCancel bool) (*opened, 
 		return o, &Error{program: o.program.Name, kind: o.program.Kind, saga: o.id, Err: fmt.Errorf("%w: %v", ErrEarly, early.Detail)}
 	}
 	return o, nil
+}
+
+// ofThisLedger fails if another ledger looks after what the saga has done: it would never learn how
+// the saga ends here, and undo it.
+func (r *Runner) ofThisLedger(ctx context.Context, pos *engine.Position) error {
+	switch {
+	case len(pos.Ledger) == 0:
+		return nil
+	case r.records == nil:
+		return ErrOtherLedger
+	}
+	id, err := r.records.Identity(ctx)
+	if err == nil && !bytes.Equal(id, pos.Ledger) {
+		err = ErrOtherLedger
+	}
+	return err
 }
 
 // tooLate reports whether the saga cannot go on, and has done nothing, as far as the token tells.
@@ -181,6 +201,14 @@ func (r *Runner) seal(ctx context.Context, q *Request, t *engine.Program, p *eng
 		}
 		claims.Request = digest
 		p.DropArguments()
+	}
+	p.Ledger = nil
+	if r.remembers(t) && p.HasEffects() {
+		id, err := r.records.Identity(ctx)
+		if err != nil {
+			return "", err
+		}
+		p.Ledger = id
 	}
 	// Each part is kept from those that others have a hand in.
 	parts := p.Encode()

@@ -100,6 +100,7 @@ func New(c Config) (*Runner, error) {
 	}
 	c.Lease, c.lookEvery = cmp.Or(c.Lease, leaseTime), cmp.Or(c.lookEvery, lookTime)
 	r := &Runner{Config: c}
+	c.Registry.OnHang(r.logHang)
 	if c.Ledger != nil {
 		r.records = records.New(c.Ledger, c.Codec.Keyset, c.Codec.Options().Audience, c.LedgerLimit)
 		return r, nil

@@ -132,7 +132,9 @@ func TestChangesOfAnotherProcessAreSeen(t *testing.T) {
 		for i := range 10 {
 			time.Sleep(time.Duration(i) * 5 * time.Millisecond)
 			at := ask("now")
-			delays = append(delays, (<-seen).Sub(at))
+			when, watched := <-seen
+			require.True(t, watched, "the watch has ended")
+			delays = append(delays, when.Sub(at))
 		}
 		t.Logf("seen after %v", delays)
 		slices.Sort(delays)
@@ -211,27 +213,28 @@ func TestWhoWritesLetsOthersIn(t *testing.T) {
 func TestProcessesTakeTurns(t *testing.T) {
 	path := somePath(t)
 	require.NoError(t, opened(t, path).Close())
-	const judges = 5 // quiet rounds: one alone tells nothing
+	// One quiet round tells nothing, as other programs get in the way even then: a quarter has to be fair.
+	const judged, enough = 12, 3
 	fair, quiet := 0, 0
-	for round, end := 0, time.Now().Add(long); quiet < judges && time.Now().Before(end); round++ {
+	for round, end := 0, time.Now().Add(long); fair < enough && quiet < judged && time.Now().Before(end); round++ {
 		least, most, busy := takeTurns(t, path, round)
 		t.Logf("least %d, most %d, the machine is busy: %t", least, most, busy)
-		if busy {
-			continue
-		}
-		quiet++
-		if least > most/2 {
+		switch {
+		case least > most/2:
 			fair++
+			fallthrough
+		case !busy:
+			quiet++
 		}
 	}
-	if quiet < judges {
+	if fair < enough && quiet < judged {
 		t.Skip("the machine was too busy with other things to tell")
 	}
-	assert.Greater(t, fair, judges/2, "in most rounds one of them has half of another's turns")
+	assert.GreaterOrEqual(t, fair, enough, "of %d rounds: in the others one of them has half of another's turns", quiet)
 }
 
 // takeTurns has three processes write for a moment, and counts their changes. The machine is busy if
-// one that sleeps for a millisecond sleeps for three on average.
+// one that sleeps for a millisecond sleeps for three on average, or if none of the three comes to much.
 func takeTurns(t *testing.T, path string, round int) (least, most int, busy bool) {
 	var all []*child
 	for i := range 3 {
@@ -255,5 +258,6 @@ func takeTurns(t *testing.T, path string, round int) (least, most int, busy bool
 		least, most = min(least, n), max(most, n)
 		assert.NoError(t, c.Wait())
 	}
-	return least, most, busy
+	const much = 1500 // a third of what one comes to on a machine that does nothing else
+	return least, most, busy || most < much
 }

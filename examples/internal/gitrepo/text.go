@@ -19,7 +19,7 @@ func Clip(s string, n int) string {
 	return strings.Clone(s)
 }
 
-// Line returns the first n characters of a text that somebody else wrote as one line:
+// Line returns the first n characters of a text that others wrote as one line:
 // whatever breaks lines is a space, and what is not to be seen (controls of terminals, marks
 // that turn text around) is left out.
 func Line(s string, n int) string {

@@ -44,7 +44,7 @@ const (
 	Expired   State = "expired"
 )
 
-// Hold is a number of units that nobody else can have.
+// Hold is a number of units that no one else can have.
 type Hold struct {
 	Key string `json:"key"`
 	Request
@@ -79,7 +79,7 @@ type Options struct {
 	Price int
 	// Capacity is how many units there are of each item.
 	Capacity int
-	// Lifetime is how long a hold lasts if nobody confirms or releases it.
+	// Lifetime is how long a hold lasts unless it is confirmed or released.
 	Lifetime time.Duration
 	// Now is the clock. Default: [time.Now].
 	Now func() time.Time

@@ -1,4 +1,4 @@
-// Command testdata says what it was told when it was built.
+// Command testdata prints what was set when it was built.
 package main
 
 import "fmt"

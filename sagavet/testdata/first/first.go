@@ -158,3 +158,14 @@ var ends = saga.Machine[form, hold]{
 		return t.Ask("sure", askSure)
 	},
 }
+
+// The server goes on with a task, whoever hears of it.
+var always = saga.Machine[form, hold]{
+	Info: saga.Info{Name: "always", Asks: asks, Effects: effects, Tasks: saga.Tasks{Mode: saga.TasksRequired}},
+	Start: func(t *turn) (saga.Next, error) {
+		if _, err := saga.Do(t, room, "single"); err != nil {
+			return nil, err
+		}
+		return t.Ask("sure", askSure)
+	},
+}

@@ -97,3 +97,14 @@ var none = saga.Prompt[form, form]{Machine: saga.Machine[form, form]{
 func made(with stepMap) saga.Machine[form, form] {
 	return saga.Machine[form, form]{Steps: with, Start: func(t *turn) (saga.Next, error) { return t.Goto("anything") }}
 }
+
+// A prompt that asks nothing has no Steps, and says nothing of machines.
+var greeting = saga.Prompt[form, form]{Machine: saga.Machine[form, form]{
+	Info:  saga.Info{Name: "greeting"},
+	Start: func(t *turn) (saga.Next, error) { return t.Messages() },
+}}
+
+var asking = saga.Prompt[form, form]{Machine: saga.Machine[form, form]{
+	Info:  saga.Info{Name: "asking", Asks: []steps.Question{askSure}},
+	Start: func(t *turn) (saga.Next, error) { return t.Ask("nowhere", askSure) }, // want `no step function "nowhere" to go on, so the saga fails when it comes here. The machine has no Steps`
+}}

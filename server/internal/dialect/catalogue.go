@@ -14,6 +14,7 @@ import (
 
 	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/internal/jsonview"
+	"github.com/mcpsaga/mcpsaga/internal/turns"
 	"github.com/mcpsaga/mcpsaga/server/internal/wire"
 	"github.com/mcpsaga/mcpsaga/steps"
 )
@@ -237,9 +238,9 @@ func (h *Host) Complete(ctx context.Context, params jsontext.Value) (json.RawMes
 	}
 	var values []string
 	if suggest := t.Complete[p.Argument.Name]; suggest != nil {
-		err := h.Turns.Protect(ctx, "completion/complete", t.Name, func(ctx context.Context) (err error) {
-			values, err = suggest(ctx, p.Argument.Value, p.Context.Arguments)
-			return err
+		var err error
+		values, err = turns.Protect(ctx, h.Turns, "completion/complete", t, func(ctx context.Context) ([]string, error) {
+			return suggest(ctx, p.Argument.Value, p.Context.Arguments)
 		})
 		if err != nil {
 			return nil, err

@@ -92,18 +92,20 @@ const InternalText = "internal error"
 
 // Fixed texts. What a client learns of a refused token does not depend on the cause.
 const (
-	rejectedText  = "the saga token is not valid here, or no longer: start again with tools/callSaga"
-	unsettledText = "what the tool has done is not known yet: send the same request again"
-	tryAgainText  = "this server is older than the saga: send the same request again"
-	earlyText     = "this server's clock is behind the saga: send the same request again"
-	ledgerText    = "what the server must remember of this cannot be written down at present: send the same request again"
-	underWayText  = "the same request was sent before and is still being worked on: send it again later"
-	fullText      = "the server remembers too many sagas of yours: end some, or wait until their time is over"
-	taskOnlyText  = "this tool takes long, and runs as a task only: call it with tools/call, of MCP 2026-07-28 with the extension " + TasksExtension + ", or of a revision with a handshake"
-	noTaskText    = "there is no such task, or not any more"
-	taskTakenText = "there is a task of that id already: choose another"
-	busyText      = "too many tasks of yours are under way: wait until some have ended, or cancel some"
-	timeoutText   = "the tool took too long; the same request may be sent again"
+	rejectedText    = "the saga token is not valid here, or no longer: start again with tools/callSaga"
+	unsettledText   = "what the tool has done is not known yet: send the same request again"
+	tryAgainText    = "this server is older than the saga: send the same request again"
+	earlyText       = "this server's clock is behind the saga: send the same request again"
+	ledgerText      = "what the server must remember of this cannot be written down at present: send the same request again"
+	otherLedgerText = "another ledger than this server's looks after what was done: send the same request again, to a server that has that one"
+	underWayText    = "the same request was sent before and is still being worked on: send it again later"
+	hangingText     = "too many calls of this tool have not come to an end here: send the same request again later"
+	fullText        = "the server remembers too many sagas of yours: end some, or wait until their time is over"
+	taskOnlyText    = "this tool takes long, and runs as a task only: call it with tools/call, of MCP 2026-07-28 with the extension " + TasksExtension + ", or of a revision with a handshake"
+	noTaskText      = "there is no such task, or not any more"
+	taskTakenText   = "there is a task of that id already: choose another"
+	busyText        = "too many tasks of yours are under way: wait until some have ended, or cancel some"
+	timeoutText     = "the tool took too long; the same request may be sent again"
 )
 
 // Translate decides what the client learns of an error. Those of turns are logged
@@ -129,6 +131,8 @@ func (h *Host) Translate(ctx context.Context, name string, err error) *wire.Erro
 		return wire.TryAgain(ledgerText)
 	case errors.Is(err, turns.ErrUnderWay):
 		return wire.TryAgain(underWayText)
+	case errors.Is(err, engine.ErrHanging):
+		return wire.TryAgain(hangingText)
 	case errors.Is(err, turns.ErrLedgerFull):
 		return wire.Refuse(http.StatusTooManyRequests, wire.CodeInvalidRequest, fullText)
 	case errors.Is(err, tasks.ErrNotFound):
@@ -151,6 +155,8 @@ func (h *Host) Translate(ctx context.Context, name string, err error) *wire.Erro
 		return wire.NewError(code, failed.Text)
 	case errors.Is(err, turns.ErrNewer):
 		return wire.TryAgain(tryAgainText)
+	case errors.Is(err, turns.ErrOtherLedger):
+		return wire.TryAgain(otherLedgerText)
 	case errors.Is(err, turns.ErrEarly):
 		return wire.TryAgain(earlyText)
 	case errors.As(err, &rejected):

@@ -46,7 +46,7 @@ const (
 	recordPause = time.Second
 	// writeTime is how long a client waits until it is written down what it has set, or that it
 	// has ended its session.
-	writeTime = 5 * time.Second
+	writeTime = 10 * time.Second
 )
 
 // recordOf returns what the ledger remembers of a session; nil if there is no ledger, or it does

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// generator writes states of forms that nobody has thought of. Names and words are mostly
+// generator writes states of forms that were not thought of. Names and words are mostly
 // those of the dictionary, the common ones most often, and some are invented: so the tables
 // learn what is left when what the dictionary has is taken away.
 type generator struct {
