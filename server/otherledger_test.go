@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -108,11 +109,11 @@ func TestLedgerStaysItself(t *testing.T) {
 // loads counts what is read of a ledger.
 type loads struct {
 	ledger.Store
-	n int
+	n atomic.Int64
 }
 
 func (l *loads) Load(ctx context.Context, key string) (*ledger.Record, error) {
-	l.n++
+	l.n.Add(1)
 	return l.Store.Load(ctx, key)
 }
 
@@ -123,13 +124,13 @@ func TestLedgerIsKnownForGood(t *testing.T) {
 		t.Cleanup(func() { _ = store.Close() })
 		r := newRig(t, server.Options{Tools: []saga.Definition{new(seats).tool()}, Ledger: store})
 		for range 2 {
-			before := store.n
+			before := store.n.Load()
 			for range 10 {
 				_, body := inSaga(r, "", nil)
 				_, body = inSaga(r, tokenOf(t, body), rowSeven)
 				_, _ = inSaga(r, tokenOf(t, body), sevenSure)
 			}
-			assert.Less(t, store.n-before, 15, "workers read as well, but not for each turn")
+			assert.Less(t, store.n.Load()-before, int64(15), "workers read as well, but not for each turn")
 		}
 	})
 }
