@@ -23,7 +23,7 @@ type MemoryOptions struct {
 func NewMemory(o MemoryOptions) Store {
 	m := &memory{
 		now: o.Now, closed: make(chan struct{}), rows: map[ID]*row{}, requests: map[ID]ID{}, counts: map[account]int{},
-		due: newIndex(), owned: newIndex(), statuses: newIndex(), keep: newIndex(), listeners: map[*listener]bool{},
+		due: newIndex(), owned: newIndex(), counted: newIndex(), statuses: newIndex(), keep: newIndex(), listeners: map[*listener]bool{},
 	}
 	if m.now == nil {
 		m.now = time.Now
@@ -44,9 +44,9 @@ type memory struct {
 	rows     map[ID]*row
 	requests map[ID]ID
 	counts   map[account]int // of records that are not over
-	// Each is sorted by a group and a time: audience and tool by Wake; audience, owner and mode by Created;
+	// Each is sorted by a group and a time: audience and tool by Wake; audience, owner or account, and mode by Created;
 	// audience and status by Created; Keep.
-	due, owned, statuses, keep index
+	due, owned, counted, statuses, keep index
 
 	listening sync.Mutex
 	listeners map[*listener]bool
@@ -90,7 +90,7 @@ func (i index) of(from entry, each func(entry) bool) {
 }
 
 // entries are those of a record in the indexes, in their order. One without a group is in none.
-func (r *row) entries() (list [4]entry) {
+func (r *row) entries() (list [5]entry) {
 	if !r.Wake.IsZero() {
 		list[0] = entry{dueGroup(r.Audience, r.Tool), r.Wake.UnixMicro(), r.ID}
 	}
@@ -100,6 +100,9 @@ func (r *row) entries() (list [4]entry) {
 	list[2] = entry{statusGroup(r.Audience, r.Status), r.Created.UnixMicro(), r.ID}
 	if !r.Keep.IsZero() {
 		list[3] = entry{keepGroup, r.Keep.UnixMicro(), r.ID}
+	}
+	if r.Account != (ID{}) && !r.Status.Over() {
+		list[4] = entry{ownedGroup(r.Audience, r.Account, r.Mode), r.Created.UnixMicro(), r.ID}
 	}
 	return list
 }
@@ -112,7 +115,9 @@ func ownedGroup(audience string, owner ID, mode Mode) string {
 }
 func statusGroup(audience string, status Status) string { return audience + "\x00" + string(status) }
 
-func (m *memory) indexes() [4]index { return [4]index{m.due, m.owned, m.statuses, m.keep} }
+func (m *memory) indexes() [5]index {
+	return [5]index{m.due, m.owned, m.statuses, m.keep, m.counted}
+}
 
 // begin locks the store. Nothing is done in a context that has ended.
 func (m *memory) begin(ctx context.Context) (now time.Time, err error) {

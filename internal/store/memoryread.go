@@ -129,9 +129,12 @@ func (m *memory) List(ctx context.Context, f Filter, after Cursor, limit int) ([
 			return n < limit
 		})
 	}
-	if f.Owner != (ID{}) {
+	switch {
+	case f.Owner != (ID{}):
 		collect(m.owned, ownedGroup(f.Audience, f.Owner, f.Mode))
-	} else {
+	case f.Account != (ID{}):
+		collect(m.counted, ownedGroup(f.Audience, f.Account, f.Mode))
+	default:
 		for i, s := range f.Statuses {
 			if !slices.Contains(f.Statuses[:i], s) {
 				collect(m.statuses, statusGroup(f.Audience, s))

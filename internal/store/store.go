@@ -85,7 +85,8 @@ const (
 	Sleeping Status = "sleeping"
 	// Undoing: effects are being undone, or will be tried again at the record's Wake.
 	Undoing Status = "undoing"
-	// Outstanding: effects could not be undone, and are left to people.
+	// Outstanding: it has ended, but effects could not be undone. That is tried again at the record's
+	// Wake, or left to people.
 	Outstanding Status = "outstanding"
 	// Ended: nothing is left to do.
 	Ended Status = "ended"
@@ -196,14 +197,16 @@ type Held struct {
 	Fence uint64
 }
 
-// Filter says which records [Store.List] lists: those of an owner in a mode, or those with any of some
-// statuses. Each has an index.
+// Filter says which records [Store.List] lists: those of an owner in a mode, those that count on an
+// account in a mode, or those with any of some statuses. Each has an index.
 type Filter struct {
 	Audience string
-	// Owner and Mode, if Owner is not zero.
+	Mode     Mode
+	// Owner, if it is not zero.
 	Owner ID
-	Mode  Mode
-	// Statuses, if Owner is zero.
+	// Account, if it is not zero and Owner is: those that are not over.
+	Account ID
+	// Statuses, if both are zero. Mode does not matter then.
 	Statuses []Status
 }
 

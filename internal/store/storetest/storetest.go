@@ -30,7 +30,7 @@ func Run(t *testing.T, empty func(t *testing.T) Open) {
 		"Write": testWrite, "Refused": testRefused, "Bytes": testBytes, "Fences": testFences, "Requests": testRequests, "Accounts": testAccounts,
 		"Signal": testSignal, "Floor": testFloor, "Log": testLog, "Heads": testHeads, "Listen": testListen,
 		"Take": testTake, "TakeOrder": testTakeOrder, "Leases": testLeases, "Renew": testRenew,
-		"ListOwned": testListOwned, "ListStatuses": testListStatuses, "Forget": testForget, "Identity": testIdentity,
+		"ListOwned": testListOwned, "ListCounted": testListCounted, "ListStatuses": testListStatuses, "Forget": testForget, "Identity": testIdentity,
 		"OneWinner": testOneWinner, "NoSignalIsLost": testNoSignalIsLost, "EachIsTakenOnce": testEachIsTakenOnce,
 		"Ends": testEnds, "Model": testModel,
 	} {

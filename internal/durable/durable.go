@@ -1,0 +1,140 @@
+// Package durable drives sagas that a server remembers. Each is a row in a [store.Store] and a log
+// of what has happened to it. A process that takes a turn acquires the row, runs the turn, and
+// commits the new state together with the events of the turn in one write. Everything that waits for
+// a saga, lists sagas or shows one is a reader of rows and logs.
+//
+// Make a [Core] with [New] and have [Core.Work] run. A dialect has [Core.Start] begin a task,
+// and looks at it with [Core.Get], [Core.Watch], [Core.Events] and [Core.List]; [Core.Answer],
+// [Core.Cancel] and [Core.Renew] are what a client may do to it. All of them may be called on any replica.
+//
+// # How a saga goes on
+//
+// A row is at rest, with a time at which it is due, or held by one process until its lease is over
+// ([hold]). A worker takes rows that are due; a client's answer has the process that it has reached take
+// the row at once. What a client writes while another process holds the row is an input: an item of
+// the log that the holder folds in before it writes again, as its next write then meets a conflict.
+// So nothing is overwritten, and nothing rests with an input unread.
+//
+// If a process dies, another one takes the row when the lease is over. It is then in doubt what was
+// done since the last commit, so the turn is taken again from there, and its effects with the keys
+// that they had.
+//
+// # Where to read
+//
+// state.go and event.go say what is kept, seal.go how it is sealed, row.go how rows are read and
+// written. hold.go commits, drive.go decides what comes next, step.go takes turns, undo.go undoes
+// them and end.go ends sagas. start.go and call.go begin sagas, signal.go is what clients do to
+// them, view.go and follow.go how they look at them. worker.go finds what is due, and slots.go shares
+// the workers among callers.
+package durable
+
+import (
+	"cmp"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/mcpsaga/mcpsaga/internal/engine"
+	"github.com/mcpsaga/mcpsaga/internal/store"
+	"github.com/mcpsaga/mcpsaga/internal/tasks"
+	"github.com/mcpsaga/mcpsaga/internal/turns"
+)
+
+// Config configures a [Core]. Turns and Store are required.
+type Config struct {
+	// Turns takes the turns.
+	Turns *turns.Runner
+	// Store has the rows.
+	Store store.Store
+	// Workers is how many sagas run at once in this process while [Core.Work] runs. Default 16.
+	Workers int
+	// PerPrincipal is how many of them may be one principal's. Default: half of the workers,
+	// and at least one.
+	PerPrincipal int
+	// PerTool is how many of them may be of a tool, by its name; those that it has not have
+	// no limit of their own.
+	PerTool map[string]int
+	// Limit is how many tasks a principal may have under way. Default 1000; negative is any
+	// number. MaxCalls is the same for calls. Default 100 000.
+	Limit, MaxCalls int
+	// Lease is how long a saga is a process's unless that shows that it is alive. Default 10
+	// seconds.
+	Lease time.Duration
+	// CallsOnly has [Core.Work] take nothing that is due: this process drives nothing but the calls that it
+	// has begun, or whose answers have come here.
+	CallsOnly bool
+	// Attempts is how many processes in a row may go down with a saga before it is given up.
+	// Default 5.
+	Attempts int
+	// Poll is how often what is waited for is looked at although nothing was heard of it. Default: 10
+	// seconds.
+	Poll time.Duration
+}
+
+// Core drives sagas. It is safe for concurrent use.
+type Core struct {
+	Config
+	rows   rows
+	hub    hub
+	worker worker
+	clock  clock
+}
+
+var _ tasks.Viewer = (*Core)(nil)
+
+// New returns a core. It starts nothing.
+func New(c Config) (*Core, error) {
+	if c.Turns == nil || c.Store == nil {
+		return nil, errors.New("durable: turns and a store are needed")
+	}
+	if c.Workers <= 0 {
+		c.Workers = 16
+	}
+	if c.PerPrincipal <= 0 {
+		c.PerPrincipal = max(1, c.Workers/2)
+	}
+	c.Limit = cmp.Or(c.Limit, 1000)
+	c.MaxCalls = cmp.Or(c.MaxCalls, 100_000)
+	c.Lease = cmp.Or(c.Lease, 10*time.Second)
+	c.Attempts = cmp.Or(c.Attempts, 5)
+	c.Poll = cmp.Or(c.Poll, 10*time.Second)
+	core := &Core{Config: c}
+	core.rows.store, core.rows.keys, core.rows.audience = c.Store, c.Turns.Codec.Keyset, c.Turns.Codec.Options().Audience
+	core.worker.init(core)
+	return core, nil
+}
+
+// tools are those whose sagas can be driven here, or undone, by their newest revision.
+func (c *Core) tools() (list []store.Tool) {
+	for _, kind := range [...]engine.Kind{engine.KindTool, engine.KindPrompt, engine.KindResource} {
+		for _, newest := range c.Turns.Registry.Of(kind) {
+			list = append(list, store.Tool{Name: newest.Target, Revision: newest.Revision})
+		}
+	}
+	return list
+}
+
+func (c *Core) pollTime() time.Duration { return c.Poll }
+
+// clock is the store's time, for rows that are not read: what it was when it was heard last, and how
+// long ago that is. Until then it is this process's.
+type clock struct {
+	mu        sync.Mutex
+	told, own time.Time
+}
+
+// hear notes the store's time.
+func (c *clock) hear(now time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.told, c.own = now, time.Now()
+}
+
+func (c *clock) now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.told.IsZero() {
+		return time.Now().UTC().Truncate(time.Microsecond)
+	}
+	return c.told.Add(time.Since(c.own)).UTC().Truncate(time.Microsecond)
+}

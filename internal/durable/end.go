@@ -1,0 +1,174 @@
+package durable
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/fxamacker/cbor/v2"
+
+	"github.com/mcpsaga/mcpsaga/internal/engine"
+	"github.com/mcpsaga/mcpsaga/internal/store"
+	"github.com/mcpsaga/mcpsaga/internal/tasks"
+	"github.com/mcpsaga/mcpsaga/internal/turns"
+)
+
+// finish records that the saga has ended with a result.
+func (h *hold) finish(end *turns.End, how ending) error {
+	raw, err := turns.EncodeEnd(end)
+	if err != nil {
+		return h.fail(err, nil)
+	}
+	bad := end.Result != nil && end.Result.IsError
+	if err = h.close(raw, how, turns.UndoReport(end.Result), message(end, how), bad); errors.Is(err, store.ErrTooLarge) {
+		return h.fail(errTooLarge, turns.UndoReport(end.Result))
+	}
+	return err
+}
+
+// fail records that the saga has failed.
+func (h *hold) fail(why error, report *engine.UndoReport) error {
+	r, _, _ := h.look()
+	f := failureOf(h.kindOf(), why, r.Saga.String())
+	raw, err := cbor.Marshal(f)
+	if err != nil {
+		return err
+	}
+	return h.close(raw, failed, report, f.err().Error(), false)
+}
+
+// message tells people how a saga has ended with a result.
+func message(end *turns.End, how ending) string {
+	if how == completed && (end.Result == nil || !end.Result.IsError) {
+		return "Completed."
+	}
+	text := ""
+	if end.Result != nil {
+		text = end.Result.Content.Text()
+	}
+	return cmp.Or(text, "The tool has failed.")
+}
+
+// close records how the saga has ended, and what is still to be undone. What it needed to go on is
+// dropped.
+func (h *hold) close(end []byte, how ending, report *engine.UndoReport, text string, bad bool) error {
+	var again []byte
+	if report != nil && report.Again != nil {
+		var err error
+		if again, err = encodePosition(report.Again, true); err != nil {
+			return err
+		}
+	}
+	return h.commit(func(r *row) []event {
+		now := r.now()
+		r.Stand = stand{Given: r.Stand.Given, Asked: r.Stand.Asked}
+		r.Begun.Arguments, r.Undoing = nil, nil
+		r.Running = running{}
+		r.Shown.Ending, r.Shown.Bad, r.Shown.End, r.Shown.Message = how, bad, end, clip(text)
+		if r.Times.Keep = later(r.Times.Keep, now.Add(r.Times.Retain)); r.Times.TTL > 0 {
+			r.Times.Keep = later(r.Times.Keep, r.Created.Add(r.Times.TTL))
+		}
+		h.doubt = false
+		h.rest(r, store.Ended, time.Time{})
+		e := event{kind: kindEnd, body: body{Ending: how, Text: r.Shown.Message}}
+		if r.Again = again; len(again) > 0 {
+			e.Effects = report.Outstanding
+			r.Status, r.Wake = store.Outstanding, now.Add(firstUndo)
+		}
+		return []event{e}
+	})
+}
+
+// Texts of failures.
+var (
+	errExpired  = &tasks.FailedError{Text: "The task took longer than its time to live."}
+	errAttempts = &tasks.FailedError{Text: "The task was given up: each server that tried to go on with it failed."}
+	errTooLarge = &tasks.FailedError{Text: "The task's result is too large to be kept."}
+	errState    = &tasks.FailedError{Text: "The task has more to remember than can be kept."}
+	errPartial  = &tasks.FailedError{Text: "The task has given more partial results than can be kept."}
+	errChanged  = &tasks.FailedError{Text: "The task cannot go on: the tool has changed since it began. Start again."}
+	errPauses   = &tasks.FailedError{Text: "The tool paused too often without asking anything."}
+	errRevision = &tasks.FailedError{Text: "The task cannot go on: this version of the tool is no longer served. Start again."}
+)
+
+// expired says how a saga has ended that took too long.
+func expired(report *engine.UndoReport) *tasks.FailedError {
+	text := errExpired.Text
+	switch {
+	case report == nil || report.Final == "" && len(report.Undone)+len(report.Outstanding) == 0:
+	case report.Final != "" && len(report.Outstanding) > 0:
+		text += fmt.Sprintf(" Not all that it did after %q, which is final, could be undone yet: the server tries again.", report.Final)
+	case report.Final != "" && len(report.Undone) == 0:
+		text += fmt.Sprintf(" Nothing was undone, as %q is final.", report.Final)
+	case report.Final != "":
+		text += fmt.Sprintf(" What it did was undone up to %q, which is final.", report.Final)
+	case len(report.Outstanding) > 0 && len(report.Undone) > 0:
+		text += " What it did was undone, but not all of it could be yet: the server tries again."
+	case len(report.Outstanding) > 0:
+		text += " What it did could not be undone yet: the server tries again."
+	default:
+		text += " What it did was undone."
+	}
+	return &tasks.FailedError{Text: text}
+}
+
+// recordedFailure is why a saga has failed, as it is recorded.
+type recordedFailure struct {
+	// Text is for the client; without any the reason is for the operator alone, who finds it in the log
+	// under the saga.
+	Text string `cbor:"1,keyasint,omitempty"`
+	Saga string `cbor:"2,keyasint,omitempty"`
+	// Lacks is what the client cannot do that the tool needs.
+	Lacks *lacks `cbor:"3,keyasint,omitempty"`
+	// Late: a turn took too long. Ended is how a prompt or a resource has failed; Refused what a hook
+	// has refused a turn with.
+	Late    bool         `cbor:"4,keyasint,omitempty"`
+	Ended   []byte       `cbor:"5,keyasint,omitempty"`
+	Refused *clientError `cbor:"6,keyasint,omitempty"`
+}
+
+type lacks struct {
+	Tool   string `cbor:"1,keyasint"`
+	StepID string `cbor:"2,keyasint"`
+	Needs  uint64 `cbor:"3,keyasint"`
+}
+
+// failureOf says of an error what a client may know.
+func failureOf(kind engine.Kind, err error, saga string) recordedFailure {
+	f := recordedFailure{Saga: saga}
+	var unsupported *engine.UnsupportedError
+	var failed *tasks.FailedError
+	var refused *turns.RefusedError
+	switch {
+	case errors.As(err, &failed):
+		f.Text = failed.Text
+	case errors.As(err, &refused):
+		f.Refused = &clientError{refused.Code, refused.Message, refused.Data}
+	case errors.As(err, &unsupported):
+		f.Lacks = &lacks{unsupported.Tool, unsupported.StepID, engine.PackFeatures(unsupported.Needs)}
+	case kind != engine.KindTool && turns.EndsWith(kind, err):
+		f.Ended = turns.EncodeFailure(err)
+	case !errors.As(err, new(*engine.PanicError)) && errors.Is(err, context.DeadlineExceeded):
+		f.Late = true
+	}
+	return f
+}
+
+// err is the error that a saga has failed with.
+func (f *recordedFailure) err() error {
+	switch {
+	case f.Refused != nil:
+		return &turns.Error{Err: &turns.RefusedError{Code: f.Refused.Code, Message: f.Refused.Message, Data: f.Refused.Data}}
+	case f.Lacks != nil:
+		return &turns.Error{Err: &engine.UnsupportedError{Tool: f.Lacks.Tool, StepID: f.Lacks.StepID, Needs: engine.UnpackFeatures(f.Lacks.Needs)}}
+	case f.Ended != nil:
+		return &turns.Error{Err: turns.DecodeFailure(f.Ended)}
+	case f.Late:
+		return &turns.Error{Err: fmt.Errorf("the turn took too long: %w", context.DeadlineExceeded)}
+	case f.Text != "":
+		return &turns.Error{Err: &tasks.FailedError{Text: f.Text}}
+	}
+	return &turns.Error{Err: fmt.Errorf("the tool failed; its operator can find the reason in the log under the saga %s", f.Saga)}
+}

@@ -1,0 +1,178 @@
+package durable
+
+import (
+	"encoding/json"
+	"log/slog"
+	"time"
+
+	"github.com/mcpsaga/mcpsaga/content"
+	"github.com/mcpsaga/mcpsaga/internal/engine"
+	"github.com/mcpsaga/mcpsaga/internal/store"
+	"github.com/mcpsaga/mcpsaga/internal/tasks"
+	"github.com/mcpsaga/mcpsaga/steps"
+)
+
+// kind says what an item of a saga's log is.
+type kind string
+
+// What happens to a saga. Each change of its record appends at least one of these.
+const (
+	// kindBegun: the saga was begun. kindTurn: a turn has ended, or come further. kindRest: it was put
+	// to rest without that, to be tried again or handed over.
+	kindBegun kind = "begun"
+	kindTurn  kind = "turn"
+	kindRest  kind = "rest"
+	// kindQuestion, kindPartial, kindProgress and kindLog are what clients are told.
+	kindQuestion kind = "question"
+	kindPartial  kind = "partial"
+	kindProgress kind = "progress"
+	kindLog      kind = "log"
+	// kindEffect: an effect has ended well, or was found to have. kindUndoing: effects are about to be
+	// undone.
+	kindEffect  kind = "effect"
+	kindUndoing kind = "undoing"
+	// kindEnd: the saga has ended. kindUndone: after that, an undo was tried again.
+	kindEnd    kind = "end"
+	kindUndone kind = "undone"
+
+	// These are inputs: clients and operators append them to the log of a saga that others may hold.
+	kindAnswer kind = "answer"
+	kindCancel kind = "cancel"
+	kindRenew  kind = "renew"
+	kindKeep   kind = "keep"
+)
+
+// event is an item of the log, opened.
+type event struct {
+	kind kind
+	n    uint64
+	at   time.Time
+	body
+}
+
+// body is what an item says, sealed as CBOR.
+type body struct {
+	// What is told.
+	Progress *progress `cbor:"1,keyasint,omitempty"`
+	Log      *logged   `cbor:"2,keyasint,omitempty"`
+	Partial  []byte    `cbor:"3,keyasint,omitempty"`
+	Question *question `cbor:"4,keyasint,omitempty"`
+	// Effects are names, Ending how the saga has ended, Text for people who read the log.
+	Effects []string `cbor:"5,keyasint,omitempty"`
+	Ending  ending   `cbor:"6,keyasint,omitempty"`
+	Text    string   `cbor:"7,keyasint,omitempty"`
+	// Inputs.
+	Answers []answer  `cbor:"8,keyasint,omitempty"`
+	Given   []given   `cbor:"9,keyasint,omitempty"`
+	Until   time.Time `cbor:"10,keyasint,omitzero"`
+	Note    []byte    `cbor:"11,keyasint,omitempty"`
+}
+
+type progress struct {
+	Done    float64 `cbor:"1,keyasint,omitempty"`
+	Total   float64 `cbor:"2,keyasint,omitempty"`
+	Message string  `cbor:"3,keyasint,omitempty"`
+}
+
+type logged struct {
+	Level  slog.Level `cbor:"1,keyasint"`
+	Logger string     `cbor:"2,keyasint,omitempty"`
+	Data   []byte     `cbor:"3,keyasint,omitempty"`
+}
+
+// lasting reports whether the item is kept as long as the saga: what makes room for newer items is only
+// what tools tell of their progress.
+func (k kind) lasting() bool { return k != kindProgress && k != kindLog }
+
+// visible reports whether a client that watches the saga is to see that something has changed.
+func (k kind) visible() bool {
+	return k != kindTurn && k != kindRest && k != kindEffect && k != kindKeep
+}
+
+// input reports whether the item was appended beside the driver of the saga.
+func (k kind) input() bool {
+	return k == kindAnswer || k == kindCancel || k == kindRenew || k == kindKeep
+}
+
+// sealItems numbers events from after on, and seals them.
+func (s *sealer) sealItems(id store.ID, after uint64, events []event) ([]store.Item, error) {
+	items := make([]store.Item, len(events))
+	for i := range events {
+		n := after + uint64(i) + 1
+		raw, err := s.seal(id, placeItem, n, &events[i].body)
+		if err != nil {
+			return nil, err
+		}
+		items[i] = store.Item{N: n, Kind: string(events[i].kind), Lasting: events[i].kind.lasting(), Body: raw}
+	}
+	return items, nil
+}
+
+// openItem opens an item.
+func (s *sealer) openItem(id store.ID, i *store.Item) (e event, err error) {
+	e = event{kind: kind(i.Kind), n: i.N, at: i.At}
+	return e, s.open(id, placeItem, i.N, i.Body, &e.body)
+}
+
+// told returns the event as clients see it; ok is false if it is none of theirs.
+func (e *event) told() (t tasks.Event, ok bool, err error) {
+	t = tasks.Event{N: e.n, At: e.at}
+	switch e.kind {
+	case kindProgress:
+		t.Kind, t.Progress = tasks.EventProgress, e.Progress.engine()
+	case kindLog:
+		t.Kind, t.Log = tasks.EventLog, &engine.Log{Level: e.Log.Level, Logger: e.Log.Logger, Data: json.RawMessage(e.Log.Data)}
+	case kindPartial:
+		t.Kind = tasks.EventPartial
+		var blocks content.Blocks
+		err = blocks.UnmarshalJSON(e.Partial)
+		t.Content = blocks
+	case kindQuestion:
+		q := e.Question.step()
+		t.Kind, t.Question = tasks.EventQuestion, &q
+	case kindEnd:
+		t.Kind, t.Status = tasks.EventStatus, e.Ending.status()
+	default:
+		return t, false, nil
+	}
+	return t, true, err
+}
+
+func (p *progress) engine() *engine.Progress {
+	if p == nil {
+		return nil
+	}
+	return &engine.Progress{Done: p.Done, Total: p.Total, Message: p.Message}
+}
+
+func (e ending) status() tasks.Status {
+	switch e {
+	case completed:
+		return tasks.Completed
+	case failed:
+		return tasks.Failed
+	}
+	return tasks.Cancelled
+}
+
+// given is an answer that was taken: the number of its question, and a digest.
+type given struct {
+	Number uint64  `cbor:"1,keyasint"`
+	Sum    [8]byte `cbor:"2,keyasint"`
+}
+
+// mostGiven is how many answers a saga knows again that come twice.
+const mostGiven = 8
+
+// answersTo are those of the answers that are to one of the questions.
+func answersTo(questions []steps.Step, answers []steps.Answer) (list []steps.Answer) {
+	for _, a := range answers {
+		for i := range questions {
+			if questions[i].ID == a.StepID {
+				list = append(list, a)
+				break
+			}
+		}
+	}
+	return list
+}

@@ -1,0 +1,357 @@
+package durable
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/mcpsaga/mcpsaga/internal/engine"
+	"github.com/mcpsaga/mcpsaga/internal/store"
+	"github.com/mcpsaga/mcpsaga/internal/turns"
+)
+
+// Why a turn is cut off.
+var (
+	errCancelled = errors.New("the task was cancelled")
+	errStopping  = errors.New("the server is stopping")
+	errOver      = errors.New("the task's time to live is over")
+	// errLost: another process has the saga now, or it is gone.
+	errLost = errors.New("the lease of the saga is lost")
+)
+
+// hold is a saga that this process has acquired, and drives. What clients and operators write meanwhile
+// is found when the row is written: the next write meets a conflict, loads the row, and folds it in.
+type hold struct {
+	c       *Core
+	ctx     context.Context // ends when everything is left to others
+	program *engine.Program // nil if it is not served
+	served  bool            // program goes on with it, rather than only undo
+	share   *share          // of the worker's slots; nil if it takes none
+	began   time.Time
+
+	// turn is the context of what runs; it is replaced for each turn. cut is why it was cut, if it was.
+	turn atomic.Pointer[turnContext]
+	cut  atomic.Pointer[error]
+
+	mutex chan struct{} // held while the row is written
+	row   *row
+	// leased is when the lease was acquired or renewed last, by this process's clock.
+	leased time.Time
+	// lost: the saga is another process's. handing: it is to be handed over, and handed: it was.
+	lost, handing, handed bool
+	// doubt: before this process has come further, more may have been done than the row says. tries
+	// is how many attempts there were, with this one.
+	doubt bool
+	tries int
+	// undone: the last checkpoint says that the turn has failed and is being undone.
+	undone bool
+	// calling is set as long as a call has no row.
+	calling *calling
+
+	notes  notes
+	pauses int // turns in a row that asked nothing
+	own    int // turns in a row that asked only the server's model
+}
+
+type turnContext struct {
+	context.Context
+	stop context.CancelCauseFunc
+}
+
+// newHold holds a row that was acquired.
+func (c *Core) newHold(ctx context.Context, r *row) *hold {
+	h := &hold{
+		c: c, ctx: ctx, mutex: make(chan struct{}, 1), row: r, leased: time.Now(),
+		doubt: r.Running.Doubt || r.Running.Held || r.Record.Tries > 1, tries: r.Running.Tries + r.Record.Tries,
+	}
+	h.notes.init(h, nil)
+	h.program, h.served = c.Turns.ProgramOf(r.Tool, r.Revision)
+	return h
+}
+
+func (h *hold) lock()   { h.mutex <- struct{}{} }
+func (h *hold) unlock() { <-h.mutex }
+
+// id is the row's.
+func (h *hold) id() store.ID { return h.row.ID }
+
+// look returns the row as it is known, which is not to be changed, and whether it is lost or is to be
+// handed over.
+func (h *hold) look() (r *row, lost, handing bool) {
+	h.lock()
+	defer h.unlock()
+	return h.row, h.lost, h.handing
+}
+
+// stop ends what runs, for the reason why. That the saga was lost goes before all others.
+func (h *hold) stop(why error) {
+	if old := h.cut.Load(); old == nil || errors.Is(why, errLost) {
+		h.cut.Store(&why)
+	}
+	if t := h.turn.Load(); t != nil {
+		t.stop(why)
+	}
+}
+
+// stopped is why what runs was cut off; nil if it was not.
+func (h *hold) stopped() error {
+	if why := h.cut.Load(); why != nil {
+		return *why
+	}
+	return nil
+}
+
+// newTurn returns the context of a turn, which ends when the turn is cut off.
+func (h *hold) newTurn() *turnContext {
+	parent, free := h.ctx, context.CancelFunc(func() {})
+	if limit := h.c.Turns.Timeout; limit > 0 && h.program.Tasks.Mode == engine.TasksForbidden {
+		parent, free = context.WithTimeout(parent, limit) // as every turn that is no task's
+	}
+	ctx, stop := context.WithCancelCause(parent)
+	turn := &turnContext{ctx, func(why error) { stop(why); free() }}
+	h.turn.Store(turn)
+	if why := h.cut.Load(); why != nil {
+		stop(*why) // it came just before
+	}
+	return turn
+}
+
+// expired reports whether the lease may be over: by the clock that only goes forward, and, as that stands
+// still while a machine is suspended, by the other one.
+func (h *hold) expired() bool {
+	now := time.Now()
+	return now.Sub(h.leased) >= h.c.Lease || now.Round(0).Sub(h.leased.Round(0)) >= h.c.Lease
+}
+
+// lose notes that another process has the saga.
+func (h *hold) lose() {
+	h.lost = true
+	h.stop(errLost)
+}
+
+// acting is called before the tool's code performs an effect: not without a lease, nor when the
+// saga is handed over.
+func (h *hold) acting(context.Context) error {
+	h.lock()
+	defer h.unlock()
+	if h.calling != nil {
+		if err := h.make(nothing); err != nil {
+			return err
+		}
+	}
+	if !h.lost && h.expired() {
+		if err := h.reload(); err != nil {
+			return err
+		}
+		if err := h.renew(); err != nil {
+			return err
+		}
+	}
+	switch {
+	case h.lost:
+		return errLost
+	case h.handing:
+		return errStopping
+	}
+	return nil
+}
+
+// renew has the lease begin anew.
+func (h *hold) renew() error {
+	began := time.Now()
+	lost, err := h.c.rows.store.Renew(h.ctx, []store.Held{{ID: h.row.ID, Fence: h.row.Fence}}, h.c.Lease)
+	switch {
+	case err != nil:
+		return failure(h.ctx, err)
+	case len(lost) > 0:
+		h.lose()
+		return errLost
+	}
+	h.leased = began
+	return nil
+}
+
+// reload finds out what the row is now.
+func (h *hold) reload() error {
+	ctx, cancel := context.WithTimeout(h.ctx, writeTime)
+	defer cancel()
+	found, err := h.c.rows.load(ctx, h.row.ID)
+	switch {
+	case err != nil:
+		return err
+	case found == nil || found.Fence != h.row.Fence || found.Saga != h.row.Saga:
+		h.lose()
+		return errLost
+	}
+	h.row = found
+	if found.Cancelled {
+		h.stop(errCancelled)
+	}
+	return nil
+}
+
+// Times of commits.
+const (
+	// writeTime bounds one attempt to write.
+	writeTime = 10 * time.Second
+	// writePatience is how long a worker tries to write what it has done while the store cannot be
+	// used. No other worker can take the saga then either.
+	writePatience = 5 * time.Minute
+	firstRetry    = 50 * time.Millisecond
+	lastRetry     = 5 * time.Second
+)
+
+// commit writes the next version of the row, which change makes of a copy, with the events that change
+// returns and what the tool has told. If a client has written meanwhile, change is called
+// again, for what that has left. Unless change puts the row to rest, it stays this process's for
+// another lease. It fails with [errLost] if another process has the saga.
+func (h *hold) commit(change func(r *row) []event) error {
+	h.lock()
+	defer h.unlock()
+	return h.commitLocked(change)
+}
+
+func (h *hold) commitLocked(change func(r *row) []event) error {
+	if h.calling != nil {
+		return h.make(change)
+	}
+	var began time.Time
+	pause := firstRetry
+	for {
+		if h.lost {
+			return errLost
+		}
+		err := h.attempt(change)
+		if errors.Is(err, store.ErrConflict) {
+			if err = h.reload(); err == nil {
+				continue
+			}
+		}
+		if err == nil || errors.Is(err, errLost) || refused(err) || unreadable(err) || h.ctx.Err() != nil {
+			return err
+		}
+		if began.IsZero() {
+			began = time.Now()
+			h.c.Turns.Log.Error("the ledger cannot be used: a saga cannot be recorded", "tool", h.row.Tool, "error", err)
+		}
+		h.c.worker.fails()
+		if time.Since(began) > writePatience || sleep(h.ctx, pause) != nil {
+			return err
+		}
+		pause = min(2*pause, lastRetry)
+	}
+}
+
+// attempt writes the next version of the row once.
+func (h *hold) attempt(change func(r *row) []event) error {
+	next := h.row.clone()
+	next.Running.Held = true
+	next.Running.Tries = h.tries
+	next.Wake = dueAt(next.now()) // for others, once the lease is over
+	events := change(next)
+	told := h.notes.take(next)
+	events = append(told, events...)
+	h.show(next, events)
+	lease := h.c.Lease
+	if !next.Running.Held {
+		lease = 0
+	}
+	next.Keep = keepUntil(next)
+	ctx, cancel := context.WithTimeout(h.ctx, writeTime)
+	defer cancel()
+	began := time.Now()
+	if err := h.c.rows.write(ctx, next, lease, 0, events...); err != nil {
+		h.notes.back(told)
+		return err
+	}
+	h.c.worker.works()
+	h.row, h.leased = next, began
+	if !next.Running.Held && !next.Wake.IsZero() {
+		h.c.worker.rests(next.Wake)
+	}
+	if !next.Running.Doubt {
+		h.doubt = false
+	}
+	return nil
+}
+
+// show notes what a client can see of a change.
+func (h *hold) show(next *row, events []event) {
+	visible := next.Status != h.row.Status || next.Shown.Message != h.row.Shown.Message || next.Shown.Ending != h.row.Shown.Ending
+	for i := range events {
+		visible = visible || events[i].kind.visible()
+	}
+	if visible {
+		next.Shown.Changes++
+		next.Shown.Updated = next.now()
+	}
+}
+
+// dueAt is a time that has come, also if the store's clock is not known to the millisecond.
+func dueAt(now time.Time) time.Time { return now.Add(-100 * time.Millisecond) }
+
+// nothing is a change that changes nothing.
+func nothing(*row) []event { return []event{{kind: kindTurn}} }
+
+// rest puts a row to rest in a status until it is to be looked at. It is to be called within a change.
+func (h *hold) rest(r *row, status store.Status, wake time.Time) {
+	r.Status, r.Wake = status, wake
+	r.Running.Held, r.Running.Doubt, r.Running.Tries = false, h.doubt || r.Running.Doubt, 0
+}
+
+// further notes within a change that the saga has come further.
+func (h *hold) further(r *row) {
+	r.Status = store.Working
+	r.Running = running{Held: true, Tries: 1}
+	h.tries = 1
+}
+
+// maxSlack is how long after its time to live a task is kept that no server has ended.
+const maxSlack = 30 * 24 * time.Hour
+
+// keepUntil is until when a row is kept.
+func keepUntil(r *row) time.Time {
+	switch {
+	case r.Status.Over() && len(r.Again) > 0:
+		return later(r.Times.Keep, r.Wake).Add(maxSlack)
+	case r.Status.Over():
+		return r.Times.Keep
+	case r.Times.over().IsZero():
+		return time.Time{}
+	}
+	return later(later(r.Times.over(), r.Times.Due), r.Times.Keep).Add(maxSlack) // a server ends it before
+}
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
+
+// clip bounds what is kept of an error.
+func clip(text string) string {
+	const most = 1000
+	if len(text) > most {
+		text = strings.ToValidUTF8(text[:most], "") + "…"
+	}
+	return text
+}
+
+// kindOf is the kind of the program that is driven.
+func (h *hold) kindOf() engine.Kind {
+	if h.program == nil {
+		return engine.KindTool
+	}
+	return h.program.Kind
+}
+
+// taskTurn is the next turn, with what it asks of the row.
+func (h *hold) taskTurn(r *row, now time.Time, why error) (t turns.TaskTurn, err error) {
+	t, err = r.turn(h.program, now)
+	t.Notifier, t.Acting, t.Checkpoint = &h.notes, h.acting, h.checkpoint
+	t.Undoing, t.Broken = h.undoing(why), h.undoing(errChanged)
+	return t, err
+}

@@ -1,0 +1,272 @@
+package durable
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/mcpsaga/mcpsaga/internal/store"
+)
+
+// row is a saga as it was read or written: its record, opened, with the inputs that have come since
+// its driver has written it last.
+type row struct {
+	store.Record
+	state
+	read time.Time // when Record.Now was the store's time, by this process's clock
+}
+
+// now is the store's time.
+func (r *row) now() time.Time { return r.Now.Add(time.Since(r.read)) }
+
+// summary is what lists show of a saga. It repeats what the state has.
+type summary struct {
+	Saga      [16]byte      `cbor:"1,keyasint"`
+	Name      string        `cbor:"2,keyasint,omitempty"`
+	Note      []byte        `cbor:"3,keyasint,omitempty"`
+	Message   string        `cbor:"4,keyasint,omitempty"`
+	TTL       time.Duration `cbor:"5,keyasint,omitempty"`
+	Poll      time.Duration `cbor:"6,keyasint,omitempty"`
+	Updated   time.Time     `cbor:"7,keyasint,omitzero"`
+	Ending    ending        `cbor:"8,keyasint,omitempty"`
+	Bad       bool          `cbor:"9,keyasint,omitempty"`
+	Cancelled bool          `cbor:"10,keyasint,omitempty"`
+	// Effects are what may have to be undone, Failures how often that has failed, and LastError why.
+	Effects   []string `cbor:"11,keyasint,omitempty"`
+	Failures  int      `cbor:"12,keyasint,omitempty"`
+	LastError string   `cbor:"13,keyasint,omitempty"`
+}
+
+func (s *state) summary() *summary {
+	return &summary{
+		Saga: s.Saga, Name: s.Name, Note: s.Note, Message: s.Shown.Message, TTL: s.Times.TTL, Poll: s.Times.Poll, Updated: s.Shown.Updated,
+		Ending: s.Shown.Ending, Bad: s.Shown.Bad, Cancelled: s.Cancelled, Failures: s.Running.Failures, LastError: s.Running.LastError,
+	}
+}
+
+// rows reads and writes the rows of one audience. It is safe for concurrent use.
+type rows struct {
+	sealer
+	store         store.Store
+	reads, writes patience
+}
+
+// load returns a row, or nil if there is none.
+func (s *rows) load(ctx context.Context, id store.ID) (*row, error) {
+	return s.loadBy(ctx, func() (*store.Record, error) { return s.store.Load(ctx, id) })
+}
+
+// find is load by another name of the row; see [store.Record.Request].
+func (s *rows) find(ctx context.Context, request store.ID) (*row, error) {
+	return s.loadBy(ctx, func() (*store.Record, error) { return s.store.Find(ctx, request) })
+}
+
+func (s *rows) loadBy(ctx context.Context, load func() (*store.Record, error)) (*row, error) {
+	record, err := insist(ctx, &s.reads, load)
+	switch {
+	case errors.Is(err, store.ErrNotFound):
+		return nil, nil
+	case err != nil:
+		return nil, err
+	case record.Audience != s.audience:
+		return nil, nil
+	}
+	return s.openRow(record)
+}
+
+// openRow opens a record, and folds into it what has come since it was written.
+func (s *rows) openRow(record *store.Record) (*row, error) {
+	r := &row{Record: *record, read: time.Now()}
+	if record.Format > format {
+		return nil, fmt.Errorf("%w: a newer program wrote it", ErrUnreadable)
+	}
+	written := record.Head - uint64(len(record.Unread))
+	if err := s.open(record.ID, placeState, written, record.State, &r.state); err != nil {
+		return nil, err
+	}
+	r.State = nil
+	for i := range record.Unread {
+		e, err := s.openItem(record.ID, &record.Unread[i])
+		if err != nil {
+			return nil, err
+		}
+		r.fold(&e)
+	}
+	r.Unread = nil
+	return r, nil
+}
+
+// fold has an input take effect.
+func (r *row) fold(e *event) {
+	if e.kind.visible() {
+		r.Shown.Changes++
+		r.Shown.Updated = e.at
+	}
+	switch e.kind {
+	case kindAnswer:
+		for _, a := range e.Answers {
+			if !slices.ContainsFunc(r.Stand.Answers, func(b answer) bool { return a.ID == b.ID }) {
+				r.Stand.Answers = append(slices.Clip(r.Stand.Answers), a)
+			}
+		}
+		r.Stand.Given = append(slices.Clip(r.Stand.Given), e.Given...)
+		r.Stand.Given = r.Stand.Given[max(0, len(r.Stand.Given)-mostGiven):]
+	case kindCancel:
+		if !r.Final && r.Undoing == nil {
+			r.Cancelled = true
+		}
+	case kindRenew:
+		if r.Times.Wanted.Before(e.Until) && !r.Times.Wanted.IsZero() {
+			r.Times.Wanted = e.Until
+		}
+		if e.Note != nil {
+			r.Note = e.Note
+		}
+	case kindKeep:
+		if r.Times.Keep.Before(e.Until) {
+			r.Times.Keep = e.Until
+		}
+	}
+}
+
+// clone returns a copy that can be changed, but for what its slices and pointers lead to.
+func (r *row) clone() *row {
+	c := *r
+	return &c
+}
+
+// Times and tries of a write of which it is not known whether it was made.
+const (
+	settleTries = 5
+	settlePause = 20 * time.Millisecond
+)
+
+// write replaces a row, or makes it, and appends events to its log, for the events' sake at least one. On
+// success the row is as it is then. It fails with [store.ErrConflict] if the row is not as it was
+// read.
+//
+// If the store does not know whether it has made the change, the same is sent again: both are for
+// one version of the row, so only one of them can be made, however late the other arrives. The item
+// that is found in its place says which.
+func (s *rows) write(ctx context.Context, r *row, lease time.Duration, most int, events ...event) error {
+	items, err := s.sealItems(r.ID, r.Head, events)
+	if err != nil {
+		return err
+	}
+	record := r.Record
+	record.Format = format
+	if record.State, err = s.seal(r.ID, placeState, r.Head+uint64(len(items)), &r.state); err != nil {
+		return err
+	}
+	if record.Summary, err = s.seal(r.ID, placeSummary, 0, r.summary()); err != nil {
+		return err
+	}
+	change := store.Change{Items: items, Lease: lease, Most: most}
+	unsure := false
+	for try := 0; ; try++ {
+		_, err := insist(ctx, &s.writes, func() (any, error) { return nil, s.store.Write(ctx, &record, change) })
+		switch {
+		case err == nil:
+			record.State, record.Summary, record.Unread = nil, nil, nil
+			r.Record, r.read = record, time.Now()
+			return nil
+		case errors.Is(err, store.ErrConflict) && unsure:
+			return s.settle(ctx, r, items)
+		case !errors.Is(err, store.ErrUnknown) && !unsure, errors.Is(err, store.ErrConflict), try >= settleTries:
+			return err
+		}
+		unsure = true
+		if sleep(ctx, settlePause<<try) != nil {
+			return err
+		}
+	}
+}
+
+// settle finds out whether a write was made that now meets a conflict.
+func (s *rows) settle(ctx context.Context, r *row, items []store.Item) error {
+	log, err := insist(ctx, &s.reads, func() (*store.Log, error) { return s.store.Log(ctx, r.ID, r.Head, 1) })
+	if err != nil {
+		return err
+	}
+	if len(log.Items) == 0 || log.Items[0].N != items[0].N || !bytes.Equal(log.Items[0].Body, items[0].Body) {
+		return store.ErrConflict
+	}
+	found, err := insist(ctx, &s.reads, func() (*store.Record, error) { return s.store.Load(ctx, r.ID) })
+	if err != nil {
+		return err
+	}
+	// Others may have written since. If so, the next write of this row meets a conflict.
+	r.Head += uint64(len(items))
+	r.Until, r.Tries, r.Updated, r.Now, r.read = found.Until, 0, found.Updated, found.Now, time.Now()
+	if r.Created.IsZero() {
+		r.Created = found.Created
+	}
+	return nil
+}
+
+// signal appends an input to the log of a row, which may be held by others, and makes it due. The row
+// is then as it is with that.
+func (s *rows) signal(ctx context.Context, r *row, input event) error {
+	items, err := s.sealItems(r.ID, r.Head, []event{input})
+	if err != nil {
+		return err
+	}
+	unsure := false
+	for try := 0; ; try++ {
+		_, err := insist(ctx, &s.writes, func() (any, error) { return nil, s.store.Signal(ctx, r.ID, r.Head, items...) })
+		if errors.Is(err, store.ErrConflict) && unsure {
+			log, found := insist(ctx, &s.reads, func() (*store.Log, error) { return s.store.Log(ctx, r.ID, r.Head, 1) })
+			if err = found; err == nil && (len(log.Items) == 0 || !bytes.Equal(log.Items[0].Body, items[0].Body)) {
+				err = store.ErrConflict
+			}
+		}
+		switch {
+		case err == nil:
+			input.n, input.at = items[0].N, r.now()
+			r.Head = items[0].N
+			r.fold(&input)
+			return nil
+		case !errors.Is(err, store.ErrUnknown) && !unsure, errors.Is(err, store.ErrConflict), try >= settleTries:
+			return err
+		}
+		unsure = true
+		if sleep(ctx, settlePause<<try) != nil {
+			return err
+		}
+	}
+}
+
+// take acquires rows that are due. What cannot be read is left for later, and counted.
+func (s *rows) take(ctx context.Context, tools []store.Tool, limit int, lease time.Duration) (taken []*row, unreadable int, next time.Time, err error) {
+	found, next, err := s.store.Take(ctx, store.Take{Audience: s.audience, Tools: tools, Format: format, Limit: limit, Lease: lease})
+	if err != nil {
+		return nil, 0, next, failure(ctx, err)
+	}
+	for _, record := range found {
+		if r, err := s.openRow(record); err == nil {
+			taken = append(taken, r)
+		} else {
+			unreadable++ // it comes again when the lease is over
+		}
+	}
+	return taken, unreadable, next, nil
+}
+
+// log returns events after a number. Items that cannot be read are left out.
+func (s *rows) log(ctx context.Context, id store.ID, after uint64, limit int) (list []event, log *store.Log, err error) {
+	log, err = insist(ctx, &s.reads, func() (*store.Log, error) { return s.store.Log(ctx, id, after, limit) })
+	if err != nil {
+		return nil, nil, err
+	}
+	for i := range log.Items {
+		e, err := s.openItem(id, &log.Items[i])
+		if err != nil {
+			return nil, nil, err
+		}
+		list = append(list, e)
+	}
+	return list, log, nil
+}

@@ -1,0 +1,258 @@
+package durable
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"crypto/rand"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/mcpsaga/mcpsaga/internal/engine"
+	"github.com/mcpsaga/mcpsaga/internal/store"
+	"github.com/mcpsaga/mcpsaga/internal/tasks"
+	"github.com/mcpsaga/mcpsaga/internal/tokens"
+	"github.com/mcpsaga/mcpsaga/internal/turns"
+	"github.com/mcpsaga/mcpsaga/steps"
+)
+
+// Start implements [tasks.Viewer].
+func (c *Core) Start(ctx context.Context, s tasks.Start) (*tasks.Task, error) {
+	q := &s.Request
+	if s.Delay > 0 && q.Token == "" {
+		return c.call(ctx, &s)
+	}
+	turn := turns.TaskTurn{Caller: q.Caller(), Program: q.Program, Arguments: orEmpty(q.Arguments), Client: q.Client, Answers: q.Answers, Trace: q.Trace}
+	if q.Token != "" {
+		opened, err := c.Turns.OpenTask(ctx, *q)
+		if err != nil {
+			return nil, err
+		}
+		turn = opened
+	}
+	if !s.AtOnce && !begins(&turn) {
+		take := c.Turns.Call
+		if q.Token != "" {
+			take = c.Turns.Resume
+		}
+		end, err := take(ctx, *q)
+		if err != nil {
+			return nil, err
+		}
+		return &tasks.Task{Program: turn.Program, End: &end}, nil
+	}
+	if turn.Position == nil {
+		turn.Saga = c.Turns.NewID()
+	} else if err := turn.Program.CheckAnswers(turn.Position, turn.Answers); err != nil {
+		return nil, c.report(ctx, q.Method, err)
+	}
+	r, err := c.create(ctx, &s, &turn)
+	if err != nil {
+		return nil, c.report(ctx, q.Method, err)
+	}
+	return c.view(r)
+}
+
+// begins reports whether a turn is the one that the task begins with.
+func begins(turn *turns.TaskTurn) bool {
+	after := turn.Program.Tasks.After
+	if after == "" {
+		return true
+	}
+	if turn.Position == nil {
+		return false
+	}
+	answered := func(id string) bool {
+		return slices.ContainsFunc(turn.Answers, func(a steps.Answer) bool { return a.StepID == id })
+	}
+	return slices.ContainsFunc(turn.Position.PendingIDs(), func(id string) bool {
+		question, _, _ := strings.Cut(id, "~") // and what number it is asked for
+		return question == after && answered(id)
+	})
+}
+
+func orEmpty(args json.RawMessage) json.RawMessage {
+	if len(args) == 0 {
+		return json.RawMessage("{}")
+	}
+	return args
+}
+
+// newRow is a row for a saga that begins, or goes on, with a turn.
+func (c *Core) newRow(s *tasks.Start, turn *turns.TaskTurn) (*row, error) {
+	q, set, now := &s.Request, turn.Program.Tasks, c.clock.now()
+	r := &row{read: time.Now()}
+	r.Record = store.Record{
+		Audience: c.rows.audience, Owner: c.rows.owner(q.Principal), Account: c.rows.owner(cmp.Or(s.Account, q.Principal)),
+		Tool: turn.Program.Target, Revision: turn.Program.Revision, Mode: store.ModeTask, Status: store.Working, Now: now,
+	}
+	r.state = state{Saga: turn.Saga, Principal: q.Principal, Name: s.ID, Note: s.Note, Stand: stand{Answers: keptAnswers(turn.Answers)}}
+	r.Begun = request{Method: q.Method, Dialect: q.Dialect, Client: engine.PackFeatures(q.Client), Arguments: turn.Arguments, Trace: turn.Trace}
+	r.Shown.Updated = now
+	t := times{TTL: set.TTL, Poll: set.Poll, Retain: max(set.Keep, s.Keep)}
+	if s.Delay > 0 && set.Mode == engine.TasksForbidden {
+		t.TTL = 0 // what its program says of tasks is nothing
+	}
+	if s.TTL > 0 && (t.TTL <= 0 || s.TTL < t.TTL) {
+		t.TTL = s.TTL
+	}
+	if t.TTL > 0 {
+		t.Due = now.Add(t.TTL)
+	}
+	if s.Delay > 0 {
+		r.Mode, t.TTL, t.Retain = store.ModeCall, 0, cmp.Or(s.Keep, defaultKeep)
+	}
+	if age := turn.Program.MaxAge; age > 0 && (t.Due.IsZero() || now.Add(age).Before(t.Due)) {
+		t.Due = now.Add(age)
+	}
+	if s.Patience > 0 {
+		t.Wanted = now.Add(s.Patience)
+	}
+	if turn.Position != nil {
+		if at := turn.Position.Deadline; !at.IsZero() && (t.Due.IsZero() || at.Before(t.Due)) {
+			t.Due = at
+		}
+		var err error
+		if r.Stand.Position, err = encodePosition(turn.Position, r.Begun.Arguments == nil); err != nil {
+			return nil, err
+		}
+		r.Stand.Asked = uint64(len(turn.Position.PendingIDs()))
+	}
+	r.Times = t
+	return r, nil
+}
+
+// newName returns a name that cannot be guessed: 128 random bits.
+func newName() string {
+	var b [16]byte
+	rand.Read(b[:]) // never fails
+	return base64.RawURLEncoding.EncodeToString(b[:])
+}
+
+// identify names a row, by the name that the client has chosen or a new one. It returns the row that the
+// same request has made before, with the same idempotency key or from the same token.
+func (c *Core) identify(ctx context.Context, s *tasks.Start, turn *turns.TaskTurn, r *row) (*row, error) {
+	q := &s.Request
+	chosen := r.Name != ""
+	if !chosen {
+		r.Name = newName()
+	}
+	r.ID = c.rows.taskID(q.Principal, r.Name)
+	switch {
+	case chosen:
+	case turn.Position != nil:
+		r.Request, r.ID = r.ID, c.rows.sagaID(q.Principal, turn.Saga)
+		r.Digest = turns.DigestAnswers(turn)
+	case q.IdempotencyKey != "":
+		r.Request = c.rows.hashID("key", q.Principal, q.IdempotencyKey)
+		r.Digest = turns.DigestCall(q, nil)
+	}
+	if r.Digest == nil {
+		return nil, nil
+	}
+	return c.same(ctx, r)
+}
+
+// same returns the row that the same request has made before, or nil. It fails if it was another request.
+func (c *Core) same(ctx context.Context, r *row) (found *row, err error) {
+	if len(r.Stand.Position) > 0 {
+		found, err = c.rows.load(ctx, r.ID)
+	} else {
+		found, err = c.rows.find(ctx, r.Request)
+	}
+	switch {
+	case err != nil, found == nil:
+		return nil, err
+	case bytes.Equal(found.Digest, r.Digest):
+		return found, nil
+	case len(r.Stand.Position) > 0:
+		return nil, tokens.Reject(tokens.ReasonSpent, "a task with other answers was begun")
+	}
+	return nil, turns.ErrKeyReused
+}
+
+// create makes the row of a task, or finds it, if the same request has made it before. If this process has
+// a slot for it, the task begins here.
+func (c *Core) create(ctx context.Context, s *tasks.Start, turn *turns.TaskTurn) (*row, error) {
+	r, err := c.newRow(s, turn)
+	if err != nil {
+		return nil, err
+	}
+	if known, err := c.identify(ctx, s, turn, r); known != nil || err != nil {
+		return known, err
+	}
+	slot := &share{r.Principal, r.Tool}
+	live, here := c.worker.serves()
+	here = here && c.worker.slots.reserve(slot)
+	r.Wake = dueAt(r.Now)
+	lease := time.Duration(0)
+	if here {
+		lease, r.Running = c.Lease, running{Held: true, Tries: 1}
+	}
+	began := time.Now()
+	err = c.insert(ctx, s, r, lease)
+	if err == nil && here {
+		h := c.newHold(live, r.clone())
+		h.leased, h.doubt, h.tries, h.share = began, false, 1, slot
+		if c.worker.enter(h) {
+			go h.run()
+			return r, nil
+		}
+	}
+	if here {
+		c.worker.slots.release(slot)
+	}
+	if errors.Is(err, store.ErrConflict) {
+		if r.Digest != nil {
+			if found, err := c.same(ctx, r); found != nil || err != nil {
+				return found, err
+			}
+		}
+		return nil, tasks.ErrExists
+	}
+	return r, err
+}
+
+// insert makes a row, unless its account is full.
+func (c *Core) insert(ctx context.Context, s *tasks.Start, r *row, lease time.Duration) error {
+	most := c.Limit
+	if r.Mode == store.ModeCall {
+		most = c.MaxCalls
+	}
+	if most < 0 {
+		most = 0
+	}
+	write := func(most int) error {
+		r.Keep = keepUntil(r)
+		err := c.rows.write(ctx, r, lease, most, event{kind: kindBegun})
+		if err == nil {
+			c.clock.hear(r.Now)
+		}
+		return err
+	}
+	if !s.Shared || most == 0 {
+		return full(write(most))
+	}
+	// Callers who cannot be told apart: see crowd.go.
+	if err := write(max(1, most/2)); !errors.Is(err, store.ErrFull) {
+		return err
+	}
+	r.Times.Wanted = r.Now.Add(crowdPatience)
+	err := write(most)
+	if errors.Is(err, store.ErrFull) && c.displace(ctx, r) {
+		err = write(most)
+	}
+	return full(err)
+}
+
+// full says in words of a dialect that an account is full.
+func full(err error) error {
+	if errors.Is(err, store.ErrFull) {
+		return tasks.ErrTooMany
+	}
+	return err
+}

@@ -1,0 +1,265 @@
+package durable
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/fxamacker/cbor/v2"
+
+	"github.com/mcpsaga/mcpsaga/internal/engine"
+	"github.com/mcpsaga/mcpsaga/internal/tokens"
+	"github.com/mcpsaga/mcpsaga/internal/turns"
+	"github.com/mcpsaga/mcpsaga/steps"
+)
+
+// state is what is remembered of a saga, beside what its record says in the clear. It is sealed as
+// CBOR. The numbers of fields are never used again.
+type state struct {
+	// Name is what its owner calls it, if it is a task. Digest identifies the request that began it,
+	// if the same request is to find it again.
+	Saga      tokens.ID `cbor:"1,keyasint"`
+	Principal string    `cbor:"2,keyasint"`
+	Name      string    `cbor:"3,keyasint,omitempty"`
+	Digest    []byte    `cbor:"4,keyasint,omitempty"`
+	Begun     request   `cbor:"5,keyasint"`
+	// Note is what the dialect that began it wants to know again.
+	Note []byte `cbor:"6,keyasint,omitempty"`
+
+	Times   times   `cbor:"7,keyasint"`
+	Stand   stand   `cbor:"8,keyasint"`
+	Running running `cbor:"9,keyasint"`
+	Shown   shown   `cbor:"10,keyasint"`
+
+	// Cancelled: a client wants it cancelled. Final: that cannot be, as what it did is final.
+	Cancelled bool `cbor:"11,keyasint,omitempty"`
+	Final     bool `cbor:"12,keyasint,omitempty"`
+	// Undoing is set from before the first effect is undone: from then on the saga only ends.
+	Undoing *undoing `cbor:"13,keyasint,omitempty"`
+	// Again is the position from which what could not be undone is tried again after the end.
+	Again []byte `cbor:"14,keyasint,omitempty"`
+}
+
+// request is what a saga was begun with.
+type request struct {
+	Method    string      `cbor:"1,keyasint,omitempty"`
+	Dialect   string      `cbor:"2,keyasint,omitempty"`
+	Client    uint64      `cbor:"3,keyasint,omitempty"` // engine.PackFeatures
+	Arguments []byte      `cbor:"4,keyasint,omitempty"` // nil if the position has them
+	Trace     turns.Trace `cbor:"5,keyasint"`
+}
+
+// times say when a saga does what, by the store's clock. Zero is never.
+type times struct {
+	// Due is when it is to have ended, and Wanted until when it goes on though no client has shown that
+	// it is still wanted. Asleep is until when it sleeps.
+	Due    time.Time `cbor:"1,keyasint,omitzero"`
+	Wanted time.Time `cbor:"2,keyasint,omitzero"`
+	Asleep time.Time `cbor:"3,keyasint,omitzero"`
+	// Keep is until when the result is kept at least, and Retain how long after the end.
+	Keep   time.Time     `cbor:"4,keyasint,omitzero"`
+	Retain time.Duration `cbor:"5,keyasint,omitempty"`
+	// TTL and Poll are what clients were promised.
+	TTL  time.Duration `cbor:"6,keyasint,omitempty"`
+	Poll time.Duration `cbor:"7,keyasint,omitempty"`
+}
+
+// over is when the saga is to be ended if it has not by then; zero: never.
+func (t *times) over() time.Time {
+	if t.Due.IsZero() || !t.Wanted.IsZero() && t.Wanted.Before(t.Due) {
+		return t.Wanted
+	}
+	return t.Due
+}
+
+// stand is where a saga stands between two turns.
+type stand struct {
+	// Position is nil before the first turn. Questions are open there, and Answers have come, also
+	// such that were sent ahead. Asked counts the questions so far, with those.
+	Position  []byte     `cbor:"1,keyasint,omitempty"`
+	Questions []question `cbor:"2,keyasint,omitempty"`
+	Answers   []answer   `cbor:"3,keyasint,omitempty"`
+	Asked     uint64     `cbor:"4,keyasint,omitempty"`
+	// Given are the last answers that were taken, to know them when they come again.
+	Given []given `cbor:"5,keyasint,omitempty"`
+}
+
+// running says what has become of the attempts to go on from where the saga stands.
+type running struct {
+	// Held: the process that wrote this goes on. If another one takes the saga, it is in doubt.
+	Held bool `cbor:"1,keyasint,omitempty"`
+	// Doubt: an attempt may have done more than is known.
+	Doubt bool `cbor:"2,keyasint,omitempty"`
+	// Tries counts the attempts before the present one, Failures those that have failed with an error,
+	// LastError the last of them.
+	Tries     int    `cbor:"3,keyasint,omitempty"`
+	Failures  int    `cbor:"4,keyasint,omitempty"`
+	LastError string `cbor:"5,keyasint,omitempty"`
+}
+
+// shown is what clients see of a saga.
+type shown struct {
+	// Message is for people, Progress what the tool said last.
+	Message  string    `cbor:"1,keyasint,omitempty"`
+	Progress *progress `cbor:"2,keyasint,omitempty"`
+	// Changes counts what a client can see, and Updated is when that was last.
+	Changes uint64    `cbor:"3,keyasint,omitempty"`
+	Updated time.Time `cbor:"4,keyasint,omitzero"`
+	// Told counts the items of progress and log, and Bytes is how large partial results and questions are.
+	Told  uint64 `cbor:"5,keyasint,omitempty"`
+	Bytes uint64 `cbor:"6,keyasint,omitempty"`
+	// Half is the number of the item at which Told was Halved: see maxTold.
+	Half   uint64 `cbor:"10,keyasint,omitempty"`
+	Halved uint64 `cbor:"11,keyasint,omitempty"`
+	// Ending is how it has ended, Bad that its result says that the tool has failed. End is the result, or
+	// the failure.
+	Ending ending `cbor:"7,keyasint,omitempty"`
+	Bad    bool   `cbor:"8,keyasint,omitempty"`
+	End    []byte `cbor:"9,keyasint,omitempty"`
+}
+
+// ending is how a saga has ended.
+type ending uint8
+
+const (
+	completed ending = iota + 1
+	failed
+	cancelled
+)
+
+// undoing says what is being undone, and why.
+type undoing struct {
+	// Why is one of the reasons below, Text what the client reads of it. For the end of a turn it is
+	// Response.
+	Why      why    `cbor:"1,keyasint"`
+	Text     string `cbor:"2,keyasint,omitempty"`
+	Response []byte `cbor:"3,keyasint,omitempty"`
+	// Position knows of all that is to be undone; nil if the saga's own does.
+	Position []byte `cbor:"4,keyasint,omitempty"`
+	// Behind: something may be undone that was done before what could not be undone; see
+	// [engine.Undoing].
+	Behind bool `cbor:"5,keyasint"`
+}
+
+// why is a reason to undo a saga.
+type why uint8
+
+const (
+	whyTurn why = iota
+	whyCancelled
+	whyOver
+	whyFailed
+)
+
+type question struct {
+	ID     string     `cbor:"1,keyasint"`
+	Kind   steps.Kind `cbor:"2,keyasint"`
+	Params []byte     `cbor:"3,keyasint"`
+	Needs  uint64     `cbor:"4,keyasint,omitempty"`
+}
+
+func questionsOf(list []steps.Step) (kept []question) {
+	for i := range list {
+		s := &list[i]
+		kept = append(kept, question{s.ID, s.Kind, s.Params, engine.PackFeatures(s.Needs)})
+	}
+	return kept
+}
+
+func (q question) step() steps.Step {
+	return steps.Step{ID: q.ID, Kind: q.Kind, Params: q.Params, Needs: engine.UnpackFeatures(q.Needs)}
+}
+
+func stepsOf(kept []question) (list []steps.Step) {
+	for _, q := range kept {
+		list = append(list, q.step())
+	}
+	return list
+}
+
+type answer struct {
+	ID     string       `cbor:"1,keyasint"`
+	Result []byte       `cbor:"2,keyasint,omitempty"`
+	Failed *clientError `cbor:"3,keyasint,omitempty"`
+}
+
+type clientError struct {
+	Code    int64  `cbor:"1,keyasint"`
+	Message string `cbor:"2,keyasint,omitempty"`
+	Data    []byte `cbor:"3,keyasint,omitempty"`
+}
+
+func keptAnswers(list []steps.Answer) (kept []answer) {
+	for i := range list {
+		a := answer{ID: list[i].StepID, Result: list[i].Result}
+		if e := list[i].Error; e != nil {
+			a.Failed = &clientError{e.Code, e.Message, e.Data}
+		}
+		kept = append(kept, a)
+	}
+	return kept
+}
+
+func answersOf(kept []answer) (list []steps.Answer) {
+	for _, k := range kept {
+		a := steps.Answer{StepID: k.ID, Result: k.Result}
+		if e := k.Failed; e != nil {
+			a.Error = &steps.ClientError{Code: e.Code, Message: e.Message, Data: e.Data}
+		}
+		list = append(list, a)
+	}
+	return list
+}
+
+// position is an [engine.Position] but for the saga's id, which the state has.
+type position struct {
+	Turn     uint32    `cbor:"1,keyasint"`
+	Tool     string    `cbor:"2,keyasint"`
+	Revision uint32    `cbor:"3,keyasint"`
+	Deadline time.Time `cbor:"4,keyasint,omitzero"`
+	Body     []byte    `cbor:"5,keyasint"`
+	State    []byte    `cbor:"6,keyasint,omitempty"`
+	Effects  []byte    `cbor:"7,keyasint,omitempty"`
+	Secrets  []byte    `cbor:"8,keyasint,omitempty"`
+}
+
+// encodePosition leaves out the arguments unless withArguments says so: the request may have them.
+func encodePosition(p *engine.Position, withArguments bool) ([]byte, error) {
+	own := *p
+	if !withArguments {
+		own.DropArguments()
+	}
+	e := own.Encode()
+	return cbor.Marshal(position{own.Turn, own.Tool, own.Revision, own.Deadline, e.Body, e.State, e.Effects, e.Secrets})
+}
+
+// decodePosition returns nil for none.
+func decodePosition(b []byte, saga tokens.ID) (*engine.Position, error) {
+	if len(b) == 0 {
+		return nil, nil
+	}
+	var kept position
+	err := cbor.Unmarshal(b, &kept)
+	p := &engine.Position{ID: saga, Turn: kept.Turn, Tool: kept.Tool, Revision: kept.Revision, Deadline: kept.Deadline}
+	if err == nil {
+		err = p.Restore(engine.Encoded{Body: kept.Body, State: kept.State, Effects: kept.Effects, Secrets: kept.Secrets})
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%w: where the saga stands does not decode: %w", ErrUnreadable, err)
+	}
+	return p, nil
+}
+
+// caller is who began the saga, and by what request.
+func (s *state) caller() turns.Caller {
+	return turns.Caller{Principal: s.Principal, Method: s.Begun.Method, Dialect: s.Begun.Dialect}
+}
+
+// turn is the next turn of the saga, but for who hears of it.
+func (s *state) turn(p *engine.Program, now time.Time) (t turns.TaskTurn, err error) {
+	t = turns.TaskTurn{
+		Caller: s.caller(), Program: p, Saga: s.Saga, Arguments: s.Begun.Arguments, Client: engine.UnpackFeatures(s.Begun.Client),
+		Trace: s.Begun.Trace, Now: now, Answers: answersOf(s.Stand.Answers),
+	}
+	t.Position, err = decodePosition(s.Stand.Position, s.Saga)
+	return t, err
+}

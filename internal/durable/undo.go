@@ -1,0 +1,235 @@
+package durable
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/mcpsaga/mcpsaga/internal/engine"
+	"github.com/mcpsaga/mcpsaga/internal/store"
+	"github.com/mcpsaga/mcpsaga/internal/tasks"
+	"github.com/mcpsaga/mcpsaga/internal/turns"
+)
+
+// Before the first effect is undone, which cannot be taken back, the row says so: from there on the
+// saga only ends, whatever process takes it, and whatever clients write meanwhile.
+
+// undo ends the saga, for the reason why, and undoes what it did. again says that there is no
+// way back, so it goes on.
+func (h *hold) undo(r *row, why error) (again bool, err error) {
+	return h.undoFrom(r, why, h.doubt && why != errAttempts) // what it runs is what breaks servers
+}
+
+// undoTurn is undo after a turn of which nothing is written since its last checkpoint.
+func (h *hold) undoTurn(why error) (again bool, err error) {
+	r, _, _ := h.look()
+	return h.undoFrom(r, why, h.program.Acts())
+}
+
+// undoFrom is undo; doubt says that more may have been done than is known.
+func (h *hold) undoFrom(r *row, why error, doubt bool) (again bool, err error) {
+	turn, err := h.taskTurn(r, r.now(), why)
+	if err != nil {
+		return false, h.failed(r, err)
+	}
+	turn.Answers = answersTo(stepsOf(r.Stand.Questions), turn.Answers)
+	text := ""
+	switch why {
+	case errCancelled:
+	case errOver:
+		text = errExpired.Text
+	default:
+		text = why.Error()
+	}
+	end, err := h.c.Turns.UndoTask(h.ctx, turn, doubt, h.served, text)
+	if err != nil {
+		return h.notUndone(r, err)
+	}
+	return h.wasUndone(&end, why)
+}
+
+// markOf says what is being undone for a reason.
+func markOf(why error) *undoing {
+	u := &undoing{Why: whyFailed}
+	var failed *tasks.FailedError
+	switch {
+	case why == nil:
+		u.Why = whyTurn
+	case why == errCancelled:
+		u.Why = whyCancelled
+	case why == errOver:
+		u.Why = whyOver
+	case errors.As(why, &failed):
+		u.Text = failed.Text
+	}
+	return u
+}
+
+// reason is why the saga is being undone; nil if that is how its turn has ended.
+func (u *undoing) reason() error {
+	switch {
+	case u.Why == whyTurn && u.Response != nil:
+		return nil
+	case u.Why == whyCancelled:
+		return errCancelled
+	case u.Why == whyOver:
+		return errOver
+	case u.Text != "":
+		return &tasks.FailedError{Text: u.Text}
+	}
+	return errUndone
+}
+
+// errUndone is why a saga has failed whose reason only the log of another server has.
+var errUndone = errors.New("another server has begun to undo the task")
+
+// undoing returns what is called before anything is undone, for the reason why; nil is how the
+// turn has ended. It fails if another process has the saga, with which it may go on: the store is
+// asked, as a clock may have stood still.
+func (h *hold) undoing(why error) func(context.Context, engine.Undoing) error {
+	return func(_ context.Context, u engine.Undoing) error {
+		mark := markOf(why)
+		if why == nil && (u.Outcome != nil || u.Err != nil) {
+			raw, err := turns.EncodeUndoing(u)
+			if err != nil {
+				return err
+			}
+			mark.Response = raw
+		} else if cut := h.stopped(); why == nil && (cut == errCancelled || cut == errOver) { // it was cut off, or broke
+			mark = markOf(cut)
+		}
+		position, err := encodePosition(u.Position, true)
+		if err != nil {
+			return err
+		}
+		mark.Position, mark.Behind = position, u.Behind
+		if h.undone && h.sure() {
+			return nil // the checkpoint before it has written it just now
+		}
+		put := func(r *row) []event {
+			switch {
+			case r.Undoing == nil:
+				r.Undoing = mark
+			case u.Behind:
+				before := *r.Undoing
+				before.Behind = true
+				r.Undoing = &before
+			}
+			r.Status = store.Undoing
+			return []event{{kind: kindUndoing, body: body{Effects: u.Position.Effects(), Text: r.Undoing.Text}}}
+		}
+		err = h.commit(put)
+		if errors.Is(err, store.ErrTooLarge) { // the saga's own position knows nearly as much
+			mark.Response, mark.Position = nil, nil
+			err = h.commit(put)
+		}
+		return err
+	}
+}
+
+// sure reports whether the saga is this process's, without asking the store.
+func (h *hold) sure() bool {
+	h.lock()
+	defer h.unlock()
+	return !h.lost && !h.expired()
+}
+
+// goOnUndoing ends a saga whose undo was begun.
+func (h *hold) goOnUndoing(r *row) (again bool, err error) {
+	why := r.Undoing.reason()
+	turn, err := h.taskTurn(r, r.now(), why)
+	if err == nil && len(r.Undoing.Position) > 0 {
+		turn.Position, err = decodePosition(r.Undoing.Position, r.Saga)
+	}
+	if err != nil {
+		return false, h.failed(r, err)
+	}
+	turn.Answers, turn.Checkpoint, turn.Broken = nil, nil, nil
+	end, err := h.c.Turns.GoOnUndoing(h.ctx, turn, r.Undoing.Response)
+	switch {
+	case err != nil:
+		return h.notUndone(r, err)
+	case why == nil:
+		return false, h.finish(&end, completed)
+	}
+	if report := turns.UndoReport(end.Result); r.Undoing.Behind && report.TooLate() {
+		end.Outcome = *engine.Cancelled(nil, fmt.Sprintf("Cancelled, though %q is final. What was done before it may have been undone.", report.Final))
+	}
+	return h.wasUndone(&end, why)
+}
+
+// notUndone leaves a saga for later whose undo did not come to an end.
+func (h *hold) notUndone(r *row, err error) (again bool, _ error) {
+	switch _, lost, handing := h.look(); {
+	case lost:
+		return false, errLost
+	case handing:
+		return false, h.handOver(false)
+	}
+	return false, h.failed(r, err)
+}
+
+// wasUndone ends a saga that was undone for the reason why, or goes on with it, if it is too late
+// to cancel it.
+func (h *hold) wasUndone(end *turns.End, why error) (again bool, err error) {
+	report := turns.UndoReport(end.Result)
+	switch {
+	case report == nil: // its turn had ended well
+		return false, h.finish(end, completed)
+	case why == errCancelled && report.TooLate():
+		return true, h.goOnAnyway(false)
+	case why == errCancelled:
+		return false, h.finish(end, cancelled)
+	case why == errOver:
+		return false, h.fail(expired(report), report)
+	}
+	return false, h.fail(why, report)
+}
+
+// Pauses between attempts to undo what could not be undone when a saga ended, and for how long
+// there are any.
+const (
+	firstUndo = time.Minute
+	lastUndo  = 6 * time.Hour
+	undoFor   = 14 * 24 * time.Hour
+)
+
+// undoAgain tries again to undo what could not be undone. How the saga has ended stays as it is.
+func (h *hold) undoAgain(r *row) error {
+	again, effects := r.Again, []string(nil)
+	pos, err := decodePosition(again, r.Saga)
+	if err == nil && pos != nil {
+		turn := turns.TaskTurn{Caller: turns.Caller{Principal: r.Principal}, Program: h.program, Saga: r.Saga, Position: pos, Now: r.now(), Acting: h.acting, Undoing: func(ctx context.Context, _ engine.Undoing) error { return h.acting(ctx) }}
+		var end turns.End
+		end, err = h.c.Turns.UndoTask(h.ctx, turn, false, h.served, "")
+		if report := turns.UndoReport(end.Result); err == nil && report != nil {
+			if again = nil; report.Again != nil {
+				effects = report.Outstanding
+				again, err = encodePosition(report.Again, true)
+				h.c.Turns.Log.Error("effects of a task cannot be undone, and will be tried again", "tool", r.Tool, "saga", r.Saga.String(), "effects", report.Outstanding, "error", end.Err)
+			}
+		}
+	}
+	return h.commit(func(r *row) []event {
+		now := r.now()
+		e := event{kind: kindUndone, body: body{Effects: effects}}
+		if r.Again = again; len(again) == 0 {
+			r.Running = running{}
+			h.rest(r, store.Ended, time.Time{})
+			return []event{e}
+		}
+		failures := r.Running.Failures + 1
+		if err != nil {
+			r.Running.LastError = clip(err.Error())
+			e.Text = r.Running.LastError
+		}
+		wake := time.Time{}
+		if now.Sub(r.Shown.Updated) < undoFor {
+			wake = now.Add(min(firstUndo<<min(failures, 20), lastUndo))
+		}
+		h.rest(r, store.Outstanding, wake)
+		r.Running.Failures = failures
+		return []event{e}
+	})
+}

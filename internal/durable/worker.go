@@ -1,0 +1,387 @@
+package durable
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/mcpsaga/mcpsaga/internal/store"
+)
+
+// Times of workers.
+const (
+	// lookTime is how long a worker waits at most before it asks what is due, and lookPause how long it
+	// waits at least between two such questions.
+	lookTime  = 5 * time.Second
+	lookPause = 20 * time.Millisecond
+	// graceTime is how long what runs may go on to its next checkpoint when work ends, and
+	// stopTime how long then until it is left to others.
+	graceTime = 5 * time.Second
+	stopTime  = 5 * time.Second
+	// longestOutage bounds the pauses between attempts to reach the store.
+	longestOutage = 30 * time.Second
+	// forgetTime is how often rows are removed that are not needed any more, and forgetBatch how many at
+	// once.
+	forgetTime  = 5 * time.Minute
+	forgetBatch = 1000
+	// beats is how often a lease is renewed before it would be over.
+	beats = 3
+)
+
+// worker finds the sagas that are due, and drives them.
+type worker struct {
+	c     *Core
+	slots slots
+
+	mu sync.Mutex
+	// live is the context of what is driven here; nil before work has begun. stopping: what is under way is
+	// handed over. closing: it is cut off.
+	live              context.Context
+	stopping, closing bool
+	held              map[store.ID]*hold
+	begun             chan struct{} // closed when work has begun
+	idle              chan struct{} // has one when nothing is held any more
+	look              chan struct{} // has one when something may be due
+	// next is when something is due that was put to rest here since the store was asked last; zero if
+	// nothing is. planned has one when that has changed.
+	next    time.Time
+	planned chan struct{}
+	// failing is until when nothing is taken, as what was driven here could not be written.
+	failing  time.Time
+	failures int
+}
+
+func (w *worker) init(c *Core) {
+	w.c, w.held = c, make(map[store.ID]*hold)
+	w.begun, w.idle, w.look, w.planned = make(chan struct{}), make(chan struct{}, 1), make(chan struct{}, 1), make(chan struct{}, 1)
+	w.slots.init(c.Workers, c.PerPrincipal, c.PerTool)
+	c.hub.store, c.hub.all = c.Store, w.changed
+}
+
+// changed is called when a saga has changed: if it is not driven here, it may be due.
+func (w *worker) changed(id store.ID) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.held[id] == nil {
+		signal(w.look)
+	}
+}
+
+// Work drives sagas until ctx ends or the store is closed. Then it hands over what is under
+// way: at its next checkpoint, or cut off after some seconds. It must not be called twice at a time.
+func (c *Core) Work(ctx context.Context) error {
+	w := &c.worker
+	live, leave := context.WithCancel(context.WithoutCancel(ctx))
+	defer leave()
+	w.begin(live)
+	var busy sync.WaitGroup
+	defer busy.Wait()
+	background, stop := context.WithCancel(live)
+	defer stop()
+	defer c.hub.enter()()
+	busy.Go(func() { w.renew(background) })
+	busy.Go(func() { w.forget(background) })
+	err := ctx.Err()
+	if c.CallsOnly {
+		<-ctx.Done()
+		err = ctx.Err()
+	} else {
+		err = w.take(ctx, live)
+	}
+	w.handOver(leave)
+	return err
+}
+
+func (w *worker) begin(live context.Context) {
+	w.slots.close()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.live == nil {
+		close(w.begun)
+	}
+	w.live, w.stopping, w.closing = live, false, false
+}
+
+// take takes sagas that are due, as long as there is room.
+func (w *worker) take(ctx, live context.Context) error {
+	log := w.c.Turns.Log
+	var warned time.Time
+	var outage time.Duration
+	for ctx.Err() == nil {
+		room := w.slots.await(ctx)
+		if room == 0 || w.awaitWrites(ctx) != nil {
+			break
+		}
+		asked := time.Now()
+		taken, unreadable, next, err := w.c.rows.take(ctx, w.c.tools(), room, w.c.Lease)
+		if unreadable > 0 && time.Since(warned) >= time.Minute {
+			warned = time.Now()
+			log.ErrorContext(ctx, "sagas cannot be read: they were sealed with a key that is not enabled, or by a newer program, or were altered", "sagas", unreadable)
+		}
+		switch {
+		case errors.Is(err, store.ErrClosed):
+			return err
+		case err != nil && ctx.Err() == nil:
+			if outage == 0 {
+				log.ErrorContext(ctx, "the ledger cannot be used: sagas do not go on", "error", err)
+			}
+			outage = min(max(2*outage, time.Second), longestOutage)
+			_ = sleep(ctx, outage/2+rand.N(outage/2))
+			continue
+		case outage > 0 && err == nil:
+			log.InfoContext(ctx, "the ledger can be used again")
+			outage = 0
+		}
+		for _, r := range taken {
+			w.c.clock.hear(r.Now)
+			w.receive(live, r)
+		}
+		w.await(ctx, asked, next)
+	}
+	return ctx.Err()
+}
+
+// rests notes that a saga was put to rest here, and is due then.
+func (w *worker) rests(due time.Time) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.next.IsZero() || due.Before(w.next) {
+		w.next = due
+		signal(w.planned)
+	}
+}
+
+// await waits until something may be due: at next, as far as the store knew when it was asked, at the
+// time of what was put to rest here, or soon after something has changed elsewhere.
+func (w *worker) await(ctx context.Context, asked, next time.Time) {
+	wait := lookTime
+	for {
+		w.mu.Lock()
+		if !w.next.IsZero() && (next.IsZero() || w.next.Before(next)) {
+			next = w.next
+		}
+		w.next = time.Time{}
+		w.mu.Unlock()
+		left := wait - time.Since(asked)
+		if !next.IsZero() {
+			left = min(left, next.Sub(w.c.clock.now()))
+		}
+		if left <= 0 {
+			return
+		}
+		timer := time.NewTimer(left)
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return
+		case <-timer.C:
+			return
+		case <-w.planned:
+		case <-w.look:
+			wait = lookPause
+		}
+		timer.Stop()
+	}
+}
+
+// receive drives a saga that was taken, has it wait for a slot, or puts it back.
+func (w *worker) receive(live context.Context, r *row) {
+	h := w.c.newHold(live, r)
+	h.share = &share{principal: r.Principal, tool: r.Tool}
+	if r.Mode == store.ModeCall {
+		h.share = nil
+	}
+	if !w.enter(h) {
+		return // it is driven here already: its lease was over, and it finds that out
+	}
+	if h.share == nil {
+		go h.run()
+		return
+	}
+	if pause, ok := w.slots.admit(h, func() { go h.run() }); !ok {
+		_ = h.putBack(pause, nil) // else it comes again after the lease
+		w.leave(h)
+	}
+}
+
+// enter notes that a saga is driven here, unless it is already.
+func (w *worker) enter(h *hold) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.held[h.id()] != nil {
+		return false
+	}
+	w.held[h.id()] = h
+	h.began = time.Now()
+	h.handing = w.stopping
+	if w.closing {
+		h.stop(errStopping)
+	}
+	return true
+}
+
+func (w *worker) leave(h *hold) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if h.row != nil && w.held[h.id()] == h {
+		delete(w.held, h.id())
+	}
+	if len(w.held) == 0 {
+		signal(w.idle)
+	}
+}
+
+// release is called when a saga is not driven here any more.
+func (w *worker) release(h *hold) {
+	w.leave(h)
+	if h.share != nil {
+		w.slots.leave(h, time.Since(h.began))
+	}
+}
+
+// serves returns the context of what is driven here; ok is false if nothing new is.
+func (w *worker) serves() (live context.Context, ok bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.live, w.live != nil && w.live.Err() == nil && !w.stopping
+}
+
+// awaitBegin waits until work has begun, which may be a moment after a server has begun to
+// serve.
+func (w *worker) awaitBegin(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	select {
+	case <-w.begun:
+	case <-ctx.Done():
+	}
+}
+
+// all returns what is driven here.
+func (w *worker) all() []*hold {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	list := make([]*hold, 0, len(w.held))
+	for _, h := range w.held {
+		list = append(list, h)
+	}
+	return list
+}
+
+// renew keeps the leases of what is driven here.
+func (w *worker) renew(ctx context.Context) {
+	for sleep(ctx, w.c.Lease/beats) == nil {
+		var leases []store.Held
+		of := make(map[store.ID]*hold)
+		for _, h := range w.all() {
+			r, lost, _ := h.look()
+			if !lost && h.calling == nil && r.Running.Held {
+				leases, of[r.ID] = append(leases, store.Held{ID: r.ID, Fence: r.Fence}), h
+			}
+		}
+		if len(leases) == 0 {
+			continue
+		}
+		began := time.Now()
+		renewing, cancel := context.WithTimeout(ctx, w.c.Lease)
+		lost, err := w.c.rows.store.Renew(renewing, leases, w.c.Lease)
+		cancel()
+		if err != nil {
+			continue // the next time, or the next commit
+		}
+		for _, id := range lost {
+			h := of[id]
+			delete(of, id)
+			h.lock()
+			if err := h.reload(); err == nil && !h.row.Running.Held {
+				h.leased = began // it was put to rest meanwhile
+			}
+			h.unlock()
+		}
+		for _, h := range of {
+			h.lock()
+			if h.leased.Before(began) {
+				h.leased = began
+			}
+			h.unlock()
+		}
+	}
+}
+
+// forget removes rows now and then that are not needed any more.
+func (w *worker) forget(ctx context.Context) {
+	for sleep(ctx, forgetTime/2+rand.N(forgetTime)) == nil {
+		for n := forgetBatch; n == forgetBatch; {
+			var err error
+			if n, err = w.c.rows.store.Forget(ctx, forgetBatch); err != nil {
+				break
+			}
+		}
+	}
+}
+
+// handOver ends the work.
+func (w *worker) handOver(leave func()) {
+	w.mu.Lock()
+	w.stopping = true
+	w.mu.Unlock()
+	w.slots.open()
+	for _, h := range w.all() {
+		h.lock()
+		h.handing = true
+		h.unlock()
+	}
+	cut := time.AfterFunc(graceTime, func() {
+		w.mu.Lock()
+		w.closing = true
+		w.mu.Unlock()
+		for _, h := range w.all() {
+			h.stop(errStopping)
+		}
+	})
+	defer cut.Stop()
+	left := time.AfterFunc(graceTime+stopTime, leave)
+	defer left.Stop()
+	for len(w.all()) > 0 {
+		<-w.idle
+	}
+}
+
+// A process that can take sagas and cannot write what it has done would lose each, take it again and
+// lose it again, until the saga counts as one that breaks servers. So as long as its writes fail it takes
+// none: others, whose writes may not fail, are to have the first chance.
+
+// mostPause is for how long a process takes nothing at most, after a write has failed.
+const mostPause = 5 * time.Minute
+
+// fails notes that what is driven here cannot be written.
+func (w *worker) fails() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.failures++
+	w.failing = time.Now().Add(min(2*w.c.Lease<<min(w.failures/10, 10), mostPause))
+}
+
+// works notes that something was written.
+func (w *worker) works() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.failures, w.failing = 0, time.Time{}
+}
+
+// awaitWrites waits until sagas may be taken.
+func (w *worker) awaitWrites(ctx context.Context) error {
+	for {
+		w.mu.Lock()
+		left := time.Until(w.failing)
+		w.mu.Unlock()
+		if left <= 0 {
+			return ctx.Err()
+		}
+		if err := sleep(ctx, min(left, time.Second)); err != nil {
+			return err
+		}
+	}
+}
