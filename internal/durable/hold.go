@@ -41,6 +41,8 @@ type hold struct {
 	leased time.Time
 	// lost: the saga is another process's. handing: it is to be handed over, and handed: it was.
 	lost, handing, handed bool
+	// rested: the row was put to rest, and is not this process's any more.
+	rested bool
 	// doubt: before this process has come further, more may have been done than the row says. tries
 	// is how many attempts there were, with this one.
 	doubt bool
@@ -49,6 +51,13 @@ type hold struct {
 	undone bool
 	// calling is set as long as a call has no row.
 	calling *calling
+
+	// client: a client's request drives it, whose turn is not handed over; hooked: its hook was called. why is why
+	// the saga is undone, undoEnd and undoErr what came of that.
+	client, hooked bool
+	why            error
+	undoEnd        *turns.End
+	undoErr        error
 
 	notes  notes
 	pauses int // turns in a row that asked nothing
@@ -267,7 +276,7 @@ func (h *hold) attempt(change func(r *row) []event) error {
 		return err
 	}
 	h.c.worker.works()
-	h.row, h.leased = next, began
+	h.row, h.leased, h.rested = next, began, !next.Running.Held
 	if !next.Running.Held && !next.Wake.IsZero() {
 		h.c.worker.rests(next.Wake)
 	}
@@ -318,8 +327,10 @@ func keepUntil(r *row) time.Time {
 		return later(r.Times.Keep, r.Wake).Add(maxSlack)
 	case r.Status.Over():
 		return r.Times.Keep
-	case r.Times.over().IsZero():
-		return time.Time{}
+	case r.Client != nil && r.Wake.IsZero():
+		return r.Times.Keep
+	case r.Client != nil, r.Times.over().IsZero():
+		return time.Time{} // a worker looks at it before
 	}
 	return later(later(r.Times.over(), r.Times.Due), r.Times.Keep).Add(maxSlack) // a server ends it before
 }
@@ -351,7 +362,7 @@ func (h *hold) kindOf() engine.Kind {
 // taskTurn is the next turn, with what it asks of the row.
 func (h *hold) taskTurn(r *row, now time.Time, why error) (t turns.TaskTurn, err error) {
 	t, err = r.turn(h.program, now)
-	t.Notifier, t.Acting, t.Checkpoint = &h.notes, h.acting, h.checkpoint
+	t.Hooked, t.Notifier, t.Acting, t.Checkpoint = h.hooked, &h.notes, h.acting, h.checkpoint
 	t.Undoing, t.Broken = h.undoing(why), h.undoing(errChanged)
 	return t, err
 }

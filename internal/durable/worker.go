@@ -206,16 +206,17 @@ func (w *worker) receive(live context.Context, r *row) {
 	}
 }
 
-// enter notes that a saga is driven here, unless it is already.
+// enter notes that a saga is driven here. It is not if it is driven here already, unless a client's request has
+// acquired it: then the other one has lost it.
 func (w *worker) enter(h *hold) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.held[h.id()] != nil {
+	if w.held[h.id()] != nil && !h.client {
 		return false
 	}
 	w.held[h.id()] = h
 	h.began = time.Now()
-	h.handing = w.stopping
+	h.handing = w.stopping && !h.client
 	if w.closing {
 		h.stop(errStopping)
 	}
@@ -276,10 +277,11 @@ func (w *worker) renew(ctx context.Context) {
 		var leases []store.Held
 		of := make(map[store.ID]*hold)
 		for _, h := range w.all() {
-			r, lost, _ := h.look()
-			if !lost && h.calling == nil && r.Running.Held {
+			h.lock()
+			if r := h.row; !h.lost && !h.rested && h.calling == nil {
 				leases, of[r.ID] = append(leases, store.Held{ID: r.ID, Fence: r.Fence}), h
 			}
+			h.unlock()
 		}
 		if len(leases) == 0 {
 			continue
@@ -295,8 +297,8 @@ func (w *worker) renew(ctx context.Context) {
 			h := of[id]
 			delete(of, id)
 			h.lock()
-			if err := h.reload(); err == nil && !h.row.Running.Held {
-				h.leased = began // it was put to rest meanwhile
+			if !h.rested { // meanwhile
+				_ = h.reload()
 			}
 			h.unlock()
 		}
@@ -330,7 +332,7 @@ func (w *worker) handOver(leave func()) {
 	w.slots.open()
 	for _, h := range w.all() {
 		h.lock()
-		h.handing = true
+		h.handing = !h.client
 		h.unlock()
 	}
 	cut := time.AfterFunc(graceTime, func() {

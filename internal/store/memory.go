@@ -207,7 +207,7 @@ func (m *memory) write(next *row, added []Item, c Change, now time.Time) error {
 		if old == nil || old.Head != next.Head || !old.writableWith(next.Fence, now) {
 			return ErrConflict
 		}
-		next.Audience, next.Owner, next.Account, next.Mode, next.Created = old.Audience, old.Owner, old.Account, old.Mode, old.Created
+		next.Audience, next.Owner, next.Account, next.Created = old.Audience, old.Owner, old.Account, old.Created
 		next.Floor, next.items = max(old.Floor, next.Floor), old.items
 		if next.Floor > old.Floor {
 			next.items = slices.DeleteFunc(slices.Clone(old.items), func(i Item) bool { return i.N <= next.Floor && !i.Lasting })

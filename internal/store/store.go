@@ -242,7 +242,7 @@ type Store interface {
 	// If r.Head is 0 it is created; if there is a record of its ID or its Request that is
 	// [ErrConflict], and if its account is full [ErrFull]. Otherwise the record must be at r.Head, and
 	// r.Fence be either the record's, or one more if its lease is over or it was given up; else it is
-	// [ErrConflict]. ID, Audience, Owner, Account, Mode and Created do not change. Where r.Floor is
+	// [ErrConflict]. ID, Audience, Owner, Account and Created do not change. Where r.Floor is
 	// higher than before, items up to it that are not Lasting are removed.
 	//
 	// On success r.Head is the number of the last item, r.Until the end of the lease, r.Tries 0, r.Unread

@@ -35,13 +35,14 @@ func testWrite(t *testing.T, r rig) {
 	assert.Equal(t, []string{"one", "two"}, r.bodies(t, rec.ID))
 
 	// What does not change is ignored, and all else replaced.
-	found.Audience, found.Owner, found.Account, found.Mode, found.Created = "b", store.ID{9}, store.ID{9}, store.ModeCall, time.Unix(2, 0)
+	found.Audience, found.Owner, found.Account, found.Created = "b", store.ID{9}, store.ID{9}, time.Unix(2, 0)
+	found.Mode = store.ModeCall
 	found.Tool, found.Revision, found.Format, found.Status = "u", 4, 2, store.Ended
 	found.Wake, found.Keep, found.Request, found.State, found.Summary = time.Time{}, time.Time{}, store.ID{}, nil, nil
 	require.NoError(t, r.Write(t.Context(), found, change("three")))
 	assert.Equal(t, uint64(3), found.Head)
 	got := r.load(t, rec.ID)
-	assert.Equal(t, []any{"a", store.ID{1}, store.ID{2}, store.ModeTask}, []any{got.Audience, got.Owner, got.Account, got.Mode})
+	assert.Equal(t, []any{"a", store.ID{1}, store.ID{2}, store.ModeCall}, []any{got.Audience, got.Owner, got.Account, got.Mode})
 	assert.True(t, got.Created.Equal(rec.Created))
 	assert.Equal(t, []any{"u", uint32(4), uint16(2), store.Ended}, []any{got.Tool, got.Revision, got.Format, got.Status})
 	assert.True(t, got.Wake.IsZero() && got.Keep.IsZero() && got.Request == store.ID{})
