@@ -65,6 +65,7 @@ func testFloor(t *testing.T, r rig) {
 	rec.Floor = 100 // beyond what there is, and with it what is appended
 	require.NoError(t, r.Write(t.Context(), rec, store.Change{Items: []store.Item{{Kind: "k", Body: []byte("6")}}}))
 	assert.Equal(t, []string{"2", "5", "6"}, r.bodies(t, rec.ID), "what is appended stays")
+	assert.Equal(t, uint64(5), r.load(t, rec.ID).Floor)
 }
 
 // A log is read in pieces.
