@@ -1,0 +1,139 @@
+package sqlite
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+)
+
+const (
+	// applicationID says in the file's header that it is a ledger: "sagL".
+	applicationID = 0x7361674c
+	// format is the user_version of the file. Below it are those of ledgers that kept no logs.
+	format = 2000
+)
+
+// schema are the tables. What may be large is in tables of its own, so that to take, renew or list a
+// record does not touch it.
+//
+// due is when a record can be taken. The index has with it what says who can drive the record, so that what
+// a server cannot drive is passed over within the index.
+const schema = `
+CREATE TABLE records (
+	n        INTEGER PRIMARY KEY,
+	id       BLOB NOT NULL UNIQUE,
+	audience TEXT NOT NULL,
+	owner    BLOB,
+	account  BLOB,
+	request  BLOB,
+	tool     TEXT NOT NULL,
+	revision INTEGER NOT NULL,
+	format   INTEGER NOT NULL,
+	mode     TEXT NOT NULL,
+	status   TEXT NOT NULL,
+	fence    INTEGER NOT NULL,
+	head     INTEGER NOT NULL,
+	seen     INTEGER NOT NULL, -- head when it was last written: what follows is unread
+	floor    INTEGER NOT NULL,
+	tries    INTEGER NOT NULL,
+	lease    INTEGER NOT NULL, -- when it is over, or 0; times are microseconds since 1970
+	wake     INTEGER,
+	keep     INTEGER,
+	created  INTEGER NOT NULL,
+	updated  INTEGER NOT NULL,
+	due      INTEGER GENERATED ALWAYS AS (max(wake, lease)) VIRTUAL,
+	summary  BLOB NOT NULL
+) STRICT;
+CREATE UNIQUE INDEX records_request ON records (request) WHERE request IS NOT NULL;
+CREATE INDEX records_due     ON records (audience, tool, due, revision, format) WHERE wake IS NOT NULL;
+CREATE INDEX records_owner   ON records (audience, owner, mode, created, id) WHERE owner IS NOT NULL;
+CREATE INDEX records_status  ON records (audience, status, created, id);
+CREATE INDEX records_account ON records (audience, account, mode) WHERE status NOT IN ('ended', 'outstanding');
+CREATE INDEX records_keep    ON records (keep) WHERE keep IS NOT NULL;
+CREATE TABLE states (
+	record INTEGER PRIMARY KEY, -- records.n
+	body   BLOB NOT NULL
+) STRICT;
+CREATE TABLE items (
+	record  INTEGER NOT NULL, -- records.n
+	n       INTEGER NOT NULL,
+	kind    TEXT NOT NULL,
+	lasting INTEGER NOT NULL,
+	at      INTEGER NOT NULL,
+	body    BLOB NOT NULL,
+	PRIMARY KEY (record, n)
+) STRICT, WITHOUT ROWID;
+CREATE TABLE ledger (
+	n  INTEGER PRIMARY KEY,
+	id BLOB NOT NULL
+) STRICT;
+INSERT INTO ledger VALUES (1, randomblob(16));
+`
+
+// prepareFile checks that the database is a ledger, or empty, and makes the tables in an empty one. Nothing
+// is written into a file that is not ours.
+func (c *conn) prepareFile() error {
+	found, err := c.format()
+	if err != nil {
+		return err
+	}
+	if found == 0 {
+		// What must be set before the first table is there: pages that become free can be given back to the
+		// file system, and readers do not wait for the writer.
+		if err := c.script("PRAGMA auto_vacuum = INCREMENTAL; PRAGMA journal_mode = WAL"); err != nil {
+			return err
+		}
+	}
+	mode, err := c.ask("PRAGMA journal_mode")
+	if err != nil {
+		return err
+	}
+	if mode != "wal" {
+		return fmt.Errorf("its journal mode is %q instead of wal: is it on a network file system?", mode)
+	}
+	if found != 0 {
+		return nil
+	}
+	if err := c.script("BEGIN IMMEDIATE"); err != nil {
+		return err
+	}
+	if found, err = c.format(); err == nil && found == 0 { // again, as now no other process makes them
+		err = c.script(fmt.Sprintf("%s; PRAGMA application_id = %d; PRAGMA user_version = %d", schema, applicationID, format))
+	}
+	if err == nil {
+		return c.script("COMMIT")
+	}
+	return errors.Join(err, c.script("ROLLBACK"))
+}
+
+// format is that of the tables, or 0 if there are none yet. It fails if the database is not a ledger, or
+// one of another format.
+func (c *conn) format() (int, error) {
+	// One statement, so that what is read belongs together.
+	text, err := c.ask(`SELECT application_id || ' ' || user_version || ' ' || (SELECT count(*) FROM sqlite_schema)
+		FROM pragma_application_id, pragma_user_version`)
+	if err != nil {
+		return 0, err
+	}
+	var application, found, tables int
+	if _, err := fmt.Sscan(text, &application, &found, &tables); err != nil {
+		return 0, err
+	}
+	switch {
+	case application == 0 && found == 0 && tables == 0:
+		return 0, nil
+	case application != applicationID:
+		return 0, errors.New("the file is a database of another program, not a ledger")
+	case found < format:
+		return 0, fmt.Errorf("it is of an earlier format (%s, where this program has %s), which cannot be read any more: "+
+			"let the program that made it finish what is in it, then move the file away, and a new ledger is begun", version(found), version(format))
+	case found > format:
+		return 0, fmt.Errorf("it is of a newer format (%s, where this program has %s): use the newer program", version(found), version(format))
+	}
+	return found, nil
+}
+
+// version is a user_version for people.
+func version(format int) string {
+	return strconv.Itoa(format/1000) + "." + strconv.Itoa(format%1000)
+}

@@ -1,0 +1,34 @@
+package sqlite_test
+
+import (
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/mcpsaga/mcpsaga/internal/store"
+	"github.com/mcpsaga/mcpsaga/internal/store/sqlite"
+)
+
+// long is for how long stores of tests wait for others that write: on a slow machine that is busy with
+// other things longer than those of programs.
+const long = time.Minute
+
+// opened opens a store, which is closed when the test ends.
+func opened(t testing.TB, path string) store.Store {
+	t.Helper()
+	return patientFor(t, path, long)
+}
+
+// patientFor opens a store that waits so long for others that write; it is closed when the test ends.
+func patientFor(t testing.TB, path string, patience time.Duration) store.Store {
+	t.Helper()
+	s, err := sqlite.OpenPatient(t.Context(), path, patience)
+	require.NoError(t, err)
+	t.Cleanup(func() { assert.NoError(t, s.Close()) })
+	return s
+}
+
+func somePath(t testing.TB) string { return filepath.Join(t.TempDir(), "ledger.db") }
