@@ -1,8 +1,10 @@
 package sqlite
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 	"time"
 
@@ -11,101 +13,32 @@ import (
 	"github.com/mcpsaga/mcpsaga/internal/store"
 )
 
-const (
-	// readBusy is how long a read waits for others.
-	readBusy = 5 * time.Second
-	// checkpointPages is how many pages the -wal file has when SQLite moves them to the database. Pages
-	// that are written again and again, as those of indexes are, are moved once.
-	checkpointPages = 3000
-)
-
-// conn is a connection, which one goroutine uses at a time, and the statements that are prepared
-// for it. It is used without database/sql, which costs several times what the statements do.
+// conn is a connection, which one goroutine uses at a time. Its statements are prepared once. It is used
+// without database/sql, which costs several times what the statements do.
 type conn struct {
 	*driver.Conn
-	statements
-	all []string // what is prepared
+	says func(query string)
 }
 
 // dial makes a connection that does not wait for others: [lock] does.
-func dial(path, synchronous string) (*conn, error) {
+func dial(path string, set settings) (*conn, error) {
 	d, err := driver.OpenConn(path, driver.OpenReadWrite)
 	if err != nil {
 		return nil, err
 	}
 	d.SetBusyTimeout(0)
-	c := &conn{Conn: d}
-	for _, set := range []string{
-		"synchronous = " + synchronous,
-		"fullfsync = 1", "checkpoint_fullfsync = 1", // macOS: all the way to the disk
-		"trusted_schema = 0",
-		"foreign_keys = 0",
-		fmt.Sprint("wal_autocheckpoint = ", checkpointPages),
-	} {
-		if err := c.script("PRAGMA " + set); err != nil {
-			return nil, errors.Join(err, d.Close())
-		}
+	c := &conn{d, set.says}
+	// Fullfsync is for macOS: all the way to the disk. Pages that are written again and again, as those of
+	// indexes are, are moved from the -wal file to the database after 3000 pages, and so only once.
+	err = c.script("PRAGMA synchronous = " + set.synchronous + `; PRAGMA fullfsync = 1; PRAGMA checkpoint_fullfsync = 1;
+		PRAGMA trusted_schema = 0; PRAGMA foreign_keys = 0; PRAGMA wal_autocheckpoint = 3000`)
+	if err != nil {
+		return nil, errors.Join(err, d.Close())
 	}
 	return c, nil
 }
 
-// connectWriter makes the connection that writes, and the tables if there are none.
-func (l *ledger) connectWriter() (c *conn, err error) {
-	if c, err = dial(l.path, l.set.synchronous); err != nil {
-		return nil, err
-	}
-	if err = c.prepareFile(); err == nil {
-		err = c.prepare(writing(&c.statements))
-	}
-	if err == nil {
-		// SQLite opens a file that it may only read, and says so when it is to write.
-		if err = exec(c.begin); err == nil {
-			err = exec(c.rollback)
-		} else if isBusy(err) {
-			err = nil
-		}
-	}
-	if err == nil {
-		l.files, err = identify(l.path)
-	}
-	if err == nil {
-		_, err = each(c.identity, func() { l.identity = idOf(c.identity, 0) })
-	}
-	if err != nil {
-		return nil, errors.Join(err, c.Close())
-	}
-	return c, nil
-}
-
-// connectReader makes a connection that sees what is committed, and neither waits for writers nor
-// holds them up.
-func (l *ledger) connectReader() (*conn, error) {
-	c, err := dial(l.path, l.set.synchronous)
-	if err != nil {
-		return nil, err
-	}
-	if err = c.script("PRAGMA query_only = 1"); err == nil {
-		err = c.prepare(reading(&c.statements))
-	}
-	if err != nil {
-		return nil, errors.Join(err, c.Close())
-	}
-	c.SetBusyTimeout(readBusy)
-	return c, nil
-}
-
-// prepare prepares statements, which are there until the connection is closed.
-func (c *conn) prepare(list map[**driver.Stmt]string) (err error) {
-	for to, query := range list {
-		if *to, err = c.Prepare(query); err != nil {
-			return err
-		}
-		c.all = append(c.all, query)
-	}
-	return nil
-}
-
-// script executes statements that are not prepared, one after the other.
+// script executes statements once, one after the other.
 func (c *conn) script(queries string) error {
 	for queries = strings.TrimSpace(queries); queries != ""; {
 		s, rest, err := c.PrepareTransient(queries)
@@ -121,29 +54,32 @@ func (c *conn) script(queries string) error {
 	return nil
 }
 
-// ask returns the one value of a statement that is not prepared.
-func (c *conn) ask(query string) (text string, err error) {
-	s, _, err := c.PrepareTransient(query)
-	if err != nil {
-		return "", err
-	}
-	found, err := each(s, func() { text = s.ColumnText(0) })
-	if err == nil && found == 0 {
-		err = fmt.Errorf("%s says nothing", query)
-	}
-	return text, errors.Join(err, s.Finalize())
-}
-
-// exec executes a statement that returns nothing.
-func exec(s *driver.Stmt, args ...any) error {
-	_, err := each(s, func() {}, args...)
+// exec executes a statement that returns nothing of interest.
+func (c *conn) exec(query string, args ...any) error {
+	_, err := c.each(query, func(*row) {}, args...)
 	return err
 }
 
-// each has row look at each row that a statement finds, and returns how many there are.
-func each(s *driver.Stmt, row func(), args ...any) (found int, err error) {
-	bind(s, args)
-	for ; ; found++ {
+// number returns the one number that a statement returns.
+func (c *conn) number(query string, args ...any) (n int64, err error) {
+	_, err = c.each(query, func(r *row) { n = r.ColumnInt64(0) }, args...)
+	return n, err
+}
+
+// each has read look at each row that a statement finds, and returns how many there are. Zero IDs and
+// times are NULL, so that indexes leave them out. Times are microseconds since 1970.
+func (c *conn) each(query string, read func(*row), args ...any) (found int, err error) {
+	if c.says != nil {
+		c.says(query)
+	}
+	s, err := c.Prepare(query)
+	if err != nil {
+		return 0, err
+	}
+	for i, a := range args {
+		bind(s, i+1, a)
+	}
+	for r := (&row{s}); ; found++ {
 		more, err := s.Step()
 		if err != nil {
 			return found, err
@@ -151,58 +87,86 @@ func each(s *driver.Stmt, row func(), args ...any) (found int, err error) {
 		if !more {
 			return found, s.Reset()
 		}
-		row()
+		read(r)
 	}
 }
 
-// bind sets the arguments of a statement. Zero IDs and times are NULL, so that indexes leave them out.
-// Times are microseconds since 1970.
-func bind(s *driver.Stmt, args []any) {
-	for i, a := range args {
-		switch i++; a := a.(type) {
-		case int:
-			s.BindInt64(i, int64(a))
-		case int64:
-			s.BindInt64(i, a)
-		case uint64:
-			s.BindInt64(i, int64(a))
-		case bool:
-			s.BindBool(i, a)
-		case string:
-			s.BindText(i, a)
-		case []byte:
-			s.BindBytes(i, a)
-		case store.ID:
-			if s.BindBytes(i, a[:]); a == (store.ID{}) {
-				s.BindNull(i)
-			}
-		case time.Time:
-			if s.BindInt64(i, a.UnixMicro()); a.IsZero() {
-				s.BindNull(i)
-			}
-		default:
-			panic(fmt.Sprintf("sqlite: an argument of type %T", a)) // which no statement has
+func bind(s *driver.Stmt, i int, value any) {
+	switch v := value.(type) {
+	case int:
+		s.BindInt64(i, int64(v))
+	case int64:
+		s.BindInt64(i, v)
+	case uint64:
+		s.BindInt64(i, int64(v))
+	case bool:
+		s.BindBool(i, v)
+	case string:
+		s.BindText(i, v)
+	case []byte:
+		s.BindBytes(i, v)
+	case store.ID:
+		if s.BindBytes(i, v[:]); v == (store.ID{}) {
+			s.BindNull(i)
 		}
+	case time.Time:
+		if s.BindInt64(i, v.UnixMicro()); v.IsZero() {
+			s.BindNull(i)
+		}
+	default:
+		s.BindInt64(math.MaxInt32, 0) // which fails the statement
 	}
 }
 
-// timeOf is the time in a column.
-func timeOf(s *driver.Stmt, column int) time.Time {
-	if s.ColumnIsNull(column) {
-		return time.Time{}
-	}
-	return time.UnixMicro(s.ColumnInt64(column)).UTC()
-}
+// row is a row that a statement has found.
+type row struct{ *driver.Stmt }
 
-// idOf is the ID in a column.
-func idOf(s *driver.Stmt, column int) (id store.ID) {
-	s.ColumnBytes(column, id[:])
+func (r *row) uint(column int) uint64 { return uint64(r.ColumnInt64(column)) }
+
+func (r *row) id(column int) (id store.ID) {
+	r.ColumnBytes(column, id[:])
 	return id
 }
 
-// bytesOf are the bytes in a column.
-func bytesOf(s *driver.Stmt, column int) []byte {
-	b := make([]byte, s.ColumnLen(column))
-	s.ColumnBytes(column, b)
+func (r *row) time(column int) time.Time {
+	if r.ColumnIsNull(column) {
+		return time.Time{}
+	}
+	return time.UnixMicro(r.ColumnInt64(column)).UTC()
+}
+
+func (r *row) bytes(column int) []byte {
+	b := make([]byte, r.ColumnLen(column))
+	r.ColumnBytes(column, b)
 	return b
+}
+
+// isBusy reports whether another connection is in the way, so that trying again may help.
+func isBusy(err error) bool {
+	c := driver.ErrCode(err).ToPrimary()
+	return c == driver.ResultBusy || c == driver.ResultLocked
+}
+
+// explain says what failed, where, and what can be done about it. The errors of package store, and of
+// contexts, stay as they are.
+func (l *ledger) explain(what string, err error) error {
+	if err == nil || changedNothing(err) || err == store.ErrClosed || err == context.Canceled || err == context.DeadlineExceeded {
+		return err
+	}
+	hint := ""
+	switch driver.ErrCode(err).ToPrimary() { // ResultError if it is none of SQLite's
+	case driver.ResultBusy, driver.ResultLocked, driver.ResultProtocol:
+		hint = "another process has locked it for too long: end that one, or try again; nothing was changed: "
+	case driver.ResultFull:
+		hint = "the disk is full: "
+	case driver.ResultCorrupt:
+		hint = "the file is damaged; restore it from a copy, or move it away to begin a new ledger: "
+	case driver.ResultNotADB:
+		hint = "the file is no ledger, or is damaged: "
+	case driver.ResultReadOnly, driver.ResultPerm:
+		hint = "the file or its directory cannot be written by this user, or is on a read-only disk: "
+	case driver.ResultCantOpen:
+		hint = "the file, or those beside it, cannot be opened; look at their owner and mode, and the directory's: "
+	}
+	return fmt.Errorf("sqlite: %s the ledger %s: %s%w", what, l.path, hint, err)
 }

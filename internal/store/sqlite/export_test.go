@@ -14,24 +14,21 @@ const LockPause = lockPause
 // OpenPatient is [Open] of a store that waits for others only so long. It does not wait for the disk, unless
 // long tests are wanted: what was not synced is lost with the machine, not with the process.
 func OpenPatient(ctx context.Context, path string, patience time.Duration) (store.Store, error) {
+	return open(ctx, path, forTests(patience))
+}
+
+func forTests(patience time.Duration) settings {
 	set := usual()
 	set.patience = patience
 	if !longtests.Wanted() {
 		set.synchronous = "OFF"
 	}
-	l, err := open(ctx, path, set)
-	if err != nil {
-		return nil, err
-	}
-	return l, nil
+	return set
 }
 
-// Queries lists all statements of a store.
-func Queries(ctx context.Context, s store.Store) ([]string, error) {
-	all := s.(*ledger).writer.all
-	err := s.(*ledger).read(ctx, func(c *conn) error {
-		all = append(all[:len(all):len(all)], c.all...)
-		return nil
-	})
-	return all, err
+// OpenHeard is [OpenPatient] of a store whose statements are passed on.
+func OpenHeard(ctx context.Context, path string, says func(query string)) (store.Store, error) {
+	set := forTests(time.Minute)
+	set.says = says
+	return open(ctx, path, set)
 }

@@ -56,52 +56,35 @@ func placeEmpty(dir, path string) error {
 	if err := f.Close(); err != nil {
 		return err
 	}
-	if err := os.Link(f.Name(), path); err == nil || errors.Is(err, fs.ErrExist) {
-		return nil
-	}
-	// A file system without hard links.
-	f, err = os.OpenFile(path, os.O_CREATE|os.O_EXCL, 0o600)
-	if errors.Is(err, fs.ErrExist) {
-		return nil
-	}
-	if err != nil {
+	if err := os.Link(f.Name(), path); !errors.Is(err, fs.ErrExist) {
 		return err
 	}
-	return f.Close()
+	return nil
 }
 
-// files knows the database file and its -wal file again.
-type files struct {
-	path    string
-	db, wal os.FileInfo
-}
+// files knows the database file and its -wal file again, by their paths.
+type files map[string]os.FileInfo
 
 // identify remembers the files that SQLite has open.
-func identify(path string) (f *files, err error) {
-	f = &files{path: path}
-	if f.db, err = os.Stat(path); err != nil {
+func identify(path string) (files, error) {
+	db, err := os.Stat(path)
+	if err != nil {
 		return nil, err
 	}
-	f.wal, err = os.Stat(path + "-wal")
-	return f, err
+	wal, err := os.Stat(path + "-wal")
+	return files{path: db, path + "-wal": wal}, err
 }
 
-// check returns the size of the -wal file, or [errMoved] if the files are not those that were opened.
-func (f *files) check() (walSize int64, err error) {
-	if _, err := same(f.path, f.db); err != nil {
-		return 0, err
+// check returns [errMoved] if the files are not those that were opened.
+func (f files) check() error {
+	for path, then := range f {
+		now, err := os.Stat(path)
+		if errors.Is(err, fs.ErrNotExist) || err == nil && !os.SameFile(then, now) {
+			return errMoved
+		}
+		if err != nil {
+			return err
+		}
 	}
-	wal, err := same(f.path+"-wal", f.wal)
-	if err != nil {
-		return 0, err
-	}
-	return wal.Size(), nil
-}
-
-func same(path string, then os.FileInfo) (os.FileInfo, error) {
-	now, err := os.Stat(path)
-	if errors.Is(err, fs.ErrNotExist) || err == nil && !os.SameFile(then, now) {
-		return nil, errMoved
-	}
-	return now, err
+	return nil
 }

@@ -1,77 +1,66 @@
 package sqlite
 
-import (
-	"context"
-	"errors"
-)
+import "context"
 
 const (
 	// forgetBatch is how many records are removed in one transaction, so that others
 	// need not wait long.
 	forgetBatch = 64
-	// vacuumSteps is how many times a call of Forget gives 256 pages, 1 MiB, back to the
+	// shrinkSteps is how many times a call of Forget gives 256 pages, 1 MiB, back to the
 	// file system.
-	vacuumSteps = 16
+	shrinkSteps = 16
 	// spare is how many free pages are kept at least; beyond that, a quarter of the file.
 	spare = 1024
 )
 
 // Forget implements [store.Store].
 func (l *ledger) Forget(ctx context.Context, limit int) (removed int, err error) {
-	for removed < limit {
+	for err == nil && removed < limit {
 		n := 0
-		err := l.writer.do(ctx, &op{run: func(w *writer) (err error) { n, err = w.remove(min(limit-removed, forgetBatch)); return err }})
-		if err == errNothing {
-			break
-		}
-		if err != nil {
-			return removed, l.explain("clean", err)
-		}
-		removed += n
-	}
-	for range vacuumSteps {
-		err := l.writer.do(ctx, &op{run: (*writer).shrink})
-		if err == errNothing {
-			break
-		}
-		if err != nil {
-			return removed, l.explain("shrink", err)
+		err = l.writer.do(ctx, &op{run: func(w *writer) (err error) { n, err = w.forget(min(limit-removed, forgetBatch)); return err }})
+		if err == nil {
+			removed += n
 		}
 	}
-	return removed, nil
+	for step := 0; step < shrinkSteps && (err == nil || err == errNothing && step == 0); step++ {
+		err = l.writer.do(ctx, &op{run: (*writer).shrink})
+	}
+	if err == errNothing {
+		err = nil
+	}
+	return removed, l.explain("clean", err)
 }
 
-// remove removes records that need not be kept.
-func (w *writer) remove(limit int) (int, error) {
-	var rows []int64
-	_, err := each(w.over, func() { rows = append(rows, w.over.ColumnInt64(0)) }, w.now(), limit)
-	if err != nil {
-		return 0, err
+// forget removes records that need not be kept.
+func (w *writer) forget(limit int) (int, error) {
+	var over []int64
+	_, err := w.each("SELECT n FROM records WHERE keep <= ? ORDER BY keep LIMIT ?", func(r *row) { over = append(over, r.ColumnInt64(0)) }, w.ledger.now(), limit)
+	if err == nil && len(over) == 0 {
+		err = errNothing
 	}
-	if len(rows) == 0 {
-		return 0, errNothing
-	}
-	for _, n := range rows {
-		if err := errors.Join(exec(w.forgetItems, n), exec(w.stateless, n), exec(w.forget, n)); err != nil {
-			return 0, err
+	for _, n := range over {
+		for _, query := range []string{"DELETE FROM items WHERE record = ?", "DELETE FROM states WHERE record = ?", "DELETE FROM records WHERE n = ?"} {
+			if err == nil {
+				err = w.exec(query, n)
+			}
 		}
 	}
-	return len(rows), nil
+	return len(over), err
 }
 
 // shrink gives free pages at the end of the file back, if there are many more than will soon
 // be used again.
 func (w *writer) shrink() error {
-	var free, all int
-	_, err := each(w.freePages, func() { free = w.freePages.ColumnInt(0) })
-	if err == nil {
-		_, err = each(w.pages, func() { all = w.pages.ColumnInt(0) })
+	free, err := w.number("PRAGMA freelist_count")
+	if err != nil {
+		return err
 	}
+	all, err := w.number("PRAGMA page_count")
 	if err != nil {
 		return err
 	}
 	if free <= spare || free <= all/4 {
 		return errNothing
 	}
-	return exec(w.vacuum) // each row is a page
+	return w.exec("PRAGMA incremental_vacuum(256)") // each row is a page
 }

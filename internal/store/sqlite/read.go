@@ -6,8 +6,7 @@ import (
 	"context"
 	"math"
 	"slices"
-
-	driver "zombiezen.com/go/sqlite"
+	"time"
 
 	"github.com/mcpsaga/mcpsaga/internal/store"
 )
@@ -15,10 +14,7 @@ import (
 // read has a free connection do something, which sees the database as of one moment. The statements are
 // short, so ctx limits only how long to wait for the connection.
 func (l *ledger) read(ctx context.Context, do func(*conn) error) error {
-	if l.isClosed() {
-		return store.ErrClosed
-	}
-	if err := ctx.Err(); err != nil {
+	if err := l.usable(ctx); err != nil {
 		return err
 	}
 	var c *conn
@@ -30,37 +26,30 @@ func (l *ledger) read(ctx context.Context, do func(*conn) error) error {
 		return store.ErrClosed
 	}
 	defer func() { l.pool <- c }()
-	if _, err := l.files.check(); err != nil {
-		return err
-	}
-	err := exec(c.snapshot)
+	err := c.exec("BEGIN")
 	if err == nil {
 		err = do(c)
-		_ = exec(c.rollback)
+		_ = c.exec("ROLLBACK")
 	}
-	if err != nil && err != store.ErrNotFound { // perhaps since the files were replaced meanwhile
-		if _, moved := l.files.check(); moved != nil {
-			return moved
-		}
+	if moved := l.files.check(); moved != nil {
+		return moved
 	}
 	return err
 }
 
 // Load implements [store.Store].
 func (l *ledger) Load(ctx context.Context, id store.ID) (*store.Record, error) {
-	return l.load(ctx, func(c *conn) *driver.Stmt { return c.load }, id)
+	return l.load(ctx, "r.id = ?", id)
 }
 
 // Find implements [store.Store].
 func (l *ledger) Find(ctx context.Context, request store.ID) (*store.Record, error) {
-	return l.load(ctx, func(c *conn) *driver.Stmt { return c.find }, request)
+	return l.load(ctx, "r.request = ?", request)
 }
 
-func (l *ledger) load(ctx context.Context, by func(*conn) *driver.Stmt, id store.ID) (r *store.Record, err error) {
+func (l *ledger) load(ctx context.Context, which string, id store.ID) (r *store.Record, err error) {
 	err = l.read(ctx, func(c *conn) error {
-		if r, err = c.record(by(c), id); err == nil {
-			r.Now = l.clock.now()
-		}
+		r, err = c.record(l.now(), which, id)
 		return err
 	})
 	if err != nil {
@@ -69,14 +58,36 @@ func (l *ledger) load(ctx context.Context, by func(*conn) *driver.Stmt, id store
 	return r, nil
 }
 
-// record reads the record that a statement finds, with what is unread.
-func (c *conn) record(s *driver.Stmt, by any) (r *store.Record, err error) {
+// columns are those of a record that lists show; [row.record] reads them.
+const columns = `r.id, r.audience, r.owner, r.account, r.request, r.tool, r.revision, r.format, r.mode, r.status, r.fence, r.head, r.floor, r.tries,
+	nullif(r.lease, 0), r.wake, r.keep, r.created, r.updated, r.summary, r.n`
+
+func (r *row) record() *store.Record {
+	return &store.Record{
+		ID: r.id(0), Audience: r.ColumnText(1), Owner: r.id(2), Account: r.id(3), Request: r.id(4),
+		Tool: r.ColumnText(5), Revision: uint32(r.uint(6)), Format: uint16(r.uint(7)), Mode: store.Mode(r.ColumnText(8)), Status: store.Status(r.ColumnText(9)),
+		Fence: r.uint(10), Head: r.uint(11), Floor: r.uint(12), Tries: r.ColumnInt(13),
+		Until: r.time(14), Wake: r.time(15), Keep: r.time(16), Created: r.time(17), Updated: r.time(18), Summary: r.bytes(19),
+	}
+}
+
+// find returns a record without its State, and its row; the row is 0 if there is none.
+func (c *conn) find(id store.ID) (r *store.Record, n int64, err error) {
+	r = new(store.Record)
+	_, err = c.each("SELECT "+columns+" FROM records r WHERE r.id = ?", func(row *row) {
+		r, n = row.record(), row.ColumnInt64(20)
+	}, id)
+	return r, n, err
+}
+
+// record returns a record as it is loaded.
+func (c *conn) record(now time.Time, which string, id any) (r *store.Record, err error) {
 	var n int64
 	var seen uint64
-	found, err := each(s, func() {
-		r = recordOf(s)
-		n, seen, r.State = s.ColumnInt64(20), uint64(s.ColumnInt64(21)), bytesOf(s, 22)
-	}, by)
+	found, err := c.each("SELECT "+columns+", r.seen, s.body FROM records r LEFT JOIN states s ON s.record = r.n WHERE "+which, func(row *row) {
+		r, n, seen = row.record(), row.ColumnInt64(20), row.uint(21)
+		r.State, r.Now = row.bytes(22), now
+	}, id)
 	if err == nil && found == 0 {
 		err = store.ErrNotFound
 	}
@@ -86,28 +97,10 @@ func (c *conn) record(s *driver.Stmt, by any) (r *store.Record, err error) {
 	return r, err
 }
 
-// recordOf reads the columns that are shown.
-func recordOf(s *driver.Stmt) *store.Record {
-	r := &store.Record{
-		ID: idOf(s, 0), Audience: s.ColumnText(1), Owner: idOf(s, 2), Account: idOf(s, 3), Request: idOf(s, 4),
-		Tool: s.ColumnText(5), Revision: uint32(s.ColumnInt64(6)), Format: uint16(s.ColumnInt64(7)),
-		Mode: store.Mode(s.ColumnText(8)), Status: store.Status(s.ColumnText(9)),
-		Fence: uint64(s.ColumnInt64(10)), Head: uint64(s.ColumnInt64(11)), Floor: uint64(s.ColumnInt64(12)), Tries: s.ColumnInt(13),
-		Wake: timeOf(s, 15), Keep: timeOf(s, 16), Created: timeOf(s, 17), Updated: timeOf(s, 18), Summary: bytesOf(s, 19),
-	}
-	if s.ColumnInt64(14) != 0 {
-		r.Until = timeOf(s, 14)
-	}
-	return r
-}
-
-// items reads items of a record's log whose number is greater than after.
+// items returns items of a record's log whose number is greater than after.
 func (c *conn) items(n int64, after uint64, limit int) (list []store.Item, err error) {
-	s := c.unread
-	_, err = each(s, func() {
-		list = append(list, store.Item{
-			N: uint64(s.ColumnInt64(0)), Kind: s.ColumnText(1), Lasting: s.ColumnBool(2), At: timeOf(s, 3), Body: bytesOf(s, 4),
-		})
+	_, err = c.each("SELECT n, kind, lasting, at, body FROM items WHERE record = ? AND n > ? ORDER BY n LIMIT ?", func(r *row) {
+		list = append(list, store.Item{N: r.uint(0), Kind: r.ColumnText(1), Lasting: r.ColumnBool(2), At: r.time(3), Body: r.bytes(4)})
 	}, n, min(after, math.MaxInt64), max(0, limit)) // to SQLite, a negative limit is none
 	return list, err
 }
@@ -117,9 +110,8 @@ func (l *ledger) Log(ctx context.Context, id store.ID, after uint64, limit int) 
 	found := new(store.Log)
 	err := l.read(ctx, func(c *conn) error {
 		var n int64
-		_, err := each(c.log, func() {
-			n, found.Head, found.Floor = c.log.ColumnInt64(0), uint64(c.log.ColumnInt64(1)), uint64(c.log.ColumnInt64(2))
-			found.Status = store.Status(c.log.ColumnText(3))
+		_, err := c.each("SELECT n, head, floor, status FROM records WHERE id = ?", func(r *row) {
+			n, found.Head, found.Floor, found.Status = r.ColumnInt64(0), r.uint(1), r.uint(2), store.Status(r.ColumnText(3))
 		}, id)
 		if err == nil && n == 0 {
 			err = store.ErrNotFound
@@ -140,9 +132,11 @@ func (l *ledger) Heads(ctx context.Context, ids []store.ID) ([]uint64, error) {
 	heads := make([]uint64, len(ids))
 	err := l.read(ctx, func(c *conn) error {
 		for i, id := range ids {
-			if _, err := each(c.heads, func() { heads[i] = uint64(c.heads.ColumnInt64(0)) }, id); err != nil {
+			head, err := c.number("SELECT head FROM records WHERE id = ?", id)
+			if err != nil {
 				return err
 			}
+			heads[i] = uint64(head)
 		}
 		return nil
 	})
@@ -159,25 +153,25 @@ func (l *ledger) List(ctx context.Context, f store.Filter, after store.Cursor, l
 	if !after.Created.IsZero() {
 		from = after.Created.UnixMicro()
 	}
-	id := after.ID[:] // not NULL if it is zero
 	err = l.read(ctx, func(c *conn) error {
-		now := l.clock.now()
-		collect := func(s *driver.Stmt, args ...any) error {
-			_, err := each(s, func() {
-				r := recordOf(s)
+		now := l.now()
+		collect := func(which string, args ...any) error {
+			query := "SELECT " + columns + " FROM records r WHERE " + which + " AND (r.created, r.id) > (?, ?) ORDER BY r.created, r.id LIMIT ?"
+			_, err := c.each(query, func(row *row) {
+				r := row.record()
 				r.Now = now
 				list = append(list, r)
-			}, append(args, from, id, limit)...)
+			}, append(args, from, after.ID[:], limit)...)
 			return err
 		}
 		if f.Owner != (store.ID{}) {
-			return collect(c.owned, f.Audience, f.Owner, string(f.Mode))
+			return collect("r.audience = ? AND r.owner = ? AND r.mode = ?", f.Audience, f.Owner, string(f.Mode))
 		}
 		for i, status := range f.Statuses {
 			if slices.Contains(f.Statuses[:i], status) {
 				continue
 			}
-			if err := collect(c.status, f.Audience, string(status)); err != nil {
+			if err := collect("r.audience = ? AND r.status = ?", f.Audience, string(status)); err != nil {
 				return err
 			}
 		}

@@ -3,7 +3,6 @@ package sqlite
 import (
 	"errors"
 	"fmt"
-	"strconv"
 )
 
 const (
@@ -84,8 +83,8 @@ func (c *conn) prepareFile() error {
 			return err
 		}
 	}
-	mode, err := c.ask("PRAGMA journal_mode")
-	if err != nil {
+	mode := ""
+	if _, err := c.each("PRAGMA journal_mode", func(r *row) { mode = r.ColumnText(0) }); err != nil {
 		return err
 	}
 	if mode != "wal" {
@@ -108,32 +107,22 @@ func (c *conn) prepareFile() error {
 
 // format is that of the tables, or 0 if there are none yet. It fails if the database is not a ledger, or
 // one of another format.
-func (c *conn) format() (int, error) {
+func (c *conn) format() (found int, err error) {
+	var application, tables int
 	// One statement, so that what is read belongs together.
-	text, err := c.ask(`SELECT application_id || ' ' || user_version || ' ' || (SELECT count(*) FROM sqlite_schema)
-		FROM pragma_application_id, pragma_user_version`)
-	if err != nil {
-		return 0, err
-	}
-	var application, found, tables int
-	if _, err := fmt.Sscan(text, &application, &found, &tables); err != nil {
-		return 0, err
-	}
+	_, err = c.each(`SELECT application_id, user_version, (SELECT count(*) FROM sqlite_schema) FROM pragma_application_id, pragma_user_version`, func(r *row) {
+		application, found, tables = r.ColumnInt(0), r.ColumnInt(1), r.ColumnInt(2)
+	})
 	switch {
-	case application == 0 && found == 0 && tables == 0:
-		return 0, nil
+	case err != nil || application == 0 && found == 0 && tables == 0:
+		return 0, err
 	case application != applicationID:
 		return 0, errors.New("the file is a database of another program, not a ledger")
 	case found < format:
-		return 0, fmt.Errorf("it is of an earlier format (%s, where this program has %s), which cannot be read any more: "+
-			"let the program that made it finish what is in it, then move the file away, and a new ledger is begun", version(found), version(format))
+		return 0, fmt.Errorf("it is of an earlier format (%d, where this program has %d), which cannot be read any more: "+
+			"let the program that made it finish what is in it, then move the file away, and a new ledger is begun", found, format)
 	case found > format:
-		return 0, fmt.Errorf("it is of a newer format (%s, where this program has %s): use the newer program", version(found), version(format))
+		return 0, fmt.Errorf("it is of a newer format (%d, where this program has %d): use the newer program", found, format)
 	}
 	return found, nil
-}
-
-// version is a user_version for people.
-func version(format int) string {
-	return strconv.Itoa(format/1000) + "." + strconv.Itoa(format%1000)
 }

@@ -9,17 +9,17 @@ import (
 	"github.com/mcpsaga/mcpsaga/internal/store"
 )
 
-// Take implements [store.Store]. Only if there is something to take does it write.
+// Take implements [store.Store]. It writes only if there is something to take.
 func (l *ledger) Take(ctx context.Context, t store.Take) (taken []*store.Record, next time.Time, err error) {
 	if err := t.Check(); err != nil {
 		return nil, next, err
 	}
-	var due []int64
+	var list []due
 	err = l.read(ctx, func(c *conn) error {
-		due, next, err = c.dueFor(&t, l.clock.now())
+		list, next, err = c.due(&t, l.now())
 		return err
 	})
-	if err != nil || len(due) == 0 {
+	if err != nil || len(list) == 0 {
 		return nil, next, l.explain("read", err)
 	}
 	err = l.writer.do(ctx, &op{run: func(w *writer) error {
@@ -32,33 +32,29 @@ func (l *ledger) Take(ctx context.Context, t store.Take) (taken []*store.Record,
 	return taken, next, nil
 }
 
-// dueFor returns the rows of records that can be taken, those first that have waited longest, and when there may
-// be more. It reads one range of an index for each tool, and no more than the limit of each.
-func (c *conn) dueFor(t *store.Take, now time.Time) (list []int64, next time.Time, err error) {
-	type waiting struct{ n, due int64 }
-	var due []waiting
-	for i, tool := range t.Tools {
-		if slices.Contains(t.Tools[:i], tool) {
-			continue
-		}
-		_, err := each(c.due, func() {
-			if at := timeOf(c.due, 1); !at.After(now) {
-				due = append(due, waiting{c.due.ColumnInt64(0), c.due.ColumnInt64(1)})
-			} else {
+// due is a record that can be taken since a time in microseconds.
+type due struct{ since, n int64 }
+
+// due returns records that can be taken, those first that have waited longest, and when there may be
+// more. It reads a range of an index for each tool, and no more than the limit of each.
+func (c *conn) due(t *store.Take, now time.Time) (list []due, next time.Time, err error) {
+	for _, tool := range t.Tools {
+		_, err := c.each(`SELECT due, n FROM records WHERE audience = ? AND tool = ? AND wake IS NOT NULL AND revision <= ? AND format <= ?
+			ORDER BY due LIMIT ?`, func(r *row) {
+			if at := r.time(0); at.After(now) {
 				next = sooner(next, at)
+			} else {
+				list = append(list, due{r.ColumnInt64(0), r.ColumnInt64(1)})
 			}
-		}, t.Audience, tool.Name, int64(tool.Revision), int64(t.Format), t.Limit+1)
+		}, t.Audience, tool.Name, int(tool.Revision), int(t.Format), t.Limit+1)
 		if err != nil {
 			return nil, next, err
 		}
 	}
-	slices.SortFunc(due, func(a, b waiting) int { return cmp.Or(cmp.Compare(a.due, b.due), cmp.Compare(a.n, b.n)) })
-	due = slices.Compact(due) // of a tool that was named twice
-	if len(due) > t.Limit {
-		due, next = due[:t.Limit], now
-	}
-	for _, d := range due {
-		list = append(list, d.n)
+	slices.SortFunc(list, func(a, b due) int { return cmp.Or(cmp.Compare(a.since, b.since), cmp.Compare(a.n, b.n)) })
+	list = slices.Compact(list) // of a tool that was named twice
+	if len(list) > t.Limit {
+		list, next = list[:t.Limit], now
 	}
 	return list, next, nil
 }
@@ -72,35 +68,31 @@ func sooner(a, b time.Time) time.Time {
 
 // acquire takes records that are due.
 func (w *writer) acquire(t *store.Take) (taken []*store.Record, next time.Time, err error) {
-	now := w.now()
-	due, next, err := w.dueFor(t, now)
-	if err != nil {
-		return nil, next, err
+	now := w.ledger.now()
+	list, next, err := w.due(t, now)
+	if err == nil && len(list) == 0 {
+		err = errNothing
 	}
-	if len(due) == 0 {
-		return nil, next, errNothing
-	}
-	until := now.Add(t.Lease)
-	for _, n := range due {
-		if err := exec(w.take, until, n); err != nil {
-			return nil, next, err
+	for _, d := range list {
+		if err == nil {
+			err = w.exec("UPDATE records SET fence = fence + 1, tries = tries + 1, lease = ? WHERE n = ?", now.Add(t.Lease), d.n)
 		}
-		r, err := w.record(w.load, n)
-		if err != nil {
-			return nil, next, err
+		if err == nil {
+			var r *store.Record
+			r, err = w.record(now, "r.n = ?", d.n)
+			taken = append(taken, r)
 		}
-		r.Now = now
-		taken = append(taken, r)
+		next = sooner(next, now.Add(t.Lease))
 	}
-	return taken, sooner(next, until), nil
+	return taken, next, err
 }
 
 // Renew implements [store.Store].
 func (l *ledger) Renew(ctx context.Context, held []store.Held, lease time.Duration) (lost []store.ID, err error) {
 	err = l.writer.do(ctx, &op{run: func(w *writer) error {
-		until := w.now().Add(lease)
+		until := l.now().Add(lease)
 		for _, h := range held {
-			if err := exec(w.renew, until, h.ID, h.Fence); err != nil {
+			if err := w.exec("UPDATE records SET lease = ? WHERE id = ? AND fence = ? AND lease <> 0", until, h.ID, h.Fence); err != nil {
 				return err
 			}
 			if w.Changes() == 0 {

@@ -7,29 +7,6 @@ import (
 	"github.com/mcpsaga/mcpsaga/internal/store"
 )
 
-// row is what has to be known of a record that is changed.
-type row struct {
-	n                  int64 // 0 if there is none
-	fence, head, floor uint64
-	lease              int64
-	wake, keep         time.Time
-	created            time.Time
-	status             store.Status
-	request            store.ID
-}
-
-// rowOf reads the row of a record.
-func (w *writer) rowOf(id store.ID) (old row, err error) {
-	s := w.row
-	_, err = each(s, func() {
-		old = row{
-			n: s.ColumnInt64(0), fence: uint64(s.ColumnInt64(1)), head: uint64(s.ColumnInt64(2)), floor: uint64(s.ColumnInt64(3)), lease: s.ColumnInt64(4),
-			wake: timeOf(s, 5), keep: timeOf(s, 6), created: timeOf(s, 7), status: store.Status(s.ColumnText(8)), request: idOf(s, 9),
-		}
-	}, id)
-	return old, err
-}
-
 // Write implements [store.Store].
 func (l *ledger) Write(ctx context.Context, r *store.Record, c store.Change) error {
 	if err := r.Check(c); err != nil {
@@ -40,106 +17,112 @@ func (l *ledger) Write(ctx context.Context, r *store.Record, c store.Change) err
 	for i := range c.Items {
 		o.bytes += len(c.Items[i].Body)
 	}
-	o.run = func(w *writer) error {
-		err := w.write(&next, c)
-		o.head = next.Head
-		return err
-	}
+	o.head = r.Head + uint64(len(c.Items))
+	o.run = func(w *writer) error { return w.write(&next, c) }
 	if err := l.writer.do(ctx, o); err != nil {
 		return l.explain("write", err)
 	}
-	r.Head, r.Until, r.Created, r.Updated, r.Now, r.Tries, r.Unread = next.Head, next.Until, next.Created, next.Updated, next.Now, 0, nil
+	r.Head, r.Until, r.Created, r.Updated, r.Now, r.Tries, r.Unread = o.head, next.Until, next.Created, next.Updated, next.Updated, 0, nil
 	return nil
 }
 
-// write writes a record, which becomes as it is to be returned.
+// write writes a record, whose times become those to be returned.
 func (w *writer) write(r *store.Record, c store.Change) error {
-	old, err := w.rowOf(r.ID)
+	old, n, err := w.find(r.ID)
 	if err != nil {
 		return err
 	}
-	now := w.now()
-	if r.Head != old.head || old.n != 0 && r.Fence != old.fence && (r.Fence != old.fence+1 || old.lease > now.UnixMicro()) {
+	now := w.ledger.now()
+	if r.Head != old.Head || n != 0 && r.Fence != old.Fence && (r.Fence != old.Fence+1 || old.Until.After(now)) {
 		return store.ErrConflict
 	}
-	if r.Request != (store.ID{}) && r.Request != old.request {
-		if taken, err := each(w.requested, func() {}, r.Request); err != nil {
+	if r.Request != (store.ID{}) && r.Request != old.Request {
+		if taken, err := w.number("SELECT 1 FROM records WHERE request = ?", r.Request); err != nil {
 			return err
-		} else if taken > 0 {
+		} else if taken != 0 {
 			return store.ErrConflict
 		}
 	}
-	if old.n == 0 && c.Most > 0 {
-		count := 0
-		_, err := each(w.account, func() { count = w.account.ColumnInt(0) }, r.Audience, r.Account, string(r.Mode), c.Most)
-		if err != nil {
-			return err
-		}
-		if count >= c.Most {
-			return store.ErrFull
-		}
-	}
-	r.Head += uint64(len(c.Items))
-	r.Created, r.Updated, r.Now, r.Until = old.created, now, now, time.Time{}
+	r.Created, r.Updated, r.Until = old.Created, now, time.Time{}
 	lease := int64(0)
 	if c.Lease > 0 {
 		r.Until = now.Add(c.Lease)
 		lease = r.Until.UnixMicro()
 	}
-	if old.n == 0 {
+	head := r.Head + uint64(len(c.Items))
+	if n == 0 {
 		r.Created = now
-		err = w.insert(r, lease)
-		old.n = w.LastInsertRowID()
+		n, err = w.create(r, c.Most, head, lease)
 	} else {
-		err = w.replace(r, lease, old)
+		err = w.replace(r, old, n, head, lease)
 	}
 	if err != nil {
 		return err
 	}
-	return w.append(old, c.Items, now)
+	return w.append(n, r.Head, c.Items, now)
 }
 
-// insert makes a record.
-func (w *writer) insert(r *store.Record, lease int64) error {
-	err := exec(w.create, r.ID, r.Audience, r.Owner, r.Account, r.Request, r.Tool, int64(r.Revision), int64(r.Format), string(r.Mode), string(r.Status),
-		r.Fence, r.Head, lease, r.Wake, r.Keep, r.Created, r.Summary)
-	if err != nil || len(r.State) == 0 {
-		return err
+// create makes a record, unless its account is full, and returns its row.
+func (w *writer) create(r *store.Record, most int, head uint64, lease int64) (n int64, err error) {
+	if most > 0 {
+		count, err := w.number(`SELECT count(*) FROM (SELECT 1 FROM records
+			WHERE audience = ? AND account IS ? AND mode = ? AND status NOT IN ('ended', 'outstanding') LIMIT ?)`,
+			r.Audience, r.Account, string(r.Mode), most)
+		if err != nil {
+			return 0, err
+		}
+		if count >= int64(most) {
+			return 0, store.ErrFull
+		}
 	}
-	return exec(w.state, w.LastInsertRowID(), r.State)
+	err = w.exec(`INSERT INTO records (id, audience, owner, account, request, tool, revision, format, mode, status, fence, head, seen, floor, tries,
+			lease, wake, keep, created, updated, summary) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?12, ?12, 0, 0, ?13, ?14, ?15, ?16, ?16, ?17)`,
+		r.ID, r.Audience, r.Owner, r.Account, r.Request, r.Tool, int(r.Revision), int(r.Format), string(r.Mode), string(r.Status), r.Fence, head,
+		lease, r.Wake, r.Keep, r.Created, r.Summary)
+	n = w.LastInsertRowID()
+	if err == nil && len(r.State) > 0 {
+		err = w.exec("INSERT INTO states (record, body) VALUES (?, ?)", n, r.State)
+	}
+	return n, err
 }
 
 // replace writes a record in the place of another.
-func (w *writer) replace(r *store.Record, lease int64, old row) error {
-	floor := max(old.floor, min(r.Floor, old.head)) // what is appended stays
-	if floor > old.floor {
-		if err := exec(w.trim, old.n, old.floor, floor); err != nil {
+func (w *writer) replace(r, old *store.Record, n int64, head uint64, lease int64) error {
+	floor := max(old.Floor, min(r.Floor, old.Head))
+	if floor > old.Floor {
+		if err := w.exec("DELETE FROM items WHERE record = ? AND n > ? AND n <= ? AND NOT lasting", n, old.Floor, floor); err != nil {
 			return err
 		}
 	}
-	changes := 0
-	for bit, changed := range []bool{r.Status != old.status, r.Request != old.request, !store.Micro(r.Keep).Equal(old.keep)} {
-		if changed {
-			changes |= 1 << bit
-		}
+	// To set a column costs a change of each index that it is in, even to the same value. So those that
+	// often stay as they are are left out then.
+	query := `UPDATE records SET tool = ?, revision = ?, format = ?, fence = ?, head = ?, seen = ?, floor = ?, tries = 0, lease = ?,
+		wake = ?, updated = ?, summary = ?`
+	args := []any{r.Tool, int(r.Revision), int(r.Format), r.Fence, head, head, floor, lease, r.Wake, r.Updated, r.Summary}
+	if r.Status != old.Status {
+		query, args = query+", status = ?", append(args, string(r.Status))
 	}
-	args := []any{old.n, r.Tool, int64(r.Revision), int64(r.Format), r.Fence, r.Head, floor, lease, r.Wake, r.Updated, r.Summary,
-		string(r.Status), r.Request, r.Keep}
-	update := w.update[changes]
-	if err := exec(update, args[:update.BindParamCount()]...); err != nil {
+	if r.Request != old.Request {
+		query, args = query+", request = ?", append(args, r.Request)
+	}
+	if !store.Micro(r.Keep).Equal(old.Keep) {
+		query, args = query+", keep = ?", append(args, r.Keep)
+	}
+	if err := w.exec(query+" WHERE n = ?", append(args, n)...); err != nil {
 		return err
 	}
 	if len(r.State) == 0 {
-		return exec(w.stateless, old.n)
+		return w.exec("DELETE FROM states WHERE record = ?", n)
 	}
-	return exec(w.state, old.n, r.State)
+	return w.exec("INSERT INTO states (record, body) VALUES (?, ?) ON CONFLICT (record) DO UPDATE SET body = excluded.body", n, r.State)
 }
 
 // append appends items to the log of a record.
-func (w *writer) append(to row, items []store.Item, now time.Time) error {
+func (w *writer) append(n int64, head uint64, items []store.Item, now time.Time) error {
 	for i := range items {
-		item := &items[i]
-		if err := exec(w.add, to.n, to.head+uint64(i)+1, item.Kind, item.Lasting, now, item.Body); err != nil {
+		err := w.exec("INSERT INTO items (record, n, kind, lasting, at, body) VALUES (?, ?, ?, ?, ?, ?)",
+			n, head+uint64(i)+1, items[i].Kind, items[i].Lasting, now, items[i].Body)
+		if err != nil {
 			return err
 		}
 	}
@@ -151,25 +134,25 @@ func (l *ledger) Signal(ctx context.Context, id store.ID, head uint64, items ...
 	if err := store.CheckItems(items); err != nil {
 		return err
 	}
-	o := &op{id: id, head: head + uint64(len(items))}
-	o.run = func(w *writer) error {
-		old, err := w.rowOf(id)
+	next := head + uint64(len(items))
+	return l.explain("signal", l.writer.do(ctx, &op{id: id, head: next, run: func(w *writer) error {
+		old, n, err := w.find(id)
 		switch {
 		case err != nil:
 			return err
-		case old.n == 0 || old.status.Over():
+		case n == 0 || old.Status.Over():
 			return store.ErrNotFound
-		case old.head != head:
+		case old.Head != head:
 			return store.ErrConflict
 		}
-		now := w.now()
-		if old.wake.IsZero() || old.wake.After(now) {
-			old.wake = now
+		now := l.now()
+		wake := old.Wake
+		if wake.IsZero() || wake.After(now) {
+			wake = now
 		}
-		if err := exec(w.signal, old.n, o.head, old.wake); err != nil {
+		if err := w.exec("UPDATE records SET head = ?, wake = ? WHERE n = ?", next, wake, n); err != nil {
 			return err
 		}
-		return w.append(old, items, now)
-	}
-	return l.explain("signal", l.writer.do(ctx, o))
+		return w.append(n, head, items, now)
+	}}))
 }

@@ -2,8 +2,8 @@ package sqlite
 
 import (
 	"context"
-	"errors"
 	"fmt"
+	"os"
 	"runtime"
 	"sync/atomic"
 	"time"
@@ -44,35 +44,22 @@ type op struct {
 type writer struct {
 	*conn
 	ledger *ledger
-	lock   *lock
 	ops    chan *op
 	poll   chan struct{} // asks for [writer.look]
 	ended  chan struct{}
 
-	told     int64 // version when changes by other processes were last told
-	walSize  int64 // before the last group
-	trimAt   int64 // the size at which trim does something
-	unclosed bool  // the last transaction could be neither committed nor rolled back
+	told      int64 // version when changes by other processes were last told
+	shortenAt int64 // how large the -wal file has to be for the next attempt
 }
 
-func newWriter(l *ledger, c *conn, lock *lock) *writer {
-	w := &writer{
-		conn: c, ledger: l, lock: lock, trimAt: walLimit,
-		ops: make(chan *op, groupOps), poll: make(chan struct{}, 1), ended: make(chan struct{}),
-	}
-	lock.poll, lock.look = w.poll, w.look
-	return w
+func newWriter(l *ledger) *writer {
+	return &writer{ledger: l, ops: make(chan *op, groupOps), poll: make(chan struct{}, 1), ended: make(chan struct{})}
 }
-
-func (w *writer) now() time.Time { return w.ledger.clock.now() }
 
 // do has an operation done, and returns when its outcome is on the disk. If ctx ends before it has begun,
 // nothing is changed; after that it takes no longer than a commit, and the outcome is awaited.
 func (w *writer) do(ctx context.Context, o *op) error {
-	if w.ledger.isClosed() {
-		return store.ErrClosed
-	}
-	if err := ctx.Err(); err != nil {
+	if err := w.ledger.usable(ctx); err != nil {
 		return err
 	}
 	o.done = make(chan error, 1)
@@ -101,13 +88,14 @@ func (w *writer) do(ctx context.Context, o *op) error {
 // run is the writer's goroutine.
 func (w *writer) run() {
 	defer close(w.ended)
-	for !w.ledger.isClosed() {
+	for {
 		select {
 		case o := <-w.ops:
 			w.group(o)
 		case <-w.poll:
 			w.look()
 		case <-w.ledger.closing:
+			return
 		}
 	}
 }
@@ -133,97 +121,91 @@ func (w *writer) next(began time.Time) *op {
 // when it is on the disk.
 func (w *writer) group(first *op) {
 	failed := w.begin()
-	began, bytes, dirty := time.Now(), 0, false
+	began, bytes, changed := time.Now(), 0, false
 	var did []*op
 	for o := first; o != nil; {
 		if o.begun.CompareAndSwap(false, true) {
 			did = append(did, o)
 			if failed == nil {
 				o.err = o.run(w)
-				bytes += o.bytes
-				dirty = dirty || o.err == nil
-				if o.err != nil && !changedNothing(o.err) {
+				changed = changed || o.err == nil
+				if !changedNothing(o.err) {
 					failed = o.err
 				}
 			}
+			bytes += o.bytes
 		}
 		o = nil
 		if len(did) < groupOps && bytes < groupBytes {
 			o = w.next(began)
 		}
 	}
-	uncommitted := false
-	if failed == nil && dirty {
-		if err := exec(w.commit); err != nil {
-			failed, uncommitted = fmt.Errorf("commit: %w", err), true
+	outcome := failed // of those that changed something
+	if failed == nil && changed {
+		if failed = w.exec("COMMIT"); failed != nil {
+			// The last pages may be on the disk nevertheless, and found there after a crash.
+			outcome = fmt.Errorf("%w: commit: %w", store.ErrUnknown, failed)
 		}
 	}
-	if failed != nil || !dirty {
-		w.end()
+	if !w.AutocommitEnabled() {
+		_ = w.exec("ROLLBACK") // if it fails, so does the next group
 	}
 	for _, o := range did {
-		switch {
-		case failed == nil:
-			o.done <- o.err
-		case uncommitted && o.err == nil:
-			// The last pages may be on the disk nevertheless, and found there after a crash.
-			o.done <- fmt.Errorf("%w: %w", store.ErrUnknown, failed)
-		default: // it may have seen what others of the group did
-			o.done <- failed
+		if o.err == nil {
+			o.err = outcome
+		} else if failed != nil { // it may have seen what others of the group did
+			o.err = failed
 		}
+		if o.err == nil && o.id != (store.ID{}) {
+			w.ledger.tell(o.id, o.head)
+		}
+		o.done <- o.err
 	}
 	if failed == nil {
-		w.ledger.listeners.tellOf(did)
 		w.shorten()
-		w.lock.yield()
+		w.ledger.lock.yield()
 	}
 }
 
 // begin begins a transaction that may write, when no other process does.
 func (w *writer) begin() error {
-	if w.unclosed {
-		w.end()
-	}
-	err := w.lock.wait(w.ledger.closing, func() error { return exec(w.conn.begin) })
-	if errors.Is(err, errStopped) {
+	err := w.ledger.lock.wait(w.ledger.closing, func() error { return w.exec("BEGIN IMMEDIATE") })
+	if err == errStopped {
 		return store.ErrClosed
 	}
 	if err != nil {
 		return err
 	}
-	w.walSize, err = w.ledger.files.check()
-	return err
-}
-
-// end rolls the transaction back, if there is one.
-func (w *writer) end() {
-	w.unclosed = !w.AutocommitEnabled() && exec(w.rollback) != nil
+	return w.ledger.files.check()
 }
 
 // shorten empties the -wal file when it has grown large. SQLite does so by itself only at a moment at
-// which nobody reads, and if many read there is none. Those who read then are waited for, but not for
-// long: one may be a process that was stopped.
+// which no connection reads, and if many read there is none. It waits for those who read, but not for long: one
+// may be a process that was stopped.
 func (w *writer) shorten() {
-	if w.walSize < w.trimAt {
-		w.trimAt = max(walLimit, min(w.trimAt, w.walSize+walLimit))
+	wal, err := os.Stat(w.ledger.path + "-wal")
+	if err != nil || wal.Size() < w.shortenAt {
 		return
 	}
-	w.trimAt = w.walSize + walLimit
+	if w.shortenAt = wal.Size() + walLimit; wal.Size() < walLimit {
+		w.shortenAt = walLimit
+		return
+	}
 	w.SetBusyTimeout(200 * time.Millisecond)
-	_ = exec(w.checkpoint) // the next group finds out if something is wrong
+	_ = w.exec("PRAGMA wal_checkpoint(TRUNCATE)") // the next group finds out if something is wrong
 	w.SetBusyTimeout(0)
 }
 
-// look finds out whether another process has changed something, and tells those who listen. They are
-// told as well if that cannot be found out: they see the error when they read.
+// look finds out whether another process has changed something, and tells those who listen. It tells
+// them as well if it cannot find out: they see the error when they read.
 func (w *writer) look() {
-	var now int64
-	_, err := w.ledger.files.check()
+	err := w.ledger.files.check()
+	var version int64
 	if err == nil {
-		_, err = each(w.version, func() { now = w.version.ColumnInt64(0) })
+		version, err = w.number("PRAGMA data_version")
 	}
-	if err != nil || now != w.told {
-		w.told = now
-		w.ledger.listeners.tell(store.ID{}, 0)
+	if err != nil || version != w.told {
+		w.told = version
+		w.ledger.tell(store.ID{}, 0)
 	}
 }
