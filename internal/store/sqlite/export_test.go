@@ -32,3 +32,8 @@ func OpenHeard(ctx context.Context, path string, says func(query string)) (store
 	set.says = says
 	return open(ctx, path, set)
 }
+
+// Pragma asks the connection that writes, while it has nothing to do.
+func Pragma(s store.Store, name string) (int64, error) {
+	return s.(*ledger).writer.number("PRAGMA " + name)
+}

@@ -15,8 +15,9 @@ const (
 // schema are the tables. What may be large is in tables of its own, so that to take, renew or list a
 // record does not touch it.
 //
-// due is when a record can be taken. The index has with it what says who can drive the record, so that what
-// a server cannot drive is passed over within the index.
+// due is when a record can be taken. Its index has with it what says who can drive the record, so that what a
+// server cannot drive is passed over within the index. (SQLite does not answer from an index alone what asks for a
+// generated column.)
 const schema = `
 CREATE TABLE records (
 	n        INTEGER PRIMARY KEY,
@@ -40,14 +41,14 @@ CREATE TABLE records (
 	keep     INTEGER,
 	created  INTEGER NOT NULL,
 	updated  INTEGER NOT NULL,
-	due      INTEGER GENERATED ALWAYS AS (max(wake, lease)) VIRTUAL,
+	due      INTEGER CHECK (due IS max(wake, lease)),
 	summary  BLOB NOT NULL
 ) STRICT;
 CREATE UNIQUE INDEX records_request ON records (request) WHERE request IS NOT NULL;
-CREATE INDEX records_due     ON records (audience, tool, due, revision, format) WHERE wake IS NOT NULL;
+CREATE INDEX records_due     ON records (audience, tool, due, revision, format) WHERE due IS NOT NULL;
 CREATE INDEX records_owner   ON records (audience, owner, mode, created, id) WHERE owner IS NOT NULL;
 CREATE INDEX records_status  ON records (audience, status, created, id);
-CREATE INDEX records_account ON records (audience, account, mode) WHERE status NOT IN ('ended', 'outstanding');
+CREATE INDEX records_account ON records (audience, account, mode, status) WHERE status NOT IN ('ended', 'outstanding');
 CREATE INDEX records_keep    ON records (keep) WHERE keep IS NOT NULL;
 CREATE TABLE states (
 	record INTEGER PRIMARY KEY, -- records.n

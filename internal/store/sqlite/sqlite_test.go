@@ -1,6 +1,8 @@
 package sqlite_test
 
 import (
+	"context"
+	"crypto/rand"
 	"path/filepath"
 	"testing"
 	"time"
@@ -32,3 +34,31 @@ func patientFor(t testing.TB, path string, patience time.Duration) store.Store {
 }
 
 func somePath(t testing.TB) string { return filepath.Join(t.TempDir(), "ledger.db") }
+
+// named is the ID of a record with a name of at most 16 bytes.
+func named(name string) (id store.ID) {
+	copy(id[:], name)
+	return id
+}
+
+// sample is a record to be created.
+func sample(id store.ID, state int) *store.Record {
+	return &store.Record{ID: id, Audience: "a", Tool: "t", Mode: store.ModeTask, Status: store.Waiting, State: make([]byte, state)}
+}
+
+func randomID() (id store.ID) {
+	rand.Read(id[:])
+	return id
+}
+
+var one = store.Change{Items: []store.Item{{Kind: "k"}}}
+
+// put creates a record with a name.
+func put(ctx context.Context, s store.Store, name string, state int) error {
+	return s.Write(ctx, sample(named(name), state), one)
+}
+
+func load(ctx context.Context, s store.Store, name string) error {
+	_, err := s.Load(ctx, named(name))
+	return err
+}

@@ -39,7 +39,7 @@ type due struct{ since, n int64 }
 // more. It reads a range of an index for each tool, and no more than the limit of each.
 func (c *conn) due(t *store.Take, now time.Time) (list []due, next time.Time, err error) {
 	for _, tool := range t.Tools {
-		_, err := c.each(`SELECT due, n FROM records WHERE audience = ? AND tool = ? AND wake IS NOT NULL AND revision <= ? AND format <= ?
+		_, err := c.each(`SELECT due, n FROM records WHERE audience = ? AND tool = ? AND due IS NOT NULL AND revision <= ? AND format <= ?
 			ORDER BY due LIMIT ?`, func(r *row) {
 			if at := r.time(0); at.After(now) {
 				next = sooner(next, at)
@@ -75,7 +75,7 @@ func (w *writer) acquire(t *store.Take) (taken []*store.Record, next time.Time, 
 	}
 	for _, d := range list {
 		if err == nil {
-			err = w.exec("UPDATE records SET fence = fence + 1, tries = tries + 1, lease = ? WHERE n = ?", now.Add(t.Lease), d.n)
+			err = w.exec("UPDATE records SET fence = fence + 1, tries = tries + 1, lease = ?1, due = max(wake, ?1) WHERE n = ?2", now.Add(t.Lease), d.n)
 		}
 		if err == nil {
 			var r *store.Record
@@ -92,7 +92,7 @@ func (l *ledger) Renew(ctx context.Context, held []store.Held, lease time.Durati
 	err = l.writer.do(ctx, &op{run: func(w *writer) error {
 		until := l.now().Add(lease)
 		for _, h := range held {
-			if err := w.exec("UPDATE records SET lease = ? WHERE id = ? AND fence = ? AND lease <> 0", until, h.ID, h.Fence); err != nil {
+			if err := w.exec("UPDATE records SET lease = ?1, due = max(wake, ?1) WHERE id = ?2 AND fence = ?3 AND lease <> 0", until, h.ID, h.Fence); err != nil {
 				return err
 			}
 			if w.Changes() == 0 {

@@ -76,7 +76,7 @@ func (w *writer) create(r *store.Record, most int, head uint64, lease int64) (n 
 		}
 	}
 	err = w.exec(`INSERT INTO records (id, audience, owner, account, request, tool, revision, format, mode, status, fence, head, seen, floor, tries,
-			lease, wake, keep, created, updated, summary) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?12, ?12, 0, 0, ?13, ?14, ?15, ?16, ?16, ?17)`,
+			lease, wake, due, keep, created, updated, summary) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?12, ?12, 0, 0, ?13, ?14, max(?14, ?13), ?15, ?16, ?16, ?17)`,
 		r.ID, r.Audience, r.Owner, r.Account, r.Request, r.Tool, int(r.Revision), int(r.Format), string(r.Mode), string(r.Status), r.Fence, head,
 		lease, r.Wake, r.Keep, r.Created, r.Summary)
 	n = w.LastInsertRowID()
@@ -97,8 +97,8 @@ func (w *writer) replace(r, old *store.Record, n int64, head uint64, lease int64
 	// To set a column costs a change of each index that it is in, even to the same value. So those that
 	// often stay as they are are left out then.
 	query := `UPDATE records SET tool = ?, revision = ?, format = ?, fence = ?, head = ?, seen = ?, floor = ?, tries = 0, lease = ?,
-		wake = ?, updated = ?, summary = ?`
-	args := []any{r.Tool, int(r.Revision), int(r.Format), r.Fence, head, head, floor, lease, r.Wake, r.Updated, r.Summary}
+		wake = ?, due = max(?, ?), updated = ?, summary = ?`
+	args := []any{r.Tool, int(r.Revision), int(r.Format), r.Fence, head, head, floor, lease, r.Wake, r.Wake, lease, r.Updated, r.Summary}
 	if r.Status != old.Status {
 		query, args = query+", status = ?", append(args, string(r.Status))
 	}
@@ -150,7 +150,7 @@ func (l *ledger) Signal(ctx context.Context, id store.ID, head uint64, items ...
 		if wake.IsZero() || wake.After(now) {
 			wake = now
 		}
-		if err := w.exec("UPDATE records SET head = ?, wake = ? WHERE n = ?", next, wake, n); err != nil {
+		if err := w.exec("UPDATE records SET head = ?1, wake = ?2, due = max(?2, lease) WHERE n = ?3", next, wake, n); err != nil {
 			return err
 		}
 		return w.append(n, head, items, now)
