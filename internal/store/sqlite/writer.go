@@ -16,9 +16,6 @@ const (
 	groupOps = 256
 	// groupBytes is after how many bytes of bodies a group takes no more operations.
 	groupBytes = 4 << 20
-	// gatherTime is for how long a group waits for others who are about to write, about: less than
-	// most disks take to sync.
-	gatherTime = 500 * time.Microsecond
 	// walLimit is about how large the -wal file gets, in bytes. SQLite tries from 12 MiB on.
 	walLimit = 16 << 20
 )
@@ -100,28 +97,25 @@ func (w *writer) run() {
 	}
 }
 
-// next returns another operation for a group that began then, or nil. If none waits, it lets those
-// run who are about to write something: as long as more come, but not for long. What they do
-// meanwhile, and what was done before for the group, can so happen at the same time.
-func (w *writer) next(began time.Time) *op {
-	for try := 0; ; try++ {
+// next returns another operation for a group, or nil. If none is queued, it lets goroutines run first that may
+// be about to write.
+func (w *writer) next() *op {
+	for range 2 {
 		select {
 		case o := <-w.ops:
 			return o
 		default:
+			runtime.Gosched()
 		}
-		if try > 0 || time.Since(began) >= gatherTime {
-			return nil
-		}
-		runtime.Gosched()
 	}
+	return nil
 }
 
 // group does an operation, and others that wait, in one transaction, and tells their outcomes
 // when it is on the disk.
 func (w *writer) group(first *op) {
 	failed := w.begin()
-	began, bytes, changed := time.Now(), 0, false
+	bytes, changed := 0, false
 	var did []*op
 	for o := first; o != nil; {
 		if o.begun.CompareAndSwap(false, true) {
@@ -137,7 +131,7 @@ func (w *writer) group(first *op) {
 		}
 		o = nil
 		if len(did) < groupOps && bytes < groupBytes {
-			o = w.next(began)
+			o = w.next()
 		}
 	}
 	outcome := failed // of those that changed something
@@ -184,13 +178,16 @@ func (w *writer) begin() error {
 // may be a process that was stopped.
 func (w *writer) shorten() {
 	wal, err := os.Stat(w.ledger.path + "-wal")
-	if err != nil || wal.Size() < w.shortenAt {
+	switch {
+	case err != nil:
 		return
-	}
-	if w.shortenAt = wal.Size() + walLimit; wal.Size() < walLimit {
+	case wal.Size() < walLimit:
 		w.shortenAt = walLimit
 		return
+	case wal.Size() < w.shortenAt: // it was tried
+		return
 	}
+	w.shortenAt = wal.Size() + walLimit
 	w.SetBusyTimeout(200 * time.Millisecond)
 	_ = w.exec("PRAGMA wal_checkpoint(TRUNCATE)") // the next group finds out if something is wrong
 	w.SetBusyTimeout(0)
