@@ -3,14 +3,9 @@ package sqlite
 import "context"
 
 const (
-	// forgetBatch is how many records are removed in one transaction, so that others
-	// need not wait long.
-	forgetBatch = 64
-	// shrinkSteps is how many times a call of Forget gives 256 pages, 1 MiB, back to the
-	// file system.
-	shrinkSteps = 16
-	// spare is how many free pages are kept at least; beyond that, a quarter of the file.
-	spare = 1024
+	forgetBatch = 64   // records that are removed in one transaction, so that others need not wait long
+	shrinkSteps = 16   // times that a call of Forget gives 256 pages, 1 MiB, back to the file system
+	spare       = 1024 // free pages that are kept at least; beyond that, a quarter of the file
 )
 
 // Forget implements [store.Store].

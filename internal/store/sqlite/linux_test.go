@@ -5,6 +5,7 @@ package sqlite_test
 import (
 	"bufio"
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"os"
@@ -119,6 +120,34 @@ func childReadOnly(ctx context.Context, path, _ string) error {
 	_, err := sqlite.Open(ctx, path)
 	fmt.Println(err)
 	return nil
+}
+
+// A file that cannot be opened is not kept open.
+func TestRefusedFilesAreClosed(t *testing.T) {
+	path := somePath(t)
+	require.NoError(t, opened(t, path).Close())
+	look(t, path, "PRAGMA user_version = 9999")
+	locked := somePath(t)
+	require.NoError(t, opened(t, locked).Close())
+	db, err := sql.Open("sqlite", locked)
+	require.NoError(t, err)
+	defer db.Close()
+	db.SetMaxOpenConns(1)
+	_, err = db.Exec("PRAGMA locking_mode = EXCLUSIVE; BEGIN IMMEDIATE")
+	require.NoError(t, err)
+	files := func() int {
+		list, err := os.ReadDir("/proc/self/fd")
+		require.NoError(t, err)
+		return len(list)
+	}
+	before := files()
+	for range 5 {
+		_, err = sqlite.OpenPatient(t.Context(), path, time.Minute)
+		require.ErrorContains(t, err, "newer format")
+		_, err = sqlite.OpenPatient(t.Context(), locked, 10*time.Millisecond)
+		require.ErrorContains(t, err, "has locked it")
+	}
+	assert.Less(t, files(), before+5)
 }
 
 // To listen while nothing is written hardly computes. What it costs the machine to wake a process

@@ -8,11 +8,8 @@ import (
 )
 
 const (
-	// lockPoll is about how often a process that waits for the file tries to lock it.
-	lockPoll = time.Millisecond
-	// lockPause is how long a process leaves the file alone after a group if another waits: long
-	// enough for that one to try.
-	lockPause = 2 * time.Millisecond
+	lockPoll  = time.Millisecond     // about how often a process that waits for the file tries to lock it
+	lockPause = 2 * time.Millisecond // how long one that has written leaves the file to others that wait
 )
 
 // lock waits for other processes, and lets them in. SQLite alone gives the file to whichever process tries

@@ -192,3 +192,18 @@ func TestClear(t *testing.T) {
 	require.NoError(t, s.Write(t.Context(), r, one))
 	assert.Equal(t, "0", look(t, path, "SELECT count(*) FROM states"), "a large state is released at once")
 }
+
+// A clock that is set back does not take the store's time back.
+func TestClockIsSetBack(t *testing.T) {
+	s := opened(t, somePath(t))
+	before, err := s.Check(t.Context())
+	require.NoError(t, err)
+	assert.WithinDuration(t, time.Now(), before, time.Minute)
+	sqlite.Advance(s, time.Hour)
+	r := sample(named("k"), 0)
+	require.NoError(t, s.Write(t.Context(), r, one))
+	assert.False(t, r.Now.Before(before.Add(time.Hour)))
+	now, err := s.Check(t.Context())
+	require.NoError(t, err)
+	assert.False(t, now.Before(r.Now))
+}

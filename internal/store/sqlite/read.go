@@ -32,9 +32,9 @@ func (l *ledger) read(ctx context.Context, do func(*conn) error) error {
 		_ = c.exec("ROLLBACK")
 	}
 	if moved := l.files.check(); moved != nil {
-		return moved
+		err = moved
 	}
-	return err
+	return l.explain("read", err)
 }
 
 // Load implements [store.Store].
@@ -52,10 +52,7 @@ func (l *ledger) load(ctx context.Context, which string, id store.ID) (r *store.
 		r, err = c.record(l.now(), which, id)
 		return err
 	})
-	if err != nil {
-		return nil, l.explain("read", err)
-	}
-	return r, nil
+	return r, err
 }
 
 // columns are those of a record that lists show; [row.record] reads them.
@@ -121,10 +118,7 @@ func (l *ledger) Log(ctx context.Context, id store.ID, after uint64, limit int) 
 		}
 		return err
 	})
-	if err != nil {
-		return nil, l.explain("read", err)
-	}
-	return found, nil
+	return found, err
 }
 
 // Heads implements [store.Store].
@@ -133,17 +127,13 @@ func (l *ledger) Heads(ctx context.Context, ids []store.ID) ([]uint64, error) {
 	err := l.read(ctx, func(c *conn) error {
 		for i, id := range ids {
 			head, err := c.number("SELECT head FROM records WHERE id = ?", id)
-			if err != nil {
+			if heads[i] = uint64(head); err != nil {
 				return err
 			}
-			heads[i] = uint64(head)
 		}
 		return nil
 	})
-	if err != nil {
-		return nil, l.explain("read", err)
-	}
-	return heads, nil
+	return heads, err
 }
 
 // List implements [store.Store].
@@ -177,11 +167,8 @@ func (l *ledger) List(ctx context.Context, f store.Filter, after store.Cursor, l
 		}
 		return nil
 	})
-	if err != nil {
-		return nil, l.explain("read", err)
-	}
 	slices.SortFunc(list, func(a, b *store.Record) int {
 		return cmp.Or(a.Created.Compare(b.Created), bytes.Compare(a.ID[:], b.ID[:]))
 	})
-	return list[:min(limit, len(list))], nil
+	return list[:min(limit, len(list))], err
 }

@@ -6,10 +6,8 @@ import (
 )
 
 const (
-	// applicationID says in the file's header that it is a ledger: "sagL".
-	applicationID = 0x7361674c
-	// format is the user_version of the file. Below it are those of ledgers that kept no logs.
-	format = 2000
+	applicationID = 0x7361674c // says in the file's header that it is a ledger: "sagL"
+	format        = 2000       // the file's user_version; those below are of ledgers that kept no logs
 )
 
 // schema are the tables. What may be large is in tables of its own, so that to take, renew or list a

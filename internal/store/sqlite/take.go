@@ -20,14 +20,14 @@ func (l *ledger) Take(ctx context.Context, t store.Take) (taken []*store.Record,
 		return err
 	})
 	if err != nil || len(list) == 0 {
-		return nil, next, l.explain("read", err)
+		return nil, next, err
 	}
 	err = l.writer.do(ctx, &op{run: func(w *writer) error {
 		taken, next, err = w.acquire(&t)
 		return err
 	}})
 	if err != nil && err != errNothing { // another process was quicker
-		return nil, time.Time{}, l.explain("take from", err)
+		return nil, next, l.explain("take from", err)
 	}
 	return taken, next, nil
 }

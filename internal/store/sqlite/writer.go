@@ -12,12 +12,9 @@ import (
 )
 
 const (
-	// groupOps is how many operations are committed together at most.
-	groupOps = 256
-	// groupBytes is after how many bytes of bodies a group takes no more operations.
-	groupBytes = 4 << 20
-	// walLimit is about how large the -wal file gets, in bytes. SQLite tries from 12 MiB on.
-	walLimit = 16 << 20
+	groupOps   = 256      // operations that are committed together at most
+	groupBytes = 4 << 20  // bytes of bodies after which a group takes no more operations
+	walLimit   = 16 << 20 // about how large the -wal file gets, in bytes; SQLite tries from 12 MiB on
 )
 
 // op is something to do in a transaction.
@@ -45,8 +42,8 @@ type writer struct {
 	poll   chan struct{} // asks for [writer.look]
 	ended  chan struct{}
 
-	told      int64 // version when changes by other processes were last told
-	shortenAt int64 // how large the -wal file has to be for the next attempt
+	told      int64     // version when changes by other processes were last told
+	shortened time.Time // when that was last tried
 }
 
 func newWriter(l *ledger) *writer {
@@ -174,23 +171,17 @@ func (w *writer) begin() error {
 }
 
 // shorten empties the -wal file when it has grown large. SQLite does so by itself only at a moment at
-// which no connection reads, and if many read there is none. It waits for those who read, but not for long: one
-// may be a process that was stopped.
+// which no connection reads, and never gives its space back. It waits for those who read, but not for long: one may be
+// a process that was stopped.
 func (w *writer) shorten() {
 	wal, err := os.Stat(w.ledger.path + "-wal")
-	switch {
-	case err != nil:
-		return
-	case wal.Size() < walLimit:
-		w.shortenAt = walLimit
-		return
-	case wal.Size() < w.shortenAt: // it was tried
+	if err != nil || wal.Size() < walLimit || time.Since(w.shortened) < time.Second {
 		return
 	}
-	w.shortenAt = wal.Size() + walLimit
-	w.SetBusyTimeout(200 * time.Millisecond)
+	w.SetBusyTimeout(100 * time.Millisecond)
 	_ = w.exec("PRAGMA wal_checkpoint(TRUNCATE)") // the next group finds out if something is wrong
 	w.SetBusyTimeout(0)
+	w.shortened = time.Now()
 }
 
 // look finds out whether another process has changed something, and tells those who listen. It tells
