@@ -111,9 +111,10 @@ func (l *ledger) connect() (err error) {
 		return err
 	}
 	// SQLite opens a file that it may only read, and says so when it is to write.
-	if err := w.exec("BEGIN IMMEDIATE"); err == nil {
+	if err = w.exec("BEGIN IMMEDIATE"); err == nil {
 		err = w.exec("ROLLBACK")
-	} else if !isBusy(err) {
+	}
+	if err != nil && !isBusy(err) {
 		return err
 	}
 	for range readers {
