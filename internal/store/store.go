@@ -243,7 +243,8 @@ type Store interface {
 	// [ErrConflict], and if its account is full [ErrFull]. Otherwise the record must be at r.Head, and
 	// r.Fence be either the record's, or one more if its lease is over or it was given up; else it is
 	// [ErrConflict]. ID, Audience, Owner, Account and Created do not change. Where r.Floor is
-	// higher than before, items up to it that are not Lasting are removed.
+	// higher than before, items up to it that are not Lasting are removed; beyond r.Head it counts as
+	// r.Head, since what is appended stays.
 	//
 	// On success r.Head is the number of the last item, r.Until the end of the lease, r.Tries 0, r.Unread
 	// empty, and r.Updated and r.Now the present. On failure nothing is changed.
