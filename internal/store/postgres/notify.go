@@ -1,0 +1,160 @@
+package postgres
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/base64"
+	"encoding/binary"
+	"errors"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/mcpsaga/mcpsaga/internal/store"
+)
+
+// channel is what processes notify one another on.
+const channel = "mcpsaga_ledger"
+
+const (
+	// mostPayload is how long a message may be; PostgreSQL allows 7999 bytes.
+	mostPayload = 7900
+	// mostChanges is of how many changes others are notified at once. Where there are more, they are
+	// notified that anything may have changed.
+	mostChanges = 20_000
+)
+
+// changed calls those in this process who listen, and has others notified, of a write that came out so.
+func (d *database) changed(id store.ID, head uint64, err error) {
+	switch {
+	case errors.Is(err, store.ErrUnknown):
+		id, head = store.ID{}, 0
+	case err != nil:
+		return
+	}
+	d.hub.call(id, head)
+	d.outbox.add(id, head)
+}
+
+// An outbox gathers what other processes are to be notified of.
+type outbox struct {
+	self string        // the sender, which does not listen to itself
+	full chan struct{} // has something when there is something to send
+
+	mu    sync.Mutex
+	heads map[store.ID]uint64 // with the zero ID if anything may have changed
+}
+
+func (o *outbox) init() { o.self, o.full = rand.Text()[:10], make(chan struct{}, 1) }
+
+func (o *outbox) add(id store.ID, head uint64) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.heads == nil {
+		o.heads = map[store.ID]uint64{}
+	}
+	if len(o.heads) < mostChanges {
+		o.heads[id] = max(o.heads[id], head)
+	} else {
+		o.heads[store.ID{}] = 0
+	}
+	poke(o.full)
+}
+
+// messages empties the outbox into as few messages as they fit into.
+func (o *outbox) messages() (list []string) {
+	o.mu.Lock()
+	heads := o.heads
+	o.heads = nil
+	o.mu.Unlock()
+	if _, any := heads[store.ID{}]; any {
+		return []string{o.self + " " + encode(store.ID{}, 0)}
+	}
+	var b strings.Builder
+	for id, head := range heads {
+		word := encode(id, head)
+		if b.Len()+1+len(word) > mostPayload {
+			list = append(list, b.String())
+			b.Reset()
+		}
+		if b.Len() == 0 {
+			b.WriteString(o.self)
+		}
+		b.WriteByte(' ')
+		b.WriteString(word)
+	}
+	if b.Len() > 0 {
+		list = append(list, b.String())
+	}
+	return list
+}
+
+// encode writes a change as a word of a message.
+func encode(id store.ID, head uint64) string {
+	return base64.RawURLEncoding.EncodeToString(binary.AppendUvarint(id[:], head))
+}
+
+// decode reads what encode has written.
+func decode(word string) (id store.ID, head uint64, ok bool) {
+	raw, err := base64.RawURLEncoding.DecodeString(word)
+	if err != nil || len(raw) <= len(id) {
+		return id, 0, false
+	}
+	head, n := binary.Uvarint(raw[copy(id[:], raw):])
+	return id, head, n > 0
+}
+
+// notify notifies other processes of changes until the store is closed, and then of the last.
+func (d *database) notify() {
+	for {
+		select {
+		case <-d.outbox.full:
+		case <-d.ctx.Done():
+			d.send()
+			return
+		}
+		pause := d.gather
+		if d.send() != nil {
+			d.outbox.add(store.ID{}, 0) // some may have been lost
+			pause = d.look
+		}
+		select {
+		case <-time.After(pause):
+		case <-d.ctx.Done():
+		}
+	}
+}
+
+// send sends what is in the outbox.
+func (d *database) send() error {
+	messages := d.outbox.messages()
+	if len(messages) == 0 {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), d.patience)
+	defer cancel()
+	defer context.AfterFunc(d.ctx, func() { time.AfterFunc(grace, cancel) })()
+	_, err := d.pool.Exec(ctx, `SELECT pg_notify($1::text, message) FROM unnest($2::text[]) AS message`, channel, messages)
+	return err
+}
+
+// hear passes a message of another process on to those who listen.
+func (d *database) hear(message string) {
+	words := strings.Split(message, " ")
+	if words[0] == d.outbox.self {
+		return // they were called already
+	}
+	for _, word := range words[1:] {
+		if id, head, ok := decode(word); ok { // else it is of a newer program
+			d.hub.call(id, head)
+		}
+	}
+}
+
+// poke leaves something in a channel that holds one thing.
+func poke(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}

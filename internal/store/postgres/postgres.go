@@ -1,0 +1,213 @@
+// Package postgres keeps records in PostgreSQL, for servers on several machines.
+//
+// The tables are in a schema of their own, mcpsaga_ledger, which Open creates; any number of
+// servers can do so at once. A role that may not create schemas is enough where it is there already:
+//
+//	GRANT USAGE ON SCHEMA mcpsaga_ledger TO app;
+//	GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA mcpsaga_ledger TO app;
+//
+// Each call is one round trip. Writes by other processes are heard of by LISTEN and NOTIFY, which takes one
+// connection besides those of the pool while a caller listens. Behind a pooler such as PgBouncer
+// connections are shared. The store notices that by itself: it then has listeners look for
+// themselves twice a second, and uses no prepared statements.
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"net/url"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/mcpsaga/mcpsaga/internal/store"
+)
+
+// settings are what tests vary.
+type settings struct {
+	// patience is how long one request to the database may take at most. It bounds what a
+	// database that hangs does to callers that set no deadline of their own.
+	patience time.Duration
+	// quiet is after how long without a notification it is checked whether the connection that
+	// listens is still alive, and needed.
+	quiet time.Duration
+	// look is how often listeners look for themselves although they are notified: a process may die
+	// between its write and the notification.
+	look time.Duration
+	// gather is for how long changes are gathered before others are notified of them. A NOTIFY in each
+	// transaction would have commits wait for one another.
+	gather time.Duration
+	tracer pgx.QueryTracer
+}
+
+func usual() settings {
+	return settings{patience: 10 * time.Second, quiet: 10 * time.Second, look: time.Second, gather: 2 * time.Millisecond}
+}
+
+// database implements [store.Store].
+type database struct {
+	settings
+	pool   *pgxpool.Pool
+	hub    hub
+	outbox outbox
+
+	ctx  context.Context // ends when the store is closed
+	end  context.CancelFunc
+	work sync.WaitGroup // the goroutines of the store
+}
+
+// Open connects to a database and returns the store in it. The URL is as for psql and
+// other programs that use libpq (https://www.postgresql.org/docs/current/libpq-connect.html),
+// with several hosts if need be (target_session_attrs=read-write then finds the one that can
+// be written), and with the parameters of pgxpool, of which pool_max_conns is how many
+// connections are used at most (default: the number of processors, at least 4).
+// default_query_exec_mode=exec does without prepared statements also where Open sees no
+// pooler.
+//
+// It fails if the database cannot be reached, cannot be written, or if its tables are of a
+// version that this program cannot use. No error names the password.
+//
+// After Open the database may go away and come back: calls fail meanwhile. A call that gets
+// no answer fails after 10 seconds.
+func Open(ctx context.Context, url string) (store.Store, error) {
+	return open(ctx, url, usual())
+}
+
+func open(ctx context.Context, url string, set settings) (store.Store, error) {
+	config, err := parse(url)
+	if err != nil {
+		return nil, err
+	}
+	config.ConnConfig.Tracer = set.tracer
+	if config.ConnConfig.ConnectTimeout == 0 {
+		// Less than callers wait: while one connects in vain, it is one connection less.
+		config.ConnConfig.ConnectTimeout = set.patience / 3
+	}
+	ctx, cancel := context.WithTimeout(ctx, 6*set.patience) // others may be creating the tables
+	defer cancel()
+	// A connection that breaks in the midst is not yet a database that is gone.
+	for end := time.Now().Add(set.patience); ; time.Sleep(10 * time.Millisecond) {
+		if err = prepare(ctx, config); err == nil {
+			break
+		}
+		if !broken(err) || time.Now().After(end) || ctx.Err() != nil {
+			return nil, err
+		}
+	}
+	pool, err := pgxpool.NewWithConfig(context.WithoutCancel(ctx), config)
+	if err != nil {
+		return nil, wrapped("open", err)
+	}
+	d := &database{settings: set, pool: pool}
+	d.hub.init()
+	d.outbox.init()
+	d.ctx, d.end = context.WithCancel(context.Background())
+	d.work.Go(d.notify)
+	d.work.Go(d.listen)
+	return d, nil
+}
+
+// Close implements [store.Store]. It waits, for a while, for what is being written.
+func (d *database) Close() error {
+	d.end()
+	d.work.Wait()
+	d.pool.Close()
+	return nil
+}
+
+// parse reads a URL. What the parser says about one that it cannot read may quote it, and
+// with it the password, so this is only repeated without it.
+func parse(at string) (*pgxpool.Config, error) {
+	config, err := pgxpool.ParseConfig(at)
+	if err == nil {
+		if config.ConnConfig.RuntimeParams["application_name"] == "" {
+			config.ConnConfig.RuntimeParams["application_name"] = "mcpsaga"
+		}
+		return config, nil
+	}
+	why := "its form is postgres://user:password@host:port/database, and @ : / ? # and % in the password must be percent-encoded"
+	if u, bad := url.Parse(at); bad == nil && (u.Scheme == "postgres" || u.Scheme == "postgresql") {
+		text := err.Error()
+		// The parser's message begins with the URL in quotes, its passwords made
+		// unreadable as well as it can. Only what follows is of use.
+		if i := strings.LastIndexByte(text, '`'); i >= 0 {
+			text = strings.TrimLeft(text[i+1:], ": ")
+		}
+		secrets := append([]string{}, u.Query()["password"]...)
+		secrets = append(secrets, u.Query()["sslpassword"]...)
+		if password, ok := u.User.Password(); ok {
+			secrets = append(secrets, password, strings.TrimPrefix(u.User.String(), url.User(u.User.Username()).String()+":"))
+		}
+		quoted := false
+		for _, secret := range secrets {
+			quoted = quoted || secret != "" && strings.Contains(text, secret)
+		}
+		if !quoted {
+			why = text
+		}
+	}
+	return nil, fmt.Errorf("postgres: the database's URL cannot be used: %s", why)
+}
+
+// prepare looks at the server, and has the tables created. It uses a connection of its
+// own, as how the pool is to work depends on what is found.
+func prepare(ctx context.Context, config *pgxpool.Config) error {
+	plain := config.ConnConfig.Copy()
+	plain.DefaultQueryExecMode = pgx.QueryExecModeExec
+	conn, err := pgx.ConnectConfig(ctx, plain)
+	if err != nil {
+		return wrapped("connect", err)
+	}
+	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }()
+	shared, err := pooled(ctx, conn)
+	if err != nil {
+		return wrapped("look for a pooler", err)
+	}
+	// A pooler may execute each transaction on another connection, where what was
+	// prepared before is not known.
+	if mode := &config.ConnConfig.DefaultQueryExecMode; shared && *mode != pgx.QueryExecModeSimpleProtocol {
+		*mode = pgx.QueryExecModeExec
+	}
+	if _, err := now(ctx, conn); err != nil {
+		return err
+	}
+	if err := durable(ctx, conn); err != nil {
+		return err
+	}
+	return prepareTables(ctx, conn)
+}
+
+// now reads the server's clock, and fails if the server cannot be written.
+func now(ctx context.Context, conn querier) (at time.Time, err error) {
+	var fixed bool
+	if err := conn.QueryRow(ctx, `SELECT clock_timestamp(), current_setting('transaction_read_only')::bool`).Scan(&at, &fixed); err != nil {
+		return at, wrapped("ask the database for the time", err)
+	}
+	if fixed {
+		return at, unusable("postgres: the database can only be read: it is a standby, or the role or the database is set so; give the address of the primary (several hosts with target_session_attrs=read-write find it)")
+	}
+	return at.UTC(), nil
+}
+
+// durable fails if the server says that something is written when it is not on disk yet.
+func durable(ctx context.Context, conn *pgx.Conn) error {
+	var setting string
+	if err := conn.QueryRow(ctx, `SELECT current_setting('synchronous_commit')`).Scan(&setting); err != nil {
+		return wrapped("look at the server's settings", err)
+	}
+	if setting == "off" {
+		return unusable("postgres: synchronous_commit is off, so the database would forget what it has acknowledged: set it for this role, by ALTER ROLE … SET synchronous_commit = on")
+	}
+	return nil
+}
+
+// pooled reports whether there is a pooler between this program and the server: the server
+// then runs in another process than it said at the start.
+func pooled(ctx context.Context, conn *pgx.Conn) (bool, error) {
+	var pid uint32
+	err := conn.QueryRow(ctx, `SELECT pg_backend_pid()`).Scan(&pid)
+	return pid != conn.PgConn().PID(), err
+}

@@ -1,0 +1,110 @@
+package postgres
+
+import (
+	"bytes"
+	"context"
+	"slices"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/mcpsaga/mcpsaga/internal/store"
+)
+
+// soon is when to look again where others are just at what is due.
+const soon = 10 * time.Millisecond
+
+const (
+	// takeDue looks up each tool's first records in the index, however many are due. A record to which another has
+	// appended since the statement began is locked as it is now, but its new items are not seen: it is
+	// left for the next time.
+	takeDue = `WITH due AS (
+	SELECT r.* FROM unnest($2::text[], $3::bigint[]) AS tool (name, revision), LATERAL (
+		SELECT id, head, due AS since FROM mcpsaga_ledger.records
+		WHERE audience = $1::text AND tool = tool.name AND due <= statement_timestamp() AND revision <= tool.revision AND format <= $4::int
+		ORDER BY due LIMIT $5::bigint FOR UPDATE SKIP LOCKED
+	) AS r ORDER BY since LIMIT $5::bigint
+), taken AS (
+	UPDATE mcpsaga_ledger.records AS r SET fence = fence + 1, tries = tries + 1, lease = statement_timestamp() + $6::interval
+	FROM due WHERE r.id = due.id AND r.head = due.head RETURNING r.*, due.since
+)
+SELECT ` + unread + ` FROM taken AS r LEFT JOIN mcpsaga_ledger.items AS i ON i.id = r.id AND i.n > r.applied ORDER BY r.since, r.id, i.n`
+
+	nextDue = `SELECT statement_timestamp(), (SELECT min(r.due) FROM unnest($2::text[], $3::bigint[]) AS tool (name, revision), LATERAL (
+	SELECT due FROM mcpsaga_ledger.records WHERE audience = $1::text AND tool = tool.name AND due IS NOT NULL AND revision <= tool.revision AND format <= $4::int
+	ORDER BY due LIMIT 1) AS r)`
+
+	renewLeases = `UPDATE mcpsaga_ledger.records AS r SET lease = statement_timestamp() + $3::interval
+FROM unnest($1::uuid[], $2::bigint[]) AS held (id, fence) WHERE r.id = held.id AND r.fence = held.fence AND r.lease IS NOT NULL RETURNING r.id, r.fence`
+)
+
+// Take implements [store.Store].
+func (d *database) Take(ctx context.Context, t store.Take) (taken []*store.Record, next time.Time, err error) {
+	const what = "take records"
+	if err := t.Check(); err != nil {
+		return nil, next, wrapped(what, err)
+	}
+	var names []string
+	var revisions []int64
+	for _, tool := range t.Tools {
+		if !slices.Contains(names, tool.Name) {
+			names, revisions = append(names, tool.Name), append(revisions, int64(tool.Revision))
+		}
+	}
+	err = d.write(ctx, what, func(ctx context.Context, conn *pgxpool.Conn) error {
+		b := &pgx.Batch{}
+		b.Queue(takeDue, t.Audience, names, revisions, int32(t.Format), int64(t.Limit), lease(t.Lease)).Query(func(rows pgx.Rows) (err error) {
+			taken, err = scanUnread(rows)
+			return err
+		})
+		b.Queue(nextDue, t.Audience, names, revisions, int32(t.Format)).QueryRow(func(row pgx.Row) error {
+			var now time.Time
+			var first *time.Time
+			err := row.Scan(&now, &first)
+			if next = instant(first); first != nil && len(taken) == 0 && !next.After(now) {
+				next = now.UTC().Add(soon)
+			}
+			return err
+		})
+		return conn.SendBatch(ctx, b).Close()
+	})
+	if err != nil {
+		return nil, time.Time{}, err
+	}
+	return taken, next, nil
+}
+
+// Renew implements [store.Store].
+func (d *database) Renew(ctx context.Context, held []store.Held, length time.Duration) (lost []store.ID, err error) {
+	// All lock records in one order, lest two wait for each other.
+	held = slices.SortedFunc(slices.Values(held), func(a, b store.Held) int { return bytes.Compare(a.ID[:], b.ID[:]) })
+	ids, fences := make([]pgtype.UUID, len(held)), make([]int64, len(held))
+	for i, h := range held {
+		ids[i], fences[i] = pgtype.UUID{Bytes: h.ID, Valid: true}, int64(h.Fence)
+	}
+	renewed := map[store.Held]bool{}
+	err = d.write(ctx, "renew leases", func(ctx context.Context, conn *pgxpool.Conn) error {
+		rows, err := conn.Query(ctx, renewLeases, ids, fences, lease(length))
+		if err != nil {
+			return err
+		}
+		var id pgtype.UUID
+		var fence uint64
+		_, err = pgx.ForEachRow(rows, []any{&id, &fence}, func() error {
+			renewed[store.Held{ID: id.Bytes, Fence: fence}] = true
+			return nil
+		})
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	for _, h := range held {
+		if !renewed[h] {
+			lost = append(lost, h.ID)
+		}
+	}
+	return lost, nil
+}
