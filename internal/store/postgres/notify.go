@@ -5,7 +5,6 @@ import (
 	"crypto/rand"
 	"encoding/base64"
 	"encoding/binary"
-	"errors"
 	"strings"
 	"sync"
 	"time"
@@ -24,14 +23,8 @@ const (
 	mostChanges = 20_000
 )
 
-// changed calls those in this process who listen, and has others notified, of a write that came out so.
-func (d *database) changed(id store.ID, head uint64, err error) {
-	switch {
-	case errors.Is(err, store.ErrUnknown):
-		id, head = store.ID{}, 0
-	case err != nil:
-		return
-	}
+// changed calls those in this process who listen, and has others notified, of a write.
+func (d *database) changed(id store.ID, head uint64) {
 	d.hub.call(id, head)
 	d.outbox.add(id, head)
 }

@@ -53,6 +53,7 @@ type database struct {
 	pool   *pgxpool.Pool
 	hub    hub
 	outbox outbox
+	jobs   chan *job
 
 	ctx  context.Context // ends when the store is closed
 	end  context.CancelFunc
@@ -101,10 +102,13 @@ func open(ctx context.Context, url string, set settings) (store.Store, error) {
 	if err != nil {
 		return nil, wrapped("open", err)
 	}
-	d := &database{settings: set, pool: pool}
+	d := &database{settings: set, pool: pool, jobs: make(chan *job)}
 	d.hub.init()
 	d.outbox.init()
 	d.ctx, d.end = context.WithCancel(context.Background())
+	for range writers {
+		d.work.Go(d.writeJobs)
+	}
 	d.work.Go(d.notify)
 	d.work.Go(d.listen)
 	return d, nil

@@ -33,27 +33,24 @@ func (d *database) read(ctx context.Context, what string, do request) error {
 	return d.failed(ctx, what, err)
 }
 
-// write makes a request that changes something. Its error is [store.ErrUnknown] if it is not known whether
-// it did.
-func (d *database) write(ctx context.Context, what string, do request) error {
+// change makes a request that changes something. Its error is [store.ErrUnknown] if it is not known
+// whether it did.
+func (d *database) change(ctx context.Context, do request) error {
 	sent, err := d.try(ctx, do)
 	var said *pgconn.PgError
 	switch {
-	case err == nil, expected(err):
+	case err == nil:
 	case errors.As(err, &said) && certain(said):
-		switch said.Code {
-		case duplicate:
-			err = store.ErrConflict
-		case readOnly:
+		if said.Code == readOnly {
 			d.pool.Reset() // the server has become a standby; another may be the primary
 		}
 	case sent && !pgconn.SafeToRetry(err):
-		if !errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded) {
+		if broken(err) {
 			d.pool.Reset() // where one connection broke, the others did as well
 		}
-		err = fmt.Errorf("%w: %w", store.ErrUnknown, err)
+		return fmt.Errorf("%w: %w", store.ErrUnknown, err)
 	}
-	return d.failed(ctx, what, err)
+	return err
 }
 
 // try makes a request, and reports whether it came so far as to have a connection.

@@ -53,7 +53,7 @@ func (d *database) Take(ctx context.Context, t store.Take) (taken []*store.Recor
 			names, revisions = append(names, tool.Name), append(revisions, int64(tool.Revision))
 		}
 	}
-	err = d.write(ctx, what, func(ctx context.Context, conn *pgxpool.Conn) error {
+	err = d.change(ctx, func(ctx context.Context, conn *pgxpool.Conn) error {
 		b := &pgx.Batch{}
 		b.Queue(takeDue, t.Audience, names, revisions, int32(t.Format), int64(t.Limit), lease(t.Lease)).Query(func(rows pgx.Rows) (err error) {
 			taken, err = scanUnread(rows)
@@ -71,7 +71,7 @@ func (d *database) Take(ctx context.Context, t store.Take) (taken []*store.Recor
 		return conn.SendBatch(ctx, b).Close()
 	})
 	if err != nil {
-		return nil, time.Time{}, err
+		return nil, time.Time{}, d.failed(ctx, what, err)
 	}
 	return taken, next, nil
 }
@@ -85,7 +85,7 @@ func (d *database) Renew(ctx context.Context, held []store.Held, length time.Dur
 		ids[i], fences[i] = pgtype.UUID{Bytes: h.ID, Valid: true}, int64(h.Fence)
 	}
 	renewed := map[store.Held]bool{}
-	err = d.write(ctx, "renew leases", func(ctx context.Context, conn *pgxpool.Conn) error {
+	err = d.change(ctx, func(ctx context.Context, conn *pgxpool.Conn) error {
 		rows, err := conn.Query(ctx, renewLeases, ids, fences, lease(length))
 		if err != nil {
 			return err
@@ -99,7 +99,7 @@ func (d *database) Renew(ctx context.Context, held []store.Held, length time.Dur
 		return err
 	})
 	if err != nil {
-		return nil, err
+		return nil, d.failed(ctx, "renew leases", err)
 	}
 	for _, h := range held {
 		if !renewed[h] {

@@ -69,10 +69,11 @@ func (d *database) Write(ctx context.Context, r *store.Record, c store.Change) e
 	if r.Head > math.MaxInt64-store.MaxItems || r.Fence > math.MaxInt64 { // no record has come that far
 		return wrapped(what, store.ErrConflict)
 	}
-	kinds, lasting, bodies := arrays(c.Items)
+	kinds, lasting, bodies, size := arrays(c.Items)
+	head := r.Head + uint64(len(c.Items))
 	sql, args := updateRecord, []any{
 		uuid(r.ID), int64(r.Head), kinds, lasting, bodies, int64(r.Fence), r.Tool, int64(r.Revision), int32(r.Format), string(r.Status), uuid(r.Request),
-		timestamp(r.Wake), timestamp(r.Keep), notNull(r.Summary), notNull(r.State), int64(min(r.Floor, math.MaxInt64)), lease(c.Lease),
+		timestamp(r.Wake), timestamp(r.Keep), clone(r.Summary), clone(r.State), int64(min(r.Floor, math.MaxInt64)), lease(c.Lease),
 	}
 	if r.Head == 0 {
 		sql = createRecord
@@ -80,8 +81,8 @@ func (d *database) Write(ctx context.Context, r *store.Record, c store.Change) e
 	}
 	var there bool
 	var created, updated, until *time.Time
-	err := d.write(ctx, what, func(ctx context.Context, conn *pgxpool.Conn) error {
-		err := conn.QueryRow(ctx, sql, args...).Scan(&there, &created, &updated, &until)
+	err := d.do(ctx, what, &job{id: r.ID, head: head, size: size + len(r.State), sql: sql, args: args, scan: func(row pgx.Row) error {
+		err := row.Scan(&there, &created, &updated, &until)
 		switch {
 		case errors.Is(err, pgx.ErrNoRows), err == nil && created == nil && there:
 			return store.ErrConflict
@@ -89,13 +90,12 @@ func (d *database) Write(ctx context.Context, r *store.Record, c store.Change) e
 			return store.ErrFull
 		}
 		return err
-	})
-	d.changed(r.ID, r.Head+uint64(len(c.Items)), err)
+	}})
 	if err != nil {
 		return err
 	}
-	r.Head += uint64(len(c.Items))
-	r.Created, r.Updated, r.Now, r.Until, r.Tries, r.Unread = instant(created), instant(updated), instant(updated), instant(until), 0, nil
+	r.Head, r.Created, r.Updated, r.Now = head, instant(created), instant(updated), instant(updated)
+	r.Until, r.Tries, r.Unread = instant(until), 0, nil
 	return nil
 }
 
@@ -105,10 +105,11 @@ func (d *database) Signal(ctx context.Context, id store.ID, head uint64, items .
 	if err := store.CheckItems(items); err != nil {
 		return wrapped(what, err)
 	}
-	kinds, lasting, bodies := arrays(items)
-	err := d.write(ctx, what, func(ctx context.Context, conn *pgxpool.Conn) error {
+	kinds, lasting, bodies, size := arrays(items)
+	args := []any{uuid(id), int64(min(head, math.MaxInt64)), kinds, lasting, bodies}
+	return d.do(ctx, what, &job{id: id, head: head + uint64(len(items)), size: size, sql: signalRecord, args: args, scan: func(row pgx.Row) error {
 		var signalled bool
-		err := conn.QueryRow(ctx, signalRecord, uuid(id), int64(min(head, math.MaxInt64)), kinds, lasting, bodies).Scan(&signalled)
+		err := row.Scan(&signalled)
 		switch {
 		case errors.Is(err, pgx.ErrNoRows):
 			return store.ErrNotFound
@@ -116,35 +117,30 @@ func (d *database) Signal(ctx context.Context, id store.ID, head uint64, items .
 			return store.ErrConflict
 		}
 		return err
-	})
-	d.changed(id, head+uint64(len(items)), err)
-	return err
+	}})
 }
 
 // Forget implements [store.Store]. Records that are just being written are left for the next time.
 func (d *database) Forget(ctx context.Context, limit int) (n int, err error) {
-	err = d.write(ctx, "forget records", func(ctx context.Context, conn *pgxpool.Conn) error {
+	err = d.change(ctx, func(ctx context.Context, conn *pgxpool.Conn) error {
 		tag, err := conn.Exec(ctx, forgetRecords, int64(max(0, limit)))
 		n = int(tag.RowsAffected())
 		return err
 	})
-	return n, err
+	return n, d.failed(ctx, "forget records", err)
 }
 
-// arrays are items as parameters.
-func arrays(items []store.Item) (kinds []string, lasting []bool, bodies [][]byte) {
+// arrays are items as parameters, and about how many bytes these send.
+func arrays(items []store.Item) (kinds []string, lasting []bool, bodies [][]byte, size int) {
 	for _, i := range items {
-		kinds, lasting, bodies = append(kinds, i.Kind), append(lasting, i.Lasting), append(bodies, notNull(i.Body))
+		kinds, lasting, bodies = append(kinds, i.Kind), append(lasting, i.Lasting), append(bodies, clone(i.Body))
+		size += len(i.Body)
 	}
-	return kinds, lasting, bodies
+	return kinds, lasting, bodies, size
 }
 
-func notNull(b []byte) []byte {
-	if b == nil {
-		return []byte{}
-	}
-	return b
-}
+// clone copies bytes as a parameter that is not NULL.
+func clone(b []byte) []byte { return append([]byte{}, b...) }
 
 // timestamp is a time as a parameter. The zero time is NULL.
 func timestamp(t time.Time) *time.Time {
