@@ -2,11 +2,11 @@ package postgres
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -37,32 +37,27 @@ type job struct {
 
 // do has a writer make a change.
 func (d *database) do(ctx context.Context, what string, j *job) error {
-	j.done = make(chan error, 1)
-	busy := time.NewTimer(d.patience)
-	defer busy.Stop()
-	if ctx.Err() != nil || d.ctx.Err() != nil {
-		return d.failed(ctx, what, ctx.Err())
+	if err := cmp.Or(ctx.Err(), d.ctx.Err()); err != nil {
+		return d.failed(ctx, what, err)
 	}
+	j.done = make(chan error, 1)
+	waiting, cancel := context.WithTimeout(ctx, d.patience)
+	defer cancel()
 	select {
 	case d.jobs <- j:
-	case <-ctx.Done():
-		return d.failed(ctx, what, ctx.Err())
+	case <-waiting.Done():
+		return d.failed(ctx, what, waiting.Err())
 	case <-d.ctx.Done():
 		return d.failed(ctx, what, d.ctx.Err())
-	case <-busy.C:
-		return d.failed(ctx, what, context.DeadlineExceeded)
 	}
 	// From here on it may be made, whether the caller waits for it or not.
+	within, cancel := d.late(ctx)
+	defer cancel()
 	select {
 	case err := <-j.done:
 		return d.failed(ctx, what, err)
-	case <-ctx.Done():
-	}
-	select {
-	case err := <-j.done:
-		return d.failed(ctx, what, err)
-	case <-time.After(grace):
-		return d.failed(ctx, what, fmt.Errorf("%w: %w", store.ErrUnknown, ctx.Err()))
+	case <-within.Done():
+		return d.failed(ctx, what, fmt.Errorf("%w: %w", store.ErrUnknown, within.Err()))
 	}
 }
 
@@ -76,14 +71,14 @@ func (d *database) writeJobs() {
 		case <-d.ctx.Done():
 			return
 		}
+	gather:
 		for size := batch[0].size; len(batch) < mostTogether && size < mostBytes; {
 			select {
 			case j := <-d.jobs:
 				batch, size = append(batch, j), size+j.size
-				continue
 			default:
+				break gather
 			}
-			break
 		}
 		d.commit(batch)
 	}

@@ -1,10 +1,9 @@
 package postgres
 
 import (
-	"context"
-	"crypto/rand"
-	"encoding/base64"
 	"encoding/binary"
+	"encoding/hex"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -16,8 +15,8 @@ import (
 const channel = "mcpsaga_ledger"
 
 const (
-	// mostPayload is how long a message may be; PostgreSQL allows 7999 bytes.
-	mostPayload = 7900
+	// mostWords is how many words of 48 bytes a message has: PostgreSQL allows 7999 bytes.
+	mostWords = 160
 	// mostChanges is of how many changes others are notified at once. Where there are more, they are
 	// notified that anything may have changed.
 	mostChanges = 20_000
@@ -25,7 +24,7 @@ const (
 
 // changed calls those in this process who listen, and has others notified, of a write.
 func (d *database) changed(id store.ID, head uint64) {
-	d.hub.call(id, head)
+	d.call(id, head)
 	d.outbox.add(id, head)
 }
 
@@ -37,8 +36,6 @@ type outbox struct {
 	mu    sync.Mutex
 	heads map[store.ID]uint64 // with the zero ID if anything may have changed
 }
-
-func (o *outbox) init() { o.self, o.full = rand.Text()[:10], make(chan struct{}, 1) }
 
 func (o *outbox) add(id store.ID, head uint64) {
 	o.mu.Lock()
@@ -61,40 +58,16 @@ func (o *outbox) messages() (list []string) {
 	o.heads = nil
 	o.mu.Unlock()
 	if _, any := heads[store.ID{}]; any {
-		return []string{o.self + " " + encode(store.ID{}, 0)}
+		heads = map[store.ID]uint64{{}: 0} // which says it all
 	}
-	var b strings.Builder
+	words := make([]string, 0, len(heads))
 	for id, head := range heads {
-		word := encode(id, head)
-		if b.Len()+1+len(word) > mostPayload {
-			list = append(list, b.String())
-			b.Reset()
-		}
-		if b.Len() == 0 {
-			b.WriteString(o.self)
-		}
-		b.WriteByte(' ')
-		b.WriteString(word)
+		words = append(words, hex.EncodeToString(binary.BigEndian.AppendUint64(id[:], head)))
 	}
-	if b.Len() > 0 {
-		list = append(list, b.String())
+	for some := range slices.Chunk(words, mostWords) {
+		list = append(list, o.self+" "+strings.Join(some, " "))
 	}
 	return list
-}
-
-// encode writes a change as a word of a message.
-func encode(id store.ID, head uint64) string {
-	return base64.RawURLEncoding.EncodeToString(binary.AppendUvarint(id[:], head))
-}
-
-// decode reads what encode has written.
-func decode(word string) (id store.ID, head uint64, ok bool) {
-	raw, err := base64.RawURLEncoding.DecodeString(word)
-	if err != nil || len(raw) <= len(id) {
-		return id, 0, false
-	}
-	head, n := binary.Uvarint(raw[copy(id[:], raw):])
-	return id, head, n > 0
 }
 
 // notify notifies other processes of changes until the store is closed, and then of the last.
@@ -124,9 +97,8 @@ func (d *database) send() error {
 	if len(messages) == 0 {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), d.patience)
+	ctx, cancel := d.late(d.ctx)
 	defer cancel()
-	defer context.AfterFunc(d.ctx, func() { time.AfterFunc(grace, cancel) })()
 	_, err := d.pool.Exec(ctx, `SELECT pg_notify($1::text, message) FROM unnest($2::text[]) AS message`, channel, messages)
 	return err
 }
@@ -138,8 +110,8 @@ func (d *database) hear(message string) {
 		return // they were called already
 	}
 	for _, word := range words[1:] {
-		if id, head, ok := decode(word); ok { // else it is of a newer program
-			d.hub.call(id, head)
+		if raw, err := hex.DecodeString(word); err == nil && len(raw) == 24 { // else it is of a newer program
+			d.call(store.ID(raw[:16]), binary.BigEndian.Uint64(raw[16:]))
 		}
 	}
 }

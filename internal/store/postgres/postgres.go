@@ -14,10 +14,13 @@ package postgres
 
 import (
 	"context"
+	"crypto/rand"
 	"fmt"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -32,7 +35,7 @@ type settings struct {
 	// database that hangs does to callers that set no deadline of their own.
 	patience time.Duration
 	// quiet is after how long without a notification it is checked whether the connection that
-	// listens is still alive, and needed.
+	// listens is still alive.
 	quiet time.Duration
 	// look is how often listeners look for themselves although they are notified: a process may die
 	// between its write and the notification.
@@ -47,13 +50,16 @@ func usual() settings {
 	return settings{patience: 10 * time.Second, quiet: 10 * time.Second, look: time.Second, gather: 2 * time.Millisecond}
 }
 
-// database implements [store.Store].
 type database struct {
 	settings
 	pool   *pgxpool.Pool
-	hub    hub
 	outbox outbox
 	jobs   chan *job
+
+	listening sync.Mutex
+	listeners map[*listener]bool
+	came      chan struct{} // has something as soon as there is a listener
+	notified  atomic.Bool   // whether the server notifies of writes by other processes
 
 	ctx  context.Context // ends when the store is closed
 	end  context.CancelFunc
@@ -89,22 +95,17 @@ func open(ctx context.Context, url string, set settings) (store.Store, error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, 6*set.patience) // others may be creating the tables
 	defer cancel()
-	// A connection that breaks in the midst is not yet a database that is gone.
-	for end := time.Now().Add(set.patience); ; time.Sleep(10 * time.Millisecond) {
-		if err = prepare(ctx, config); err == nil {
-			break
-		}
-		if !broken(err) || time.Now().After(end) || ctx.Err() != nil {
-			return nil, err
-		}
+	if err := prepare(ctx, config); err != nil {
+		return nil, err
 	}
 	pool, err := pgxpool.NewWithConfig(context.WithoutCancel(ctx), config)
 	if err != nil {
 		return nil, wrapped("open", err)
 	}
-	d := &database{settings: set, pool: pool, jobs: make(chan *job)}
-	d.hub.init()
-	d.outbox.init()
+	d := &database{
+		settings: set, pool: pool, jobs: make(chan *job), listeners: map[*listener]bool{}, came: make(chan struct{}, 1),
+		outbox: outbox{self: rand.Text(), full: make(chan struct{}, 1)},
+	}
 	d.ctx, d.end = context.WithCancel(context.Background())
 	for range writers {
 		d.work.Go(d.writeJobs)
@@ -114,7 +115,7 @@ func open(ctx context.Context, url string, set settings) (store.Store, error) {
 	return d, nil
 }
 
-// Close implements [store.Store]. It waits, for a while, for what is being written.
+// Close waits, for a while, for what is being written.
 func (d *database) Close() error {
 	d.end()
 	d.work.Wait()
@@ -140,16 +141,11 @@ func parse(at string) (*pgxpool.Config, error) {
 		if i := strings.LastIndexByte(text, '`'); i >= 0 {
 			text = strings.TrimLeft(text[i+1:], ": ")
 		}
-		secrets := append([]string{}, u.Query()["password"]...)
-		secrets = append(secrets, u.Query()["sslpassword"]...)
+		secrets := append(u.Query()["password"], u.Query()["sslpassword"]...)
 		if password, ok := u.User.Password(); ok {
 			secrets = append(secrets, password, strings.TrimPrefix(u.User.String(), url.User(u.User.Username()).String()+":"))
 		}
-		quoted := false
-		for _, secret := range secrets {
-			quoted = quoted || secret != "" && strings.Contains(text, secret)
-		}
-		if !quoted {
+		if !slices.ContainsFunc(secrets, func(secret string) bool { return secret != "" && strings.Contains(text, secret) }) {
 			why = text
 		}
 	}
@@ -166,52 +162,34 @@ func prepare(ctx context.Context, config *pgxpool.Config) error {
 		return wrapped("connect", err)
 	}
 	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }()
-	shared, err := pooled(ctx, conn)
+	_, pid, err := look(ctx, conn)
 	if err != nil {
-		return wrapped("look for a pooler", err)
+		return wrapped("look at the server", err)
 	}
 	// A pooler may execute each transaction on another connection, where what was
 	// prepared before is not known.
-	if mode := &config.ConnConfig.DefaultQueryExecMode; shared && *mode != pgx.QueryExecModeSimpleProtocol {
+	if mode := &config.ConnConfig.DefaultQueryExecMode; pid != conn.PgConn().PID() && *mode != pgx.QueryExecModeSimpleProtocol {
 		*mode = pgx.QueryExecModeExec
-	}
-	if _, err := now(ctx, conn); err != nil {
-		return err
-	}
-	if err := durable(ctx, conn); err != nil {
-		return err
 	}
 	return prepareTables(ctx, conn)
 }
 
-// now reads the server's clock, and fails if the server cannot be written.
-func now(ctx context.Context, conn querier) (at time.Time, err error) {
-	var fixed bool
-	if err := conn.QueryRow(ctx, `SELECT clock_timestamp(), current_setting('transaction_read_only')::bool`).Scan(&at, &fixed); err != nil {
-		return at, wrapped("ask the database for the time", err)
-	}
-	if fixed {
-		return at, unusable("postgres: the database can only be read: it is a standby, or the role or the database is set so; give the address of the primary (several hosts with target_session_attrs=read-write find it)")
-	}
-	return at.UTC(), nil
+// querier is what a connection and a transaction have in common.
+type querier interface {
+	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
 }
 
-// durable fails if the server says that something is written when it is not on disk yet.
-func durable(ctx context.Context, conn *pgx.Conn) error {
-	var setting string
-	if err := conn.QueryRow(ctx, `SELECT current_setting('synchronous_commit')`).Scan(&setting); err != nil {
-		return wrapped("look at the server's settings", err)
+// look reads the server's clock, and in which process the server runs: if it is another than that which said
+// so at the start, there is a pooler in between. It fails if the server cannot be written, or
+// would say that something is written when it is not on disk yet.
+func look(ctx context.Context, conn querier) (at time.Time, pid uint32, err error) {
+	var fixed, lax bool
+	err = conn.QueryRow(ctx, `SELECT clock_timestamp(), pg_backend_pid(), current_setting('transaction_read_only')::bool, current_setting('synchronous_commit') = 'off'`).Scan(&at, &pid, &fixed, &lax)
+	switch {
+	case err == nil && fixed:
+		err = unusable("the database can only be read: it is a standby, or the role or the database is set so; give the address of the primary (several hosts with target_session_attrs=read-write find it)")
+	case err == nil && lax:
+		err = unusable("synchronous_commit is off, so the database would forget what it has acknowledged: set it for this role, by ALTER ROLE … SET synchronous_commit = on")
 	}
-	if setting == "off" {
-		return unusable("postgres: synchronous_commit is off, so the database would forget what it has acknowledged: set it for this role, by ALTER ROLE … SET synchronous_commit = on")
-	}
-	return nil
-}
-
-// pooled reports whether there is a pooler between this program and the server: the server
-// then runs in another process than it said at the start.
-func pooled(ctx context.Context, conn *pgx.Conn) (bool, error) {
-	var pid uint32
-	err := conn.QueryRow(ctx, `SELECT pg_backend_pid()`).Scan(&pid)
-	return pid != conn.PgConn().PID(), err
+	return at.UTC(), pid, err
 }

@@ -16,7 +16,8 @@ const (
 	// columns are those of a record r that scanRecord reads.
 	columns = `r.id, r.audience, r.owner, r.account, r.tool, r.revision, r.format, r.mode, r.status, r.request,
 r.wake, r.keep, r.summary, r.fence, r.head, r.floor, r.lease, r.tries, r.created, r.updated`
-	itemColumns = `i.n, i.kind, i.lasting, i.at, i.body`
+	// itemColumns are those of an item i of a record, all zero if it has none.
+	itemColumns = `coalesce(i.n, 0), coalesce(i.kind, ''), coalesce(i.lasting, false), coalesce(i.at, r.created), i.body`
 	// unread are records r with their unread items, a row for each. The state, which may be large, is
 	// in the first row only.
 	unread = columns + `, statement_timestamp(), CASE WHEN row_number() OVER (PARTITION BY r.id ORDER BY i.n) = 1 THEN r.state END, ` + itemColumns
@@ -63,31 +64,13 @@ func instant(t *time.Time) time.Time {
 	return t.UTC()
 }
 
-// item is an item of a row that may have none.
-type item struct {
-	n       *uint64
-	kind    *string
-	lasting *bool
-	at      *time.Time
-	body    []byte
-}
-
-func (i *item) columns() []any { return []any{&i.n, &i.kind, &i.lasting, &i.at, &i.body} }
-
-func (i *item) appendTo(list []store.Item) []store.Item {
-	if i.n == nil {
-		return list
-	}
-	return append(list, store.Item{N: *i.n, Kind: *i.kind, Lasting: *i.lasting, At: i.at.UTC(), Body: i.body})
-}
-
 // scanUnread reads records with their unread items.
 func scanUnread(rows pgx.Rows) (list []*store.Record, err error) {
 	defer rows.Close()
 	for rows.Next() {
 		var state []byte
-		var i item
-		r, err := scanRecord(rows, append([]any{&state}, i.columns()...)...)
+		var i store.Item
+		r, err := scanRecord(rows, &state, &i.N, &i.Kind, &i.Lasting, &i.At, &i.Body)
 		if err != nil {
 			return nil, err
 		}
@@ -97,17 +80,24 @@ func scanUnread(rows pgx.Rows) (list []*store.Record, err error) {
 			r.State = state
 			list = append(list, r)
 		}
-		r.Unread = i.appendTo(r.Unread)
+		r.Unread = appendItem(r.Unread, i)
 	}
 	return list, rows.Err()
 }
 
-// Load implements [store.Store].
+// appendItem appends an item, if it is one.
+func appendItem(list []store.Item, i store.Item) []store.Item {
+	if i.N == 0 {
+		return list
+	}
+	i.At = i.At.UTC()
+	return append(list, i)
+}
+
 func (d *database) Load(ctx context.Context, id store.ID) (*store.Record, error) {
 	return d.load(ctx, "load a record", loadRecord, id)
 }
 
-// Find implements [store.Store].
 func (d *database) Find(ctx context.Context, request store.ID) (*store.Record, error) {
 	return d.load(ctx, "find a record", findRecord, request)
 }
@@ -135,22 +125,16 @@ func query[T any](ctx context.Context, d *database, what string, scan func(pgx.R
 	return found, err
 }
 
-// Log implements [store.Store].
 func (d *database) Log(ctx context.Context, id store.ID, after uint64, limit int) (*store.Log, error) {
 	const what = "read a log"
 	l, err := query(ctx, d, what, func(rows pgx.Rows) (l *store.Log, err error) {
-		defer rows.Close()
-		for rows.Next() {
-			if l == nil {
-				l = &store.Log{}
-			}
-			var i item
-			if err := rows.Scan(append([]any{&l.Head, &l.Floor, &l.Status}, i.columns()...)...); err != nil {
-				return nil, err
-			}
-			l.Items = i.appendTo(l.Items)
-		}
-		return l, rows.Err()
+		var read store.Log
+		var i store.Item
+		_, err = pgx.ForEachRow(rows, []any{&read.Head, &read.Floor, &read.Status, &i.N, &i.Kind, &i.Lasting, &i.At, &i.Body}, func() error {
+			l, read.Items, i.Body = &read, appendItem(read.Items, i), nil
+			return nil
+		})
+		return l, err
 	}, readLog, uuid(id), int64(min(after, math.MaxInt64)), int64(max(0, limit)))
 	if err == nil && l == nil {
 		err = wrapped(what, store.ErrNotFound)
@@ -158,7 +142,6 @@ func (d *database) Log(ctx context.Context, id store.ID, after uint64, limit int
 	return l, err
 }
 
-// Heads implements [store.Store].
 func (d *database) Heads(ctx context.Context, ids []store.ID) ([]uint64, error) {
 	found, err := query(ctx, d, "read heads", func(rows pgx.Rows) (map[store.ID]uint64, error) {
 		found := make(map[store.ID]uint64, len(ids))
@@ -188,7 +171,6 @@ func uuids(ids []store.ID) []pgtype.UUID {
 	return list
 }
 
-// List implements [store.Store].
 func (d *database) List(ctx context.Context, f store.Filter, after store.Cursor, limit int) ([]*store.Record, error) {
 	scan := func(rows pgx.Rows) ([]*store.Record, error) {
 		return pgx.CollectRows(rows, func(row pgx.CollectableRow) (*store.Record, error) { return scanRecord(row) })
@@ -205,7 +187,6 @@ func (d *database) List(ctx context.Context, f store.Filter, after store.Cursor,
 	return query(ctx, d, "list records", scan, listStatuses, f.Audience, statuses, created, id, most)
 }
 
-// Identity implements [store.Store].
 func (d *database) Identity(ctx context.Context) (store.ID, error) {
 	var id pgtype.UUID
 	err := d.read(ctx, "read the database's identity", func(ctx context.Context, conn *pgxpool.Conn) error {
@@ -217,10 +198,9 @@ func (d *database) Identity(ctx context.Context) (store.ID, error) {
 	return id.Bytes, nil
 }
 
-// Check implements [store.Store].
 func (d *database) Check(ctx context.Context) (at time.Time, err error) {
 	err = d.read(ctx, "check", func(ctx context.Context, conn *pgxpool.Conn) error {
-		at, err = now(ctx, conn)
+		at, _, err = look(ctx, conn)
 		return err
 	})
 	return at, err

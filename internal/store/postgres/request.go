@@ -66,12 +66,18 @@ func (d *database) try(ctx context.Context, do request) (sent bool, err error) {
 		return false, err
 	}
 	defer conn.Release()
-	within, cancel := context.WithTimeout(context.WithoutCancel(ctx), d.patience)
+	within, cancel := d.late(ctx)
 	defer cancel()
-	late := func() { time.AfterFunc(grace, cancel) }
-	defer context.AfterFunc(ctx, late)()
-	defer context.AfterFunc(d.ctx, late)()
 	return true, do(within, conn)
+}
+
+// late returns a context for what is under way: it ends after a while, or a little later than ctx or the
+// store.
+func (d *database) late(ctx context.Context) (context.Context, context.CancelFunc) {
+	within, cancel := context.WithTimeout(context.WithoutCancel(ctx), d.patience)
+	later := func() { time.AfterFunc(grace, cancel) }
+	stop, stopToo := context.AfterFunc(ctx, later), context.AfterFunc(d.ctx, later)
+	return within, func() { stop(); stopToo(); cancel() }
 }
 
 // failed says what failed, and why, of a request that was given ctx by its caller.

@@ -2,7 +2,6 @@ package postgres
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 
@@ -24,6 +23,9 @@ const format = 2
 // pass over what others are at. Each query has an index; those with a condition hold only the rows
 // that are asked for.
 const tables = `
+DO $$ BEGIN -- IF NOT EXISTS would ask for the right all the same
+	IF to_regnamespace('mcpsaga_ledger') IS NULL THEN CREATE SCHEMA mcpsaga_ledger; END IF;
+END $$;
 CREATE TABLE mcpsaga_ledger.records (
 	id       uuid PRIMARY KEY,
 	audience text COLLATE "C" NOT NULL,
@@ -69,8 +71,9 @@ CREATE TABLE mcpsaga_ledger.version (
 	one      boolean PRIMARY KEY DEFAULT true CHECK (one),
 	version  int NOT NULL, -- of the tables
 	oldest   int NOT NULL, -- version of the program that can use them
-	identity uuid NOT NULL -- of the database
+	identity uuid NOT NULL DEFAULT gen_random_uuid() -- of the database
 );
+INSERT INTO mcpsaga_ledger.version (version, oldest) VALUES (2, 2);
 `
 
 // live is true of records that are not over.
@@ -81,79 +84,44 @@ const creating = 0x6d637073616761
 
 // prepareTables creates the tables unless they are there, and finds out whether they can be used.
 func prepareTables(ctx context.Context, conn *pgx.Conn) error {
-	found, err := tablesFound(ctx, conn)
-	if err != nil {
-		return err
-	}
-	if !found {
-		err = pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error { return create(ctx, tx) })
-		if denied := (*pgconn.PgError)(nil); errors.As(err, &denied) && denied.Code == missingRight {
-			return fmt.Errorf("postgres: there are no tables in the schema mcpsaga_ledger, and this role may not create them: open the ledger once as a role that may, then grant this one their use: %w", err)
-		}
-		if err != nil {
-			return fmt.Errorf("postgres: create the tables: %w", err)
-		}
-	}
-	var enough bool
-	if err := conn.QueryRow(ctx, `SELECT bool_and(has_table_privilege('mcpsaga_ledger.' || t, p))
-FROM unnest(ARRAY['records', 'items']) AS t, unnest(ARRAY['SELECT', 'INSERT', 'UPDATE', 'DELETE']) AS p`).Scan(&enough); err != nil {
-		return fmt.Errorf("postgres: look at this role's rights: %w", err)
-	}
-	if !enough {
-		return unusable("postgres: this role may not use the tables: GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA mcpsaga_ledger to it")
-	}
-	return nil
-}
-
-// create makes the tables, and the schema unless its administrator has, while no other process does.
-func create(ctx context.Context, tx pgx.Tx) error {
-	if _, err := tx.Exec(ctx, `SELECT pg_advisory_xact_lock($1::bigint)`, int64(creating)); err != nil {
-		return err
-	}
-	if found, err := tablesFound(ctx, tx); found || err != nil {
-		return err
-	}
-	var schema bool
-	if err := tx.QueryRow(ctx, `SELECT to_regnamespace('mcpsaga_ledger') IS NOT NULL`).Scan(&schema); err != nil {
-		return err
-	}
-	if !schema { // IF NOT EXISTS would ask for the right all the same
-		if _, err := tx.Exec(ctx, `CREATE SCHEMA mcpsaga_ledger`); err != nil {
+	err := pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
+		if _, err := tx.Exec(ctx, `SELECT pg_advisory_xact_lock($1::bigint)`, int64(creating)); err != nil {
 			return err
 		}
-	}
-	if _, err := tx.Exec(ctx, tables, pgx.QueryExecModeSimpleProtocol); err != nil {
+		found, err := tablesFound(ctx, tx)
+		if err == nil && !found {
+			_, err = tx.Exec(ctx, tables, pgx.QueryExecModeSimpleProtocol)
+		}
 		return err
+	})
+	if denied := (*pgconn.PgError)(nil); errors.As(err, &denied) && denied.Code == missingRight {
+		return fmt.Errorf("postgres: this role may not create the tables, or use those that there are: open the ledger once as a role that may create the schema mcpsaga_ledger, "+
+			"then GRANT USAGE ON SCHEMA mcpsaga_ledger, and SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA mcpsaga_ledger, to this one: %w", err)
 	}
-	var identity store.ID
-	rand.Read(identity[:]) // never fails
-	_, err := tx.Exec(ctx, `INSERT INTO mcpsaga_ledger.version (version, oldest, identity) VALUES ($1::int, $1::int, $2::uuid)`, format, uuid(identity))
-	return err
-}
-
-// querier is what a connection, a transaction and a pool have in common.
-type querier interface {
-	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
+	return wrapped("prepare the tables", err)
 }
 
 // tablesFound reports whether there are tables. It fails if this program cannot use them.
-func tablesFound(ctx context.Context, conn querier) (bool, error) {
-	var there bool
+func tablesFound(ctx context.Context, conn querier) (found bool, err error) {
 	if err := conn.QueryRow(ctx, `SELECT EXISTS (SELECT FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
-WHERE n.nspname = 'mcpsaga_ledger' AND c.relname = 'version')`).Scan(&there); err != nil || !there {
-		return false, wrapped("look for the tables", err)
+WHERE n.nspname = 'mcpsaga_ledger' AND c.relname = 'version')`).Scan(&found); err != nil || !found {
+		return false, err
 	}
 	var version, oldest int
-	if err := conn.QueryRow(ctx, `SELECT version, oldest FROM mcpsaga_ledger.version`).Scan(&version, &oldest); err != nil {
-		return false, wrapped("read the version of the tables in the schema mcpsaga_ledger", err)
-	}
+	var enough bool
+	err = conn.QueryRow(ctx, `SELECT version, oldest, (SELECT bool_and(has_table_privilege('mcpsaga_ledger.' || t, p))
+FROM unnest(ARRAY['records', 'items']) AS t, unnest(ARRAY['SELECT', 'INSERT', 'UPDATE', 'DELETE']) AS p) FROM mcpsaga_ledger.version`).Scan(&version, &oldest, &enough)
 	switch {
+	case err != nil:
+		return false, err
 	case version < format:
-		return false, unusable(fmt.Sprintf("postgres: the tables in the schema mcpsaga_ledger are of version %d, which only earlier programs can use: "+
+		return false, unusable(fmt.Sprintf("those in the schema mcpsaga_ledger are of version %d, which only earlier programs can use: "+
 			"let those finish their sagas, then rename the schema or drop it, and this program makes tables of version %d; or give it another database", version, format))
 	case oldest > format:
-		return false, unusable(fmt.Sprintf("postgres: the tables in the schema mcpsaga_ledger are of version %d, which programs before version %d cannot use, "+
+		return false, unusable(fmt.Sprintf("those in the schema mcpsaga_ledger are of version %d, which programs before version %d cannot use, "+
 			"and this one is of version %d: use a newer program", version, oldest, format))
+	case !enough:
+		return false, unusable("this role may not use those that there are: GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA mcpsaga_ledger to it")
 	}
 	return true, nil
 }

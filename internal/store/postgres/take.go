@@ -21,7 +21,7 @@ const (
 	// appended since the statement began is locked as it is now, but its new items are not seen: it is
 	// left for the next time.
 	takeDue = `WITH due AS (
-	SELECT r.* FROM unnest($2::text[], $3::bigint[]) AS tool (name, revision), LATERAL (
+	SELECT r.* FROM ` + tools + `, LATERAL (
 		SELECT id, head, due AS since FROM mcpsaga_ledger.records
 		WHERE audience = $1::text AND tool = tool.name AND due <= statement_timestamp() AND revision <= tool.revision AND format <= $4::int
 		ORDER BY due LIMIT $5::bigint FOR UPDATE SKIP LOCKED
@@ -32,7 +32,9 @@ const (
 )
 SELECT ` + unread + ` FROM taken AS r LEFT JOIN mcpsaga_ledger.items AS i ON i.id = r.id AND i.n > r.applied ORDER BY r.since, r.id, i.n`
 
-	nextDue = `SELECT statement_timestamp(), (SELECT min(r.due) FROM unnest($2::text[], $3::bigint[]) AS tool (name, revision), LATERAL (
+	tools = `(SELECT name, min(revision) AS revision FROM unnest($2::text[], $3::bigint[]) AS named (name, revision) GROUP BY name) AS tool`
+
+	nextDue = `SELECT statement_timestamp(), (SELECT min(r.due) FROM ` + tools + `, LATERAL (
 	SELECT due FROM mcpsaga_ledger.records WHERE audience = $1::text AND tool = tool.name AND due IS NOT NULL AND revision <= tool.revision AND format <= $4::int
 	ORDER BY due LIMIT 1) AS r)`
 
@@ -40,18 +42,14 @@ SELECT ` + unread + ` FROM taken AS r LEFT JOIN mcpsaga_ledger.items AS i ON i.i
 FROM unnest($1::uuid[], $2::bigint[]) AS held (id, fence) WHERE r.id = held.id AND r.fence = held.fence AND r.lease IS NOT NULL RETURNING r.id, r.fence`
 )
 
-// Take implements [store.Store].
 func (d *database) Take(ctx context.Context, t store.Take) (taken []*store.Record, next time.Time, err error) {
 	const what = "take records"
 	if err := t.Check(); err != nil {
 		return nil, next, wrapped(what, err)
 	}
-	var names []string
-	var revisions []int64
-	for _, tool := range t.Tools {
-		if !slices.Contains(names, tool.Name) {
-			names, revisions = append(names, tool.Name), append(revisions, int64(tool.Revision))
-		}
+	names, revisions := make([]string, len(t.Tools)), make([]int64, len(t.Tools))
+	for i, tool := range t.Tools {
+		names[i], revisions[i] = tool.Name, int64(tool.Revision)
 	}
 	err = d.change(ctx, func(ctx context.Context, conn *pgxpool.Conn) error {
 		b := &pgx.Batch{}
@@ -76,7 +74,6 @@ func (d *database) Take(ctx context.Context, t store.Take) (taken []*store.Recor
 	return taken, next, nil
 }
 
-// Renew implements [store.Store].
 func (d *database) Renew(ctx context.Context, held []store.Held, length time.Duration) (lost []store.ID, err error) {
 	// All lock records in one order, lest two wait for each other.
 	held = slices.SortedFunc(slices.Values(held), func(a, b store.Held) int { return bytes.Compare(a.ID[:], b.ID[:]) })

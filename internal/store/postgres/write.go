@@ -60,7 +60,6 @@ SELECT EXISTS (SELECT FROM written) FROM mcpsaga_ledger.records WHERE id = $1::u
 	SELECT id FROM mcpsaga_ledger.records WHERE keep <= statement_timestamp() ORDER BY keep LIMIT $1::bigint FOR UPDATE SKIP LOCKED))`
 )
 
-// Write implements [store.Store].
 func (d *database) Write(ctx context.Context, r *store.Record, c store.Change) error {
 	const what = "write a record"
 	if err := r.Check(c); err != nil {
@@ -99,7 +98,6 @@ func (d *database) Write(ctx context.Context, r *store.Record, c store.Change) e
 	return nil
 }
 
-// Signal implements [store.Store].
 func (d *database) Signal(ctx context.Context, id store.ID, head uint64, items ...store.Item) error {
 	const what = "signal a record"
 	if err := store.CheckItems(items); err != nil {
@@ -120,7 +118,7 @@ func (d *database) Signal(ctx context.Context, id store.ID, head uint64, items .
 	}})
 }
 
-// Forget implements [store.Store]. Records that are just being written are left for the next time.
+// Forget leaves records that are just being written for the next time.
 func (d *database) Forget(ctx context.Context, limit int) (n int, err error) {
 	err = d.change(ctx, func(ctx context.Context, conn *pgxpool.Conn) error {
 		tag, err := conn.Exec(ctx, forgetRecords, int64(max(0, limit)))
