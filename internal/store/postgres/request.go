@@ -44,7 +44,7 @@ func (d *database) change(ctx context.Context, do request) error {
 		if said.Code == readOnly {
 			d.pool.Reset() // the server has become a standby; another may be the primary
 		}
-	case sent && !pgconn.SafeToRetry(err):
+	case sent: // pgconn.SafeToRetry is also true of errors after a batch was sent
 		if broken(err) {
 			d.pool.Reset() // where one connection broke, the others did as well
 		}
