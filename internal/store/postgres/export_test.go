@@ -13,7 +13,7 @@ import (
 // Settings are what a test changes of a store. What is zero is as programs have it.
 type Settings struct {
 	Patience, Quiet, Look, Gather time.Duration
-	Tracer                        pgx.QueryTracer
+	Connect                       func(*pgx.ConnConfig)
 }
 
 // OpenWith is Open with other settings.
@@ -23,7 +23,9 @@ func OpenWith(ctx context.Context, url string, change Settings) (store.Store, er
 	set.quiet = cmp.Or(change.Quiet, set.quiet)
 	set.look = cmp.Or(change.Look, set.look)
 	set.gather = cmp.Or(change.Gather, set.gather)
-	set.tracer = change.Tracer
+	if change.Connect != nil {
+		set.connect = change.Connect
+	}
 	return open(ctx, url, set)
 }
 

@@ -43,11 +43,12 @@ type settings struct {
 	// gather is for how long changes are gathered before others are notified of them. A NOTIFY in each
 	// transaction would have commits wait for one another.
 	gather time.Duration
-	tracer pgx.QueryTracer
+	// connect changes how connections are made.
+	connect func(*pgx.ConnConfig)
 }
 
 func usual() settings {
-	return settings{patience: 10 * time.Second, quiet: 10 * time.Second, look: time.Second, gather: 2 * time.Millisecond}
+	return settings{patience: 10 * time.Second, quiet: 10 * time.Second, look: time.Second, gather: 2 * time.Millisecond, connect: func(*pgx.ConnConfig) {}}
 }
 
 type database struct {
@@ -88,7 +89,7 @@ func open(ctx context.Context, url string, set settings) (store.Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	config.ConnConfig.Tracer = set.tracer
+	set.connect(config.ConnConfig)
 	if config.ConnConfig.ConnectTimeout == 0 {
 		// Less than callers wait: while one connects in vain, it is one connection less.
 		config.ConnConfig.ConnectTimeout = set.patience / 3

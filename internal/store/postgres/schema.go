@@ -36,7 +36,7 @@ CREATE TABLE mcpsaga_ledger.records (
 	format   int NOT NULL,
 	mode     text COLLATE "C" NOT NULL,
 	status   text COLLATE "C" NOT NULL,
-	request  uuid UNIQUE,
+	request  uuid,
 	wake     timestamptz,
 	keep     timestamptz,
 	lease    timestamptz, -- until when it is held
@@ -52,6 +52,7 @@ CREATE TABLE mcpsaga_ledger.records (
 	state    bytea NOT NULL
 );
 ALTER TABLE mcpsaga_ledger.records ALTER summary SET STORAGE EXTERNAL, ALTER state SET STORAGE EXTERNAL;
+CREATE UNIQUE INDEX records_request ON mcpsaga_ledger.records (request) WHERE request IS NOT NULL;
 CREATE INDEX records_due ON mcpsaga_ledger.records (audience, tool, due) WHERE due IS NOT NULL;
 CREATE INDEX records_owned ON mcpsaga_ledger.records (audience, owner, mode, created, id) WHERE owner IS NOT NULL;
 CREATE INDEX records_status ON mcpsaga_ledger.records (audience, status, created, id);

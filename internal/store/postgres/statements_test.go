@@ -41,7 +41,7 @@ func TestStatements(t *testing.T) {
 	_, url := newDatabase(t, server)
 	var c counter
 	// Others are notified of the first change only.
-	s := openWith(t, url, postgres.Settings{Tracer: &c, Gather: time.Hour})
+	s := openWith(t, url, postgres.Settings{Connect: func(config *pgx.ConnConfig) { config.Tracer = &c }, Gather: time.Hour})
 	create(t, s)
 	time.Sleep(100 * time.Millisecond)
 
