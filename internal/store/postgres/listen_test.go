@@ -28,7 +28,7 @@ func listeners(t testing.TB, server *postgrestest.Server, database string) (pids
 	conn, err := pgx.Connect(t.Context(), server.DSN())
 	require.NoError(t, err)
 	defer func() { require.NoError(t, conn.Close(t.Context())) }()
-	rows, err := conn.Query(t.Context(), `SELECT pid FROM pg_stat_activity WHERE $1::text IN ('', datname::text) AND application_name LIKE '%(listening)' AND state = 'idle' AND query ~ '^(LISTEN|-- ping)'`, database)
+	rows, err := conn.Query(t.Context(), `SELECT pid FROM pg_stat_activity WHERE $1::text IN ('', datname::text) AND application_name LIKE '%(listening)' AND state = 'idle' AND query LIKE 'LISTEN%'`, database)
 	require.NoError(t, err)
 	pids, err = pgx.CollectRows(rows, pgx.RowTo[int])
 	require.NoError(t, err)
@@ -70,16 +70,13 @@ func TestListening(t *testing.T) {
 	t.Parallel()
 	server := postgrestest.Shared(t)
 	name, url := newDatabase(t, server)
-	const quiet = 100 * time.Millisecond
-	s := openWith(t, url, postgres.Settings{Quiet: quiet, Look: never.Look})
+	s := openWith(t, url, never)
 	time.Sleep(100 * time.Millisecond)
 	require.Empty(t, listeners(t, server, name), "there are no listeners")
 	heard := listen(t, s)
 	listen(t, s)
 	hears(t, server, name)
 	first := listeners(t, server, name)
-	time.Sleep(5 * quiet) // it has been checked whether the connection is alive
-	require.Equal(t, first, listeners(t, server, name))
 	gaps := heard(store.ID{})
 	server.Exec(fmt.Sprint("SELECT pg_terminate_backend(", first[0], ")"))
 	require.Eventually(t, func() bool {

@@ -39,7 +39,6 @@ func TestCertain(t *testing.T) {
 		assert.Equal(t, c.broken, broken(fmt.Errorf("wrapped: %w", err)), "%s %s", c.severity, c.code)
 	}
 	assert.True(t, broken(io.ErrUnexpectedEOF))
-	assert.False(t, broken(unusable("")))
 	assert.False(t, broken(&pgconn.ConnectError{Config: &pgconn.Config{}}))
 	assert.False(t, broken(context.Canceled))
 	assert.False(t, broken(fmt.Errorf("wrapped: %w", context.DeadlineExceeded)))

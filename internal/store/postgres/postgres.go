@@ -15,6 +15,7 @@ package postgres
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"net/url"
 	"slices"
@@ -34,9 +35,6 @@ type settings struct {
 	// patience is how long one request to the database may take at most. It bounds what a
 	// database that hangs does to callers that set no deadline of their own.
 	patience time.Duration
-	// quiet is after how long without a notification it is checked whether the connection that
-	// listens is still alive.
-	quiet time.Duration
 	// look is how often listeners look for themselves although they are notified: a process may die
 	// between its write and the notification.
 	look time.Duration
@@ -48,7 +46,7 @@ type settings struct {
 }
 
 func usual() settings {
-	return settings{patience: 10 * time.Second, quiet: 10 * time.Second, look: time.Second, gather: 2 * time.Millisecond, connect: func(*pgx.ConnConfig) {}}
+	return settings{patience: 10 * time.Second, look: time.Second, gather: 2 * time.Millisecond, connect: func(*pgx.ConnConfig) {}}
 }
 
 type database struct {
@@ -105,7 +103,7 @@ func open(ctx context.Context, url string, set settings) (store.Store, error) {
 	}
 	d := &database{
 		settings: set, pool: pool, jobs: make(chan *job), listeners: map[*listener]bool{}, came: make(chan struct{}, 1),
-		outbox: outbox{self: rand.Text(), full: make(chan struct{}, 1)},
+		outbox: outbox{self: rand.Text(), full: make(chan struct{}, 1), heads: map[store.ID]uint64{}},
 	}
 	d.ctx, d.end = context.WithCancel(context.Background())
 	for range writers {
@@ -188,9 +186,9 @@ func look(ctx context.Context, conn querier) (at time.Time, pid uint32, err erro
 	err = conn.QueryRow(ctx, `SELECT clock_timestamp(), pg_backend_pid(), current_setting('transaction_read_only')::bool, current_setting('synchronous_commit') = 'off'`).Scan(&at, &pid, &fixed, &lax)
 	switch {
 	case err == nil && fixed:
-		err = unusable("the database can only be read: it is a standby, or the role or the database is set so; give the address of the primary (several hosts with target_session_attrs=read-write find it)")
+		err = errors.New("the database can only be read: it is a standby, or the role or the database is set so; give the address of the primary (several hosts with target_session_attrs=read-write find it)")
 	case err == nil && lax:
-		err = unusable("synchronous_commit is off, so the database would forget what it has acknowledged: set it for this role, by ALTER ROLE … SET synchronous_commit = on")
+		err = errors.New("synchronous_commit is off, so the database would forget what it has acknowledged: set it for this role, by ALTER ROLE … SET synchronous_commit = on")
 	}
 	return at.UTC(), pid, err
 }

@@ -29,7 +29,7 @@ LEFT JOIN mcpsaga_ledger.items AS i ON i.id = r.id AND i.n > r.applied WHERE r.r
 	readLog = `SELECT r.head, r.floor, r.status, ` + itemColumns + ` FROM mcpsaga_ledger.records AS r LEFT JOIN LATERAL (
 	SELECT * FROM mcpsaga_ledger.items WHERE id = r.id AND n > $2::bigint ORDER BY n LIMIT $3::bigint
 ) AS i ON true WHERE r.id = $1::uuid ORDER BY i.n`
-	readHeads = `SELECT id, head FROM mcpsaga_ledger.records WHERE id = ANY ($1::uuid[])`
+	readHeads = `SELECT coalesce(r.head, 0) FROM unnest($1::uuid[]) WITH ORDINALITY AS asked (id, i) LEFT JOIN mcpsaga_ledger.records AS r USING (id) ORDER BY i`
 	listOwned = `SELECT ` + columns + `, statement_timestamp() FROM mcpsaga_ledger.records AS r
 WHERE audience = $1::text AND owner = $2::uuid AND mode = $3::text AND (created, id) > ($4::timestamptz, $5::uuid) ORDER BY created, id LIMIT $6::bigint`
 	listStatuses = `SELECT ` + columns + `, statement_timestamp() FROM (SELECT DISTINCT unnest($2::text[]) AS name) AS s, LATERAL (
@@ -143,24 +143,18 @@ func (d *database) Log(ctx context.Context, id store.ID, after uint64, limit int
 }
 
 func (d *database) Heads(ctx context.Context, ids []store.ID) ([]uint64, error) {
-	found, err := query(ctx, d, "read heads", func(rows pgx.Rows) (map[store.ID]uint64, error) {
-		found := make(map[store.ID]uint64, len(ids))
-		var id pgtype.UUID
-		var head uint64
-		_, err := pgx.ForEachRow(rows, []any{&id, &head}, func() error {
-			found[id.Bytes] = head
-			return nil
-		})
-		return found, err
-	}, readHeads, uuids(ids))
-	if err != nil {
-		return nil, err
-	}
-	heads := make([]uint64, len(ids))
-	for i, id := range ids {
-		heads[i] = found[id]
-	}
-	return heads, nil
+	return query(ctx, d, "read heads", all(pgx.RowTo[uint64]), readHeads, uuids(ids))
+}
+
+// all reads rows of one kind.
+func all[T any](scan pgx.RowToFunc[T]) func(pgx.Rows) ([]T, error) {
+	return func(rows pgx.Rows) ([]T, error) { return pgx.CollectRows(rows, scan) }
+}
+
+// scanID reads an ID from a row.
+func scanID(row pgx.CollectableRow) (store.ID, error) {
+	id, err := pgx.RowTo[pgtype.UUID](row)
+	return id.Bytes, err
 }
 
 func uuids(ids []store.ID) []pgtype.UUID {
@@ -172,9 +166,7 @@ func uuids(ids []store.ID) []pgtype.UUID {
 }
 
 func (d *database) List(ctx context.Context, f store.Filter, after store.Cursor, limit int) ([]*store.Record, error) {
-	scan := func(rows pgx.Rows) ([]*store.Record, error) {
-		return pgx.CollectRows(rows, func(row pgx.CollectableRow) (*store.Record, error) { return scanRecord(row) })
-	}
+	scan := all(func(row pgx.CollectableRow) (*store.Record, error) { return scanRecord(row) })
 	// The zero time is before all records.
 	created, id, most := store.Micro(after.Created), pgtype.UUID{Bytes: after.ID, Valid: true}, int64(max(0, limit))
 	if f.Owner != (store.ID{}) {
@@ -188,14 +180,9 @@ func (d *database) List(ctx context.Context, f store.Filter, after store.Cursor,
 }
 
 func (d *database) Identity(ctx context.Context) (store.ID, error) {
-	var id pgtype.UUID
-	err := d.read(ctx, "read the database's identity", func(ctx context.Context, conn *pgxpool.Conn) error {
-		return conn.QueryRow(ctx, `SELECT identity FROM mcpsaga_ledger.version`).Scan(&id)
-	})
-	if err != nil {
-		return store.ID{}, err
-	}
-	return id.Bytes, nil
+	return query(ctx, d, "read the database's identity", func(rows pgx.Rows) (store.ID, error) {
+		return pgx.CollectExactlyOneRow(rows, scanID)
+	}, `SELECT identity FROM mcpsaga_ledger.version`)
 }
 
 func (d *database) Check(ctx context.Context) (at time.Time, err error) {

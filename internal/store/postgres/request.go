@@ -108,18 +108,12 @@ func expected(err error) bool {
 	return errors.Is(err, store.ErrNotFound) || errors.Is(err, store.ErrConflict) || errors.Is(err, store.ErrFull)
 }
 
-// unusable says why a database cannot be used that can be reached.
-type unusable string
-
-func (u unusable) Error() string { return string(u) }
-
 // broken reports whether an error is about the connection rather than the request.
 func broken(err error) bool {
 	var said *pgconn.PgError
 	var connect *pgconn.ConnectError
-	var unusable unusable
 	switch {
-	case err == nil, expected(err), errors.As(err, &connect), errors.As(err, &unusable):
+	case err == nil, expected(err), errors.As(err, &connect):
 		return false // another would be no better
 	case errors.As(err, &said):
 		return !certain(said) || said.Code == readOnly

@@ -116,13 +116,13 @@ FROM unnest(ARRAY['records', 'items']) AS t, unnest(ARRAY['SELECT', 'INSERT', 'U
 	case err != nil:
 		return false, err
 	case version < format:
-		return false, unusable(fmt.Sprintf("those in the schema mcpsaga_ledger are of version %d, which only earlier programs can use: "+
-			"let those finish their sagas, then rename the schema or drop it, and this program makes tables of version %d; or give it another database", version, format))
+		return false, fmt.Errorf("those in the schema mcpsaga_ledger are of version %d, which only earlier programs can use: "+
+			"let those finish their sagas, then rename the schema or drop it, and this program makes tables of version %d; or give it another database", version, format)
 	case oldest > format:
-		return false, unusable(fmt.Sprintf("those in the schema mcpsaga_ledger are of version %d, which programs before version %d cannot use, "+
-			"and this one is of version %d: use a newer program", version, oldest, format))
+		return false, fmt.Errorf("those in the schema mcpsaga_ledger are of version %d, which programs before version %d cannot use, "+
+			"and this one is of version %d: use a newer program", version, oldest, format)
 	case !enough:
-		return false, unusable("this role may not use those that there are: GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA mcpsaga_ledger to it")
+		return false, errors.New("this role may not use those that there are: GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA mcpsaga_ledger to it")
 	}
 	return true, nil
 }

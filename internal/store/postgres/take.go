@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgtype"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/mcpsaga/mcpsaga/internal/store"
@@ -38,8 +37,12 @@ SELECT ` + unread + ` FROM taken AS r LEFT JOIN mcpsaga_ledger.items AS i ON i.i
 	SELECT due FROM mcpsaga_ledger.records WHERE audience = $1::text AND tool = tool.name AND due IS NOT NULL AND revision <= tool.revision AND format <= $4::int
 	ORDER BY due LIMIT 1) AS r)`
 
-	renewLeases = `UPDATE mcpsaga_ledger.records AS r SET lease = statement_timestamp() + $3::interval
-FROM unnest($1::uuid[], $2::bigint[]) AS held (id, fence) WHERE r.id = held.id AND r.fence = held.fence AND r.lease IS NOT NULL RETURNING r.id, r.fence`
+	// renewLeases returns those that were lost.
+	renewLeases = `WITH held AS (SELECT * FROM unnest($1::uuid[], $2::bigint[]) AS held (id, fence)), renewed AS (
+	UPDATE mcpsaga_ledger.records AS r SET lease = statement_timestamp() + $3::interval
+	FROM held WHERE r.id = held.id AND r.fence = held.fence AND r.lease IS NOT NULL RETURNING r.id, r.fence
+)
+SELECT id FROM held WHERE NOT EXISTS (SELECT FROM renewed WHERE renewed.id = held.id AND renewed.fence = held.fence)`
 )
 
 func (d *database) Take(ctx context.Context, t store.Take) (taken []*store.Record, next time.Time, err error) {
@@ -77,31 +80,16 @@ func (d *database) Take(ctx context.Context, t store.Take) (taken []*store.Recor
 func (d *database) Renew(ctx context.Context, held []store.Held, length time.Duration) (lost []store.ID, err error) {
 	// All lock records in one order, lest two wait for each other.
 	held = slices.SortedFunc(slices.Values(held), func(a, b store.Held) int { return bytes.Compare(a.ID[:], b.ID[:]) })
-	ids, fences := make([]pgtype.UUID, len(held)), make([]int64, len(held))
+	ids, fences := make([]store.ID, len(held)), make([]int64, len(held))
 	for i, h := range held {
-		ids[i], fences[i] = pgtype.UUID{Bytes: h.ID, Valid: true}, int64(h.Fence)
+		ids[i], fences[i] = h.ID, int64(h.Fence)
 	}
-	renewed := map[store.Held]bool{}
 	err = d.change(ctx, func(ctx context.Context, conn *pgxpool.Conn) error {
-		rows, err := conn.Query(ctx, renewLeases, ids, fences, lease(length))
-		if err != nil {
-			return err
+		rows, err := conn.Query(ctx, renewLeases, uuids(ids), fences, lease(length))
+		if err == nil {
+			lost, err = pgx.CollectRows(rows, scanID)
 		}
-		var id pgtype.UUID
-		var fence uint64
-		_, err = pgx.ForEachRow(rows, []any{&id, &fence}, func() error {
-			renewed[store.Held{ID: id.Bytes, Fence: fence}] = true
-			return nil
-		})
 		return err
 	})
-	if err != nil {
-		return nil, d.failed(ctx, "renew leases", err)
-	}
-	for _, h := range held {
-		if !renewed[h] {
-			lost = append(lost, h.ID)
-		}
-	}
-	return lost, nil
+	return lost, d.failed(ctx, "renew leases", err)
 }
