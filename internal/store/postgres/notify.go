@@ -125,10 +125,7 @@ func (d *database) notify() {
 			pause = d.look
 		}
 		cancel()
-		select {
-		case <-time.After(pause):
-		case <-d.ctx.Done():
-		}
+		d.sleep(pause)
 	}
 }
 
@@ -150,10 +147,7 @@ func (d *database) listen() {
 		if errors.Is(err, errPooled) {
 			pause = lookForServer
 		}
-		select {
-		case <-time.After(pause):
-		case <-d.ctx.Done():
-		}
+		d.sleep(pause)
 	}
 }
 
@@ -195,6 +189,14 @@ func (d *database) hear() error {
 				d.call(store.ID(raw[:16]), binary.BigEndian.Uint64(raw[16:]))
 			}
 		}
+	}
+}
+
+// sleep waits for a while, or until the store is closed.
+func (d *database) sleep(pause time.Duration) {
+	select {
+	case <-time.After(pause):
+	case <-d.ctx.Done():
 	}
 }
 

@@ -32,8 +32,7 @@ import (
 
 // settings are what tests vary.
 type settings struct {
-	// patience is how long one request to the database may take at most. It bounds what a
-	// database that hangs does to callers that set no deadline of their own.
+	// patience is how long one request may take at most, also of callers that set no deadline.
 	patience time.Duration
 	// look is how often listeners look for themselves although they are notified: a process may die
 	// between its write and the notification.
@@ -173,15 +172,10 @@ func prepare(ctx context.Context, config *pgxpool.Config) error {
 	return prepareTables(ctx, conn)
 }
 
-// querier is what a connection and a transaction have in common.
-type querier interface {
-	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
-}
-
 // look reads the server's clock, and in which process the server runs: if it is another than that which said
 // so at the start, there is a pooler in between. It fails if the server cannot be written, or
 // would say that something is written when it is not on disk yet.
-func look(ctx context.Context, conn querier) (at time.Time, pid uint32, err error) {
+func look(ctx context.Context, conn *pgx.Conn) (at time.Time, pid uint32, err error) {
 	var fixed, lax bool
 	err = conn.QueryRow(ctx, `SELECT clock_timestamp(), pg_backend_pid(), current_setting('transaction_read_only')::bool, current_setting('synchronous_commit') = 'off'`).Scan(&at, &pid, &fixed, &lax)
 	switch {

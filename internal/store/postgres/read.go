@@ -22,10 +22,8 @@ r.wake, r.keep, r.summary, r.fence, r.head, r.floor, r.lease, r.tries, r.created
 	// in the first row only.
 	unread = columns + `, statement_timestamp(), CASE WHEN row_number() OVER (PARTITION BY r.id ORDER BY i.n) = 1 THEN r.state END, ` + itemColumns
 
-	loadRecord = `SELECT ` + unread + ` FROM mcpsaga_ledger.records AS r
-LEFT JOIN mcpsaga_ledger.items AS i ON i.id = r.id AND i.n > r.applied WHERE r.id = $1::uuid ORDER BY i.n`
-	findRecord = `SELECT ` + unread + ` FROM mcpsaga_ledger.records AS r
-LEFT JOIN mcpsaga_ledger.items AS i ON i.id = r.id AND i.n > r.applied WHERE r.request = $1::uuid ORDER BY i.n`
+	loadRecords = `SELECT ` + unread + ` FROM mcpsaga_ledger.records AS r
+LEFT JOIN mcpsaga_ledger.items AS i ON i.id = r.id AND i.n > r.applied WHERE `
 	readLog = `SELECT r.head, r.floor, r.status, ` + itemColumns + ` FROM mcpsaga_ledger.records AS r LEFT JOIN LATERAL (
 	SELECT * FROM mcpsaga_ledger.items WHERE id = r.id AND n > $2::bigint ORDER BY n LIMIT $3::bigint
 ) AS i ON true WHERE r.id = $1::uuid ORDER BY i.n`
@@ -95,20 +93,21 @@ func appendItem(list []store.Item, i store.Item) []store.Item {
 }
 
 func (d *database) Load(ctx context.Context, id store.ID) (*store.Record, error) {
-	return d.load(ctx, "load a record", loadRecord, id)
+	return d.load(ctx, "load a record", `r.id = $1::uuid`, id)
 }
 
 func (d *database) Find(ctx context.Context, request store.ID) (*store.Record, error) {
-	return d.load(ctx, "find a record", findRecord, request)
+	return d.load(ctx, "find a record", `r.request = $1::uuid`, request)
 }
 
-func (d *database) load(ctx context.Context, what, sql string, id store.ID) (*store.Record, error) {
-	list, err := query(ctx, d, what, scanUnread, sql, uuid(id))
-	if err == nil && len(list) == 0 {
-		err = wrapped(what, store.ErrNotFound)
-	}
+// load loads the record of which a condition on an ID holds.
+func (d *database) load(ctx context.Context, what, condition string, id store.ID) (*store.Record, error) {
+	list, err := query(ctx, d, what, scanUnread, loadRecords+condition+` ORDER BY i.n`, uuid(id))
 	if err != nil {
 		return nil, err
+	}
+	if len(list) == 0 {
+		return nil, wrapped(what, store.ErrNotFound)
 	}
 	return list[0], nil
 }
@@ -187,7 +186,7 @@ func (d *database) Identity(ctx context.Context) (store.ID, error) {
 
 func (d *database) Check(ctx context.Context) (at time.Time, err error) {
 	err = d.read(ctx, "check", func(ctx context.Context, conn *pgxpool.Conn) error {
-		at, _, err = look(ctx, conn)
+		at, _, err = look(ctx, conn.Conn())
 		return err
 	})
 	return at, err

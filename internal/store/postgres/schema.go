@@ -6,7 +6,6 @@ import (
 	"fmt"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/mcpsaga/mcpsaga/internal/store"
@@ -23,9 +22,8 @@ const format = 2
 // pass over what others are at. Each query has an index; those with a condition hold only the rows
 // that are asked for.
 const tables = `
-DO $$ BEGIN -- IF NOT EXISTS would ask for the right all the same
-	IF to_regnamespace('mcpsaga_ledger') IS NULL THEN CREATE SCHEMA mcpsaga_ledger; END IF;
-END $$;
+-- IF NOT EXISTS would ask for the right all the same.
+DO $$ BEGIN IF to_regnamespace('mcpsaga_ledger') IS NULL THEN CREATE SCHEMA mcpsaga_ledger; END IF; END $$;
 CREATE TABLE mcpsaga_ledger.records (
 	id       uuid PRIMARY KEY,
 	audience text COLLATE "C" NOT NULL,
@@ -95,7 +93,7 @@ func prepareTables(ctx context.Context, conn *pgx.Conn) error {
 		}
 		return err
 	})
-	if denied := (*pgconn.PgError)(nil); errors.As(err, &denied) && denied.Code == missingRight {
+	if rolledBack(err) == missingRight {
 		return fmt.Errorf("postgres: this role may not create the tables, or use those that there are: open the ledger once as a role that may create the schema mcpsaga_ledger, "+
 			"then GRANT USAGE ON SCHEMA mcpsaga_ledger, and SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA mcpsaga_ledger, to this one: %w", err)
 	}
@@ -103,14 +101,13 @@ func prepareTables(ctx context.Context, conn *pgx.Conn) error {
 }
 
 // tablesFound reports whether there are tables. It fails if this program cannot use them.
-func tablesFound(ctx context.Context, conn querier) (found bool, err error) {
-	if err := conn.QueryRow(ctx, `SELECT EXISTS (SELECT FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
-WHERE n.nspname = 'mcpsaga_ledger' AND c.relname = 'version')`).Scan(&found); err != nil || !found {
+func tablesFound(ctx context.Context, tx pgx.Tx) (found bool, err error) {
+	if err := tx.QueryRow(ctx, `SELECT to_regclass('mcpsaga_ledger.version') IS NOT NULL`).Scan(&found); err != nil || !found {
 		return false, err
 	}
 	var version, oldest int
 	var enough bool
-	err = conn.QueryRow(ctx, `SELECT version, oldest, (SELECT bool_and(has_table_privilege('mcpsaga_ledger.' || t, p))
+	err = tx.QueryRow(ctx, `SELECT version, oldest, (SELECT bool_and(has_table_privilege('mcpsaga_ledger.' || t, p))
 FROM unnest(ARRAY['records', 'items']) AS t, unnest(ARRAY['SELECT', 'INSERT', 'UPDATE', 'DELETE']) AS p) FROM mcpsaga_ledger.version`).Scan(&version, &oldest, &enough)
 	switch {
 	case err != nil:

@@ -149,11 +149,10 @@ func timestamp(t time.Time) *time.Time {
 	return &t
 }
 
-// lease is its length as a parameter, in whole microseconds. No lease is NULL.
+// lease is its length as a parameter. No lease is NULL.
 func lease(d time.Duration) *time.Duration {
 	if d <= 0 {
 		return nil
 	}
-	d = (d + time.Microsecond - 1).Truncate(time.Microsecond)
 	return &d
 }
