@@ -5,10 +5,8 @@ import (
 	"context"
 	"encoding/binary"
 	"encoding/hex"
-	"errors"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/cenkalti/backoff/v5"
@@ -24,28 +22,21 @@ const (
 	mostWords = 160
 	// lookAlone is how often listeners look for themselves while the server does not notify.
 	lookAlone = 500 * time.Millisecond
-	// lookForServer is how often it is tried whether the server can be listened to
-	// directly, after there was a pooler.
-	lookForServer = time.Minute
 )
-
-// listener is a caller of Listen.
-type listener struct{ changed func(store.ID, uint64) }
 
 func (d *database) Listen(ctx context.Context, changed func(id store.ID, head uint64)) error {
 	const what = "listen"
 	if err := cmp.Or(ctx.Err(), d.ctx.Err()); err != nil {
 		return d.failed(ctx, what, err)
 	}
-	l := &listener{changed}
 	d.listening.Lock()
-	d.listeners[l] = true
+	d.listeners[&changed] = true
 	d.listening.Unlock()
 	poke(d.came)
 	defer func() {
 		d.listening.Lock()
 		defer d.listening.Unlock()
-		delete(d.listeners, l)
+		delete(d.listeners, &changed)
 	}()
 	for {
 		changed(store.ID{}, 0) // what is not notified of may have been missed
@@ -67,69 +58,59 @@ func (d *database) Listen(ctx context.Context, changed func(id store.ID, head ui
 func (d *database) call(id store.ID, head uint64) {
 	d.listening.Lock()
 	defer d.listening.Unlock()
-	for l := range d.listeners {
-		l.changed(id, head)
+	for changed := range d.listeners {
+		(*changed)(id, head)
 	}
 }
 
 // changed calls those in this process who listen, and has others notified, of a write.
 func (d *database) changed(id store.ID, head uint64) {
 	d.call(id, head)
-	d.outbox.add(id, head)
+	d.gathering.Lock()
+	defer d.gathering.Unlock()
+	d.heads[id] = max(d.heads[id], head)
+	poke(d.full)
 }
 
-// An outbox gathers what other processes are to be notified of.
-type outbox struct {
-	self string        // the sender, which does not listen to itself
-	full chan struct{} // has something when there is something to send
-
-	mu    sync.Mutex
-	heads map[store.ID]uint64 // with the zero ID if anything may have changed
-}
-
-func (o *outbox) add(id store.ID, head uint64) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.heads[id] = max(o.heads[id], head)
-	poke(o.full)
-}
-
-// messages empties the outbox into as few messages as they fit into.
-func (o *outbox) messages() (list []string) {
-	o.mu.Lock()
-	heads := o.heads
-	o.heads = map[store.ID]uint64{}
-	o.mu.Unlock()
+// gathered returns messages about what has changed since it was last called, as few as it fits into.
+func (d *database) gathered() (messages []string) {
+	d.gathering.Lock()
+	heads := d.heads
+	d.heads = map[store.ID]uint64{}
+	d.gathering.Unlock()
 	words := make([]string, 0, len(heads))
 	for id, head := range heads {
 		words = append(words, hex.EncodeToString(binary.BigEndian.AppendUint64(id[:], head)))
 	}
 	for some := range slices.Chunk(words, mostWords) {
-		list = append(list, o.self+" "+strings.Join(some, " "))
+		messages = append(messages, d.self+" "+strings.Join(some, " "))
 	}
-	return list
+	return messages
 }
 
 // notify notifies other processes of changes until the store is closed, and then of the last.
 func (d *database) notify() {
 	for closed := false; !closed; {
 		select {
-		case <-d.outbox.full:
+		case <-d.full:
 		case <-d.ctx.Done():
 			closed = true
 		}
 		ctx, cancel := d.late(d.ctx)
 		pause := d.gather
-		if _, err := d.pool.Exec(ctx, `SELECT pg_notify($1::text, message) FROM unnest($2::text[]) AS message`, channel, d.outbox.messages()); err != nil {
-			d.outbox.add(store.ID{}, 0) // some may have been lost
+		if _, err := d.pool.Exec(ctx, `SELECT pg_notify($1::text, message) FROM unnest($2::text[]) AS message`, channel, d.gathered()); err != nil {
+			d.changed(store.ID{}, 0) // others may have missed some
 			pause = d.look
 		}
 		cancel()
-		d.sleep(pause)
+		select {
+		case <-time.After(pause):
+		case <-d.ctx.Done():
+		}
 	}
 }
 
-// listen hears what other processes say, from the first listener on until the store is closed.
+// listen hears what other processes say, from the first listener on, unless there is a pooler.
 func (d *database) listen() {
 	select {
 	case <-d.came:
@@ -138,23 +119,23 @@ func (d *database) listen() {
 	growing := backoff.NewExponentialBackOff()
 	growing.InitialInterval, growing.MaxInterval = 50*time.Millisecond, 5*time.Second
 	for d.ctx.Err() == nil {
-		err := d.hear()
+		if pooled := d.hear(); pooled {
+			return
+		}
 		if d.notified.Swap(false) {
 			growing.Reset()
 			d.call(store.ID{}, 0)
 		}
-		pause := growing.NextBackOff()
-		if errors.Is(err, errPooled) {
-			pause = lookForServer
+		select {
+		case <-time.After(growing.NextBackOff()):
+		case <-d.ctx.Done():
 		}
-		d.sleep(pause)
 	}
 }
 
-var errPooled = errors.New("postgres: a pooler is in between")
-
-// hear passes on what other processes say, on a connection of its own, until that fails.
-func (d *database) hear() error {
+// hear passes on what other processes say, on a connection of its own, until that fails. It reports whether there
+// is a pooler in between.
+func (d *database) hear() (pooled bool) {
 	connecting, cancel := context.WithTimeout(d.ctx, d.patience)
 	defer cancel()
 	config := d.pool.Config().ConnConfig
@@ -162,41 +143,33 @@ func (d *database) hear() error {
 	config.RuntimeParams["application_name"] += " (listening)"
 	conn, err := pgx.ConnectConfig(connecting, config)
 	if err != nil {
-		return err
+		return false
 	}
 	defer func() {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(d.ctx), grace)
+		ctx, cancel := d.late(d.ctx)
 		defer cancel()
 		_ = conn.Close(ctx)
 	}()
 	if _, pid, err := look(connecting, conn); err != nil || pid != conn.PgConn().PID() {
-		return cmp.Or(err, errPooled)
+		return err == nil
 	}
 	if _, err := conn.Exec(connecting, "LISTEN "+channel); err != nil {
-		return err
+		return false
 	}
 	d.notified.Store(true)
 	d.call(store.ID{}, 0) // for what was said before
 	for {
 		message, err := conn.WaitForNotification(d.ctx)
 		if err != nil {
-			return err
+			return false
 		}
 		from, words, _ := strings.Cut(message.Payload, " ")
 		for word := range strings.FieldsSeq(words) {
 			raw, err := hex.DecodeString(word)
-			if err == nil && len(raw) == 24 && from != d.outbox.self { // else listeners were called already
+			if err == nil && len(raw) == 24 && from != d.self { // else listeners were called already
 				d.call(store.ID(raw[:16]), binary.BigEndian.Uint64(raw[16:]))
 			}
 		}
-	}
-}
-
-// sleep waits for a while, or until the store is closed.
-func (d *database) sleep(pause time.Duration) {
-	select {
-	case <-time.After(pause):
-	case <-d.ctx.Done():
 	}
 }
 

@@ -6,13 +6,13 @@
 //	GRANT USAGE ON SCHEMA mcpsaga_ledger TO app;
 //	GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA mcpsaga_ledger TO app;
 //
-// Each call is one round trip. Writes by other processes are heard of by LISTEN and NOTIFY, which takes one
-// connection besides those of the pool while a caller listens. Behind a pooler such as PgBouncer
-// connections are shared. The store notices that by itself: it then has listeners look for
-// themselves twice a second, and uses no prepared statements.
+// Each call is one round trip. Processes tell one another of writes by LISTEN and NOTIFY, which takes one
+// connection besides those of the pool. Behind a pooler such as PgBouncer, which the store notices, listeners
+// look for themselves twice a second, and no statements are prepared.
 package postgres
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -50,14 +50,18 @@ func usual() settings {
 
 type database struct {
 	settings
-	pool   *pgxpool.Pool
-	outbox outbox
-	jobs   chan *job
+	pool *pgxpool.Pool
+	jobs chan *job
 
 	listening sync.Mutex
-	listeners map[*listener]bool
-	came      chan struct{} // has something as soon as there is a listener
+	listeners map[*func(store.ID, uint64)]bool
+	came      chan struct{} // has something as soon as there is one
 	notified  atomic.Bool   // whether the server notifies of writes by other processes
+
+	self      string // what this process begins its messages with
+	gathering sync.Mutex
+	heads     map[store.ID]uint64 // of what others are to be notified of; the zero ID if anything may have changed
+	full      chan struct{}       // has something when there are some
 
 	ctx  context.Context // ends when the store is closed
 	end  context.CancelFunc
@@ -69,14 +73,11 @@ type database struct {
 // with several hosts if need be (target_session_attrs=read-write then finds the one that can
 // be written), and with the parameters of pgxpool, of which pool_max_conns is how many
 // connections are used at most (default: the number of processors, at least 4).
-// default_query_exec_mode=exec does without prepared statements also where Open sees no
-// pooler.
+// default_query_exec_mode=exec does without prepared statements also where Open sees no pooler.
 //
-// It fails if the database cannot be reached, cannot be written, or if its tables are of a
-// version that this program cannot use. No error names the password.
-//
-// After Open the database may go away and come back: calls fail meanwhile. A call that gets
-// no answer fails after 10 seconds.
+// It fails if the database cannot be reached or written, or if its tables are of a version that this
+// program cannot use. No error names the password. After Open the database may go away and
+// come back: calls fail meanwhile. A call that gets no answer fails after 10 seconds.
 func Open(ctx context.Context, url string) (store.Store, error) {
 	return open(ctx, url, usual())
 }
@@ -101,8 +102,8 @@ func open(ctx context.Context, url string, set settings) (store.Store, error) {
 		return nil, wrapped("open", err)
 	}
 	d := &database{
-		settings: set, pool: pool, jobs: make(chan *job), listeners: map[*listener]bool{}, came: make(chan struct{}, 1),
-		outbox: outbox{self: rand.Text(), full: make(chan struct{}, 1), heads: map[store.ID]uint64{}},
+		settings: set, pool: pool, jobs: make(chan *job), listeners: map[*func(store.ID, uint64)]bool{}, came: make(chan struct{}, 1),
+		self: rand.Text(), heads: map[store.ID]uint64{}, full: make(chan struct{}, 1),
 	}
 	d.ctx, d.end = context.WithCancel(context.Background())
 	for range writers {
@@ -126,9 +127,8 @@ func (d *database) Close() error {
 func parse(at string) (*pgxpool.Config, error) {
 	config, err := pgxpool.ParseConfig(at)
 	if err == nil {
-		if config.ConnConfig.RuntimeParams["application_name"] == "" {
-			config.ConnConfig.RuntimeParams["application_name"] = "mcpsaga"
-		}
+		params := config.ConnConfig.RuntimeParams
+		params["application_name"] = cmp.Or(params["application_name"], "mcpsaga")
 		return config, nil
 	}
 	why := "its form is postgres://user:password@host:port/database, and @ : / ? # and % in the password must be percent-encoded"
@@ -150,8 +150,7 @@ func parse(at string) (*pgxpool.Config, error) {
 	return nil, fmt.Errorf("postgres: the database's URL cannot be used: %s", why)
 }
 
-// prepare looks at the server, and has the tables created. It uses a connection of its
-// own, as how the pool is to work depends on what is found.
+// prepare looks at the server, on which depends how the pool is to work, and has the tables created.
 func prepare(ctx context.Context, config *pgxpool.Config) error {
 	plain := config.ConnConfig.Copy()
 	plain.DefaultQueryExecMode = pgx.QueryExecModeExec
@@ -164,17 +163,15 @@ func prepare(ctx context.Context, config *pgxpool.Config) error {
 	if err != nil {
 		return wrapped("look at the server", err)
 	}
-	// A pooler may execute each transaction on another connection, where what was
-	// prepared before is not known.
+	// A pooler may execute each transaction on another connection, which does not know what was prepared.
 	if mode := &config.ConnConfig.DefaultQueryExecMode; pid != conn.PgConn().PID() && *mode != pgx.QueryExecModeSimpleProtocol {
 		*mode = pgx.QueryExecModeExec
 	}
 	return prepareTables(ctx, conn)
 }
 
-// look reads the server's clock, and in which process the server runs: if it is another than that which said
-// so at the start, there is a pooler in between. It fails if the server cannot be written, or
-// would say that something is written when it is not on disk yet.
+// look reads the server's clock, and in which process it runs: if that is not the one which it named at the start,
+// there is a pooler in between. It fails if the server cannot be written, or acknowledges what is not on disk.
 func look(ctx context.Context, conn *pgx.Conn) (at time.Time, pid uint32, err error) {
 	var fixed, lax bool
 	err = conn.QueryRow(ctx, `SELECT clock_timestamp(), pg_backend_pid(), current_setting('transaction_read_only')::bool, current_setting('synchronous_commit') = 'off'`).Scan(&at, &pid, &fixed, &lax)

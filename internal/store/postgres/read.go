@@ -142,12 +142,8 @@ func (d *database) Log(ctx context.Context, id store.ID, after uint64, limit int
 }
 
 func (d *database) Heads(ctx context.Context, ids []store.ID) ([]uint64, error) {
-	return query(ctx, d, "read heads", all(pgx.RowTo[uint64]), readHeads, uuids(ids))
-}
-
-// all reads rows of one kind.
-func all[T any](scan pgx.RowToFunc[T]) func(pgx.Rows) ([]T, error) {
-	return func(rows pgx.Rows) ([]T, error) { return pgx.CollectRows(rows, scan) }
+	scan := func(rows pgx.Rows) ([]uint64, error) { return pgx.CollectRows(rows, pgx.RowTo[uint64]) }
+	return query(ctx, d, "read heads", scan, readHeads, uuids(ids))
 }
 
 // scanID reads an ID from a row.
@@ -165,7 +161,9 @@ func uuids(ids []store.ID) []pgtype.UUID {
 }
 
 func (d *database) List(ctx context.Context, f store.Filter, after store.Cursor, limit int) ([]*store.Record, error) {
-	scan := all(func(row pgx.CollectableRow) (*store.Record, error) { return scanRecord(row) })
+	scan := func(rows pgx.Rows) ([]*store.Record, error) {
+		return pgx.CollectRows(rows, func(row pgx.CollectableRow) (*store.Record, error) { return scanRecord(row) })
+	}
 	// The zero time is before all records.
 	created, id, most := store.Micro(after.Created), pgtype.UUID{Bytes: after.ID, Valid: true}, int64(max(0, limit))
 	if f.Owner != (store.ID{}) {

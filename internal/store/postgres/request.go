@@ -186,13 +186,12 @@ func (d *database) writeJobs() {
 		case <-d.ctx.Done():
 			return
 		}
-	gather:
-		for size := batch[0].size; len(batch) < mostTogether && size < mostBytes; {
+		for size, more := batch[0].size, true; more && len(batch) < mostTogether && size < mostBytes; {
 			select {
 			case j := <-d.jobs:
 				batch, size = append(batch, j), size+j.size
 			default:
-				break gather
+				more = false
 			}
 		}
 		d.commit(batch)
@@ -216,11 +215,7 @@ func (d *database) commit(batch []*job) {
 				break
 			}
 		}
-		// The transaction is committed only now.
-		if end := results.Close(); err == nil {
-			err = end
-		}
-		return err
+		return cmp.Or(err, results.Close()) // the transaction is committed only now
 	})
 	if code := rolledBack(err); code != "" && len(batch) > 1 { // one of them spoilt it for all
 		for _, j := range batch {

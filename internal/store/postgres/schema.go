@@ -11,8 +11,7 @@ import (
 	"github.com/mcpsaga/mcpsaga/internal/store"
 )
 
-// format is the version of the tables that this program makes and uses. Version 1 had records of
-// another kind.
+// format is the version of the tables that this program makes. Version 1 had records of another kind.
 const format = 2
 
 // tables makes the tables. Names in the clear are compared byte by byte, and what is sealed cannot be
@@ -78,13 +77,10 @@ INSERT INTO mcpsaga_ledger.version (version, oldest) VALUES (2, 2);
 // live is true of records that are not over.
 const live = `status NOT IN ('ended', 'outstanding')`
 
-// creating is the number of the lock that keeps those apart who create the tables: "mcpsaga" in ASCII.
-const creating = 0x6d637073616761
-
 // prepareTables creates the tables unless they are there, and finds out whether they can be used.
 func prepareTables(ctx context.Context, conn *pgx.Conn) error {
 	err := pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
-		if _, err := tx.Exec(ctx, `SELECT pg_advisory_xact_lock($1::bigint)`, int64(creating)); err != nil {
+		if _, err := tx.Exec(ctx, `SELECT pg_advisory_xact_lock(x'6d637073616761'::bigint)`); err != nil { // "mcpsaga" in ASCII
 			return err
 		}
 		found, err := tablesFound(ctx, tx)
@@ -111,17 +107,16 @@ func tablesFound(ctx context.Context, tx pgx.Tx) (found bool, err error) {
 FROM unnest(ARRAY['records', 'items']) AS t, unnest(ARRAY['SELECT', 'INSERT', 'UPDATE', 'DELETE']) AS p) FROM mcpsaga_ledger.version`).Scan(&version, &oldest, &enough)
 	switch {
 	case err != nil:
-		return false, err
 	case version < format:
-		return false, fmt.Errorf("those in the schema mcpsaga_ledger are of version %d, which only earlier programs can use: "+
+		err = fmt.Errorf("those in the schema mcpsaga_ledger are of version %d, which only earlier programs can use: "+
 			"let those finish their sagas, then rename the schema or drop it, and this program makes tables of version %d; or give it another database", version, format)
 	case oldest > format:
-		return false, fmt.Errorf("those in the schema mcpsaga_ledger are of version %d, which programs before version %d cannot use, "+
+		err = fmt.Errorf("those in the schema mcpsaga_ledger are of version %d, which programs before version %d cannot use, "+
 			"and this one is of version %d: use a newer program", version, oldest, format)
 	case !enough:
-		return false, errors.New("this role may not use those that there are: GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA mcpsaga_ledger to it")
+		err = errors.New("this role may not use those that there are: GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA mcpsaga_ledger to it")
 	}
-	return true, nil
+	return true, err
 }
 
 // uuid is an ID as a parameter. The zero ID is NULL.
