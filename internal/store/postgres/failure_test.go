@@ -28,7 +28,7 @@ func TestOutcomes(t *testing.T) {
 		{"the request is lost", losesRequests, true, false},
 		{"the answer is lost", losesAnswers, true, true},
 		{"the answer does not come before the caller gives up", holdsAnswers, true, true},
-		{"nobody can connect", refuses, false, false},
+		{"no connection can be made", refuses, false, false},
 	} {
 		for method, write := range map[string]func(ctx context.Context, s store.Store, r *store.Record) error{
 			"Write": func(ctx context.Context, s store.Store, r *store.Record) error {
@@ -89,13 +89,13 @@ func TestOutcomes(t *testing.T) {
 				assert.Equal(t, *original, next)
 				network.becomes(none)
 				assert.Equal(t, c.made, made())
-				require.Eventually(t, func() bool { _, err := s.Load(t.Context(), r.ID); return err == nil }, long, 10*time.Millisecond, "the store goes on")
+				require.Eventually(t, func() bool { _, err := s.Load(t.Context(), r.ID); return err == nil }, long, 10*time.Millisecond, "the store can be used")
 			})
 		}
 	}
 }
 
-// Changes that go together in one transaction do not spoil one another, and each is told of its own.
+// Changes that go together in one transaction do not spoil one another, and each caller gets its own answer.
 func TestOneChangeDoesNotSpoilOthers(t *testing.T) {
 	t.Parallel()
 	server := postgrestest.Shared(t)

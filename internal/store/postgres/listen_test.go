@@ -140,14 +140,14 @@ func TestNotificationsAreGathered(t *testing.T) {
 	last := create(t, s)
 	require.NoError(t, s.Close())
 	took := time.Since(began)
-	told := 0
-	for heard := ""; !strings.Contains(heard, last.ID.String()); told++ {
+	times := 0
+	for heard := ""; !strings.Contains(heard, last.ID.String()); times++ {
 		message, err := conn.WaitForNotification(ctx)
 		require.NoError(t, err)
 		heard = message.Payload
 	}
-	t.Logf("notified %d times of %d changes in %v", told, r.Head+1, took)
-	assert.LessOrEqual(t, told, 2+int(took/gather))
+	t.Logf("notified %d times of %d changes in %v", times, r.Head+1, took)
+	assert.LessOrEqual(t, times, 2+int(took/gather))
 }
 
 // However many records change at once, others hear of all, or that anything may have changed.
@@ -170,7 +170,7 @@ func TestManyChangesAtOnce(t *testing.T) {
 }
 
 // Behind a pooler, where a connection cannot be listened on, listeners look for themselves.
-func TestPooler(t *testing.T) {
+func TestListeningBehindAPooler(t *testing.T) {
 	t.Parallel()
 	server := postgrestest.Shared(t)
 	pooler := startPooler(t, server)

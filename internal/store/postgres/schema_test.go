@@ -85,7 +85,7 @@ UPDATE mcpsaga_ledger.version SET version = 3, oldest = 2`)
 		found, err := old.Load(t.Context(), "k")
 		require.NoError(t, err)
 		require.Equal(t, r, found, "nothing is changed")
-		require.NoError(t, old.Swap(t.Context(), r), "and earlier programs go on")
+		require.NoError(t, old.Swap(t.Context(), r), "and earlier programs can use them")
 	})
 
 	t.Run("an earlier program", func(t *testing.T) {
