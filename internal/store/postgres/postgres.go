@@ -1,4 +1,4 @@
-// Package postgres keeps records in PostgreSQL, for servers on several machines.
+// Package postgres keeps records in PostgreSQL 13 or newer, for servers on several machines.
 //
 // The tables are in a schema of their own, mcpsaga_ledger, which Open creates; any number of
 // servers can do so at once. A role that may not create schemas is enough where it is there already:
