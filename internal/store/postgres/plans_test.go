@@ -100,33 +100,33 @@ func testPlans(t *testing.T, server *postgrestest.Server, n int, mode string) {
 		blocks int // that are read at most
 		do     func() error
 	}{
-		{"create", 250, func() error {
+		{"create", 75, func() error {
 			r := sample()
 			r.Request, r.Wake, r.Keep = r.ID, time.Unix(2e9, 0), time.Unix(2e9, 0)
 			c := change("x", "y")
 			c.Most = 100
 			return s.Write(t.Context(), r, c)
 		}},
-		{"commit", 200, func() error {
+		{"commit", 85, func() error {
 			r := load(7)
 			r.Status, r.Wake, r.Floor = store.Working, time.Unix(3e9, 0), 1
 			return s.Write(t.Context(), r, change("x"))
 		}},
-		{"Signal", 150, func() error { return s.Signal(t.Context(), filled(11), 2, change("x").Items...) }},
-		{"Load", 40, func() error { load(9); return nil }},
-		{"Find", 40, func() error { _, err := s.Find(t.Context(), filled(9)); return err }},
-		{"Log", 40, func() error { _, err := s.Log(t.Context(), filled(9), 1, 10); return err }},
-		{"Heads", 150, func() error {
+		{"Signal", 30, func() error { return s.Signal(t.Context(), filled(11), 2, change("x").Items...) }},
+		{"Load", 15, func() error { load(9); return nil }},
+		{"Find", 20, func() error { _, err := s.Find(t.Context(), filled(9)); return err }},
+		{"Log", 15, func() error { _, err := s.Log(t.Context(), filled(9), 1, 10); return err }},
+		{"Heads", 40, func() error {
 			_, err := s.Heads(t.Context(), []store.ID{filled(1), filled(n / 3), filled(n / 2), filled(n - 1), {9}})
 			return err
 		}},
-		{"Take", 400, func() error {
+		{"Take", 300, func() error {
 			taken, next, err := s.Take(t.Context(), store.Take{Audience: "a", Tools: []store.Tool{{Name: "tool 1", Revision: 1}, {Name: "tool 2", Revision: 1}}, Format: 1, Limit: 5, Lease: time.Hour})
 			assert.Len(t, taken, 5)
 			assert.False(t, next.IsZero())
 			return err
 		}},
-		{"Renew", 150, func() error {
+		{"Renew", 20, func() error {
 			_, err := s.Renew(t.Context(), []store.Held{{ID: filled(1)}, {ID: filled(n / 2)}}, time.Hour)
 			return err
 		}},
@@ -135,12 +135,12 @@ func testPlans(t *testing.T, server *postgrestest.Server, n int, mode string) {
 			assert.NotEmpty(t, list)
 			return err
 		}},
-		{"List by status", 150, func() error {
+		{"List by status", 75, func() error {
 			list, err := s.List(t.Context(), store.Filter{Audience: "a", Statuses: []store.Status{store.Ended, store.Waiting}}, store.Cursor{Created: time.Unix(1e9, 0)}, 50)
 			assert.Len(t, list, 50)
 			return err
 		}},
-		{"Forget", 1500, func() error {
+		{"Forget", 1300, func() error {
 			n, err := s.Forget(t.Context(), 50)
 			assert.Equal(t, 50, n)
 			return err
