@@ -26,7 +26,8 @@ func (id ID) String() string { return hex.EncodeToString(id[:]) }
 
 // Limits of what a store keeps. It refuses more with [ErrTooLarge].
 const (
-	// MaxName is the longest Audience, Tool and Kind, in bytes.
+	// MaxName is the longest Audience, Tool and Kind, in bytes. Names are in UTF-8 and have no NUL: a store
+	// refuses others with [ErrInvalid].
 	MaxName = 255
 	// MaxState is the largest State of a record and Body of an item, in bytes, and MaxSummary the
 	// largest Summary.
