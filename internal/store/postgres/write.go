@@ -28,7 +28,7 @@ const (
 ), written AS (
 	INSERT INTO mcpsaga_ledger.records (id, head, applied, fence, tool, revision, format, status, request, wake, keep, summary, state, floor, tries, lease, created, updated, audience, account, mode, owner)
 	SELECT $1::uuid, $2::bigint + cardinality($3::text[]), $2::bigint + cardinality($3::text[]), $6::bigint, $7::text, $8::bigint, $9::int, $10::text, $11::uuid, $12::timestamptz, $13::timestamptz,
-		$14::bytea, $15::bytea, $16::bigint, 0, statement_timestamp() + $17::interval, statement_timestamp(), statement_timestamp(), $19::text, $20::uuid, $21::text, $22::uuid
+		$14::bytea, $15::bytea, least($16::bigint, 0), 0, statement_timestamp() + $17::interval, statement_timestamp(), statement_timestamp(), $19::text, $20::uuid, $21::text, $22::uuid
 	FROM room WHERE free ON CONFLICT DO NOTHING RETURNING id, created, updated, lease
 ), ` + appendItems + `
 SELECT free OR EXISTS (SELECT FROM mcpsaga_ledger.records WHERE id = $1::uuid) OR EXISTS (SELECT FROM mcpsaga_ledger.records WHERE request = $11::uuid),
@@ -39,7 +39,7 @@ SELECT free OR EXISTS (SELECT FROM mcpsaga_ledger.records WHERE id = $1::uuid) O
 	updateRecord = `WITH written AS (
 	UPDATE mcpsaga_ledger.records SET head = $2::bigint + cardinality($3::text[]), applied = $2::bigint + cardinality($3::text[]), fence = $6::bigint,
 		tool = $7::text, revision = $8::bigint, format = $9::int, status = $10::text, request = $11::uuid, wake = $12::timestamptz, keep = $13::timestamptz,
-		summary = $14::bytea, state = $15::bytea, floor = greatest(floor, $16::bigint), tries = 0, lease = statement_timestamp() + $17::interval, updated = statement_timestamp()
+		summary = $14::bytea, state = $15::bytea, floor = greatest(floor, least($16::bigint, $2::bigint)), tries = 0, lease = statement_timestamp() + $17::interval, updated = statement_timestamp(), mode = $18::text
 	WHERE id = $1::uuid AND head = $2::bigint AND (fence = $6::bigint OR fence = $6::bigint - 1 AND (lease IS NULL OR lease <= statement_timestamp()))
 	RETURNING id, created, updated, lease
 ), trimmed AS (
@@ -107,7 +107,9 @@ func (d *database) Write(ctx context.Context, r *store.Record, c store.Change) e
 		uuid(r.ID), int64(r.Head), kinds, lasting, bodies, int64(r.Fence), r.Tool, int64(r.Revision), int32(r.Format), string(r.Status), uuid(r.Request),
 		orNull(store.Micro(r.Wake)), orNull(store.Micro(r.Keep)), clone(r.Summary), clone(r.State), int64(min(r.Floor, math.MaxInt64)), orNull(c.Lease),
 	}
-	if r.Head == 0 {
+	if r.Head > 0 {
+		args = append(args, string(r.Mode))
+	} else {
 		sql = createRecord
 		args = append(args, int64(max(0, c.Most)), r.Audience, pgtype.UUID{Bytes: r.Account, Valid: true}, string(r.Mode), uuid(r.Owner))
 	}

@@ -157,6 +157,9 @@ func (l *ledger) List(ctx context.Context, f store.Filter, after store.Cursor, l
 		if f.Owner != (store.ID{}) {
 			return collect("r.audience = ? AND r.owner = ? AND r.mode = ?", f.Audience, f.Owner, string(f.Mode))
 		}
+		if f.Account != (store.ID{}) {
+			return collect("r.audience = ? AND r.account = ? AND r.mode = ? AND r.status NOT IN ('ended', 'outstanding')", f.Audience, f.Account, string(f.Mode))
+		}
 		for i, status := range f.Statuses {
 			if slices.Contains(f.Statuses[:i], status) {
 				continue

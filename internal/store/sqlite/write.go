@@ -102,6 +102,9 @@ func (w *writer) replace(r, old *store.Record, n int64, head uint64, lease int64
 	if r.Status != old.Status {
 		query, args = query+", status = ?", append(args, string(r.Status))
 	}
+	if r.Mode != old.Mode {
+		query, args = query+", mode = ?", append(args, string(r.Mode))
+	}
 	if r.Request != old.Request {
 		query, args = query+", request = ?", append(args, r.Request)
 	}
