@@ -13,8 +13,6 @@
 //     on the clock, chance, the order of a map or goroutines;
 //   - sagaoutside: files, processes, the network, databases and the environment in a
 //     flow, outside of an effect;
-//   - sagafirst: effects before the first question, which nobody can cancel if the
-//     first response is lost;
 //   - sagasecrets: fields that are named like secrets, in states and effects, but
 //     are no saga.Secret;
 //   - sagarounds: more rounds of questions than clients go through with.
@@ -39,6 +37,6 @@ import "golang.org/x/tools/go/analysis"
 func Analyzers() []*analysis.Analyzer {
 	return []*analysis.Analyzer{
 		stepsAnalyzer, deferredAnalyzer, swallowedAnalyzer, replayAnalyzer, outsideAnalyzer,
-		firstAnalyzer, secretsAnalyzer, roundsAnalyzer,
+		secretsAnalyzer, roundsAnalyzer,
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"golang.org/x/tools/go/analysis"
+	"golang.org/x/tools/go/ssa"
 )
 
 // replayAnalyzer finds what makes a flow do something else when it runs again.
@@ -62,14 +63,43 @@ func (p *program) flowBodies(pass *analysis.Pass) iter.Seq[*ast.BlockStmt] {
 // endAtOnce returns the functions of flows that ask nothing, so they run once.
 func (p *program) endAtOnce(pass *analysis.Pass) map[ast.Node]bool {
 	once := make(map[ast.Node]bool)
-	for n := range nodes(pass) {
-		for _, expr := range beginnings(pass.TypesInfo, n) {
-			if f := p.function(pass.TypesInfo, expr); f != nil && p.does(f) != asks {
-				once[f.Syntax()] = true
-			}
+	begins := func(expr ast.Expr) {
+		if f := p.function(pass.TypesInfo, expr); f != nil && p.does(f) != asks {
+			once[f.Syntax()] = true
 		}
 	}
+	for n := range nodes(pass) {
+		if lit, ok := n.(*ast.CompositeLit); ok && isSaga(pass.TypesInfo.TypeOf(lit), "Flow") {
+			begins(field(lit, "Run"))
+		}
+		assigned(n, func(to, value ast.Expr) {
+			if f, ok := to.(*ast.SelectorExpr); ok && value != nil && f.Sel.Name == "Run" && isSaga(pass.TypesInfo.TypeOf(f.X), "Flow") {
+				begins(ast.Unparen(value))
+			}
+		})
+	}
 	return once
+}
+
+// function returns the function of the package that an expression is: a literal, a
+// function or a method. It is nil if it is a variable.
+func (p *program) function(info *types.Info, expr ast.Expr) *ssa.Function {
+	var named types.Object
+	switch expr := expr.(type) {
+	case *ast.Ident:
+		named = info.Uses[expr]
+	case *ast.SelectorExpr:
+		named = info.Uses[expr.Sel]
+	case *ast.IndexExpr:
+		return p.function(info, ast.Unparen(expr.X))
+	}
+	f, _ := named.(*types.Func)
+	for _, candidate := range p.funcs {
+		if expr != nil && candidate.Syntax() == expr || f != nil && candidate.Object() == f.Origin() {
+			return candidate
+		}
+	}
+	return nil
 }
 
 // flowSignature reports whether a function has the Run as a parameter, or in a
