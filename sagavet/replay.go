@@ -45,15 +45,8 @@ func declarations(pass *analysis.Pass) map[*types.Func]*ast.FuncDecl {
 func (p *program) flowBodies(pass *analysis.Pass) iter.Seq[*ast.BlockStmt] {
 	once := p.endAtOnce(pass)
 	return func(yield func(*ast.BlockStmt) bool) {
-		for _, f := range p.funcs {
-			var body *ast.BlockStmt
-			switch n := f.Syntax().(type) {
-			case *ast.FuncDecl:
-				body = n.Body
-			case *ast.FuncLit:
-				body = n.Body
-			}
-			if body != nil && flowSignature(f.Signature) && !once[f.Syntax()] && !yield(body) {
+		for c := range p.code(flowSignature) {
+			if !once[c.Syntax()] && !yield(c.body) {
 				return
 			}
 		}
@@ -195,12 +188,14 @@ type flowCode struct {
 	uses func(types.Object) string
 	// passes reports whether what a function uses does not matter, by its signature.
 	passes func(*types.Signature) bool
+	// cleans: what is deferred does not matter.
+	cleans bool
 	// known is what functions of the package use.
 	known map[*types.Func]string
 }
 
 func newFlowCode(pass *analysis.Pass, r *reporter, uses func(types.Object) string, passes func(*types.Signature) bool) *flowCode {
-	return &flowCode{pass.TypesInfo, r, declarations(pass), uses, passes, make(map[*types.Func]string)}
+	return &flowCode{info: pass.TypesInfo, reporter: r, decls: declarations(pass), uses: uses, passes: passes, known: make(map[*types.Func]string)}
 }
 
 // inFlow reports whether a literal in a flow runs as part of it: one with a Run of its own
@@ -227,6 +222,8 @@ func (v *flowCode) through(f *types.Func, depth int) string {
 		switch n := n.(type) {
 		case *ast.FuncLit:
 			return false // who knows when it is called
+		case *ast.DeferStmt:
+			return !v.cleans
 		case *ast.CallExpr:
 			called := calledFunc(v.info, n)
 			if onlyLogs(called) {
