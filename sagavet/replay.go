@@ -16,8 +16,7 @@ var replayAnalyzer = analyzer("sagareplay", `report the clock, chance, ids, the 
 
 A flow runs from its beginning in every turn, and must come to the same questions
 and effects each time. Time, ids and random numbers come from the Run. What is made
-for a log message only is not reported. Of machines, effects in goroutines are
-reported, which are refused.`, func(pass *analysis.Pass, p *program, r *reporter) {
+for a log message only is not reported.`, func(pass *analysis.Pass, p *program, r *reporter) {
 	unsteadyName := func(o types.Object) string { name, _ := unsteady(o); return name }
 	v := &replay{newFlowCode(pass, r, unsteadyName, func(sig *types.Signature) bool {
 		results := sig.Results() // it cannot hand on what differs each time
@@ -25,9 +24,6 @@ reported, which are refused.`, func(pass *analysis.Pass, p *program, r *reporter
 	})}
 	for body := range p.flowBodies(pass) {
 		v.body(body)
-	}
-	for n := range nodes(pass) {
-		v.aside(n)
 	}
 })
 
@@ -131,27 +127,6 @@ func (v *replay) body(body *ast.BlockStmt) {
 			if name != "" {
 				v.reporter.report(n.Pos(), "%s does not do the same when the flow runs again", advice, name)
 			}
-		}
-		return true
-	})
-}
-
-// aside reports effects of machines in goroutines of their own, where they are refused.
-func (v *replay) aside(n ast.Node) {
-	switch n := n.(type) {
-	case *ast.GoStmt:
-	case *ast.CallExpr:
-		if !startsGoroutine(calledFunc(v.info, n)) {
-			return
-		}
-	default:
-		return
-	}
-	ast.Inspect(n, func(inner ast.Node) bool {
-		call, ok := inner.(*ast.CallExpr)
-		if ok && funcName(calledFunc(v.info, call)) == doFunc && len(call.Args) > 0 && isTurn(v.info.TypeOf(call.Args[0])) {
-			v.reporter.report(call.Pos(), "an effect in a goroutine of the tool's own is refused, and the turn fails",
-				"Call saga.Do in the goroutine that runs the step function; what shall happen at once belongs into one effect")
 		}
 		return true
 	})
