@@ -37,6 +37,6 @@ import "golang.org/x/tools/go/analysis"
 func Analyzers() []*analysis.Analyzer {
 	return []*analysis.Analyzer{
 		stepsAnalyzer, deferredAnalyzer, swallowedAnalyzer, replayAnalyzer, outsideAnalyzer,
-		secretsAnalyzer, contextAnalyzer, backgroundAnalyzer, forksAnalyzer, roundsAnalyzer,
+		secretsAnalyzer, contextAnalyzer, backgroundAnalyzer, forksAnalyzer,
 	}
 }
