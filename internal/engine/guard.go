@@ -18,6 +18,7 @@ import (
 type guard struct {
 	mu      sync.Mutex
 	step    string // that runs
+	marks   marks  // of the goroutine that runs the tool's code
 	doing   call   // what is under way, or the zero value
 	over    bool   // the tool's code has ended
 	misused error  // the first *MisuseError
@@ -33,8 +34,9 @@ func (c call) String() string {
 	return fmt.Sprintf("%s of the effect %q", c.name, c.effect)
 }
 
-// MisuseError says that a tool used its Turn or Run in a goroutine of its own, after the turn or
-// in the middle of an effect. Nothing was done. The turn fails, whatever the tool makes of it.
+// MisuseError says that a tool used a Turn or Run in a goroutine of its own, in the code of another
+// turn, after the turn, or in the middle of an effect. Nothing was done. The turn fails, whatever
+// the tool makes of it.
 type MisuseError struct {
 	Tool, Step string
 	// Call is what was called, How what is wrong about it.
@@ -50,7 +52,7 @@ func (e *MisuseError) Error() string {
 // effect is the name of one or empty. It fails with a *[MisuseError].
 func (tc *Turn) Enter(name, effect string) error {
 	what := call{name, effect}
-	own := runsHere()
+	found, runs := marksHere(1)
 	g := &tc.guard
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -61,8 +63,10 @@ func (tc *Turn) Enter(name, effect string) error {
 			world.Late(effect, true)
 		}
 		how = "after the turn had ended; a Turn or Run is valid until the function returns: keep none, and wait for your goroutines"
-	case !own:
+	case !runs:
 		how = "in a goroutine of the tool's own; call it in the one that runs the function, and do what shall happen at once within one effect"
+	case found != g.marks:
+		how = "by the code of another turn; a Turn or Run is for the call of the function that got it: hand it on as a parameter, and keep none in what calls share"
 	case g.misused != nil:
 		return g.misused
 	case g.doing != (call{}):
@@ -113,30 +117,70 @@ func (tc *Turn) close() error {
 	return tc.guard.misused
 }
 
-// runEntry is where the function begins that calls the tool's code.
-var runEntry = reflect.ValueOf((*Program).runCode).Pointer()
+// Go has no name by which a goroutine could be known again. But what runs is on its stack, so the
+// code of each turn is called by way of calls from other places than the code of those beside it.
 
-// runCalls is a place in it where that is, once one is known. It is found faster.
-var runCalls atomic.Uintptr
+// marks are these places, the innermost first.
+type marks [4]uintptr
 
-// runsHere reports whether the calling goroutine is one that runs a tool's code: a goroutine
-// that the code has started does not have [Program.runCode] on its stack.
-func runsHere() bool {
+// marked counts the turns that were given marks. Of those at one time the marks differ, up to 256.
+var marked atomic.Uint32
+
+// mark calls the tool's code by way of marks, and keeps them.
+func (tc *Turn) mark(code func()) {
+	by(marked.Add(1), len(tc.guard.marks), func() {
+		tc.guard.mu.Lock()
+		tc.guard.marks, _ = marksHere(1)
+		tc.guard.mu.Unlock()
+		code()
+	})
+}
+
+// by calls code by way of depth calls of its own, whose places are the last digits of n.
+//
+//go:noinline
+func by(n uint32, depth int, code func()) {
+	switch {
+	case depth == 0:
+		code()
+	case n%4 == 0:
+		by(n/4, depth-1, code)
+	case n%4 == 1:
+		by(n/4, depth-1, code)
+	case n%4 == 2:
+		by(n/4, depth-1, code)
+	default:
+		by(n/4, depth-1, code)
+	}
+}
+
+// byEntry is where the function by begins, and byCalls the place where it calls the code, once that
+// is known. It is found faster.
+var (
+	byEntry = reflect.ValueOf(by).Pointer()
+	byCalls atomic.Uintptr
+)
+
+// marksHere returns the marks of the calling goroutine, leaving out skip of its callers. runs is
+// false if it runs no tool's code, as a goroutine does not that the code has started.
+func marksHere(skip int) (found marks, runs bool) {
 	var pcs [10]uintptr // as far as most tools go
-	at := runCalls.Load()
-	for skip := 3; ; skip += len(pcs) {
+	at := byCalls.Load()
+	for skip += 2; ; skip += len(pcs) {
 		n := runtime.Callers(skip, pcs[:])
-		if slices.Contains(pcs[:n], at) {
-			return true
-		}
-		for _, pc := range pcs[:n] {
-			if f := runtime.FuncForPC(pc - 1); f != nil && f.Entry() == runEntry {
-				runCalls.Store(pc)
-				return true
+		i := slices.Index(pcs[:n], at)
+		for j := 0; i < 0 && j < n; j++ {
+			if f := runtime.FuncForPC(pcs[j] - 1); f != nil && f.Entry() == byEntry {
+				byCalls.Store(pcs[j])
+				i = j
 			}
 		}
+		if i >= 0 {
+			runtime.Callers(skip+i+1, found[:])
+			return found, true
+		}
 		if n < len(pcs) {
-			return false
+			return found, false
 		}
 	}
 }
