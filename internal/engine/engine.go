@@ -327,7 +327,7 @@ func (t *Program) runCode(tc *Turn, args json.RawMessage, kept, secrets []byte) 
 			ended, err = Ended{}, misused
 		}
 	}()
-	tc.mark(func() { ended, err = t.code.Run(tc, args, kept, secrets) })
+	tc.call(func() { ended, err = t.code.Run(tc, args, kept, secrets) })
 	return ended, err
 }
 

@@ -2,11 +2,7 @@ package engine
 
 import (
 	"fmt"
-	"reflect"
-	"runtime"
-	"slices"
 	"sync"
-	"sync/atomic"
 
 	"github.com/mcpsaga/mcpsaga/internal/sagahooks"
 )
@@ -18,7 +14,7 @@ import (
 type guard struct {
 	mu      sync.Mutex
 	step    string // that runs
-	marks   marks  // of the goroutine that runs the tool's code
+	way     int    // by which the tool's code is called, see by
 	doing   call   // what is under way, or the zero value
 	over    bool   // the tool's code has ended
 	misused error  // the first *MisuseError
@@ -52,7 +48,7 @@ func (e *MisuseError) Error() string {
 // effect is the name of one or empty. It fails with a *[MisuseError].
 func (tc *Turn) Enter(name, effect string) error {
 	what := call{name, effect}
-	found, runs := marksHere(1)
+	own := runsBy(ways[tc.guard.way : tc.guard.way+1])
 	g := &tc.guard
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -63,9 +59,9 @@ func (tc *Turn) Enter(name, effect string) error {
 			world.Late(effect, true)
 		}
 		how = "after the turn had ended; a Turn or Run is valid until the function returns: keep none, and wait for your goroutines"
-	case !runs:
+	case !own && !runsBy(ways[:]):
 		how = "in a goroutine of the tool's own; call it in the one that runs the function, and do what shall happen at once within one effect"
-	case found != g.marks:
+	case !own:
 		how = "by the code of another turn; a Turn or Run is for the call of the function that got it: hand it on as a parameter, and keep none in what calls share"
 	case g.misused != nil:
 		return g.misused
@@ -115,72 +111,4 @@ func (tc *Turn) close() error {
 	defer tc.guard.mu.Unlock()
 	tc.guard.over = true
 	return tc.guard.misused
-}
-
-// Go has no name by which a goroutine could be known again. But what runs is on its stack, so the
-// code of each turn is called by way of calls from other places than the code of those beside it.
-
-// marks are these places, the innermost first.
-type marks [4]uintptr
-
-// marked counts the turns that were given marks. Of those at one time the marks differ, up to 256.
-var marked atomic.Uint32
-
-// mark calls the tool's code by way of marks, and keeps them.
-func (tc *Turn) mark(code func()) {
-	by(marked.Add(1), len(tc.guard.marks), func() {
-		tc.guard.mu.Lock()
-		tc.guard.marks, _ = marksHere(1)
-		tc.guard.mu.Unlock()
-		code()
-	})
-}
-
-// by calls code by way of depth calls of its own, whose places are the last digits of n.
-//
-//go:noinline
-func by(n uint32, depth int, code func()) {
-	switch {
-	case depth == 0:
-		code()
-	case n%4 == 0:
-		by(n/4, depth-1, code)
-	case n%4 == 1:
-		by(n/4, depth-1, code)
-	case n%4 == 2:
-		by(n/4, depth-1, code)
-	default:
-		by(n/4, depth-1, code)
-	}
-}
-
-// byEntry is where the function by begins, and byCalls the place where it calls the code, once that
-// is known. It is found faster.
-var (
-	byEntry = reflect.ValueOf(by).Pointer()
-	byCalls atomic.Uintptr
-)
-
-// marksHere returns the marks of the calling goroutine, leaving out skip of its callers. runs is
-// false if it runs no tool's code, as a goroutine does not that the code has started.
-func marksHere(skip int) (found marks, runs bool) {
-	var pcs [10]uintptr // as far as most tools go
-	at := byCalls.Load()
-	for skip += 2; ; skip += len(pcs) {
-		n := runtime.Callers(skip, pcs[:])
-		i := slices.Index(pcs[:n], at)
-		for j := 0; i < 0 && j < n; j++ {
-			if f := runtime.FuncForPC(pcs[j] - 1); f != nil && f.Entry() == byEntry {
-				byCalls.Store(pcs[j])
-				i = j
-			}
-		}
-		if i >= 0 {
-			runtime.Callers(skip+i+1, found[:])
-			return found, true
-		}
-		if n < len(pcs) {
-			return found, false
-		}
-	}
 }
