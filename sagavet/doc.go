@@ -15,7 +15,9 @@
 //     flow, outside of an effect;
 //   - sagasecrets: fields that are named like secrets, in states and effects, but
 //     are no saga.Secret;
-//   - sagarounds: more rounds of questions than clients go through with.
+//   - sagacontext: code of tools that ignores its context;
+//   - sagabackground: uses of a turn that may come when it has ended, or in another;
+//   - sagaforks: tools with effects, whose sagas may fork.
 //
 // They look at one package at a time. What a function of another package does with
 // a [saga.Run] they do not know: they expect it to ask, and its error to be
