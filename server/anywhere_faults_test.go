@@ -223,7 +223,7 @@ func deskTool(d *desk) saga.Definition {
 			if err != nil {
 				return "", err
 			}
-			if _, err := saga.Do(r, hold, empty{}); err != nil { //sagavet:ignore a task loses no response
+			if _, err := saga.Do(r, hold, empty{}); err != nil {
 				return "", err
 			}
 			r.Progress(1, 2, "held")

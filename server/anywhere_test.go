@@ -70,7 +70,7 @@ func roundsTool(w *world) saga.Definition {
 	return saga.Flow[roundsArgs, string]{
 		Info: saga.Info{Name: "rounds", Asks: []steps.Question{legacyForm, askSure, legacySample}, Effects: []saga.Declared{hold}},
 		Run: func(r *saga.Run, a roundsArgs) (string, error) {
-			if _, err := saga.Do(r, hold, empty{}); err != nil { //sagavet:ignore a task loses no response
+			if _, err := saga.Do(r, hold, empty{}); err != nil {
 				return "", err
 			}
 			said := []string{a.Name}

@@ -379,12 +379,12 @@ func modelTool() saga.Definition {
 	return saga.Flow[modelArgs, string]{Info: info, Run: func(r *saga.Run, in modelArgs) (string, error) {
 		did := "booked:"
 		act := func(e *saga.Effect[string, string]) error {
-			_, err := saga.Do(r, e, in.Who) //sagavet:ignore it is the test's to lose
+			_, err := saga.Do(r, e, in.Who)
 			did += " " + e.Name
 			return err
 		}
 		if in.Early {
-			if err := act(hold); err != nil { //sagavet:ignore a first turn that is lost is what is tried
+			if err := act(hold); err != nil {
 				return "", err
 			}
 		}
