@@ -145,13 +145,18 @@ var kinds = []engine.Kind{engine.KindTool, engine.KindPrompt, engine.KindResourc
 func TestACallThatEndsSoonNeedsNoLedger(t *testing.T) {
 	r := newRig(t)
 	store := spied(r)
-	m := r.manager(nil, ends()...)
+	unused := &saga.Effect[hold, string]{
+		Name: "unused",
+		Do:   func(context.Context, saga.Key, hold) (string, error) { return "", errors.New("there was no reason to") },
+		Undo: func(context.Context, saga.Performed[hold, string]) error { return nil },
+	}
+	m := r.manager(nil, append(ends(), saga.Machine[none, none]{Info: saga.Info{Name: "refuses", Effects: []saga.Declared{unused}}, Start: nothing})...)
 	require.NoError(t, store.Close())
 	for _, kind := range kinds {
 		for _, p := range m.Turns.Registry.Of(kind) {
-			t.Run(p.Name, func(t *testing.T) {
+			check := func(t *testing.T, key string) {
 				s := waited(m, "")
-				s.Request.Program, s.Request.Client, s.ID = p, steps.Features{}, "mine"
+				s.Request.Program, s.Request.Client, s.Request.IdempotencyKey, s.ID = p, steps.Features{}, key, "mine"
 				want, wantErr := m.Turns.Call(t.Context(), s.Request)
 				task, err := m.Start(t.Context(), s)
 				if wantErr != nil {
@@ -159,7 +164,7 @@ func TestACallThatEndsSoonNeedsNoLedger(t *testing.T) {
 					var turn *turns.Error
 					require.ErrorAs(t, err, &turn)
 					var one, other *engine.StepFailure
-					assert.Equal(t, errors.As(wantErr, &one), errors.As(err, &other))
+					require.Equal(t, errors.As(wantErr, &one), errors.As(err, &other))
 					if one != nil {
 						assert.Equal(t, one.Step, other.Step)
 					}
@@ -167,7 +172,7 @@ func TestACallThatEndsSoonNeedsNoLedger(t *testing.T) {
 					assert.Equal(t, errors.As(wantErr, &lacks), errors.As(err, &lacksToo))
 					assert.Equal(t, lacks, lacksToo)
 					var failed, failedToo *engine.ToolError
-					assert.Equal(t, errors.As(wantErr, &failed), errors.As(err, &failedToo))
+					require.Equal(t, errors.As(wantErr, &failed), errors.As(err, &failedToo))
 					if failed != nil {
 						assert.Equal(t, failed.Text, failedToo.Text)
 					}
@@ -179,7 +184,11 @@ func TestACallThatEndsSoonNeedsNoLedger(t *testing.T) {
 				assert.Equal(t, said(t, want.Result), said(t, task.End.Result))
 				assert.Equal(t, want.Messages, task.End.Messages)
 				assert.Equal(t, want.Contents, task.End.Contents)
-			})
+			}
+			t.Run(p.Name, func(t *testing.T) { check(t, "") })
+			if !p.Acts() { // else it may have acted when it was called before
+				t.Run(p.Name+" with a key", func(t *testing.T) { check(t, "key") })
+			}
 		}
 	}
 	assert.Zero(t, store.swaps.Load())
