@@ -2,11 +2,8 @@ package server_test
 
 import (
 	"context"
-	"errors"
-	"iter"
 	"net/http"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -19,58 +16,25 @@ import (
 	"github.com/mcpsaga/mcpsaga/server"
 )
 
-// faulty is a store that can be away.
-type faulty struct {
-	ledger.Store
-	away atomic.Bool
-}
-
-var errAway = errors.New("dial tcp: no route to db.internal")
-
-func (f *faulty) fails() error {
-	if f.away.Load() {
-		return errAway
-	}
-	return nil
-}
-
-func (f *faulty) Load(ctx context.Context, key string) (*ledger.Record, error) {
-	if err := f.fails(); err != nil {
-		return nil, err
-	}
-	return f.Store.Load(ctx, key)
-}
-
-func (f *faulty) Swap(ctx context.Context, r *ledger.Record, items ...ledger.Item) error {
-	if err := f.fails(); err != nil {
-		return err
-	}
-	return f.Store.Swap(ctx, r, items...)
-}
-
-func (f *faulty) Watch(ctx context.Context, key string, after uint64) iter.Seq2[*ledger.Record, error] {
-	if err := f.fails(); err != nil {
-		return func(yield func(*ledger.Record, error) bool) { yield(nil, err) }
-	}
-	return f.Store.Watch(ctx, key, after)
-}
+// faulty is a store that can be away altogether.
+type faulty struct{ counting }
 
 func (f *faulty) Take(ctx context.Context, t ledger.Take) ([]*ledger.Record, error) {
-	if err := f.fails(); err != nil {
+	if err := f.fail(ctx); err != nil {
 		return nil, err
 	}
 	return f.Store.Take(ctx, t)
 }
 
 func (f *faulty) Count(ctx context.Context, owner string, most int) (int, error) {
-	if err := f.fails(); err != nil {
+	if err := f.fail(ctx); err != nil {
 		return 0, err
 	}
 	return f.Store.Count(ctx, owner, most)
 }
 
 func (f *faulty) Now(ctx context.Context) (time.Time, error) {
-	if err := f.fails(); err != nil {
+	if err := f.fail(ctx); err != nil {
 		return time.Time{}, err
 	}
 	return f.Store.Now(ctx)
@@ -84,18 +48,18 @@ func TestLedgerIsAway(t *testing.T) {
 			t.Parallel()
 			inBubble(t, func(t *testing.T) {
 				s := new(seats)
-				store := &faulty{Store: ledger.NewMemory(ledger.MemoryOptions{})}
+				store := &faulty{counting{Store: ledger.NewMemory(ledger.MemoryOptions{})}}
 				r := newRig(t, server.Options{Keys: newKeys(t), Tools: []saga.Definition{s.tool(), complextool.Tool}, Ledger: store})
 				_, body := say(r, "", nil)
 				first := tokenOf(t, body)
 
-				store.away.Store(true)
+				store.setDown(true)
 				status, body := say(r, first, rowSeven)
 				require.Equal(t, http.StatusServiceUnavailable, status, body)
 				assert.Equal(t, -31503, parse(t, body).Error.Code)
 				assert.Contains(t, body, `"data":{"retryable":true}`)
-				assert.NotContains(t, body, "db.internal", "that is for the log")
-				assert.Contains(t, r.log.take(), "db.internal")
+				assert.NotContains(t, body, errDown.Error(), "that is for the log")
+				assert.Contains(t, r.log.take(), errDown.Error())
 				held, calls := s.now()
 				assert.Zero(t, held+calls, "nothing has happened")
 				req := r.httpRequest(t.Context(), modernRequest("tools/cancelSaga", object{"sagaToken": first}))
@@ -112,7 +76,7 @@ func TestLedgerIsAway(t *testing.T) {
 					assert.Nil(t, parse(t, r.post(message)).Error, "this tool needs no ledger")
 				}
 
-				store.away.Store(false)
+				store.setDown(false)
 				status, body = say(r, first, rowSeven)
 				assert.Equal(t, http.StatusOK, status, body)
 				_, body = say(r, tokenOf(t, body), sevenSure)

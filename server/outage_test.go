@@ -19,7 +19,7 @@ import (
 // outageRig is a server whose ledger can be away, with a tool for turns and tools for tasks.
 func outageRig(t *testing.T) (*rig, *faulty, *seats) {
 	s := new(seats)
-	store := &faulty{Store: ledger.NewMemory(ledger.MemoryOptions{})}
+	store := &faulty{counting{Store: ledger.NewMemory(ledger.MemoryOptions{})}}
 	t.Cleanup(func() { _ = store.Store.Close() })
 	return newRig(t, server.Options{Tools: append(taskTools(), s.tool()), Authenticate: users, Ledger: store}), store, s
 }
@@ -105,6 +105,23 @@ var answerings = map[string]func(t *testing.T, r *rig, s *seats) (send func() (s
 			return m.status, m.raw
 		}, func(string) { r.until(begun.TaskID, "cancelled") }
 	},
+	"turn that another request takes": func(t *testing.T, r *rig, s *seats) (func() (int, string), func(string)) {
+		_, body := inSaga(r, "", nil)
+		token := tokenOf(t, body)
+		s.slow = 3 * time.Second
+		first, again := make(chan string, 1), make(chan string, 1)
+		var status int
+		go func() { _, body := inSaga(r, token, rowSeven); first <- body }()
+		time.Sleep(time.Second)
+		go func() {
+			var body string
+			status, body = inSaga(r, token, rowSeven)
+			again <- body
+		}()
+		time.Sleep(time.Second)
+		return func() (int, string) { body := <-again; return status, body },
+			func(body string) { assert.Equal(t, <-first, body) }
+	},
 	"new task": func(t *testing.T, r *rig, _ *seats) (func() (int, string), func(string)) {
 		return func() (int, string) {
 				m := r.send(callTool("nap", object{"millis": 1}).with(withTasks))
@@ -142,8 +159,8 @@ func TestShortOutageLosesNothing(t *testing.T) {
 				inBubble(t, func(t *testing.T) {
 					r, store, s := outageRig(t)
 					send, end := prepare(t, r, s)
-					store.away.Store(true)
-					time.AfterFunc(lasts, func() { store.away.Store(false) })
+					store.setDown(true)
+					time.AfterFunc(lasts, func() { store.setDown(false) })
 					begun := time.Now()
 					status, body := send()
 					require.Less(t, status, 300, body)
@@ -164,7 +181,7 @@ func TestLongOutageGathersNoRequests(t *testing.T) {
 		r, store, _ := outageRig(t)
 		_, body := inSaga(r, "", nil)
 		first := tokenOf(t, body)
-		store.away.Store(true)
+		store.setDown(true)
 		begun := time.Now()
 		status, body := inSaga(r, first, rowSeven)
 		assert.Equal(t, http.StatusServiceUnavailable, status)
@@ -177,12 +194,12 @@ func TestLongOutageGathersNoRequests(t *testing.T) {
 			assert.Zero(t, time.Since(begun))
 			time.Sleep(time.Second)
 		}
-		store.away.Store(false)
+		store.setDown(false)
 		_, body = inSaga(r, first, rowSeven)
 		second := tokenOf(t, body)
 
 		time.Sleep(time.Hour)
-		store.away.Store(true)
+		store.setDown(true)
 		const crowd, most = 1200, 1000
 		var all sync.WaitGroup
 		var refused atomic.Int32
@@ -196,7 +213,7 @@ func TestLongOutageGathersNoRequests(t *testing.T) {
 		time.Sleep(time.Second)
 		assert.EqualValues(t, crowd-most, refused.Load(), "at once")
 		time.Sleep(time.Second)
-		store.away.Store(false)
+		store.setDown(false)
 		all.Wait()
 		assert.EqualValues(t, crowd-most, refused.Load(), "all that waited had their answer")
 	})
@@ -209,7 +226,7 @@ func TestOutageDelaysNobodyElse(t *testing.T) {
 		r, store, _ := outageRig(t)
 		_, body := inSaga(r, "", nil)
 		first := tokenOf(t, body)
-		store.away.Store(true)
+		store.setDown(true)
 		go func() { _, _ = inSaga(r, first, rowSeven) }()
 		time.Sleep(time.Second)
 		begun := time.Now()

@@ -81,6 +81,9 @@ func (s *counting) Watch(ctx context.Context, key string, after uint64) iter.Seq
 		s.watches[&cancel] = struct{}{}
 		s.mu.Unlock()
 		for r, err := range s.Store.Watch(ctx, key, after) {
+			if err != nil && ctx.Err() != nil {
+				err = context.Cause(ctx)
+			}
 			if !yield(r, err) {
 				break
 			}
