@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/mcpsaga/mcpsaga/ledger"
+	"github.com/mcpsaga/mcpsaga/saga"
 	"github.com/mcpsaga/mcpsaga/server"
 )
 
@@ -216,6 +217,30 @@ func TestLongOutageGathersNoRequests(t *testing.T) {
 		store.setDown(false)
 		all.Wait()
 		assert.EqualValues(t, crowd-most, refused.Load(), "all that waited had their answer")
+	})
+}
+
+// An answer of a session waits no longer than all else for a ledger that can be read and not written.
+func TestAnswersDoNotWaitForAFullLedger(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T) {
+		store := &fullStore{Store: inMemory(t)}
+		r := newRig(t, server.Options{Tools: []saga.Definition{new(seats).tool()}, Ledger: store})
+		c := r.connect("2025-11-25", everything)
+		events := c.stream(toolCall(7, "seat", `{}`))
+		asked := events.wait("elicitation/create")
+		store.full.Store(true)
+		for _, waits := range []float64{8, 0} {
+			begun := time.Now()
+			resp := c.post(`{"jsonrpc":"2.0","id":` + string(asked.ID) + `,"result":` + accepted(`{"row":"7"}`) + `}`)
+			assert.Equal(t, http.StatusServiceUnavailable, resp.StatusCode, readAll(t, resp))
+			assert.InDelta(t, waits, time.Since(begun).Seconds(), 1)
+		}
+		store.full.Store(false)
+		events = c.get(asked.id) // the stream has ended meanwhile
+		c.reply(asked.ID, accepted(`{"row":"7"}`))
+		c.reply(events.wait("elicitation/create").ID, accepted(`{"sure":true}`))
+		assert.Contains(t, events.wait("").data, "seat in 7")
 	})
 }
 
