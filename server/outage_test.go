@@ -12,7 +12,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/mcpsaga/mcpsaga/ledger"
 	"github.com/mcpsaga/mcpsaga/saga"
 	"github.com/mcpsaga/mcpsaga/server"
 )
@@ -20,8 +19,7 @@ import (
 // outageRig is a server whose ledger can be away, with a tool for turns and tools for tasks.
 func outageRig(t *testing.T) (*rig, *faulty, *seats) {
 	s := new(seats)
-	store := &faulty{counting{Store: ledger.NewMemory(ledger.MemoryOptions{})}}
-	t.Cleanup(func() { _ = store.Store.Close() })
+	store := &faulty{counting{Store: &fullStore{Store: inMemory(t)}}}
 	return newRig(t, server.Options{Tools: append(taskTools(), s.tool()), Authenticate: users, Ledger: store}), store, s
 }
 
@@ -151,24 +149,30 @@ func init() {
 }
 
 // No SDK sends an answer again that was refused. So what a client sends while the ledger is away
-// for some seconds is not refused: it waits, and the client notices nothing.
+// for some seconds, or full, is not refused: it waits, and the client notices nothing.
 func TestShortOutageLosesNothing(t *testing.T) {
+	outages := map[string]func(store *faulty, begins bool){
+		"away": func(store *faulty, begins bool) { store.setDown(begins) },
+		"full": func(store *faulty, begins bool) { store.Store.(*fullStore).full.Store(begins) },
+	}
 	for what, prepare := range answerings {
 		for _, lasts := range []time.Duration{2 * time.Second, 5 * time.Second} {
-			t.Run(fmt.Sprintf("%s/%v", what, lasts), func(t *testing.T) {
-				t.Parallel()
-				inBubble(t, func(t *testing.T) {
-					r, store, s := outageRig(t)
-					send, end := prepare(t, r, s)
-					store.setDown(true)
-					time.AfterFunc(lasts, func() { store.setDown(false) })
-					begun := time.Now()
-					status, body := send()
-					require.Less(t, status, 300, body)
-					assert.Less(t, time.Since(begun), lasts+time.Second)
-					end(body)
+			for how, outage := range outages {
+				t.Run(fmt.Sprintf("%s/%s/%v", what, how, lasts), func(t *testing.T) {
+					t.Parallel()
+					inBubble(t, func(t *testing.T) {
+						r, store, s := outageRig(t)
+						send, end := prepare(t, r, s)
+						outage(store, true)
+						time.AfterFunc(lasts, func() { outage(store, false) })
+						begun := time.Now()
+						status, body := send()
+						require.Less(t, status, 300, body)
+						assert.Less(t, time.Since(begun), lasts+time.Second)
+						end(body)
+					})
 				})
-			})
+			}
 		}
 	}
 }
