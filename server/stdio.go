@@ -5,19 +5,19 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"io"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/mcpsaga/mcpsaga/internal/linestream"
 	"github.com/mcpsaga/mcpsaga/internal/records"
 	"github.com/mcpsaga/mcpsaga/internal/tally"
 	"github.com/mcpsaga/mcpsaga/server/internal/dialect"
 	"github.com/mcpsaga/mcpsaga/server/internal/wire"
-	"github.com/mcpsaga/mcpsaga/steps"
 )
 
 // Limits of one stdio connection.
@@ -57,25 +57,17 @@ func (s *Server) ServeStdio(ctx context.Context, in io.Reader, out io.Writer) er
 	defer cancel(nil)
 	defer context.AfterFunc(told, func() { cancel(dialect.ErrStopping) })()
 	c := &lineConn{
-		server: s, ctx: ctx, stop: cancel, in: bufio.NewReaderSize(in, 64<<10), out: out,
-		slots: make(chan struct{}, maxInFlight), ended: make(chan struct{}), closing: make(chan struct{}),
-		connections: make(map[dialect.Dialect]dialect.Connection), calls: make(map[*lineCall]struct{}), waiting: make(map[uint64]chan<- steps.Answer),
+		server: s, ctx: ctx, stop: cancel, out: out, slots: make(chan struct{}, maxInFlight), closing: make(chan struct{}),
+		connections: make(map[dialect.Dialect]dialect.Connection), calls: make(map[*lineCall]struct{}),
 	}
+	c.lines = linestream.Conn{In: bufio.NewReaderSize(in, 64<<10), Out: c, Limit: int(s.opts.MaxBody), Read: c.read, TooLong: c.tooLong}
 	for _, d := range s.sessions {
-		c.connections[d] = d.Connect(func(method string, params json.RawMessage) {
-			c.write(wire.AppendCall(nil, 0, method, params))
-		})
+		c.connections[d] = d.Connect(c.notify)
 	}
 	defer watchUnread(out, unreadAfter, c.unread)()
-	read := make(chan struct{})
-	go func() {
-		defer close(read)
-		c.read()
-	}()
-	select {
-	case <-read:
-	case <-ctx.Done():
-	}
+	c.lines.Start(ctx)
+	<-c.lines.Done()
+	_ = c.due.Wait(ctx)
 	c.close()
 	if err := c.failed.Load(); err != nil {
 		return *err
@@ -86,23 +78,22 @@ func (s *Server) ServeStdio(ctx context.Context, in io.Reader, out io.Writer) er
 // lineConn is a connection with one message per line. One goroutine reads; each request
 // is served by one of its own, which writes the response.
 type lineConn struct {
+	lines  linestream.Conn
 	server *Server
 	ctx    context.Context
 	stop   context.CancelCauseFunc
-	in     *bufio.Reader
 	// connections are what dialects remember of this one, those that do.
 	connections map[dialect.Dialect]dialect.Connection
 
 	// slots has an element for each request that is worked on.
 	slots chan struct{}
-	// ended is closed when no more lines come, closing when what is kept open is to end.
-	ended, closing chan struct{}
+	// closing is closed when what is kept open is to end.
+	closing chan struct{}
 	// due are the requests that are not answered yet, working those of them whose
 	// response is not known yet, and open those that are kept open.
 	due, working, open tally.Tally
 
-	writing sync.Mutex // serialises writing
-	out     io.Writer
+	out io.Writer
 	// failed is what made writing fail. It can be asked for while a write hangs.
 	failed atomic.Pointer[error]
 
@@ -110,80 +101,48 @@ type lineConn struct {
 	calls map[*lineCall]struct{}
 	// placed are those of calls that are not kept open, and held their bytes.
 	placed, held int
-	// waiting are our requests that the client has not answered, by id.
-	waiting map[uint64]chan<- steps.Answer
-	asked   uint64
+	// asked is how many requests of ours there were, which is the id of the last.
+	asked uint64
 }
 
-// read reads messages until there are no more, and then waits for the answers that are
-// due.
-func (c *lineConn) read() {
-	for c.ctx.Err() == nil {
-		line, err := c.readLine()
-		switch {
-		case errors.Is(err, errLongLine):
-			c.write(wire.AppendResponse(nil, nil, nil, wire.NewError(wire.CodeInvalidRequest, "the message is too large")))
-		case err != nil:
-			close(c.ended)
-			_ = c.due.Wait(c.ctx)
-			return
-		case len(bytes.TrimSpace(line)) == 0 || c.ctx.Err() != nil:
-		default:
-			c.receive(line)
-		}
-	}
-}
-
-var errLongLine = errors.New("the line is too long")
-
-// readLine returns the next line. One that is too long is skipped to its end.
-func (c *lineConn) readLine() ([]byte, error) {
-	var line []byte
-	long := false
-	for {
-		part, err := c.in.ReadSlice('\n')
-		if !long {
-			line = append(line, part...)
-			if long = len(line) > int(c.server.opts.MaxBody); long {
-				line = nil
-			}
-		}
-		switch {
-		case errors.Is(err, bufio.ErrBufferFull):
-		case long && err == nil:
-			return nil, errLongLine
-		case err == io.EOF && len(line) > 0:
-			return line, nil // the last line may lack its end
-		default:
-			return line, err
-		}
-	}
-}
-
-// receive handles a line: a message, or a batch if the client may send any.
-func (c *lineConn) receive(line []byte) {
+// read returns what is in a line: a message, or a batch if the client may send any.
+func (c *lineConn) read(line []byte) ([]linestream.Message, error) {
 	if jsontext.Value(line).Kind() == '[' {
 		for _, sessions := range c.server.sessions {
 			if c.connections[sessions].Batches() {
-				c.receiveBatch(sessions, line)
-				return
+				return c.readBatch(sessions, line), nil
 			}
 		}
 	}
 	m, rerr := wire.Parse(line)
-	c.handle(&m, rerr, nil)
+	return []linestream.Message{c.arrived(&m, rerr, nil)}, nil
 }
 
-func (c *lineConn) receiveBatch(sessions dialect.Sessions, line []byte) {
+func (c *lineConn) readBatch(sessions dialect.Sessions, line []byte) (all []linestream.Message) {
 	batch, rerr := c.server.parseBatch(sessions, line)
 	if rerr != nil {
-		c.write(wire.AppendResponse(nil, nil, nil, rerr))
-		return
+		return []linestream.Message{c.arrived(&wire.Message{}, rerr, nil)}
 	}
 	b := &lineBatch{due: len(batch)}
 	for _, one := range batch {
-		c.handle(&one.Message, one.Error, b)
+		all = append(all, c.arrived(&one.Message, one.Error, b))
 	}
+	return all
+}
+
+// arrived returns what the connection has to know of a message.
+func (c *lineConn) arrived(m *wire.Message, rerr *wire.Error, b *lineBatch) linestream.Message {
+	arrived := linestream.Message{Text: json.RawMessage(m.Reply), Handle: func() error { c.handle(m, rerr, b); return nil }}
+	if rerr == nil && m.Reply != nil {
+		c.reply(b, nil)
+		arrived.Answers, _ = strconv.ParseUint(string(m.ID), 10, 64) // 0 if it is none of ours
+	}
+	return arrived
+}
+
+func (c *lineConn) tooLong() error {
+	c.write(wire.AppendResponse(nil, nil, nil, wire.NewError(wire.CodeInvalidRequest, "the message is too large")))
+	return nil
 }
 
 // handle handles a message, or says why it is none.
@@ -191,9 +150,12 @@ func (c *lineConn) handle(m *wire.Message, rerr *wire.Error, b *lineBatch) {
 	switch {
 	case rerr != nil:
 		c.reply(b, wire.AppendResponse(nil, m.ID, nil, rerr))
-	case m.Reply != nil:
-		c.reply(b, nil)
-		c.answered(m)
+	case m.Reply != nil: // no call waits for it: it is a guest's, or late, and ignored
+		c.tellGuests(m, func(ctx context.Context, x *dialect.Exchange) {
+			if _, rerr := c.server.host.GuestsAnswered(ctx, x); rerr != nil {
+				c.server.log.InfoContext(ctx, "answer refused", "reason", rerr)
+			}
+		})
 	case m.ID == nil:
 		c.reply(b, nil)
 		if id := dialect.Cancelled(m); id != nil {
@@ -264,27 +226,6 @@ func (c *lineConn) cancelled(id []byte) {
 	}
 }
 
-// answered hands the client's answer to the call that waits for it. One that no call waits for
-// is a guest's, or late, and ignored.
-func (c *lineConn) answered(m *wire.Message) {
-	id, answer := dialect.ReadAnswer(m.Reply)
-	c.mu.Lock()
-	to := c.waiting[id]
-	if to != nil {
-		delete(c.waiting, id)
-		to <- answer
-	}
-	c.mu.Unlock()
-	if to != nil {
-		return
-	}
-	c.tellGuests(m, func(ctx context.Context, x *dialect.Exchange) {
-		if _, rerr := c.server.host.GuestsAnswered(ctx, x); rerr != nil {
-			c.server.log.InfoContext(ctx, "answer refused", "reason", rerr)
-		}
-	})
-}
-
 // guestTime bounds how long no line is read because of what a guest does with one. It is done
 // with that when the next line is read, which may be about the same.
 const guestTime = 5 * time.Second
@@ -336,15 +277,23 @@ func (c *lineConn) reply(b *lineBatch, response []byte) {
 	}
 }
 
-func (c *lineConn) write(message []byte) {
-	c.writing.Lock()
-	defer c.writing.Unlock()
-	if c.failed.Load() != nil {
-		return
+// write writes a message. If that fails, the connection ends.
+func (c *lineConn) write(message []byte) { _ = c.lines.Write(message) }
+
+func (c *lineConn) notify(method string, params json.RawMessage) {
+	c.write(wire.AppendCall(nil, 0, method, params))
+}
+
+// Write writes to the client what c.lines has, one message after the other.
+func (c *lineConn) Write(p []byte) (int, error) {
+	if err := c.failed.Load(); err != nil {
+		return 0, *err
 	}
-	if _, err := c.out.Write(append(message, '\n')); err != nil {
+	n, err := c.out.Write(p)
+	if err != nil {
 		c.unread(err)
 	}
+	return n, err
 }
 
 // unread ends the connection, as nothing can be written any more: no client hears the

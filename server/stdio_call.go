@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/go-json-experiment/json/jsontext"
+
 	"github.com/mcpsaga/mcpsaga/server/internal/dialect"
 	"github.com/mcpsaga/mcpsaga/server/internal/wire"
 	"github.com/mcpsaga/mcpsaga/steps"
@@ -66,43 +68,41 @@ func (x *lineCall) Notify(method string, params json.RawMessage) {
 	silent := x.silent
 	x.conn.mu.Unlock()
 	if !silent {
-		x.conn.write(wire.AppendCall(nil, 0, method, params))
+		x.conn.notify(method, params)
 	}
 }
 
 func (x *lineCall) Call(ctx context.Context, method string, params json.RawMessage) (steps.Answer, error) {
 	c := x.conn
-	select {
-	case <-c.ended:
-		return steps.Answer{}, dialect.ErrSessionEnded
-	default:
-	}
-	answer := make(chan steps.Answer, 1)
 	c.mu.Lock()
 	c.asked++
 	id := c.asked
-	c.waiting[id] = answer
 	c.mu.Unlock()
 	defer x.Rest()()
-	defer func() {
-		c.mu.Lock()
-		delete(c.waiting, id)
-		c.mu.Unlock()
-	}()
-	c.write(wire.AppendCall(nil, id, method, params))
-	var why error
-	select {
-	case a := <-answer:
-		return a, nil
-	case <-ctx.Done():
-		why = context.Cause(ctx)
-	case <-c.ended:
-		why = dialect.ErrSessionEnded
+	wait, err := c.lines.Call(ctx, id, wire.AppendCall(nil, id, method, params))
+	if err != nil {
+		return steps.Answer{}, c.why(ctx)
 	}
-	// Not Notify: the client hears of it even if it has cancelled the call.
-	method, params = dialect.Cancellation(strconv.AppendUint(nil, id, 10), why)
-	c.write(wire.AppendCall(nil, 0, method, params))
-	return steps.Answer{}, why
+	response, err := wait()
+	if err != nil {
+		c.lines.Forget(id)
+		why := c.why(ctx)
+		// Not Notify: the client hears of it even if it has cancelled the call.
+		c.notify(dialect.Cancellation(strconv.AppendUint(nil, id, 10), why))
+		return steps.Answer{}, why
+	}
+	_, answer := dialect.ReadAnswer(jsontext.Value(response))
+	return answer, nil
+}
+
+// why says why a request of ours is not waited for any more.
+func (c *lineConn) why(ctx context.Context) error {
+	for _, ended := range []context.Context{ctx, c.ctx} {
+		if ended.Err() != nil {
+			return context.Cause(ended)
+		}
+	}
+	return dialect.ErrSessionEnded
 }
 
 // Rest implements [dialect.Rester]: while it waits, the request leaves its place to another.
