@@ -1,6 +1,7 @@
 package client
 
 import (
+	"context"
 	"encoding/json"
 )
 
@@ -39,13 +40,26 @@ func (c *child) hear(n note) {
 // more is not heard.
 const maxNotes = 64
 
-// listen has notes get the notifications of key; nil ends that.
-func (c *child) listen(key string, notes chan<- note) {
+// listen has notify get the notifications of key until ctx ends, or stop is called, which waits for those
+// that are there.
+func (c *child) listen(ctx context.Context, key string, notify func(method string, params json.RawMessage)) (stop func()) {
+	notes, done := make(chan note, maxNotes), make(chan struct{})
 	c.mu.Lock()
-	defer c.mu.Unlock()
-	if notes == nil {
-		delete(c.listening, key)
-		return
-	}
 	c.listening[key] = notes
+	c.mu.Unlock()
+	go func() {
+		defer close(done)
+		for n := range notes {
+			if ctx.Err() == nil {
+				notify(n.method, n.params)
+			}
+		}
+	}()
+	return func() {
+		c.mu.Lock()
+		delete(c.listening, key)
+		close(notes)
+		c.mu.Unlock()
+		<-done
+	}
 }
