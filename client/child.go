@@ -89,10 +89,8 @@ func launch(s *Stdio) (*child, error) {
 		return nil, err
 	}
 	c.raw, c.out = stdout, stdin
-	limit := cmp.Or(s.MaxLine, defaultMaxResponse)
 	c.lines = linestream.Conn{
-		In: bufio.NewReader(stdout), Out: stdin, Limit: limit, Read: c.read,
-		TooLong: func() error { return tooMuch(limit, "bytes in a line") },
+		In: bufio.NewReader(stdout), Out: stdin, Limit: cmp.Or(s.MaxLine, defaultMaxResponse), Read: c.read,
 		Ended: func(err error) {
 			c.end(err)
 			c.close()
@@ -122,7 +120,10 @@ func (c *child) reap() {
 
 // read returns the message in a line.
 func (c *child) read(line []byte) ([]linestream.Message, error) {
-	if !bytes.HasSuffix(line, []byte("\n")) {
+	switch {
+	case line == nil:
+		return nil, tooMuch(c.lines.Limit, "bytes in a line")
+	case !bytes.HasSuffix(line, []byte("\n")):
 		return nil, io.EOF // it was cut off
 	}
 	line = bytes.TrimSpace(line)

@@ -57,22 +57,26 @@ func (s *Server) ServeStdio(ctx context.Context, in io.Reader, out io.Writer) er
 	defer cancel(nil)
 	defer context.AfterFunc(told, func() { cancel(dialect.ErrStopping) })()
 	c := &lineConn{
-		server: s, ctx: ctx, stop: cancel, out: out, slots: make(chan struct{}, maxInFlight), closing: make(chan struct{}),
+		server: s, ctx: ctx, slots: make(chan struct{}, maxInFlight), closing: make(chan struct{}),
 		connections: make(map[dialect.Dialect]dialect.Connection), calls: make(map[*lineCall]struct{}),
 	}
-	c.lines = linestream.Conn{In: bufio.NewReaderSize(in, 64<<10), Out: c, Limit: int(s.opts.MaxBody), Read: c.read, TooLong: c.tooLong}
+	c.lines = linestream.Conn{
+		In: bufio.NewReaderSize(in, 64<<10), Out: out, Limit: int(s.opts.MaxBody), Read: c.read,
+		Ended: func(error) {
+			if c.lines.Failed() != nil { // no client hears the answers
+				cancel(dialect.ErrSessionEnded)
+			}
+		},
+	}
 	for _, d := range s.sessions {
 		c.connections[d] = d.Connect(c.notify)
 	}
-	defer watchUnread(out, unreadAfter, c.unread)()
 	c.lines.Start(ctx)
+	defer watchUnread(out, unreadAfter, c.lines.Fail)()
 	<-c.lines.Done()
 	_ = c.due.Wait(ctx)
 	c.close()
-	if err := c.failed.Load(); err != nil {
-		return *err
-	}
-	return nil
+	return c.lines.Failed()
 }
 
 // lineConn is a connection with one message per line. One goroutine reads; each request
@@ -81,7 +85,6 @@ type lineConn struct {
 	lines  linestream.Conn
 	server *Server
 	ctx    context.Context
-	stop   context.CancelCauseFunc
 	// connections are what dialects remember of this one, those that do.
 	connections map[dialect.Dialect]dialect.Connection
 
@@ -93,55 +96,50 @@ type lineConn struct {
 	// response is not known yet, and open those that are kept open.
 	due, working, open tally.Tally
 
-	out io.Writer
-	// failed is what made writing fail. It can be asked for while a write hangs.
-	failed atomic.Pointer[error]
+	// asked is how many requests of ours there were, which is the id of the last.
+	asked atomic.Uint64
 
 	mu    sync.Mutex // guards what follows
 	calls map[*lineCall]struct{}
 	// placed are those of calls that are not kept open, and held their bytes.
 	placed, held int
-	// asked is how many requests of ours there were, which is the id of the last.
-	asked uint64
 }
 
 // read returns what is in a line: a message, or a batch if the client may send any.
-func (c *lineConn) read(line []byte) ([]linestream.Message, error) {
-	if jsontext.Value(line).Kind() == '[' {
-		for _, sessions := range c.server.sessions {
-			if c.connections[sessions].Batches() {
-				return c.readBatch(sessions, line), nil
-			}
+func (c *lineConn) read(line []byte) (all []linestream.Message, _ error) {
+	batch, b := make([]dialect.Batched, 1), (*lineBatch)(nil)
+	one := &batch[0]
+	switch sessions := c.batches(line); {
+	case line == nil:
+		one.Error = wire.NewError(wire.CodeInvalidRequest, "the message is too large")
+	case sessions == nil:
+		one.Message, one.Error = wire.Parse(line)
+	default:
+		if list, rerr := c.server.parseBatch(sessions, line); rerr != nil {
+			one.Error = rerr
+		} else {
+			batch, b = list, &lineBatch{due: len(list)}
 		}
 	}
-	m, rerr := wire.Parse(line)
-	return []linestream.Message{c.arrived(&m, rerr, nil)}, nil
+	for i := range batch {
+		m, rerr := &batch[i].Message, batch[i].Error
+		arrived := linestream.Message{Text: json.RawMessage(m.Reply), Handle: func() error { c.handle(m, rerr, b); return nil }}
+		if rerr == nil && m.Reply != nil {
+			c.reply(b, nil)
+			arrived.Answers, _ = strconv.ParseUint(string(m.ID), 10, 64) // 0 if it is none of ours
+		}
+		all = append(all, arrived)
+	}
+	return all, nil
 }
 
-func (c *lineConn) readBatch(sessions dialect.Sessions, line []byte) (all []linestream.Message) {
-	batch, rerr := c.server.parseBatch(sessions, line)
-	if rerr != nil {
-		return []linestream.Message{c.arrived(&wire.Message{}, rerr, nil)}
+// batches returns the dialect that a line is a batch of; nil if it is none that the client may send.
+func (c *lineConn) batches(line []byte) dialect.Sessions {
+	for _, sessions := range c.server.sessions {
+		if jsontext.Value(line).Kind() == '[' && c.connections[sessions].Batches() {
+			return sessions
+		}
 	}
-	b := &lineBatch{due: len(batch)}
-	for _, one := range batch {
-		all = append(all, c.arrived(&one.Message, one.Error, b))
-	}
-	return all
-}
-
-// arrived returns what the connection has to know of a message.
-func (c *lineConn) arrived(m *wire.Message, rerr *wire.Error, b *lineBatch) linestream.Message {
-	arrived := linestream.Message{Text: json.RawMessage(m.Reply), Handle: func() error { c.handle(m, rerr, b); return nil }}
-	if rerr == nil && m.Reply != nil {
-		c.reply(b, nil)
-		arrived.Answers, _ = strconv.ParseUint(string(m.ID), 10, 64) // 0 if it is none of ours
-	}
-	return arrived
-}
-
-func (c *lineConn) tooLong() error {
-	c.write(wire.AppendResponse(nil, nil, nil, wire.NewError(wire.CodeInvalidRequest, "the message is too large")))
 	return nil
 }
 
@@ -273,35 +271,12 @@ func (c *lineConn) reply(b *lineBatch, response []byte) {
 		response = b.add(response)
 	}
 	if response != nil {
-		c.write(response)
+		_ = c.lines.Write(response)
 	}
 }
-
-// write writes a message. If that fails, the connection ends.
-func (c *lineConn) write(message []byte) { _ = c.lines.Write(message) }
 
 func (c *lineConn) notify(method string, params json.RawMessage) {
-	c.write(wire.AppendCall(nil, 0, method, params))
-}
-
-// Write writes to the client what c.lines has, one message after the other.
-func (c *lineConn) Write(p []byte) (int, error) {
-	if err := c.failed.Load(); err != nil {
-		return 0, *err
-	}
-	n, err := c.out.Write(p)
-	if err != nil {
-		c.unread(err)
-	}
-	return n, err
-}
-
-// unread ends the connection, as nothing can be written any more: no client hears the
-// answers, so nothing more is read.
-func (c *lineConn) unread(err error) {
-	if c.failed.CompareAndSwap(nil, &err) {
-		c.stop(dialect.ErrSessionEnded)
-	}
+	_ = c.lines.Write(wire.AppendCall(nil, 0, method, params))
 }
 
 // lineBatch collects the responses to a batch: they leave as one line.

@@ -74,10 +74,7 @@ func (x *lineCall) Notify(method string, params json.RawMessage) {
 
 func (x *lineCall) Call(ctx context.Context, method string, params json.RawMessage) (steps.Answer, error) {
 	c := x.conn
-	c.mu.Lock()
-	c.asked++
-	id := c.asked
-	c.mu.Unlock()
+	id := c.asked.Add(1)
 	defer x.Rest()()
 	wait, err := c.lines.Call(ctx, id, wire.AppendCall(nil, id, method, params))
 	if err != nil {
@@ -128,8 +125,7 @@ func (x *lineCall) Rest() (back func()) {
 
 // Post implements [dialect.Poster].
 func (x *lineCall) Post(id uint64, method string, params json.RawMessage) bool {
-	x.conn.write(wire.AppendCall(nil, id, method, params))
-	return true
+	return x.conn.lines.Write(wire.AppendCall(nil, id, method, params)) == nil
 }
 
 // Leave implements [dialect.Leaver].

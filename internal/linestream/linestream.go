@@ -12,103 +12,123 @@ import (
 	"log"
 	"strconv"
 	"sync"
+	"sync/atomic"
 
 	"github.com/sourcegraph/jsonrpc2"
 )
 
-// Conn is a connection of package jsonrpc2, which has each message handled, finds the call that a
-// response is for, and closes. Fill in the fields, call Start once, and do not copy it.
+// Conn is a connection of package jsonrpc2, which has messages handled, finds the call that a response
+// is for, and closes. Fill in the fields and call Start before anything else; do not copy it.
 //
-// The library is shown of a message only what it does that by. Decoding all of it, it would write
-// parameters anew and refuse ids that MCP allows; so messages are checked before, and what is written
-// is written as it is.
+// Of a message, the library sees only what it needs for that: what it decodes, it writes anew. So
+// messages are checked before, and written as they are. TestWhatTheLibraryChanges has the details.
 type Conn struct {
-	// In is read and Out written. Both stay open.
+	// In is read, and Out written to. They stay open.
 	In  *bufio.Reader
 	Out io.Writer
-	// Limit is how long a line may be, in bytes, with its end.
+	// Limit is how many bytes a line may have, with its end.
 	Limit int
-	// Read returns the messages in a line that is not blank. Only the last line may lack its end.
-	// The messages may keep the line. TooLong is called in place of Read for a line beyond the limit.
-	// An error of either ends the connection.
-	Read    func(line []byte) ([]Message, error)
-	TooLong func() error
-	// Ended, unless it is nil, is called with what ended the reading, before calls fail for it.
+	// Read returns the messages in a line, which is not blank, and is theirs. Only the last line may
+	// lack its end. A line beyond the limit comes as nil. An error ends the connection.
+	Read func(line []byte) ([]Message, error)
+	// Ended is called with why no more is read, before calls fail, or why nothing can be written.
 	Ended func(error)
 
 	rpc *jsonrpc2.Conn
-	// arrived are messages that were read and not handled, now is the one that is handled, and wrong
-	// is why no more is read. The goroutine that reads has them.
-	arrived []Message
-	now     Message
-	wrong   error
+	// arrived are the messages that come next, now is the one that is handled, and wrong is why there
+	// are no more. skipping: the rest of a line is, which is too long. All belong to the goroutine that
+	// reads.
+	arrived  []Message
+	now      Message
+	wrong    error
+	skipping bool
 
+	calling sync.Mutex // guards request, which the library is to write
+	request []byte
 	writing sync.Mutex
-	request []byte // the request that the library is about to write
+	failed  atomic.Pointer[error] // asked for while a write hangs
 
 	forgetting sync.Mutex // guards forgotten
-	forgotten  []Message  // stand in for the responses to calls
+	forgotten  []Message
 }
 
 // Message is a message that was read.
 type Message struct {
-	// Answers is the id of the call that it is the response to; 0 if it is none. Text is what the
-	// call then returns.
+	// Answers is the id of the call that a response is for; 0 is none. The call returns Text.
 	Answers uint64
 	Text    json.RawMessage
-	// Handle has the message handled, unless a call has waited for it. The next message is not
-	// looked at before it returns. Its error ends the connection.
+	// Handle handles what is no response to a call. The next message waits for it. An error ends the
+	// connection.
 	Handle func() error
 }
 
 // Start begins to read. The connection ends with In or ctx.
 func (c *Conn) Start(ctx context.Context) {
-	jsonrpc2.NewConn(ctx, (*stream)(c), (*stream)(c), jsonrpc2.SetLogger(log.New(io.Discard, "", 0)),
-		func(rpc *jsonrpc2.Conn) { c.rpc = rpc }, // before anything is read
-		jsonrpc2.OnRecv((*stream)(c).arrive), jsonrpc2.OnSend((*stream)(c).depart))
+	s := (*stream)(c)
+	jsonrpc2.NewConn(ctx, s, s, jsonrpc2.OnRecv(s.arrive), jsonrpc2.SetLogger(log.New(io.Discard, "", 0)),
+		func(rpc *jsonrpc2.Conn) { c.rpc = rpc }) // before anything is read
 }
 
-// Done is closed when the connection has ended. What is due can still be written.
+// Done is closed when nothing more is handled. Write still writes.
 func (c *Conn) Done() <-chan struct{} { return c.rpc.DisconnectNotify() }
 
-// Write writes a line, which comes without its end.
-func (c *Conn) Write(line []byte) error {
-	c.writing.Lock()
-	defer c.writing.Unlock()
-	_, err := c.Out.Write(append(line, '\n'))
-	return err
+// Fail says that nothing can be written any more.
+func (c *Conn) Fail(err error) {
+	if c.failed.CompareAndSwap(nil, &err) {
+		c.Ended(err)
+	}
 }
 
-// Call writes a request with that id, which is not 0. wait returns the response, or fails when ctx or
-// the connection ends. Then a response may still come, which is handled only after Forget.
+// Failed returns what Fail was called with first, or the error of the first write that failed.
+func (c *Conn) Failed() error {
+	if err := c.failed.Load(); err != nil {
+		return *err
+	}
+	return nil
+}
+
+// Write writes a message and the end of its line.
+func (c *Conn) Write(message []byte) error {
+	c.writing.Lock()
+	defer c.writing.Unlock()
+	if c.Failed() == nil {
+		if _, err := c.Out.Write(append(message, '\n')); err != nil {
+			c.Fail(err)
+		}
+	}
+	return c.Failed()
+}
+
+// Call writes a request with that id, which is not 0. wait returns the response, or an error when ctx
+// or the connection has ended. Until Forget, a response that comes later is ignored.
 func (c *Conn) Call(ctx context.Context, id uint64, request []byte) (wait func() (json.RawMessage, error), err error) {
-	called, err := c.rpc.DispatchCall(ctx, "", nil, jsonrpc2.PickID(jsonrpc2.ID{Num: id}), jsonrpc2.ExtraField("", request))
+	c.calling.Lock()
+	defer c.calling.Unlock()
+	c.request = request
+	call, err := c.rpc.DispatchCall(ctx, "", nil, jsonrpc2.PickID(jsonrpc2.ID{Num: id}))
 	return func() (response json.RawMessage, err error) {
-		err = called.Wait(ctx, &response)
+		err = call.Wait(ctx, &response)
 		return response, err
 	}, err
 }
 
-// Forget frees what the library keeps of a call until there is a response: it is given one.
+// Forget frees what the library keeps of a call until there is a response, by giving it one.
 func (c *Conn) Forget(id uint64) {
 	c.forgetting.Lock()
 	defer c.forgetting.Unlock()
 	c.forgotten = append(c.forgotten, Message{Answers: id, Handle: func() error { return nil }})
 }
 
-// stream is a Conn as package jsonrpc2 sees it.
+// stream is a Conn as the library sees it.
 type stream Conn
 
 // ReadObject implements [jsonrpc2.ObjectStream].
 func (c *stream) ReadObject(v any) error {
-	c.now = Message{}
-	for len(c.arrived) == 0 && c.wrong == nil {
+	for c.now = (Message{}); len(c.arrived) == 0 && c.wrong == nil; {
 		c.wrong = c.readLine()
 	}
 	if c.wrong != nil {
-		if c.Ended != nil {
-			c.Ended(c.wrong)
-		}
+		c.Ended(c.wrong)
 		return c.wrong
 	}
 	c.now, c.arrived = c.arrived[0], c.arrived[1:]
@@ -118,23 +138,20 @@ func (c *stream) ReadObject(v any) error {
 	return json.Unmarshal(append(strconv.AppendUint([]byte(`{"result":0,"id":`), c.now.Answers, 10), '}'), v)
 }
 
-// readLine has the messages of the next line arrive, if there are any.
+// readLine has what is in the next line arrive.
 func (c *stream) readLine() error {
 	var line []byte
 	err := bufio.ErrBufferFull
-	for long := false; errors.Is(err, bufio.ErrBufferFull); {
+	for errors.Is(err, bufio.ErrBufferFull) && len(line) <= c.Limit {
 		var part []byte
-		if part, err = c.In.ReadSlice('\n'); long {
-			continue
-		}
-		if line = append(line, part...); len(line) > c.Limit {
-			if err := c.TooLong(); err != nil {
-				return err
-			}
-			long, line = true, nil
+		if part, err = c.In.ReadSlice('\n'); !c.skipping {
+			line = append(line, part...)
 		}
 	}
+	c.skipping = errors.Is(err, bufio.ErrBufferFull)
 	switch {
+	case len(line) > c.Limit:
+		line = nil
 	case err != nil && (err != io.EOF || len(line) == 0):
 		return err
 	case len(bytes.TrimSpace(line)) == 0:
@@ -152,10 +169,10 @@ func (c *stream) readLine() error {
 	return err
 }
 
-// arrive puts the message itself in the place of what the library was shown.
+// arrive puts a response itself in the place of what the library has seen of it.
 func (c *stream) arrive(call *jsonrpc2.Request, response *jsonrpc2.Response) {
 	switch text := c.now.Text; {
-	case response == nil: // Handle is called
+	case response == nil: // Handle follows
 	case call == nil:
 		c.wrong = c.now.Handle()
 	default:
@@ -166,16 +183,8 @@ func (c *stream) arrive(call *jsonrpc2.Request, response *jsonrpc2.Response) {
 // Handle implements [jsonrpc2.Handler].
 func (c *stream) Handle(context.Context, *jsonrpc2.Conn, *jsonrpc2.Request) { c.wrong = c.now.Handle() }
 
-func (c *stream) depart(request *jsonrpc2.Request, _ *jsonrpc2.Response) {
-	c.request = request.ExtraFields[0].Value.([]byte)
-	request.ExtraFields = nil // the library keeps it until it is answered
-}
-
-// WriteObject implements [jsonrpc2.ObjectStream].
-func (c *stream) WriteObject(any) error {
-	defer func() { c.request = nil }()
-	return (*Conn)(c).Write(c.request)
-}
+// WriteObject implements [jsonrpc2.ObjectStream]: what the library writes are calls.
+func (c *stream) WriteObject(any) error { return (*Conn)(c).Write(c.request) }
 
 // Close implements [jsonrpc2.ObjectStream].
 func (c *stream) Close() error { return nil }
