@@ -52,17 +52,7 @@ type child struct {
 	raw   io.Reader
 }
 
-func startChild(s *Stdio) (*child, error) {
-	c, err := launch(s)
-	if err != nil {
-		return nil, err
-	}
-	c.lines.Start(c.ctx)
-	go c.reap()
-	return c, nil
-}
-
-// launch starts a process, which nobody reads from yet.
+// launch starts a process, from which nothing is read yet.
 func launch(s *Stdio) (*child, error) {
 	cmd := exec.Command(s.Command, s.Args...)
 	cmd.Dir, cmd.Env = s.Dir, s.Env
@@ -90,20 +80,17 @@ func launch(s *Stdio) (*child, error) {
 	}
 	c.raw, c.out = stdout, stdin
 	c.lines = linestream.Conn{
-		In: bufio.NewReader(stdout), Out: stdin, Limit: cmp.Or(s.MaxLine, defaultMaxResponse), Read: c.read,
-		Ended: func(err error) {
-			c.end(err)
-			c.close()
-		},
+		In: bufio.NewReader(stdout), Out: stdin, Limit: cmp.Or(s.MaxLine, defaultMaxResponse), Read: c.read, Ended: c.close,
 	}
+	go c.reap()
 	return c, nil
 }
 
 // close ends the connection, which asks the process to finish; reap sees to it that
 // it does.
-func (c *child) close() {
+func (c *child) close(why error) {
+	c.end(why)
 	_ = c.out.Close()
-	c.end(nil)
 }
 
 // reap waits for the end of the connection and then of the process: the closed
@@ -139,19 +126,14 @@ func (c *child) read(line []byte) ([]linestream.Message, error) {
 	if err := json.Unmarshal(line, &wire); err != nil {
 		return nil, &ProtocolError{Reason: fmt.Sprintf("the server wrote a line that is not a JSON-RPC message: %.80q", line), Err: err}
 	}
-	m := linestream.Message{Text: line}
-	if wire.Method == "" {
+	m := linestream.Message{Text: line, Handle: func() error { return c.answer(wire.ID, wire.Method) }}
+	switch {
+	case wire.Method == "":
 		m.Answers, _ = strconv.ParseUint(string(wire.ID), 10, 64)
-	}
-	m.Handle = func() error {
-		switch {
-		case wire.Method == "": // then a call waits in vain
-			return malformed("the server answered request %.40s, which was not asked", wire.ID)
-		case wire.ID == nil:
-			c.hear(note{wire.Method, wire.Params})
-			return nil
-		}
-		return c.answer(wire.ID, wire.Method)
+		// Otherwise a call waits in vain.
+		m.Handle = func() error { return malformed("the server answered request %.40s, which was not asked", wire.ID) }
+	case wire.ID == nil:
+		m.Handle = func() error { c.hear(note{wire.Method, wire.Params}); return nil }
 	}
 	return []linestream.Message{m}, nil
 }
@@ -222,7 +204,7 @@ func (c *child) call(ctx context.Context, r *request) (json.RawMessage, error) {
 		defer c.listen(ctx, key, r.notify)()
 	}
 	// A process that does not read would block the write for ever.
-	unblock := context.AfterFunc(ctx, c.close)
+	unblock := context.AfterFunc(ctx, func() { c.close(nil) })
 	wait, err := c.lines.Call(ctx, id, line)
 	if !unblock() {
 		return nil, ctx.Err()
@@ -243,14 +225,14 @@ func (c *child) call(ctx context.Context, r *request) (json.RawMessage, error) {
 
 // cancel tells the process that nobody waits for the request any more.
 func (c *child) cancel(id uint64) {
-	unblock := time.AfterFunc(c.grace, c.close)
+	unblock := time.AfterFunc(c.grace, func() { c.close(nil) })
 	defer unblock.Stop()
 	_ = c.write(message{JSONRPC: "2.0", Method: "notifications/cancelled", Params: map[string]any{"requestId": id}})
 }
 
 // lost says why a request on this connection got no answer.
 func (c *child) lost(err error) error {
-	c.close() // after a failed write the connection is in an unknown state
+	c.close(nil) // after a failed write the connection is in an unknown state
 	if wrong, ok := errors.AsType[*ProtocolError](context.Cause(c.ctx)); ok {
 		return wrong
 	}
@@ -299,7 +281,7 @@ func (c *child) Write(p []byte) (int, error) {
 // Close ends it and waits for that.
 func (c *child) Close() error {
 	c.closed.Store(true)
-	c.close()
+	c.close(nil)
 	<-c.done
 	return nil
 }

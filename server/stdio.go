@@ -148,21 +148,13 @@ func (c *lineConn) handle(m *wire.Message, rerr *wire.Error, b *lineBatch) {
 	switch {
 	case rerr != nil:
 		c.reply(b, wire.AppendResponse(nil, m.ID, nil, rerr))
-	case m.Reply != nil: // no call waits for it: it is a guest's, or late, and ignored
-		c.tellGuests(m, func(ctx context.Context, x *dialect.Exchange) {
-			if _, rerr := c.server.host.GuestsAnswered(ctx, x); rerr != nil {
-				c.server.log.InfoContext(ctx, "answer refused", "reason", rerr)
-			}
-		})
+	case m.Reply != nil: // no call waits for it
+		c.tellGuests(m)
 	case m.ID == nil:
 		c.reply(b, nil)
 		if id := dialect.Cancelled(m); id != nil {
 			c.cancelled(id)
-			c.tellGuests(m, func(ctx context.Context, x *dialect.Exchange) {
-				if rerr := c.server.host.GuestsCancelled(ctx, x); rerr != nil {
-					c.server.log.WarnContext(ctx, "operation not cancelled", "error", rerr)
-				}
-			})
+			c.tellGuests(m)
 		}
 		if known := c.connections[c.server.match(m, nil)]; known != nil {
 			known.Arrive(m)
@@ -218,7 +210,7 @@ func (c *lineConn) cancelled(id []byte) {
 	defer c.mu.Unlock()
 	for call := range c.calls {
 		if bytes.Equal(call.Message.ID, id) {
-			call.silent = true // so the id is free again
+			call.silent.Store(true) // so the id is free again
 			call.cancel(dialect.ErrCancelled)
 		}
 	}
@@ -228,8 +220,8 @@ func (c *lineConn) cancelled(id []byte) {
 // with that when the next line is read, which may be about the same.
 const guestTime = 5 * time.Second
 
-// tellGuests tells guests of a message that is no request.
-func (c *lineConn) tellGuests(m *wire.Message, tell func(context.Context, *dialect.Exchange)) {
+// tellGuests tells guests of an answer or a cancellation. What is none of theirs is ignored.
+func (c *lineConn) tellGuests(m *wire.Message) {
 	if len(c.server.host.Guests) == 0 {
 		return
 	}
@@ -237,7 +229,13 @@ func (c *lineConn) tellGuests(m *wire.Message, tell func(context.Context, *diale
 	defer cancel()
 	x := &dialect.Exchange{Message: m}
 	c.join(x)
-	tell(ctx, x)
+	rerr := c.server.host.GuestsCancelled(ctx, x)
+	if m.Reply != nil {
+		_, rerr = c.server.host.GuestsAnswered(ctx, x)
+	}
+	if rerr != nil {
+		c.server.log.InfoContext(ctx, "answer or cancellation refused", "reason", rerr)
+	}
 }
 
 // join says who the client is to a dialect that does not know.

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"strconv"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -25,20 +26,18 @@ type lineCall struct {
 	// due and working end what the connection counts, open if the request is kept open.
 	due, working, open func()
 
-	// Guarded by the connection's mu: the client has cancelled the request and expects no
-	// answer; how much of it waits for the client, or for a task.
-	silent  bool
-	resting int
+	// silent: the client has cancelled the request and expects no answer. resting is how much of it
+	// waits for the client, or for a task.
+	silent  atomic.Bool
+	resting atomic.Int32
 }
 
 func (x *lineCall) finish(response []byte) {
 	c := x.conn
 	x.cancel(nil)
-	c.mu.Lock()
-	if x.silent {
+	if x.silent.Load() {
 		response = nil
 	}
-	c.mu.Unlock()
 	if x.open != nil {
 		c.reply(nil, response)
 		x.open()
@@ -64,10 +63,7 @@ func (x *lineCall) leavePlace() {
 }
 
 func (x *lineCall) Notify(method string, params json.RawMessage) {
-	x.conn.mu.Lock()
-	silent := x.silent
-	x.conn.mu.Unlock()
-	if !silent {
+	if !x.silent.Load() {
 		x.conn.notify(method, params)
 	}
 }
@@ -104,21 +100,13 @@ func (c *lineConn) why(ctx context.Context) error {
 
 // Rest implements [dialect.Rester]: while it waits, the request leaves its place to another.
 func (x *lineCall) Rest() (back func()) {
-	c := x.conn
-	c.mu.Lock()
-	x.resting++
-	first := x.resting == 1
-	c.mu.Unlock()
-	if first {
-		<-c.slots
+	slots := x.conn.slots
+	if x.resting.Add(1) == 1 {
+		<-slots
 	}
 	return func() {
-		c.mu.Lock()
-		x.resting--
-		last := x.resting == 0
-		c.mu.Unlock()
-		if last {
-			c.slots <- struct{}{}
+		if x.resting.Add(-1) == 0 {
+			slots <- struct{}{}
 		}
 	}
 }
@@ -130,9 +118,7 @@ func (x *lineCall) Post(id uint64, method string, params json.RawMessage) bool {
 
 // Leave implements [dialect.Leaver].
 func (x *lineCall) Leave() {
-	x.conn.mu.Lock()
-	x.silent = true
-	x.conn.mu.Unlock()
+	x.silent.Store(true)
 	x.cancel(dialect.ErrLeft)
 }
 
@@ -145,7 +131,7 @@ func (x *lineCall) KeepOpen() (ended <-chan struct{}, rerr *wire.Error) {
 	c := x.conn
 	c.mu.Lock()
 	for other := range c.calls {
-		if other.open != nil && !other.silent && bytes.Equal(other.Message.ID, x.Message.ID) {
+		if other.open != nil && !other.silent.Load() && bytes.Equal(other.Message.ID, x.Message.ID) {
 			c.mu.Unlock()
 			return nil, wire.Refuse(http.StatusBadRequest, wire.CodeInvalidRequest, "a request with this id is still open")
 		}

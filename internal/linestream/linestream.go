@@ -43,8 +43,6 @@ type Conn struct {
 	wrong    error
 	skipping bool
 
-	calling sync.Mutex // guards request, which the library is to write
-	request []byte
 	writing sync.Mutex
 	failed  atomic.Pointer[error] // asked for while a write hangs
 
@@ -102,10 +100,10 @@ func (c *Conn) Write(message []byte) error {
 // Call writes a request with that id, which is not 0. wait returns the response, or an error when ctx
 // or the connection has ended. Until Forget, a response that comes later is ignored.
 func (c *Conn) Call(ctx context.Context, id uint64, request []byte) (wait func() (json.RawMessage, error), err error) {
-	c.calling.Lock()
-	defer c.calling.Unlock()
-	c.request = request
 	call, err := c.rpc.DispatchCall(ctx, "", nil, jsonrpc2.PickID(jsonrpc2.ID{Num: id}))
+	if err == nil {
+		err = c.Write(request)
+	}
 	return func() (response json.RawMessage, err error) {
 		err = call.Wait(ctx, &response)
 		return response, err
@@ -183,8 +181,8 @@ func (c *stream) arrive(call *jsonrpc2.Request, response *jsonrpc2.Response) {
 // Handle implements [jsonrpc2.Handler].
 func (c *stream) Handle(context.Context, *jsonrpc2.Conn, *jsonrpc2.Request) { c.wrong = c.now.Handle() }
 
-// WriteObject implements [jsonrpc2.ObjectStream]: what the library writes are calls.
-func (c *stream) WriteObject(any) error { return (*Conn)(c).Write(c.request) }
+// WriteObject implements [jsonrpc2.ObjectStream]. Call writes the request as it is.
+func (c *stream) WriteObject(any) error { return nil }
 
 // Close implements [jsonrpc2.ObjectStream].
 func (c *stream) Close() error { return nil }
