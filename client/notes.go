@@ -3,6 +3,7 @@ package client
 import (
 	"context"
 	"encoding/json"
+	"sync"
 )
 
 type note struct {
@@ -40,23 +41,23 @@ const maxNotes = 64
 // listen has notify get the notifications of key until ctx ends, or stop is called, which waits for those
 // that are there.
 func (c *child) listen(ctx context.Context, key string, notify func(method string, params json.RawMessage)) (stop func()) {
-	notes, done := make(chan note, maxNotes), make(chan struct{})
+	notes := make(chan note, maxNotes)
 	c.mu.Lock()
 	c.listening[key] = notes
 	c.mu.Unlock()
-	go func() {
-		defer close(done)
+	var heard sync.WaitGroup
+	heard.Go(func() {
 		for n := range notes {
 			if ctx.Err() == nil {
 				notify(n.method, n.params)
 			}
 		}
-	}()
+	})
 	return func() {
 		c.mu.Lock()
 		delete(c.listening, key)
 		close(notes)
 		c.mu.Unlock()
-		<-done
+		heard.Wait()
 	}
 }

@@ -106,41 +106,38 @@ type lineConn struct {
 }
 
 // read returns what is in a line: a message, or a batch if the client may send any.
-func (c *lineConn) read(line []byte) (all []linestream.Message, _ error) {
-	batch, b := make([]dialect.Batched, 1), (*lineBatch)(nil)
-	one := &batch[0]
-	switch sessions := c.batches(line); {
-	case line == nil:
+func (c *lineConn) read(line []byte) ([]linestream.Message, error) {
+	var one dialect.Batched
+	if line == nil {
 		one.Error = wire.NewError(wire.CodeInvalidRequest, "the message is too large")
-	case sessions == nil:
-		one.Message, one.Error = wire.Parse(line)
-	default:
-		if list, rerr := c.server.parseBatch(sessions, line); rerr != nil {
-			one.Error = rerr
-		} else {
-			batch, b = list, &lineBatch{due: len(list)}
-		}
+		return c.arrived(nil, one), nil
 	}
-	for i := range batch {
-		m, rerr := &batch[i].Message, batch[i].Error
+	for _, sessions := range c.server.sessions {
+		if jsontext.Value(line).Kind() != '[' || !c.connections[sessions].Batches() {
+			continue
+		}
+		batch, rerr := c.server.parseBatch(sessions, line)
+		if rerr != nil {
+			return c.arrived(nil, dialect.Batched{Error: rerr}), nil
+		}
+		return c.arrived(&lineBatch{due: len(batch)}, batch...), nil
+	}
+	one.Message, one.Error = wire.Parse(line)
+	return c.arrived(nil, one), nil
+}
+
+// arrived returns what the connection has to know of messages.
+func (c *lineConn) arrived(b *lineBatch, messages ...dialect.Batched) (all []linestream.Message) {
+	for _, one := range messages {
+		m, rerr := &one.Message, one.Error
 		arrived := linestream.Message{Text: json.RawMessage(m.Reply), Handle: func() error { c.handle(m, rerr, b); return nil }}
-		if rerr == nil && m.Reply != nil {
+		if m.Reply != nil && rerr == nil {
 			c.reply(b, nil)
 			arrived.Answers, _ = strconv.ParseUint(string(m.ID), 10, 64) // 0 if it is none of ours
 		}
 		all = append(all, arrived)
 	}
-	return all, nil
-}
-
-// batches returns the dialect that a line is a batch of; nil if it is none that the client may send.
-func (c *lineConn) batches(line []byte) dialect.Sessions {
-	for _, sessions := range c.server.sessions {
-		if jsontext.Value(line).Kind() == '[' && c.connections[sessions].Batches() {
-			return sessions
-		}
-	}
-	return nil
+	return all
 }
 
 // handle handles a message, or says why it is none.

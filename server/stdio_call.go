@@ -2,6 +2,7 @@ package server
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"net/http"
@@ -72,30 +73,21 @@ func (x *lineCall) Call(ctx context.Context, method string, params json.RawMessa
 	c := x.conn
 	id := c.asked.Add(1)
 	defer x.Rest()()
+	why := func() error { return cmp.Or(context.Cause(ctx), context.Cause(c.ctx), dialect.ErrSessionEnded) }
 	wait, err := c.lines.Call(ctx, id, wire.AppendCall(nil, id, method, params))
 	if err != nil {
-		return steps.Answer{}, c.why(ctx)
+		return steps.Answer{}, why()
 	}
 	response, err := wait()
 	if err != nil {
 		c.lines.Forget(id)
-		why := c.why(ctx)
+		err = why()
 		// Not Notify: the client hears of it even if it has cancelled the call.
-		c.notify(dialect.Cancellation(strconv.AppendUint(nil, id, 10), why))
-		return steps.Answer{}, why
+		c.notify(dialect.Cancellation(strconv.AppendUint(nil, id, 10), err))
+		return steps.Answer{}, err
 	}
 	_, answer := dialect.ReadAnswer(jsontext.Value(response))
 	return answer, nil
-}
-
-// why says why a request of ours is not waited for any more.
-func (c *lineConn) why(ctx context.Context) error {
-	for _, ended := range []context.Context{ctx, c.ctx} {
-		if ended.Err() != nil {
-			return context.Cause(ended)
-		}
-	}
-	return dialect.ErrSessionEnded
 }
 
 // Rest implements [dialect.Rester]: while it waits, the request leaves its place to another.

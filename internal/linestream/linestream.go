@@ -7,7 +7,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"io"
 	"log"
 	"strconv"
@@ -35,13 +34,11 @@ type Conn struct {
 	Ended func(error)
 
 	rpc *jsonrpc2.Conn
-	// arrived are the messages that come next, now is the one that is handled, and wrong is why there
-	// are no more. skipping: the rest of a line is, which is too long. All belong to the goroutine that
-	// reads.
-	arrived  []Message
-	now      Message
-	wrong    error
-	skipping bool
+	// What follows belongs to the goroutine that reads.
+	arrived  []Message // and not handled
+	now      Message   // the one that is handled
+	wrong    error     // why no more is handled
+	skipping bool      // the rest of a line that is too long
 
 	writing sync.Mutex
 	failed  atomic.Pointer[error] // asked for while a write hangs
@@ -55,8 +52,7 @@ type Message struct {
 	// Answers is the id of the call that a response is for; 0 is none. The call returns Text.
 	Answers uint64
 	Text    json.RawMessage
-	// Handle handles what is no response to a call. The next message waits for it. An error ends the
-	// connection.
+	// Handle handles what no call has waited for, before the next message. An error ends the connection.
 	Handle func() error
 }
 
@@ -97,8 +93,8 @@ func (c *Conn) Write(message []byte) error {
 	return c.Failed()
 }
 
-// Call writes a request with that id, which is not 0. wait returns the response, or an error when ctx
-// or the connection has ended. Until Forget, a response that comes later is ignored.
+// Call writes a request with that id, which is not 0. wait fails when ctx or the connection has ended;
+// the response is then ignored, until Forget.
 func (c *Conn) Call(ctx context.Context, id uint64, request []byte) (wait func() (json.RawMessage, error), err error) {
 	call, err := c.rpc.DispatchCall(ctx, "", nil, jsonrpc2.PickID(jsonrpc2.ID{Num: id}))
 	if err == nil {
@@ -140,13 +136,13 @@ func (c *stream) ReadObject(v any) error {
 func (c *stream) readLine() error {
 	var line []byte
 	err := bufio.ErrBufferFull
-	for errors.Is(err, bufio.ErrBufferFull) && len(line) <= c.Limit {
+	for err == bufio.ErrBufferFull && len(line) <= c.Limit {
 		var part []byte
 		if part, err = c.In.ReadSlice('\n'); !c.skipping {
 			line = append(line, part...)
 		}
 	}
-	c.skipping = errors.Is(err, bufio.ErrBufferFull)
+	c.skipping = err == bufio.ErrBufferFull
 	switch {
 	case len(line) > c.Limit:
 		line = nil
