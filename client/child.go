@@ -126,25 +126,26 @@ func (c *child) read(line []byte) ([]linestream.Message, error) {
 	if err := json.Unmarshal(line, &wire); err != nil {
 		return nil, &ProtocolError{Reason: fmt.Sprintf("the server wrote a line that is not a JSON-RPC message: %.80q", line), Err: err}
 	}
-	m := linestream.Message{Text: line, Handle: func() error { return c.answer(wire.ID, wire.Method) }}
-	switch {
-	case wire.Method == "":
+	m := linestream.Message{Text: line, Handle: func() error { return c.handle(wire.ID, note{wire.Method, wire.Params}) }}
+	if wire.Method == "" {
 		m.Answers, _ = strconv.ParseUint(string(wire.ID), 10, 64)
-		// Otherwise a call waits in vain.
-		m.Handle = func() error { return malformed("the server answered request %.40s, which was not asked", wire.ID) }
-	case wire.ID == nil:
-		m.Handle = func() error { c.hear(note{wire.Method, wire.Params}); return nil }
 	}
 	return []linestream.Message{m}, nil
 }
 
-// answer answers the server's own requests. The dialects spoken here have none but
-// ping.
-func (c *child) answer(id json.RawMessage, method string) error {
-	if method == "ping" {
+// handle handles what is no answer to a request. Of requests of the server's own, the dialects
+// spoken here have none but ping.
+func (c *child) handle(id json.RawMessage, n note) error {
+	switch {
+	case n.method == "": // then a call waits in vain
+		return malformed("the server answered request %.40s, which was not asked", id)
+	case id == nil:
+		c.hear(n)
+		return nil
+	case n.method == "ping":
 		return c.write(map[string]any{"jsonrpc": "2.0", "id": id, "result": struct{}{}})
 	}
-	refusal := &Error{Code: jsonrpc2.CodeMethodNotFound, Message: outOfPlace(method)}
+	refusal := &Error{Code: jsonrpc2.CodeMethodNotFound, Message: outOfPlace(n.method)}
 	return c.write(map[string]any{"jsonrpc": "2.0", "id": id, "error": refusal})
 }
 

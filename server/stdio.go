@@ -71,9 +71,9 @@ func (s *Server) ServeStdio(ctx context.Context, in io.Reader, out io.Writer) er
 	for _, d := range s.sessions {
 		c.connections[d] = d.Connect(c.notify)
 	}
-	c.lines.Start(ctx)
+	ended := c.lines.Start(ctx)
 	defer watchUnread(out, unreadAfter, c.lines.Fail)()
-	<-c.lines.Done()
+	<-ended
 	_ = c.due.Wait(ctx)
 	c.close()
 	return c.lines.Failed()
@@ -180,7 +180,8 @@ func (c *lineConn) begin(m *wire.Message, b *lineBatch) {
 	d := c.server.match(m, nil)
 	call := &lineCall{conn: c, batch: b, due: c.due.Begin(), working: c.working.Begin()}
 	call.Exchange = dialect.Exchange{Message: m, Way: call, Dialect: d}
-	call.ctx, call.cancel = context.WithCancelCause(c.ctx)
+	var ctx context.Context
+	ctx, call.cancel = context.WithCancelCause(c.ctx)
 	var serve dialect.Handler
 	if known := c.connections[d]; known != nil {
 		serve = known.Arrive(m)
@@ -195,7 +196,7 @@ func (c *lineConn) begin(m *wire.Message, b *lineBatch) {
 	c.held += m.Size
 	c.mu.Unlock()
 	go func() {
-		result, rerr := c.server.host.Dispatch(call.ctx, &call.Exchange, serve)
+		result, rerr := c.server.host.Dispatch(ctx, &call.Exchange, serve)
 		call.finish(wire.AppendResponse(nil, m.ID, result, rerr))
 	}()
 }
@@ -219,9 +220,6 @@ const guestTime = 5 * time.Second
 
 // tellGuests tells guests of an answer or a cancellation. What is none of theirs is ignored.
 func (c *lineConn) tellGuests(m *wire.Message) {
-	if len(c.server.host.Guests) == 0 {
-		return
-	}
 	ctx, cancel := context.WithTimeout(c.ctx, guestTime)
 	defer cancel()
 	x := &dialect.Exchange{Message: m}

@@ -21,7 +21,6 @@ import (
 type lineCall struct {
 	dialect.Exchange
 	conn   *lineConn
-	ctx    context.Context
 	cancel context.CancelCauseFunc
 	batch  *lineBatch // what the request came in, or nil
 	// due and working end what the connection counts, open if the request is kept open.

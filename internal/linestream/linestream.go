@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"log"
 	"strconv"
@@ -43,8 +44,8 @@ type Conn struct {
 	writing sync.Mutex
 	failed  atomic.Pointer[error] // asked for while a write hangs
 
-	forgetting sync.Mutex // guards forgotten
-	forgotten  []Message
+	calling sync.Mutex // guards request, which the library is to write; nil is to be forgotten
+	request []byte
 }
 
 // Message is a message that was read.
@@ -56,15 +57,14 @@ type Message struct {
 	Handle func() error
 }
 
-// Start begins to read. The connection ends with In or ctx.
-func (c *Conn) Start(ctx context.Context) {
+// Start begins to read. The connection ends with In or ctx. Then ended is closed, and nothing more is
+// handled; Write still writes.
+func (c *Conn) Start(ctx context.Context) (ended <-chan struct{}) {
 	s := (*stream)(c)
 	jsonrpc2.NewConn(ctx, s, s, jsonrpc2.OnRecv(s.arrive), jsonrpc2.SetLogger(log.New(io.Discard, "", 0)),
 		func(rpc *jsonrpc2.Conn) { c.rpc = rpc }) // before anything is read
+	return c.rpc.DisconnectNotify()
 }
-
-// Done is closed when nothing more is handled. Write still writes.
-func (c *Conn) Done() <-chan struct{} { return c.rpc.DisconnectNotify() }
 
 // Fail says that nothing can be written any more.
 func (c *Conn) Fail(err error) {
@@ -96,22 +96,18 @@ func (c *Conn) Write(message []byte) error {
 // Call writes a request with that id, which is not 0. wait fails when ctx or the connection has ended;
 // the response is then ignored, until Forget.
 func (c *Conn) Call(ctx context.Context, id uint64, request []byte) (wait func() (json.RawMessage, error), err error) {
+	c.calling.Lock()
+	defer c.calling.Unlock()
+	c.request = request
 	call, err := c.rpc.DispatchCall(ctx, "", nil, jsonrpc2.PickID(jsonrpc2.ID{Num: id}))
-	if err == nil {
-		err = c.Write(request)
-	}
 	return func() (response json.RawMessage, err error) {
 		err = call.Wait(ctx, &response)
 		return response, err
 	}, err
 }
 
-// Forget frees what the library keeps of a call until there is a response, by giving it one.
-func (c *Conn) Forget(id uint64) {
-	c.forgetting.Lock()
-	defer c.forgetting.Unlock()
-	c.forgotten = append(c.forgotten, Message{Answers: id, Handle: func() error { return nil }})
-}
+// Forget frees what is kept of a call until there is a response: the library does so if it cannot write.
+func (c *Conn) Forget(id uint64) { _, _ = c.Call(context.Background(), id, nil) }
 
 // stream is a Conn as the library sees it.
 type stream Conn
@@ -156,10 +152,7 @@ func (c *stream) readLine() error {
 		return jsonrpc2.ErrClosed
 	default:
 	}
-	messages, err := c.Read(line)
-	c.forgetting.Lock()
-	defer c.forgetting.Unlock()
-	c.arrived, c.forgotten = append(c.forgotten, messages...), nil
+	c.arrived, err = c.Read(line)
 	return err
 }
 
@@ -177,8 +170,15 @@ func (c *stream) arrive(call *jsonrpc2.Request, response *jsonrpc2.Response) {
 // Handle implements [jsonrpc2.Handler].
 func (c *stream) Handle(context.Context, *jsonrpc2.Conn, *jsonrpc2.Request) { c.wrong = c.now.Handle() }
 
-// WriteObject implements [jsonrpc2.ObjectStream]. Call writes the request as it is.
-func (c *stream) WriteObject(any) error { return nil }
+// WriteObject implements [jsonrpc2.ObjectStream].
+func (c *stream) WriteObject(any) error {
+	if c.request == nil {
+		return errForgotten
+	}
+	return (*Conn)(c).Write(c.request)
+}
+
+var errForgotten = errors.New("the call is forgotten")
 
 // Close implements [jsonrpc2.ObjectStream].
 func (c *stream) Close() error { return nil }
