@@ -7,7 +7,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"io"
 	"log"
 	"strconv"
@@ -44,8 +43,8 @@ type Conn struct {
 	writing sync.Mutex
 	failed  atomic.Pointer[error] // asked for while a write hangs
 
-	calling sync.Mutex // guards request, which the library is to write; nil is to be forgotten
-	request []byte
+	forgetting sync.Mutex // guards forgotten
+	forgotten  []Message
 }
 
 // Message is a message that was read.
@@ -96,18 +95,23 @@ func (c *Conn) Write(message []byte) error {
 // Call writes a request with that id, which is not 0. wait fails when ctx or the connection has ended;
 // the response is then ignored, until Forget.
 func (c *Conn) Call(ctx context.Context, id uint64, request []byte) (wait func() (json.RawMessage, error), err error) {
-	c.calling.Lock()
-	defer c.calling.Unlock()
-	c.request = request
 	call, err := c.rpc.DispatchCall(ctx, "", nil, jsonrpc2.PickID(jsonrpc2.ID{Num: id}))
+	if err == nil {
+		err = c.Write(request)
+	}
 	return func() (response json.RawMessage, err error) {
 		err = call.Wait(ctx, &response)
 		return response, err
 	}, err
 }
 
-// Forget frees what is kept of a call until there is a response: the library does so if it cannot write.
-func (c *Conn) Forget(id uint64) { _, _ = c.Call(context.Background(), id, nil) }
+// Forget frees what the library keeps of a call until there is a response: with the next line, it is
+// given one.
+func (c *Conn) Forget(id uint64) {
+	c.forgetting.Lock()
+	defer c.forgetting.Unlock()
+	c.forgotten = append(c.forgotten, Message{Answers: id, Handle: func() error { return nil }})
+}
 
 // stream is a Conn as the library sees it.
 type stream Conn
@@ -152,7 +156,10 @@ func (c *stream) readLine() error {
 		return jsonrpc2.ErrClosed
 	default:
 	}
-	c.arrived, err = c.Read(line)
+	messages, err := c.Read(line)
+	c.forgetting.Lock()
+	defer c.forgetting.Unlock()
+	c.arrived, c.forgotten = append(c.forgotten, messages...), nil
 	return err
 }
 
@@ -170,15 +177,8 @@ func (c *stream) arrive(call *jsonrpc2.Request, response *jsonrpc2.Response) {
 // Handle implements [jsonrpc2.Handler].
 func (c *stream) Handle(context.Context, *jsonrpc2.Conn, *jsonrpc2.Request) { c.wrong = c.now.Handle() }
 
-// WriteObject implements [jsonrpc2.ObjectStream].
-func (c *stream) WriteObject(any) error {
-	if c.request == nil {
-		return errForgotten
-	}
-	return (*Conn)(c).Write(c.request)
-}
-
-var errForgotten = errors.New("the call is forgotten")
+// WriteObject implements [jsonrpc2.ObjectStream]. What there is to write are requests, which Call writes.
+func (c *stream) WriteObject(any) error { return nil }
 
 // Close implements [jsonrpc2.ObjectStream].
 func (c *stream) Close() error { return nil }
