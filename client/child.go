@@ -44,8 +44,6 @@ type child struct {
 	// done is closed when the process has ended; exit then says how.
 	done chan struct{}
 	exit error
-	// closed is set by Close.
-	closed atomic.Bool
 
 	// taken, if not nil, gets the lines that the process writes, which are read from raw.
 	taken atomic.Pointer[io.PipeWriter]
@@ -56,10 +54,7 @@ type child struct {
 func launch(s *Stdio) (*child, error) {
 	cmd := exec.Command(s.Command, s.Args...)
 	cmd.Dir, cmd.Env = s.Dir, s.Env
-	cmd.Stderr = os.Stderr
-	if s.Stderr != nil {
-		cmd.Stderr = s.Stderr
-	}
+	cmd.Stderr = cmp.Or[io.Writer](s.Stderr, os.Stderr)
 	c := &child{
 		cmd: cmd, grace: cmp.Or(s.Grace, defaultGrace), done: make(chan struct{}),
 		listening: make(map[string]chan<- note), greeting: make(chan struct{}, 1),
@@ -177,15 +172,14 @@ func (c *child) greet(ctx context.Context) error {
 		// What a client cannot answer it says when it is asked.
 		"protocolVersion": older[0], "capabilities": struct{}{}, "clientInfo": implementationOf(Options{}),
 	}})
-	if errors.As(err, new(*Error)) {
-		c.greeted = true // it does without; the request itself will show
-		return nil
-	}
-	if err != nil {
+	switch {
+	case errors.As(err, new(*Error)): // it does without; the request itself will show
+	case err != nil:
 		return err
-	}
-	if err := c.write(message{JSONRPC: "2.0", Method: "notifications/initialized", Params: struct{}{}}); err != nil {
-		return c.lost(err)
+	default:
+		if err := c.write(message{JSONRPC: "2.0", Method: "notifications/initialized", Params: struct{}{}}); err != nil {
+			return c.lost(err)
+		}
 	}
 	c.greeted = true
 	return nil
@@ -226,8 +220,7 @@ func (c *child) call(ctx context.Context, r *request) (json.RawMessage, error) {
 
 // cancel tells the process that nobody waits for the request any more.
 func (c *child) cancel(id uint64) {
-	unblock := time.AfterFunc(c.grace, func() { c.close(nil) })
-	defer unblock.Stop()
+	defer time.AfterFunc(c.grace, func() { c.close(nil) }).Stop()
 	_ = c.write(message{JSONRPC: "2.0", Method: "notifications/cancelled", Params: map[string]any{"requestId": id}})
 }
 
@@ -267,7 +260,7 @@ func (c *child) Read(p []byte) (int, error) {
 }
 
 func (c *child) ended(n int, err error) error {
-	if n > 0 || err == nil || c.closed.Load() {
+	if n > 0 || err == nil || errors.Is(context.Cause(c.ctx), errClosed) {
 		return err
 	}
 	return c.lost(err)
@@ -281,8 +274,7 @@ func (c *child) Write(p []byte) (int, error) {
 
 // Close ends it and waits for that.
 func (c *child) Close() error {
-	c.closed.Store(true)
-	c.close(nil)
+	c.close(errClosed)
 	<-c.done
 	return nil
 }

@@ -1,6 +1,7 @@
 package client
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"sync"
@@ -24,12 +25,8 @@ func (c *child) hear(n note) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	to := c.listening["progress "+string(wire.ProgressToken)]
-	if to == nil {
-		to = c.listening["subscription "+string(wire.Meta.Subscription)]
-	}
 	select {
-	case to <- n:
+	case cmp.Or(c.listening["progress "+string(wire.ProgressToken)], c.listening["subscription "+string(wire.Meta.Subscription)]) <- n:
 	default: // there are too many, or none is wanted
 	}
 }

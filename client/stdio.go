@@ -127,14 +127,13 @@ func (s *Stdio) running() (*child, error) {
 	if s.closed {
 		return nil, errClosed
 	}
-	if s.child != nil && s.child.ctx.Err() == nil {
-		return s.child, nil
+	if s.child == nil || s.child.ctx.Err() != nil {
+		started, err := launch(s)
+		if err != nil {
+			return nil, err
+		}
+		started.lines.Start(started.ctx)
+		s.child = started
 	}
-	started, err := launch(s)
-	if err != nil {
-		return nil, err
-	}
-	started.lines.Start(started.ctx)
-	s.child = started
-	return started, nil
+	return s.child, nil
 }

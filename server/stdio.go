@@ -52,12 +52,11 @@ const (
 // called signal.Ignore(syscall.SIGPIPE).
 func (s *Server) ServeStdio(ctx context.Context, in io.Reader, out io.Writer) error {
 	s.keeper.begin()
-	told := ctx // to stop
-	ctx, cancel := context.WithCancelCause(records.Patient(context.WithoutCancel(told)))
+	serving, cancel := context.WithCancelCause(records.Patient(context.WithoutCancel(ctx)))
 	defer cancel(nil)
-	defer context.AfterFunc(told, func() { cancel(dialect.ErrStopping) })()
+	defer context.AfterFunc(ctx, func() { cancel(dialect.ErrStopping) })()
 	c := &lineConn{
-		server: s, ctx: ctx, slots: make(chan struct{}, maxInFlight), closing: make(chan struct{}),
+		server: s, ctx: serving, slots: make(chan struct{}, maxInFlight), closing: make(chan struct{}),
 		connections: make(map[dialect.Dialect]dialect.Connection), calls: make(map[*lineCall]struct{}),
 	}
 	c.lines = linestream.Conn{
@@ -71,10 +70,10 @@ func (s *Server) ServeStdio(ctx context.Context, in io.Reader, out io.Writer) er
 	for _, d := range s.sessions {
 		c.connections[d] = d.Connect(c.notify)
 	}
-	ended := c.lines.Start(ctx)
+	ended := c.lines.Start(serving)
 	defer watchUnread(out, unreadAfter, c.lines.Fail)()
 	<-ended
-	_ = c.due.Wait(ctx)
+	_ = c.due.Wait(serving)
 	c.close()
 	return c.lines.Failed()
 }
@@ -107,23 +106,20 @@ type lineConn struct {
 
 // read returns what is in a line: a message, or a batch if the client may send any.
 func (c *lineConn) read(line []byte) ([]linestream.Message, error) {
-	var one dialect.Batched
 	if line == nil {
-		one.Error = wire.NewError(wire.CodeInvalidRequest, "the message is too large")
-		return c.arrived(nil, one), nil
+		return c.arrived(nil, dialect.Batched{Error: wire.NewError(wire.CodeInvalidRequest, "the message is too large")}), nil
 	}
 	for _, sessions := range c.server.sessions {
-		if jsontext.Value(line).Kind() != '[' || !c.connections[sessions].Batches() {
-			continue
+		if jsontext.Value(line).Kind() == '[' && c.connections[sessions].Batches() {
+			batch, rerr := c.server.parseBatch(sessions, line)
+			if rerr != nil {
+				return c.arrived(nil, dialect.Batched{Error: rerr}), nil
+			}
+			return c.arrived(&lineBatch{due: len(batch)}, batch...), nil
 		}
-		batch, rerr := c.server.parseBatch(sessions, line)
-		if rerr != nil {
-			return c.arrived(nil, dialect.Batched{Error: rerr}), nil
-		}
-		return c.arrived(&lineBatch{due: len(batch)}, batch...), nil
 	}
-	one.Message, one.Error = wire.Parse(line)
-	return c.arrived(nil, one), nil
+	m, rerr := wire.Parse(line)
+	return c.arrived(nil, dialect.Batched{Message: m, Error: rerr}), nil
 }
 
 // arrived returns what the connection has to know of messages.
@@ -178,10 +174,9 @@ func (c *lineConn) begin(m *wire.Message, b *lineBatch) {
 		return
 	}
 	d := c.server.match(m, nil)
-	call := &lineCall{conn: c, batch: b, due: c.due.Begin(), working: c.working.Begin()}
+	ctx, cancel := context.WithCancelCause(c.ctx)
+	call := &lineCall{conn: c, batch: b, cancel: cancel, due: c.due.Begin(), working: c.working.Begin()}
 	call.Exchange = dialect.Exchange{Message: m, Way: call, Dialect: d}
-	var ctx context.Context
-	ctx, call.cancel = context.WithCancelCause(c.ctx)
 	var serve dialect.Handler
 	if known := c.connections[d]; known != nil {
 		serve = known.Arrive(m)
@@ -276,7 +271,7 @@ func (c *lineConn) notify(method string, params json.RawMessage) {
 type lineBatch struct {
 	mu        sync.Mutex
 	due       int
-	responses []byte
+	responses [][]byte
 }
 
 // add takes the response to one of the batch's messages, nil if it has none, and
@@ -285,11 +280,10 @@ func (b *lineBatch) add(response []byte) []byte {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if response != nil {
-		b.responses = append(append(b.responses, ','), response...)
+		b.responses = append(b.responses, response)
 	}
 	if b.due--; b.due > 0 || b.responses == nil {
 		return nil
 	}
-	b.responses[0] = '['
-	return append(b.responses, ']')
+	return append(append([]byte("["), bytes.Join(b.responses, []byte(","))...), ']')
 }

@@ -105,8 +105,7 @@ func (c *Conn) Call(ctx context.Context, id uint64, request []byte) (wait func()
 	}, err
 }
 
-// Forget frees what the library keeps of a call until there is a response: with the next line, it is
-// given one.
+// Forget frees what the library keeps of a call, with the next line, by giving it a response.
 func (c *Conn) Forget(id uint64) {
 	c.forgetting.Lock()
 	defer c.forgetting.Unlock()
@@ -165,12 +164,10 @@ func (c *stream) readLine() error {
 
 // arrive puts a response itself in the place of what the library has seen of it.
 func (c *stream) arrive(call *jsonrpc2.Request, response *jsonrpc2.Response) {
-	switch text := c.now.Text; {
-	case response == nil: // Handle follows
-	case call == nil:
-		c.wrong = c.now.Handle()
-	default:
+	if text := c.now.Text; response != nil && call != nil {
 		response.Result = &text
+	} else if response != nil {
+		c.wrong = c.now.Handle()
 	}
 }
 
