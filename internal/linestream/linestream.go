@@ -65,7 +65,7 @@ func (c *Conn) Start(ctx context.Context) (ended <-chan struct{}) {
 	return c.rpc.DisconnectNotify()
 }
 
-// Fail says that nothing can be written any more.
+// Fail has all writes fail from now on.
 func (c *Conn) Fail(err error) {
 	if c.failed.CompareAndSwap(nil, &err) {
 		c.Ended(err)
