@@ -37,6 +37,8 @@ type hold struct {
 
 	mutex chan struct{} // held while the row is written
 	row   *row
+	// sent is what was written last, as long as it is not known whether it was made.
+	sent *sent
 	// leased is when the lease was acquired or renewed last, by this process's clock.
 	leased time.Time
 	// lost: the saga is another process's. handing: it is to be handed over, and handed: it was.
@@ -219,17 +221,27 @@ func (h *hold) commitLocked(change func(r *row) []event) error {
 	}
 	var began time.Time
 	pause := firstRetry
+	changes := false // what is sent is this change
 	for {
 		if h.lost {
 			return errLost
 		}
-		err := h.attempt(change)
+		if h.sent == nil {
+			if err := h.prepare(change); err != nil {
+				return err
+			}
+			changes = true
+		}
+		err := h.send()
 		if errors.Is(err, store.ErrConflict) {
 			if err = h.reload(); err == nil {
 				continue
 			}
 		}
-		if err == nil || errors.Is(err, errLost) || refused(err) || unreadable(err) || h.ctx.Err() != nil {
+		switch {
+		case err == nil && !changes:
+			continue // that was what had been sent before
+		case err == nil, errors.Is(err, errLost), refused(err), unreadable(err), h.ctx.Err() != nil:
 			return err
 		}
 		if began.IsZero() {
@@ -244,8 +256,15 @@ func (h *hold) commitLocked(change func(r *row) []event) error {
 	}
 }
 
-// attempt writes the next version of the row once.
-func (h *hold) attempt(change func(r *row) []event) error {
+// sent is the next version of a row on its way to the store.
+type sent struct {
+	*sending
+	told  []event // of the notes
+	began time.Time
+}
+
+// prepare makes the next version of the row.
+func (h *hold) prepare(change func(r *row) []event) error {
 	next := h.row.clone()
 	next.Running.Held = true
 	next.Running.Tries = h.tries
@@ -259,19 +278,34 @@ func (h *hold) attempt(change func(r *row) []event) error {
 		lease = 0
 	}
 	next.Keep = keepUntil(next)
-	ctx, cancel := context.WithTimeout(h.ctx, writeTime)
-	defer cancel()
-	began := time.Now()
-	if err := h.c.rows.write(ctx, next, lease, 0, events...); err != nil {
+	sending, err := h.c.rows.prepare(next, lease, 0, events...)
+	if err != nil {
 		h.notes.back(told)
 		return err
 	}
-	h.c.worker.works()
-	h.row, h.leased = next, began
-	if !next.Running.Held && !next.Wake.IsZero() {
-		h.c.worker.rests(next.Wake)
+	h.sent = &sent{sending, told, time.Now()}
+	return nil
+}
+
+// send sends what is prepared. It stays so if it is not known whether it was made: then nothing else
+// is written before it is.
+func (h *hold) send() error {
+	ctx, cancel := context.WithTimeout(h.ctx, writeTime)
+	defer cancel()
+	w := h.sent
+	if err := h.c.rows.send(ctx, w.sending); err != nil {
+		if !w.unsure {
+			h.notes.back(w.told)
+			h.sent = nil
+		}
+		return err
 	}
-	if !next.Running.Doubt {
+	h.c.worker.works()
+	h.row, h.leased, h.sent = w.r, w.began, nil
+	if !h.row.Running.Held && !h.row.Wake.IsZero() {
+		h.c.worker.rests(h.row.Wake)
+	}
+	if !h.row.Running.Doubt {
 		h.doubt = false
 	}
 	return nil
