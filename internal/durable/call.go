@@ -263,7 +263,8 @@ func (h *hold) insert(one *calling, change func(r *row) []event) error {
 		return full(err)
 	}
 	c.clock.hear(r.Now)
-	h.row, h.leased, h.calling = r, began, nil
+	h.lease.acquire(r, began)
+	h.row, h.calling = r, nil
 	one.made = r
 	if !here || !c.worker.enter(h) {
 		h.lost = r.Running.Held || !here

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -39,10 +40,10 @@ type hold struct {
 	row   *row
 	// sent is what was written last, as long as it is not known whether it was made.
 	sent *sent
-	// leased is when the lease was acquired or renewed last, by this process's clock.
-	leased time.Time
-	// lost: the saga is another process's. handing: it is to be handed over, and handed: it was.
-	lost, handing, handed bool
+	lease lease
+	// lost: the saga is another process's. resting: it was put to rest. handing: it is to be handed over,
+	// and handed: it was.
+	lost, resting, handing, handed bool
 	// doubt: before this process has come further, more may have been done than the row says. tries
 	// is how many attempts there were, with this one.
 	doubt bool
@@ -62,12 +63,13 @@ type turnContext struct {
 	stop context.CancelCauseFunc
 }
 
-// newHold holds a row that was acquired.
-func (c *Core) newHold(ctx context.Context, r *row) *hold {
+// newHold holds a row whose lease was asked for at a time.
+func (c *Core) newHold(ctx context.Context, r *row, leased time.Time) *hold {
 	h := &hold{
-		c: c, ctx: ctx, mutex: make(chan struct{}, 1), row: r, leased: time.Now(),
+		c: c, ctx: ctx, mutex: make(chan struct{}, 1), row: r,
 		doubt: r.Running.Doubt || r.Running.Held || r.Record.Tries > 1, tries: r.Running.Tries + r.Record.Tries,
 	}
+	h.lease.acquire(r, leased)
 	h.notes.init(h, nil)
 	h.program, h.served = c.Turns.ProgramOf(r.Tool, r.Revision)
 	return h
@@ -120,11 +122,39 @@ func (h *hold) newTurn() *turnContext {
 	return turn
 }
 
+// lease is what a process knows of its lease. It has a lock of its own, as the row is locked for as long
+// as a write takes.
+type lease struct {
+	mu    sync.Mutex
+	of    store.Held
+	began time.Time // when it was asked for last, by this process's clock
+}
+
+func (l *lease) acquire(r *row, began time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.of, l.began = store.Held{ID: r.ID, Fence: r.Fence}, began
+}
+
+func (l *lease) renewed(began time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.began = later(l.began, began)
+}
+
+func (l *lease) held() store.Held {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.of
+}
+
 // expired reports whether the lease may be over: by the clock that only goes forward, and, as that stands
 // still while a machine is suspended, by the other one.
 func (h *hold) expired() bool {
-	now := time.Now()
-	return now.Sub(h.leased) >= h.c.Lease || now.Round(0).Sub(h.leased.Round(0)) >= h.c.Lease
+	h.lease.mu.Lock()
+	defer h.lease.mu.Unlock()
+	now, began := time.Now(), h.lease.began
+	return now.Sub(began) >= h.c.Lease || now.Round(0).Sub(began.Round(0)) >= h.c.Lease
 }
 
 // lose notes that another process has the saga.
@@ -163,7 +193,7 @@ func (h *hold) acting(context.Context) error {
 // renew has the lease begin anew.
 func (h *hold) renew() error {
 	began := time.Now()
-	lost, err := h.c.rows.store.Renew(h.ctx, []store.Held{{ID: h.row.ID, Fence: h.row.Fence}}, h.c.Lease)
+	lost, err := h.c.rows.store.Renew(h.ctx, []store.Held{h.lease.held()}, h.c.Lease)
 	switch {
 	case err != nil:
 		return failure(h.ctx, err)
@@ -171,7 +201,7 @@ func (h *hold) renew() error {
 		h.lose()
 		return errLost
 	}
-	h.leased = began
+	h.lease.renewed(began)
 	return nil
 }
 
@@ -301,8 +331,9 @@ func (h *hold) send() error {
 		return err
 	}
 	h.c.worker.works()
-	h.row, h.leased, h.sent = w.r, w.began, nil
-	if !h.row.Running.Held && !h.row.Wake.IsZero() {
+	h.lease.renewed(w.began)
+	h.row, h.sent = w.r, nil
+	if h.resting = !h.row.Running.Held; h.resting && !h.row.Wake.IsZero() {
 		h.c.worker.rests(h.row.Wake)
 	}
 	if !h.row.Running.Doubt {

@@ -81,8 +81,8 @@ func (c *Core) apply(ctx context.Context, r *row, input event, run bool) error {
 	began := time.Now()
 	err := c.rows.write(ctx, r, lease, 0, input)
 	if err == nil && here {
-		h := c.newHold(live, r.clone())
-		h.leased, h.doubt, h.tries, h.share = began, doubt, r.Running.Tries, slot
+		h := c.newHold(live, r.clone(), began)
+		h.doubt, h.tries, h.share = doubt, r.Running.Tries, slot
 		if c.worker.enter(h) {
 			go h.run()
 			return nil

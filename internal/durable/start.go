@@ -196,8 +196,8 @@ func (c *Core) create(ctx context.Context, s *tasks.Start, turn *turns.TaskTurn)
 	began := time.Now()
 	err = c.insert(ctx, s, r, lease)
 	if err == nil && here {
-		h := c.newHold(live, r.clone())
-		h.leased, h.doubt, h.tries, h.share = began, false, 1, slot
+		h := c.newHold(live, r.clone(), began)
+		h.doubt, h.tries, h.share = false, 1, slot
 		if c.worker.enter(h) {
 			go h.run()
 			return r, nil

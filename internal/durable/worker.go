@@ -136,7 +136,7 @@ func (w *worker) take(ctx, live context.Context) error {
 		}
 		for _, r := range taken {
 			w.c.clock.hear(r.Now)
-			w.receive(live, r)
+			w.receive(live, r, asked)
 		}
 		w.await(ctx, asked, next)
 	}
@@ -187,8 +187,8 @@ func (w *worker) await(ctx context.Context, asked, next time.Time) {
 }
 
 // receive drives a saga that was taken, has it wait for a slot, or puts it back.
-func (w *worker) receive(live context.Context, r *row) {
-	h := w.c.newHold(live, r)
+func (w *worker) receive(live context.Context, r *row, asked time.Time) {
+	h := w.c.newHold(live, r, asked)
 	h.share = &share{principal: r.Principal, tool: r.Tool}
 	if r.Mode == store.ModeCall {
 		h.share = nil
@@ -270,16 +270,14 @@ func (w *worker) all() []*hold {
 	return list
 }
 
-// renew keeps the leases of what is driven here.
+// renew keeps the leases of what is driven here, also of what is being written.
 func (w *worker) renew(ctx context.Context) {
 	for sleep(ctx, w.c.Lease/beats) == nil {
 		var leases []store.Held
 		of := make(map[store.ID]*hold)
 		for _, h := range w.all() {
-			r, lost, _ := h.look()
-			if !lost && h.calling == nil && r.Running.Held {
-				leases, of[r.ID] = append(leases, store.Held{ID: r.ID, Fence: r.Fence}), h
-			}
+			lease := h.lease.held()
+			leases, of[lease.ID] = append(leases, lease), h
 		}
 		if len(leases) == 0 {
 			continue
@@ -292,21 +290,22 @@ func (w *worker) renew(ctx context.Context) {
 			continue // the next time, or the next commit
 		}
 		for _, id := range lost {
-			h := of[id]
+			go of[id].missed()
 			delete(of, id)
-			h.lock()
-			if err := h.reload(); err == nil && !h.row.Running.Held {
-				h.leased = began // it was put to rest meanwhile
-			}
-			h.unlock()
 		}
 		for _, h := range of {
-			h.lock()
-			if h.leased.Before(began) {
-				h.leased = began
-			}
-			h.unlock()
+			h.lease.renewed(began)
 		}
+	}
+}
+
+// missed is called when the lease could not be renewed: the saga was put to rest, or it is another
+// process's.
+func (h *hold) missed() {
+	h.lock()
+	defer h.unlock()
+	if !h.resting && !h.lost {
+		_ = h.reload()
 	}
 }
 
