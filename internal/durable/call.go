@@ -196,7 +196,7 @@ func (h *hold) make(change func(r *row) []event) error {
 		one.settle()
 		return nil
 	case errors.Is(err, errLost): // others go on with it
-	case errors.Is(err, ErrUnavailable), errors.Is(err, context.DeadlineExceeded), errors.Is(err, tasks.ErrTooMany):
+	case errors.Is(err, ErrUnavailable), errors.Is(err, tasks.ErrTooMany):
 		return err
 	case errors.Is(err, store.ErrTooLarge):
 		one.over, one.err, err = true, &turns.Error{Err: errState}, errLost
@@ -213,7 +213,7 @@ func (h *hold) make(change func(r *row) []event) error {
 
 // insert is one attempt to make the row of a call.
 func (h *hold) insert(one *calling, change func(r *row) []event) error {
-	ctx, cancel := context.WithTimeout(h.ctx, writeTime)
+	ctx, cancel := h.writing()
 	defer cancel()
 	c := h.c
 	r, err := c.newRow(one.start, one.turn)

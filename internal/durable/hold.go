@@ -192,11 +192,13 @@ func (h *hold) acting(context.Context) error {
 
 // renew has the lease begin anew.
 func (h *hold) renew() error {
+	ctx, cancel := h.writing()
+	defer cancel()
 	began := time.Now()
-	lost, err := h.c.rows.store.Renew(h.ctx, []store.Held{h.lease.held()}, h.c.Lease)
+	lost, err := h.c.rows.store.Renew(ctx, []store.Held{h.lease.held()}, h.c.Lease)
 	switch {
 	case err != nil:
-		return failure(h.ctx, err)
+		return failure(ctx, err)
 	case len(lost) > 0:
 		h.lose()
 		return errLost
@@ -207,7 +209,7 @@ func (h *hold) renew() error {
 
 // reload finds out what the row is now.
 func (h *hold) reload() error {
-	ctx, cancel := context.WithTimeout(h.ctx, writeTime)
+	ctx, cancel := h.writing()
 	defer cancel()
 	found, err := h.c.rows.load(ctx, h.row.ID)
 	switch {
@@ -234,6 +236,11 @@ const (
 	firstRetry    = 50 * time.Millisecond
 	lastRetry     = 5 * time.Second
 )
+
+// writing is the context of one attempt: a store that takes longer cannot be used.
+func (h *hold) writing() (context.Context, context.CancelFunc) {
+	return context.WithTimeoutCause(h.ctx, writeTime, ErrUnavailable)
+}
 
 // commit writes the next version of the row, which change makes of a copy, with the events that change
 // returns and what the tool has told. If a client has written meanwhile, change is called
@@ -320,7 +327,7 @@ func (h *hold) prepare(change func(r *row) []event) error {
 // send sends what is prepared. It stays so if it is not known whether it was made: then nothing else
 // is written before it is.
 func (h *hold) send() error {
-	ctx, cancel := context.WithTimeout(h.ctx, writeTime)
+	ctx, cancel := h.writing()
 	defer cancel()
 	w := h.sent
 	if err := h.c.rows.send(ctx, w.sending); err != nil {

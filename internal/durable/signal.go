@@ -71,8 +71,9 @@ func (c *Core) apply(ctx context.Context, r *row, input event, run bool) error {
 			r.Status = store.Working
 		}
 	}
-	doubt, lease := r.Running.Doubt || r.Running.Held, time.Duration(0)
+	doubt, lease := uncertain(r), time.Duration(0)
 	r.Running.Doubt = doubt
+	r.Running.Tries += r.Record.Tries
 	if r.Running.Held = here; here {
 		lease = c.Lease
 		r.Running.Tries++
@@ -96,6 +97,10 @@ func (c *Core) apply(ctx context.Context, r *row, input event, run bool) error {
 	}
 	return err
 }
+
+// uncertain reports whether others may have begun to go on with a row that nothing holds now, and not
+// have written what they did.
+func uncertain(r *row) bool { return r.Running.Doubt || r.Running.Held || r.Record.Tries > 0 }
 
 // Answer implements [tasks.Viewer].
 func (c *Core) Answer(ctx context.Context, principal, id string, answers []steps.Answer) (*tasks.Task, error) {
