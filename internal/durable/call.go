@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"time"
 
@@ -230,14 +231,13 @@ func (h *hold) insert(one *calling, change func(r *row) []event) error {
 		r.Stand.Questions, r.Stand.Answers = nil, nil
 	}
 	c.worker.awaitBegin(ctx)
-	live, here := c.worker.serves()
+	live, here := c.worker.graces()
 	r.Running, r.Wake = running{Held: true, Tries: 1}, dueAt(r.Now)
 	h.row = r
 	h.notes.record()
-	events := append([]event{{kind: kindBegun}}, change(r)...)
 	told := h.notes.take(r)
-	events = append(events, told...)
-	lease := c.Lease
+	events := slices.Concat([]event{{kind: kindBegun}}, told, change(r))
+	lease := c.rows.pace.lease(c.Lease)
 	if !here {
 		h.rest(r, r.Status, later(r.Wake, dueAt(r.Now)))
 		if r.Status == store.Working {
@@ -263,7 +263,7 @@ func (h *hold) insert(one *calling, change func(r *row) []event) error {
 		return full(err)
 	}
 	c.clock.hear(r.Now)
-	h.lease.acquire(r, began)
+	h.lease.acquire(r, began, lease)
 	h.row, h.calling = r, nil
 	one.made = r
 	if !here || !c.worker.enter(h) {

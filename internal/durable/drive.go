@@ -91,6 +91,21 @@ func (h *hold) putBack(pause time.Duration, why error) error {
 	})
 }
 
+// putBackOnce is putBack for what has not begun here: if it cannot be written, the saga comes again when
+// the lease is over.
+func (h *hold) putBackOnce(pause time.Duration) error {
+	h.lock()
+	defer h.unlock()
+	err := h.prepare(func(r *row) []event {
+		h.rest(r, r.Status, r.now().Add(pause))
+		return []event{{kind: kindRest}}
+	})
+	if err == nil {
+		err = h.send()
+	}
+	return err
+}
+
 // failed leaves a saga for later that could not go on. The pauses grow.
 func (h *hold) failed(r *row, why error) error {
 	pause := min(firstPause<<min(r.Running.Failures, 20), lastPause)

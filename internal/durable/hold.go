@@ -3,6 +3,7 @@ package durable
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -39,11 +40,12 @@ type hold struct {
 	mutex chan struct{} // held while the row is written
 	row   *row
 	// sent is what was written last, as long as it is not known whether it was made.
-	sent *sent
+	sent  *sent
 	lease lease
-	// lost: the saga is another process's. resting: it was put to rest. handing: it is to be handed over,
-	// and handed: it was.
-	lost, resting, handing, handed bool
+	// lost: the saga is another process's. resting: it was put to rest. handed: it was handed over.
+	lost, resting, handed bool
+	// handing: it is to be handed over.
+	handing atomic.Bool
 	// doubt: before this process has come further, more may have been done than the row says. tries
 	// is how many attempts there were, with this one.
 	doubt bool
@@ -64,12 +66,12 @@ type turnContext struct {
 }
 
 // newHold holds a row whose lease was asked for at a time.
-func (c *Core) newHold(ctx context.Context, r *row, leased time.Time) *hold {
+func (c *Core) newHold(ctx context.Context, r *row, asked time.Time, lease time.Duration) *hold {
 	h := &hold{
 		c: c, ctx: ctx, mutex: make(chan struct{}, 1), row: r,
 		doubt: r.Running.Doubt || r.Running.Held || r.Record.Tries > 1, tries: r.Running.Tries + r.Record.Tries,
 	}
-	h.lease.acquire(r, leased)
+	h.lease.acquire(r, asked, lease)
 	h.notes.init(h, nil)
 	h.program, h.served = c.Turns.ProgramOf(r.Tool, r.Revision)
 	return h
@@ -86,7 +88,7 @@ func (h *hold) id() store.ID { return h.row.ID }
 func (h *hold) look() (r *row, lost, handing bool) {
 	h.lock()
 	defer h.unlock()
-	return h.row, h.lost, h.handing
+	return h.row, h.lost, h.handing.Load()
 }
 
 // stop ends what runs, for the reason why. That the saga was lost goes before all others.
@@ -128,18 +130,21 @@ type lease struct {
 	mu    sync.Mutex
 	of    store.Held
 	began time.Time // when it was asked for last, by this process's clock
+	takes time.Duration
 }
 
-func (l *lease) acquire(r *row, began time.Time) {
+func (l *lease) acquire(r *row, began time.Time, takes time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.of, l.began = store.Held{ID: r.ID, Fence: r.Fence}, began
+	l.of, l.began, l.takes = store.Held{ID: r.ID, Fence: r.Fence}, began, takes
 }
 
-func (l *lease) renewed(began time.Time) {
+func (l *lease) renewed(began time.Time, takes time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.began = later(l.began, began)
+	if began.After(l.began) {
+		l.began, l.takes = began, takes
+	}
 }
 
 func (l *lease) held() store.Held {
@@ -150,11 +155,11 @@ func (l *lease) held() store.Held {
 
 // expired reports whether the lease may be over: by the clock that only goes forward, and, as that stands
 // still while a machine is suspended, by the other one.
-func (h *hold) expired() bool {
-	h.lease.mu.Lock()
-	defer h.lease.mu.Unlock()
-	now, began := time.Now(), h.lease.began
-	return now.Sub(began) >= h.c.Lease || now.Round(0).Sub(began.Round(0)) >= h.c.Lease
+func (l *lease) expired() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	now := time.Now()
+	return now.Sub(l.began) >= l.takes || now.Round(0).Sub(l.began.Round(0)) >= l.takes
 }
 
 // lose notes that another process has the saga.
@@ -173,7 +178,7 @@ func (h *hold) acting(context.Context) error {
 			return err
 		}
 	}
-	if !h.lost && h.expired() {
+	if !h.lost && h.lease.expired() {
 		if err := h.reload(); err != nil {
 			return err
 		}
@@ -184,7 +189,7 @@ func (h *hold) acting(context.Context) error {
 	switch {
 	case h.lost:
 		return errLost
-	case h.handing:
+	case h.handing.Load():
 		return errStopping
 	}
 	return nil
@@ -194,16 +199,16 @@ func (h *hold) acting(context.Context) error {
 func (h *hold) renew() error {
 	ctx, cancel := h.writing()
 	defer cancel()
-	began := time.Now()
-	lost, err := h.c.rows.store.Renew(ctx, []store.Held{h.lease.held()}, h.c.Lease)
+	began, lease := time.Now(), h.c.rows.pace.lease(h.c.Lease)
+	lost, err := h.c.rows.renew(ctx, []store.Held{h.lease.held()}, lease)
 	switch {
 	case err != nil:
-		return failure(ctx, err)
+		return err
 	case len(lost) > 0:
 		h.lose()
 		return errLost
 	}
-	h.lease.renewed(began)
+	h.lease.renewed(began, lease)
 	return nil
 }
 
@@ -305,12 +310,12 @@ func (h *hold) prepare(change func(r *row) []event) error {
 	next := h.row.clone()
 	next.Running.Held = true
 	next.Running.Tries = h.tries
+	next.Running.Doubt = next.Running.Doubt || h.doubt
 	next.Wake = dueAt(next.now()) // for others, once the lease is over
-	events := change(next)
 	told := h.notes.take(next)
-	events = append(told, events...)
+	events := append(slices.Clip(told), change(next)...)
 	h.show(next, events)
-	lease := h.c.Lease
+	lease := h.c.rows.pace.lease(h.c.Lease)
 	if !next.Running.Held {
 		lease = 0
 	}
@@ -338,7 +343,7 @@ func (h *hold) send() error {
 		return err
 	}
 	h.c.worker.works()
-	h.lease.renewed(w.began)
+	h.lease.renewed(w.began, w.change.Lease)
 	h.row, h.sent = w.r, nil
 	if h.resting = !h.row.Running.Held; h.resting && !h.row.Wake.IsZero() {
 		h.c.worker.rests(h.row.Wake)
@@ -370,7 +375,7 @@ func nothing(*row) []event { return []event{{kind: kindTurn}} }
 // rest puts a row to rest in a status until it is to be looked at. It is to be called within a change.
 func (h *hold) rest(r *row, status store.Status, wake time.Time) {
 	r.Status, r.Wake = status, wake
-	r.Running.Held, r.Running.Doubt, r.Running.Tries = false, h.doubt || r.Running.Doubt, 0
+	r.Running.Held, r.Running.Tries = false, 0
 }
 
 // further notes within a change that the saga has come further.

@@ -38,12 +38,15 @@ type summary struct {
 	Effects   []string `cbor:"11,keyasint,omitempty"`
 	Failures  int      `cbor:"12,keyasint,omitempty"`
 	LastError string   `cbor:"13,keyasint,omitempty"`
+	// Keep is until when it is shown after its end.
+	Keep time.Time `cbor:"14,keyasint,omitzero"`
 }
 
 func (s *state) summary() *summary {
 	return &summary{
-		Saga: s.Saga, Name: s.Name, Note: s.Note, Message: s.Shown.Message, TTL: s.Times.TTL, Poll: s.Times.Poll, Updated: s.Shown.Updated,
+		Saga: s.Saga, Name: s.Name, Note: s.Note, Message: clip(s.Shown.Message), TTL: s.Times.TTL, Poll: s.Times.Poll, Updated: s.Shown.Updated,
 		Ending: s.Shown.Ending, Bad: s.Shown.Bad, Cancelled: s.Cancelled, Failures: s.Running.Failures, LastError: s.Running.LastError,
+		Keep: s.Times.Keep,
 	}
 }
 
@@ -52,6 +55,7 @@ type rows struct {
 	sealer
 	store         store.Store
 	reads, writes patience
+	pace          pace
 }
 
 // load returns a row, or nil if there is none.
@@ -185,7 +189,9 @@ func (s *rows) write(ctx context.Context, r *row, lease time.Duration, most int,
 // them can be made, however late the others arrive. The item that is found in its place says which.
 func (s *rows) send(ctx context.Context, w *sending) error {
 	for try := 0; ; try++ {
-		_, err := insist(ctx, &s.writes, func() (any, error) { return nil, s.store.Write(ctx, &w.record, w.change) })
+		_, err := insist(ctx, &s.writes, func() (any, error) {
+			return nil, s.timed(func() error { return s.store.Write(ctx, &w.record, w.change) })
+		})
 		switch {
 		case err == nil:
 			w.record.State, w.record.Summary, w.record.Unread = nil, nil, nil
@@ -256,6 +262,19 @@ func (s *rows) signal(ctx context.Context, r *row, input event) error {
 			return err
 		}
 	}
+}
+
+// timed does something of which it counts how long it takes.
+func (s *rows) timed(do func() error) error {
+	began := time.Now()
+	defer func() { s.pace.took(time.Since(began)) }()
+	return do()
+}
+
+// renew has leases end so long from now, and returns those that are others' now, or were given up.
+func (s *rows) renew(ctx context.Context, held []store.Held, lease time.Duration) (lost []store.ID, err error) {
+	err = s.timed(func() (err error) { lost, err = s.store.Renew(ctx, held, lease); return err })
+	return lost, failure(ctx, err)
 }
 
 // take acquires rows that are due. What cannot be read is left for later, and counted.

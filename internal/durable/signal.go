@@ -70,19 +70,26 @@ func (c *Core) apply(ctx context.Context, r *row, input event, run bool) error {
 		if r.Status != store.Sleeping {
 			r.Status = store.Working
 		}
+	} else if !r.Cancelled && r.Undoing == nil { // it may be over later than it was to be
+		switch r.Status {
+		case store.Waiting:
+			r.Wake = waitsUntil(r)
+		case store.Sleeping:
+			r.Wake = sleepsUntil(r)
+		}
 	}
 	doubt, lease := uncertain(r), time.Duration(0)
 	r.Running.Doubt = doubt
 	r.Running.Tries += r.Record.Tries
 	if r.Running.Held = here; here {
-		lease = c.Lease
+		lease = c.rows.pace.lease(c.Lease)
 		r.Running.Tries++
 	}
 	r.Keep = keepUntil(r)
 	began := time.Now()
 	err := c.rows.write(ctx, r, lease, 0, input)
 	if err == nil && here {
-		h := c.newHold(live, r.clone(), began)
+		h := c.newHold(live, r.clone(), began, lease)
 		h.doubt, h.tries, h.share = doubt, r.Running.Tries, slot
 		if c.worker.enter(h) {
 			go h.run()
@@ -136,7 +143,7 @@ func (c *Core) answer(ctx context.Context, principal, id string, answers []steps
 // fresh returns those of the answers that the saga waits for, nil if none is, and whether it then waits for
 // nothing more.
 func (c *Core) fresh(r *row, answers []steps.Answer) (input *event, last bool, err error) {
-	if statusOf(r) != tasks.InputRequired {
+	if statusOf(r) != tasks.InputRequired || isOver(r, r.now()) { // what has it may be about to end it
 		return nil, false, nil
 	}
 	questions, known := stepsOf(r.Stand.Questions), answersOf(r.Stand.Answers)

@@ -191,12 +191,12 @@ func (c *Core) create(ctx context.Context, s *tasks.Start, turn *turns.TaskTurn)
 	r.Wake = dueAt(r.Now)
 	lease := time.Duration(0)
 	if here {
-		lease, r.Running = c.Lease, running{Held: true, Tries: 1}
+		lease, r.Running = c.rows.pace.lease(c.Lease), running{Held: true, Tries: 1}
 	}
 	began := time.Now()
 	err = c.insert(ctx, s, r, lease)
 	if err == nil && here {
-		h := c.newHold(live, r.clone(), began)
+		h := c.newHold(live, r.clone(), began, lease)
 		h.doubt, h.tries, h.share = false, 1, slot
 		if c.worker.enter(h) {
 			go h.run()

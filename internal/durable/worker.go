@@ -115,7 +115,8 @@ func (w *worker) take(ctx, live context.Context) error {
 			break
 		}
 		asked := time.Now()
-		taken, unreadable, next, err := w.c.rows.take(ctx, w.c.tools(), room, w.c.Lease)
+		lease := w.c.rows.pace.lease(w.c.Lease)
+		taken, unreadable, next, err := w.c.rows.take(ctx, w.c.tools(), room, lease)
 		if unreadable > 0 && time.Since(warned) >= time.Minute {
 			warned = time.Now()
 			log.ErrorContext(ctx, "sagas cannot be read: they were sealed with a key that is not enabled, or by a newer program, or were altered", "sagas", unreadable)
@@ -136,7 +137,7 @@ func (w *worker) take(ctx, live context.Context) error {
 		}
 		for _, r := range taken {
 			w.c.clock.hear(r.Now)
-			w.receive(live, r, asked)
+			w.receive(w.c.newHold(live, r, asked, lease))
 		}
 		w.await(ctx, asked, next)
 	}
@@ -187,21 +188,23 @@ func (w *worker) await(ctx context.Context, asked, next time.Time) {
 }
 
 // receive drives a saga that was taken, has it wait for a slot, or puts it back.
-func (w *worker) receive(live context.Context, r *row, asked time.Time) {
-	h := w.c.newHold(live, r, asked)
-	h.share = &share{principal: r.Principal, tool: r.Tool}
-	if r.Mode == store.ModeCall {
+func (w *worker) receive(h *hold) {
+	h.share = &share{principal: h.row.Principal, tool: h.row.Tool}
+	if h.row.Mode == store.ModeCall {
 		h.share = nil
 	}
 	if !w.enter(h) {
-		return // it is driven here already: its lease was over, and it finds that out
+		// It is driven here already: its lease was over, and it finds that out. Until then this process is not
+		// to take it again and again, as if it went down with it.
+		_ = h.putBackOnce(w.c.Lease)
+		return
 	}
 	if h.share == nil {
 		go h.run()
 		return
 	}
 	if pause, ok := w.slots.admit(h, func() { go h.run() }); !ok {
-		_ = h.putBack(pause, nil) // else it comes again after the lease
+		_ = h.putBackOnce(pause)
 		w.leave(h)
 	}
 }
@@ -215,7 +218,7 @@ func (w *worker) enter(h *hold) bool {
 	}
 	w.held[h.id()] = h
 	h.began = time.Now()
-	h.handing = w.stopping
+	h.handing.Store(w.stopping)
 	if w.closing {
 		h.stop(errStopping)
 	}
@@ -246,6 +249,13 @@ func (w *worker) serves() (live context.Context, ok bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.live, w.live != nil && w.live.Err() == nil && !w.stopping
+}
+
+// graces is serves for a call, whose client waits here: it may go on as long as what was begun before.
+func (w *worker) graces() (live context.Context, ok bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.live, w.live != nil && w.live.Err() == nil && !w.closing
 }
 
 // awaitBegin waits until work has begun, which may be a moment after a server has begun to
@@ -282,9 +292,9 @@ func (w *worker) renew(ctx context.Context) {
 		if len(leases) == 0 {
 			continue
 		}
-		began := time.Now()
-		renewing, cancel := context.WithTimeout(ctx, w.c.Lease)
-		lost, err := w.c.rows.store.Renew(renewing, leases, w.c.Lease)
+		began, lease := time.Now(), w.c.rows.pace.lease(w.c.Lease)
+		renewing, cancel := context.WithTimeout(ctx, writeTime)
+		lost, err := w.c.rows.renew(renewing, leases, lease)
 		cancel()
 		if err != nil {
 			continue // the next time, or the next commit
@@ -294,7 +304,7 @@ func (w *worker) renew(ctx context.Context) {
 			delete(of, id)
 		}
 		for _, h := range of {
-			h.lease.renewed(began)
+			h.lease.renewed(began, lease)
 		}
 	}
 }
@@ -328,9 +338,7 @@ func (w *worker) handOver(leave func()) {
 	w.mu.Unlock()
 	w.slots.open()
 	for _, h := range w.all() {
-		h.lock()
-		h.handing = true
-		h.unlock()
+		h.handing.Store(true)
 	}
 	cut := time.AfterFunc(graceTime, func() {
 		w.mu.Lock()
