@@ -237,7 +237,7 @@ func (h *hold) insert(one *calling, change func(r *row) []event) error {
 	h.notes.record()
 	told := h.notes.take(r)
 	events := slices.Concat([]event{{kind: kindBegun}}, told, change(r))
-	lease := c.rows.pace.lease(c.Lease)
+	t := c.term()
 	if !here {
 		h.rest(r, r.Status, later(r.Wake, dueAt(r.Now)))
 		if r.Status == store.Working {
@@ -245,11 +245,10 @@ func (h *hold) insert(one *calling, change func(r *row) []event) error {
 		}
 	}
 	if !r.Running.Held {
-		lease = 0
+		t.takes = 0
 	}
 	r.Keep = keepUntil(r)
-	began := time.Now()
-	if err := c.rows.write(ctx, r, lease, max(0, c.MaxCalls), events...); err != nil {
+	if err := c.rows.write(ctx, r, t.takes, max(0, c.MaxCalls), events...); err != nil {
 		h.row = nil
 		h.notes.back(told)
 		if errors.Is(err, store.ErrConflict) {
@@ -263,7 +262,7 @@ func (h *hold) insert(one *calling, change func(r *row) []event) error {
 		return full(err)
 	}
 	c.clock.hear(r.Now)
-	h.lease.acquire(r, began, lease)
+	h.lease.acquire(r, t)
 	h.row, h.calling = r, nil
 	one.made = r
 	if !here || !c.worker.enter(h) {

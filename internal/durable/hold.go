@@ -5,7 +5,6 @@ import (
 	"errors"
 	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -46,10 +45,10 @@ type hold struct {
 	lost, resting, handed bool
 	// handing: it is to be handed over.
 	handing atomic.Bool
-	// doubt: before this process has come further, more may have been done than the row says. tries
+	// rested: it was at rest before it was acquired. doubt: before this process has come further, more may have been done than the row says. tries
 	// is how many attempts there were, with this one.
-	doubt bool
-	tries int
+	rested, doubt bool
+	tries         int
 	// undone: the last checkpoint says that the turn has failed and is being undone.
 	undone bool
 	// calling is set as long as a call has no row.
@@ -65,13 +64,14 @@ type turnContext struct {
 	stop context.CancelCauseFunc
 }
 
-// newHold holds a row whose lease was asked for at a time.
-func (c *Core) newHold(ctx context.Context, r *row, asked time.Time, lease time.Duration) *hold {
+// newHold holds a row that was acquired for a term.
+func (c *Core) newHold(ctx context.Context, r *row, t term) *hold {
 	h := &hold{
 		c: c, ctx: ctx, mutex: make(chan struct{}, 1), row: r,
-		doubt: r.Running.Doubt || r.Running.Held || r.Record.Tries > 1, tries: r.Running.Tries + r.Record.Tries,
+		rested: !r.Running.Held && r.Record.Tries == 1, tries: r.Running.Tries + r.Record.Tries,
+		doubt: r.Running.Doubt || r.Running.Held || r.Record.Tries > 1,
 	}
-	h.lease.acquire(r, asked, lease)
+	h.lease.acquire(r, t)
 	h.notes.init(h, nil)
 	h.program, h.served = c.Turns.ProgramOf(r.Tool, r.Revision)
 	return h
@@ -124,44 +124,6 @@ func (h *hold) newTurn() *turnContext {
 	return turn
 }
 
-// lease is what a process knows of its lease. It has a lock of its own, as the row is locked for as long
-// as a write takes.
-type lease struct {
-	mu    sync.Mutex
-	of    store.Held
-	began time.Time // when it was asked for last, by this process's clock
-	takes time.Duration
-}
-
-func (l *lease) acquire(r *row, began time.Time, takes time.Duration) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.of, l.began, l.takes = store.Held{ID: r.ID, Fence: r.Fence}, began, takes
-}
-
-func (l *lease) renewed(began time.Time, takes time.Duration) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if began.After(l.began) {
-		l.began, l.takes = began, takes
-	}
-}
-
-func (l *lease) held() store.Held {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.of
-}
-
-// expired reports whether the lease may be over: by the clock that only goes forward, and, as that stands
-// still while a machine is suspended, by the other one.
-func (l *lease) expired() bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	now := time.Now()
-	return now.Sub(l.began) >= l.takes || now.Round(0).Sub(l.began.Round(0)) >= l.takes
-}
-
 // lose notes that another process has the saga.
 func (h *hold) lose() {
 	h.lost = true
@@ -178,7 +140,7 @@ func (h *hold) acting(context.Context) error {
 			return err
 		}
 	}
-	if !h.lost && h.lease.expired() {
+	if !h.lost && h.lease.expired(h.c.term()) {
 		if err := h.reload(); err != nil {
 			return err
 		}
@@ -199,8 +161,8 @@ func (h *hold) acting(context.Context) error {
 func (h *hold) renew() error {
 	ctx, cancel := h.writing()
 	defer cancel()
-	began, lease := time.Now(), h.c.rows.pace.lease(h.c.Lease)
-	lost, err := h.c.rows.renew(ctx, []store.Held{h.lease.held()}, lease)
+	t := h.c.term()
+	lost, err := h.c.rows.renew(ctx, []store.Held{h.lease.held()}, t.takes)
 	switch {
 	case err != nil:
 		return err
@@ -208,7 +170,7 @@ func (h *hold) renew() error {
 		h.lose()
 		return errLost
 	}
-	h.lease.renewed(began, lease)
+	h.lease.renewed(t)
 	return nil
 }
 
@@ -301,8 +263,8 @@ func (h *hold) commitLocked(change func(r *row) []event) error {
 // sent is the next version of a row on its way to the store.
 type sent struct {
 	*sending
-	told  []event // of the notes
-	began time.Time
+	told []event // of the notes
+	term term
 }
 
 // prepare makes the next version of the row.
@@ -315,17 +277,17 @@ func (h *hold) prepare(change func(r *row) []event) error {
 	told := h.notes.take(next)
 	events := append(slices.Clip(told), change(next)...)
 	h.show(next, events)
-	lease := h.c.rows.pace.lease(h.c.Lease)
+	t := h.c.term()
 	if !next.Running.Held {
-		lease = 0
+		t.takes = 0
 	}
 	next.Keep = keepUntil(next)
-	sending, err := h.c.rows.prepare(next, lease, 0, events...)
+	sending, err := h.c.rows.prepare(next, t.takes, 0, events...)
 	if err != nil {
 		h.notes.back(told)
 		return err
 	}
-	h.sent = &sent{sending, told, time.Now()}
+	h.sent = &sent{sending, told, t}
 	return nil
 }
 
@@ -343,7 +305,7 @@ func (h *hold) send() error {
 		return err
 	}
 	h.c.worker.works()
-	h.lease.renewed(w.began, w.change.Lease)
+	h.lease.renewed(w.term)
 	h.row, h.sent = w.r, nil
 	if h.resting = !h.row.Running.Held; h.resting && !h.row.Wake.IsZero() {
 		h.c.worker.rests(h.row.Wake)

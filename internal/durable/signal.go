@@ -78,19 +78,19 @@ func (c *Core) apply(ctx context.Context, r *row, input event, run bool) error {
 			r.Wake = sleepsUntil(r)
 		}
 	}
-	doubt, lease := uncertain(r), time.Duration(0)
+	doubt, rested, t := uncertain(r), atRest(r), c.term()
 	r.Running.Doubt = doubt
 	r.Running.Tries += r.Record.Tries
 	if r.Running.Held = here; here {
-		lease = c.rows.pace.lease(c.Lease)
 		r.Running.Tries++
+	} else {
+		t.takes = 0
 	}
 	r.Keep = keepUntil(r)
-	began := time.Now()
-	err := c.rows.write(ctx, r, lease, 0, input)
+	err := c.rows.write(ctx, r, t.takes, 0, input)
 	if err == nil && here {
-		h := c.newHold(live, r.clone(), began, lease)
-		h.doubt, h.tries, h.share = doubt, r.Running.Tries, slot
+		h := c.newHold(live, r.clone(), t)
+		h.doubt, h.rested, h.tries, h.share = doubt, rested, r.Running.Tries, slot
 		if c.worker.enter(h) {
 			go h.run()
 			return nil
@@ -105,9 +105,12 @@ func (c *Core) apply(ctx context.Context, r *row, input event, run bool) error {
 	return err
 }
 
+// atRest reports whether what has held a row last has put it to rest.
+func atRest(r *row) bool { return !r.Running.Held && r.Record.Tries == 0 }
+
 // uncertain reports whether others may have begun to go on with a row that nothing holds now, and not
 // have written what they did.
-func uncertain(r *row) bool { return r.Running.Doubt || r.Running.Held || r.Record.Tries > 0 }
+func uncertain(r *row) bool { return r.Running.Doubt || !atRest(r) }
 
 // Answer implements [tasks.Viewer].
 func (c *Core) Answer(ctx context.Context, principal, id string, answers []steps.Answer) (*tasks.Task, error) {

@@ -114,9 +114,8 @@ func (w *worker) take(ctx, live context.Context) error {
 		if room == 0 || w.awaitWrites(ctx) != nil {
 			break
 		}
-		asked := time.Now()
-		lease := w.c.rows.pace.lease(w.c.Lease)
-		taken, unreadable, next, err := w.c.rows.take(ctx, w.c.tools(), room, lease)
+		t := w.c.term()
+		taken, unreadable, next, err := w.c.rows.take(ctx, w.c.tools(), room, t.takes)
 		if unreadable > 0 && time.Since(warned) >= time.Minute {
 			warned = time.Now()
 			log.ErrorContext(ctx, "sagas cannot be read: they were sealed with a key that is not enabled, or by a newer program, or were altered", "sagas", unreadable)
@@ -137,9 +136,9 @@ func (w *worker) take(ctx, live context.Context) error {
 		}
 		for _, r := range taken {
 			w.c.clock.hear(r.Now)
-			w.receive(w.c.newHold(live, r, asked, lease))
+			w.receive(w.c.newHold(live, r, t))
 		}
-		w.await(ctx, asked, next)
+		w.await(ctx, t.began, next)
 	}
 	return ctx.Err()
 }
@@ -209,11 +208,12 @@ func (w *worker) receive(h *hold) {
 	}
 }
 
-// enter notes that a saga is driven here, unless it is already.
+// enter notes that a saga is driven here, unless it is already. What has put it to rest may not know that it
+// is written: it does nothing more.
 func (w *worker) enter(h *hold) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.held[h.id()] != nil {
+	if old := w.held[h.id()]; old != nil && !(h.rested && old.lease.held().Fence+1 == h.lease.held().Fence) {
 		return false
 	}
 	w.held[h.id()] = h
@@ -286,15 +286,15 @@ func (w *worker) renew(ctx context.Context) {
 		var leases []store.Held
 		of := make(map[store.ID]*hold)
 		for _, h := range w.all() {
-			lease := h.lease.held()
-			leases, of[lease.ID] = append(leases, lease), h
+			held := h.lease.held()
+			leases, of[held.ID] = append(leases, held), h
 		}
 		if len(leases) == 0 {
 			continue
 		}
-		began, lease := time.Now(), w.c.rows.pace.lease(w.c.Lease)
+		t := w.c.term()
 		renewing, cancel := context.WithTimeout(ctx, writeTime)
-		lost, err := w.c.rows.renew(renewing, leases, lease)
+		lost, err := w.c.rows.renew(renewing, leases, t.takes)
 		cancel()
 		if err != nil {
 			continue // the next time, or the next commit
@@ -304,7 +304,7 @@ func (w *worker) renew(ctx context.Context) {
 			delete(of, id)
 		}
 		for _, h := range of {
-			h.lease.renewed(began, lease)
+			h.lease.renewed(t)
 		}
 	}
 }
