@@ -225,3 +225,29 @@ func TestAnAnswerBeforeTheQuestionIsLeft(t *testing.T) {
 		assert.EqualValues(t, 1, runs.Load())
 	})
 }
+
+// The same goes for what a server has driven before: who answers does not wait for it to learn that.
+func TestAnAnswerBeforeTheNextQuestionIsLeft(t *testing.T) {
+	inBubble(t, func(t *testing.T, r *rig) {
+		seen := spied(r)
+		m := r.manager(nil, twoForms(fine, fine))
+		r.work(m)
+		id := r.start(m, waited(m, "ask")).ID
+		seen.fails(func(write func() error) error {
+			seen.fails(func(write func() error) error { // after the answer, the question
+				seen.fails(nil)
+				err := write()
+				time.Sleep(8 * time.Second)
+				return err
+			})
+			return write()
+		})
+		require.NoError(t, answerFirst(t, m, id))
+		time.Sleep(time.Second)
+		require.NoError(t, answerFirst(t, m, id))
+		began := time.Now()
+		r.until(m, id, tasks.Completed)
+		assert.Less(t, time.Since(began), time.Second)
+		time.Sleep(time.Minute)
+	})
+}
