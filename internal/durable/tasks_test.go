@@ -212,3 +212,16 @@ func TestATaskGoesOnElsewhere(t *testing.T) {
 		r.until(b, task.ID, tasks.Completed)
 	})
 }
+
+// A deployment need not have a name.
+func TestAnEmptyAudience(t *testing.T) {
+	inBubble(t, func(t *testing.T, r *rig) {
+		m := r.manager(func(c *durable.Config) {
+			var err error
+			c.Turns.Codec, err = tokens.New(r.keys, tokens.Options{})
+			require.NoError(t, err)
+		}, single("quick", func(t *turn) (saga.Next, error) { return t.Textf("done") }))
+		r.work(m)
+		r.until(m, r.start(m, call(m, "quick", "")).ID, tasks.Completed)
+	})
+}
