@@ -15,7 +15,8 @@ func (h *hold) run() {
 	defer h.c.worker.release(h)
 	defer h.notes.stop()
 	if err := engine.Protect(h.drive); err != nil && !errors.Is(err, errLost) && h.ctx.Err() == nil {
-		h.c.Turns.Log.Error("a saga is left for another try", "tool", h.row.Tool, "error", err)
+		r, _, _ := h.look()
+		h.c.Turns.Log.Error("a saga is left for another try", "tool", r.Tool, "error", err)
 	}
 }
 

@@ -81,7 +81,7 @@ func (h *hold) lock()   { h.mutex <- struct{}{} }
 func (h *hold) unlock() { <-h.mutex }
 
 // id is the row's.
-func (h *hold) id() store.ID { return h.row.ID }
+func (h *hold) id() store.ID { return h.lease.held().ID }
 
 // look returns the row as it is known, which is not to be changed, and whether it is lost or is to be
 // handed over.

@@ -228,7 +228,7 @@ func (w *worker) enter(h *hold) bool {
 func (w *worker) leave(h *hold) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if h.row != nil && w.held[h.id()] == h {
+	if w.held[h.id()] == h {
 		delete(w.held, h.id())
 	}
 	if len(w.held) == 0 {
