@@ -191,10 +191,10 @@ func TestWhatACallTellsThoughWritesAreUncertain(t *testing.T) {
 		synctest.Wait()
 		var writes atomic.Int32
 		seen.fails(func(write func() error) error {
-			switch writes.Add(1) % 3 {
+			switch writes.Add(1) % 4 {
 			case 1:
 				return errors.Join(write(), store.ErrUnknown) // and nobody can say that it was made
-			case 2:
+			case 2, 0: // it is sent again; or for the first time
 				return errCut
 			}
 			return write()
