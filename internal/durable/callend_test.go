@@ -130,19 +130,33 @@ func TestACallThatTakesLong(t *testing.T) {
 	})
 }
 
+// A turn is bounded as a whole, however many steps it has.
 func TestACallIsBoundedAsATurn(t *testing.T) {
-	inBubble(t, func(t *testing.T, r *rig) {
-		runner := r.runner(plain("waits", func(t *turn) (saga.Next, error) { <-t.Done(); return nil, t.Err() }))
-		runner.Timeout = time.Minute
-		m, err := durable.New(durable.Config{Turns: runner, Store: r.store})
-		require.NoError(t, err)
-		r.work(m)
-		began := time.Now()
-		task := r.start(m, waited(m, "waits"))
-		task = r.until(m, task.ID, tasks.Failed)
-		assert.Equal(t, time.Minute, time.Since(began))
-		require.ErrorIs(t, task.Err, context.DeadlineExceeded)
-	})
+	naps := func(t *turn) (saga.Next, error) {
+		select {
+		case <-t.Done():
+			return nil, t.Err()
+		case <-time.After(25 * time.Second):
+			return t.Goto("nap")
+		}
+	}
+	for _, tool := range []saga.Definition{
+		plain("waits", func(t *turn) (saga.Next, error) { <-t.Done(); return nil, t.Err() }),
+		plain("waits", naps, saga.Steps[none, none]{"nap": naps}),
+	} {
+		inBubble(t, func(t *testing.T, r *rig) {
+			runner := r.runner(tool)
+			runner.Timeout = time.Minute
+			m, err := durable.New(durable.Config{Turns: runner, Store: r.store})
+			require.NoError(t, err)
+			r.work(m)
+			began := time.Now()
+			task := r.start(m, waited(m, "waits"))
+			task = r.until(m, task.ID, tasks.Failed)
+			assert.Equal(t, time.Minute, time.Since(began))
+			require.ErrorIs(t, task.Err, context.DeadlineExceeded)
+		})
+	}
 }
 
 func TestPromptsAndResourcesEndElsewhere(t *testing.T) {

@@ -208,3 +208,29 @@ func TestWhatACallTellsThoughWritesAreUncertain(t *testing.T) {
 		assert.Len(t, events, len(want)+1)
 	})
 }
+
+// Who watches a task sees what it tells soon after, though its status stays as it is.
+func TestWhoWatchesSeesProgress(t *testing.T) {
+	inBubble(t, func(t *testing.T, r *rig) {
+		tool := single("tells", func(t *turn) (saga.Next, error) {
+			time.Sleep(time.Second)
+			t.Progress(1, 2, "half")
+			time.Sleep(time.Minute)
+			return t.Textf("told")
+		})
+		m, other := r.manager(nil, tool), r.manager(nil, tool)
+		r.work(m)
+		task := r.start(m, call(m, "tells", ""))
+		began := time.Now()
+		for seen, err := range other.Watch(t.Context(), "p", task.ID, task.Events) {
+			require.NoError(t, err)
+			if seen.Progress != nil {
+				assert.Equal(t, "half", seen.Message)
+				assert.WithinDuration(t, began.Add(time.Second), seen.Updated, 200*time.Millisecond)
+				break
+			}
+		}
+		assert.Less(t, time.Since(began), 2*time.Second)
+		r.until(m, task.ID, tasks.Completed)
+	})
+}

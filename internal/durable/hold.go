@@ -91,11 +91,9 @@ func (h *hold) look() (r *row, lost, handing bool) {
 	return h.row, h.lost, h.handing.Load()
 }
 
-// stop ends what runs, for the reason why. That the saga was lost goes before all others.
+// stop ends what runs, for the reason why, unless it was stopped for another.
 func (h *hold) stop(why error) {
-	if old := h.cut.Load(); old == nil || errors.Is(why, errLost) {
-		h.cut.Store(&why)
-	}
+	h.cut.CompareAndSwap(nil, &why)
 	if t := h.turn.Load(); t != nil {
 		t.stop(why)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"log/slog"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -27,6 +28,7 @@ type rig struct {
 	t     *testing.T
 	store store.Store
 	keys  *codec.Keyset
+	mu    sync.Mutex // guards stops
 	stops []func()
 }
 
@@ -68,6 +70,8 @@ func (r *rig) work(m *durable.Core) (stop func()) {
 		_ = m.Work(ctx)
 	}()
 	stop = func() { cancel(); <-done }
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	r.stops = append(r.stops, stop)
 	return stop
 }
