@@ -64,35 +64,40 @@ func TestWhoHasLostATaskIsCutOff(t *testing.T) {
 	})
 }
 
-// Nobody performs an effect whose lease is over, though he has heard of nothing.
+// Nobody performs an effect whose lease is over, though he has heard of nothing, and his clock was set
+// back meanwhile.
 func TestNoEffectWithoutALease(t *testing.T) {
-	inBubble(t, func(t *testing.T, r *rig) {
-		var acts atomic.Int32
-		effect := &saga.Effect[string, string]{
-			Name: "act", Do: func(context.Context, saga.Key, string) (string, error) { acts.Add(1); return "", nil },
-			Undo: func(context.Context, saga.Performed[string, string]) error { return nil },
-		}
-		act := func(wait time.Duration) saga.Definition {
-			return step(func(t *turn) error {
-				time.Sleep(wait)
-				_, err := saga.Do(t, effect, "x")
-				return err
-			}, effect)
-		}
-		a, way := r.narrowed(act(11 * time.Second))
-		r.work(a)
-		task := r.start(a, call(a, "steps", ""))
-		way.noWrite.Store(true)
-		way.noListen.Store(true)
-		way.noLoad.Store(true)
-		way.noTake.Store(true)
-		time.Sleep(12 * time.Second)
-		assert.Zero(t, acts.Load())
-		b := r.manager(nil, act(0))
-		r.work(b)
-		r.until(b, task.ID, tasks.Completed)
-		assert.EqualValues(t, 1, acts.Load())
-	})
+	for _, back := range []time.Duration{0, time.Hour} {
+		inBubble(t, func(t *testing.T, r *rig) {
+			var acts atomic.Int32
+			effect := &saga.Effect[string, string]{
+				Name: "act", Do: func(context.Context, saga.Key, string) (string, error) { acts.Add(1); return "", nil },
+				Undo: func(context.Context, saga.Performed[string, string]) error { return nil },
+			}
+			act := func(wait time.Duration) saga.Definition {
+				return step(func(t *turn) error {
+					time.Sleep(wait)
+					_, err := saga.Do(t, effect, "x")
+					return err
+				}, effect)
+			}
+			a, way := r.narrowed(act(11 * time.Second))
+			var set atomic.Int64
+			a.Turns.Now = func() time.Time { return time.Now().Add(-time.Duration(set.Load())) }
+			r.work(a)
+			task := r.start(a, call(a, "steps", ""))
+			way.dies()
+			way.noListen.Store(true)
+			way.noLoad.Store(true)
+			set.Store(int64(back))
+			time.Sleep(12 * time.Second)
+			assert.Zero(t, acts.Load())
+			b := r.manager(nil, act(0))
+			r.work(b)
+			r.until(b, task.ID, tasks.Completed)
+			assert.EqualValues(t, 1, acts.Load())
+		})
+	}
 }
 
 // Nor does who is to hand the task over.
