@@ -224,16 +224,16 @@ func (t *clientTurn) acquire(ctx context.Context) error {
 	events := t.put(next)
 	next.Running.Tries = t.row.Running.Tries + 1
 	next.Keep = time.Time{}
-	began := time.Now()
-	if err := t.c.rows.write(writing, next, t.c.Lease, max(0, t.c.MaxSagas), events...); err != nil {
+	term := t.c.term()
+	if err := t.c.rows.write(writing, next, term.takes, max(0, t.c.MaxSagas), events...); err != nil {
 		if errors.Is(err, store.ErrConflict) {
 			return errOvertaken
 		}
 		return fullLedger(err)
 	}
 	t.c.clock.hear(next.Now)
-	t.hold, t.noted = t.c.newHold(ctx, next), true
-	t.hold.leased, t.hold.program, t.hold.served, t.hold.client = began, t.program, true, true
+	t.hold, t.noted = t.c.newHold(ctx, next, term), true
+	t.hold.program, t.hold.served, t.hold.client = t.program, true, true
 	t.c.worker.enter(t.hold)
 	return nil
 }

@@ -20,8 +20,8 @@ func (r *Record) Check(c Change) error {
 	switch {
 	case r.ID == ID{}:
 		return fmt.Errorf("%w: a record without an ID", ErrInvalid)
-	case r.Audience == "" || r.Tool == "" || r.Mode == "" || r.Status == "":
-		return fmt.Errorf("%w: a record without an audience, tool, mode or status", ErrInvalid)
+	case r.Tool == "" || r.Mode == "" || r.Status == "":
+		return fmt.Errorf("%w: a record without a tool, mode or status", ErrInvalid)
 	case len(c.Items) == 0:
 		return fmt.Errorf("%w: a write without an item", ErrInvalid)
 	case !isText(r.Audience) || !isText(r.Tool) || !isText(string(r.Mode)) || !isText(string(r.Status)):
