@@ -187,6 +187,12 @@ func (c *Core) CallOnce(ctx context.Context, q *turns.Request, id *tokens.ID) (t
 			}
 			continue
 		}
+		if r != nil && r.Undoing != nil {
+			if _, err := c.driveHere(turn, r, nil); err != nil && !errors.Is(err, errOvertaken) {
+				return turns.End{}, c.Turns.Failed(q.Program, *id, err)
+			}
+			continue
+		}
 		end, err := c.takeCall(turn, q, r, saga, key, digest)
 		if !errors.Is(err, errOvertaken) {
 			return end, err
@@ -213,9 +219,6 @@ func (c *Core) releaseKey(ctx context.Context, r *row) error {
 
 // takeCall takes the first turn of a call with an idempotency key, or goes on with one that was lost.
 func (c *Core) takeCall(ctx context.Context, q *turns.Request, r *row, saga tokens.ID, key store.ID, digest []byte) (turns.End, error) {
-	if r != nil && r.Undoing != nil {
-		return turns.End{}, c.driveHere(ctx, r, nil)
-	}
 	if r != nil {
 		saga = r.Saga
 	}
@@ -260,7 +263,7 @@ func (c *Core) ResumeOnce(ctx context.Context, q *turns.Request, o *turns.Opened
 			return turns.End{}, o.Gone() // there is nothing to undo, nor to tell
 		}
 		if as == howAbandoned || r != nil && r.Undoing != nil {
-			if err := c.driveHere(turn, r, &undoRequest{q: q, o: o, why: goneWhy(o)}); err != nil && !errors.Is(err, errOvertaken) {
+			if _, err := c.driveHere(turn, r, &undoRequest{q: q, o: o, why: goneWhy(o)}); err != nil && !errors.Is(err, errOvertaken) {
 				return fail(err)
 			}
 			continue

@@ -122,7 +122,7 @@ func TestCancellingThatIsCutOff(t *testing.T) {
 		swaps := 0
 		a.line.on(func(_ int, op string) error {
 			if op == "Write" {
-				if swaps++; swaps == 2 {
+				if swaps++; swaps == 3 { // it has undone all, and cannot say so
 					a.line.die()
 					return errDead
 				}

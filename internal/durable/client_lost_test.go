@@ -242,7 +242,7 @@ func TestPausedWorkersUndoNothing(t *testing.T) {
 			return nil
 		}
 		a.line.on(func(_ int, op string) error {
-			if op == "Write" && len(w.things()) > 0 {
+			if (op == "Write" || op == "Renew") && len(w.things()) > 0 {
 				return errRefused // its heart does not beat
 			}
 			return nil

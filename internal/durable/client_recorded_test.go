@@ -102,7 +102,7 @@ func TestRecordsTellNothing(t *testing.T) {
 	first := a.begin(t, fmt.Sprintf(`{"to":%q,"early":true}`, secret), func(q *turns.Request) { q.IdempotencyKey = secret })
 	second, err := a.resume(first.Token, say("where", true))
 	require.NoError(t, err)
-	require.GreaterOrEqual(t, len(seen.records), 4)
+	require.Len(t, seen.records, 3)
 	bodies := make([]string, 0, len(seen.records))
 	for _, r := range seen.records {
 		bodies = append(bodies, string(r.ID[:]), string(r.Owner[:]), string(r.Account[:]), string(r.Request[:]), string(r.Summary), string(r.State))

@@ -214,7 +214,10 @@ type line struct {
 
 type lineKey struct{}
 
-var errDead = errors.New("this process is dead")
+var (
+	errDead    = errors.New("this process is dead")
+	errRefused = errors.New("connection refused")
+)
 
 // dead reports whether the replica that something happens in has died.
 func dead(ctx context.Context) bool {

@@ -364,5 +364,8 @@ func (h *hold) taskTurn(r *row, now time.Time, why error) (t turns.TaskTurn, err
 	t, err = r.turn(h.program, now)
 	t.Hooked, t.Notifier, t.Acting, t.Checkpoint = h.hooked, &h.notes, h.acting, h.checkpoint
 	t.Undoing, t.Broken = h.undoing(why), h.undoing(errChanged)
+	if r.Client != nil {
+		t.Checkpoint = nil // as when its client had it taken: what was lost may have come further than one effect
+	}
 	return t, err
 }
