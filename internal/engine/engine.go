@@ -290,7 +290,7 @@ func (t *Program) turn(tc *Turn, pos *Position) (end *Outcome, err error) {
 	}
 	out := ended.Outcome
 	if err := t.checkEnd(&out); err != nil {
-		return nil, &StepFailure{t.Name, pos.next, err}
+		return t.failed(tc, &StepFailure{t.Name, pos.next, err}) // and would be no end the next time
 	}
 	if out.Result != nil && out.Result.IsError {
 		return t.endBadly(tc, Undoing{Outcome: &out})
