@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -67,21 +66,21 @@ func (s *fleet) logged() string {
 	return s.log.String()
 }
 
-// waiting returns the records of sagas that a worker will look at again, or that are left to people, as lists
-// have them.
-func (s *fleet) waiting() (list []*store.Record) {
-	s.t.Helper()
-	all := []store.Status{store.Working, store.Waiting, store.Sleeping, store.Undoing, store.Outstanding}
-	found, err := s.store.List(context.Background(), store.Filter{Audience: "here", Statuses: all}, store.Cursor{}, 1000)
-	require.NoError(s.t, err)
-	return slices.DeleteFunc(found, func(r *store.Record) bool { return r.Wake.IsZero() && r.Status != store.Outstanding })
+// waiting returns what waits for a worker, or for operators, as those see it.
+func (r *replica) waiting(t *testing.T) (list []durable.Waiting) {
+	t.Helper()
+	for w, err := range r.core.Waiting(t.Context()) {
+		require.NoError(t, err)
+		list = append(list, w)
+	}
+	return list
 }
 
 // onlyWaiting is the only one of them.
-func (s *fleet) onlyWaiting() *store.Record {
-	s.t.Helper()
-	list := s.waiting()
-	require.Len(s.t, list, 1)
+func (r *replica) onlyWaiting(t *testing.T) durable.Waiting {
+	t.Helper()
+	list := r.waiting(t)
+	require.Len(t, list, 1)
 	return list[0]
 }
 

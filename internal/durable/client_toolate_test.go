@@ -51,13 +51,13 @@ func TestACancelThatIsTooLateLeavesTheSagaAsItWas(t *testing.T) {
 		assert.Equal(t, "pay", turns.UndoReport(end.Result).Final)
 	}
 	for name, play := range map[string]func(t *testing.T, w *outside, s *fleet, a, b *replica, first string) (second string){
-		"with the newest token": func(t *testing.T, _ *outside, s *fleet, a, b *replica, first string) string {
+		"with the newest token": func(t *testing.T, _ *outside, _ *fleet, a, b *replica, first string) string {
 			end, err := a.resume(first, say("where", true))
 			require.NoError(t, err)
 			for _, r := range []*replica{a, b, a} {
 				cancelled, err := r.cancel(end.Token)
 				late(t, cancelled, err)
-				assert.Greater(t, time.Until(s.onlyWaiting().Wake), 5*time.Minute, "no worker looks at it before it is over")
+				assert.Greater(t, time.Until(r.onlyWaiting(t).Due), 5*time.Minute, "no worker looks at it before it is over")
 			}
 			return end.Token
 		},
@@ -156,7 +156,7 @@ func TestACancelThatIsTooLateLeavesTheSagaAsItWas(t *testing.T) {
 			gone, err := a.resume(end.Token, say("more", true))
 			require.NoError(t, err)
 			assert.NotEmpty(t, gone.Gone)
-			assert.Empty(t, s.waiting())
+			assert.Empty(t, a.waiting(t))
 			assert.Equal(t, []string{"pay"}, w.things())
 		})
 	})
@@ -285,7 +285,7 @@ func TestACancelThatIsTooLateEndsWhatCannotGoOn(t *testing.T) {
 				end, err := a.resume(first.Token, say("where", true))
 				require.Equal(t, test.ends, err != nil)
 				test.cancel(t, a, b, first.Token, end.Token)
-				assert.Empty(t, s.waiting())
+				assert.Empty(t, b.waiting(t))
 				ended, err := s.store.List(t.Context(), store.Filter{Audience: "here", Statuses: []store.Status{store.Ended}}, store.Cursor{}, 10)
 				require.NoError(t, err)
 				require.Len(t, ended, 1)

@@ -353,7 +353,7 @@ func (c *Core) endClient(r *row, end *turns.End, again []byte) []event {
 		if report := turns.UndoReport(end.Result); report != nil {
 			e.Effects, s.Effects = report.Outstanding, report.Outstanding
 		}
-		r.Status, r.Wake = store.Outstanding, r.now().Add(firstUndo)
+		r.Status, r.Wake = store.Outstanding, c.notUndoneYet(r, end.Err)
 	}
 	return []event{e}
 }

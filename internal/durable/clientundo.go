@@ -282,7 +282,7 @@ func (h *hold) driveClient(r *row, now time.Time) error {
 	}
 	if lost != nil && !h.served && len(r.Stand.Position) == 0 {
 		// Only its own revision finds what the first turn did, so the saga is left to a server that has it.
-		return h.failed(r, errNotServed)
+		return h.undoLater(errNotServed)
 	}
 	_, err := h.undoFrom(r, h.clientWhy(r), lost != nil && h.tries <= h.c.Attempts)
 	return err

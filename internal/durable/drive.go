@@ -95,7 +95,6 @@ func (h *hold) putBack(pause time.Duration, why error) error {
 
 // failed leaves a saga for later that could not go on. The pauses grow.
 func (h *hold) failed(r *row, why error) error {
-	h.undoErr = why
 	pause := min(firstPause<<min(r.Running.Failures, 20), lastPause)
 	if left := r.Times.over().Sub(r.now()); left > 0 && !r.Cancelled {
 		pause = max(min(pause, left), firstPause) // to be undone in time

@@ -323,7 +323,7 @@ const maxSlack = 30 * 24 * time.Hour
 // keepUntil is until when a row is kept.
 func keepUntil(r *row) time.Time {
 	switch {
-	case r.Status.Over() && len(r.Again) > 0:
+	case r.Status.Over() && !r.Wake.IsZero():
 		return later(r.Times.Keep, r.Wake).Add(maxSlack)
 	case r.Status.Over():
 		return r.Times.Keep
