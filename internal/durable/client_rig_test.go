@@ -84,6 +84,15 @@ func (r *replica) onlyWaiting(t *testing.T) durable.Waiting {
 	return list[0]
 }
 
+// all returns all records.
+func (s *fleet) all() []*store.Record {
+	s.t.Helper()
+	all := []store.Status{store.Working, store.Waiting, store.Sleeping, store.Undoing, store.Outstanding, store.Ended}
+	list, err := s.store.List(context.Background(), store.Filter{Audience: "here", Statuses: all}, store.Cursor{}, 1000)
+	require.NoError(s.t, err)
+	return list
+}
+
 // forget removes from the store what need not be kept.
 func (s *fleet) forget() {
 	s.t.Helper()

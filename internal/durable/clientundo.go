@@ -206,6 +206,8 @@ func (h *hold) clientWhy(r *row) error {
 		return errCancelled
 	case h.why != nil:
 		return h.why
+	case r.UndoNow:
+		return &goneError{turns.ReasonOperator}
 	}
 	return &goneError{tokens.ReasonExpired}
 }
@@ -253,6 +255,9 @@ func (h *hold) clientUndone(r *row, end *turns.End, why error) error {
 			return err
 		}
 	}
+	if report != nil && len(report.Outstanding) == 0 && why != errCancelled {
+		h.c.Turns.Log.Info("abandoned saga undone", "tool", r.Tool, "saga", r.Saga.String(), "effects", report.Undone)
+	}
 	return h.commit(func(r *row) []event {
 		c := *r.Client
 		r.Client = &c
@@ -273,7 +278,7 @@ func (h *hold) clientUndone(r *row, end *turns.End, why error) error {
 // driveClient ends a saga that its client drives, if it is time for that.
 func (h *hold) driveClient(r *row, now time.Time) error {
 	lost := r.Client.Turn
-	due := r.Cancelled || h.why != nil || lost != nil && lost.Once || r.Client.Undoable && isOver(r, now) || lost != nil && isOver(r, now)
+	due := r.Cancelled || r.UndoNow || h.why != nil || lost != nil && lost.Once || r.Client.Undoable && isOver(r, now) || lost != nil && isOver(r, now)
 	if !due { // it was woken for nothing
 		return h.commit(func(r *row) []event {
 			h.rest(r, r.Status, r.due())

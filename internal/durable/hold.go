@@ -83,6 +83,16 @@ func (c *Core) newHold(ctx context.Context, r *row) *hold {
 func (h *hold) lock()   { h.mutex <- struct{}{} }
 func (h *hold) unlock() { <-h.mutex }
 
+// tryLock locks it unless it is locked.
+func (h *hold) tryLock() bool {
+	select {
+	case h.mutex <- struct{}{}:
+		return true
+	default:
+		return false
+	}
+}
+
 // id is the row's.
 func (h *hold) id() store.ID { return h.row.ID }
 
@@ -238,8 +248,8 @@ func (h *hold) commitLocked(change func(r *row) []event) error {
 				continue
 			}
 		}
-		if err == nil || errors.Is(err, errLost) || refused(err) || unreadable(err) || h.ctx.Err() != nil {
-			return err
+		if err == nil || errors.Is(err, errLost) || refused(err) || unreadable(err) || h.ctx.Err() != nil || h.client {
+			return err // a client is not kept waiting: it can ask again
 		}
 		if began.IsZero() {
 			began = time.Now()

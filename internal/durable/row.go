@@ -124,6 +124,14 @@ func (r *row) fold(e *event) {
 		if !r.Final && r.Undoing == nil {
 			r.Cancelled = true
 		}
+	case kindUndo:
+		switch {
+		case r.Status.Over() || r.Undoing != nil: // it is tried again
+		case r.Client != nil:
+			r.UndoNow = true
+		case !r.Final:
+			r.Cancelled = true
+		}
 	case kindRenew:
 		if r.Times.Wanted.Before(e.Until) && !r.Times.Wanted.IsZero() {
 			r.Times.Wanted = e.Until

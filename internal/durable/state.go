@@ -154,6 +154,9 @@ const (
 	whyCancelled
 	whyOver
 	whyFailed
+	// whyGone: its client came too late, or not at all, or an operator wanted it undone. Text is the
+	// [tokens.Reason].
+	whyGone
 )
 
 type question struct {

@@ -11,6 +11,7 @@ import (
 	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/internal/store"
 	"github.com/mcpsaga/mcpsaga/internal/tasks"
+	"github.com/mcpsaga/mcpsaga/internal/tokens"
 	"github.com/mcpsaga/mcpsaga/internal/turns"
 	"github.com/mcpsaga/mcpsaga/steps"
 )
@@ -69,6 +70,7 @@ func pending(pos *engine.Position, answers []steps.Answer) []steps.Answer {
 func markOf(why error) *undoing {
 	u := &undoing{Why: whyFailed}
 	var failed *tasks.FailedError
+	var gone *goneError
 	switch {
 	case why == nil:
 		u.Why = whyTurn
@@ -78,8 +80,8 @@ func markOf(why error) *undoing {
 		u.Why = whyOver
 	case errors.As(why, &failed):
 		u.Text = failed.Text
-	case errors.As(why, new(*goneError)):
-		u.Why = whyOver
+	case errors.As(why, &gone):
+		u.Why, u.Text = whyGone, string(gone.reason)
 	}
 	return u
 }
@@ -93,6 +95,8 @@ func (u *undoing) reason() error {
 		return errCancelled
 	case u.Why == whyOver:
 		return errOver
+	case u.Why == whyGone:
+		return &goneError{tokens.Reason(u.Text)}
 	case u.Text != "":
 		return &tasks.FailedError{Text: u.Text}
 	}
@@ -155,7 +159,14 @@ func (h *hold) sure() bool {
 
 // goOnUndoing ends a saga whose undo was begun.
 func (h *hold) goOnUndoing(r *row) (again bool, err error) {
-	why := r.Undoing.reason()
+	why, text := r.Undoing.reason(), ""
+	switch {
+	case r.Client == nil:
+	case r.Cancelled && why != nil:
+		why = errCancelled
+	case errors.As(why, new(*goneError)):
+		text = why.Error()
+	}
 	turn, err := h.taskTurn(r, r.now(), why)
 	if err == nil && len(r.Undoing.Position) > 0 {
 		turn.Position, err = decodePosition(r.Undoing.Position, r.Saga)
@@ -164,7 +175,7 @@ func (h *hold) goOnUndoing(r *row) (again bool, err error) {
 		return false, h.undoLater(err)
 	}
 	turn.Answers, turn.Checkpoint, turn.Broken = nil, nil, nil
-	end, err := h.c.Turns.GoOnUndoing(h.ctx, turn, r.Undoing.Response)
+	end, err := h.c.Turns.GoOnUndoing(h.ctx, turn, r.Undoing.Response, text)
 	switch {
 	case err != nil:
 		return false, h.notUndone(err)

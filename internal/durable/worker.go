@@ -41,9 +41,11 @@ type worker struct {
 	live              context.Context
 	stopping, closing bool
 	held              map[store.ID]*hold
-	begun             chan struct{} // closed when work has begun
-	idle              chan struct{} // has one when nothing is held any more
-	look              chan struct{} // has one when something may be due
+	// beat renews the leases of what is held; nil if nothing is.
+	beat  *time.Timer
+	begun chan struct{} // closed when work has begun
+	idle  chan struct{} // has one when nothing is held any more
+	look  chan struct{} // has one when something may be due
 	// next is when something is due that was put to rest here since the store was asked last; zero if
 	// nothing is. planned has one when that has changed.
 	next    time.Time
@@ -81,7 +83,6 @@ func (c *Core) Work(ctx context.Context) error {
 	background, stop := context.WithCancel(live)
 	defer stop()
 	defer c.hub.enter()()
-	busy.Go(func() { w.renew(background) })
 	busy.Go(func() { w.forget(background) })
 	err := ctx.Err()
 	if c.CallsOnly {
@@ -215,6 +216,9 @@ func (w *worker) enter(h *hold) bool {
 		return false
 	}
 	w.held[h.id()] = h
+	if w.beat == nil {
+		w.beat = time.AfterFunc(w.c.Lease/beats, w.renew)
+	}
 	h.began = time.Now()
 	h.handing = w.stopping && !h.client
 	if w.closing {
@@ -231,6 +235,9 @@ func (w *worker) leave(h *hold) {
 	}
 	if len(w.held) == 0 {
 		signal(w.idle)
+		if w.beat != nil && w.beat.Stop() { // else renew ends it
+			w.beat = nil
+		}
 	}
 }
 
@@ -271,44 +278,60 @@ func (w *worker) all() []*hold {
 	return list
 }
 
-// renew keeps the leases of what is driven here.
-func (w *worker) renew(ctx context.Context) {
-	for sleep(ctx, w.c.Lease/beats) == nil {
-		var leases []store.Held
-		of := make(map[store.ID]*hold)
-		for _, h := range w.all() {
-			h.lock()
-			if r := h.row; !h.lost && !h.rested && h.calling == nil {
-				leases, of[r.ID] = append(leases, store.Held{ID: r.ID, Fence: r.Fence}), h
-			}
-			h.unlock()
+// renew keeps the leases of what is driven here, now and as long as anything is.
+func (w *worker) renew() {
+	w.renewAll()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(w.held) > 0 {
+		w.beat.Reset(w.c.Lease / beats)
+	} else {
+		w.beat = nil
+	}
+}
+
+// renewAll renews the leases of what is driven here.
+func (w *worker) renewAll() {
+	var leases []store.Held
+	of := make(map[store.ID]*hold)
+	for _, h := range w.all() {
+		if !h.tryLock() {
+			continue // it is being written, which renews its lease, or finds it lost, and may take long
 		}
-		if len(leases) == 0 {
+		if r := h.row; !h.lost && !h.rested && h.calling == nil {
+			leases, of[r.ID] = append(leases, store.Held{ID: r.ID, Fence: r.Fence}), h
+		}
+		h.unlock()
+	}
+	if len(leases) == 0 {
+		return
+	}
+	began := time.Now()
+	ctx, cancel := context.WithTimeout(context.Background(), w.c.Lease)
+	defer cancel()
+	lost, err := w.c.rows.store.Renew(ctx, leases, w.c.Lease)
+	if err != nil {
+		return // the next time, or the next commit
+	}
+	for _, id := range lost {
+		h := of[id]
+		delete(of, id)
+		if !h.tryLock() {
 			continue
 		}
-		began := time.Now()
-		renewing, cancel := context.WithTimeout(ctx, w.c.Lease)
-		lost, err := w.c.rows.store.Renew(renewing, leases, w.c.Lease)
-		cancel()
-		if err != nil {
-			continue // the next time, or the next commit
+		if !h.rested { // meanwhile
+			_ = h.reload()
 		}
-		for _, id := range lost {
-			h := of[id]
-			delete(of, id)
-			h.lock()
-			if !h.rested { // meanwhile
-				_ = h.reload()
-			}
-			h.unlock()
+		h.unlock()
+	}
+	for _, h := range of {
+		if !h.tryLock() {
+			continue
 		}
-		for _, h := range of {
-			h.lock()
-			if h.leased.Before(began) {
-				h.leased = began
-			}
-			h.unlock()
+		if h.leased.Before(began) {
+			h.leased = began
 		}
+		h.unlock()
 	}
 }
 
