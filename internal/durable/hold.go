@@ -200,7 +200,9 @@ func (h *hold) reload() error {
 	switch {
 	case err != nil:
 		return err
-	case found == nil || found.Fence != h.row.Fence || found.Saga != h.row.Saga:
+	case found == nil || found.Fence != h.row.Fence || found.Saga != h.row.Saga, found.written != h.row.written:
+		// A client's request that had read the row before it was taken here may have acquired it since, with
+		// the same fence: then the row was written.
 		h.lose()
 		return errLost
 	}

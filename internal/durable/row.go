@@ -18,6 +18,8 @@ type row struct {
 	store.Record
 	state
 	read time.Time // when Record.Now was the store's time, by this process's clock
+	// written is the Head as of which it was written last: what came since is inputs.
+	written uint64
 }
 
 // now is the store's time.
@@ -93,7 +95,7 @@ func (s *rows) openRow(record *store.Record) (*row, error) {
 	if err := s.open(record.ID, placeState, written, record.State, &r.state); err != nil {
 		return nil, err
 	}
-	r.State = nil
+	r.State, r.written = nil, written
 	for i := range record.Unread {
 		e, err := s.openItem(record.ID, &record.Unread[i])
 		if err != nil {
@@ -185,7 +187,7 @@ func (s *rows) write(ctx context.Context, r *row, lease time.Duration, most int,
 		switch {
 		case err == nil:
 			record.State, record.Summary, record.Unread = nil, nil, nil
-			r.Record, r.read = record, time.Now()
+			r.Record, r.read, r.written = record, time.Now(), record.Head
 			return nil
 		case errors.Is(err, store.ErrConflict) && unsure:
 			return s.settle(ctx, r, items)
@@ -214,6 +216,7 @@ func (s *rows) settle(ctx context.Context, r *row, items []store.Item) error {
 	}
 	// Others may have written since. If so, the next write of this row meets a conflict.
 	r.Head += uint64(len(items))
+	r.written = r.Head
 	r.Until, r.Tries, r.Updated, r.Now, r.read = found.Until, 0, found.Updated, found.Now, time.Now()
 	if r.Created.IsZero() {
 		r.Created = found.Created
