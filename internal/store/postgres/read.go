@@ -27,11 +27,11 @@ LEFT JOIN mcpsaga_ledger.items AS i ON i.id = r.id AND i.n > r.applied WHERE `
 	readLog = `SELECT r.head, r.floor, r.status, ` + itemColumns + ` FROM mcpsaga_ledger.records AS r LEFT JOIN LATERAL (
 	SELECT * FROM mcpsaga_ledger.items WHERE id = r.id AND n > $2::bigint ORDER BY n LIMIT $3::bigint
 ) AS i ON true WHERE r.id = $1::uuid ORDER BY i.n`
-	readHeads = `SELECT coalesce(r.head, 0) FROM unnest($1::uuid[]) WITH ORDINALITY AS asked (id, i) LEFT JOIN mcpsaga_ledger.records AS r USING (id) ORDER BY i`
-	listOwned   = listMode + ` AND owner = $3::uuid` + listPage
-	listCounted = listMode + ` AND account = $3::uuid AND ` + live + listPage
-	listMode    = `SELECT ` + columns + `, statement_timestamp() FROM mcpsaga_ledger.records AS r WHERE audience = $1::text AND mode = $2::text`
-	listPage    = ` AND (created, id) > ($4::timestamptz, $5::uuid) ORDER BY created, id LIMIT $6::bigint`
+	readHeads    = `SELECT coalesce(r.head, 0) FROM unnest($1::uuid[]) WITH ORDINALITY AS asked (id, i) LEFT JOIN mcpsaga_ledger.records AS r USING (id) ORDER BY i`
+	listOwned    = listMode + ` AND owner = $3::uuid` + listPage
+	listCounted  = listMode + ` AND account = $3::uuid AND ` + live + listPage
+	listMode     = `SELECT ` + columns + `, statement_timestamp() FROM mcpsaga_ledger.records AS r WHERE audience = $1::text AND mode = $2::text`
+	listPage     = ` AND (created, id) > ($4::timestamptz, $5::uuid) ORDER BY created, id LIMIT $6::bigint`
 	listStatuses = `SELECT ` + columns + `, statement_timestamp() FROM (SELECT DISTINCT unnest($2::text[]) AS name) AS s, LATERAL (
 	SELECT * FROM mcpsaga_ledger.records
 	WHERE audience = $1::text AND status = s.name AND (created, id) > ($3::timestamptz, $4::uuid) ORDER BY created, id LIMIT $5::bigint
@@ -187,10 +187,23 @@ func (d *database) Identity(ctx context.Context) (store.ID, error) {
 	}, `SELECT identity FROM mcpsaga_ledger.version`)
 }
 
+// Check writes a record in both ways, and removes it, in a transaction of its own: nobody sees it.
 func (d *database) Check(ctx context.Context) (at time.Time, err error) {
+	created, c := store.Trial()
+	written := *created
+	written.Head, written.Floor = 1, 1 // so that the first item is removed
 	err = d.read(ctx, "check", func(ctx context.Context, conn *pgxpool.Conn) error {
-		at, _, err = look(ctx, conn.Conn())
-		return err
+		b := &pgx.Batch{}
+		b.Queue(look).QueryRow(func(row pgx.Row) (err error) {
+			at, _, err = seen(row)
+			return err
+		})
+		for _, r := range []*store.Record{created, &written} {
+			sql, args, _ := writing(r, c)
+			b.Queue(sql, args...)
+		}
+		b.Queue(`DELETE FROM mcpsaga_ledger.records WHERE id = $1::uuid`, uuid(created.ID))
+		return conn.SendBatch(ctx, b).Close()
 	})
 	return at, err
 }
