@@ -2,7 +2,7 @@ package server_test
 
 import (
 	"context"
-	"errors"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -28,7 +28,8 @@ type fullStore struct {
 	writes atomic.Int32
 }
 
-var errFull = errors.New("no space left on device")
+// errFull is what SQLite says: what it has not written altogether may be found after a crash.
+var errFull = fmt.Errorf("the disk is full: %w", ledger.ErrUnknown)
 
 func (s *fullStore) Swap(ctx context.Context, r *ledger.Record, items ...ledger.Item) error {
 	s.writes.Add(1)
@@ -67,7 +68,7 @@ func TestReadyTellsOfAFullLedger(t *testing.T) {
 			asks(http.StatusServiceUnavailable)
 			time.Sleep(time.Second)
 		}
-		assert.Contains(t, log.take(), "nothing can be written: no space left on device")
+		assert.Contains(t, log.take(), "nothing can be written: the disk is full")
 		_, body := ready(t, h, "localhost", "")
 		assert.Contains(t, body, `{"status":"degraded"`)
 		assert.Contains(t, body, "ledgerDownSince")

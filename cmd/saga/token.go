@@ -75,7 +75,7 @@ func (p *program) explainToken(ctx context.Context, c *cli.Command) error {
 	found := look.inspect(token)
 	if found.apart && ledgerOf(c).isOpenToCommands() {
 		return p.withLedger(ctx, c, func(ctx context.Context, _ *cli.Command, b *records.Book) error {
-			look.parts = func(x *tokens.Contents) (engine.Encoded, error) { return turns.Parts(ctx, b, "", x) }
+			look.parts = func(x *tokens.Contents) (engine.Encoded, error) { return turns.Parts(ctx, turns.BlobsOf(b), "", x) }
 			return p.explain(look.inspect(token))
 		})
 	}

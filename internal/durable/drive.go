@@ -38,6 +38,8 @@ func (h *hold) drive() error {
 			return h.handOver(false)
 		case r.Undoing != nil:
 			again, err = h.goOnUndoing(r)
+		case r.Client != nil:
+			return h.driveClient(r, now)
 		case r.Cancelled:
 			again, err = h.undo(r, errCancelled)
 		case isOver(r, now):

@@ -55,8 +55,8 @@ type Config struct {
 	// no limit of their own.
 	PerTool map[string]int
 	// Limit is how many tasks a principal may have under way. Default 1000; negative is any
-	// number. MaxCalls is the same for calls. Default 100 000.
-	Limit, MaxCalls int
+	// number. MaxCalls is the same for calls, and MaxSagas for sagas that clients drive. Default 100 000.
+	Limit, MaxCalls, MaxSagas int
 	// Lease is how long a saga is a process's unless that shows that it is alive. Default 10
 	// seconds.
 	Lease time.Duration
@@ -78,6 +78,11 @@ type Core struct {
 	hub    hub
 	worker worker
 	clock  clock
+
+	identity struct { // of the store, once it is known
+		sync.Mutex
+		id []byte
+	}
 }
 
 var _ tasks.Viewer = (*Core)(nil)
@@ -94,13 +99,14 @@ func New(c Config) (*Core, error) {
 		c.PerPrincipal = max(1, c.Workers/2)
 	}
 	c.Limit = cmp.Or(c.Limit, 1000)
-	c.MaxCalls = cmp.Or(c.MaxCalls, 100_000)
+	c.MaxCalls, c.MaxSagas = cmp.Or(c.MaxCalls, 100_000), cmp.Or(c.MaxSagas, 100_000)
 	c.Lease = cmp.Or(c.Lease, 10*time.Second)
 	c.Attempts = cmp.Or(c.Attempts, 5)
 	c.Poll = cmp.Or(c.Poll, 10*time.Second)
 	core := &Core{Config: c}
 	core.rows.store, core.rows.keys, core.rows.audience = c.Store, c.Turns.Codec.Keyset, c.Turns.Codec.Options().Audience
 	core.worker.init(core)
+	c.Turns.Remember(core)
 	return core, nil
 }
 

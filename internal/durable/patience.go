@@ -10,6 +10,7 @@ import (
 	"github.com/cenkalti/backoff/v5"
 
 	"github.com/mcpsaga/mcpsaga/internal/store"
+	"github.com/mcpsaga/mcpsaga/internal/turns"
 )
 
 // A database is restarted, or another takes its place, within seconds. A request that is refused
@@ -25,7 +26,7 @@ const (
 
 // ErrUnavailable: the store cannot be reached or has failed. The same may succeed later, or on
 // another replica.
-var ErrUnavailable = errors.New("the ledger cannot be used at present")
+var ErrUnavailable = turns.ErrLedger
 
 // patience waits for a store that fails. There is one for what is read and one for what is written, as
 // a full disk can still be read.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/mcpsaga/mcpsaga/internal/store"
+	"github.com/mcpsaga/mcpsaga/internal/tokens"
 )
 
 // row is a saga as it was read or written: its record, opened, with the inputs that have come since
@@ -24,7 +25,7 @@ func (r *row) now() time.Time { return r.Now.Add(time.Since(r.read)) }
 
 // summary is what lists show of a saga. It repeats what the state has.
 type summary struct {
-	Saga      [16]byte      `cbor:"1,keyasint"`
+	Saga      tokens.ID     `cbor:"1,keyasint"`
 	Name      string        `cbor:"2,keyasint,omitempty"`
 	Note      []byte        `cbor:"3,keyasint,omitempty"`
 	Message   string        `cbor:"4,keyasint,omitempty"`
@@ -43,8 +44,13 @@ type summary struct {
 }
 
 func (s *state) summary() *summary {
+	var effects []string
+	if s.Client != nil {
+		effects = s.Client.Effects
+	}
 	return &summary{
-		Saga: s.Saga, Name: s.Name, Note: s.Note, Message: clip(s.Shown.Message), TTL: s.Times.TTL, Poll: s.Times.Poll, Updated: s.Shown.Updated,
+		Effects: effects,
+		Saga:    s.Saga, Name: s.Name, Note: s.Note, Message: clip(s.Shown.Message), TTL: s.Times.TTL, Poll: s.Times.Poll, Updated: s.Shown.Updated,
 		Ending: s.Shown.Ending, Bad: s.Shown.Bad, Cancelled: s.Cancelled, Failures: s.Running.Failures, LastError: s.Running.LastError,
 		Keep: s.Times.Keep,
 	}

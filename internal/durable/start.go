@@ -165,7 +165,7 @@ func (c *Core) same(ctx context.Context, r *row) (found *row, err error) {
 		found, err = c.rows.find(ctx, r.Request)
 	}
 	switch {
-	case err != nil, found == nil:
+	case err != nil, found == nil, found.Client != nil:
 		return nil, err
 	case bytes.Equal(found.Digest, r.Digest):
 		return found, nil
@@ -184,6 +184,11 @@ func (c *Core) create(ctx context.Context, s *tasks.Start, turn *turns.TaskTurn)
 	}
 	if known, err := c.identify(ctx, s, turn, r); known != nil || err != nil {
 		return known, err
+	}
+	if turn.Position != nil {
+		if err := c.adopt(ctx, r, turn); err != nil {
+			return nil, err
+		}
 	}
 	slot := &share{r.Principal, r.Tool}
 	live, here := c.worker.serves()
@@ -216,6 +221,34 @@ func (c *Core) create(ctx context.Context, s *tasks.Start, turn *turns.TaskTurn)
 		return nil, tasks.ErrExists
 	}
 	return r, err
+}
+
+// adopt has a row take the place of that of a saga which its client has driven so far, if there is one.
+func (c *Core) adopt(ctx context.Context, r *row, turn *turns.TaskTurn) error {
+	for {
+		found, err := c.rows.load(ctx, r.ID)
+		if err != nil || found == nil {
+			return err
+		}
+		v, err := judge(found, turn.Position.Turn, append([]byte("task "), r.Digest...), howTurn)
+		switch {
+		case err != nil:
+			return err
+		case v == answeredBefore:
+			return tokens.Reject(tokens.ReasonSpent, "the saga has gone on from here otherwise")
+		case v == wait:
+			if err := c.awaitTurn(ctx, found); err != nil {
+				return err
+			}
+			continue
+		}
+		record := r.Record
+		r.Record = found.Record
+		r.Request, r.Mode, r.Status, r.Revision, r.Account, r.Owner = record.Request, record.Mode, record.Status, record.Revision, found.Account, found.Owner
+		r.read = found.read
+		r.Fence++
+		return nil
+	}
 }
 
 // insert makes a row, unless its account is full.

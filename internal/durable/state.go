@@ -37,6 +37,8 @@ type state struct {
 	Undoing *undoing `cbor:"13,keyasint,omitempty"`
 	// Again is the position from which what could not be undone is tried again after the end.
 	Again []byte `cbor:"14,keyasint,omitempty"`
+	// Client is set for a saga that its client drives.
+	Client *clientState `cbor:"15,keyasint,omitempty"`
 }
 
 // request is what a saga was begun with.

@@ -4,12 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/internal/store"
 	"github.com/mcpsaga/mcpsaga/internal/tasks"
 	"github.com/mcpsaga/mcpsaga/internal/turns"
+	"github.com/mcpsaga/mcpsaga/steps"
 )
 
 // Before the first effect is undone, which cannot be taken back, the row says so: from there on the
@@ -33,7 +35,7 @@ func (h *hold) undoFrom(r *row, why error, doubt bool) (again bool, err error) {
 	if err != nil {
 		return false, h.failed(r, err)
 	}
-	turn.Answers = answersTo(stepsOf(r.Stand.Questions), turn.Answers)
+	turn.Answers = pending(turn.Position, turn.Answers)
 	text := ""
 	switch why {
 	case errCancelled:
@@ -43,10 +45,23 @@ func (h *hold) undoFrom(r *row, why error, doubt bool) (again bool, err error) {
 		text = why.Error()
 	}
 	end, err := h.c.Turns.UndoTask(h.ctx, turn, doubt, h.served, text)
-	if err != nil {
+	switch {
+	case err != nil:
 		return h.notUndone(r, err)
+	case r.Client != nil:
+		r, _, _ = h.look() // which says by now what is being undone
+		return false, h.clientUndone(r, &end, why)
 	}
 	return h.wasUndone(&end, why)
+}
+
+// pending are those of the answers that a position waits for.
+func pending(pos *engine.Position, answers []steps.Answer) []steps.Answer {
+	if pos == nil {
+		return nil
+	}
+	ids := pos.PendingIDs()
+	return slices.DeleteFunc(slices.Clone(answers), func(a steps.Answer) bool { return !slices.Contains(ids, a.StepID) })
 }
 
 // markOf says what is being undone for a reason.
@@ -62,6 +77,8 @@ func markOf(why error) *undoing {
 		u.Why = whyOver
 	case errors.As(why, &failed):
 		u.Text = failed.Text
+	case errors.As(why, new(*goneError)):
+		u.Why = whyOver
 	}
 	return u
 }
@@ -150,6 +167,8 @@ func (h *hold) goOnUndoing(r *row) (again bool, err error) {
 	switch {
 	case err != nil:
 		return h.notUndone(r, err)
+	case r.Client != nil:
+		return false, h.clientUndone(r, &end, why)
 	case why == nil:
 		return false, h.finish(&end, completed)
 	}
@@ -161,6 +180,7 @@ func (h *hold) goOnUndoing(r *row) (again bool, err error) {
 
 // notUndone leaves a saga for later whose undo did not come to an end.
 func (h *hold) notUndone(r *row, err error) (again bool, _ error) {
+	h.undoErr = err
 	switch _, lost, handing := h.look(); {
 	case lost:
 		return false, errLost
@@ -197,12 +217,19 @@ const (
 
 // undoAgain tries again to undo what could not be undone. How the saga has ended stays as it is.
 func (h *hold) undoAgain(r *row) error {
-	again, effects := r.Again, []string(nil)
+	again, effects, told := r.Again, []string(nil), []byte(nil)
 	pos, err := decodePosition(again, r.Saga)
 	if err == nil && pos != nil {
-		turn := turns.TaskTurn{Caller: turns.Caller{Principal: r.Principal}, Program: h.program, Saga: r.Saga, Position: pos, Now: r.now(), Acting: h.acting, Undoing: func(ctx context.Context, _ engine.Undoing) error { return h.acting(ctx) }}
+		turn := turns.TaskTurn{Caller: turns.Caller{Principal: r.Principal}, Program: h.program, Saga: r.Saga, Position: pos, Now: r.now(), Hooked: h.hooked, Acting: h.acting, Undoing: func(ctx context.Context, _ engine.Undoing) error { return h.acting(ctx) }}
 		var end turns.End
 		end, err = h.c.Turns.UndoTask(h.ctx, turn, false, h.served, "")
+		if err == nil && r.Client != nil {
+			h.undoEnd = &end
+			if err = h.c.Turns.SealUndo(h.ctx, r.Principal, h.program, &end); err == nil {
+				told, err = turns.EncodeResponse(&end, nil)
+			}
+		}
+		h.undoErr = err
 		if report := turns.UndoReport(end.Result); err == nil && report != nil {
 			if again = nil; report.Again != nil {
 				effects = report.Outstanding
@@ -214,6 +241,11 @@ func (h *hold) undoAgain(r *row) error {
 	return h.commit(func(r *row) []event {
 		now := r.now()
 		e := event{kind: kindUndone, body: body{Effects: effects}}
+		if r.Cancelled = false; told != nil {
+			c := *r.Client
+			c.Report, c.Effects = told, effects
+			r.Client = &c
+		}
 		if r.Again = again; len(again) == 0 {
 			r.Running = running{}
 			h.rest(r, store.Ended, time.Time{})

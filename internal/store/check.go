@@ -2,7 +2,9 @@ package store
 
 import (
 	"fmt"
+	"strings"
 	"time"
+	"unicode/utf8"
 )
 
 // Times that a record may have: what every store can represent in microseconds, and tell from the
@@ -22,6 +24,8 @@ func (r *Record) Check(c Change) error {
 		return fmt.Errorf("%w: a record without a tool, mode or status", ErrInvalid)
 	case len(c.Items) == 0:
 		return fmt.Errorf("%w: a write without an item", ErrInvalid)
+	case !isText(r.Audience) || !isText(r.Tool) || !isText(string(r.Mode)) || !isText(string(r.Status)):
+		return fmt.Errorf("%w: an audience, tool, mode or status that is not text", ErrInvalid)
 	case c.Lease < 0:
 		return fmt.Errorf("%w: a lease of %v", ErrInvalid, c.Lease)
 	case len(r.Audience) > MaxName || len(r.Tool) > MaxName || len(r.Mode) > MaxName || len(r.Status) > MaxName:
@@ -51,6 +55,8 @@ func CheckItems(items []Item) error {
 		switch {
 		case items[i].Kind == "":
 			return fmt.Errorf("%w: an item without a kind", ErrInvalid)
+		case !isText(items[i].Kind):
+			return fmt.Errorf("%w: a kind that is not text", ErrInvalid)
 		case len(items[i].Kind) > MaxName:
 			return fmt.Errorf("%w: a kind of more than %d bytes", ErrTooLarge, MaxName)
 		case len(items[i].Body) > MaxState:
@@ -59,6 +65,9 @@ func CheckItems(items []Item) error {
 	}
 	return nil
 }
+
+// isText reports whether a name is text as databases keep it: UTF-8 without NUL.
+func isText(name string) bool { return utf8.ValidString(name) && !strings.Contains(name, "\x00") }
 
 // Check says whether records can be taken so. The error is [ErrInvalid].
 func (t *Take) Check() error {

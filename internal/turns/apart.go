@@ -42,7 +42,14 @@ func (r *Runner) sealApart(ctx context.Context, b tokens.Binding, claims tokens.
 		// Workers need it as long as they try, whatever clients may do then.
 		keep = keep.Add(max(r.UndoGrace, tryFor+keepFailed))
 	}
-	if err := r.records.PutBlob(ctx, b.Principal, id, data, keep); err != nil {
+	put := r.memory
+	var err error
+	if put != nil {
+		err = put.PutBlob(ctx, b.Principal, id, data, keep)
+	} else {
+		err = r.records.PutBlob(ctx, b.Principal, id, data, keep)
+	}
+	if err != nil {
 		return "", err
 	}
 	ref := append(append([]byte{apartMark}, id[:]...), digest[:]...)
@@ -54,23 +61,48 @@ func KeptApart(x *tokens.Contents) bool {
 	return len(x.State) == 0 && len(x.Secret) == apartSize && x.Secret[0] == apartMark
 }
 
-// Parts returns what a token holds, or refers to in the records b, which may be nil.
-func Parts(ctx context.Context, b *records.Book, principal string, x *tokens.Contents) (engine.Encoded, error) {
+// Blobs returns what is kept under an id for a principal; nil if there is nothing any more.
+type Blobs func(ctx context.Context, principal string, id [16]byte) ([]byte, error)
+
+// BlobsOf are those of records.
+func BlobsOf(b *records.Book) Blobs {
+	return func(ctx context.Context, principal string, id [16]byte) ([]byte, error) {
+		data, err := b.Blob(ctx, principal, id)
+		if errors.Is(err, records.ErrNoBlob) {
+			return nil, nil
+		}
+		return data, err
+	}
+}
+
+// blobs are where the runner keeps what is too long for tokens; nil if it keeps nothing.
+func (r *Runner) blobs() Blobs {
+	switch {
+	case r.memory != nil:
+		return r.memory.Blob
+	case r.records != nil:
+		return BlobsOf(r.records)
+	}
+	return nil
+}
+
+// Parts returns what a token holds, or refers to in blobs, which may be nil.
+func Parts(ctx context.Context, blobs Blobs, principal string, x *tokens.Contents) (engine.Encoded, error) {
 	parts := engine.Encoded{Body: x.State, State: x.Apart, Effects: x.Plain, Secrets: x.Secret}
 	if !KeptApart(x) {
 		return parts, nil
 	}
-	if b == nil {
+	if blobs == nil {
 		return parts, tokens.Reject(tokens.ReasonState, "its state is in a ledger, which this server has none of")
 	}
 	ref := x.Secret[1:]
-	data, err := b.Blob(ctx, principal, [16]byte(ref[:16]))
+	data, err := blobs(ctx, principal, [16]byte(ref[:16]))
 	digest := sha256.Sum256(data)
 	switch {
-	case errors.Is(err, records.ErrNoBlob):
-		return parts, tokens.Reject(tokens.ReasonState, "its state is not in the ledger any more")
 	case err != nil:
 		return parts, err
+	case data == nil:
+		return parts, tokens.Reject(tokens.ReasonState, "its state is not in the ledger any more")
 	case subtle.ConstantTimeCompare(digest[:], ref[16:]) != 1:
 		return parts, tokens.Reject(tokens.ReasonState, "its state in the ledger is another one")
 	}

@@ -45,6 +45,9 @@ func (r *Runner) Cancel(ctx context.Context, q Request, others ...Policy) (End, 
 // cancel ends a saga from an opened token on.
 func (r *Runner) cancel(ctx context.Context, brought *Request, o *opened) (End, error) {
 	if r.remembers(o.program) {
+		if r.memory != nil {
+			return r.memory.CancelOnce(ctx, brought, o)
+		}
 		return ledgered{r}.cancelOnce(ctx, brought, o)
 	}
 	q := *brought
@@ -123,13 +126,13 @@ func (r *Runner) inner(q *Request, t *engine.Program) func(context.Context, *eng
 
 // undoBroken undoes a saga whose turn broke off and cannot be taken again, unless the
 // engine has.
-func (r *Runner) undoBroken(ctx context.Context, of identity, pos *engine.Position, why error, m *remembered) error {
+func (r *Runner) undoBroken(ctx context.Context, of identity, pos *engine.Position, why error, m Remembered) error {
 	var undone *engine.UndoneError
 	if errors.As(why, &undone) {
 		return why
 	}
 	if m != nil {
-		return m.undoBroken(ctx, of, pos, why)
+		return r.undoRemembered(ctx, of, pos, why, m)
 	}
 	if pos != nil && pos.HasEffects() {
 		// The turn may be over: undoing has time of its own.
@@ -144,18 +147,18 @@ func (r *Runner) undoBroken(ctx context.Context, of identity, pos *engine.Positi
 	return &engine.UndoneError{Err: why}
 }
 
-// undoBroken is [Runner.undoBroken] for a saga that is remembered: what cannot be undone now is for
+// undoRemembered is undoBroken for a saga that is remembered: what cannot be undone now is for
 // workers.
-func (m *remembered) undoBroken(ctx context.Context, of identity, pos *engine.Position, why error) error {
+func (r *Runner) undoRemembered(ctx context.Context, of identity, pos *engine.Position, why error, m Remembered) error {
 	if pos == nil || !pos.HasEffects() {
 		return &engine.UndoneError{Err: why}
 	}
 	claim := func(ctx context.Context) error {
 		ctx, cancel := context.WithTimeout(ctx, recordTime)
 		defer cancel()
-		return m.claim(ctx)
+		return m.Acting(ctx)
 	}
-	out, err := of.program.Cancel(ctx, pos, engine.Resumption{Now: m.r.Now(), Acting: claim, Undoing: m.undoing})
+	out, err := of.program.Cancel(ctx, pos, engine.Resumption{Now: r.Now(), Acting: claim, Undoing: m.Undoing})
 	if errors.As(err, new(*engine.HaltedError)) {
 		return &engine.HaltedError{Err: errors.Join(err, why)}
 	}

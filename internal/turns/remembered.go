@@ -141,3 +141,21 @@ func (m *remembered) claimed() bool {
 	defer m.mu.Unlock()
 	return m.nonce != nil
 }
+
+// Begun implements [Remembered], as the methods below do.
+func (m *remembered) Begun() (now time.Time, held, lost bool) {
+	return m.request.Now, m.lazy, m.lost != nil
+}
+
+func (m *remembered) Acting(ctx context.Context) error { return m.claim(ctx) }
+
+func (m *remembered) Undoing(ctx context.Context, u engine.Undoing) error { return m.undoing(ctx, u) }
+
+func (m *remembered) GoesOn(pos *engine.Position, answers []steps.Answer) { m.goesOn(pos, answers) }
+
+func (m *remembered) Abandon(ctx context.Context) error {
+	m.how = records.HowAbandoned
+	// Who takes this over is to undo it as well, and not to take the turn.
+	m.request.Answers, m.request.Turn = nil, nil
+	return m.claim(ctx)
+}

@@ -43,6 +43,8 @@ type TaskTurn struct {
 	Checkpoint func(context.Context, *engine.Position) error
 	// Broken is Undoing for a position that the program cannot go on from any more.
 	Broken func(context.Context, engine.Undoing) error
+	// Hooked: the hook was called around the request that this is a part of.
+	Hooked bool
 	// Lost: somebody has begun this turn before, with these Answers, and is gone or could not
 	// end it. It may have done more than Position knows of.
 	Lost bool
@@ -154,7 +156,7 @@ func (r *Runner) taskTurn(ctx context.Context, t *TaskTurn, action string, take 
 	}
 	var end End
 	var err error
-	if r.Hook == nil {
+	if r.Hook == nil || t.Hooked {
 		end, err = hooked(ctx)
 	} else {
 		at := &Turn{Action: action, Program: t.Program, Saga: t.Saga, Number: t.number(), Trace: t.Trace, Caller: t.Caller}

@@ -15,7 +15,6 @@ import (
 	"github.com/mcpsaga/mcpsaga/content"
 	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/internal/jsonview"
-	"github.com/mcpsaga/mcpsaga/internal/records"
 	"github.com/mcpsaga/mcpsaga/internal/tokens"
 )
 
@@ -74,7 +73,7 @@ func (r *Runner) open(ctx context.Context, q *Request, toCancel bool) (*opened, 
 	}
 	parts := engine.Encoded{Body: x.State, State: x.Apart, Effects: x.Plain, Secrets: x.Secret}
 	if len(x.State) == 0 { // which no position encodes to
-		if parts, err = Parts(ctx, r.records, q.Principal, &x); err != nil {
+		if parts, err = Parts(ctx, r.blobs(), q.Principal, &x); err != nil {
 			return nil, &Error{program: newest.Name, kind: newest.Kind, saga: o.id, Err: err}
 		}
 	}
@@ -116,28 +115,35 @@ func (r *Runner) ofThisLedger(ctx context.Context, pos *engine.Position) error {
 	switch {
 	case len(pos.Ledger) == 0:
 		return nil
-	case r.records == nil:
+	case r.records == nil && r.memory == nil:
 		return ErrOtherLedger
 	}
-	id, err := r.records.Identity(ctx)
+	id, err := r.ledgerIdentity(ctx)
 	if err == nil && !bytes.Equal(id, pos.Ledger) {
 		err = ErrOtherLedger
 	}
 	return err
 }
 
+// keeps reports whether there is a ledger.
+func (r *Runner) keeps() bool { return r.records != nil || r.memory != nil }
+
+func (r *Runner) ledgerIdentity(ctx context.Context) ([]byte, error) {
+	if r.memory != nil {
+		return r.memory.Identity(ctx)
+	}
+	return r.records.Identity(ctx)
+}
+
 // tooLate reports whether the saga cannot go on, and has done nothing, as far as the token tells.
 func (o *opened) tooLate() bool { return o.gone != nil && !o.pos.HasEffects() }
 
 // abandon undoes the effects of a saga that cannot go on.
-func (r *Runner) abandon(ctx context.Context, q *Request, o *opened, m *remembered) (End, error) {
+func (r *Runner) abandon(ctx context.Context, q *Request, o *opened, m Remembered) (End, error) {
 	why := abandonedText(o.gone.Reason)
 	r.logAbandoned(ctx, o)
 	if m != nil {
-		m.how = records.HowAbandoned
-		// Who takes this over is to undo it as well, and not to take the turn.
-		m.request.Answers, m.request.Turn = nil, nil
-		if err := m.claim(ctx); err != nil {
+		if err := m.Abandon(ctx); err != nil {
 			return End{}, r.failed(o.identity, err)
 		}
 	}
@@ -204,7 +210,7 @@ func (r *Runner) seal(ctx context.Context, q *Request, t *engine.Program, p *eng
 	}
 	p.Ledger = nil
 	if r.remembers(t) && p.HasEffects() {
-		id, err := r.records.Identity(ctx)
+		id, err := r.ledgerIdentity(ctx)
 		if err != nil {
 			return "", err
 		}
@@ -213,14 +219,14 @@ func (r *Runner) seal(ctx context.Context, q *Request, t *engine.Program, p *eng
 	// Each part is kept from those that others have a hand in.
 	parts := p.Encode()
 	binding := tokens.Binding{Purpose: q.Policy.Purpose, Principal: q.Principal}
-	if t.ShortTokens && r.records != nil {
+	if t.ShortTokens && r.keeps() {
 		return r.sealApart(ctx, binding, claims, parts, p.HasEffects())
 	}
 	token, err := r.Codec.Seal(binding, now, &tokens.Contents{
 		Claims: claims, State: parts.Body, Apart: parts.State, Plain: parts.Effects, Secret: parts.Secrets,
-		Held: q.Policy == Held && r.records == nil,
+		Held: q.Policy == Held && !r.keeps(),
 	})
-	if r.records != nil && apart(err) {
+	if r.keeps() && apart(err) {
 		token, err = r.sealApart(ctx, binding, claims, parts, p.HasEffects())
 	}
 	if err == nil {

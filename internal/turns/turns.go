@@ -90,6 +90,7 @@ type Config struct {
 type Runner struct {
 	Config
 	records *records.Book // nil without a ledger
+	memory  Memory        // or nil
 }
 
 // New returns a runner. It costs next to nothing. It fails if a program demands a ledger, or to
@@ -128,7 +129,9 @@ var kinds = [...]engine.Kind{engine.KindTool, engine.KindPrompt, engine.KindReso
 func (r *Runner) Records() *records.Book { return r.records }
 
 // remembers reports whether the turns of a program are remembered.
-func (r *Runner) remembers(p *engine.Program) bool { return r.records != nil && p.Remembered() }
+func (r *Runner) remembers(p *engine.Program) bool {
+	return (r.records != nil || r.memory != nil) && p.Remembered()
+}
 
 func randomID() (id tokens.ID) {
 	rand.Read(id[:]) // never fails (crypto/rand)
@@ -149,14 +152,22 @@ func (r *Runner) Call(ctx context.Context, q Request) (end End, err error) {
 		hooked := q // only a hook has it live on
 		t := &Turn{Action: "call", Program: q.Program, Saga: of.id, Number: 1, Trace: q.Trace, Caller: q.Caller()}
 		end, err = r.around(ctx, t, func(ctx context.Context) (End, error) {
-			if r.remembers(hooked.Program) {
+			switch {
+			case !r.remembers(hooked.Program):
+			case r.memory != nil:
+				return r.memory.CallOnce(ctx, &hooked, &t.Saga)
+			default:
 				return ledgered{r}.callOnce(ctx, &hooked, of, &t.Saga)
 			}
 			return r.start(ctx, &hooked, of, nil)
 		})
 	case r.remembers(q.Program):
 		kept := q
-		end, err = ledgered{r}.callOnce(ctx, &kept, of, new(tokens.ID))
+		if r.memory != nil {
+			end, err = r.memory.CallOnce(ctx, &kept, &of.id)
+		} else {
+			end, err = ledgered{r}.callOnce(ctx, &kept, of, new(tokens.ID))
+		}
 	default:
 		end, err = r.start(ctx, &q, of, nil)
 	}
@@ -178,7 +189,7 @@ func (r *Runner) Resume(ctx context.Context, q Request) (end End, err error) {
 			}
 			return r.awake(ctx, &hooked, o, func(ctx context.Context) (End, error) {
 				if r.remembers(o.program) {
-					return ledgered{r}.resumeOnce(ctx, &hooked, o)
+					return r.resumeOnce(ctx, &hooked, o)
 				}
 				return r.goFrom(ctx, &hooked, o, nil)
 			})
@@ -188,13 +199,13 @@ func (r *Runner) Resume(ctx context.Context, q Request) (end End, err error) {
 		slept := q
 		end, err = r.awake(ctx, &slept, o, func(ctx context.Context) (End, error) {
 			if r.remembers(o.program) {
-				return ledgered{r}.resumeOnce(ctx, &slept, o)
+				return r.resumeOnce(ctx, &slept, o)
 			}
 			return r.goFrom(ctx, &slept, o, nil)
 		})
 	case r.remembers(o.program):
 		kept := q
-		end, err = ledgered{r}.resumeOnce(ctx, &kept, o)
+		end, err = r.resumeOnce(ctx, &kept, o)
 	default:
 		end, err = r.goFrom(ctx, &q, o, nil)
 	}
@@ -204,8 +215,16 @@ func (r *Runner) Resume(ctx context.Context, q Request) (end End, err error) {
 	return end, err
 }
 
+// resumeOnce takes a later turn of a saga that is remembered.
+func (r *Runner) resumeOnce(ctx context.Context, q *Request, o *opened) (End, error) {
+	if r.memory != nil {
+		return r.memory.ResumeOnce(ctx, q, o)
+	}
+	return ledgered{r}.resumeOnce(ctx, q, o)
+}
+
 // start takes the first turn. m remembers it, or is nil.
-func (r *Runner) start(ctx context.Context, q *Request, of identity, m *remembered) (End, error) {
+func (r *Runner) start(ctx context.Context, q *Request, of identity, m Remembered) (End, error) {
 	turn := r.begin(ctx)
 	defer turn.Cancel()
 	// Nobody can take a first turn again, whatever the policy, unless it is remembered by
@@ -213,15 +232,16 @@ func (r *Runner) start(ctx context.Context, q *Request, of identity, m *remember
 	// stay done for ever.
 	call := engine.Call{ID: of.id, Now: r.Now(), Client: r.Features(q.Client), Arguments: q.Arguments, Notifier: q.Notifier, Held: true}
 	if m != nil {
-		call.Now, call.Held, call.Lost = m.request.Now, m.lazy || q.Policy.UndoBroken, m.lost != nil
-		call.Acting, call.Undoing = m.claim, m.undoing
+		call.Now, call.Held, call.Lost = m.Begun()
+		call.Held = call.Held || q.Policy.UndoBroken
+		call.Acting, call.Undoing = m.Acting, m.Undoing
 	}
 	out, err := q.Program.Start(turn, call)
 	return r.finish(turn, q, of, out, err, true, m)
 }
 
 // goFrom takes the turn that comes after an opened token.
-func (r *Runner) goFrom(ctx context.Context, q *Request, o *opened, m *remembered) (End, error) {
+func (r *Runner) goFrom(ctx context.Context, q *Request, o *opened, m Remembered) (End, error) {
 	if o.gone != nil {
 		return r.abandon(ctx, q, o, m)
 	}
@@ -229,7 +249,8 @@ func (r *Runner) goFrom(ctx context.Context, q *Request, o *opened, m *remembere
 	defer turn.Cancel()
 	res := engine.Resumption{Now: r.Now(), Client: r.Features(q.Client), Answers: q.Answers, Notifier: q.Notifier, Held: q.Policy.UndoBroken}
 	if m != nil {
-		res.Now, res.Lost, res.Acting, res.Undoing = m.request.Now, m.lost != nil, m.claim, m.undoing
+		res.Now, _, res.Lost = m.Begun()
+		res.Acting, res.Undoing = m.Acting, m.Undoing
 	}
 	if q.Policy.Resent {
 		res.Arguments = orEmpty(q.Arguments)
@@ -273,7 +294,7 @@ func (r *Runner) begin(ctx context.Context) *lazyctx.Context {
 // answered, and the token sealed that the client needs to go on, or to have tried again
 // what could not be undone. If the turn breaks off there, and is the first or one that
 // nobody can take again, what it did is undone.
-func (r *Runner) finish(ctx context.Context, q *Request, of identity, out *engine.Outcome, err error, first bool, m *remembered) (End, error) {
+func (r *Runner) finish(ctx context.Context, q *Request, of identity, out *engine.Outcome, err error, first bool, m Remembered) (End, error) {
 	if err == nil {
 		var ahead []steps.Answer
 		if first {
@@ -301,7 +322,11 @@ func (r *Runner) finish(ctx context.Context, q *Request, of identity, out *engin
 			end.Token, err = r.seal(ctx, q, of.program, out.Position)
 		}
 	}
-	if err != nil && out != nil && (first && (m == nil || m.lazy) || q.Policy.UndoBroken) {
+	held := m == nil
+	if m != nil {
+		_, held, _ = m.Begun()
+	}
+	if err != nil && out != nil && (first && held || q.Policy.UndoBroken) {
 		err = r.undoBroken(ctx, of, out.Position, err, m)
 	}
 	if err != nil {
@@ -331,7 +356,7 @@ func (r *Runner) Features(client steps.Features) steps.Features {
 // here already, sent ahead, or the server's own model gives them; it sleeps, but not for long;
 // or it has yielded what the dialect cannot tell. The client gets the
 // steps that are left. With an error comes the last outcome before it.
-func (r *Runner) advance(ctx context.Context, q *Request, t *engine.Program, out *engine.Outcome, ahead []steps.Answer, m *remembered) (*engine.Outcome, error) {
+func (r *Runner) advance(ctx context.Context, q *Request, t *engine.Program, out *engine.Outcome, ahead []steps.Answer, m Remembered) (*engine.Outcome, error) {
 	ahead = slices.Clone(ahead)
 	for n := range maxOwnTurns {
 		if out.Position == nil {
@@ -367,8 +392,8 @@ func (r *Runner) advance(ctx context.Context, q *Request, t *engine.Program, out
 		}
 		res := engine.Resumption{Now: later(r.Now(), out.Position.Wake), Client: r.Features(q.Client), Answers: answers, Notifier: q.Notifier, Held: q.Policy.UndoBroken}
 		if m != nil {
-			m.goesOn(out.Position, answers)
-			res.Acting, res.Undoing = m.claim, m.undoing
+			m.GoesOn(out.Position, answers)
+			res.Acting, res.Undoing = m.Acting, m.Undoing
 		}
 		next, err := t.Resume(ctx, out.Position, res)
 		if len(out.Position.Parts) > 0 {

@@ -35,13 +35,14 @@ func testWrite(t *testing.T, r rig) {
 	assert.Equal(t, []string{"one", "two"}, r.bodies(t, rec.ID))
 
 	// What does not change is ignored, and all else replaced.
-	found.Audience, found.Owner, found.Account, found.Mode, found.Created = "b", store.ID{9}, store.ID{9}, store.ModeCall, time.Unix(2, 0)
+	found.Audience, found.Owner, found.Account, found.Created = "b", store.ID{9}, store.ID{9}, time.Unix(2, 0)
+	found.Mode = store.ModeCall
 	found.Tool, found.Revision, found.Format, found.Status = "u", 4, 2, store.Ended
 	found.Wake, found.Keep, found.Request, found.State, found.Summary = time.Time{}, time.Time{}, store.ID{}, nil, nil
 	require.NoError(t, r.Write(t.Context(), found, change("three")))
 	assert.Equal(t, uint64(3), found.Head)
 	got := r.load(t, rec.ID)
-	assert.Equal(t, []any{"a", store.ID{1}, store.ID{2}, store.ModeTask}, []any{got.Audience, got.Owner, got.Account, got.Mode})
+	assert.Equal(t, []any{"a", store.ID{1}, store.ID{2}, store.ModeCall}, []any{got.Audience, got.Owner, got.Account, got.Mode})
 	assert.True(t, got.Created.Equal(rec.Created))
 	assert.Equal(t, []any{"u", uint32(4), uint16(2), store.Ended}, []any{got.Tool, got.Revision, got.Format, got.Status})
 	assert.True(t, got.Wake.IsZero() && got.Keep.IsZero() && got.Request == store.ID{})
@@ -94,6 +95,9 @@ func testRefused(t *testing.T, r rig) {
 		"no status":       {func(r *store.Record, _ *store.Change) { r.Status = "" }, store.ErrInvalid},
 		"no items":        {func(_ *store.Record, c *store.Change) { c.Items = nil }, store.ErrInvalid},
 		"no kind":         {func(_ *store.Record, c *store.Change) { c.Items[0].Kind = "" }, store.ErrInvalid},
+		"a NUL":           {func(r *store.Record, _ *store.Change) { r.Audience = "a\x00" }, store.ErrInvalid},
+		"not UTF-8":       {func(r *store.Record, _ *store.Change) { r.Tool = "\xff" }, store.ErrInvalid},
+		"a kind with NUL": {func(_ *store.Record, c *store.Change) { c.Items[0].Kind = "k\x00" }, store.ErrInvalid},
 		"a year too late": {func(r *store.Record, _ *store.Change) { r.Wake = time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC) }, store.ErrInvalid},
 		"a negative time": {func(r *store.Record, _ *store.Change) { r.Keep = time.Date(-1, 1, 1, 0, 0, 0, 0, time.UTC) }, store.ErrInvalid},
 		"a lease":         {func(_ *store.Record, c *store.Change) { c.Lease = -1 }, store.ErrInvalid},
@@ -129,7 +133,7 @@ func testBytes(t *testing.T, r rig) {
 	id := store.ID(every[:16])
 	rec := r.create(t, store.Change{Items: []store.Item{{Kind: "k", Body: every}, {Kind: "k"}, {Kind: "k", Body: bytes.Repeat(every, store.MaxState/256)}}},
 		func(r *store.Record) {
-			r.ID, r.Audience, r.Tool, r.State, r.Summary = id, "a 'ü\x00\"; --", "t\u2028%_", bytes.Repeat(every, store.MaxState/256), bytes.Repeat(every, store.MaxSummary/256)
+			r.ID, r.Audience, r.Tool, r.State, r.Summary = id, "a 'ü\\\"; --", "t\u2028%_", bytes.Repeat(every, store.MaxState/256), bytes.Repeat(every, store.MaxSummary/256)
 		})
 	rec.State[0], rec.Summary[0] = 99, 99
 	found := r.load(t, id)
