@@ -215,7 +215,7 @@ func (t *clientTurn) acquire(ctx context.Context) error {
 		return err // the next token needs it, which must not fail once the turn has acted
 	}
 	ctx = context.WithoutCancel(ctx)
-	writing, cancel := context.WithTimeout(ctx, writeTime)
+	writing, cancel := writing(ctx)
 	defer cancel()
 	next := t.row.clone()
 	if next.Head > 0 {
@@ -312,7 +312,7 @@ func (t *clientTurn) write(ctx context.Context, change func(r *row) []event) err
 	events := change(next)
 	next.Keep = keepUntil(next)
 	// What has happened is recorded whether or not the client waits for it.
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeTime)
+	ctx, cancel := writing(context.WithoutCancel(ctx))
 	defer cancel()
 	err := t.c.rows.write(ctx, next, 0, max(0, t.c.MaxSagas), events...)
 	if errors.Is(err, store.ErrConflict) {

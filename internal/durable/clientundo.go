@@ -54,7 +54,7 @@ func (c *Core) driveHere(ctx context.Context, r *row, u *undoRequest) (*turns.En
 		next.Status = store.Undoing
 	}
 	next.Wake, next.Keep = dueAt(next.now()), time.Time{}
-	writing, cancel := context.WithTimeout(ctx, writeTime)
+	writing, cancel := writing(ctx)
 	defer cancel()
 	term := c.term()
 	if err := c.rows.write(writing, next, term.takes, max(0, c.MaxSagas), event{kind: kindCancel, body: body{Text: "undone at a client's request"}}); err != nil {

@@ -162,6 +162,7 @@ func (r *row) clone() *row {
 const (
 	settleTries = 5
 	settlePause = 20 * time.Millisecond
+	lastSettle  = time.Second
 )
 
 // sending is a change of a row that is being sent to the store.
@@ -200,11 +201,12 @@ func (s *rows) write(ctx context.Context, r *row, lease time.Duration, most int,
 	return s.send(ctx, w)
 }
 
-// send is write for what is prepared. If the store does not know whether it has made the change, the same
-// is sent again, here and by who calls this again: all are for one version of the row, so only one of
-// them can be made, however late the others arrive. The item that is found in its place says which.
+// send is write for what is prepared. As long as it is not known whether the change was made, the same is
+// sent again: who is told that it was not made may ask for the same, and have it twice. It may also be sent
+// again later. All are for one version of the row, so only one of them can be made, however late the others
+// arrive. The item that is found in its place says which.
 func (s *rows) send(ctx context.Context, w *sending) error {
-	for try := 0; ; try++ {
+	for began, pause := time.Now(), settlePause; ; pause = min(2*pause, lastSettle) {
 		_, err := insist(ctx, &s.writes, func() (any, error) {
 			return nil, s.timed(func() error { return s.store.Write(ctx, &w.record, w.change) })
 		})
@@ -214,13 +216,14 @@ func (s *rows) send(ctx context.Context, w *sending) error {
 			w.r.Record, w.r.read, w.r.written, w.unsure = w.record, time.Now(), w.record.Head, false
 			return nil
 		case errors.Is(err, store.ErrConflict) && w.unsure:
-			err = s.settle(ctx, w.r, w.change.Items)
-			w.unsure = err != nil && !errors.Is(err, store.ErrConflict)
-			return err
+			if err = s.settle(ctx, w.r, w.change.Items); err == nil || errors.Is(err, store.ErrConflict) {
+				w.unsure = false
+				return err
+			}
 		case errors.Is(err, store.ErrUnknown):
 			w.unsure = true
 		}
-		if !w.unsure || try >= settleTries || sleep(ctx, settlePause<<try) != nil {
+		if !w.unsure || time.Since(began) > outage || sleep(ctx, pause) != nil {
 			return err
 		}
 	}

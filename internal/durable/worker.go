@@ -210,12 +210,14 @@ func (w *worker) receive(h *hold) {
 	}
 }
 
-// enter notes that a saga is driven here, unless it is already. What has put it to rest may not know that it
-// is written: it does nothing more.
+// enter notes that a saga is driven here. It is not if it is driven here already, unless a client's request has
+// acquired it, or what has had it has put it to rest, and may not know yet that this is written: then the
+// other one does nothing more.
 func (w *worker) enter(h *hold) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if old := w.held[h.id()]; old != nil && !h.client && !(h.rested && old.lease.held().Fence+1 == h.lease.held().Fence) {
+	old := w.held[h.id()]
+	if old != nil && !h.client && !(h.fromRest && old.lease.held().Fence+1 == h.lease.held().Fence) {
 		return false
 	}
 	w.held[h.id()] = h
@@ -332,7 +334,7 @@ func (w *worker) renewAll(ctx context.Context) {
 func (h *hold) missed() {
 	h.lock()
 	defer h.unlock()
-	if !h.resting && !h.lost {
+	if !h.rested && !h.lost {
 		_ = h.reload()
 	}
 }
