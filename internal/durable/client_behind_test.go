@@ -25,6 +25,9 @@ type behind struct {
 	mu     sync.Mutex
 	done   map[saga.Key]string // of whom, and what: "3 hold"
 	undone map[saga.Key]bool
+	// refused are keys that stay refused, as their effect has no Undo: else a call that is under way when
+	// the same is refused elsewhere could not be called off.
+	refused map[saga.Key]bool
 	calls  map[string]int // by "3 hold", "3 undo hold"
 	// unwilling and flaky: until then nothing is undone, and some effects fail.
 	unwilling, flaky time.Time
@@ -65,7 +68,11 @@ func (b *behind) do(ctx context.Context, key saga.Key, effect, who string) error
 	case flaky && fails == 0:
 		b.mu.Unlock()
 		return errRefused
+	case b.refused[key]:
+		b.mu.Unlock()
+		return saga.Refused(errors.New("as before"))
 	case flaky && fails == 2 && b.done[key] == "": // what was done with a key is never refused
+		b.refused[key] = effect == "pay"
 		b.mu.Unlock()
 		return saga.Refused(errors.New("sold out"))
 	}
@@ -76,6 +83,7 @@ func (b *behind) do(ctx context.Context, key saga.Key, effect, who string) error
 	}
 	if b.refuses > 0 && slices.Contains(payments, effect) && b.done[key] == "" {
 		b.refuses--
+		b.refused[key] = effect == "pay"
 		fatal := b.fatal
 		b.mu.Unlock()
 		if fatal > 0 {

@@ -184,7 +184,7 @@ func playSchedule(t *testing.T, s schedule, breaks func(store.Store) store.Store
 		if x.store = memory; breaks != nil {
 			x.store = breaks(memory)
 		}
-		x.behind = &behind{done: map[saga.Key]string{}, undone: map[saga.Key]bool{}, calls: map[string]int{}}
+		x.behind = &behind{done: map[saga.Key]string{}, undone: map[saga.Key]bool{}, refused: map[saga.Key]bool{}, calls: map[string]int{}}
 		for i, skew := range s.Skews {
 			x.servers = append(x.servers, x.start(i, time.Duration(skew)*time.Second))
 		}
