@@ -35,13 +35,15 @@ type clientTurn struct {
 	effects      []string
 	page         uint32
 
-	hold  *hold // once it has acquired the row
-	noted bool  // the row says where it goes on
+	mutex chan struct{} // held while the turn does what is remembered
+	over  bool          // it has ended: code of the tool that was given up does nothing more
+	hold  *hold         // once it has acquired the row
+	noted bool          // the row says where it goes on
 }
 
 // newTurn returns the turn of a request, for the row r, or for a new one if that is nil.
 func (c *Core) newTurn(q *turns.Request, saga tokens.ID, r *row) *clientTurn {
-	t := &clientTurn{c: c, q: q, program: q.Program, saga: saga, noted: true}
+	t := &clientTurn{c: c, q: q, program: q.Program, saga: saga, noted: true, mutex: make(chan struct{}, 1)}
 	t.begun = begunTurn{Purpose: q.Policy.Purpose, Now: c.Turns.Now(), Once: q.Policy.UndoBroken, Digest: turns.Digest(nil, nil)}
 	if r != nil {
 		if t.row = r.clone(); r.Client.Turn != nil {
@@ -130,8 +132,16 @@ func (t *clientTurn) GoesOn(pos *engine.Position, answers []steps.Answer) {
 // Abandon implements [turns.Remembered].
 func (t *clientTurn) Abandon(ctx context.Context) error { return t.Acting(ctx) }
 
+// errTurnOver is what code of a tool is told that goes on after its turn was given up.
+var errTurnOver = errors.New("the turn is over")
+
 // Acting implements [turns.Remembered]: the turn acquires the row.
 func (t *clientTurn) Acting(ctx context.Context) error {
+	t.mutex <- struct{}{}
+	defer func() { <-t.mutex }()
+	if t.over {
+		return errTurnOver
+	}
 	if t.hold == nil {
 		return t.acquire(ctx)
 	}
@@ -146,6 +156,11 @@ func (t *clientTurn) Acting(ctx context.Context) error {
 
 // Undoing implements [turns.Remembered].
 func (t *clientTurn) Undoing(ctx context.Context, u engine.Undoing) error {
+	t.mutex <- struct{}{}
+	defer func() { <-t.mutex }()
+	if t.over {
+		return errTurnOver
+	}
 	if t.hold == nil {
 		if err := t.acquire(ctx); err != nil {
 			return err
@@ -241,6 +256,9 @@ func (t *clientTurn) acquire(ctx context.Context) error {
 // settle commits how the turn has ended, and returns what is to be answered. It fails with
 // [errOvertaken] if another process has taken the turn.
 func (t *clientTurn) settle(ctx context.Context, end turns.End, err error) (turns.End, error) {
+	t.mutex <- struct{}{}
+	t.over = true
+	<-t.mutex
 	if t.hold != nil {
 		defer t.c.worker.release(t.hold)
 	}
