@@ -214,7 +214,7 @@ func (h *hold) make(change func(r *row) []event) error {
 
 // insert is one attempt to make the row of a call.
 func (h *hold) insert(one *calling, change func(r *row) []event) error {
-	ctx, cancel := h.writing()
+	ctx, cancel := writing(h.ctx)
 	defer cancel()
 	c := h.c
 	r, err := c.newRow(one.start, one.turn)

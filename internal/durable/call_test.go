@@ -197,6 +197,20 @@ func TestACallThatCannotBeRemembered(t *testing.T) {
 			r.until(m, task.ID, tasks.Completed)
 		})
 	})
+	t.Run("nor is it known for a while", func(t *testing.T) {
+		inBubble(t, func(t *testing.T, r *rig) {
+			tool, calls, _ := holding(0, 0, func(saga.Key) error { return nil })
+			m, way := r.narrowed(tool)
+			r.work(m)
+			synctest.Wait()
+			way.mute.Store(true)
+			time.AfterFunc(5*time.Second, func() { way.mute.Store(false) })
+			task, err := m.Start(t.Context(), waited(m, "hold")) // it is not refused, and goes on though
+			require.NoError(t, err)
+			r.until(m, task.ID, tasks.Completed)
+			assert.EqualValues(t, 1, calls.Load())
+		})
+	})
 	t.Run("though it was", func(t *testing.T) {
 		inBubble(t, func(t *testing.T, r *rig) {
 			seen := spied(r)

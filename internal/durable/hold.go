@@ -41,14 +41,17 @@ type hold struct {
 	// sent is what was written last, as long as it is not known whether it was made.
 	sent  *sent
 	lease lease
-	// lost: the saga is another process's. resting: it was put to rest. handed: it was handed over.
-	lost, resting, handed bool
+	// lost: the saga is another process's. rested: it was put to rest, and is not this process's any more.
+	// handed: it was handed over.
+	lost, rested, handed bool
 	// handing: it is to be handed over.
 	handing atomic.Bool
-	// rested: it was at rest before it was acquired. doubt: before this process has come further, more may have been done than the row says. tries
+	// fromRest: it was at rest before it was acquired.
+	fromRest bool
+	// doubt: before this process has come further, more may have been done than the row says. tries
 	// is how many attempts there were, with this one.
-	rested, doubt bool
-	tries         int
+	doubt bool
+	tries int
 	// undone: the last checkpoint says that the turn has failed and is being undone.
 	undone bool
 	// calling is set as long as a call has no row.
@@ -75,7 +78,7 @@ type turnContext struct {
 func (c *Core) newHold(ctx context.Context, r *row, t term) *hold {
 	h := &hold{
 		c: c, ctx: ctx, mutex: make(chan struct{}, 1), row: r,
-		rested: !r.Running.Held && r.Record.Tries == 1, tries: r.Running.Tries + r.Record.Tries,
+		fromRest: !r.Running.Held && r.Record.Tries == 1, tries: r.Running.Tries + r.Record.Tries,
 		doubt: r.Running.Doubt || r.Running.Held || r.Record.Tries > 1,
 	}
 	h.lease.acquire(r, t)
@@ -164,7 +167,7 @@ func (h *hold) acting(context.Context) error {
 
 // renew has the lease begin anew.
 func (h *hold) renew() error {
-	ctx, cancel := h.writing()
+	ctx, cancel := writing(h.ctx)
 	defer cancel()
 	t := h.c.term()
 	lost, err := h.c.rows.renew(ctx, []store.Held{h.lease.held()}, t.takes)
@@ -181,13 +184,15 @@ func (h *hold) renew() error {
 
 // reload finds out what the row is now.
 func (h *hold) reload() error {
-	ctx, cancel := h.writing()
+	ctx, cancel := writing(h.ctx)
 	defer cancel()
 	found, err := h.c.rows.load(ctx, h.row.ID)
 	switch {
 	case err != nil:
 		return err
-	case found == nil || found.Fence != h.row.Fence || found.Saga != h.row.Saga:
+	case found == nil || found.Fence != h.row.Fence || found.Saga != h.row.Saga, found.written != h.row.written:
+		// A client's request that had read the row before it was taken here may have acquired it since, with
+		// the same fence: then the row was written.
 		h.lose()
 		return errLost
 	}
@@ -210,8 +215,8 @@ const (
 )
 
 // writing is the context of one attempt: a store that takes longer cannot be used.
-func (h *hold) writing() (context.Context, context.CancelFunc) {
-	return context.WithTimeoutCause(h.ctx, writeTime, ErrUnavailable)
+func writing(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeoutCause(ctx, writeTime, ErrUnavailable)
 }
 
 // commit writes the next version of the row, which change makes of a copy, with the events that change
@@ -252,6 +257,8 @@ func (h *hold) commitLocked(change func(r *row) []event) error {
 			continue // that was what had been sent before
 		case err == nil, errors.Is(err, errLost), refused(err), unreadable(err), h.ctx.Err() != nil:
 			return err
+		case h.client:
+			return err // a client is not kept waiting: it can ask again
 		}
 		if began.IsZero() {
 			began = time.Now()
@@ -299,7 +306,7 @@ func (h *hold) prepare(change func(r *row) []event) error {
 // send sends what is prepared. It stays so if it is not known whether it was made: then nothing else
 // is written before it is.
 func (h *hold) send() error {
-	ctx, cancel := h.writing()
+	ctx, cancel := writing(h.ctx)
 	defer cancel()
 	w := h.sent
 	if err := h.c.rows.send(ctx, w.sending); err != nil {
@@ -312,7 +319,7 @@ func (h *hold) send() error {
 	h.c.worker.works()
 	h.lease.renewed(w.term)
 	h.row, h.sent = w.r, nil
-	if h.resting = !h.row.Running.Held; h.resting && !h.row.Wake.IsZero() {
+	if h.rested = !h.row.Running.Held; h.rested && !h.row.Wake.IsZero() {
 		h.c.worker.rests(h.row.Wake)
 	}
 	if !h.row.Running.Doubt {
@@ -358,7 +365,7 @@ const maxSlack = 30 * 24 * time.Hour
 // keepUntil is until when a row is kept.
 func keepUntil(r *row) time.Time {
 	switch {
-	case r.Status.Over() && len(r.Again) > 0:
+	case r.Status.Over() && !r.Wake.IsZero():
 		return later(r.Times.Keep, r.Wake).Add(maxSlack)
 	case r.Status.Over():
 		return r.Times.Keep
@@ -399,5 +406,8 @@ func (h *hold) taskTurn(r *row, now time.Time, why error) (t turns.TaskTurn, err
 	t, err = r.turn(h.program, now)
 	t.Hooked, t.Notifier, t.Acting, t.Checkpoint = h.hooked, &h.notes, h.acting, h.checkpoint
 	t.Undoing, t.Broken = h.undoing(why), h.undoing(errChanged)
+	if r.Client != nil {
+		t.Checkpoint = nil // as when its client had it taken: what was lost may have come further than one effect
+	}
 	return t, err
 }

@@ -90,7 +90,10 @@ func (l *link) around(_ context.Context, c storetest.Call, next func() error) er
 	if l.seen != nil && (before || after) {
 		l.seen.fault(l, c, fmt.Sprintf("fails (made: %v, dead: %v)", after && !before, l.dead.Load()))
 	}
-	if before || c.Method == "Take" && l.life.Err() != nil {
+	switch {
+	case before && c.Writes() && l.tells():
+		return errors.Join(store.ErrUnknown, errCut) // though it was not made
+	case before, c.Method == "Take" && l.life.Err() != nil:
 		return errCut
 	}
 	var err error
@@ -106,6 +109,13 @@ func (l *link) around(_ context.Context, c storetest.Call, next func() error) er
 		return errors.Join(store.ErrUnknown, errCut)
 	}
 	return errCut
+}
+
+// tells reports whether a write that was not made says that it may have been.
+func (l *link) tells() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.left != 0 && l.rand.IntN(2) == 0
 }
 
 // Listen implements [store.Store]: what is cut off hears nothing, and now and then nobody is told.

@@ -130,7 +130,7 @@ func (n *notes) flush() {
 	n.timer, n.flushed = nil, time.Now()
 	nothing := n.over || len(n.waiting) == 0
 	n.mu.Unlock()
-	if nothing || h.lost || h.resting { // what rests is not to be acquired again
+	if nothing || h.lost || h.rested { // what rests is not to be acquired again
 		return
 	}
 	_ = h.commitLocked(func(r *row) []event { return nil }) // what is lost is seen by the next commit

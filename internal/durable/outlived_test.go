@@ -144,9 +144,11 @@ func TestATaskThatIsOverIsNotWantedAgain(t *testing.T) {
 		now, err := b.Renew(t.Context(), "p", task.ID, time.Hour, nil)
 		require.NoError(t, err)
 		assert.Equal(t, tasks.Working, now.Status)
+		before := now.Rev
 		now, err = b.Cancel(t.Context(), "p", task.ID)
 		require.NoError(t, err)
 		assert.False(t, now.Cancelling, "it is being undone already")
+		assert.Equal(t, before, now.Rev)
 		way.noWrite.Store(true)
 		way.noTake.Store(true)
 		close(hangs)

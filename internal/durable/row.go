@@ -18,6 +18,8 @@ type row struct {
 	store.Record
 	state
 	read time.Time // when Record.Now was the store's time, by this process's clock
+	// written is the Head as of which it was written last: what came since is inputs.
+	written uint64
 }
 
 // now is the store's time.
@@ -50,7 +52,7 @@ func (s *state) summary() *summary {
 	}
 	return &summary{
 		Effects: effects,
-		Saga: s.Saga, Name: s.Name, Note: s.Note, Message: clip(s.Shown.Message), TTL: s.Times.TTL, Poll: s.Times.Poll, Updated: s.Shown.Updated,
+		Saga:    s.Saga, Name: s.Name, Note: s.Note, Message: clip(s.Shown.Message), TTL: s.Times.TTL, Poll: s.Times.Poll, Updated: s.Shown.Updated,
 		Ending: s.Shown.Ending, Bad: s.Shown.Bad, Cancelled: s.Cancelled, Failures: s.Running.Failures, LastError: s.Running.LastError,
 		Keep: s.Times.Keep,
 	}
@@ -97,7 +99,7 @@ func (s *rows) openRow(record *store.Record) (*row, error) {
 	if err := s.open(record.ID, placeState, written, record.State, &r.state); err != nil {
 		return nil, err
 	}
-	r.State = nil
+	r.State, r.written = nil, written
 	for i := range record.Unread {
 		e, err := s.openItem(record.ID, &record.Unread[i])
 		if err != nil {
@@ -128,6 +130,14 @@ func (r *row) fold(e *event) {
 		if !r.Final && r.Undoing == nil {
 			r.Cancelled = true
 		}
+	case kindUndo:
+		switch {
+		case r.Status.Over() || r.Undoing != nil: // it is tried again
+		case r.Client != nil:
+			r.UndoNow = true
+		case !r.Final:
+			r.Cancelled = true
+		}
 	case kindRenew:
 		if r.Times.Wanted.Before(e.Until) && !r.Times.Wanted.IsZero() {
 			r.Times.Wanted = e.Until
@@ -152,6 +162,7 @@ func (r *row) clone() *row {
 const (
 	settleTries = 5
 	settlePause = 20 * time.Millisecond
+	lastSettle  = time.Second
 )
 
 // sending is a change of a row that is being sent to the store.
@@ -190,27 +201,29 @@ func (s *rows) write(ctx context.Context, r *row, lease time.Duration, most int,
 	return s.send(ctx, w)
 }
 
-// send is write for what is prepared. If the store does not know whether it has made the change, the same
-// is sent again, here and by who calls this again: all are for one version of the row, so only one of
-// them can be made, however late the others arrive. The item that is found in its place says which.
+// send is write for what is prepared. As long as it is not known whether the change was made, the same is
+// sent again: who is told that it was not made may ask for the same, and have it twice. It may also be sent
+// again later. All are for one version of the row, so only one of them can be made, however late the others
+// arrive. The item that is found in its place says which.
 func (s *rows) send(ctx context.Context, w *sending) error {
-	for try := 0; ; try++ {
+	for began, pause := time.Now(), settlePause; ; pause = min(2*pause, lastSettle) {
 		_, err := insist(ctx, &s.writes, func() (any, error) {
 			return nil, s.timed(func() error { return s.store.Write(ctx, &w.record, w.change) })
 		})
 		switch {
 		case err == nil:
 			w.record.State, w.record.Summary, w.record.Unread = nil, nil, nil
-			w.r.Record, w.r.read, w.unsure = w.record, time.Now(), false
+			w.r.Record, w.r.read, w.r.written, w.unsure = w.record, time.Now(), w.record.Head, false
 			return nil
 		case errors.Is(err, store.ErrConflict) && w.unsure:
-			err = s.settle(ctx, w.r, w.change.Items)
-			w.unsure = err != nil && !errors.Is(err, store.ErrConflict)
-			return err
+			if err = s.settle(ctx, w.r, w.change.Items); err == nil || errors.Is(err, store.ErrConflict) {
+				w.unsure = false
+				return err
+			}
 		case errors.Is(err, store.ErrUnknown):
 			w.unsure = true
 		}
-		if !w.unsure || try >= settleTries || sleep(ctx, settlePause<<try) != nil {
+		if !w.unsure || time.Since(began) > outage || sleep(ctx, pause) != nil {
 			return err
 		}
 	}
@@ -231,6 +244,7 @@ func (s *rows) settle(ctx context.Context, r *row, items []store.Item) error {
 	}
 	// Others may have written since. If so, the next write of this row meets a conflict.
 	r.Head += uint64(len(items))
+	r.written = r.Head
 	r.Until, r.Tries, r.Updated, r.Now, r.read = found.Until, 0, found.Updated, found.Now, time.Now()
 	if r.Created.IsZero() {
 		r.Created = found.Created

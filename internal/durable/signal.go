@@ -67,7 +67,7 @@ func (c *Core) apply(ctx context.Context, r *row, input event, run bool) error {
 			here = c.worker.slots.reserve(slot)
 		}
 		r.Wake = dueAt(r.now())
-		if r.Status != store.Sleeping {
+		if r.Status == store.Waiting {
 			r.Status = store.Working
 		}
 	} else if !r.Cancelled && r.Undoing == nil { // it may be over later than it was to be
@@ -90,7 +90,7 @@ func (c *Core) apply(ctx context.Context, r *row, input event, run bool) error {
 	err := c.rows.write(ctx, r, t.takes, 0, input)
 	if err == nil && here {
 		h := c.newHold(live, r.clone(), t)
-		h.doubt, h.rested, h.tries, h.share = doubt, rested, r.Running.Tries, slot
+		h.doubt, h.fromRest, h.tries, h.share = doubt, rested, r.Running.Tries, slot
 		if c.worker.enter(h) {
 			go h.run()
 			return nil

@@ -170,3 +170,34 @@ func TestWhoPutsATaskBackForgetsNothing(t *testing.T) {
 		})
 	}
 }
+
+// Nor does it make a task forget how many servers have gone down with it that a client writes between.
+func TestATaskThatBreaksServersIsGivenUpThoughItIsWritten(t *testing.T) {
+	inBubble(t, func(t *testing.T, r *rig) {
+		way := new(atomic.Pointer[link])
+		tool := saga.Machine[none, none]{
+			Info:  saga.Info{Name: "breaks", Tasks: optional},
+			Start: func(t *turn) (saga.Next, error) { return t.Sleep(time.Minute, "end") },
+			Steps: saga.Steps[none, none]{"end": func(t *turn) (saga.Next, error) {
+				if l := way.Load(); l != nil {
+					l.cut()
+				}
+				return t.Textf("done")
+			}},
+		}
+		const attempts = 3
+		idle := r.manager(nil, tool)
+		id := r.start(idle, call(idle, "breaks", "")).ID
+		for n := range attempts {
+			l := newLink(r.store, newRand(), -1, 0)
+			way.Store(l)
+			r.work(r.manager(func(c *durable.Config) { c.Store, c.Attempts = l, attempts }, tool))
+			time.Sleep(2 * time.Minute)
+			require.True(t, l.dead.Load())
+			require.NoError(t, idle.Extend(t.Context(), "p", id, time.Now().Add(time.Duration(n+100)*time.Hour)))
+		}
+		way.Store(nil)
+		r.work(r.manager(func(c *durable.Config) { c.Attempts = attempts }, tool))
+		require.ErrorContains(t, r.until(idle, id, tasks.Failed).Err, "given up")
+	})
+}
