@@ -218,7 +218,7 @@ func (c *child) call(ctx context.Context, r *request) (json.RawMessage, error) {
 	return nil, c.lost(io.ErrUnexpectedEOF)
 }
 
-// cancel tells the process that nobody waits for the request any more.
+// cancel tells the process that the caller has given the request up.
 func (c *child) cancel(id uint64) {
 	defer time.AfterFunc(c.grace, func() { c.close(nil) }).Stop()
 	_ = c.write(message{JSONRPC: "2.0", Method: "notifications/cancelled", Params: map[string]any{"requestId": id}})

@@ -3,7 +3,7 @@ package durable_test
 import (
 	"context"
 	"errors"
-	"fmt"
+	"runtime"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -14,7 +14,6 @@ import (
 
 	"github.com/mcpsaga/mcpsaga/content"
 	"github.com/mcpsaga/mcpsaga/internal/durable"
-	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/internal/tasks"
 	"github.com/mcpsaga/mcpsaga/internal/turns"
 	"github.com/mcpsaga/mcpsaga/saga"
@@ -100,81 +99,6 @@ func TestARunningTaskIsCancelledFromElsewhere(t *testing.T) {
 	})
 }
 
-func TestWhatRunsIsHandedOver(t *testing.T) {
-	for _, checkpoint := range []bool{true, false} {
-		t.Run(fmt.Sprint("checkpoint ", checkpoint), func(t *testing.T) {
-			var runs atomic.Int32
-			tool := saga.Machine[none, counted]{
-				Info: saga.Info{Name: "long", Tasks: optional},
-				Start: func(t *saga.Turn[none, counted]) (saga.Next, error) {
-					if t.State.N++; t.State.N > 20 {
-						return t.Textf("%d", runs.Load())
-					}
-					d := time.Second
-					if !checkpoint {
-						d = time.Hour
-					}
-					runs.Add(1)
-					select {
-					case <-t.Done():
-						return nil, context.Cause(t)
-					case <-time.After(d):
-					}
-					return t.Goto(engine.StartStep)
-				},
-			}
-			inBubble(t, func(t *testing.T, r *rig) {
-				a, b := r.manager(nil, tool), r.manager(nil, tool)
-				stop := r.work(a)
-				task := r.start(a, call(a, "long", ""))
-				time.Sleep(5500 * time.Millisecond)
-				r.work(b)
-				began := time.Now()
-				stop()
-				time.Sleep(100 * time.Millisecond)
-				took := time.Since(began)
-				if checkpoint {
-					assert.EqualValues(t, 7, runs.Load(), "the other goes on at once") // six here, one there
-					assert.Less(t, took, 1500*time.Millisecond)
-					assert.Contains(t, text(t, r.until(b, task.ID, tasks.Completed)), "20", "no step ran twice")
-				} else {
-					assert.EqualValues(t, 2, runs.Load(), "the other goes on at once")
-					assert.InDelta(t, 5*time.Second, took, float64(200*time.Millisecond))
-				}
-			})
-		})
-	}
-}
-
-func TestAnotherTakesOverAfterTheLease(t *testing.T) {
-	var runs atomic.Int32
-	tool := single("long", func(t *turn) (saga.Next, error) {
-		if runs.Add(1) == 1 {
-			time.Sleep(time.Hour)
-		}
-		return t.Textf("done")
-	})
-	inBubble(t, func(t *testing.T, r *rig) {
-		l := newLink(r.store, newRand(), -1, 0)
-		a, err := durable.New(durable.Config{Turns: r.runner(tool), Store: l})
-		require.NoError(t, err)
-		r.work(a)
-		b := r.manager(nil, tool)
-		r.work(b)
-		task := r.start(a, call(a, "long", ""))
-		time.Sleep(time.Minute)
-		assert.EqualValues(t, 1, runs.Load(), "the lease is renewed")
-		began := time.Now()
-		l.cut()
-		r.until(b, task.ID, tasks.Completed)
-		assert.Less(t, time.Since(began), 11*time.Second)
-		time.Sleep(2 * time.Hour) // the other ends as well, and writes nothing
-		now, err := b.Get(t.Context(), "p", task.ID)
-		require.NoError(t, err)
-		assert.Equal(t, tasks.Completed, now.Status)
-	})
-}
-
 func TestClientsDoNotDisturbWhatRuns(t *testing.T) {
 	var runs atomic.Int32
 	tool := single("long", func(t *turn) (saga.Next, error) {
@@ -203,47 +127,6 @@ func TestClientsDoNotDisturbWhatRuns(t *testing.T) {
 		time.Sleep(20 * time.Hour)
 		_, err = b.Get(t.Context(), "p", task.ID)
 		require.ErrorIs(t, err, tasks.ErrNotFound)
-	})
-}
-
-func TestProgressIsCoalesced(t *testing.T) {
-	tool := single("progress", func(t *turn) (saga.Next, error) {
-		for n := range 3000 {
-			t.Progress(float64(n+1), 3000, fmt.Sprint("at ", n+1))
-			time.Sleep(time.Millisecond)
-		}
-		t.Log(4, map[string]int{"lines": 3})
-		time.Sleep(time.Second)
-		return t.Textf("done")
-	})
-	inBubble(t, func(t *testing.T, r *rig) {
-		m := r.manager(nil, tool)
-		r.work(m)
-		task := r.start(m, call(m, "progress", ""))
-		time.Sleep(100 * time.Millisecond)
-		now, err := m.Get(t.Context(), "p", task.ID)
-		require.NoError(t, err)
-		require.NotNil(t, now.Progress, "the first is told at once")
-		time.Sleep(3 * time.Second)
-		now, err = m.Get(t.Context(), "p", task.ID)
-		require.NoError(t, err)
-		assert.InDelta(t, 3000, now.Progress.Done, 0)
-		assert.Equal(t, "at 3000", now.Message)
-		done := r.until(m, task.ID, tasks.Completed)
-		events, err := m.Events(t.Context(), "p", task.ID, 0, 100)
-		require.NoError(t, err)
-		assert.Equal(t, done.Events, events[len(events)-1].N)
-		assert.Less(t, len(events), 36)
-		var logs int
-		for i, e := range events {
-			if assert.True(t, i == 0 || e.N > events[i-1].N); e.Kind == tasks.EventLog {
-				logs++
-			}
-		}
-		assert.Equal(t, 1, logs)
-		rest, err := m.Events(t.Context(), "p", task.ID, done.Events-2, 100)
-		require.NoError(t, err)
-		assert.Equal(t, events[len(events)-2:], rest)
 	})
 }
 
@@ -355,6 +238,27 @@ func TestFailuresOfTasks(t *testing.T) {
 			})
 		})
 	}
+}
+
+func TestWaitingCostsNothing(t *testing.T) {
+	r := newRig(t)
+	defer r.close()
+	m := r.manager(func(c *durable.Config) { c.Limit = -1 }, greeter())
+	r.work(m)
+	one := func() {
+		_, err := m.Start(t.Context(), call(m, "greet", ""))
+		require.NoError(t, err)
+	}
+	one()
+	time.Sleep(100 * time.Millisecond)
+	before := runtime.NumGoroutine()
+	for range 10_000 {
+		one()
+	}
+	for end := time.Now().Add(time.Minute); time.Now().Before(end) && runtime.NumGoroutine() > before; {
+		time.Sleep(20 * time.Millisecond)
+	}
+	assert.LessOrEqual(t, runtime.NumGoroutine(), before)
 }
 
 // A tool that goes on for a while after its task was handed over does not keep it.

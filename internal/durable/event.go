@@ -40,6 +40,7 @@ const (
 	kindCancel kind = "cancel"
 	kindRenew  kind = "renew"
 	kindKeep   kind = "keep"
+	kindUndo   kind = "undo"
 )
 
 // event is an item of the log, opened.
@@ -91,7 +92,7 @@ func (k kind) visible() bool {
 
 // input reports whether the item was appended beside the driver of the saga.
 func (k kind) input() bool {
-	return k == kindAnswer || k == kindCancel || k == kindRenew || k == kindKeep
+	return k == kindAnswer || k == kindCancel || k == kindRenew || k == kindKeep || k == kindUndo
 }
 
 // sealItems numbers events from after on, and seals them.

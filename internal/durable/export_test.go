@@ -13,3 +13,6 @@ func OpenRow(keys *codec.Keyset, audience string, record *store.Record) (*Row, e
 	s := rows{sealer: sealer{keys: func() *codec.Keyset { return keys }, audience: audience}}
 	return s.openRow(record)
 }
+
+// SagaID is the ID of the row of a saga that its client drives.
+func SagaID(c *Core, principal string, saga [16]byte) store.ID { return c.rows.sagaID(principal, saga) }

@@ -190,7 +190,9 @@ func (h *hold) reload() error {
 	switch {
 	case err != nil:
 		return err
-	case found == nil || found.Fence != h.row.Fence || found.Saga != h.row.Saga:
+	case found == nil || found.Fence != h.row.Fence || found.Saga != h.row.Saga, found.written != h.row.written:
+		// A client's request that had read the row before it was taken here may have acquired it since, with
+		// the same fence: then the row was written.
 		h.lose()
 		return errLost
 	}
@@ -255,6 +257,8 @@ func (h *hold) commitLocked(change func(r *row) []event) error {
 			continue // that was what had been sent before
 		case err == nil, errors.Is(err, errLost), refused(err), unreadable(err), h.ctx.Err() != nil:
 			return err
+		case h.client:
+			return err // a client is not kept waiting: it can ask again
 		}
 		if began.IsZero() {
 			began = time.Now()
@@ -361,7 +365,7 @@ const maxSlack = 30 * 24 * time.Hour
 // keepUntil is until when a row is kept.
 func keepUntil(r *row) time.Time {
 	switch {
-	case r.Status.Over() && len(r.Again) > 0:
+	case r.Status.Over() && !r.Wake.IsZero():
 		return later(r.Times.Keep, r.Wake).Add(maxSlack)
 	case r.Status.Over():
 		return r.Times.Keep
@@ -402,5 +406,8 @@ func (h *hold) taskTurn(r *row, now time.Time, why error) (t turns.TaskTurn, err
 	t, err = r.turn(h.program, now)
 	t.Hooked, t.Notifier, t.Acting, t.Checkpoint = h.hooked, &h.notes, h.acting, h.checkpoint
 	t.Undoing, t.Broken = h.undoing(why), h.undoing(errChanged)
+	if r.Client != nil {
+		t.Checkpoint = nil // as when its client had it taken: what was lost may have come further than one effect
+	}
 	return t, err
 }

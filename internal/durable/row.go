@@ -18,6 +18,8 @@ type row struct {
 	store.Record
 	state
 	read time.Time // when Record.Now was the store's time, by this process's clock
+	// written is the Head as of which it was written last: what came since is inputs.
+	written uint64
 }
 
 // now is the store's time.
@@ -97,7 +99,7 @@ func (s *rows) openRow(record *store.Record) (*row, error) {
 	if err := s.open(record.ID, placeState, written, record.State, &r.state); err != nil {
 		return nil, err
 	}
-	r.State = nil
+	r.State, r.written = nil, written
 	for i := range record.Unread {
 		e, err := s.openItem(record.ID, &record.Unread[i])
 		if err != nil {
@@ -126,6 +128,14 @@ func (r *row) fold(e *event) {
 		r.Stand.Given = r.Stand.Given[max(0, len(r.Stand.Given)-mostGiven):]
 	case kindCancel:
 		if !r.Final && r.Undoing == nil {
+			r.Cancelled = true
+		}
+	case kindUndo:
+		switch {
+		case r.Status.Over() || r.Undoing != nil: // it is tried again
+		case r.Client != nil:
+			r.UndoNow = true
+		case !r.Final:
 			r.Cancelled = true
 		}
 	case kindRenew:
@@ -203,7 +213,7 @@ func (s *rows) send(ctx context.Context, w *sending) error {
 		switch {
 		case err == nil:
 			w.record.State, w.record.Summary, w.record.Unread = nil, nil, nil
-			w.r.Record, w.r.read, w.unsure = w.record, time.Now(), false
+			w.r.Record, w.r.read, w.r.written, w.unsure = w.record, time.Now(), w.record.Head, false
 			return nil
 		case errors.Is(err, store.ErrConflict) && w.unsure:
 			if err = s.settle(ctx, w.r, w.change.Items); err == nil || errors.Is(err, store.ErrConflict) {
@@ -234,6 +244,7 @@ func (s *rows) settle(ctx context.Context, r *row, items []store.Item) error {
 	}
 	// Others may have written since. If so, the next write of this row meets a conflict.
 	r.Head += uint64(len(items))
+	r.written = r.Head
 	r.Until, r.Tries, r.Updated, r.Now, r.read = found.Until, 0, found.Updated, found.Now, time.Now()
 	if r.Created.IsZero() {
 		r.Created = found.Created

@@ -67,7 +67,7 @@ func (c *Core) apply(ctx context.Context, r *row, input event, run bool) error {
 			here = c.worker.slots.reserve(slot)
 		}
 		r.Wake = dueAt(r.now())
-		if r.Status != store.Sleeping {
+		if r.Status == store.Waiting {
 			r.Status = store.Working
 		}
 	} else if !r.Cancelled && r.Undoing == nil { // it may be over later than it was to be

@@ -151,6 +151,9 @@ func (h *hold) askModel(r *row, own []steps.Step, answers []steps.Answer, wait b
 	defer h.watched(ctx, r)()
 	for _, q := range own {
 		a, err := h.c.Turns.Sample(ctx, h.program, q)
+		if errors.Is(err, context.DeadlineExceeded) && h.stopped() == nil {
+			return h.undo(r, err) // it would take as long the next time
+		}
 		if err != nil {
 			return h.broke(r, err)
 		}

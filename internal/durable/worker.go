@@ -41,9 +41,12 @@ type worker struct {
 	live              context.Context
 	stopping, closing bool
 	held              map[store.ID]*hold
-	begun             chan struct{} // closed when work has begun
-	idle              chan struct{} // has one when nothing is held any more
-	look              chan struct{} // has one when something may be due
+	// beat renews the leases of what is held; nil if nothing is.
+	beat  *time.Timer
+	still func()        // ends the renewal that is under way
+	begun chan struct{} // closed when work has begun
+	idle  chan struct{} // has one when nothing is held any more
+	look  chan struct{} // has one when something may be due
 	// next is when something is due that was put to rest here since the store was asked last; zero if
 	// nothing is. planned has one when that has changed.
 	next    time.Time
@@ -81,7 +84,6 @@ func (c *Core) Work(ctx context.Context) error {
 	background, stop := context.WithCancel(live)
 	defer stop()
 	defer c.hub.enter()()
-	busy.Go(func() { w.renew(background) })
 	busy.Go(func() { w.forget(background) })
 	err := ctx.Err()
 	if c.CallsOnly {
@@ -219,6 +221,10 @@ func (w *worker) enter(h *hold) bool {
 		return false
 	}
 	w.held[h.id()] = h
+	if w.beat == nil {
+		ctx, cancel := context.WithCancel(context.Background())
+		w.beat, w.still = time.AfterFunc(w.c.Lease/beats, func() { w.renew(ctx) }), cancel
+	}
 	h.began = time.Now()
 	h.handing.Store(w.stopping && !h.client)
 	if w.closing {
@@ -235,6 +241,11 @@ func (w *worker) leave(h *hold) {
 	}
 	if len(w.held) == 0 {
 		signal(w.idle)
+		if w.beat != nil {
+			w.beat.Stop()
+			w.still()
+			w.beat = nil
+		}
 	}
 }
 
@@ -282,37 +293,44 @@ func (w *worker) all() []*hold {
 	return list
 }
 
-// renew keeps the leases of what is driven here, also of what is being written.
+// renew keeps the leases of what is driven here, now and as long as anything is.
 func (w *worker) renew(ctx context.Context) {
-	for sleep(ctx, w.c.Lease/beats) == nil {
-		var leases []store.Held
-		of := make(map[store.ID]*hold)
-		for _, h := range w.all() {
-			held := h.lease.held()
-			leases, of[held.ID] = append(leases, held), h
-		}
-		if len(leases) == 0 {
-			continue
-		}
-		t := w.c.term()
-		renewing, cancel := context.WithTimeout(ctx, writeTime)
-		lost, err := w.c.rows.renew(renewing, leases, t.takes)
-		cancel()
-		if err != nil {
-			continue // the next time, or the next commit
-		}
-		for _, id := range lost {
-			go of[id].missed()
-			delete(of, id)
-		}
-		for _, h := range of {
-			h.lease.renewed(t)
-		}
+	w.renewAll(ctx)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if ctx.Err() == nil {
+		w.beat.Reset(w.c.Lease / beats)
 	}
 }
 
-// missed is called when the lease could not be renewed: the saga was put to rest, or it is another
-// process's.
+// renewAll renews the leases of what is driven here, also of what is being written.
+func (w *worker) renewAll(ctx context.Context) {
+	var leases []store.Held
+	of := make(map[store.ID]*hold)
+	for _, h := range w.all() {
+		held := h.lease.held()
+		leases, of[held.ID] = append(leases, held), h
+	}
+	if len(leases) == 0 {
+		return
+	}
+	t := w.c.term()
+	renewing, cancel := context.WithTimeout(ctx, writeTime)
+	lost, err := w.c.rows.renew(renewing, leases, t.takes)
+	cancel()
+	if err != nil {
+		return // the next time, or the next commit
+	}
+	for _, id := range lost {
+		go of[id].missed()
+		delete(of, id)
+	}
+	for _, h := range of {
+		h.lease.renewed(t)
+	}
+}
+
+// missed finds out why a lease could not be renewed.
 func (h *hold) missed() {
 	h.lock()
 	defer h.unlock()
