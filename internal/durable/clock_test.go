@@ -181,3 +181,43 @@ func (s *still) server(run func(t *turn) error) (*durable.Core, *narrow) {
 	m.Turns.Now = s.now
 	return m, way
 }
+
+// One that stood still before it undid anything asks whether it may.
+func TestAServerThatStoodStillBeforeAnUndo(t *testing.T) {
+	inBubble(t, func(t *testing.T, r *rig) {
+		s := newStill(r)
+		var failing atomic.Bool
+		var undone atomic.Int32
+		s.effect.Undo = func(context.Context, saga.Performed[string, string]) error { undone.Add(1); return nil }
+		fails := func(t *turn) error {
+			if err := s.act(t); err != nil {
+				return err
+			}
+			failing.Store(true)
+			return saga.Failf("no paper")
+		}
+		b, _ := s.server(fails)
+		var way *narrow
+		seen := spied(r)
+		seen.fails(func(write func() error) error {
+			err := write()
+			if failing.Swap(false) {
+				seen.fails(nil)
+				way.dies()
+				way.noLoad.Store(true)
+				s.stands(30 * time.Second)
+				r.work(b)
+				time.Sleep(time.Minute)
+			}
+			return err
+		})
+		a, cut := s.server(fails)
+		way = cut
+		way.noListen.Store(true)
+		r.work(a)
+		task := r.start(a, call(a, "steps", ""))
+		r.until(b, task.ID, tasks.Completed)
+		time.Sleep(2 * time.Minute)
+		assert.EqualValues(t, 1, undone.Load())
+	})
+}

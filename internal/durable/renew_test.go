@@ -111,3 +111,24 @@ func TestRenewedNoteIsSeen(t *testing.T) {
 		r.until(m, task.ID, tasks.Cancelled)
 	})
 }
+
+// What was renewed just now is not written again, however often a client looks.
+func TestARenewalThatIsFreshIsNotWritten(t *testing.T) {
+	inBubble(t, func(t *testing.T, r *rig) {
+		m := r.manager(nil, greeter())
+		r.work(m)
+		s := call(m, "greet", "")
+		s.Patience = time.Hour
+		task := r.until(m, r.start(m, s).ID, tasks.InputRequired)
+		for range 3 {
+			time.Sleep(time.Minute)
+			now, err := m.Renew(t.Context(), "p", task.ID, time.Hour, nil)
+			require.NoError(t, err)
+			assert.Equal(t, task.Rev, now.Rev)
+		}
+		time.Sleep(2 * time.Minute)
+		now, err := m.Renew(t.Context(), "p", task.ID, time.Hour, nil)
+		require.NoError(t, err)
+		assert.Greater(t, now.Rev, task.Rev)
+	})
+}

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/mcpsaga/mcpsaga/internal/durable"
+	"github.com/mcpsaga/mcpsaga/internal/store"
 	"github.com/mcpsaga/mcpsaga/internal/tasks"
 	"github.com/mcpsaga/mcpsaga/saga"
 	"github.com/mcpsaga/mcpsaga/steps"
@@ -306,5 +307,29 @@ func TestTasksUndoLaterWhatFollowsAFinalEffect(t *testing.T) {
 		things.mu.Unlock()
 		time.Sleep(5 * time.Minute)
 		assert.Equal(t, map[string]bool{"a": true}, things.held())
+	})
+}
+
+// What was not made, though nobody could say so, is not taken for what another has written in its place.
+func TestAnotherWritesInThePlaceOfAnUnknownWrite(t *testing.T) {
+	inBubble(t, func(t *testing.T, r *rig) {
+		tool := saga.Machine[none, none]{
+			Info:  saga.Info{Name: "asks", Tasks: optional, Asks: []steps.Question{nameForm}},
+			Start: func(t *turn) (saga.Next, error) { time.Sleep(time.Second); return t.Ask("end", nameForm) },
+			Steps: saga.Steps[none, none]{"end": func(t *turn) (saga.Next, error) { return t.Textf("done") }},
+		}
+		other := r.manager(nil, tool)
+		seen := spied(r)
+		m := r.manager(nil, tool)
+		r.work(m)
+		id := r.start(m, call(m, "asks", "")).ID
+		seen.fails(func(func() error) error {
+			seen.fails(nil)
+			assert.NoError(t, other.Extend(t.Context(), "p", id, time.Now().Add(100*time.Hour)))
+			return store.ErrUnknown
+		})
+		began := time.Now()
+		r.until(m, id, tasks.InputRequired)
+		assert.Less(t, time.Since(began), 2*time.Second)
 	})
 }
