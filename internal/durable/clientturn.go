@@ -308,7 +308,11 @@ func (t *clientTurn) record(ctx context.Context, end *turns.End, err error, ends
 		if r.Client = &c; end.Token != "" {
 			return t.c.suspendClient(r, end, position)
 		}
-		return t.c.endClient(r, end, again)
+		events := t.c.endClient(r, end, again)
+		if t.begun.Once && r.Request == (store.ID{}) {
+			r.Times.Keep = t.c.Turns.Now().Add(time.Minute) // no client has a token or a key of it
+		}
+		return events
 	}
 	err = t.write(ctx, change)
 	if errors.Is(err, store.ErrTooLarge) && raw != nil {
