@@ -309,7 +309,7 @@ func (t *clientTurn) record(ctx context.Context, end *turns.End, err error, ends
 			return t.c.suspendClient(r, end, position)
 		}
 		events := t.c.endClient(r, end, again)
-		if t.begun.Once && r.Request == (store.ID{}) {
+		if t.begun.Once && r.Request == (store.ID{}) && r.Client.Page == 0 && len(again) == 0 {
 			r.Times.Keep = t.c.Turns.Now().Add(time.Minute) // no client has a token or a key of it
 		}
 		return events
@@ -366,6 +366,9 @@ func (c *Core) suspendClient(r *row, end *turns.End, position []byte) []event {
 func (c *Core) endClient(r *row, end *turns.End, again []byte) []event {
 	s := r.Client
 	s.At, s.Turn, s.Token, s.Purpose = max(s.At, s.From), nil, "", ""
+	if len(again) > 0 { // the client has a token to have that tried again
+		s.Expires, s.Undoable = later(s.Expires, c.Turns.Now().Add(c.Turns.Codec.Options().TTL)), true
+	}
 	r.Times.Keep = c.clientKeep(r)
 	r.Stand, r.Begun.Arguments, r.Undoing, r.Running, r.Cancelled = stand{}, nil, nil, running{}, false
 	r.UndoNow = false
