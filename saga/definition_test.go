@@ -167,7 +167,7 @@ func TestDefinitionsAreChecked(t *testing.T) {
 			C      chan int
 		}
 		nothing := func(*saga.Turn[args, state]) (saga.Next, error) { return nil, nil }
-		_, err := engine.NewRegistry(saga.Machine[args, state]{ //sagavet:ignore the test is about what is lost
+		_, err := engine.NewRegistry(saga.Machine[args, state]{
 			Info:  saga.Info{Name: "m", Asks: []steps.Question{&steps.Form[form]{ID: "f", Message: "?"}}},
 			Start: nothing, Steps: saga.Steps[args, state]{"end": nothing},
 		})

@@ -12,7 +12,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/mcpsaga/mcpsaga/content"
 	"github.com/mcpsaga/mcpsaga/ledger"
 	"github.com/mcpsaga/mcpsaga/saga"
 	"github.com/mcpsaga/mcpsaga/server"
@@ -61,7 +60,7 @@ func TestPlainCallsAreAsEver(t *testing.T) {
 				return "Hello, " + name.Name, nil
 			}},
 			saga.Flow[empty, string]{Info: holding, Run: func(r *saga.Run, _ empty) (string, error) {
-				if _, err := saga.Do(r, held, empty{}); err != nil { //sagavet:ignore a task loses no response
+				if _, err := saga.Do(r, held, empty{}); err != nil {
 					return "", err
 				}
 				name, err := saga.Ask(r, legacyForm)
@@ -198,7 +197,7 @@ func TestPlainCallOfServerThatStops(t *testing.T) {
 			o.Tools = []saga.Definition{saga.Flow[empty, string]{
 				Info: saga.Info{Name: "hold", Asks: []steps.Question{legacySample}, Effects: []saga.Declared{hold}, Tasks: saga.Tasks{Mode: saga.TasksOptional}},
 				Run: func(r *saga.Run, _ empty) (string, error) {
-					if _, err := saga.Do(r, hold, empty{}); err != nil { //sagavet:ignore a task loses no response
+					if _, err := saga.Do(r, hold, empty{}); err != nil {
 						return "", err
 					}
 					_, err := saga.Ask(r, legacySample)
@@ -373,19 +372,7 @@ func TestTasksTell(t *testing.T) {
 // What a task yields begins its result, where nobody can have it earlier. A plain call is read part by
 // part, as from any tool that yields.
 func TestTasksYield(t *testing.T) {
-	r := newTaskRig(t, func(o *server.Options) {
-		o.Tools = []saga.Definition{saga.Flow[empty, string]{
-			Info: saga.Info{Name: "parts", Yields: true, Tasks: saga.Tasks{Mode: saga.TasksOptional}},
-			Run: func(r *saga.Run, _ empty) (string, error) {
-				for _, part := range []string{"one", "two"} {
-					if err := r.Yield(content.Text{Text: part}); err != nil {
-						return "", err
-					}
-				}
-				return "three", nil
-			},
-		}}
-	})
+	r := newTaskRig(t, func(o *server.Options) { o.Tools = []saga.Definition{inParts} })
 	c := r.user("ann", "2025-11-25")
 	task := c.create("parts", "{}")
 	said, _ := text(t, parseLegacy(t, c.ask(aboutTask(2, "result", task.TaskID))).Result)

@@ -266,3 +266,36 @@ func TestPausedWorkersUndoNothing(t *testing.T) {
 		assert.NotContains(t, w.calls, "undo one")
 	})
 }
+
+// cutUndo has a process die when it has undone an effect.
+func (w *outside) cutUndo(r *replica, tool saga.Definition, effect string) saga.Definition {
+	flow := tool.(saga.Flow[tripArgs, string])
+	for _, declared := range flow.Effects {
+		e := declared.(*saga.Effect[string, string])
+		if undo := e.Undo; e.Name == effect {
+			e.Undo = func(ctx context.Context, x saga.Performed[string, string]) error {
+				err := undo(ctx, x)
+				if ctx.Value(lineKey{}) == r.line {
+					r.line.die()
+				}
+				return err
+			}
+		}
+	}
+	return flow
+}
+
+// dyingInUndo are servers of a tool whose third effect panics. One of them dies when it has undone the
+// second.
+func dyingInUndo(t *testing.T) (w *outside, s *fleet, dying *replica) {
+	w, dying = newOutside(), new(replica)
+	s = newFleet(t, w.cutUndo(dying, w.chain("one", "two", "three"), "two"))
+	*dying = *s.replica()
+	w.at = func(_ context.Context, name string, _ bool) error {
+		if name == "three" {
+			panic("oops")
+		}
+		return nil
+	}
+	return w, s, dying
+}

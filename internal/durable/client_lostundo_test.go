@@ -7,48 +7,16 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/mcpsaga/mcpsaga/content"
 	"github.com/mcpsaga/mcpsaga/internal/durable"
 	"github.com/mcpsaga/mcpsaga/internal/tokens"
 	"github.com/mcpsaga/mcpsaga/internal/turns"
 	"github.com/mcpsaga/mcpsaga/saga"
 	"github.com/mcpsaga/mcpsaga/steps"
-	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 )
-
-// cutUndo has a process die when it has undone an effect.
-func (w *outside) cutUndo(r *replica, tool saga.Definition, effect string) saga.Definition {
-	flow := tool.(saga.Flow[tripArgs, string])
-	for _, declared := range flow.Effects {
-		e := declared.(*saga.Effect[string, string])
-		if undo := e.Undo; e.Name == effect {
-			e.Undo = func(ctx context.Context, x saga.Performed[string, string]) error {
-				err := undo(ctx, x)
-				if ctx.Value(lineKey{}) == r.line {
-					r.line.die()
-				}
-				return err
-			}
-		}
-	}
-	return flow
-}
-
-// dyingInUndo are servers of a tool whose third effect panics. One of them dies when it has undone the
-// second.
-func dyingInUndo(t *testing.T) (w *outside, s *fleet, dying *replica) {
-	w, dying = newOutside(), new(replica)
-	s = newFleet(t, w.cutUndo(dying, w.chain("one", "two", "three"), "two"))
-	*dying = *s.replica()
-	w.at = func(_ context.Context, name string, _ bool) error {
-		if name == "three" {
-			panic("oops")
-		}
-		return nil
-	}
-	return w, s, dying
-}
 
 // A turn that has ended badly, and whose worker dies while it undoes, is not taken again: who
 // takes over goes on with the undo, and the client is told how the turn has ended.

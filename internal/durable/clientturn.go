@@ -207,30 +207,13 @@ func (t *clientTurn) note(r *row, c *clientState) {
 	r.Tool, r.Revision, r.Begun = t.row.Tool, t.row.Revision, t.row.Begun
 }
 
-// clientDue is when a saga that waits for its client is abandoned; zero: at once, if no turn is under
-// way.
-func (c *Core) clientDue(s *clientState) time.Time {
-	if s.Expires.IsZero() {
-		return time.Time{}
-	}
-	return s.Expires.Add(c.Turns.Codec.Options().Skew)
-}
-
-// due is when a worker is to look at a saga that waits for its client.
-func (r *row) due() time.Time {
-	if r.Times.Due.IsZero() || r.UndoNow {
-		return dueAt(r.now())
-	}
-	return r.Times.Due
-}
-
 // acquire makes the row this turn's.
 func (t *clientTurn) acquire(ctx context.Context) error {
 	if _, err := t.c.Identity(ctx); err != nil {
 		return err // the next token needs it, which must not fail once the turn has acted
 	}
 	ctx = context.WithoutCancel(ctx)
-	writing, cancel := context.WithTimeout(ctx, writeTime)
+	writing, cancel := writing(ctx)
 	defer cancel()
 	next := t.row.clone()
 	if next.Head > 0 {
@@ -239,16 +222,16 @@ func (t *clientTurn) acquire(ctx context.Context) error {
 	events := t.put(next)
 	next.Running.Tries = t.row.Running.Tries + 1
 	next.Keep = time.Time{}
-	began := time.Now()
-	if err := t.c.rows.write(writing, next, t.c.Lease, max(0, t.c.MaxSagas), events...); err != nil {
+	term := t.c.term()
+	if err := t.c.rows.write(writing, next, term.takes, max(0, t.c.MaxSagas), events...); err != nil {
 		if errors.Is(err, store.ErrConflict) {
 			return errOvertaken
 		}
 		return fullLedger(err)
 	}
 	t.c.clock.hear(next.Now)
-	t.hold, t.noted = t.c.newHold(ctx, next), true
-	t.hold.leased, t.hold.program, t.hold.served, t.hold.client = began, t.program, true, true
+	t.hold, t.noted = t.c.newHold(ctx, next, term), true
+	t.hold.program, t.hold.served, t.hold.client = t.program, true, true
 	t.c.worker.enter(t.hold)
 	return nil
 }
@@ -334,66 +317,13 @@ func (t *clientTurn) write(ctx context.Context, change func(r *row) []event) err
 	events := change(next)
 	next.Keep = keepUntil(next)
 	// What has happened is recorded whether or not the client waits for it.
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeTime)
+	ctx, cancel := writing(context.WithoutCancel(ctx))
 	defer cancel()
 	err := t.c.rows.write(ctx, next, 0, max(0, t.c.MaxSagas), events...)
 	if errors.Is(err, store.ErrConflict) {
 		return errOvertaken
 	}
 	return fullLedger(err)
-}
-
-// suspendClient notes in a row that the saga waits for its client.
-func (c *Core) suspendClient(r *row, end *turns.End, position []byte) []event {
-	s, pos, now := r.Client, end.Position, c.Turns.Now()
-	s.At, s.Token, s.Purpose, s.Effects = pos.Turn, end.Token, end.Policy.Purpose, pos.Effects()
-	expires := later(now, pos.Wake).Add(c.Turns.Codec.Options().TTL)
-	if !pos.Deadline.IsZero() && pos.Deadline.Before(expires) {
-		expires = pos.Deadline
-	}
-	s.Expires = later(s.Expires, expires)
-	s.Undoable = s.Undoable || pos.HasEffects()
-	r.Times.Due, r.Times.Keep = c.clientDue(s), c.clientKeep(r)
-	r.Stand = stand{Position: position}
-	r.Status, r.Wake, r.Running = store.Waiting, time.Time{}, running{}
-	if pos.HasEffects() || r.UndoNow {
-		r.Wake = later(r.due(), dueAt(r.now()))
-	}
-	return []event{{kind: kindTurn, body: body{Effects: s.Effects}}}
-}
-
-// endClient notes in a row that the saga has ended; again is what is still to be undone.
-func (c *Core) endClient(r *row, end *turns.End, again []byte) []event {
-	s := r.Client
-	s.At, s.Turn, s.Token, s.Purpose = max(s.At, s.From), nil, "", ""
-	if len(again) > 0 { // the client has a token to have that tried again
-		s.Expires, s.Undoable = later(s.Expires, c.Turns.Now().Add(c.Turns.Codec.Options().TTL)), true
-	}
-	r.Times.Keep = c.clientKeep(r)
-	r.Stand, r.Begun.Arguments, r.Undoing, r.Running, r.Cancelled = stand{}, nil, nil, running{}, false
-	r.UndoNow = false
-	r.Status, r.Wake = store.Ended, time.Time{}
-	e := event{kind: kindEnd, body: body{Ending: completed}}
-	s.Effects = nil
-	if r.Again = again; len(again) > 0 {
-		if report := turns.UndoReport(end.Result); report != nil {
-			e.Effects, s.Effects = report.Outstanding, report.Outstanding
-		}
-		r.Status, r.Wake = store.Outstanding, c.notUndoneYet(r, end.Err)
-	}
-	return []event{e}
-}
-
-// clientKeep is until when a saga is remembered of which nothing is to be undone.
-func (c *Core) clientKeep(r *row) time.Time {
-	// The store forgets by its clock, and a server that takes the token for as long as clocks may
-	// differ may be behind that by as much again.
-	until := r.Client.Expires.Add(2 * c.Turns.Codec.Options().Skew)
-	if r.Client.Undoable {
-		until = until.Add(max(c.Turns.UndoGrace, 0))
-	}
-	// Long enough, too, for those who wait for this turn.
-	return later(later(until, r.Times.Keep), c.Turns.Now().Add(time.Minute))
 }
 
 // recordBroken records a turn that broke off. Mostly it can be taken again. If not it was

@@ -55,17 +55,17 @@ func (c *Core) driveHere(ctx context.Context, r *row, u *undoRequest) (*turns.En
 		next.Status = store.Undoing
 	}
 	next.Wake, next.Keep = dueAt(next.now()), time.Time{}
-	writing, cancel := context.WithTimeout(ctx, writeTime)
+	writing, cancel := writing(ctx)
 	defer cancel()
-	began := time.Now()
-	if err := c.rows.write(writing, next, c.Lease, max(0, c.MaxSagas), event{kind: kindCancel, body: body{Text: "undone at a client's request"}}); err != nil {
+	term := c.term()
+	if err := c.rows.write(writing, next, term.takes, max(0, c.MaxSagas), event{kind: kindCancel, body: body{Text: "undone at a client's request"}}); err != nil {
 		if errors.Is(err, store.ErrConflict) {
 			return nil, errOvertaken
 		}
 		return nil, fullLedger(err)
 	}
-	h := c.newHold(context.WithoutCancel(ctx), next)
-	h.leased, h.client, h.hooked = began, true, true
+	h := c.newHold(context.WithoutCancel(ctx), next, term)
+	h.client, h.hooked = true, true
 	h.doubt, h.tries = lost, 1
 	if u != nil {
 		h.why, h.notes.client = u.why, u.q.Notifier

@@ -87,7 +87,7 @@ func (k kind) lasting() bool { return k != kindProgress && k != kindLog }
 
 // visible reports whether a client that watches the saga is to see that something has changed.
 func (k kind) visible() bool {
-	return k != kindTurn && k != kindRest && k != kindEffect && k != kindKeep
+	return k != kindTurn && k != kindRest && k != kindEffect && k != kindKeep && k != kindUndone
 }
 
 // input reports whether the item was appended beside the driver of the saga.

@@ -158,7 +158,7 @@ func (h *hold) undoing(why error) func(context.Context, engine.Undoing) error {
 func (h *hold) sure() bool {
 	h.lock()
 	defer h.unlock()
-	return !h.lost && !h.expired()
+	return !h.lost && !h.lease.expired(h.c.term())
 }
 
 // goOnUndoing ends a saga whose undo was begun.

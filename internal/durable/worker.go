@@ -45,6 +45,7 @@ type worker struct {
 	held              map[store.ID]*hold
 	// beat renews the leases of what is held; nil if nothing is.
 	beat  *time.Timer
+	still func()        // ends the renewal that is under way
 	begun chan struct{} // closed when work has begun
 	idle  chan struct{} // has one when nothing is held any more
 	look  chan struct{} // has one when something may be due
@@ -117,8 +118,8 @@ func (w *worker) take(ctx, live context.Context) error {
 		if room == 0 || w.awaitWrites(ctx) != nil {
 			break
 		}
-		asked := time.Now()
-		taken, unreadable, next, err := w.c.rows.take(ctx, w.c.tools(), room, w.c.Lease)
+		t := w.c.term()
+		taken, unreadable, next, err := w.c.rows.take(ctx, w.c.tools(), room, t.takes)
 		if unreadable > 0 && time.Since(warned) >= warnPause {
 			warned = time.Now()
 			log.ErrorContext(ctx, "sagas cannot be read: they were sealed with a key that is not enabled, or by a newer program, or were altered", "sagas", unreadable)
@@ -139,9 +140,9 @@ func (w *worker) take(ctx, live context.Context) error {
 		}
 		for _, r := range taken {
 			w.c.clock.hear(r.Now)
-			w.receive(live, r)
+			w.receive(w.c.newHold(live, r, t))
 		}
-		w.await(ctx, asked, next)
+		w.await(ctx, t.began, next)
 	}
 	return ctx.Err()
 }
@@ -190,39 +191,44 @@ func (w *worker) await(ctx context.Context, asked, next time.Time) {
 }
 
 // receive drives a saga that was taken, has it wait for a slot, or puts it back.
-func (w *worker) receive(live context.Context, r *row) {
-	h := w.c.newHold(live, r)
-	h.share = &share{principal: r.Principal, tool: r.Tool}
-	if r.Mode == store.ModeCall {
+func (w *worker) receive(h *hold) {
+	h.share = &share{principal: h.row.Principal, tool: h.row.Tool}
+	if h.row.Mode == store.ModeCall {
 		h.share = nil
 	}
 	if !w.enter(h) {
-		return // it is driven here already: its lease was over, and it finds that out
+		// It is driven here already: its lease was over, and it finds that out. Until then this process is not
+		// to take it again and again, as if it went down with it.
+		_ = h.putBackOnce(w.c.Lease)
+		return
 	}
 	if h.share == nil {
 		go h.run()
 		return
 	}
 	if pause, ok := w.slots.admit(h, func() { go h.run() }); !ok {
-		_ = h.putBack(pause, nil) // else it comes again after the lease
+		_ = h.putBackOnce(pause)
 		w.leave(h)
 	}
 }
 
 // enter notes that a saga is driven here. It is not if it is driven here already, unless a client's request has
-// acquired it: then the other one has lost it.
+// acquired it, or what has had it has put it to rest, and may not know yet that this is written: then the
+// other one does nothing more.
 func (w *worker) enter(h *hold) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.held[h.id()] != nil && !h.client {
+	old := w.held[h.id()]
+	if old != nil && !h.client && !(h.fromRest && old.lease.held().Fence+1 == h.lease.held().Fence) {
 		return false
 	}
 	w.held[h.id()] = h
 	if w.beat == nil {
-		w.beat = time.AfterFunc(w.c.Lease/beats, w.renew)
+		ctx, cancel := context.WithCancel(context.Background())
+		w.beat, w.still = time.AfterFunc(w.c.Lease/beats, func() { w.renew(ctx) }), cancel
 	}
 	h.began = time.Now()
-	h.handing = w.stopping && !h.client
+	h.handing.Store(w.stopping && !h.client)
 	if w.closing {
 		h.stop(errStopping)
 	}
@@ -232,12 +238,14 @@ func (w *worker) enter(h *hold) bool {
 func (w *worker) leave(h *hold) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if h.row != nil && w.held[h.id()] == h {
+	if w.held[h.id()] == h {
 		delete(w.held, h.id())
 	}
 	if len(w.held) == 0 {
 		signal(w.idle)
-		if w.beat != nil && w.beat.Stop() { // else renew ends it
+		if w.beat != nil {
+			w.beat.Stop()
+			w.still()
 			w.beat = nil
 		}
 	}
@@ -256,6 +264,13 @@ func (w *worker) serves() (live context.Context, ok bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.live, w.live != nil && w.live.Err() == nil && !w.stopping
+}
+
+// graces is serves for a call, whose client waits here: it may go on as long as what was begun before.
+func (w *worker) graces() (live context.Context, ok bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.live, w.live != nil && w.live.Err() == nil && !w.closing
 }
 
 // awaitBegin waits until work has begun, which may be a moment after a server has begun to
@@ -281,59 +296,48 @@ func (w *worker) all() []*hold {
 }
 
 // renew keeps the leases of what is driven here, now and as long as anything is.
-func (w *worker) renew() {
-	w.renewAll()
+func (w *worker) renew(ctx context.Context) {
+	w.renewAll(ctx)
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if len(w.held) > 0 {
+	if ctx.Err() == nil {
 		w.beat.Reset(w.c.Lease / beats)
-	} else {
-		w.beat = nil
 	}
 }
 
-// renewAll renews the leases of what is driven here.
-func (w *worker) renewAll() {
+// renewAll renews the leases of what is driven here, also of what is being written.
+func (w *worker) renewAll(ctx context.Context) {
 	var leases []store.Held
 	of := make(map[store.ID]*hold)
 	for _, h := range w.all() {
-		if !h.tryLock() {
-			continue // it is being written, which renews its lease, or finds it lost, and may take long
-		}
-		if r := h.row; !h.lost && !h.rested && h.calling == nil {
-			leases, of[r.ID] = append(leases, store.Held{ID: r.ID, Fence: r.Fence}), h
-		}
-		h.unlock()
+		held := h.lease.held()
+		leases, of[held.ID] = append(leases, held), h
 	}
 	if len(leases) == 0 {
 		return
 	}
-	began := time.Now()
-	ctx, cancel := context.WithTimeout(context.Background(), w.c.Lease)
-	defer cancel()
-	lost, err := w.c.rows.store.Renew(ctx, leases, w.c.Lease)
+	t := w.c.term()
+	renewing, cancel := context.WithTimeout(ctx, writeTime)
+	lost, err := w.c.rows.renew(renewing, leases, t.takes)
+	cancel()
 	if err != nil {
 		return // the next time, or the next commit
 	}
 	for _, id := range lost {
-		h := of[id]
+		go of[id].missed()
 		delete(of, id)
-		if !h.tryLock() {
-			continue
-		}
-		if !h.rested { // meanwhile
-			_ = h.reload()
-		}
-		h.unlock()
 	}
 	for _, h := range of {
-		if !h.tryLock() {
-			continue
-		}
-		if h.leased.Before(began) {
-			h.leased = began
-		}
-		h.unlock()
+		h.lease.renewed(t)
+	}
+}
+
+// missed finds out why a lease could not be renewed.
+func (h *hold) missed() {
+	h.lock()
+	defer h.unlock()
+	if !h.rested && !h.lost {
+		_ = h.reload()
 	}
 }
 
@@ -356,9 +360,7 @@ func (w *worker) handOver(leave func()) {
 	w.mu.Unlock()
 	w.slots.open()
 	for _, h := range w.all() {
-		h.lock()
-		h.handing = !h.client
-		h.unlock()
+		h.handing.Store(!h.client)
 	}
 	cut := time.AfterFunc(graceTime, func() {
 		w.mu.Lock()
