@@ -172,6 +172,9 @@ func (c *Core) CallOnce(ctx context.Context, q *turns.Request, id *tokens.ID) (t
 				return turns.End{}, c.Turns.Failed(q.Program, r.Saga, turns.ErrKeyReused)
 			}
 		}
+		if turn.Err() != nil {
+			return turns.End{}, c.Turns.Failed(q.Program, *id, context.Cause(turn))
+		}
 		v, err := judge(r, 0, digest, howTurn)
 		held := err == nil && r != nil && q.Policy.UndoBroken && !r.Status.Over() && r.Client.Purpose != turns.Paged.Purpose
 		switch {
@@ -253,6 +256,8 @@ func (c *Core) ResumeOnce(ctx context.Context, q *turns.Request, o *turns.Opened
 		}
 		v, err := judge(r, o.Position().Turn, digest, as)
 		switch {
+		case turn.Err() != nil:
+			return fail(context.Cause(turn))
 		case err != nil:
 			return fail(err)
 		case v == answeredBefore:

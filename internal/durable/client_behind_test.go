@@ -28,7 +28,7 @@ type behind struct {
 	// refused are keys that stay refused, as their effect has no Undo: else a call that is under way when
 	// the same is refused elsewhere could not be called off.
 	refused map[saga.Key]bool
-	calls  map[string]int // by "3 hold", "3 undo hold"
+	calls   map[string]int // by "3 hold", "3 undo hold"
 	// unwilling and flaky: until then nothing is undone, and some effects fail.
 	unwilling, flaky time.Time
 	// refuses is how many more payments are refused. If fatal is set, the server dies that many

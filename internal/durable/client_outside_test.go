@@ -3,6 +3,7 @@ package durable_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 
 	"github.com/mcpsaga/mcpsaga/saga"
@@ -128,4 +129,13 @@ func (w *outside) trip(change func(*saga.Info)) saga.Definition {
 		}
 		return "booked", nil
 	}}
+}
+
+// sureAsk asks whether the user is sure, and sure is an answer.
+var sureAsk = &steps.Form[struct {
+	Sure bool `json:"sure"`
+}]{ID: "sure", Message: "Sure?"}
+
+func sure(ok bool) []steps.Answer {
+	return []steps.Answer{{StepID: "sure", Result: fmt.Appendf(nil, `{"action":"accept","content":{"sure":%v}}`, ok)}}
 }

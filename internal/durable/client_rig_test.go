@@ -134,6 +134,9 @@ func (s *fleet) replica(change ...func(*clientConfig)) *replica {
 		require.NoError(s.t, err)
 		return &replica{runner, nil, l}
 	}
+	if !errors.As(err, new(*saga.DefinitionError)) { // it cannot know yet that it will remember
+		require.NoError(s.t, err)
+	}
 	core, err := durable.New(durable.Config{Turns: runner, Store: l, MaxSagas: config.MaxSagas, Lease: config.Lease})
 	require.NoError(s.t, err)
 	return &replica{runner, core, l}

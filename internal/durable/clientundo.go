@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/mcpsaga/mcpsaga/content"
@@ -134,6 +135,8 @@ func (c *Core) CancelOnce(ctx context.Context, q *turns.Request, o *turns.Opened
 		switch {
 		case err != nil:
 			return fail(err)
+		case turn.Err() != nil:
+			return fail(context.Cause(turn))
 		case o.TooLate() && r == nil:
 			return turns.End{}, o.Gone()
 		case r != nil && r.Client == nil:
@@ -145,6 +148,12 @@ func (c *Core) CancelOnce(ctx context.Context, q *turns.Request, o *turns.Opened
 				return fail(err)
 			}
 			continue
+		}
+		if r == nil && o.Gone() == nil && len(q.Answers) > 0 {
+			// No turn with answers that are none was lost.
+			if err := o.Program().CheckAnswers(o.Position(), q.Answers); err != nil {
+				return fail(err)
+			}
 		}
 		end, err := c.driveHere(turn, r, &undoRequest{q: q, o: o, why: errCancelled})
 		switch {
@@ -233,10 +242,10 @@ func (h *hold) clientUndone(r *row, end *turns.End, why error) error {
 	switch {
 	case report == nil || why == nil: // the turn was not lost after all
 		as = howTurn
+	case r.Client.Turn != nil && r.Client.Turn.Once, r.Client.Purpose == turns.Held.Purpose, errors.Is(why, errUndone):
+		as = howBroken // its client was not told, and begins again
 	case why == errCancelled:
 		as = howCancelled
-	case r.Client.Turn != nil && r.Client.Turn.Once, errors.Is(why, errUndone):
-		as = howBroken // its client was not told, and begins again
 	case errors.As(why, &gone):
 		result := *end.Result
 		result.IsError = true
@@ -255,10 +264,7 @@ func (h *hold) clientUndone(r *row, end *turns.End, why error) error {
 			return err
 		}
 	}
-	if report != nil && len(report.Outstanding) == 0 && why != errCancelled {
-		h.c.Turns.Log.Info("abandoned saga undone", "tool", r.Tool, "saga", r.Saga.String(), "effects", report.Undone)
-	}
-	return h.commit(func(r *row) []event {
+	err = h.commit(func(r *row) []event {
 		c := *r.Client
 		r.Client = &c
 		if r.Status.Over() {
@@ -273,6 +279,10 @@ func (h *hold) clientUndone(r *row, end *turns.End, why error) error {
 		h.rest(r, store.Ended, time.Time{})
 		return h.c.endClient(r, end, again)
 	})
+	if err == nil && report != nil && len(report.Outstanding) == 0 && why != errCancelled {
+		h.c.Turns.Log.Info("abandoned saga undone", "tool", r.Tool, "saga", r.Saga.String(), "effects", report.Undone)
+	}
+	return err
 }
 
 // driveClient ends a saga that its client drives, if it is time for that.
@@ -287,10 +297,8 @@ func (h *hold) driveClient(r *row, now time.Time) error {
 	}
 	if lost != nil && !h.served && len(r.Stand.Position) == 0 {
 		// Only its own revision finds what the first turn did, so the saga is left to a server that has it.
-		return h.undoLater(errNotServed)
+		return h.undoLater(fmt.Errorf("a turn was lost, and revision %d of the tool is not served here, which alone can find what it did", r.Revision))
 	}
 	_, err := h.undoFrom(r, h.clientWhy(r), lost != nil && h.tries <= h.c.Attempts)
 	return err
 }
-
-var errNotServed = errors.New("a turn was lost, and its revision of the tool is not served here, which alone can find what it did")

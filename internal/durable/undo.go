@@ -142,8 +142,12 @@ func (h *hold) undoing(why error) func(context.Context, engine.Undoing) error {
 			return []event{{kind: kindUndoing, body: body{Effects: u.Position.Effects(), Text: r.Undoing.Text}}}
 		}
 		err = h.commit(put)
-		if errors.Is(err, store.ErrTooLarge) { // the saga's own position knows nearly as much
-			mark.Response, mark.Position = nil, nil
+		if errors.Is(err, store.ErrTooLarge) {
+			mark.Response = nil
+			err = h.commit(put)
+		}
+		if errors.Is(err, store.ErrTooLarge) { // the saga's own position may know nearly as much
+			mark.Position = nil
 			err = h.commit(put)
 		}
 		return err

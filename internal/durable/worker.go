@@ -20,6 +20,8 @@ const (
 	// stopTime how long then until it is left to others.
 	graceTime = 5 * time.Second
 	stopTime  = 5 * time.Second
+	// warnPause is how often is logged that sagas cannot be read.
+	warnPause = 5 * time.Minute
 	// longestOutage bounds the pauses between attempts to reach the store.
 	longestOutage = 30 * time.Second
 	// forgetTime is how often rows are removed that are not needed any more, and forgetBatch how many at
@@ -118,7 +120,7 @@ func (w *worker) take(ctx, live context.Context) error {
 		}
 		t := w.c.term()
 		taken, unreadable, next, err := w.c.rows.take(ctx, w.c.tools(), room, t.takes)
-		if unreadable > 0 && time.Since(warned) >= time.Minute {
+		if unreadable > 0 && time.Since(warned) >= warnPause {
 			warned = time.Now()
 			log.ErrorContext(ctx, "sagas cannot be read: they were sealed with a key that is not enabled, or by a newer program, or were altered", "sagas", unreadable)
 		}
