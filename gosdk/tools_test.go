@@ -106,7 +106,7 @@ func (r *rooms) book() saga.Definition {
 	return saga.Flow[none, string]{
 		Info: saga.Info{Name: "book", Asks: []steps.Question{ask}, Effects: []saga.Declared{room}},
 		Run: func(run *saga.Run, _ none) (string, error) {
-			if _, err := saga.Do(run, room, "7"); err != nil { //sagavet:ignore the test loses no response
+			if _, err := saga.Do(run, room, "7"); err != nil {
 				return "", err
 			}
 			form, err := saga.Ask(run, ask)
@@ -129,7 +129,7 @@ func (r *rooms) stay() saga.Definition {
 		Undo: func(_ context.Context, p saga.Performed[string, bool]) error { r.release(p.Key); return nil },
 	}
 	return saga.Flow[none, string]{Info: saga.Info{Name: "stay", Effects: []saga.Declared{room}}, Run: func(run *saga.Run, _ none) (string, error) {
-		if _, err := saga.Do(run, room, "7"); err != nil { //sagavet:ignore the test loses no response
+		if _, err := saga.Do(run, room, "7"); err != nil {
 			return "", err
 		}
 		<-run.Done()

@@ -36,7 +36,7 @@ func layers(w *world, performs, on string) saga.Flow[empty, string] {
 	}
 	return saga.Flow[empty, string]{Info: saga.Info{Name: "layers", Asks: []steps.Question{askConfirm}, Effects: list}, Run: func(r *saga.Run, _ empty) (string, error) {
 		for _, name := range names {
-			if _, err := saga.Do(r, effects[name], name); err != nil { //sagavet:ignore the test loses no response
+			if _, err := saga.Do(r, effects[name], name); err != nil {
 				return "", err
 			}
 		}

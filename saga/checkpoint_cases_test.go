@@ -64,7 +64,7 @@ func oneStep(w *crashWorld, start func(t *saga.Turn[empty, int], do func(name, i
 		Info: saga.Info{Name: "one", Effects: declared},
 		Start: func(t *saga.Turn[empty, int]) (saga.Next, error) {
 			return start(t, func(name, in string) error {
-				_, err := saga.Do(t, effects[name], in) //sagavet:ignore the test says which
+				_, err := saga.Do(t, effects[name], in)
 				return err
 			})
 		},
@@ -252,7 +252,7 @@ func TestCheckpointsAcrossRevisions(t *testing.T) {
 		},
 		Steps: saga.Steps[empty, v1]{
 			"next": func(t *saga.Turn[empty, v1]) (saga.Next, error) {
-				out, err := saga.Do(t, first, "") //sagavet:ignore the test is about this
+				out, err := saga.Do(t, first, "")
 				if err != nil {
 					return nil, err
 				}
@@ -273,7 +273,7 @@ func TestCheckpointsAcrossRevisions(t *testing.T) {
 		})},
 		Start: func(t *saga.Turn[empty, v2]) (saga.Next, error) { return t.Textf("start %s", t.State.New[:5]) },
 		Steps: saga.Steps[empty, v2]{"next": func(t *saga.Turn[empty, v2]) (saga.Next, error) {
-			out, err := saga.Do(t, again, "") //sagavet:ignore the test is about this
+			out, err := saga.Do(t, again, "")
 			return finish(t.Textf("next %s %s", t.State.New, out))(err)
 		}},
 	}

@@ -146,7 +146,7 @@ func crashMachine(w *crashWorld, ops []string) saga.Definition {
 					return t.Finish(r)
 				default:
 					in := fmt.Sprintf("%d.%d", i, n) + t.State.Notes + t.State.Code.Reveal() + t.Now().Format(" 15:04 MST")
-					out, err := saga.Do(t, effects[op], in) //sagavet:ignore random
+					out, err := saga.Do(t, effects[op], in)
 					if unknown := (*saga.EffectError)(nil); err != nil && !errors.As(err, &unknown) {
 						return nil, err
 					}
@@ -208,7 +208,7 @@ func crashFlow(w *crashWorld, ops []string) saga.Definition {
 					flop.IsError = true
 					return flop, nil
 				default:
-					out, err := saga.Do(r, effects[op], fmt.Sprint(n)+notes) //sagavet:ignore random
+					out, err := saga.Do(r, effects[op], fmt.Sprint(n)+notes)
 					if unknown := (*saga.EffectError)(nil); err != nil && !errors.As(err, &unknown) {
 						return nil, err
 					}

@@ -167,7 +167,7 @@ func TestDefinitionsAreChecked(t *testing.T) {
 			C      chan int
 		}
 		nothing := func(*saga.Turn[args, state]) (saga.Next, error) { return nil, nil }
-		_, err := engine.NewRegistry(saga.Machine[args, state]{ //sagavet:ignore the test is about what is lost
+		_, err := engine.NewRegistry(saga.Machine[args, state]{
 			Info:  saga.Info{Name: "m", Asks: []steps.Question{&steps.Form[form]{ID: "f", Message: "?"}}},
 			Start: nothing, Steps: saga.Steps[args, state]{"end": nothing},
 		})
@@ -254,15 +254,58 @@ func TestStructuredResultsAreChecked(t *testing.T) {
 	assert.JSONEq(t, `{"degrees":7}`, string(out.Result.StructuredContent))
 	assert.JSONEq(t, `{"degrees":7}`, text(t, out), "also as text, for clients that read no structured results")
 
-	_, err = run(func(t *saga.Turn[empty, empty]) (saga.Next, error) {
+	out, err = run(func(t *saga.Turn[empty, empty]) (saga.Next, error) {
 		return t.Structured(map[string]string{"degrees": "hot"})
 	})
-	assert.ErrorContains(t, err, "does not fit the tool's output schema")
-	_, err = run(func(t *saga.Turn[empty, empty]) (saga.Next, error) { return t.Textf("hot") })
-	assert.ErrorContains(t, err, "needs structured content")
+	require.NoError(t, err)
+	assert.ErrorContains(t, out.Err, "does not fit the tool's output schema")
+	assert.True(t, out.Result.IsError)
+	assert.NotContains(t, text(t, out), "hot", "what does not fit reaches no client")
+	out, err = run(func(t *saga.Turn[empty, empty]) (saga.Next, error) { return t.Textf("hot") })
+	require.NoError(t, err)
+	assert.ErrorContains(t, out.Err, "needs structured content")
 	out, err = run(func(t *saga.Turn[empty, empty]) (saga.Next, error) { return nil, saga.Failf("no thermometer") })
 	require.NoError(t, err)
 	assert.True(t, out.Result.IsError, "a failure needs no structured content")
+}
+
+// A tool that ends in a way which is none for it has failed: what it did is undone.
+func TestAnEndThatDoesNotFitIsUndone(t *testing.T) {
+	schema, err := saga.SchemaFor[struct {
+		Degrees int `json:"degrees"`
+	}]()
+	require.NoError(t, err)
+	for name, end := range map[string]func(t *saga.Turn[empty, empty]) (saga.Next, error){
+		"another content": func(t *saga.Turn[empty, empty]) (saga.Next, error) { return t.Structured("hot") },
+		"no content":      func(t *saga.Turn[empty, empty]) (saga.Next, error) { return t.Textf("hot") },
+	} {
+		var held []string
+		effect := &saga.Effect[string, string]{
+			Name: "hold",
+			Do: func(_ context.Context, _ saga.Key, in string) (string, error) {
+				held = append(held, in)
+				return in, nil
+			},
+			Undo: func(context.Context, saga.Performed[string, string]) error {
+				held = nil
+				return nil
+			},
+		}
+		m := single(func(t *saga.Turn[empty, empty]) (saga.Next, error) {
+			if _, err := saga.Do(t, effect, "a room"); err != nil {
+				return nil, err
+			}
+			return end(t)
+		})
+		m.OutputSchema, m.Info.Effects = schema, []saga.Declared{effect}
+		tool, err := m.Compile()
+		require.NoError(t, err)
+		out, err := tool.Start(t.Context(), engine.Call{ID: testID, Now: testNow})
+		require.NoError(t, err, name)
+		assert.True(t, out.Result.IsError, name)
+		assert.Empty(t, held, name)
+		assert.Contains(t, text(t, out), "Undone: hold", name)
+	}
 }
 
 func TestPositionsOfOthersAreRefused(t *testing.T) {

@@ -46,12 +46,12 @@ func TestDescribeMachine(t *testing.T) {
 		Start: func(t *turn) (saga.Next, error) {
 			t.State.Name, t.State.Login, t.State.Inner.Key = "Ada", saga.NewSecret("hunter2"), saga.NewSecret("k3y")
 			for _, name := range []string{"one", "two"} {
-				if _, err := saga.Do(t, hold, nameForm{name}); err != nil { //sagavet:ignore the test is about something else
+				if _, err := saga.Do(t, hold, nameForm{name}); err != nil {
 					return nil, err
 				}
 			}
-			_, _ = saga.Do(t, refuse, nameForm{"three"})                                      //sagavet:ignore the test is about something else
-			if _, err := saga.Do(t, sign, signIn{Code: saga.NewSecret("1234")}); err != nil { //sagavet:ignore the test is about something else
+			_, _ = saga.Do(t, refuse, nameForm{"three"})
+			if _, err := saga.Do(t, sign, signIn{Code: saga.NewSecret("1234")}); err != nil {
 				return nil, err
 			}
 			return t.Ask("asked", first, second)
@@ -85,7 +85,7 @@ func TestDescribeFlow(t *testing.T) {
 	ask := &steps.Form[nameForm]{ID: "ask", Message: "Name?"}
 	s := play(t, saga.Flow[struct{}, string]{Info: saga.Info{Name: "f", Asks: []steps.Question{ask}}, Run: func(r *saga.Run, _ struct{}) (string, error) {
 		r.Now()
-		for { //sagavet:ignore the test is about something else
+		for {
 			if _, err := saga.Ask(r, ask); err != nil {
 				return "", err
 			}

@@ -85,8 +85,9 @@
 //     lock, a transaction or an open file for the next step function: that may run
 //     tomorrow, in another process, or never.
 //   - [Do], and what a [Run] asks and gives, are for the goroutine that runs the function: in
-//     another, or after the turn, they are refused and the turn fails. What shall happen at once
-//     goes within one effect. Your own data, State too, is yours to guard.
+//     another, also in that of another call, or after the turn, they are refused and the turn
+//     fails. What shall happen at once goes within one effect. Your own data, State too, is
+//     yours to guard. docs/write.md says what goroutines may do.
 //   - A turn can be taken again: by a client whose connection broke, after a timeout, or
 //     with other answers and the same token. So ask first and act last, and act by an
 //     [Effect], which has an idempotency key, or with one made of [Turn.ID].

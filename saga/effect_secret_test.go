@@ -72,11 +72,11 @@ func (v *vault) flow() saga.Flow[empty, string] {
 	return saga.Flow[empty, string]{
 		Info: saga.Info{Name: "vault", Asks: []steps.Question{askConfirm}, Effects: []saga.Declared{v.open, v.rent}},
 		Run: func(r *saga.Run, _ empty) (string, error) {
-			a, err := saga.Do(r, v.open, loginAs("ann", "hunter-2")) //sagavet:ignore the test loses no response
+			a, err := saga.Do(r, v.open, loginAs("ann", "hunter-2"))
 			if err != nil {
 				return "", err
 			}
-			pin, err := saga.Do(r, v.rent, a.Token) //sagavet:ignore the test loses no response
+			pin, err := saga.Do(r, v.rent, a.Token)
 			if err != nil {
 				return "", err
 			}
@@ -161,7 +161,7 @@ func TestSecretsOfEffects(t *testing.T) {
 		s := play(t, saga.Machine[empty, state]{
 			Info: saga.Info{Name: "vault", Asks: []steps.Question{askConfirm}, Effects: []saga.Declared{v.open}},
 			Start: func(t *saga.Turn[empty, state]) (saga.Next, error) {
-				_, err := saga.Do(t, v.open, loginAs("ann", "hunter-2")) //sagavet:ignore the test loses no response
+				_, err := saga.Do(t, v.open, loginAs("ann", "hunter-2"))
 				if err != nil {
 					return nil, err
 				}
@@ -211,7 +211,7 @@ func TestSecretsOfEffectsAreNotPrinted(t *testing.T) {
 	v := newVault()
 	f := v.flow()
 	f.Run = func(r *saga.Run, _ empty) (string, error) {
-		if _, err := saga.Do(r, v.open, loginAs("ann", password)); err != nil { //sagavet:ignore the test loses no response
+		if _, err := saga.Do(r, v.open, loginAs("ann", password)); err != nil {
 			return "", err
 		}
 		_, err := saga.Ask(r, askConfirm)

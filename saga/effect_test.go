@@ -66,7 +66,7 @@ func booking(w *world) saga.Flow[empty, string] {
 	return saga.Flow[empty, string]{
 		Info: saga.Info{Name: "booking", Asks: []steps.Question{askConfirm, askCity}, Effects: []saga.Declared{hotel, flight, pay}},
 		Run: func(r *saga.Run, _ empty) (string, error) {
-			if _, err := saga.Do(r, hotel, "room"); err != nil { //sagavet:ignore the test loses no response
+			if _, err := saga.Do(r, hotel, "room"); err != nil {
 				return "", err
 			}
 			if _, err := saga.Ask(r, askConfirm); err != nil {
@@ -251,9 +251,9 @@ func TestHandledFailureIsRecorded(t *testing.T) {
 	s := play(t, saga.Flow[empty, string]{
 		Info: saga.Info{Name: "f", Asks: []steps.Question{askConfirm}, Effects: []saga.Declared{first, second}},
 		Run: func(r *saga.Run, _ empty) (string, error) {
-			if _, err := saga.Do(r, first, "a"); err != nil { //sagavet:ignore the test loses no response
+			if _, err := saga.Do(r, first, "a"); err != nil {
 				failures = append(failures, err.Error())
-				if _, err := saga.Do(r, second, "b"); err != nil { //sagavet:ignore the test loses no response
+				if _, err := saga.Do(r, second, "b"); err != nil {
 					return "", err
 				}
 			}
@@ -275,7 +275,7 @@ func TestMachinesHaveEffectsToo(t *testing.T) {
 	m := saga.Machine[empty, empty]{
 		Info: saga.Info{Name: "m", Asks: []steps.Question{askConfirm}, Effects: []saga.Declared{room}},
 		Start: func(t *turn) (saga.Next, error) {
-			if _, err := saga.Do(t, room, "1"); err != nil { //sagavet:ignore the test loses no response
+			if _, err := saga.Do(t, room, "1"); err != nil {
 				return nil, err
 			}
 			return t.Ask("more", askConfirm)
@@ -310,7 +310,7 @@ func TestFlowDivergingEffect(t *testing.T) {
 	s := play(t, saga.Flow[empty, string]{Info: saga.Info{Name: "f", Asks: []steps.Question{askConfirm}, Effects: []saga.Declared{e}},
 		Run: func(r *saga.Run, _ empty) (string, error) {
 			n++
-			if _, err := saga.Do(r, e, fmt.Sprint("input ", n)); err != nil { //sagavet:ignore the test loses no response
+			if _, err := saga.Do(r, e, fmt.Sprint("input ", n)); err != nil {
 				return "", err
 			}
 			_, err := saga.Ask(r, askConfirm)
@@ -345,7 +345,7 @@ func TestEffectLeftOutByAFlowInOneProcess(t *testing.T) {
 	tool := play(t, saga.Flow[empty, string]{Info: saga.Info{Name: "f", Asks: []steps.Question{askConfirm}, Effects: []saga.Declared{room}},
 		Run: func(r *saga.Run, _ empty) (string, error) {
 			if !skip {
-				if _, err := saga.Do(r, room, "x"); err != nil { //sagavet:ignore the test loses no response
+				if _, err := saga.Do(r, room, "x"); err != nil {
 					return "", err
 				}
 			}

@@ -23,7 +23,7 @@ func purchase(w *world, pay *saga.Effect[string, hold]) saga.Flow[empty, string]
 	return saga.Flow[empty, string]{
 		Info: saga.Info{Name: "purchase", Asks: []steps.Question{askConfirm}, Effects: []saga.Declared{seat, pay, ticket}},
 		Run: func(r *saga.Run, _ empty) (string, error) {
-			if _, err := saga.Do(r, seat, "seat"); err != nil { //sagavet:ignore the test loses no response
+			if _, err := saga.Do(r, seat, "seat"); err != nil {
 				return "", err
 			}
 			if _, err := saga.Ask(r, askConfirm); err != nil {
@@ -196,7 +196,7 @@ func TestFinalUndo(t *testing.T) {
 		Info: saga.Info{Name: "f", Asks: []steps.Question{askConfirm}, Effects: []saga.Declared{first, last}},
 		Run: func(r *saga.Run, _ empty) (string, error) {
 			for _, e := range []*saga.Effect[string, hold]{first, last} {
-				if _, err := saga.Do(r, e, "a"); err != nil { //sagavet:ignore the test loses no response
+				if _, err := saga.Do(r, e, "a"); err != nil {
 					return "", err
 				}
 			}
@@ -258,7 +258,7 @@ func TestWhatFollowsAFinalEffectIsUndoneLater(t *testing.T) {
 			Info: saga.Info{Name: "f", Asks: []steps.Question{askConfirm, askCity}, Effects: []saga.Declared{room, taxi}},
 			Run: func(r *saga.Run, _ empty) (string, error) {
 				for _, e := range []*saga.Effect[string, hold]{room, taxi} {
-					if _, err := saga.Do(r, e, "x"); err != nil { //sagavet:ignore the test loses no response
+					if _, err := saga.Do(r, e, "x"); err != nil {
 						return "", err
 					}
 				}

@@ -59,7 +59,7 @@ func frozenTools(undone *[]string) map[string]saga.Definition {
 		"machine": saga.Machine[tripArgs, frozenState]{
 			Info: saga.Info{Name: "frozen", Asks: asks, Effects: effects},
 			Start: func(t *turn) (saga.Next, error) {
-				hold, err := saga.Do(t, room, "Rome") //sagavet:ignore the test loses no response
+				hold, err := saga.Do(t, room, "Rome")
 				if err != nil {
 					return nil, err
 				}
@@ -73,7 +73,7 @@ func frozenTools(undone *[]string) map[string]saga.Definition {
 		"flow": saga.Flow[tripArgs, string]{
 			Info: saga.Info{Name: "frozen", Asks: asks, Effects: effects},
 			Run: func(r *saga.Run, in tripArgs) (string, error) {
-				hold, err := saga.Do(r, room, "Rome") //sagavet:ignore the test loses no response
+				hold, err := saga.Do(r, room, "Rome")
 				if err != nil {
 					return "", err
 				}

@@ -66,7 +66,7 @@ func TestTurnsAreContexts(t *testing.T) {
 		}},
 		saga.Machine[empty, empty]{Info: info, Start: func(t *saga.Turn[empty, empty]) (saga.Next, error) {
 			seen = append(seen, t)
-			if _, err := saga.Do(t, see, ""); err != nil { //sagavet:ignore nothing is asked
+			if _, err := saga.Do(t, see, ""); err != nil {
 				return nil, err
 			}
 			return t.Textf("done")

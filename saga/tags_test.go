@@ -237,11 +237,12 @@ func TestTagsOfResultsAreEnforced(t *testing.T) {
 		} {
 			tool, err := d.Compile()
 			require.NoError(t, err)
-			_, err = tool.Start(t.Context(), engine.Call{})
+			out, err := tool.Start(t.Context(), engine.Call{})
+			require.NoError(t, err)
 			if want == "" {
-				assert.NoError(t, err)
+				assert.NoError(t, out.Err)
 			} else {
-				assert.ErrorContains(t, err, want)
+				assert.ErrorContains(t, out.Err, want)
 			}
 		}
 	}

@@ -45,7 +45,7 @@ func hanging(t *testing.T, stuck map[string]bool, end func(r *saga.Run) error) *
 		Info: saga.Info{Name: "hanging", Asks: []steps.Question{sure}, Effects: []saga.Declared{effects[0], effects[1], effects[2]}},
 		Run: func(r *saga.Run, _ struct{}) (string, error) {
 			for _, e := range effects {
-				if _, err := saga.Do(r, e, true); err != nil { //sagavet:ignore the test loses no response
+				if _, err := saga.Do(r, e, true); err != nil {
 					return "", err
 				}
 			}

@@ -154,9 +154,9 @@ func TestPausesThatAreRefused(t *testing.T) {
 	type turn = saga.Turn[empty, empty]
 	for want, next := range map[string]func(t *turn) (saga.Next, error){
 		"Yield: the tool does not say that it yields; set Yields in its Info": func(t *turn) (saga.Next, error) { return t.Yield("again", content.Textf("x")) },
-		`Yield: there is no step function "nowhere"`:                          func(t *turn) (saga.Next, error) { return t.Yield("nowhere") },              //sagavet:ignore the test is about this
-		`Sleep: there is no step function "nowhere"`:                          func(t *turn) (saga.Next, error) { return t.Sleep(1, "nowhere") },           //sagavet:ignore the test is about this
-		`Until: there is no step function "nowhere"`:                          func(t *turn) (saga.Next, error) { return t.Until(time.Time{}, "nowhere") }, //sagavet:ignore the test is about this
+		`Yield: there is no step function "nowhere"`:                          func(t *turn) (saga.Next, error) { return t.Yield("nowhere") },
+		`Sleep: there is no step function "nowhere"`:                          func(t *turn) (saga.Next, error) { return t.Sleep(1, "nowhere") },
+		`Until: there is no step function "nowhere"`:                          func(t *turn) (saga.Next, error) { return t.Until(time.Time{}, "nowhere") },
 	} {
 		m := single(next)
 		out, err := play(t, m).tool.Start(t.Context(), engine.Call{ID: testID, Now: testNow, Client: steps.AllFeatures()})

@@ -34,7 +34,7 @@ func TestFirstTurnThatBreaksOff(t *testing.T) {
 								return "", err
 							}
 						}
-						if _, err := saga.Do(r, h.room, c.input); err != nil { //sagavet:ignore the test is about this
+						if _, err := saga.Do(r, h.room, c.input); err != nil {
 							return "", err
 						}
 						if c.panics {

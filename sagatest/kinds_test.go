@@ -43,7 +43,7 @@ func kinds() map[string]func(*agency) saga.Definition {
 			change(&info)
 			return saga.Flow[kindArgs, string]{Info: info, Run: func(r *saga.Run, in kindArgs) (string, error) {
 				if begins {
-					if _, err := saga.Do(r, hold, "first"); err != nil { //sagavet:ignore a task cannot be lost
+					if _, err := saga.Do(r, hold, "first"); err != nil {
 						return "", err
 					}
 				}

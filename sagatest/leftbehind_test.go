@@ -26,7 +26,7 @@ func TestLeftBehind(t *testing.T) {
 			tool := saga.Flow[struct{}, string]{
 				Info: saga.Info{Name: "leaves", Tasks: saga.Tasks{Mode: saga.TasksOptional}},
 				Run: func(*saga.Run, struct{}) (string, error) {
-					go wait() //sagavet:ignore the test is about it
+					go wait()
 					return "done", nil
 				},
 			}

@@ -28,8 +28,9 @@ type Player struct {
 	// Parts plays a client that is given what the tool yields part by part, instead of all of
 	// it in front of the result. Each part is a [Round].
 	Parts bool
-	// MaxRounds is how often the saga may be suspended, and MaxToken how long a token may
-	// be, in characters; zero means that it is not checked. A play that exceeds one fails.
+	// MaxRounds is how often the saga may be suspended; zero means eight times, with which every
+	// client in use copes. MaxToken is how long a token may be, in characters; zero means that it
+	// is not checked. A play that exceeds one fails.
 	MaxRounds, MaxToken int
 	// ID is the saga's id, from which keys, ids and random numbers are made; zero means
 	// one that is the same in every play.
@@ -181,6 +182,6 @@ func checkCost(t testing.TB, rounds []Round, maxRounds, maxToken int) {
 	case maxRounds > 0 && n > maxRounds:
 		t.Errorf("sagatest: the tool asked in %d rounds; MaxRounds allows %d.\n  what to do: ask several questions at once", n, maxRounds)
 	case maxRounds == 0 && n > usualRounds:
-		t.Logf("sagatest: warning: the tool asked in %d rounds; many clients give up after %d to 10. Set MaxRounds to say that this is meant.", n, usualRounds)
+		t.Errorf("sagatest: the tool asked in %d rounds; many clients give up after %d to 10.\n  what to do: ask several questions at once, or set MaxRounds to say that this is meant", n, usualRounds)
 	}
 }

@@ -13,11 +13,11 @@
 //     on the clock, chance, the order of a map or goroutines;
 //   - sagaoutside: files, processes, the network, databases and the environment in a
 //     flow, outside of an effect;
-//   - sagafirst: effects before the first question, which nobody can cancel if the
-//     first response is lost;
 //   - sagasecrets: fields that are named like secrets, in states and effects, but
 //     are no saga.Secret;
-//   - sagarounds: more rounds of questions than clients go through with.
+//   - sagacontext: code of tools that ignores its context;
+//   - sagabackground: uses of a turn that may come when it has ended, or in another;
+//   - sagaforks: tools with effects, whose sagas may fork.
 //
 // They look at one package at a time. What a function of another package does with
 // a [saga.Run] they do not know: they expect it to ask, and its error to be
@@ -39,6 +39,6 @@ import "golang.org/x/tools/go/analysis"
 func Analyzers() []*analysis.Analyzer {
 	return []*analysis.Analyzer{
 		stepsAnalyzer, deferredAnalyzer, swallowedAnalyzer, replayAnalyzer, outsideAnalyzer,
-		firstAnalyzer, secretsAnalyzer, roundsAnalyzer,
+		secretsAnalyzer, contextAnalyzer, backgroundAnalyzer, forksAnalyzer,
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"golang.org/x/tools/go/analysis"
+	"golang.org/x/tools/go/ssa"
 )
 
 // replayAnalyzer finds what makes a flow do something else when it runs again.
@@ -15,8 +16,7 @@ var replayAnalyzer = analyzer("sagareplay", `report the clock, chance, ids, the 
 
 A flow runs from its beginning in every turn, and must come to the same questions
 and effects each time. Time, ids and random numbers come from the Run. What is made
-for a log message only is not reported. Of machines, effects in goroutines are
-reported, which are refused.`, func(pass *analysis.Pass, p *program, r *reporter) {
+for a log message only is not reported.`, func(pass *analysis.Pass, p *program, r *reporter) {
 	unsteadyName := func(o types.Object) string { name, _ := unsteady(o); return name }
 	v := &replay{newFlowCode(pass, r, unsteadyName, func(sig *types.Signature) bool {
 		results := sig.Results() // it cannot hand on what differs each time
@@ -24,9 +24,6 @@ reported, which are refused.`, func(pass *analysis.Pass, p *program, r *reporter
 	})}
 	for body := range p.flowBodies(pass) {
 		v.body(body)
-	}
-	for n := range nodes(pass) {
-		v.aside(n)
 	}
 })
 
@@ -44,15 +41,8 @@ func declarations(pass *analysis.Pass) map[*types.Func]*ast.FuncDecl {
 func (p *program) flowBodies(pass *analysis.Pass) iter.Seq[*ast.BlockStmt] {
 	once := p.endAtOnce(pass)
 	return func(yield func(*ast.BlockStmt) bool) {
-		for _, f := range p.funcs {
-			var body *ast.BlockStmt
-			switch n := f.Syntax().(type) {
-			case *ast.FuncDecl:
-				body = n.Body
-			case *ast.FuncLit:
-				body = n.Body
-			}
-			if body != nil && flowSignature(f.Signature) && !once[f.Syntax()] && !yield(body) {
+		for c := range p.code(flowSignature) {
+			if !once[c.Syntax()] && !yield(c.body) {
 				return
 			}
 		}
@@ -62,14 +52,43 @@ func (p *program) flowBodies(pass *analysis.Pass) iter.Seq[*ast.BlockStmt] {
 // endAtOnce returns the functions of flows that ask nothing, so they run once.
 func (p *program) endAtOnce(pass *analysis.Pass) map[ast.Node]bool {
 	once := make(map[ast.Node]bool)
-	for n := range nodes(pass) {
-		for _, expr := range beginnings(pass.TypesInfo, n) {
-			if f := p.function(pass.TypesInfo, expr); f != nil && p.does(f) != asks {
-				once[f.Syntax()] = true
-			}
+	begins := func(expr ast.Expr) {
+		if f := p.function(pass.TypesInfo, expr); f != nil && p.does(f) != asks {
+			once[f.Syntax()] = true
 		}
 	}
+	for n := range nodes(pass) {
+		if lit, ok := n.(*ast.CompositeLit); ok && isSaga(pass.TypesInfo.TypeOf(lit), "Flow") {
+			begins(field(lit, "Run"))
+		}
+		assigned(n, func(to, value ast.Expr) {
+			if f, ok := to.(*ast.SelectorExpr); ok && value != nil && f.Sel.Name == "Run" && isSaga(pass.TypesInfo.TypeOf(f.X), "Flow") {
+				begins(ast.Unparen(value))
+			}
+		})
+	}
 	return once
+}
+
+// function returns the function of the package that an expression is: a literal, a
+// function or a method. It is nil if it is a variable.
+func (p *program) function(info *types.Info, expr ast.Expr) *ssa.Function {
+	var named types.Object
+	switch expr := expr.(type) {
+	case *ast.Ident:
+		named = info.Uses[expr]
+	case *ast.SelectorExpr:
+		named = info.Uses[expr.Sel]
+	case *ast.IndexExpr:
+		return p.function(info, ast.Unparen(expr.X))
+	}
+	f, _ := named.(*types.Func)
+	for _, candidate := range p.funcs {
+		if expr != nil && candidate.Syntax() == expr || f != nil && candidate.Object() == f.Origin() {
+			return candidate
+		}
+	}
+	return nil
 }
 
 // flowSignature reports whether a function has the Run as a parameter, or in a
@@ -113,27 +132,6 @@ func (v *replay) body(body *ast.BlockStmt) {
 	})
 }
 
-// aside reports effects of machines in goroutines of their own, where they are refused.
-func (v *replay) aside(n ast.Node) {
-	switch n := n.(type) {
-	case *ast.GoStmt:
-	case *ast.CallExpr:
-		if !startsGoroutine(calledFunc(v.info, n)) {
-			return
-		}
-	default:
-		return
-	}
-	ast.Inspect(n, func(inner ast.Node) bool {
-		call, ok := inner.(*ast.CallExpr)
-		if ok && funcName(calledFunc(v.info, call)) == doFunc && len(call.Args) > 0 && isTurn(v.info.TypeOf(call.Args[0])) {
-			v.reporter.report(call.Pos(), "an effect in a goroutine of the tool's own is refused, and the turn fails",
-				"Call saga.Do in the goroutine that runs the step function; what shall happen at once belongs into one effect")
-		}
-		return true
-	})
-}
-
 func (v *replay) concurrent(n ast.Node) {
 	v.reporter.report(n.Pos(), "a flow must not start goroutines: what they do has no order, so the flow may diverge from its record when it runs again",
 		"Do it in one effect, which may be concurrent inside, or ask several questions at once with Run.AskAll")
@@ -165,12 +163,14 @@ type flowCode struct {
 	uses func(types.Object) string
 	// passes reports whether what a function uses does not matter, by its signature.
 	passes func(*types.Signature) bool
+	// cleans: what is deferred does not matter.
+	cleans bool
 	// known is what functions of the package use.
 	known map[*types.Func]string
 }
 
 func newFlowCode(pass *analysis.Pass, r *reporter, uses func(types.Object) string, passes func(*types.Signature) bool) *flowCode {
-	return &flowCode{pass.TypesInfo, r, declarations(pass), uses, passes, make(map[*types.Func]string)}
+	return &flowCode{info: pass.TypesInfo, reporter: r, decls: declarations(pass), uses: uses, passes: passes, known: make(map[*types.Func]string)}
 }
 
 // inFlow reports whether a literal in a flow runs as part of it: one with a Run of its own
@@ -197,6 +197,8 @@ func (v *flowCode) through(f *types.Func, depth int) string {
 		switch n := n.(type) {
 		case *ast.FuncLit:
 			return false // who knows when it is called
+		case *ast.DeferStmt:
+			return !v.cleans
 		case *ast.CallExpr:
 			called := calledFunc(v.info, n)
 			if onlyLogs(called) {

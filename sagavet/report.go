@@ -47,6 +47,11 @@ func (r *reporter) place(pos token.Pos) place {
 	return place{p.Filename, p.Line}
 }
 
+// inTest reports whether a position is in a file of tests.
+func (r *reporter) inTest(pos token.Pos) bool {
+	return strings.HasSuffix(r.place(pos).file, "_test.go")
+}
+
 // report says what is wrong, and in a second sentence what to do.
 func (r *reporter) report(pos token.Pos, wrong, advice string, args ...any) {
 	at := r.place(pos)

@@ -38,7 +38,7 @@ func TestAnalyzers(t *testing.T) {
 		packages = append(packages, "./sagavet/testdata/"+strings.TrimPrefix(a.Name, "saga"))
 	}
 	packages = append(packages, "./sagavet/testdata/ignored")
-	for _, more := range []string{"added", "later", "again"} {
+	for _, more := range []string{"added", "later", "again", "anywhere"} {
 		packages = append(packages, "./sagavet/testdata/steps"+more)
 	}
 	each.Run = func(pass *analysis.Pass) (any, error) {
@@ -46,7 +46,7 @@ func TestAnalyzers(t *testing.T) {
 		switch about {
 		case "sagaignored":
 			about = "sagaswallowed"
-		case "sagastepsadded", "sagastepslater", "sagastepsagain":
+		case "sagastepsadded", "sagastepslater", "sagastepsagain", "sagastepsanywhere":
 			about = "sagasteps"
 		}
 		var all sync.WaitGroup

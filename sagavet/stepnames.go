@@ -10,7 +10,6 @@ import (
 	"strings"
 
 	"golang.org/x/tools/go/analysis"
-	"golang.org/x/tools/go/types/typeutil"
 )
 
 // stepsAnalyzer finds names of step functions that a machine does not have.
@@ -20,130 +19,216 @@ A step function says by name which one goes on: t.Ask("chosen", question). A nam
 is not in the machine's Steps is found out when that call is reached, and the saga then
 fails. Names that are not constant are not checked, nor are machines whose Steps are not
 written out in the package.`, func(pass *analysis.Pass, _ *program, r *reporter) {
-	v := &stepNames{info: pass.TypesInfo, reporter: r, decls: declarations(pass), literals: make(map[types.Object]*ast.CompositeLit)}
+	v := &stepNames{definitions: findDefinitions(pass), reporter: r, decls: declarations(pass), parts: make(map[*ast.CompositeLit]bool)}
 	var machines []*ast.CompositeLit
 	for n := range nodes(pass) {
-		v.collect(n)
-		if lit, ok := n.(*ast.CompositeLit); ok && isSaga(v.info.TypeOf(lit), "Machine") {
+		if lit, ok := n.(*ast.CompositeLit); ok && isMachine(v.info.TypeOf(lit)) {
 			machines = append(machines, lit)
+			if machine := field(lit, "Machine"); machine != nil {
+				v.parts[v.literal(machine)] = true
+			}
+		}
+		v.collect(n)
+	}
+	for _, s := range v.later {
+		v.set(s)
+	}
+	for _, lit := range machines {
+		if field(lit, "Machine") == nil {
+			v.machine(lit, v.info.TypeOf(lit))
 		}
 	}
-	for _, m := range machines {
-		v.machine(m)
+	for lit, t := range v.zero {
+		if isMachine(t) {
+			v.machine(lit, t)
+		}
 	}
 })
 
+// isMachine reports whether t is of what has step functions.
+func isMachine(t types.Type) bool { return isSaga(t, "Machine", "Prompt", "Resource") }
+
 type stepNames struct {
-	info     *types.Info
+	*definitions
 	reporter *reporter
 	decls    map[*types.Func]*ast.FuncDecl
-	// literals are what variables are defined as.
-	literals map[types.Object]*ast.CompositeLit
-	// added are the names that are put into Steps one by one, in whatever machine.
-	added []string
-	// unknown: some of these are not constant.
-	unknown bool
+	// parts are the machines of prompts and resources; nil is one that is not to be seen.
+	parts map[*ast.CompositeLit]bool
+	// renamed are the names in older revisions, of whatever machine; hidden is where others are.
+	renamed []string
+	hidden  []token.Pos
+	// added are names that are put into Steps of a type later; open are Steps that get others.
+	added []added
+	open  []setting
 }
 
-// collect takes the literals of variables, and what is added to Steps later.
+type added struct {
+	setting
+	names []string
+}
+
+// collect takes what was renamed, and the Steps that are given away.
 func (v *stepNames) collect(n ast.Node) {
-	assign, _ := n.(*ast.AssignStmt)
-	assigned(n, func(to, value ast.Expr) {
-		if lit, ok := ast.Unparen(value).(*ast.CompositeLit); ok {
-			if o := objectOf(v.info, to); o != nil {
-				v.literals[o] = lit
+	switch n := n.(type) {
+	case *ast.KeyValueExpr:
+		if key, ok := n.Key.(*ast.Ident); ok && key.Name == "Renamed" && !v.rename(n.Value) {
+			v.hidden = append(v.hidden, n.Pos())
+		}
+	case *ast.CallExpr:
+		f := calledFunc(v.info, n)
+		if v.info.Types[n.Fun].IsBuiltin() || v.info.Types[n.Fun].IsType() || f != nil && v.decls[f.Origin()] != nil {
+			return // what functions of the package add is seen there
+		}
+		for i, arg := range n.Args {
+			s := v.setting(arg)
+			s.name = "Steps"
+			switch arg.(type) {
+			case *ast.Ident, *ast.SelectorExpr:
+				if f != nil && f.Pkg() != nil && f.Pkg().Path() == "maps" {
+					if f.Name() != "Copy" || i != 0 {
+						continue
+					}
+					s.value = n.Args[1]
+				}
+				if isSaga(s.typ, "Steps") {
+					v.set(s)
+				}
 			}
-		}
-		switch to := ast.Unparen(to).(type) {
-		case *ast.IndexExpr:
-			if isSaga(v.info.TypeOf(to.X), "Steps") {
-				v.add(to.Index)
-			}
-		case *ast.SelectorExpr:
-			// What a machine renames, set later: not followed.
-			v.unknown = v.unknown || (to.Sel.Name == "Renamed" || to.Sel.Name == "Info") && namedSaga(v.info.TypeOf(to.X)) != nil
-		}
-		if assign != nil && assign.Tok == token.ASSIGN && isSaga(v.info.TypeOf(to), "Steps") {
-			v.replace(value)
-		}
-	})
-	if call, ok := n.(*ast.CallExpr); ok {
-		for _, arg := range call.Args { // who gets the map can add to it
-			v.unknown = v.unknown || isSaga(v.info.TypeOf(arg), "Steps") && !v.info.Types[call.Fun].IsBuiltin()
 		}
 	}
 }
 
-// add counts a name that is put into Steps.
-func (v *stepNames) add(key ast.Expr) {
-	name, ok := v.constant(key)
-	v.added, v.unknown = append(v.added, name), v.unknown || !ok
+func (v *stepNames) rename(value ast.Expr) bool {
+	names, ok := v.keys(value)
+	v.renamed = append(v.renamed, names...)
+	return ok
 }
 
-// replace counts the names of Steps that are assigned as a whole. value is nil if a call
-// gives it with others.
-func (v *stepNames) replace(value ast.Expr) {
-	lit, ok := ast.Unparen(value).(*ast.CompositeLit)
-	if !ok {
-		v.unknown = true
-		return
+// set takes the names of what is set later.
+func (v *stepNames) set(s setting) {
+	switch {
+	case s.name == "Renamed" && s.key == nil && !v.rename(s.value):
+		v.open = append(v.open, s)
+	case s.name == "Renamed" && s.key != nil:
+		if name, ok := v.constant(s.key); ok {
+			v.renamed = append(v.renamed, name)
+		} else {
+			v.open = append(v.open, s)
+		}
+	case s.name == "Machine" && isMachine(s.in):
+		v.parts[v.literal(s.value)] = true
+	case isSaga(s.typ, "Steps"):
+		names, ok := v.keys(s.value)
+		if s.key != nil {
+			names = make([]string, 1)
+			names[0], ok = v.constant(s.key)
+		}
+		if !ok {
+			v.open = append(v.open, s)
+		}
+		v.added = append(v.added, added{s, names})
+	}
+}
+
+// keys returns those of a map; ok is false if they are not all constants that are written out.
+func (v *stepNames) keys(x ast.Expr) (keys []string, ok bool) {
+	if x != nil && v.info.Types[x].IsNil() {
+		return nil, true
+	}
+	lit := v.literal(x)
+	if lit == nil {
+		return nil, false
 	}
 	for _, e := range lit.Elts {
-		v.add(e.(*ast.KeyValueExpr).Key) // it is a map's
+		key, ok := v.constant(e.(*ast.KeyValueExpr).Key) // it is a map's
+		if !ok {
+			return keys, false
+		}
+		keys = append(keys, key)
 	}
+	return keys, true
 }
 
-func (v *stepNames) machine(lit *ast.CompositeLit) {
-	names, ok := v.names(lit)
-	if !ok || v.unknown {
+// may reports whether a setting can be one of a machine, whose Steps are of the type.
+func (v *stepNames) may(s setting, lit *ast.CompositeLit, steps types.Type) bool {
+	if s.of != nil {
+		return v.has(s, lit)
+	}
+	if isSaga(s.in, "Prompt", "Resource") && isSaga(v.info.TypeOf(lit), "Machine") && !v.parts[lit] && !v.parts[nil] {
+		return false
+	}
+	return s.name == "Renamed" || alike(s.typ, steps)
+}
+
+// alike reports whether two types of package saga are the same, as far as they are known.
+func alike(a, b types.Type) bool {
+	x, y := namedSaga(a), namedSaga(b)
+	if x == nil || y == nil {
+		return false
+	}
+	for i := range 2 {
+		p, q := x.TypeArgs().At(i), y.TypeArgs().At(i)
+		_, open := p.(*types.TypeParam)
+		_, open2 := q.(*types.TypeParam)
+		if !open && !open2 && !types.Identical(p, q) {
+			return false
+		}
+	}
+	return true
+}
+
+// machine checks the names in one, which is of type t.
+func (v *stepNames) machine(lit *ast.CompositeLit, t types.Type) {
+	names, ok := v.names(lit, t)
+	if !ok {
 		return
 	}
-	seen := make(map[*ast.FuncDecl]bool)
-	if begin := field(lit, "Start"); begin != nil {
-		v.look(begin, names, seen)
-	}
+	code := []ast.Expr{field(lit, "Start")}
 	if list := v.literal(field(lit, "Steps")); list != nil {
-		v.look(list, names, seen)
+		code = append(code, list)
+	}
+	for _, s := range v.later {
+		if s.of != nil && v.has(s, lit) && (s.name == "Start" || s.name == "Steps") {
+			code = append(code, s.value)
+		}
+	}
+	seen := make(map[*ast.FuncDecl]bool)
+	for _, c := range code {
+		if c != nil {
+			v.look(c, names, seen)
+		}
 	}
 }
 
 // names returns the names by which the step functions of a machine can be called, and of
 // each whether it is in its Steps; ok is false if they cannot all be read from the code.
-func (v *stepNames) names(lit *ast.CompositeLit) (names map[string]bool, ok bool) {
-	if !hasKeys(lit) {
-		return nil, false
-	}
+func (v *stepNames) names(lit *ast.CompositeLit, t types.Type) (names map[string]bool, ok bool) {
 	names = map[string]bool{"start": false}
-	for _, name := range v.added {
+	for _, name := range v.renamed {
 		names[name] = false
 	}
-	renamed := field(lit, "Renamed")
-	if info, isLit := field(lit, "Info").(*ast.CompositeLit); isLit {
-		renamed = field(info, "Renamed")
-	} else if field(lit, "Info") != nil {
-		return nil, false // what it renames is not to be seen
-	}
-	for i, value := range []ast.Expr{field(lit, "Steps"), renamed} {
-		if value == nil {
-			continue
-		}
-		list := v.literal(value)
-		if list == nil {
-			return nil, false
-		}
-		for _, e := range list.Elts {
-			kv, ok := e.(*ast.KeyValueExpr)
-			if !ok {
-				return nil, false
+	for _, a := range v.added {
+		for _, name := range a.names {
+			if own := a.of != nil && v.has(a.setting, lit); own || alike(a.typ, t) {
+				names[name] = names[name] || own
 			}
-			name, ok := v.constant(kv.Key)
-			if !ok {
-				return nil, false
-			}
-			names[name] = i == 0
 		}
 	}
-	return names, true
+	info := field(lit, "Info")
+	if !hasKeys(lit) || slices.ContainsFunc(v.open, func(s setting) bool { return v.may(s, lit, t) }) || slices.ContainsFunc(v.hidden, func(at token.Pos) bool {
+		return lit.Pos() <= at && at < lit.End() || info != nil && written(info) == nil
+	}) {
+		return nil, false
+	}
+	given := field(lit, "Steps")
+	if given == nil {
+		return names, true
+	}
+	keys, ok := v.keys(given)
+	for _, name := range keys {
+		names[name] = true
+	}
+	return names, ok
 }
 
 // look checks the names in a piece of code, and in the functions of the package that it
@@ -171,8 +256,8 @@ func (v *stepNames) look(code ast.Node, names map[string]bool, seen map[*ast.Fun
 
 // call checks the name in a call that says which step function goes on.
 func (v *stepNames) call(call *ast.CallExpr, names map[string]bool) {
-	f, ok := typeutil.Callee(v.info, call).(*types.Func)
-	if !ok || len(call.Args) == 0 {
+	f := calledFunc(v.info, call)
+	if f == nil || len(call.Args) == 0 {
 		return
 	}
 	next := call.Args[0]
@@ -196,18 +281,6 @@ func (v *stepNames) call(call *ast.CallExpr, names map[string]bool) {
 }
 
 func isTurn(t types.Type) bool { return isSaga(t, "Turn") }
-
-// literal returns the composite literal that an expression is, or that the variable is
-// defined as which it names; nil if it is something else.
-func (v *stepNames) literal(x ast.Expr) *ast.CompositeLit {
-	if x == nil {
-		return nil
-	}
-	if lit, ok := ast.Unparen(x).(*ast.CompositeLit); ok {
-		return lit
-	}
-	return v.literals[objectOf(v.info, x)]
-}
 
 func (v *stepNames) constant(x ast.Expr) (string, bool) {
 	value := v.info.Types[x].Value

@@ -113,7 +113,7 @@ var clients = []string{
 // contextual reports whether a method is one of a client and takes a context.
 func contextual(path string, f *types.Func) bool {
 	params := f.Signature().Params()
-	if params.Len() == 0 || types.Unalias(params.At(0).Type()).String() != "context.Context" {
+	if params.Len() == 0 || !isContext(params.At(0).Type()) {
 		return false
 	}
 	return slices.ContainsFunc(clients, func(c string) bool { return path == c || strings.HasPrefix(path, c+"/") })

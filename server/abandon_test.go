@@ -39,7 +39,7 @@ func seatTool(held map[saga.Key]bool) saga.Machine[struct{}, seat] {
 	return saga.Machine[struct{}, seat]{
 		Info: saga.Info{Name: "seat", Asks: []steps.Question{sure}, Effects: []saga.Declared{hold}},
 		Start: func(t *turn) (saga.Next, error) {
-			if _, err := saga.Do(t, hold, "12A"); err != nil { //sagavet:ignore the test loses no response
+			if _, err := saga.Do(t, hold, "12A"); err != nil {
 				return nil, err
 			}
 			t.State = seat{"12", saga.NewSecret("1234")}

@@ -101,7 +101,7 @@ func TestEverythingAtOnce(t *testing.T) {
 	a := newAnywhere(t, saga.Flow[roundsArgs, string]{
 		Info: saga.Info{Name: "rounds", Asks: []steps.Question{legacyForm}, Effects: []saga.Declared{hold}},
 		Run: func(r *saga.Run, a roundsArgs) (string, error) {
-			if _, err := saga.Do(r, hold, a.Rounds); err != nil { //sagavet:ignore a task loses no response
+			if _, err := saga.Do(r, hold, a.Rounds); err != nil {
 				return "", err
 			}
 			if err := r.AskAll(legacyForm); err != nil {

@@ -60,7 +60,7 @@ func TestPlainCallsAreAsEver(t *testing.T) {
 				return "Hello, " + name.Name, nil
 			}},
 			saga.Flow[empty, string]{Info: holding, Run: func(r *saga.Run, _ empty) (string, error) {
-				if _, err := saga.Do(r, held, empty{}); err != nil { //sagavet:ignore a task loses no response
+				if _, err := saga.Do(r, held, empty{}); err != nil {
 					return "", err
 				}
 				name, err := saga.Ask(r, legacyForm)
@@ -197,7 +197,7 @@ func TestPlainCallOfServerThatStops(t *testing.T) {
 			o.Tools = []saga.Definition{saga.Flow[empty, string]{
 				Info: saga.Info{Name: "hold", Asks: []steps.Question{legacySample}, Effects: []saga.Declared{hold}, Tasks: saga.Tasks{Mode: saga.TasksOptional}},
 				Run: func(r *saga.Run, _ empty) (string, error) {
-					if _, err := saga.Do(r, hold, empty{}); err != nil { //sagavet:ignore a task loses no response
+					if _, err := saga.Do(r, hold, empty{}); err != nil {
 						return "", err
 					}
 					_, err := saga.Ask(r, legacySample)

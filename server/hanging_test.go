@@ -50,18 +50,18 @@ func (d *deaf) tool(name string, mode saga.TaskMode, inEffect bool) saga.Definit
 	return saga.Machine[struct{}, struct{}]{
 		Info: saga.Info{Name: name, Effects: []saga.Declared{first, long, last}, Asks: []steps.Question{askSure}, Tasks: saga.Tasks{Mode: mode}},
 		Start: func(t *saga.Turn[struct{}, struct{}]) (saga.Next, error) {
-			if _, err := saga.Do(t, first, struct{}{}); err != nil { //sagavet:ignore an effect before it hangs
+			if _, err := saga.Do(t, first, struct{}{}); err != nil {
 				return nil, err
 			}
 			var errs []error
 			if inEffect {
-				_, err := saga.Do(t, long, struct{}{}) //sagavet:ignore an effect before it hangs
+				_, err := saga.Do(t, long, struct{}{})
 				errs = append(errs, err)
 			} else {
 				time.Sleep(time.Hour)
 			}
 			t.Progress(1, 2, "nobody hears it")
-			_, err := saga.Do(t, last, struct{}{}) //sagavet:ignore an effect before it hangs
+			_, err := saga.Do(t, last, struct{}{})
 			_, asking := t.Ask("end", askSure)
 			d.note(func() { d.late = append(errs, err, asking) })
 			return t.Textf("done")

@@ -207,7 +207,7 @@ func TestResumeMaxWait(t *testing.T) {
 				info := saga.Info{Name: "hold", Asks: []steps.Question{askSure}, Effects: []saga.Declared{hold}, Tasks: saga.Tasks{Mode: saga.TasksOptional, Keep: 3 * time.Second}}
 				r := newTaskRig(t, func(o *server.Options) {
 					o.Tools = []saga.Definition{saga.Flow[empty, string]{Info: info, Run: func(r *saga.Run, _ empty) (string, error) {
-						if _, err := saga.Do(r, hold, empty{}); err != nil { //sagavet:ignore a task loses no response
+						if _, err := saga.Do(r, hold, empty{}); err != nil {
 							return "", err
 						}
 						_, err := saga.Ask(r, askSure)

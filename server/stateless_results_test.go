@@ -3,12 +3,14 @@ package server_test
 import (
 	"encoding/json"
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/google/jsonschema-go/jsonschema"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/mcpsaga/mcpsaga/ledger"
 	"github.com/mcpsaga/mcpsaga/saga"
 	"github.com/mcpsaga/mcpsaga/server"
 )
@@ -188,6 +190,18 @@ func TestStatelessToolResults(t *testing.T) {
 	assert.Contains(t, text.raw, `{"uri":"test://motto","mimeType":"text/plain","text":"Ask twice."}`)
 }
 
+// What gives its result in parts is listed, also if it is always a task.
+func TestPartsOfATaskAreListed(t *testing.T) {
+	tool := saga.Flow[none, string]{
+		Info: saga.Info{Name: "parts", Yields: true, Tasks: saga.Tasks{Mode: saga.TasksRequired}},
+		Run:  func(*saga.Run, none) (string, error) { return "end", nil },
+	}
+	r := newRig(t, server.Options{Tools: []saga.Definition{tool}, Ledger: ledger.NewMemory(ledger.MemoryOptions{})})
+	list := modernRequest("tools/list", nil)
+	list.meta[capabilitiesMeta] = object{"extensions": object{tasksExtension: object{}}}
+	assert.Contains(t, r.send(list).raw, `"name":"parts"`)
+}
+
 // A result that does not fit the tool's output schema never reaches the client.
 func TestStatelessOutputSchema(t *testing.T) {
 	schema, err := saga.SchemaFor[[]int]()
@@ -200,7 +214,8 @@ func TestStatelessOutputSchema(t *testing.T) {
 		}
 		r := newRig(t, server.Options{Tools: []saga.Definition{bad}})
 		got := r.send(callTool("list", nil))
-		assert.Equal(t, fits, got.Error == nil, got.raw)
+		assert.Equal(t, fits, !strings.Contains(got.raw, `"isError":true`), got.raw)
+		assert.Equal(t, fits, strings.Contains(got.raw, `"structuredContent"`), got.raw)
 		assert.Contains(t, r.send(modernRequest("tools/list", nil)).raw, fmt.Sprintf(`"outputSchema":{"type":%s`, map[bool]string{true: `["null","array"]`, false: `"string"`}[fits]))
 	}
 }

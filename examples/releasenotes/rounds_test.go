@@ -76,7 +76,7 @@ func TestFeedbackEnds(t *testing.T) {
 			sagatest.Accept("review", map[string]any{"notes": "# Notes", "feedback": "more"}),
 			sagatest.Say("draft", "# Notes"))
 	}
-	played := sagatest.Play(t, New(root), nil, script...)
+	played := sagatest.Player{MaxRounds: len(script)}.Play(t, New(root), nil, script...)
 	assert.True(t, played.Good(), played.Text())
 	assert.Equal(t, "# By hand\n", textOf(t, root, "RELEASE_NOTES.md"))
 	assert.Len(t, played.Rounds, 1+1+2*maxChanges+1)

@@ -65,7 +65,7 @@ var numbers = []struct{ document, says, name, value string }{
 	{"operate", "per turn; 10 minutes unless set", "tokens.DefaultTTL", "10 * time.Minute"},
 	{"operate", "wait `UndoGrace` (30 days)", "turns.DefaultUndoGrace", "30 * 24 * time.Hour"},
 	{"gosdk", "exact up to 2^53, refused beyond", "gosdk.maxExact", "1 << 53"},
-	{"testing", "more than eight rounds are mentioned", "sagatest.usualRounds", "8"},
+	{"testing", "more than eight rounds fail", "sagatest.usualRounds", "8"},
 }
 
 // The numbers in documents are those of the code.

@@ -203,7 +203,7 @@ func (c *Core) clientDue(s *clientState) time.Time {
 
 // due is when a worker is to look at a saga that waits for its client.
 func (r *row) due() time.Time {
-	if r.Times.Due.IsZero() {
+	if r.Times.Due.IsZero() || r.UndoNow {
 		return dueAt(r.now())
 	}
 	return r.Times.Due
@@ -224,16 +224,16 @@ func (t *clientTurn) acquire(ctx context.Context) error {
 	events := t.put(next)
 	next.Running.Tries = t.row.Running.Tries + 1
 	next.Keep = time.Time{}
-	began := time.Now()
-	if err := t.c.rows.write(writing, next, t.c.Lease, max(0, t.c.MaxSagas), events...); err != nil {
+	term := t.c.term()
+	if err := t.c.rows.write(writing, next, term.takes, max(0, t.c.MaxSagas), events...); err != nil {
 		if errors.Is(err, store.ErrConflict) {
 			return errOvertaken
 		}
 		return fullLedger(err)
 	}
 	t.c.clock.hear(next.Now)
-	t.hold, t.noted = t.c.newHold(ctx, next), true
-	t.hold.leased, t.hold.program, t.hold.served, t.hold.client = began, t.program, true, true
+	t.hold, t.noted = t.c.newHold(ctx, next, term), true
+	t.hold.program, t.hold.served, t.hold.client = t.program, true, true
 	t.c.worker.enter(t.hold)
 	return nil
 }
@@ -334,8 +334,8 @@ func (c *Core) suspendClient(r *row, end *turns.End, position []byte) []event {
 	r.Times.Due, r.Times.Keep = c.clientDue(s), c.clientKeep(r)
 	r.Stand = stand{Position: position}
 	r.Status, r.Wake, r.Running = store.Waiting, time.Time{}, running{}
-	if pos.HasEffects() {
-		r.Wake = later(r.Times.Due, dueAt(r.now()))
+	if pos.HasEffects() || r.UndoNow {
+		r.Wake = later(r.due(), dueAt(r.now()))
 	}
 	return []event{{kind: kindTurn, body: body{Effects: s.Effects}}}
 }
@@ -346,6 +346,7 @@ func (c *Core) endClient(r *row, end *turns.End, again []byte) []event {
 	s.At, s.Turn, s.Token, s.Purpose = max(s.At, s.From), nil, "", ""
 	r.Times.Keep = c.clientKeep(r)
 	r.Stand, r.Begun.Arguments, r.Undoing, r.Running, r.Cancelled = stand{}, nil, nil, running{}, false
+	r.UndoNow = false
 	r.Status, r.Wake = store.Ended, time.Time{}
 	e := event{kind: kindEnd, body: body{Ending: completed}}
 	s.Effects = nil
@@ -353,7 +354,7 @@ func (c *Core) endClient(r *row, end *turns.End, again []byte) []event {
 		if report := turns.UndoReport(end.Result); report != nil {
 			e.Effects, s.Effects = report.Outstanding, report.Outstanding
 		}
-		r.Status, r.Wake = store.Outstanding, r.now().Add(firstUndo)
+		r.Status, r.Wake = store.Outstanding, c.notUndoneYet(r, end.Err)
 	}
 	return []event{e}
 }

@@ -53,7 +53,7 @@ type note struct {
 
 func (n *notes) init(h *hold, client engine.Notifier) {
 	n.h, n.client, n.direct, n.pause = h, client, client != nil, taskPause
-	if client != nil || h.row != nil && h.row.Mode == store.ModeCall {
+	if h.calling != nil || h.row != nil && h.row.Mode == store.ModeCall {
 		n.pause, n.burst = callPause, callBurst
 	}
 }
@@ -130,7 +130,7 @@ func (n *notes) flush() {
 	n.timer, n.flushed = nil, time.Now()
 	nothing := n.over || len(n.waiting) == 0
 	n.mu.Unlock()
-	if nothing || h.lost || h.rested { // what rests is not to be acquired again
+	if nothing || h.lost || h.resting { // what rests is not to be acquired again
 		return
 	}
 	_ = h.commitLocked(func(r *row) []event { return nil }) // what is lost is seen by the next commit

@@ -124,7 +124,7 @@ func (h *hold) checkpoint(_ context.Context, pos *engine.Position) error {
 		if e, encoding = h.reach(r, pos); encoding != nil {
 			return []event{{kind: kindTurn}}
 		}
-		if handed = h.handing && !undone && !r.Cancelled; handed {
+		if handed = h.handing.Load() && !undone && !r.Cancelled; handed {
 			h.rest(r, store.Working, dueAt(r.now()))
 		}
 		return []event{e}

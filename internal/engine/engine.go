@@ -290,7 +290,7 @@ func (t *Program) turn(tc *Turn, pos *Position) (end *Outcome, err error) {
 	}
 	out := ended.Outcome
 	if err := t.checkEnd(&out); err != nil {
-		return nil, &StepFailure{t.Name, pos.next, err}
+		return t.failed(tc, &StepFailure{t.Name, pos.next, err}) // and would be no end the next time
 	}
 	if out.Result != nil && out.Result.IsError {
 		return t.endBadly(tc, Undoing{Outcome: &out})
@@ -321,15 +321,14 @@ func (t *Program) run(tc *Turn, pos *Position) (*Turn, Ended, error) {
 
 // runCode calls the program's code, which may panic, as may an encoding, an upgrade or a method of a
 // type.
-//
-//go:noinline // runsHere looks for it
 func (t *Program) runCode(tc *Turn, args json.RawMessage, kept, secrets []byte) (ended Ended, err error) {
 	defer func() {
 		if misused := tc.close(); misused != nil && err == nil {
 			ended, err = Ended{}, misused
 		}
 	}()
-	return t.code.Run(tc, args, kept, secrets)
+	tc.call(func() { ended, err = t.code.Run(tc, args, kept, secrets) })
+	return ended, err
 }
 
 // suspend makes the next position of the one whose answers were just used. That is

@@ -2,11 +2,7 @@ package engine
 
 import (
 	"fmt"
-	"reflect"
-	"runtime"
-	"slices"
 	"sync"
-	"sync/atomic"
 
 	"github.com/mcpsaga/mcpsaga/internal/sagahooks"
 )
@@ -18,6 +14,7 @@ import (
 type guard struct {
 	mu      sync.Mutex
 	step    string // that runs
+	way     int    // by which the tool's code is called, see by
 	doing   call   // what is under way, or the zero value
 	over    bool   // the tool's code has ended
 	misused error  // the first *MisuseError
@@ -33,8 +30,9 @@ func (c call) String() string {
 	return fmt.Sprintf("%s of the effect %q", c.name, c.effect)
 }
 
-// MisuseError says that a tool used its Turn or Run in a goroutine of its own, after the turn or
-// in the middle of an effect. Nothing was done. The turn fails, whatever the tool makes of it.
+// MisuseError says that a tool used a Turn or Run in a goroutine of its own, in the code of another
+// turn, after the turn, or in the middle of an effect. Nothing was done. The turn fails, whatever
+// the tool makes of it.
 type MisuseError struct {
 	Tool, Step string
 	// Call is what was called, How what is wrong about it.
@@ -50,7 +48,7 @@ func (e *MisuseError) Error() string {
 // effect is the name of one or empty. It fails with a *[MisuseError].
 func (tc *Turn) Enter(name, effect string) error {
 	what := call{name, effect}
-	own := runsHere()
+	own := runsBy(ways[tc.guard.way : tc.guard.way+1])
 	g := &tc.guard
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -61,8 +59,10 @@ func (tc *Turn) Enter(name, effect string) error {
 			world.Late(effect, true)
 		}
 		how = "after the turn had ended; a Turn or Run is valid until the function returns: keep none, and wait for your goroutines"
-	case !own:
+	case !own && !runsBy(ways[:]):
 		how = "in a goroutine of the tool's own; call it in the one that runs the function, and do what shall happen at once within one effect"
+	case !own:
+		how = "by the code of another turn; a Turn or Run is for the call of the function that got it: hand it on as a parameter, and keep none in what calls share"
 	case g.misused != nil:
 		return g.misused
 	case g.doing != (call{}):
@@ -111,32 +111,4 @@ func (tc *Turn) close() error {
 	defer tc.guard.mu.Unlock()
 	tc.guard.over = true
 	return tc.guard.misused
-}
-
-// runEntry is where the function begins that calls the tool's code.
-var runEntry = reflect.ValueOf((*Program).runCode).Pointer()
-
-// runCalls is a place in it where that is, once one is known. It is found faster.
-var runCalls atomic.Uintptr
-
-// runsHere reports whether the calling goroutine is one that runs a tool's code: a goroutine
-// that the code has started does not have [Program.runCode] on its stack.
-func runsHere() bool {
-	var pcs [10]uintptr // as far as most tools go
-	at := runCalls.Load()
-	for skip := 3; ; skip += len(pcs) {
-		n := runtime.Callers(skip, pcs[:])
-		if slices.Contains(pcs[:n], at) {
-			return true
-		}
-		for _, pc := range pcs[:n] {
-			if f := runtime.FuncForPC(pc - 1); f != nil && f.Entry() == runEntry {
-				runCalls.Store(pc)
-				return true
-			}
-		}
-		if n < len(pcs) {
-			return false
-		}
-	}
 }

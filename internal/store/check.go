@@ -1,8 +1,11 @@
 package store
 
 import (
+	"crypto/rand"
 	"fmt"
+	"strings"
 	"time"
+	"unicode/utf8"
 )
 
 // Times that a record may have: what every store can represent in microseconds, and tell from the
@@ -18,10 +21,12 @@ func (r *Record) Check(c Change) error {
 	switch {
 	case r.ID == ID{}:
 		return fmt.Errorf("%w: a record without an ID", ErrInvalid)
-	case r.Audience == "" || r.Tool == "" || r.Mode == "" || r.Status == "":
-		return fmt.Errorf("%w: a record without an audience, tool, mode or status", ErrInvalid)
+	case r.Tool == "" || r.Mode == "" || r.Status == "":
+		return fmt.Errorf("%w: a record without a tool, mode or status", ErrInvalid)
 	case len(c.Items) == 0:
 		return fmt.Errorf("%w: a write without an item", ErrInvalid)
+	case !isText(r.Audience) || !isText(r.Tool) || !isText(string(r.Mode)) || !isText(string(r.Status)):
+		return fmt.Errorf("%w: an audience, tool, mode or status that is not text", ErrInvalid)
 	case c.Lease < 0:
 		return fmt.Errorf("%w: a lease of %v", ErrInvalid, c.Lease)
 	case len(r.Audience) > MaxName || len(r.Tool) > MaxName || len(r.Mode) > MaxName || len(r.Status) > MaxName:
@@ -51,6 +56,8 @@ func CheckItems(items []Item) error {
 		switch {
 		case items[i].Kind == "":
 			return fmt.Errorf("%w: an item without a kind", ErrInvalid)
+		case !isText(items[i].Kind):
+			return fmt.Errorf("%w: a kind that is not text", ErrInvalid)
 		case len(items[i].Kind) > MaxName:
 			return fmt.Errorf("%w: a kind of more than %d bytes", ErrTooLarge, MaxName)
 		case len(items[i].Body) > MaxState:
@@ -59,6 +66,9 @@ func CheckItems(items []Item) error {
 	}
 	return nil
 }
+
+// isText reports whether a name is text as databases keep it: UTF-8 without NUL.
+func isText(name string) bool { return utf8.ValidString(name) && !strings.Contains(name, "\x00") }
 
 // Check says whether records can be taken so. The error is [ErrInvalid].
 func (t *Take) Check() error {
@@ -77,4 +87,12 @@ func Micro(t time.Time) time.Time {
 		return time.Time{}
 	}
 	return time.UnixMicro(t.UnixMicro()).UTC()
+}
+
+// Trial returns what a [Store] writes to find out whether it can: a record with a state so large that a
+// full disk has no room for it, and an item.
+func Trial() (*Record, Change) {
+	r := &Record{Audience: "check", Tool: "check", Mode: "check", Status: Waiting, State: make([]byte, 8<<10)}
+	rand.Read(r.ID[:]) // never fails
+	return r, Change{Items: []Item{{Kind: "check"}}}
 }

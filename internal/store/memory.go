@@ -202,13 +202,13 @@ func (m *memory) write(next *row, added []Item, c Change, now time.Time) error {
 		if c.Most > 0 && m.counts[account{next.Audience, next.Account, next.Mode}] >= c.Most {
 			return ErrFull
 		}
-		next.Created = now
+		next.Created, next.Floor = now, 0
 	} else {
 		if old == nil || old.Head != next.Head || !old.writableWith(next.Fence, now) {
 			return ErrConflict
 		}
 		next.Audience, next.Owner, next.Account, next.Created = old.Audience, old.Owner, old.Account, old.Created
-		next.Floor, next.items = max(old.Floor, next.Floor), old.items
+		next.Floor, next.items = max(old.Floor, min(next.Floor, old.Head)), old.items
 		if next.Floor > old.Floor {
 			next.items = slices.DeleteFunc(slices.Clone(old.items), func(i Item) bool { return i.N <= next.Floor && !i.Lasting })
 		}

@@ -26,7 +26,8 @@ func (id ID) String() string { return hex.EncodeToString(id[:]) }
 
 // Limits of what a store keeps. It refuses more with [ErrTooLarge].
 const (
-	// MaxName is the longest Audience, Tool and Kind, in bytes.
+	// MaxName is the longest Audience, Tool and Kind, in bytes. Names are in UTF-8 and have no NUL: a store
+	// refuses others with [ErrInvalid].
 	MaxName = 255
 	// MaxState is the largest State of a record and Body of an item, in bytes, and MaxSummary the
 	// largest Summary.
@@ -243,7 +244,8 @@ type Store interface {
 	// [ErrConflict], and if its account is full [ErrFull]. Otherwise the record must be at r.Head, and
 	// r.Fence be either the record's, or one more if its lease is over or it was given up; else it is
 	// [ErrConflict]. ID, Audience, Owner, Account and Created do not change. Where r.Floor is
-	// higher than before, items up to it that are not Lasting are removed.
+	// higher than before, items up to it that are not Lasting are removed; beyond r.Head it counts as
+	// r.Head, since what is appended stays.
 	//
 	// On success r.Head is the number of the last item, r.Until the end of the lease, r.Tries 0, r.Unread
 	// empty, and r.Updated and r.Now the present. On failure nothing is changed.
@@ -280,7 +282,8 @@ type Store interface {
 	// Identity is random, and made when the database was: it tells it from all others, and stays
 	// with its data.
 	Identity(ctx context.Context) (ID, error)
-	// Check finds out whether the store can be read and written at present, and returns its time.
+	// Check finds out whether the store can be read and written at present, and returns its time. It tries
+	// all that writing a record takes, and leaves nothing behind.
 	Check(ctx context.Context) (time.Time, error)
 	// Close ends all that waits, with [ErrClosed], and gives up what the store holds. From then on every
 	// method fails with ErrClosed; closing again does nothing.

@@ -71,7 +71,7 @@ func (c *counter) two(info saga.Info) saga.Definition {
 		Info: info,
 		Start: func(t *turn) (saga.Next, error) {
 			for _, e := range []*saga.Effect[string, string]{a, b} {
-				if _, err := saga.Do(t, e, "x"); err != nil { //sagavet:ignore a task loses no response
+				if _, err := saga.Do(t, e, "x"); err != nil {
 					return nil, err
 				}
 			}
@@ -185,7 +185,7 @@ func TestWhatIsSaidOfAnExpiredTask(t *testing.T) {
 					Info: saga.Info{Name: "waits", Tasks: optional, Asks: []steps.Question{nameForm}, Effects: list},
 					Start: func(t *turn) (saga.Next, error) {
 						for _, e := range do {
-							if _, err := saga.Do(t, e, "x"); err != nil { //sagavet:ignore a task loses no response
+							if _, err := saga.Do(t, e, "x"); err != nil {
 								return nil, err
 							}
 						}
@@ -217,7 +217,7 @@ func pays(runs *atomic.Int32) saga.Definition {
 	return saga.Machine[none, none]{
 		Info: saga.Info{Name: "pays", Tasks: optional, Effects: []saga.Declared{final}},
 		Start: func(t *turn) (saga.Next, error) {
-			if _, err := saga.Do(t, final, "x"); err != nil { //sagavet:ignore a task loses no response
+			if _, err := saga.Do(t, final, "x"); err != nil {
 				return nil, err
 			}
 			return t.Goto("long")

@@ -98,7 +98,7 @@ func leakFlow[In, Out any](input func(leakArgs) In, do func(In) Out) saga.Defini
 	return saga.Flow[leakArgs, string]{
 		Info: saga.Info{Name: "t", Asks: []steps.Question{leakAsk}, Effects: []saga.Declared{issue}},
 		Run: func(r *saga.Run, in leakArgs) (string, error) {
-			if _, err := saga.Do(r, issue, input(in)); err != nil { //sagavet:ignore the attack needs no question before
+			if _, err := saga.Do(r, issue, input(in)); err != nil {
 				return "", err
 			}
 			_, err := saga.Ask(r, leakAsk)

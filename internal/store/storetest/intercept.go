@@ -24,6 +24,8 @@ type Call struct {
 	// Record is what is written, and Items are what is appended.
 	Record *store.Record
 	Items  []store.Item
+	// Taken is what was taken, once the call was made.
+	Taken *[]*store.Record
 }
 
 // Writes reports whether the call changes something.
@@ -37,15 +39,17 @@ func do[T any](ctx context.Context, i *Intercept, c Call, call func() (T, error)
 	return v, err
 }
 
-// Load implements [store.Store], as the other methods do.
+// Load implements [store.Store].
 func (i *Intercept) Load(ctx context.Context, id store.ID) (*store.Record, error) {
 	return do(ctx, i, Call{Method: "Load", ID: id}, func() (*store.Record, error) { return i.Store.Load(ctx, id) })
 }
 
+// Find implements [store.Store].
 func (i *Intercept) Find(ctx context.Context, request store.ID) (*store.Record, error) {
 	return do(ctx, i, Call{Method: "Find", ID: request}, func() (*store.Record, error) { return i.Store.Find(ctx, request) })
 }
 
+// Write implements [store.Store].
 func (i *Intercept) Write(ctx context.Context, r *store.Record, c store.Change) error {
 	before := *r
 	err := i.Around(ctx, Call{Method: "Write", ID: r.ID, Record: r, Items: c.Items}, func() error { return i.Store.Write(ctx, r, c) })
@@ -55,42 +59,52 @@ func (i *Intercept) Write(ctx context.Context, r *store.Record, c store.Change) 
 	return err
 }
 
+// Signal implements [store.Store].
 func (i *Intercept) Signal(ctx context.Context, id store.ID, head uint64, items ...store.Item) error {
 	return i.Around(ctx, Call{Method: "Signal", ID: id, Items: items}, func() error { return i.Store.Signal(ctx, id, head, items...) })
 }
 
+// Take implements [store.Store].
 func (i *Intercept) Take(ctx context.Context, t store.Take) (taken []*store.Record, next time.Time, err error) {
-	taken, err = do(ctx, i, Call{Method: "Take"}, func() (list []*store.Record, err error) {
-		list, next, err = i.Store.Take(ctx, t)
-		return list, err
+	var found []*store.Record
+	taken, err = do(ctx, i, Call{Method: "Take", Taken: &found}, func() (_ []*store.Record, err error) {
+		found, next, err = i.Store.Take(ctx, t)
+		return found, err
 	})
 	return taken, next, err
 }
 
+// Renew implements [store.Store].
 func (i *Intercept) Renew(ctx context.Context, held []store.Held, lease time.Duration) ([]store.ID, error) {
 	return do(ctx, i, Call{Method: "Renew"}, func() ([]store.ID, error) { return i.Store.Renew(ctx, held, lease) })
 }
 
+// Log implements [store.Store].
 func (i *Intercept) Log(ctx context.Context, id store.ID, after uint64, limit int) (*store.Log, error) {
 	return do(ctx, i, Call{Method: "Log", ID: id}, func() (*store.Log, error) { return i.Store.Log(ctx, id, after, limit) })
 }
 
+// Heads implements [store.Store].
 func (i *Intercept) Heads(ctx context.Context, ids []store.ID) ([]uint64, error) {
 	return do(ctx, i, Call{Method: "Heads"}, func() ([]uint64, error) { return i.Store.Heads(ctx, ids) })
 }
 
+// Listen implements [store.Store].
 func (i *Intercept) Listen(ctx context.Context, changed func(store.ID, uint64)) error {
 	return i.Around(ctx, Call{Method: "Listen"}, func() error { return i.Store.Listen(ctx, changed) })
 }
 
+// List implements [store.Store].
 func (i *Intercept) List(ctx context.Context, f store.Filter, after store.Cursor, limit int) ([]*store.Record, error) {
 	return do(ctx, i, Call{Method: "List"}, func() ([]*store.Record, error) { return i.Store.List(ctx, f, after, limit) })
 }
 
+// Forget implements [store.Store].
 func (i *Intercept) Forget(ctx context.Context, limit int) (int, error) {
 	return do(ctx, i, Call{Method: "Forget"}, func() (int, error) { return i.Store.Forget(ctx, limit) })
 }
 
+// Check implements [store.Store].
 func (i *Intercept) Check(ctx context.Context) (time.Time, error) {
 	return do(ctx, i, Call{Method: "Check"}, func() (time.Time, error) { return i.Store.Check(ctx) })
 }

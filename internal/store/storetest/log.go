@@ -65,6 +65,7 @@ func testFloor(t *testing.T, r rig) {
 	rec.Floor = 100 // beyond what there is, and with it what is appended
 	require.NoError(t, r.Write(t.Context(), rec, store.Change{Items: []store.Item{{Kind: "k", Body: []byte("6")}}}))
 	assert.Equal(t, []string{"2", "5", "6"}, r.bodies(t, rec.ID), "what is appended stays")
+	assert.Equal(t, uint64(5), r.load(t, rec.ID).Floor)
 }
 
 // A log is read in pieces.
@@ -119,7 +120,7 @@ func testListen(t *testing.T, r rig) {
 	for name, other := range map[string]store.Store{"this process": r.Store, "another": r.another(t)} {
 		ctx, cancel := context.WithCancel(within(t))
 		var mu sync.Mutex
-		heard, begun, changed := map[store.ID]uint64{}, make(chan struct{}), make(chan struct{}, 1)
+		heard, missed, begun, changed := map[store.ID]uint64{}, false, make(chan struct{}), make(chan struct{}, 1)
 		var once sync.Once
 		ended := make(chan error, 1)
 		go func() {
@@ -127,6 +128,7 @@ func testListen(t *testing.T, r rig) {
 				once.Do(func() { close(begun) })
 				mu.Lock()
 				heard[id] = max(heard[id], head)
+				missed = missed || id == store.ID{}
 				mu.Unlock()
 				select {
 				case changed <- struct{}{}:
@@ -137,9 +139,15 @@ func testListen(t *testing.T, r rig) {
 		await := func(id store.ID, head uint64) {
 			for {
 				mu.Lock()
-				missed, got := heard[store.ID{}] > 0, heard[id]
+				look, got := missed, heard[id]
+				missed = false
 				mu.Unlock()
-				if got >= head || missed {
+				if look && got < head { // anything may have changed
+					heads, err := r.Heads(ctx, []store.ID{id})
+					require.NoError(t, err)
+					got = heads[0]
+				}
+				if got >= head {
 					return
 				}
 				select {
@@ -154,9 +162,12 @@ func testListen(t *testing.T, r rig) {
 		case <-ctx.Done():
 			require.FailNow(t, "it does not begin")
 		}
+		forget := func() { mu.Lock(); clear(heard); mu.Unlock() } // what came before the write does not count
 		rec := sample()
+		forget()
 		require.NoError(t, other.Write(t.Context(), rec, change("x")))
 		await(rec.ID, 1)
+		forget()
 		require.NoError(t, other.Signal(t.Context(), rec.ID, 1, items("y")...))
 		await(rec.ID, 2)
 		cancel()

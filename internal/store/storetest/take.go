@@ -103,6 +103,13 @@ func testTakeOrder(t *testing.T, r rig) {
 	got = append(got, r.take(t, both)...)
 	assert.Equal(t, want, got)
 	assert.Empty(t, r.take(t, both))
+
+	r.create(t, change("x"), due(0))
+	r.create(t, change("x"), due(1))
+	taken, next, err = r.Take(t.Context(), taking(1))
+	require.NoError(t, err)
+	require.Len(t, taken, 1)
+	assert.False(t, next.After(taken[0].Now), "there is one more of the same tool")
 }
 
 // When a lease is over another takes the record, which counts its tries until it is written.

@@ -90,12 +90,14 @@ func testRefused(t *testing.T, r rig) {
 		want error
 	}{
 		"no ID":           {func(r *store.Record, _ *store.Change) { r.ID = store.ID{} }, store.ErrInvalid},
-		"no audience":     {func(r *store.Record, _ *store.Change) { r.Audience = "" }, store.ErrInvalid},
 		"no tool":         {func(r *store.Record, _ *store.Change) { r.Tool = "" }, store.ErrInvalid},
 		"no mode":         {func(r *store.Record, _ *store.Change) { r.Mode = "" }, store.ErrInvalid},
 		"no status":       {func(r *store.Record, _ *store.Change) { r.Status = "" }, store.ErrInvalid},
 		"no items":        {func(_ *store.Record, c *store.Change) { c.Items = nil }, store.ErrInvalid},
 		"no kind":         {func(_ *store.Record, c *store.Change) { c.Items[0].Kind = "" }, store.ErrInvalid},
+		"a NUL":           {func(r *store.Record, _ *store.Change) { r.Audience = "a\x00" }, store.ErrInvalid},
+		"not UTF-8":       {func(r *store.Record, _ *store.Change) { r.Tool = "\xff" }, store.ErrInvalid},
+		"a kind with NUL": {func(_ *store.Record, c *store.Change) { c.Items[0].Kind = "k\x00" }, store.ErrInvalid},
 		"a year too late": {func(r *store.Record, _ *store.Change) { r.Wake = time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC) }, store.ErrInvalid},
 		"a negative time": {func(r *store.Record, _ *store.Change) { r.Keep = time.Date(-1, 1, 1, 0, 0, 0, 0, time.UTC) }, store.ErrInvalid},
 		"a lease":         {func(_ *store.Record, c *store.Change) { c.Lease = -1 }, store.ErrInvalid},
@@ -131,7 +133,7 @@ func testBytes(t *testing.T, r rig) {
 	id := store.ID(every[:16])
 	rec := r.create(t, store.Change{Items: []store.Item{{Kind: "k", Body: every}, {Kind: "k"}, {Kind: "k", Body: bytes.Repeat(every, store.MaxState/256)}}},
 		func(r *store.Record) {
-			r.ID, r.Audience, r.Tool, r.State, r.Summary = id, "a 'ü\x00\"; --", "t\u2028%_", bytes.Repeat(every, store.MaxState/256), bytes.Repeat(every, store.MaxSummary/256)
+			r.ID, r.Audience, r.Tool, r.State, r.Summary = id, "a 'ü\\\"; --", "t\u2028%_", bytes.Repeat(every, store.MaxState/256), bytes.Repeat(every, store.MaxSummary/256)
 		})
 	rec.State[0], rec.Summary[0] = 99, 99
 	found := r.load(t, id)

@@ -145,17 +145,3 @@ var once = saga.Flow[form, string]{Info: saga.Info{Name: "once"}, Run: func(*sag
 func machine(t *saga.Turn[form, form]) (saga.Next, error) {
 	return t.Textf("%v", time.Now())
 }
-
-type turn = saga.Turn[form, form]
-
-func inMachines(t *turn) (saga.Next, error) {
-	var group sync.WaitGroup
-	group.Go(func() {
-		_, _ = saga.Do(t, note, "a") // want `an effect in a goroutine of the tool's own is refused, and the turn fails`
-	})
-	go func() { _, _ = saga.Do(t, note, "b") }() // want `an effect in a goroutine`
-	go func() { t.Progress(1, 2, "") }()
-	group.Wait()
-	_, err := saga.Do(t, note, "c")
-	return nil, err
-}

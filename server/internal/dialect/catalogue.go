@@ -58,22 +58,23 @@ func NewCatalogue(tools *engine.Registry, pageSize int, ttl time.Duration, keys 
 			Annotations  json.RawMessage `json:"annotations,omitzero"`
 			Meta         map[string]any  `json:"_meta,omitzero"`
 		}{t.Name, t.Title, t.Description, listedSchema(t), t.OutputSchema, t.Annotations, nil}
+		meta := map[string]any{}
 		if (len(t.Questions) > 0 || t.Yields) && t.Tasks.Mode != engine.TasksRequired {
 			mark := sagaMark{Method: MethodCall, Revision: t.Revision, Steps: []string{}}
 			for _, q := range t.Questions {
 				mark.Steps = append(mark.Steps, q.StepID())
 			}
-			entry.Meta = map[string]any{SagaMarker: mark}
+			meta[SagaMarker] = mark
 		}
 		if t.Yields {
 			entry.OutputSchema = nil // a part does not conform to it
-			entry.Meta[ResumeTTLMember] = ttl.Milliseconds()
+			meta[ResumeTTLMember] = ttl.Milliseconds()
 		}
 		if keys != nil && keys(t) {
-			if entry.Meta == nil {
-				entry.Meta = map[string]any{}
-			}
-			entry.Meta[KeyMember] = true
+			meta[KeyMember] = true
+		}
+		if len(meta) > 0 {
+			entry.Meta = meta
 		}
 		c.Lists["tools/list"] = add(c.Lists["tools/list"], entry)
 		if !objectSchema(entry.OutputSchema) {

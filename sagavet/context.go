@@ -1,0 +1,110 @@
+package sagavet
+
+import (
+	"go/ast"
+	"go/types"
+	"slices"
+
+	"golang.org/x/tools/go/analysis"
+)
+
+// contextAnalyzer finds code of tools that does not end with its context.
+var contextAnalyzer = analyzer("sagacontext", `report code of tools that ignores its context
+
+Step functions, flows and effects get a context, which ends when the client has gone,
+the task is cancelled or the time is over. What ignores it is given up then: an effect
+has an unknown outcome, and the goroutine remains. Reported are context.Background and
+context.TODO, contexts from elsewhere, functions that have a sibling with a context,
+such as exec.Command and the Query of a sql.DB, requests of net/http without one, and time.Sleep
+for a second or more, but in tests, where it stands for work. What is deferred may clean up under any context. Of flows only
+contexts are reported: the rest belongs into effects there anyway.`, func(pass *analysis.Pass, p *program, r *reporter) {
+	v := newFlowCode(pass, r, func(o types.Object) string {
+		if f, ok := o.(*types.Func); ok {
+			return contextless(f)
+		}
+		return ""
+	}, toolSignature)
+	v.cleans = true
+	for c := range p.code(toolSignature) {
+		flow := !machineSignature(c.Signature)
+		ast.Inspect(c.body, func(n ast.Node) bool {
+			switch n := n.(type) {
+			case *ast.DeferStmt:
+				return false
+			case *ast.FuncLit:
+				return !toolSignature(v.info.TypeOf(n).(*types.Signature))
+			case *ast.CallExpr:
+				return v.ignores(n, c, flow)
+			}
+			return true
+		})
+	}
+})
+
+// ignores reports a call that ignores the context. It returns whether its arguments are to be examined.
+func (v *flowCode) ignores(call *ast.CallExpr, c toolCode, flow bool) bool {
+	f := calledFunc(v.info, call)
+	if onlyLogs(f) {
+		return false
+	}
+	const ends = "the code that runs here has to end with its own context, or it is given up"
+	for _, arg := range call.Args {
+		arg = ast.Unparen(arg)
+		if o := root(v.info, arg); o != nil && !c.has(o) && isContext(v.info.TypeOf(arg)) {
+			v.reporter.report(arg.Pos(), "this context is another one's: "+ends, "Take the context that the function gets, or one made of it")
+		}
+	}
+	name := contextless(f)
+	switch {
+	case name == "context.Background" || name == "context.TODO":
+		v.reporter.report(call.Pos(), name+" never ends: "+ends, "Take the context that the function gets, or context.WithoutCancel of it for what must not be broken off")
+	case flow:
+	case name == "time.Sleep" && (!long(v.info, call) || v.reporter.inTest(call.Pos())):
+	case name == "time.Sleep" && !effectSignature(c.Signature):
+		v.reporter.report(call.Pos(), "the step function holds its turn while it waits, and has no checkpoint: after a restart it begins again", "End it with t.Sleep or t.Until, which cost nothing while they last")
+	case name != "":
+		v.reporter.report(call.Pos(), name+" has no context: "+ends, "Take its sibling that has one, or wait for the context's Done too")
+	default:
+		if name := v.through(f, 3); name != "" && name != "time.Sleep" {
+			v.reporter.report(call.Pos(), "%s uses %s, which does not end by this context: "+ends, "Hand it the context that the function gets", f.Name(), name)
+		}
+	}
+	return true
+}
+
+// contextless names a function that waits for something, or makes what does, and takes no context.
+func contextless(f *types.Func) string {
+	if f == nil || f.Pkg() == nil || takes(f.Signature(), isContext) {
+		return ""
+	}
+	of, name := f.Pkg().Path(), f.Name()
+	short := f.Pkg().Name() + "." + name
+	var scope func(string) bool
+	if recv := f.Signature().Recv(); recv != nil {
+		of += "." + receiver(recv.Type())
+		scope = func(name string) bool {
+			o, _, _ := types.LookupFieldOrMethod(recv.Type(), true, f.Pkg(), name)
+			m, ok := o.(*types.Func)
+			return ok && takes(m.Signature(), isContext)
+		}
+	} else {
+		scope = func(name string) bool {
+			o, ok := f.Pkg().Scope().Lookup(name).(*types.Func)
+			return ok && takes(o.Signature(), isContext)
+		}
+	}
+	if slices.Contains(waiting[of], name) || of != "os/signal" && (scope(name+"Context") || scope(name+"WithContext")) {
+		return short
+	}
+	return ""
+}
+
+// waiting are functions that take no context, and have no sibling of their name that does.
+var waiting = map[string][]string{
+	"context":         {"Background", "TODO"},
+	"time":            {"Sleep"},
+	"net":             {"Dial", "DialTimeout"},
+	"net/http":        {"Get", "Head", "Post", "PostForm"},
+	"net/http.Client": {"Get", "Head", "Post", "PostForm"},
+	"database/sql.DB": {"Begin"},
+}
