@@ -168,7 +168,7 @@ func (c *Core) CallOnce(ctx context.Context, q *turns.Request, id *tokens.ID) (t
 			return turns.End{}, c.Turns.Failed(q.Program, saga, err)
 		}
 		if r != nil {
-			if *id = r.Saga; !bytes.Equal(r.Digest, digest) {
+			if *id = r.Saga; r.Client == nil || !bytes.Equal(r.Digest, digest) {
 				return turns.End{}, c.Turns.Failed(q.Program, r.Saga, turns.ErrKeyReused)
 			}
 		}

@@ -143,18 +143,20 @@ func (c *Core) identify(ctx context.Context, s *tasks.Start, turn *turns.TaskTur
 	}
 	r.ID = c.rows.taskID(q.Principal, r.Name)
 	switch {
-	case chosen:
-	case turn.Position != nil:
+	case turn.Position != nil && !chosen:
 		r.Request, r.ID = r.ID, c.rows.sagaID(q.Principal, turn.Saga)
 		r.Digest = turns.DigestAnswers(turn)
-	case q.IdempotencyKey != "":
+	case turn.Position == nil && q.IdempotencyKey != "":
 		r.Request = c.rows.hashID("key", q.Principal, q.IdempotencyKey)
 		r.Digest = turns.DigestCall(q, nil)
-	}
-	if r.Digest == nil {
+	default:
 		return nil, nil
 	}
-	return c.same(ctx, r)
+	found, err := c.same(ctx, r)
+	if found != nil && chosen {
+		return nil, tasks.ErrExists
+	}
+	return found, err
 }
 
 // same returns the row that the same request has made before, or nil. It fails if it was another request.
@@ -165,9 +167,9 @@ func (c *Core) same(ctx context.Context, r *row) (found *row, err error) {
 		found, err = c.rows.find(ctx, r.Request)
 	}
 	switch {
-	case err != nil, found == nil, found.Client != nil:
+	case err != nil, found == nil, found.Client != nil && len(r.Stand.Position) > 0:
 		return nil, err
-	case bytes.Equal(found.Digest, r.Digest):
+	case found.Client == nil && bytes.Equal(found.Digest, r.Digest):
 		return found, nil
 	case len(r.Stand.Position) > 0:
 		return nil, tokens.Reject(tokens.ReasonSpent, "a task with other answers was begun")

@@ -30,6 +30,9 @@ func (m *Manager) call(ctx context.Context, s *Start) (*Task, error) {
 	turn := &turns.TaskTurn{Caller: q.Caller(), Program: q.Program, Saga: m.Turns.NewID(), Arguments: orEmpty(q.Arguments), Client: q.Client, Answers: q.Answers, Trace: q.Trace}
 	if q.IdempotencyKey != "" && turn.Program.Remembered() { // it may have acted already
 		var t records.Task
+		if err := m.Turns.ClaimKey(ctx, q); err != nil {
+			return nil, m.report(ctx, q.Method, err)
+		}
 		found, err := m.identify(ctx, s, turn, &t)
 		if err == nil && found == nil {
 			found, err = m.findSame(ctx, q.Principal, &t)

@@ -56,6 +56,9 @@ func (m *Manager) Start(ctx context.Context, s Start) (*Task, error) {
 		}
 	} else {
 		turn.Saga = m.Turns.NewID()
+		if err := m.Turns.ClaimKey(ctx, q); err != nil {
+			return nil, m.report(ctx, q.Method, err)
+		}
 	}
 	e, err := m.create(ctx, &s, &turn)
 	if err != nil {

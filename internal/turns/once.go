@@ -22,7 +22,7 @@ var (
 	// ErrLedgerFull: the principal has as many records in the ledger as it may have.
 	ErrLedgerFull = records.ErrFull
 	// ErrKeyReused: a first call came with the idempotency key of another one.
-	ErrKeyReused = errors.New("the idempotency key was used before, for a call of another tool or with other arguments: use a new one for each call")
+	ErrKeyReused = errors.New("the idempotency key was used before, for a call of another tool, with other arguments, by another protocol, or as a task: repeat a call as it was made first, and use a new key for each other one")
 )
 
 // ledgered takes the turns of sagas that the ledger remembers: each turn once.
@@ -167,6 +167,21 @@ func DigestCall(q *Request, id []byte) []byte {
 	h.Write(id)
 	h.Write([]byte(canonical(orEmpty(q.Arguments))))
 	return h.Sum(nil)
+}
+
+// ClaimKey has the idempotency key of a first call be that of a task, if there is one. It fails with
+// [ErrKeyReused] if the key is that of another call, or of the same one that was no task or came by
+// another protocol. A task is found by its key, so the record names no saga.
+func (r *Runner) ClaimKey(ctx context.Context, q *Request) error {
+	if q.IdempotencyKey == "" || !q.Program.Remembered() {
+		return nil
+	}
+	digest := DigestCall(q, nil)
+	c, _, err := r.records.Call(ctx, q.Principal, q.IdempotencyKey, records.Call{Digest: digest, Keep: r.Now().Add(keepCall)})
+	if err == nil && !bytes.Equal(c.Digest, digest) {
+		return ErrKeyReused
+	}
+	return err
 }
 
 // resumeOnce takes a later turn of a saga that is remembered: once.

@@ -62,12 +62,14 @@ func (d *async) call(ctx context.Context, x *dialect.Exchange) ([]byte, error) {
 // start begins an operation. One without a token gets one: the client's idempotency key, if
 // there is one, with which the same call is the same operation.
 func (d *async) start(ctx context.Context, x *dialect.Exchange, t *engine.Program, args json.RawMessage, n note) ([]byte, error) {
+	q := x.Turn(policy)
 	own, again := n.Token != "", false
 	if !own {
 		key, rerr := d.IdempotencyKey(x)
 		if rerr != nil {
 			return nil, rerr
 		}
+		q.IdempotencyKey = key
 		if n.Token, again = key, key != ""; !again {
 			n.Token = rand.Text()
 		}
@@ -79,7 +81,6 @@ func (d *async) start(ctx context.Context, x *dialect.Exchange, t *engine.Progra
 	if err != nil {
 		return nil, err
 	}
-	q := x.Turn(policy)
 	q.Notifier = nil // the request ends before the operation has anything to tell
 	q.Program, q.Arguments, q.Client = t, args, d.features(x)
 	id := idOf(x, n.Token)
