@@ -11,28 +11,27 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
 
 	"github.com/sourcegraph/jsonrpc2"
+
+	"github.com/mcpsaga/mcpsaga/internal/linestream"
 )
 
 // child is one run of a server process, and the connection to it.
 type child struct {
-	cmd   *exec.Cmd
-	in    *bufio.Reader
-	out   io.WriteCloser
-	limit int
-	grace time.Duration
+	cmd    *exec.Cmd
+	lines  linestream.Conn
+	out    io.WriteCloser
+	grace  time.Duration
+	lastID atomic.Uint64
 
-	writing sync.Mutex
-	mu      sync.Mutex
-	lastID  uint64
-	// waiting gets the answers, by the ids of requests that were not answered yet.
-	waiting map[string]chan<- []byte
-	// listening gets notifications, by what they belong to (see heard).
+	mu sync.Mutex // guards what follows
+	// listening gets notifications, by what they belong to (see hear).
 	listening map[string]chan<- note
 
 	// greeting is held while the process is greeted.
@@ -45,39 +44,20 @@ type child struct {
 	// done is closed when the process has ended; exit then says how.
 	done chan struct{}
 	exit error
-	// closed is set by Close.
-	closed atomic.Bool
 
 	// taken, if not nil, gets the lines that the process writes, which are read from raw.
 	taken atomic.Pointer[io.PipeWriter]
 	raw   io.Reader
 }
 
-func startChild(s *Stdio) (*child, error) {
-	c, err := launch(s)
-	if err != nil {
-		return nil, err
-	}
-	go func() {
-		c.end(c.read())
-		c.close()
-	}()
-	go c.reap()
-	return c, nil
-}
-
-// launch starts a process, which nobody reads from yet.
+// launch starts a process, from which nothing is read yet.
 func launch(s *Stdio) (*child, error) {
 	cmd := exec.Command(s.Command, s.Args...)
 	cmd.Dir, cmd.Env = s.Dir, s.Env
-	cmd.Stderr = os.Stderr
-	if s.Stderr != nil {
-		cmd.Stderr = s.Stderr
-	}
+	cmd.Stderr = cmp.Or[io.Writer](s.Stderr, os.Stderr)
 	c := &child{
-		cmd: cmd, grace: cmp.Or(s.Grace, defaultGrace), limit: cmp.Or(s.MaxLine, defaultMaxResponse),
-		waiting: make(map[string]chan<- []byte), listening: make(map[string]chan<- note), greeting: make(chan struct{}, 1),
-		done: make(chan struct{}),
+		cmd: cmd, grace: cmp.Or(s.Grace, defaultGrace), done: make(chan struct{}),
+		listening: make(map[string]chan<- note), greeting: make(chan struct{}, 1),
 	}
 	c.ctx, c.end = context.WithCancelCause(context.Background())
 	// Grandchildren may hold the pipes open after the process has gone.
@@ -93,16 +73,19 @@ func launch(s *Stdio) (*child, error) {
 	if err := cmd.Start(); err != nil {
 		return nil, err
 	}
-	c.in, c.out = bufio.NewReader(stdout), stdin
-	c.raw = c.in
+	c.raw, c.out = stdout, stdin
+	c.lines = linestream.Conn{
+		In: bufio.NewReader(stdout), Out: stdin, Limit: cmp.Or(s.MaxLine, defaultMaxResponse), Read: c.read, Ended: c.close,
+	}
+	go c.reap()
 	return c, nil
 }
 
 // close ends the connection, which asks the process to finish; reap sees to it that
 // it does.
-func (c *child) close() {
+func (c *child) close(why error) {
+	c.end(why)
 	_ = c.out.Close()
-	c.end(nil)
 }
 
 // reap waits for the end of the connection and then of the process: the closed
@@ -117,60 +100,47 @@ func (c *child) reap() {
 	close(c.done)
 }
 
-// read passes on what the process says until there is an error.
-func (c *child) read() error {
-	for {
-		line, err := readLine(c.in, c.limit)
-		if err != nil {
-			return err
-		}
-		if line = bytes.TrimSpace(line); len(line) == 0 {
-			continue
-		}
-		if to := c.taken.Load(); to != nil {
-			if _, err := to.Write(append(line, '\n')); err != nil {
-				return err
-			}
-			continue
-		}
-		var wire struct {
-			ID     json.RawMessage `json:"id"`
-			Method string          `json:"method"`
-			Params json.RawMessage `json:"params"`
-		}
-		if err := json.Unmarshal(line, &wire); err != nil {
-			return &ProtocolError{Reason: fmt.Sprintf("the server wrote a line that is not a JSON-RPC message: %.80q", line), Err: err}
-		}
-		if wire.Method != "" {
-			if wire.ID == nil {
-				c.hear(note{wire.Method, wire.Params})
-			}
-			if err := c.answer(wire.ID, wire.Method); err != nil {
-				return err
-			}
-			continue
-		}
-		c.mu.Lock()
-		waiting, asked := c.waiting[string(wire.ID)]
-		delete(c.waiting, string(wire.ID))
-		c.mu.Unlock()
-		if !asked { // then somebody waits in vain
-			return malformed("the server answered request %.40s, which was not asked", wire.ID)
-		}
-		waiting <- line
+// read returns the message in a line.
+func (c *child) read(line []byte) ([]linestream.Message, error) {
+	switch {
+	case line == nil:
+		return nil, tooMuch(c.lines.Limit, "bytes in a line")
+	case !bytes.HasSuffix(line, []byte("\n")):
+		return nil, io.EOF // it was cut off
 	}
+	line = bytes.TrimSpace(line)
+	if to := c.taken.Load(); to != nil {
+		_, err := to.Write(append(line, '\n'))
+		return nil, err
+	}
+	var wire struct {
+		ID     json.RawMessage `json:"id"`
+		Method string          `json:"method"`
+		Params json.RawMessage `json:"params"`
+	}
+	if err := json.Unmarshal(line, &wire); err != nil {
+		return nil, &ProtocolError{Reason: fmt.Sprintf("the server wrote a line that is not a JSON-RPC message: %.80q", line), Err: err}
+	}
+	m := linestream.Message{Text: line, Handle: func() error { return c.handle(wire.ID, note{wire.Method, wire.Params}) }}
+	if wire.Method == "" {
+		m.Answers, _ = strconv.ParseUint(string(wire.ID), 10, 64)
+	}
+	return []linestream.Message{m}, nil
 }
 
-// answer answers the server's own requests. The dialects spoken here have none but
-// ping.
-func (c *child) answer(id json.RawMessage, method string) error {
+// handle handles what is no answer to a request. Of requests of the server's own, the dialects
+// spoken here have none but ping.
+func (c *child) handle(id json.RawMessage, n note) error {
 	switch {
+	case n.method == "": // then a call waits in vain
+		return malformed("the server answered request %.40s, which was not asked", id)
 	case id == nil:
+		c.hear(n)
 		return nil
-	case method == "ping":
+	case n.method == "ping":
 		return c.write(map[string]any{"jsonrpc": "2.0", "id": id, "result": struct{}{}})
 	}
-	refusal := &Error{Code: jsonrpc2.CodeMethodNotFound, Message: outOfPlace(method)}
+	refusal := &Error{Code: jsonrpc2.CodeMethodNotFound, Message: outOfPlace(n.method)}
 	return c.write(map[string]any{"jsonrpc": "2.0", "id": id, "error": refusal})
 }
 
@@ -184,10 +154,7 @@ func (c *child) write(message any) error {
 	if err != nil {
 		return err
 	}
-	c.writing.Lock()
-	defer c.writing.Unlock()
-	_, err = c.out.Write(append(line, '\n'))
-	return err
+	return c.lines.Write(line)
 }
 
 // greet goes through MCP's handshake (2025-11-25, basic/lifecycle), once.
@@ -205,80 +172,61 @@ func (c *child) greet(ctx context.Context) error {
 		// What a client cannot answer it says when it is asked.
 		"protocolVersion": older[0], "capabilities": struct{}{}, "clientInfo": implementationOf(Options{}),
 	}})
-	if errors.As(err, new(*Error)) {
-		c.greeted = true // it does without; the request itself will show
-		return nil
-	}
-	if err != nil {
+	switch {
+	case errors.As(err, new(*Error)): // it does without; the request itself will show
+	case err != nil:
 		return err
-	}
-	if err := c.write(message{JSONRPC: "2.0", Method: "notifications/initialized", Params: struct{}{}}); err != nil {
-		return c.lost(err)
+	default:
+		if err := c.write(message{JSONRPC: "2.0", Method: "notifications/initialized", Params: struct{}{}}); err != nil {
+			return c.lost(err)
+		}
 	}
 	c.greeted = true
 	return nil
 }
 
 func (c *child) call(ctx context.Context, r *request) (json.RawMessage, error) {
-	answer, notes := make(chan []byte, 1), make(chan note, maxNotes)
-	c.mu.Lock()
-	c.lastID++
-	id := c.lastID
-	c.waiting[fmt.Sprint(id)] = answer
-	c.mu.Unlock()
+	id := c.lastID.Add(1)
+	line, err := json.Marshal(message{JSONRPC: "2.0", ID: id, Method: r.method, Params: r.params})
+	if err != nil {
+		return nil, c.lost(err)
+	}
 	if r.notify != nil {
 		key := fmt.Sprintf("subscription %d", id)
 		if r.progress != "" {
 			key = fmt.Sprintf("progress %q", r.progress)
 		}
-		c.listen(key, notes)
-		defer c.listen(key, nil)
+		defer c.listen(ctx, key, r.notify)()
 	}
 	// A process that does not read would block the write for ever.
-	unblock := context.AfterFunc(ctx, c.close)
-	err := c.write(message{JSONRPC: "2.0", ID: id, Method: r.method, Params: r.params})
+	unblock := context.AfterFunc(ctx, func() { c.close(nil) })
+	wait, err := c.lines.Call(ctx, id, line)
 	if !unblock() {
 		return nil, ctx.Err()
 	}
 	if err != nil {
 		return nil, c.lost(err)
 	}
-	for {
-		select {
-		case n := <-notes:
-			r.notify(n.method, n.params)
-			continue
-		case line := <-answer:
-			for len(notes) > 0 { // what was said before
-				n := <-notes
-				r.notify(n.method, n.params)
-			}
-			return parseResponse(line, id)
-		case <-ctx.Done():
-			c.cancel(id)
-			return nil, ctx.Err()
-		case <-c.ctx.Done():
-		}
-		break
+	response, err := wait()
+	switch {
+	case err == nil:
+		return parseResponse(response, id)
+	case ctx.Err() != nil:
+		c.cancel(id)
+		return nil, ctx.Err()
 	}
-	select {
-	case line := <-answer: // the last that the process has said
-		return parseResponse(line, id)
-	default:
-		return nil, c.lost(io.ErrUnexpectedEOF)
-	}
+	return nil, c.lost(io.ErrUnexpectedEOF)
 }
 
-// cancel tells the process that nobody waits for the request any more.
+// cancel tells the process that the caller has given the request up.
 func (c *child) cancel(id uint64) {
-	unblock := time.AfterFunc(c.grace, c.close)
-	defer unblock.Stop()
+	defer time.AfterFunc(c.grace, func() { c.close(nil) }).Stop()
 	_ = c.write(message{JSONRPC: "2.0", Method: "notifications/cancelled", Params: map[string]any{"requestId": id}})
 }
 
 // lost says why a request on this connection got no answer.
 func (c *child) lost(err error) error {
-	c.close() // after a failed write the connection is in an unknown state
+	c.close(nil) // after a failed write the connection is in an unknown state
 	if wrong, ok := errors.AsType[*ProtocolError](context.Cause(c.ctx)); ok {
 		return wrong
 	}
@@ -294,25 +242,6 @@ func (c *child) lost(err error) error {
 	case <-time.After(c.grace):
 	}
 	return &TransportError{Sent: true, Err: err, final: final}
-}
-
-// readLine reads up to the next newline. A last line without one is a line that
-// was cut off, so it is not returned.
-func readLine(in *bufio.Reader, limit int) ([]byte, error) {
-	var line []byte
-	for {
-		part, err := in.ReadSlice('\n')
-		if len(line)+len(part) > limit {
-			return nil, tooMuch(limit, "bytes in a line")
-		}
-		line = append(line, part...)
-		if err == nil {
-			return line, nil
-		}
-		if !errors.Is(err, bufio.ErrBufferFull) {
-			return nil, err
-		}
-	}
 }
 
 // take has Read get what the process writes from now on, and call no more.
@@ -331,7 +260,7 @@ func (c *child) Read(p []byte) (int, error) {
 }
 
 func (c *child) ended(n int, err error) error {
-	if n > 0 || err == nil || c.closed.Load() {
+	if n > 0 || err == nil || errors.Is(context.Cause(c.ctx), errClosed) {
 		return err
 	}
 	return c.lost(err)
@@ -345,8 +274,7 @@ func (c *child) Write(p []byte) (int, error) {
 
 // Close ends it and waits for that.
 func (c *child) Close() error {
-	c.closed.Store(true)
-	c.close()
+	c.close(errClosed)
 	<-c.done
 	return nil
 }

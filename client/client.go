@@ -34,7 +34,7 @@ type Options struct {
 	Sessions func(context.Context, SessionConfig) (Session, error)
 	// PreferTasks has tools called over MCP 2026-07-28 wherever the server has its tasks
 	// extension, even if it speaks the saga proposal as well: what the server makes a task
-	// goes on while no client is there.
+	// runs while no client is there.
 	PreferTasks bool
 	// MaxRounds is how often a tool may ask in one Call or Resume before it stops
 	// with a [*LimitError]. 0 means 20.
@@ -44,7 +44,7 @@ type Options struct {
 	Timeout time.Duration
 	// Retries is how often a turn whose connection was lost is sent again, if that does no
 	// harm. 0 means 6 for a first turn or a list, and for a later turn as often as RetryFor
-	// allows: somebody has answered, and waits. A negative number means never.
+	// allows: a person has answered, and waits. A negative number means never.
 	Retries int
 	// RetryFor limits the time from the first attempt of a turn to its last. 0
 	// means one minute.
@@ -52,7 +52,7 @@ type Options struct {
 	// RetryPause is about how long the first pause before a turn is sent again is; the
 	// later ones grow. 0 means 200 milliseconds.
 	RetryPause time.Duration
-	// OnRetry, if not nil, is told why a turn is about to be sent again.
+	// OnRetry, if not nil, gets the reason why a turn is about to be sent again.
 	OnRetry func(error)
 	// Limits bound what a server can make the client hold and show.
 	Limits Limits

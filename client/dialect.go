@@ -42,8 +42,8 @@ type request struct {
 	// introduced: the request says itself who sends it, so that it can come before
 	// any handshake.
 	introduced bool
-	// progress is the request's progress token, or empty; notify is told what the server
-	// says before it answers, and is nil if nobody wants to know.
+	// progress is the request's progress token, or empty; notify gets what the server
+	// says before it answers, and is nil if the caller does not want it.
 	progress string
 	notify   func(method string, params json.RawMessage)
 	// session: it goes through a session, in which handlers answer what the server asks.

@@ -1,5 +1,5 @@
 // Package client calls tools of MCP servers that may ask on the way: it answers what a
-// tool asks with your [Handlers], and goes on until there is a result.
+// tool asks with your [Handlers], and continues until there is a result.
 //
 //	c := client.New(&client.HTTP{URL: "http://127.0.0.1:8080/mcp"}, client.Options{})
 //	defer c.Close()
@@ -32,7 +32,7 @@
 // and listens if the server takes a subscription. What the task asks goes to the handlers,
 // and each answer to the server as it comes. Handlers.OnProgress sees every state.
 //
-// A task outlives its client. Its position holds its id, with which [Client.Resume] goes on,
+// A task outlives its client. Its position holds its id, with which [Client.Resume] continues,
 // [Client.Task] looks, and [Client.Cancel] ends it. To begin a task and leave it, return
 // [ErrPause] from Handlers.OnPosition. A task that fails, which is not the same as a tool
 // that reports an error, or is cancelled, is a [*TaskError].
@@ -66,7 +66,7 @@
 // the response was lost, the tool runs twice: it is its part to change nothing twice.
 // The first turn of a tool is sent again if it certainly did not reach the server, or if
 // the tool says in the server's list that it takes idempotency keys: the client sends one
-// with it, and a server with a ledger goes on with the saga that it began. Requests about
+// with it, and a server with a ledger continues the saga that it began. Requests about
 // tasks can be repeated. A call in a session is never sent again.
 //
 // What the server has answered is never repeated, except for the error -31503, by

@@ -105,7 +105,7 @@ func (c *Client) turns(ctx context.Context, p *Position, handlers *Handlers) (js
 	return nil, tooManyRounds(c.options.MaxRounds)
 }
 
-// resume goes on from a position, whose subject must be of the kind wanted: not empty.
+// resume continues from a position, whose subject must be of the kind wanted: not empty.
 func resume[R any](ctx context.Context, c *Client, p Position, subject string, h Handlers, parse func(json.RawMessage, Limits) (*R, error)) (*R, error) {
 	err := p.check()
 	if err == nil && subject == "" {
@@ -114,7 +114,7 @@ func resume[R any](ctx context.Context, c *Client, p Position, subject string, h
 	return drive(ctx, c, p.snapshot(), err, h, parse)
 }
 
-// answerPending has the handlers answer what the server asked and nobody has
+// answerPending has the handlers answer what the server asked and no handler has
 // answered, and records each answer as it comes.
 func answerPending(ctx context.Context, p *Position, handlers *Handlers, errorsToo bool) error {
 	for _, step := range p.Pending() {

@@ -15,7 +15,7 @@ type follower struct {
 	sent map[string]bool
 	// rounds is how often the task has asked something new.
 	rounds int
-	// shown is what OnProgress was last told.
+	// shown is what OnProgress got last.
 	shown Progress
 }
 
@@ -32,7 +32,7 @@ func (f *follower) follow(ctx context.Context) (json.RawMessage, error) {
 	n := new(news)
 	defer n.stop()
 	for {
-		task := n.told
+		task := n.last
 		if task == nil {
 			var err error
 			if task, err = f.task(ctx, f.p.Task, f.h); err != nil {

@@ -1,11 +1,8 @@
 package client
 
 import (
-	"bufio"
-	"bytes"
 	"encoding/json"
 	"errors"
-	"io"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -63,23 +60,6 @@ func FuzzParseTurn(f *testing.F) {
 			saved, err := json.Marshal(p)
 			require.NoError(t, err)
 			require.NoError(t, json.Unmarshal(saved, new(Position)))
-		}
-	})
-}
-
-func FuzzReadLine(f *testing.F) {
-	f.Add([]byte("{}\n\nabc"), 10)
-	f.Fuzz(func(t *testing.T, data []byte, limit int) {
-		in := bufio.NewReaderSize(bytes.NewReader(data), 16)
-		for {
-			line, err := readLine(in, limit)
-			if err != nil {
-				var long *ProtocolError
-				require.True(t, err == io.EOF || errors.As(err, &long))
-				return
-			}
-			require.LessOrEqual(t, len(line), limit)
-			require.True(t, bytes.HasSuffix(line, []byte("\n")))
 		}
 	})
 }

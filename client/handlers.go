@@ -33,7 +33,7 @@ type Handlers struct {
 	// call stops with its error. It is not called at the end; a finished call has no
 	// position.
 	OnPosition func(context.Context, Position) error
-	// OnProgress, if not nil, asks the server for progress, and is told of it as it comes,
+	// OnProgress, if not nil, asks the server for progress, and gets it as it comes,
 	// of each new state of a task, and until when a tool sleeps. It must not take long.
 	OnProgress func(Progress)
 }

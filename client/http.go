@@ -196,7 +196,7 @@ func (h *HTTP) exchange(ctx context.Context, r *request) (json.RawMessage, error
 	}
 	response, err := h.client.Do(request)
 	if err != nil {
-		// A RoundTripper of somebody else's need not report connections.
+		// A RoundTripper that the caller has written need not report connections.
 		network, ok := errors.AsType[*net.OpError](err)
 		isDial := ok && network.Op == "dial"
 		return nil, classify(ctx, err, connected.Load() || h.RoundTripper != nil && !isDial)

@@ -10,11 +10,11 @@ import (
 // until the server tells of it unasked, if it takes a subscription (MCP 2026-07-28,
 // subscriptions/listen). The zero value has not subscribed.
 type news struct {
-	// told is the state that ended the last wait, or nil: ask the server.
-	told *Task
+	// last is the state that ended the last wait, or nil: ask the server.
+	last *Task
 
 	cancel context.CancelFunc
-	states chan *Task    // holds the latest state that the server has told
+	states chan *Task    // holds the latest state that the server has sent
 	ready  chan struct{} // is closed when the server has taken the subscription; nil when that is known
 	over   chan struct{} // is closed when the subscription has ended; nil when that is known
 	ended  chan struct{} // the same, for stop
@@ -30,7 +30,7 @@ func (n *news) wait(ctx context.Context, f *follower, pause time.Duration) error
 	if n.cancel == nil {
 		n.subscribe(ctx, f)
 	}
-	n.told = nil
+	n.last = nil
 	asking := time.NewTimer(pause)
 	defer asking.Stop()
 	if n.subscribed {
@@ -38,7 +38,7 @@ func (n *news) wait(ctx context.Context, f *follower, pause time.Duration) error
 	}
 	for {
 		select {
-		case n.told = <-n.states:
+		case n.last = <-n.states:
 			return nil
 		case <-n.ready:
 			n.ready, n.subscribed = nil, true

@@ -1,7 +1,10 @@
 package client
 
 import (
+	"cmp"
+	"context"
 	"encoding/json"
+	"sync"
 )
 
 type note struct {
@@ -22,16 +25,9 @@ func (c *child) hear(n note) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	to := c.listening["progress "+string(wire.ProgressToken)]
-	if to == nil {
-		to = c.listening["subscription "+string(wire.Meta.Subscription)]
-	}
-	if to == nil {
-		return
-	}
 	select {
-	case to <- n:
-	default:
+	case cmp.Or(c.listening["progress "+string(wire.ProgressToken)], c.listening["subscription "+string(wire.Meta.Subscription)]) <- n:
+	default: // there are too many, or none is wanted
 	}
 }
 
@@ -39,13 +35,26 @@ func (c *child) hear(n note) {
 // more is not heard.
 const maxNotes = 64
 
-// listen has notes get the notifications of key; nil ends that.
-func (c *child) listen(key string, notes chan<- note) {
+// listen has notify get the notifications of key until ctx ends, or stop is called, which waits for those
+// that are there.
+func (c *child) listen(ctx context.Context, key string, notify func(method string, params json.RawMessage)) (stop func()) {
+	notes := make(chan note, maxNotes)
 	c.mu.Lock()
-	defer c.mu.Unlock()
-	if notes == nil {
-		delete(c.listening, key)
-		return
-	}
 	c.listening[key] = notes
+	c.mu.Unlock()
+	var heard sync.WaitGroup
+	heard.Go(func() {
+		for n := range notes {
+			if ctx.Err() == nil {
+				notify(n.method, n.params)
+			}
+		}
+	})
+	return func() {
+		c.mu.Lock()
+		delete(c.listening, key)
+		close(notes)
+		c.mu.Unlock()
+		heard.Wait()
+	}
 }

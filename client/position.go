@@ -106,7 +106,7 @@ func (p Position) answered() map[string]bool {
 	return ids
 }
 
-// snapshot returns a copy that does not change when the call goes on.
+// snapshot returns a copy that does not change when the call continues.
 func (p Position) snapshot() Position {
 	c := p
 	c.Steps = slices.Clone(p.Steps)

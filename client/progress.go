@@ -22,7 +22,7 @@ type Progress struct {
 	Until time.Time
 }
 
-// progressToken is the token that asks for progress, if somebody wants to know.
+// progressToken is the token that asks for progress, if the caller wants it.
 func (h *Handlers) progressToken() string {
 	if h.OnProgress == nil {
 		return ""

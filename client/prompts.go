@@ -66,7 +66,7 @@ func (c *Client) GetPrompt(ctx context.Context, name string, arguments map[strin
 	return drive(ctx, c, position, err, handlers, parsePrompt)
 }
 
-// ResumePrompt goes on with getting a prompt; see [Client.Resume].
+// ResumePrompt continues to get a prompt; see [Client.Resume].
 func (c *Client) ResumePrompt(ctx context.Context, position Position, handlers Handlers) (*PromptResult, error) {
 	return resume(ctx, c, position, position.Prompt, handlers, parsePrompt)
 }
@@ -157,7 +157,7 @@ func (c *Client) ReadResource(ctx context.Context, uri string, handlers Handlers
 	return drive(ctx, c, position, err, handlers, parseRead)
 }
 
-// ResumeResource goes on with reading a resource; see [Client.Resume].
+// ResumeResource continues to read a resource; see [Client.Resume].
 func (c *Client) ResumeResource(ctx context.Context, position Position, handlers Handlers) (*ResourceResult, error) {
 	return resume(ctx, c, position, position.URI, handlers, parseRead)
 }

@@ -15,7 +15,7 @@ import (
 // Session is an open session with a server of an older revision of MCP. It is safe for
 // concurrent use.
 type Session interface {
-	// Request sends a request and returns its result. If ctx ends, the server is told so.
+	// Request sends a request and returns its result. If ctx ends, the server gets a cancellation.
 	// Errors are [*Error] for what the server answers, [*TransportError] and
 	// [*ProtocolError] for what goes wrong on the way, and ctx's.
 	Request(ctx context.Context, method string, params json.RawMessage) (json.RawMessage, error)
@@ -35,7 +35,7 @@ type SessionConfig struct {
 	Elicitation, Sampling, Roots bool
 	// Answer answers a request of the server. An [*Error] is sent as it is.
 	Answer func(ctx context.Context, method string, params json.RawMessage) (json.RawMessage, error)
-	// Notify is told of the server's notifications. It does not take long.
+	// Notify gets the server's notifications. It does not take long.
 	Notify func(method string, params json.RawMessage)
 }
 
@@ -104,7 +104,7 @@ func (s *sessions) close() error {
 type openSession struct {
 	Session
 	config SessionConfig
-	// asks are the server's requests, for whoever has the session to answer.
+	// asks are the server's requests, for the call that has the session to answer.
 	asks chan ask
 	// over is what is closed when the request under way is over; nil if there is none.
 	over atomic.Pointer[chan struct{}]
@@ -173,7 +173,7 @@ func (c *Client) session(ctx context.Context, h *Handlers) (*openSession, error)
 	return s, nil
 }
 
-// answer hands a request of the server to whoever has the session.
+// answer hands a request of the server to the call that has the session.
 func (s *openSession) answer(ctx context.Context, most int64, method string, params json.RawMessage) (json.RawMessage, error) {
 	defer s.waiting.Add(-1)
 	over := s.over.Load()
@@ -201,7 +201,7 @@ func (s *openSession) answer(ctx context.Context, most int64, method string, par
 	}
 }
 
-// errCallOver is what the server is told that asks too late.
+// errCallOver is the answer to a server that asks too late.
 var errCallOver = &Error{Code: jsonrpc2.CodeInternalError, Message: "the call is over"}
 
 func (s *openSession) note(method string, params json.RawMessage) {
@@ -239,7 +239,7 @@ func readSessionTask(method string, params json.RawMessage) (p notedProgress, ok
 }
 
 // inSession sends a request through a session, and has the handlers answer what the
-// server asks meanwhile. Only the time in which nobody is asked counts as the server's.
+// server asks meanwhile. Only the time in which no question is open counts as the server's.
 func (c *Client) inSession(ctx context.Context, r *request) (json.RawMessage, error) {
 	params, err := json.Marshal(r.params)
 	if err != nil {
@@ -264,7 +264,7 @@ func (c *Client) inSession(ctx context.Context, r *request) (json.RawMessage, er
 	patience := time.NewTimer(c.options.Timeout)
 	defer patience.Stop()
 	asked := map[string]int{}
-	var told Task
+	var last Task
 	for {
 		select {
 		case o := <-done:
@@ -290,10 +290,10 @@ func (c *Client) inSession(ctx context.Context, r *request) (json.RawMessage, er
 		case p := <-s.notes:
 			if p.Task != nil { // the server lives
 				patience.Reset(c.options.Timeout)
-				if p.Task.Status == told.Status && p.Message == told.Message {
+				if p.Task.Status == last.Status && p.Message == last.Message {
 					break
 				}
-				told = *p.Task
+				last = *p.Task
 			}
 			if r.progress != "" && (p.Task != nil || p.token == r.progress) {
 				r.handlers.OnProgress(p.Progress)

@@ -103,7 +103,6 @@ func (s *Stdio) Open() (io.ReadWriteCloser, error) {
 	if err != nil {
 		return nil, &TransportError{Err: err, final: true}
 	}
-	go started.reap()
 	return started, nil
 }
 
@@ -128,17 +127,13 @@ func (s *Stdio) running() (*child, error) {
 	if s.closed {
 		return nil, errClosed
 	}
-	if s.child != nil {
-		select {
-		case <-s.child.ctx.Done():
-		default:
-			return s.child, nil
+	if s.child == nil || s.child.ctx.Err() != nil {
+		started, err := launch(s)
+		if err != nil {
+			return nil, err
 		}
+		started.lines.Start(started.ctx)
+		s.child = started
 	}
-	started, err := startChild(s)
-	if err != nil {
-		return nil, err
-	}
-	s.child = started
-	return started, nil
+	return s.child, nil
 }

@@ -73,8 +73,8 @@ func (e *TaskError) Unwrap() error {
 	return e.Task.Error
 }
 
-// Bounds of what servers say about their tasks. Whoever says nothing is asked once a
-// second; whoever says more than a minute, once a minute.
+// Bounds of what servers say about their tasks. A server that says nothing is asked once a
+// second; one that says more than a minute, once a minute.
 const (
 	defaultPoll = time.Second
 	minPoll     = 100 * time.Millisecond
@@ -153,7 +153,7 @@ func (d statelessDialect) taskRequest(method, id string, h *Handlers, answers ma
 }
 
 // Task asks the server for the state of the task that a call has become. position is one
-// with a Task: Position{Task: id} is one for a task that somebody else began. Errors are
+// with a Task: Position{Task: id} is one for a task that another client began. Errors are
 // [*Error], with the code -32602 for a task that the server does not know, or no longer,
 // and those that an [*InterruptedError] wraps.
 func (c *Client) Task(ctx context.Context, position Position) (*Task, error) {

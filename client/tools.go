@@ -91,7 +91,7 @@ func (c *Client) Call(ctx context.Context, tool string, arguments any, handlers 
 	return drive(ctx, c, position, err, handlers, parseResult)
 }
 
-// Resume goes on with the call of a tool from position, which may have been made by
+// Resume continues the call of a tool from position, which may have been made by
 // another process, and on another connection. See [Client.Call] for what it returns.
 func (c *Client) Resume(ctx context.Context, position Position, handlers Handlers) (*Result, error) {
 	return resume(ctx, c, position, cmp.Or(position.Tool, position.Task), handlers, parseResult)

@@ -334,7 +334,7 @@ func (f *front) wire(session string) string {
 	}
 	var b strings.Builder
 	for _, e := range f.entries(session) {
-		fmt.Fprintf(&b, "%7.3f %-3s %-6s %-40s -> %s %3d", e.at.Seconds(), names[e.session], e.method, strings.TrimSpace(e.what+" "+prefixed("after ", e.mark)), e.replica, e.status)
+		fmt.Fprintf(&b, "%7.3f %-3s %-6s %-40s -> %s %3d after %.3f", e.at.Seconds(), names[e.session], e.method, strings.TrimSpace(e.what+" "+prefixed("after ", e.mark)), e.replica, e.status, max(0, e.answered-e.at).Seconds())
 		if e.stream {
 			fmt.Fprintf(&b, " [%s] %s", strings.Join(e.heard, "; "), e.end)
 		} else if e.end != "done" {

@@ -66,9 +66,9 @@ func (r *Run) AskAll(questions ...steps.Request) error { return r.replay.Ask(que
 // saga without a question, and the flow continues when the client comes back for the rest. What
 // was given once is not given again. How it is given depends on who runs the saga: a client that
 // knows of parts gets it at once and decides whether it wants more; one that cannot is given
-// all parts in front of the result; a task ([Tasks]) reports it and continues. A part should be of
-// use by itself, as not every client comes back. A tool that yields must say so
-// ([Info.Yields]).
+// all parts in front of the result; a task ([Tasks]) keeps it and continues, and its result begins
+// with all parts. A part should be of use by itself, as not every client comes back. A tool that
+// yields must say so ([Info.Yields]).
 //
 // An error other than nil must be returned: it means that the saga has to wait, or that no
 // block was given.

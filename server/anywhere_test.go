@@ -4,13 +4,10 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
-	"log/slog"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -176,112 +173,6 @@ func TestAnswersAtAnyReplica(t *testing.T) {
 	assert.Equal(t, "I y", said)
 }
 
-// tellsTool says what it does before and after each question.
-func tellsTool() saga.Definition {
-	return saga.Machine[empty, string]{
-		Info: saga.Info{Name: "tells", Asks: []steps.Question{legacyForm}},
-		Start: func(t *saga.Turn[empty, string]) (saga.Next, error) {
-			t.Log(slog.LevelWarn, "begins")
-			t.Progress(1, 3, "begins")
-			return t.Ask("asked", legacyForm)
-		},
-		Steps: saga.Steps[empty, string]{
-			"asked": func(t *saga.Turn[empty, string]) (saga.Next, error) {
-				t.Log(slog.LevelWarn, "goes on")
-				t.Progress(2, 3, "goes on")
-				return t.Ask("again", legacyForm)
-			},
-			"again": func(t *saga.Turn[empty, string]) (saga.Next, error) {
-				t.Log(slog.LevelWarn, "ends")
-				t.Progress(3, 3, "ends")
-				return t.Textf("told")
-			},
-		},
-	}
-}
-
-// A client whose connection breaks after any event reads on at another replica, by the id of
-// the last event that it has: everything comes once, and the same question has the same id.
-func TestReadOnAtAnyReplica(t *testing.T) {
-	for every := range 8 {
-		t.Run(fmt.Sprint("every ", every), func(t *testing.T) {
-			a := newAnywhere(t, tellsTool())
-			c := a.rigs[0].connect("2025-11-25", everything)
-			s := a.next(c).stream(toolCall(7, "tells", "{}"))
-			var heard, questions []string
-			last, broken := "", 0
-			for n := 0; ; n++ {
-				if n > every && last != "" {
-					s.close()
-					broken++
-					require.Less(t, broken, 60)
-					s, n = a.next(c).get(last), 0
-				}
-				m, err := s.next()
-				require.NoError(t, err)
-				if m.data == "" && last != "" {
-					n--
-					continue
-				}
-				require.NotEmpty(t, m.id, "%s", m.data)
-				if last = m.id; m.data == "" {
-					continue
-				}
-				if m.Method == "" {
-					said, _ := text(t, m.Result)
-					assert.Equal(t, "told", said)
-					assert.Equal(t, "7", string(m.ID))
-					break
-				}
-				switch m.Method {
-				case "elicitation/create":
-					if every%2 == 0 && len(questions)%2 == 0 && n > 0 { // it breaks before the answer
-						questions = append(questions, "?"+string(m.ID))
-						s.close()
-						s, n = a.next(c).get(last), 0
-						last = ""
-						continue
-					}
-					questions = append(questions, string(m.ID))
-					a.next(c).reply(m.ID, named("x"))
-				default:
-					heard = append(heard, string(m.Params))
-				}
-			}
-			joined := strings.Join(heard, "\n")
-			for _, what := range []string{"begins", "goes on", "ends"} {
-				assert.Equal(t, 1, strings.Count(joined, `"data":"`+what+`"`), "%s in %s", what, joined)
-				assert.Equal(t, 1, strings.Count(joined, `"message":"`+what+`"`), "%s in %s", what, joined)
-			}
-			// The end is there for a while; whoever has it is sent nothing.
-			s = a.next(c).get(last)
-			for m, err := s.next(); err != io.EOF; m, err = s.next() {
-				require.NoError(t, err)
-				assert.Empty(t, m.data)
-			}
-		})
-	}
-}
-
-// Of two streams the later one counts.
-func TestReadTwice(t *testing.T) {
-	a := newAnywhere(t, roundsTool(new(world)))
-	c := a.rigs[0].connect("2025-11-25", everything)
-	first := c.stream(roundsCall(7, 1, "I"))
-	asked := first.wait("elicitation/create")
-	for _, r := range []*rig{a.rigs[1], a.rigs[2], a.rigs[0], a.rigs[2]} {
-		second := c.at(r).get(asked.id)
-		again := second.wait("elicitation/create")
-		assert.Equal(t, asked.ID, again.ID)
-		first.end()
-		first, asked = second, again
-	}
-	again := c.at(a.rigs[2]).get(asked.id) // where it is carried already
-	first.end()
-	c.reply(asked.ID, named("x"))
-	again.wait("")
-}
-
 // A call that is made again with the same id, as its connection was lost, is the same.
 func TestCallsAreRepeated(t *testing.T) {
 	w := new(world)
@@ -309,33 +200,6 @@ func TestCallsAreRepeated(t *testing.T) {
 	}
 }
 
-// A call is cancelled at any replica: it is undone, its question taken back, and not answered.
-func TestCancelAtAnyReplica(t *testing.T) {
-	for r := range 3 {
-		w := new(world)
-		a := newAnywhere(t, roundsTool(w))
-		c := a.rigs[0].connect("2025-11-25", everything)
-		s := c.stream(roundsCall(7, 1, "I"))
-		asked := s.wait("elicitation/create")
-		c.at(a.rigs[r]).post(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":8}}`).Body.Close()
-		c.at(a.rigs[r]).post(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":7}}`).Body.Close()
-		assert.Contains(t, string(s.wait("notifications/cancelled").Params), string(asked.ID))
-		s.end()
-		until(t, func() bool { return w.was() == "+ -" })
-	}
-}
-
-// The end of a session ends its calls, wherever they are.
-func TestSessionEndsWithItsCalls(t *testing.T) {
-	w := new(world)
-	a := newAnywhere(t, roundsTool(w))
-	c := a.rigs[0].connect("2025-11-25", everything)
-	s := c.stream(roundsCall(7, 1, "I"))
-	s.wait("elicitation/create")
-	assert.Equal(t, 204, c.request("DELETE", "", nil).StatusCode)
-	until(t, func() bool { return w.was() == "+ -" })
-}
-
 // Two hundred calls of one session ask on three replicas at once, and each hears what was said to
 // it.
 func TestManyCallsOfOneSession(t *testing.T) {
@@ -354,47 +218,6 @@ func TestManyCallsOfOneSession(t *testing.T) {
 		})
 	}
 	all.Wait()
-}
-
-// A replica that stops ends streams without an answer where the client reads on elsewhere. Clients
-// of earlier revisions do not: what they answer elsewhere is waited for.
-func TestReplicaStops(t *testing.T) {
-	w := new(world)
-	model := saga.Machine[empty, string]{
-		Info:  saga.Info{Name: "model", Asks: []steps.Question{legacySample}},
-		Start: func(t *saga.Turn[empty, string]) (saga.Next, error) { return t.Ask("asked", legacySample) },
-		Steps: saga.Steps[empty, string]{"asked": func(t *saga.Turn[empty, string]) (saga.Next, error) { return t.Textf("done") }},
-	}
-	a := newAnywhere(t, roundsTool(w), model)
-	c := a.rigs[0].connect("2025-11-25", everything)
-	s := c.stream(roundsCall(7, 1, "I"))
-	asked := s.wait("elicitation/create")
-	var older []*legacyClient
-	var streams []*sseReader
-	var questions []sseEvent
-	for _, version := range []string{"2025-06-18", "2024-11-05"} {
-		one := a.rigs[0].connect(version, everything)
-		older, streams = append(older, one), append(streams, one.stream(toolCall(7, "model", "{}")))
-		questions = append(questions, streams[len(streams)-1].wait("sampling/createMessage"))
-	}
-	a.rigs[0].srv.CloseStreams()
-	m, err := s.next()
-	require.NoError(t, err)
-	assert.Equal(t, "1000", m.retry)
-	assert.Empty(t, m.data)
-	s.end()
-	for i := range older {
-		older[i].at(a.rigs[1]).reply(questions[i].ID, `{"role":"assistant","content":{"type":"text","text":"Yes."},"model":"m"}`)
-		said, _ := text(t, streams[i].wait("").Result)
-		assert.Equal(t, "done", said)
-	}
-	a.rigs[0].srv.Close()
-	s = c.at(a.rigs[1]).get(asked.id)
-	s.wait("elicitation/create")
-	c.at(a.rigs[2]).reply(asked.ID, named("x"))
-	said, _ := text(t, s.wait("").Result)
-	assert.Equal(t, "I x", said)
-	assert.Equal(t, "+", w.was())
 }
 
 // Prompts and resources that ask are gone on with as well.
@@ -434,25 +257,6 @@ func TestQuickCallsLeaveNothing(t *testing.T) {
 	c.reply(s.wait("elicitation/create").ID, `{"action":"decline"}`)
 	s.wait("")
 	assert.NotZero(t, a.store.writes.Load())
-}
-
-// The first bytes come at once, also where nothing is said yet.
-func TestStreamsOpenAtOnce(t *testing.T) {
-	g := newGate()
-	a := newAnywhere(t, g.tool())
-	for _, version := range []string{"2025-11-25", "2025-06-18", "2024-11-05"} {
-		c := a.rigs[0].connect(version, everything)
-		begun := time.Now()
-		resp := c.post(toolCall(1, "gate", `{}`))
-		var b [1]byte
-		_, err := resp.Body.Read(b[:])
-		require.NoError(t, err)
-		assert.Less(t, time.Since(begun), 5*time.Second, "it does not wait for the sign of life")
-		<-g.entered
-		g.leave <- true
-		_, _ = io.Copy(io.Discard, resp.Body)
-		resp.Body.Close()
-	}
 }
 
 // Links that the user has agreed to open at one replica are said to be done by another.

@@ -11,7 +11,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/mcpsaga/mcpsaga/content"
 	"github.com/mcpsaga/mcpsaga/saga"
 	"github.com/mcpsaga/mcpsaga/server"
 )
@@ -125,17 +124,6 @@ func newAsyncRig(t *testing.T, change ...func(*server.Options)) *rig {
 			Run:  func(*saga.Run, struct{}) (string, error) { return "done", nil },
 		}
 	}
-	yields := saga.Flow[struct{}, string]{
-		Info: saga.Info{Name: "parts", Yields: true, Tasks: saga.Tasks{Mode: saga.TasksOptional}},
-		Run: func(r *saga.Run, _ struct{}) (string, error) {
-			for _, part := range []string{"one", "two"} {
-				if err := r.Yield(content.Text{Text: part}); err != nil {
-					return "", err
-				}
-			}
-			return "three", nil
-		},
-	}
 	stubborn := saga.Flow[struct{}, string]{
 		Info: saga.Info{Name: "stubborn", Tasks: saga.Tasks{Mode: saga.TasksOptional}},
 		Run: func(r *saga.Run, _ struct{}) (string, error) {
@@ -145,7 +133,7 @@ func newAsyncRig(t *testing.T, change ...func(*server.Options)) *rig {
 		},
 	}
 	return newTaskRig(t, append([]func(*server.Options){func(o *server.Options) {
-		o.Tools = append(o.Tools, brief("brief", 50*time.Millisecond, 400*time.Millisecond), brief("hour", time.Hour, 2*time.Hour), yields, stubborn)
+		o.Tools = append(o.Tools, brief("brief", 50*time.Millisecond, 400*time.Millisecond), brief("hour", time.Hour, 2*time.Hour), inParts, stubborn)
 	}}, change...)...)
 }
 

@@ -1,11 +1,16 @@
 package server_test
 
 import (
+	"context"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/mcpsaga/mcpsaga/ledger"
+	"github.com/mcpsaga/mcpsaga/server"
 )
 
 // hears reads how a task is until that is as wanted.
@@ -81,6 +86,50 @@ func TestATaskIsToldOnOneStream(t *testing.T) {
 	result.wait("")
 	next := c.create("nap", `{"millis":1}`).TaskID
 	get.hears(next, "completed")
+}
+
+// slowTask is a ledger that keeps everyone waiting who reads the record of one task.
+type slowTask struct {
+	ledger.Store
+	next atomic.Bool // the next task that begins is the one
+	key  atomic.Pointer[string]
+	free chan struct{}
+}
+
+func (s *slowTask) Swap(ctx context.Context, r *ledger.Record, items ...ledger.Item) error {
+	if r.Rev == 0 && r.Queue != "" && s.next.CompareAndSwap(true, false) {
+		s.key.Store(&r.Key)
+	}
+	return s.Store.Swap(ctx, r, items...)
+}
+
+func (s *slowTask) Load(ctx context.Context, key string) (*ledger.Record, error) {
+	if slow := s.key.Load(); slow != nil && *slow == key {
+		<-s.free
+	}
+	return s.Store.Load(ctx, key)
+}
+
+// A GET that lags behind does not tell the end of a task whose result the client has by then.
+func TestWhatIsKnownIsNotTold(t *testing.T) {
+	t.Parallel()
+	store := &slowTask{free: make(chan struct{})}
+	r := newTaskRig(t, func(o *server.Options) { store.Store = o.Ledger; o.Ledger = store })
+	c := r.user("ann", "2025-11-25")
+	get := c.get("")
+	_, err := get.next()
+	require.NoError(t, err)
+	known := c.create("twice", "{}").TaskID
+	get.hears(known, "input_required")
+	store.next.Store(true)
+	slow := c.create("nap", `{"millis":1}`).TaskID // the GET waits for this now
+	result := c.stream(aboutTask(7, "result", known))
+	c.reply(result.wait("elicitation/create").ID, yesSure)
+	c.reply(result.wait("elicitation/create").ID, yesSure)
+	result.wait("")
+	close(store.free)
+	get.hears(slow, "completed")
+	get.hears(c.create("nap", `{"millis":1}`).TaskID, "completed")
 }
 
 // Revisions without tasks are told of none.

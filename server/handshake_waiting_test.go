@@ -12,7 +12,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/mcpsaga/mcpsaga/content"
 	"github.com/mcpsaga/mcpsaga/ledger"
 	"github.com/mcpsaga/mcpsaga/saga"
 	"github.com/mcpsaga/mcpsaga/server"
@@ -373,19 +372,7 @@ func TestTasksTell(t *testing.T) {
 // What a task yields begins its result, where nobody can have it earlier. A plain call is read part by
 // part, as from any tool that yields.
 func TestTasksYield(t *testing.T) {
-	r := newTaskRig(t, func(o *server.Options) {
-		o.Tools = []saga.Definition{saga.Flow[empty, string]{
-			Info: saga.Info{Name: "parts", Yields: true, Tasks: saga.Tasks{Mode: saga.TasksOptional}},
-			Run: func(r *saga.Run, _ empty) (string, error) {
-				for _, part := range []string{"one", "two"} {
-					if err := r.Yield(content.Text{Text: part}); err != nil {
-						return "", err
-					}
-				}
-				return "three", nil
-			},
-		}}
-	})
+	r := newTaskRig(t, func(o *server.Options) { o.Tools = []saga.Definition{inParts} })
 	c := r.user("ann", "2025-11-25")
 	task := c.create("parts", "{}")
 	said, _ := text(t, parseLegacy(t, c.ask(aboutTask(2, "result", task.TaskID))).Result)

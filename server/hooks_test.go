@@ -12,9 +12,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/mcpsaga/mcpsaga/internal/jsontest"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/mcpsaga/mcpsaga/internal/jsontest"
 
 	"github.com/mcpsaga/mcpsaga/saga"
 	"github.com/mcpsaga/mcpsaga/server"
@@ -356,116 +357,4 @@ func TestHooksAreNested(t *testing.T) {
 	ann(s, sagaRequest("callSaga", callRoomParams))
 	require.Len(t, order, 6)
 	assert.Equal(t, "a.request b.request a.turn b.turn a.effect b.effect", order[5])
-}
-
-const (
-	traceOne = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
-	traceTwo = "00-1bf7651916cd43dd8448eb211c80319c-c8ad6b7169203331-00"
-)
-
-// Later turns know the trace context that the first came with.
-func TestHooksKnowTheFirstTrace(t *testing.T) {
-	header := func(trace string) http.Header { return http.Header{"Traceparent": {trace}} }
-	for name, test := range map[string]struct {
-		header http.Header
-		meta   string
-		want   string
-	}{
-		"none":                {nil, "", ""},
-		"header":              {header(traceOne), "", traceOne},
-		"_meta":               {nil, traceOne, traceOne},
-		"_meta before header": {header(traceTwo), traceOne, traceOne},
-		"not valid":           {header("00-x"), strings.Repeat("0", 55), ""},
-		"twice":               {http.Header{"Traceparent": {traceOne, traceTwo}}, "", ""},
-	} {
-		t.Run(name, func(t *testing.T) {
-			var requests, turns []string
-			s, _, _ := newHooked(t, server.Hooks{
-				Request: func(ctx context.Context, r *server.RequestInfo, next next) error {
-					requests = append(requests, r.Trace)
-					return next(ctx)
-				},
-				Turn: func(ctx context.Context, i *server.TurnInfo, next next) error {
-					turns = append(turns, i.Trace)
-					return next(ctx)
-				},
-			})
-			meta := ""
-			if test.meta != "" {
-				meta = `"traceparent":"` + test.meta + `",`
-			}
-			first := ann(s, &server.Request{Method: "tools/call", Version: "2026-07-28", Header: test.header, Params: modernParams(`"name":"room"`, meta)})
-			second := ann(s, &server.Request{
-				Method: "tools/call", Version: "2026-07-28", Header: header(traceTwo),
-				Params: modernParams(`"name":"room","requestState":"`+first.Get("requestState").String()+`","inputResponses":{"sure":`+sureYes+`}`, ""),
-			})
-			assert.Equal(t, "yours", second.Get("content.0.text").String(), second.Raw)
-			assert.Equal(t, []string{test.want, traceTwo}, requests)
-			assert.Equal(t, []string{test.want, test.want}, turns)
-		})
-	}
-}
-
-// Tokens are longer only where somebody reads what they then hold.
-func TestTokensHaveATraceOnlyForHooks(t *testing.T) {
-	length := func(trace string, hooks ...server.Hooks) int {
-		s, _, _ := newHooked(t, hooks...)
-		r := sagaRequest("callSaga", callRoomParams)
-		r.Header = http.Header{"Traceparent": {trace}}
-		return len(ann(s, r).Get("sagaToken").String())
-	}
-	passes := server.Hooks{Turn: func(ctx context.Context, _ *server.TurnInfo, next next) error { return next(ctx) }}
-	plain := length("")
-	assert.Equal(t, plain, length(traceOne), "no hooks")
-	assert.Equal(t, plain, length("", passes), "no trace")
-	assert.Greater(t, length(traceOne, passes), plain)
-}
-
-// Over HTTP hooks learn where a request came from.
-func TestHooksOverHTTP(t *testing.T) {
-	var infos []server.RequestInfo
-	r := newRig(t, server.Options{Hooks: []server.Hooks{{Request: func(ctx context.Context, i *server.RequestInfo, next next) error {
-		infos = append(infos, *i)
-		return next(ctx)
-	}}}})
-	r.post(transcript(t)[0][0])
-	r.send(modernRequest("tools/list", nil))
-	r.connect("2025-11-25", "{}").ask(`{"jsonrpc":"2.0","id":7,"method":"ping"}`)
-	require.GreaterOrEqual(t, len(infos), 3)
-	for _, i := range infos {
-		assert.NotEmpty(t, i.Dialect)
-		assert.True(t, strings.HasPrefix(i.Remote, "127.0.0.1:") || strings.HasPrefix(i.Remote, "[::1]:"), i.Remote)
-		assert.Equal(t, "application/json", i.Header.Get("Content-Type"))
-	}
-	assert.Equal(t, "tools/callSaga", infos[0].Method)
-	assert.Equal(t, "tools/list", infos[1].Method)
-	assert.Equal(t, "ping", infos[len(infos)-1].Method)
-}
-
-// A request or a turn that is refused for now has the status that clients wait for.
-func TestHooksSayWhenToTryAgain(t *testing.T) {
-	for name, hooks := range map[string]server.Hooks{
-		"request": {Request: func(context.Context, *server.RequestInfo, next) error {
-			return server.TryAgain("soon", 6500*time.Millisecond)
-		}},
-		"turn": {Turn: func(context.Context, *server.TurnInfo, next) error {
-			return server.TryAgain("soon", 6500*time.Millisecond)
-		}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			r := newRig(t, server.Options{Hooks: []server.Hooks{hooks}})
-			modern := r.httpRequest(t.Context(), callTool("complex_tool", object{"initial_arg": "value"}))
-			plain, err := http.NewRequest(http.MethodPost, r.url+"/mcp", strings.NewReader(transcript(t)[0][0]))
-			require.NoError(t, err)
-			plain.Header.Set("Content-Type", "application/json")
-			for _, q := range []*http.Request{modern, plain} {
-				resp, err := http.DefaultClient.Do(q)
-				require.NoError(t, err)
-				body := readAll(t, resp)
-				assert.Equal(t, http.StatusServiceUnavailable, resp.StatusCode, body)
-				assert.Equal(t, "7", resp.Header.Get("Retry-After"))
-				assert.Contains(t, body, `"retryable":true`)
-			}
-		})
-	}
 }

@@ -2,7 +2,7 @@ package server_test
 
 import (
 	"context"
-	"errors"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -24,15 +24,17 @@ import (
 // fullStore is a store that can be read, and written unless it is full; it counts what it is to write.
 type fullStore struct {
 	ledger.Store
-	full   atomic.Bool
-	writes atomic.Int32
+	full    atomic.Bool
+	noItems atomic.Bool // it takes records without items only
+	writes  atomic.Int32
 }
 
-var errFull = errors.New("no space left on device")
+// errFull is what SQLite says: what it has not written altogether may be found after a crash.
+var errFull = fmt.Errorf("the disk is full: %w", ledger.ErrUnknown)
 
 func (s *fullStore) Swap(ctx context.Context, r *ledger.Record, items ...ledger.Item) error {
 	s.writes.Add(1)
-	if s.full.Load() {
+	if s.full.Load() || s.noItems.Load() && len(items) > 0 {
 		return errFull
 	}
 	return s.Store.Swap(ctx, r, items...)
@@ -67,7 +69,7 @@ func TestReadyTellsOfAFullLedger(t *testing.T) {
 			asks(http.StatusServiceUnavailable)
 			time.Sleep(time.Second)
 		}
-		assert.Contains(t, log.take(), "nothing can be written: no space left on device")
+		assert.Contains(t, log.take(), "nothing can be written: the disk is full")
 		_, body := ready(t, h, "localhost", "")
 		assert.Contains(t, body, `{"status":"degraded"`)
 		assert.Contains(t, body, "ledgerDownSince")
@@ -86,6 +88,14 @@ func TestReadyTellsOfAFullLedger(t *testing.T) {
 		status, _ := inSaga(r, token, rowSeven)
 		assert.Equal(t, http.StatusServiceUnavailable, status)
 		asks(http.StatusServiceUnavailable)
+
+		// No task begins without items.
+		store.full.Store(false)
+		time.Sleep(time.Second)
+		asks(http.StatusOK)
+		store.noItems.Store(true)
+		time.Sleep(10 * time.Second)
+		asks(http.StatusServiceUnavailable)
 	})
 }
 
@@ -98,7 +108,7 @@ func (t handlerTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	return w.Result(), nil
 }
 
-// A role that may only read is found out, and is well again when it may write.
+// A role that may not write all that sagas and tasks need is found out, and is well again when it may.
 func TestReadyTellsOfARoleThatMayOnlyRead(t *testing.T) {
 	t.Parallel()
 	db := postgrestest.Run(t, "fsync=off")
@@ -124,4 +134,6 @@ func TestReadyTellsOfARoleThatMayOnlyRead(t *testing.T) {
 	becomes(http.StatusServiceUnavailable)
 	db.Exec("GRANT " + all + " TO app")
 	becomes(http.StatusOK)
+	db.Exec("REVOKE ALL ON mcpsaga_ledger.items FROM app")
+	becomes(http.StatusServiceUnavailable)
 }

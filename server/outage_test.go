@@ -12,15 +12,14 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/mcpsaga/mcpsaga/ledger"
+	"github.com/mcpsaga/mcpsaga/saga"
 	"github.com/mcpsaga/mcpsaga/server"
 )
 
 // outageRig is a server whose ledger can be away, with a tool for turns and tools for tasks.
 func outageRig(t *testing.T) (*rig, *faulty, *seats) {
 	s := new(seats)
-	store := &faulty{Store: ledger.NewMemory(ledger.MemoryOptions{})}
-	t.Cleanup(func() { _ = store.Store.Close() })
+	store := &faulty{counting{Store: &fullStore{Store: inMemory(t)}}}
 	return newRig(t, server.Options{Tools: append(taskTools(), s.tool()), Authenticate: users, Ledger: store}), store, s
 }
 
@@ -105,6 +104,23 @@ var answerings = map[string]func(t *testing.T, r *rig, s *seats) (send func() (s
 			return m.status, m.raw
 		}, func(string) { r.until(begun.TaskID, "cancelled") }
 	},
+	"turn that another request takes": func(t *testing.T, r *rig, s *seats) (func() (int, string), func(string)) {
+		_, body := inSaga(r, "", nil)
+		token := tokenOf(t, body)
+		s.slow = 3 * time.Second
+		first, again := make(chan string, 1), make(chan string, 1)
+		var status int
+		go func() { _, body := inSaga(r, token, rowSeven); first <- body }()
+		time.Sleep(time.Second)
+		go func() {
+			var body string
+			status, body = inSaga(r, token, rowSeven)
+			again <- body
+		}()
+		time.Sleep(time.Second)
+		return func() (int, string) { body := <-again; return status, body },
+			func(body string) { assert.Equal(t, <-first, body) }
+	},
 	"new task": func(t *testing.T, r *rig, _ *seats) (func() (int, string), func(string)) {
 		return func() (int, string) {
 				m := r.send(callTool("nap", object{"millis": 1}).with(withTasks))
@@ -133,24 +149,30 @@ func init() {
 }
 
 // No SDK sends an answer again that was refused. So what a client sends while the ledger is away
-// for some seconds is not refused: it waits, and the client notices nothing.
+// for some seconds, or full, is not refused: it waits, and the client notices nothing.
 func TestShortOutageLosesNothing(t *testing.T) {
+	outages := map[string]func(store *faulty, begins bool){
+		"away": func(store *faulty, begins bool) { store.setDown(begins) },
+		"full": func(store *faulty, begins bool) { store.Store.(*fullStore).full.Store(begins) },
+	}
 	for what, prepare := range answerings {
 		for _, lasts := range []time.Duration{2 * time.Second, 5 * time.Second} {
-			t.Run(fmt.Sprintf("%s/%v", what, lasts), func(t *testing.T) {
-				t.Parallel()
-				inBubble(t, func(t *testing.T) {
-					r, store, s := outageRig(t)
-					send, end := prepare(t, r, s)
-					store.away.Store(true)
-					time.AfterFunc(lasts, func() { store.away.Store(false) })
-					begun := time.Now()
-					status, body := send()
-					require.Less(t, status, 300, body)
-					assert.Less(t, time.Since(begun), lasts+time.Second)
-					end(body)
+			for how, outage := range outages {
+				t.Run(fmt.Sprintf("%s/%s/%v", what, how, lasts), func(t *testing.T) {
+					t.Parallel()
+					inBubble(t, func(t *testing.T) {
+						r, store, s := outageRig(t)
+						send, end := prepare(t, r, s)
+						outage(store, true)
+						time.AfterFunc(lasts, func() { outage(store, false) })
+						begun := time.Now()
+						status, body := send()
+						require.Less(t, status, 300, body)
+						assert.Less(t, time.Since(begun), lasts+time.Second)
+						end(body)
+					})
 				})
-			})
+			}
 		}
 	}
 }
@@ -164,7 +186,7 @@ func TestLongOutageGathersNoRequests(t *testing.T) {
 		r, store, _ := outageRig(t)
 		_, body := inSaga(r, "", nil)
 		first := tokenOf(t, body)
-		store.away.Store(true)
+		store.setDown(true)
 		begun := time.Now()
 		status, body := inSaga(r, first, rowSeven)
 		assert.Equal(t, http.StatusServiceUnavailable, status)
@@ -177,12 +199,12 @@ func TestLongOutageGathersNoRequests(t *testing.T) {
 			assert.Zero(t, time.Since(begun))
 			time.Sleep(time.Second)
 		}
-		store.away.Store(false)
+		store.setDown(false)
 		_, body = inSaga(r, first, rowSeven)
 		second := tokenOf(t, body)
 
 		time.Sleep(time.Hour)
-		store.away.Store(true)
+		store.setDown(true)
 		const crowd, most = 1200, 1000
 		var all sync.WaitGroup
 		var refused atomic.Int32
@@ -196,9 +218,33 @@ func TestLongOutageGathersNoRequests(t *testing.T) {
 		time.Sleep(time.Second)
 		assert.EqualValues(t, crowd-most, refused.Load(), "at once")
 		time.Sleep(time.Second)
-		store.away.Store(false)
+		store.setDown(false)
 		all.Wait()
 		assert.EqualValues(t, crowd-most, refused.Load(), "all that waited had their answer")
+	})
+}
+
+// An answer of a session waits no longer than all else for a ledger that can be read and not written.
+func TestAnswersDoNotWaitForAFullLedger(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T) {
+		store := &fullStore{Store: inMemory(t)}
+		r := newRig(t, server.Options{Tools: []saga.Definition{new(seats).tool()}, Ledger: store})
+		c := r.connect("2025-11-25", everything)
+		events := c.stream(toolCall(7, "seat", `{}`))
+		asked := events.wait("elicitation/create")
+		store.full.Store(true)
+		for _, waits := range []float64{8, 0} {
+			begun := time.Now()
+			resp := c.post(`{"jsonrpc":"2.0","id":` + string(asked.ID) + `,"result":` + accepted(`{"row":"7"}`) + `}`)
+			assert.Equal(t, http.StatusServiceUnavailable, resp.StatusCode, readAll(t, resp))
+			assert.InDelta(t, waits, time.Since(begun).Seconds(), 1)
+		}
+		store.full.Store(false)
+		events = c.get(asked.id) // the stream has ended meanwhile
+		c.reply(asked.ID, accepted(`{"row":"7"}`))
+		c.reply(events.wait("elicitation/create").ID, accepted(`{"sure":true}`))
+		assert.Contains(t, events.wait("").data, "seat in 7")
 	})
 }
 
@@ -209,7 +255,7 @@ func TestOutageDelaysNobodyElse(t *testing.T) {
 		r, store, _ := outageRig(t)
 		_, body := inSaga(r, "", nil)
 		first := tokenOf(t, body)
-		store.away.Store(true)
+		store.setDown(true)
 		go func() { _, _ = inSaga(r, first, rowSeven) }()
 		time.Sleep(time.Second)
 		begun := time.Now()

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/mcpsaga/mcpsaga/content"
+	"github.com/mcpsaga/mcpsaga/ledger"
 	"github.com/mcpsaga/mcpsaga/saga"
 	"github.com/mcpsaga/mcpsaga/server"
 	"github.com/mcpsaga/mcpsaga/steps"
@@ -134,11 +135,10 @@ func TestSamplerFailures(t *testing.T) {
 	})
 }
 
-// What a saga did before it failed without its client's knowledge is undone.
-func TestSamplerFailureUndoes(t *testing.T) {
-	held := map[saga.Key]bool{}
+// books is a tool that holds a room and then asks the model.
+func books(held map[saga.Key]bool) saga.Definition {
 	room := holds("room", held)
-	flow := saga.Flow[struct{}, string]{
+	return saga.Flow[struct{}, string]{
 		Info: saga.Info{Name: "book", Asks: []steps.Question{askModel}, Effects: []saga.Declared{room}},
 		Run: func(r *saga.Run, _ struct{}) (string, error) {
 			if _, err := saga.Do(r, room, "7"); err != nil {
@@ -148,8 +148,13 @@ func TestSamplerFailureUndoes(t *testing.T) {
 			return said.Text(), err
 		},
 	}
+}
+
+// What a saga did before it failed without its client's knowledge is undone.
+func TestSamplerFailureUndoes(t *testing.T) {
+	held := map[saga.Key]bool{}
 	ctx, cancel := context.WithCancel(t.Context())
-	r := newRig(t, server.Options{Tools: []saga.Definition{flow}, TurnTimeout: time.Minute, Sampler: func(inner context.Context, _ *steps.SampleRequest) (*steps.SampleResult, error) {
+	r := newRig(t, server.Options{Tools: []saga.Definition{books(held)}, TurnTimeout: time.Minute, Sampler: func(inner context.Context, _ *steps.SampleRequest) (*steps.SampleResult, error) {
 		cancel() // the client goes away while the model thinks
 		<-inner.Done()
 		return nil, inner.Err()
@@ -159,4 +164,26 @@ func TestSamplerFailureUndoes(t *testing.T) {
 	require.Error(t, err)
 	require.Eventually(t, func() bool { return strings.Contains(r.log.take(), "turn cancelled") }, time.Minute, 5*time.Millisecond)
 	assert.Empty(t, held)
+}
+
+// A call in a session whose question the model does not answer in time ends, and what it did is undone,
+// with a ledger too.
+func TestSamplerIsTooSlowForACall(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		held := map[saga.Key]bool{}
+		store := ledger.NewMemory(ledger.MemoryOptions{})
+		t.Cleanup(func() { _ = store.Close() })
+		calls := 0
+		r := newRig(t, server.Options{Tools: []saga.Definition{books(held)}, Ledger: store, TurnTimeout: time.Minute, Sampler: func(ctx context.Context, q *steps.SampleRequest) (*steps.SampleResult, error) {
+			assert.Len(t, held, 1)
+			if calls++; calls > 1 {
+				return says(ctx, q)
+			}
+			<-ctx.Done()
+			return nil, ctx.Err()
+		}})
+		_, said := r.connect("2025-11-25", "{}").refused(toolCall(1, "book", "{}"))
+		assert.Contains(t, said, "too long")
+		assert.Empty(t, held)
+	})
 }

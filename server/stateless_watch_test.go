@@ -12,6 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/mcpsaga/mcpsaga/internal/jsontest"
+	"github.com/mcpsaga/mcpsaga/saga"
+	"github.com/mcpsaga/mcpsaga/server"
 )
 
 const taskNotification = "notifications/tasks"
@@ -73,6 +75,23 @@ func TestListenToTasksThatEnded(t *testing.T) {
 	for now := l.news("1"); now.Status != "cancelled"; now = l.news("1") {
 		assert.Equal(t, "working", now.Status)
 	}
+}
+
+// What a task yields begins its result, however its client learns of that.
+func TestTasksYieldModern(t *testing.T) {
+	r := newTaskRig(t, func(o *server.Options) { o.Tools = []saga.Definition{inParts} })
+	texts := func(shown taskShown) (list []string) {
+		for _, block := range shown.Result.Content {
+			list = append(list, block.Text)
+		}
+		return list
+	}
+	id := r.begin(callTool("parts", nil)).TaskID
+	whole := []string{"one", "two", "three"}
+	assert.Equal(t, whole, texts(r.until(id, "completed")))
+	l := r.listen(listenFor(1, object{"taskIds": []string{id}}).with(withTasks))
+	l.must("1", acknowledged)
+	assert.Equal(t, whole, texts(l.news("1")))
 }
 
 // No two notifications in a row are the same: what changes inside, no client hears of.

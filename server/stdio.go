@@ -5,19 +5,19 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"io"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/mcpsaga/mcpsaga/internal/linestream"
 	"github.com/mcpsaga/mcpsaga/internal/records"
 	"github.com/mcpsaga/mcpsaga/internal/tally"
 	"github.com/mcpsaga/mcpsaga/server/internal/dialect"
 	"github.com/mcpsaga/mcpsaga/server/internal/wire"
-	"github.com/mcpsaga/mcpsaga/steps"
 )
 
 // Limits of one stdio connection.
@@ -52,138 +52,88 @@ const (
 // called signal.Ignore(syscall.SIGPIPE).
 func (s *Server) ServeStdio(ctx context.Context, in io.Reader, out io.Writer) error {
 	s.keeper.begin()
-	told := ctx // to stop
-	ctx, cancel := context.WithCancelCause(records.Patient(context.WithoutCancel(told)))
+	serving, cancel := context.WithCancelCause(records.Patient(context.WithoutCancel(ctx)))
 	defer cancel(nil)
-	defer context.AfterFunc(told, func() { cancel(dialect.ErrStopping) })()
+	defer context.AfterFunc(ctx, func() { cancel(dialect.ErrStopping) })()
 	c := &lineConn{
-		server: s, ctx: ctx, stop: cancel, in: bufio.NewReaderSize(in, 64<<10), out: out,
-		slots: make(chan struct{}, maxInFlight), ended: make(chan struct{}), closing: make(chan struct{}),
-		connections: make(map[dialect.Dialect]dialect.Connection), calls: make(map[*lineCall]struct{}), waiting: make(map[uint64]chan<- steps.Answer),
+		server: s, ctx: serving, slots: make(chan struct{}, maxInFlight), closing: make(chan struct{}),
+		connections: make(map[dialect.Dialect]dialect.Connection), calls: make(map[*lineCall]struct{}),
+	}
+	c.lines = linestream.Conn{
+		In: bufio.NewReaderSize(in, 64<<10), Out: out, Limit: int(s.opts.MaxBody), Read: c.read,
+		Ended: func(error) {
+			if c.lines.Failed() != nil { // no client hears the answers
+				cancel(dialect.ErrSessionEnded)
+			}
+		},
 	}
 	for _, d := range s.sessions {
-		c.connections[d] = d.Connect(func(method string, params json.RawMessage) {
-			c.write(wire.AppendCall(nil, 0, method, params))
-		})
+		c.connections[d] = d.Connect(c.notify)
 	}
-	defer watchUnread(out, unreadAfter, c.unread)()
-	read := make(chan struct{})
-	go func() {
-		defer close(read)
-		c.read()
-	}()
-	select {
-	case <-read:
-	case <-ctx.Done():
-	}
+	ended := c.lines.Start(serving)
+	defer watchUnread(out, unreadAfter, c.lines.Fail)()
+	<-ended
+	_ = c.due.Wait(serving)
 	c.close()
-	if err := c.failed.Load(); err != nil {
-		return *err
-	}
-	return nil
+	return c.lines.Failed()
 }
 
 // lineConn is a connection with one message per line. One goroutine reads; each request
 // is served by one of its own, which writes the response.
 type lineConn struct {
+	lines  linestream.Conn
 	server *Server
 	ctx    context.Context
-	stop   context.CancelCauseFunc
-	in     *bufio.Reader
 	// connections are what dialects remember of this one, those that do.
 	connections map[dialect.Dialect]dialect.Connection
 
 	// slots has an element for each request that is worked on.
 	slots chan struct{}
-	// ended is closed when no more lines come, closing when what is kept open is to end.
-	ended, closing chan struct{}
+	// closing is closed when what is kept open is to end.
+	closing chan struct{}
 	// due are the requests that are not answered yet, working those of them whose
 	// response is not known yet, and open those that are kept open.
 	due, working, open tally.Tally
 
-	writing sync.Mutex // serialises writing
-	out     io.Writer
-	// failed is what made writing fail. It can be asked for while a write hangs.
-	failed atomic.Pointer[error]
+	// asked is how many requests of ours there were, which is the id of the last.
+	asked atomic.Uint64
 
 	mu    sync.Mutex // guards what follows
 	calls map[*lineCall]struct{}
 	// placed are those of calls that are not kept open, and held their bytes.
 	placed, held int
-	// waiting are our requests that the client has not answered, by id.
-	waiting map[uint64]chan<- steps.Answer
-	asked   uint64
 }
 
-// read reads messages until there are no more, and then waits for the answers that are
-// due.
-func (c *lineConn) read() {
-	for c.ctx.Err() == nil {
-		line, err := c.readLine()
-		switch {
-		case errors.Is(err, errLongLine):
-			c.write(wire.AppendResponse(nil, nil, nil, wire.NewError(wire.CodeInvalidRequest, "the message is too large")))
-		case err != nil:
-			close(c.ended)
-			_ = c.due.Wait(c.ctx)
-			return
-		case len(bytes.TrimSpace(line)) == 0 || c.ctx.Err() != nil:
-		default:
-			c.receive(line)
-		}
+// read returns what is in a line: a message, or a batch if the client may send any.
+func (c *lineConn) read(line []byte) ([]linestream.Message, error) {
+	if line == nil {
+		return c.arrived(nil, dialect.Batched{Error: wire.NewError(wire.CodeInvalidRequest, "the message is too large")}), nil
 	}
-}
-
-var errLongLine = errors.New("the line is too long")
-
-// readLine returns the next line. One that is too long is skipped to its end.
-func (c *lineConn) readLine() ([]byte, error) {
-	var line []byte
-	long := false
-	for {
-		part, err := c.in.ReadSlice('\n')
-		if !long {
-			line = append(line, part...)
-			if long = len(line) > int(c.server.opts.MaxBody); long {
-				line = nil
+	for _, sessions := range c.server.sessions {
+		if jsontext.Value(line).Kind() == '[' && c.connections[sessions].Batches() {
+			batch, rerr := c.server.parseBatch(sessions, line)
+			if rerr != nil {
+				return c.arrived(nil, dialect.Batched{Error: rerr}), nil
 			}
-		}
-		switch {
-		case errors.Is(err, bufio.ErrBufferFull):
-		case long && err == nil:
-			return nil, errLongLine
-		case err == io.EOF && len(line) > 0:
-			return line, nil // the last line may lack its end
-		default:
-			return line, err
-		}
-	}
-}
-
-// receive handles a line: a message, or a batch if the client may send any.
-func (c *lineConn) receive(line []byte) {
-	if jsontext.Value(line).Kind() == '[' {
-		for _, sessions := range c.server.sessions {
-			if c.connections[sessions].Batches() {
-				c.receiveBatch(sessions, line)
-				return
-			}
+			return c.arrived(&lineBatch{due: len(batch)}, batch...), nil
 		}
 	}
 	m, rerr := wire.Parse(line)
-	c.handle(&m, rerr, nil)
+	return c.arrived(nil, dialect.Batched{Message: m, Error: rerr}), nil
 }
 
-func (c *lineConn) receiveBatch(sessions dialect.Sessions, line []byte) {
-	batch, rerr := c.server.parseBatch(sessions, line)
-	if rerr != nil {
-		c.write(wire.AppendResponse(nil, nil, nil, rerr))
-		return
+// arrived returns what the connection has to know of messages.
+func (c *lineConn) arrived(b *lineBatch, messages ...dialect.Batched) (all []linestream.Message) {
+	for _, one := range messages {
+		m, rerr := &one.Message, one.Error
+		arrived := linestream.Message{Text: json.RawMessage(m.Reply), Handle: func() error { c.handle(m, rerr, b); return nil }}
+		if m.Reply != nil && rerr == nil {
+			c.reply(b, nil)
+			arrived.Answers, _ = strconv.ParseUint(string(m.ID), 10, 64) // 0 if it is none of ours
+		}
+		all = append(all, arrived)
 	}
-	b := &lineBatch{due: len(batch)}
-	for _, one := range batch {
-		c.handle(&one.Message, one.Error, b)
-	}
+	return all
 }
 
 // handle handles a message, or says why it is none.
@@ -191,18 +141,13 @@ func (c *lineConn) handle(m *wire.Message, rerr *wire.Error, b *lineBatch) {
 	switch {
 	case rerr != nil:
 		c.reply(b, wire.AppendResponse(nil, m.ID, nil, rerr))
-	case m.Reply != nil:
-		c.reply(b, nil)
-		c.answered(m)
+	case m.Reply != nil: // no call waits for it
+		c.tellGuests(m)
 	case m.ID == nil:
 		c.reply(b, nil)
 		if id := dialect.Cancelled(m); id != nil {
 			c.cancelled(id)
-			c.tellGuests(m, func(ctx context.Context, x *dialect.Exchange) {
-				if rerr := c.server.host.GuestsCancelled(ctx, x); rerr != nil {
-					c.server.log.WarnContext(ctx, "operation not cancelled", "error", rerr)
-				}
-			})
+			c.tellGuests(m)
 		}
 		if known := c.connections[c.server.match(m, nil)]; known != nil {
 			known.Arrive(m)
@@ -229,9 +174,9 @@ func (c *lineConn) begin(m *wire.Message, b *lineBatch) {
 		return
 	}
 	d := c.server.match(m, nil)
-	call := &lineCall{conn: c, batch: b, due: c.due.Begin(), working: c.working.Begin()}
+	ctx, cancel := context.WithCancelCause(c.ctx)
+	call := &lineCall{conn: c, batch: b, cancel: cancel, due: c.due.Begin(), working: c.working.Begin()}
 	call.Exchange = dialect.Exchange{Message: m, Way: call, Dialect: d}
-	call.ctx, call.cancel = context.WithCancelCause(c.ctx)
 	var serve dialect.Handler
 	if known := c.connections[d]; known != nil {
 		serve = known.Arrive(m)
@@ -246,7 +191,7 @@ func (c *lineConn) begin(m *wire.Message, b *lineBatch) {
 	c.held += m.Size
 	c.mu.Unlock()
 	go func() {
-		result, rerr := c.server.host.Dispatch(call.ctx, &call.Exchange, serve)
+		result, rerr := c.server.host.Dispatch(ctx, &call.Exchange, serve)
 		call.finish(wire.AppendResponse(nil, m.ID, result, rerr))
 	}()
 }
@@ -258,47 +203,29 @@ func (c *lineConn) cancelled(id []byte) {
 	defer c.mu.Unlock()
 	for call := range c.calls {
 		if bytes.Equal(call.Message.ID, id) {
-			call.silent = true // so the id is free again
+			call.silent.Store(true) // so the id is free again
 			call.cancel(dialect.ErrCancelled)
 		}
 	}
-}
-
-// answered hands the client's answer to the call that waits for it. One that no call waits for
-// is a guest's, or late, and ignored.
-func (c *lineConn) answered(m *wire.Message) {
-	id, answer := dialect.ReadAnswer(m.Reply)
-	c.mu.Lock()
-	to := c.waiting[id]
-	if to != nil {
-		delete(c.waiting, id)
-		to <- answer
-	}
-	c.mu.Unlock()
-	if to != nil {
-		return
-	}
-	c.tellGuests(m, func(ctx context.Context, x *dialect.Exchange) {
-		if _, rerr := c.server.host.GuestsAnswered(ctx, x); rerr != nil {
-			c.server.log.InfoContext(ctx, "answer refused", "reason", rerr)
-		}
-	})
 }
 
 // guestTime bounds how long no line is read because of what a guest does with one. It is done
 // with that when the next line is read, which may be about the same.
 const guestTime = 5 * time.Second
 
-// tellGuests tells guests of a message that is no request.
-func (c *lineConn) tellGuests(m *wire.Message, tell func(context.Context, *dialect.Exchange)) {
-	if len(c.server.host.Guests) == 0 {
-		return
-	}
+// tellGuests tells guests of an answer or a cancellation. What is none of theirs is ignored.
+func (c *lineConn) tellGuests(m *wire.Message) {
 	ctx, cancel := context.WithTimeout(c.ctx, guestTime)
 	defer cancel()
 	x := &dialect.Exchange{Message: m}
 	c.join(x)
-	tell(ctx, x)
+	rerr := c.server.host.GuestsCancelled(ctx, x)
+	if m.Reply != nil {
+		_, rerr = c.server.host.GuestsAnswered(ctx, x)
+	}
+	if rerr != nil {
+		c.server.log.InfoContext(ctx, "answer or cancellation refused", "reason", rerr)
+	}
 }
 
 // join says who the client is to a dialect that does not know.
@@ -332,34 +259,19 @@ func (c *lineConn) reply(b *lineBatch, response []byte) {
 		response = b.add(response)
 	}
 	if response != nil {
-		c.write(response)
+		_ = c.lines.Write(response)
 	}
 }
 
-func (c *lineConn) write(message []byte) {
-	c.writing.Lock()
-	defer c.writing.Unlock()
-	if c.failed.Load() != nil {
-		return
-	}
-	if _, err := c.out.Write(append(message, '\n')); err != nil {
-		c.unread(err)
-	}
-}
-
-// unread ends the connection, as nothing can be written any more: no client hears the
-// answers, so nothing more is read.
-func (c *lineConn) unread(err error) {
-	if c.failed.CompareAndSwap(nil, &err) {
-		c.stop(dialect.ErrSessionEnded)
-	}
+func (c *lineConn) notify(method string, params json.RawMessage) {
+	_ = c.lines.Write(wire.AppendCall(nil, 0, method, params))
 }
 
 // lineBatch collects the responses to a batch: they leave as one line.
 type lineBatch struct {
 	mu        sync.Mutex
 	due       int
-	responses []byte
+	responses [][]byte
 }
 
 // add takes the response to one of the batch's messages, nil if it has none, and
@@ -368,11 +280,10 @@ func (b *lineBatch) add(response []byte) []byte {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if response != nil {
-		b.responses = append(append(b.responses, ','), response...)
+		b.responses = append(b.responses, response)
 	}
 	if b.due--; b.due > 0 || b.responses == nil {
 		return nil
 	}
-	b.responses[0] = '['
-	return append(b.responses, ']')
+	return append(append([]byte("["), bytes.Join(b.responses, []byte(","))...), ']')
 }

@@ -2,11 +2,15 @@ package server
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"net/http"
 	"strconv"
+	"sync/atomic"
 	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/mcpsaga/mcpsaga/server/internal/dialect"
 	"github.com/mcpsaga/mcpsaga/server/internal/wire"
@@ -17,26 +21,23 @@ import (
 type lineCall struct {
 	dialect.Exchange
 	conn   *lineConn
-	ctx    context.Context
 	cancel context.CancelCauseFunc
 	batch  *lineBatch // what the request came in, or nil
 	// due and working end what the connection counts, open if the request is kept open.
 	due, working, open func()
 
-	// Guarded by the connection's mu: the client has cancelled the request and expects no
-	// answer; how much of it waits for the client, or for a task.
-	silent  bool
-	resting int
+	// silent: the client has cancelled the request and expects no answer. resting is how much of it
+	// waits for the client, or for a task.
+	silent  atomic.Bool
+	resting atomic.Int32
 }
 
 func (x *lineCall) finish(response []byte) {
 	c := x.conn
 	x.cancel(nil)
-	c.mu.Lock()
-	if x.silent {
+	if x.silent.Load() {
 		response = nil
 	}
-	c.mu.Unlock()
 	if x.open != nil {
 		c.reply(nil, response)
 		x.open()
@@ -62,81 +63,53 @@ func (x *lineCall) leavePlace() {
 }
 
 func (x *lineCall) Notify(method string, params json.RawMessage) {
-	x.conn.mu.Lock()
-	silent := x.silent
-	x.conn.mu.Unlock()
-	if !silent {
-		x.conn.write(wire.AppendCall(nil, 0, method, params))
+	if !x.silent.Load() {
+		x.conn.notify(method, params)
 	}
 }
 
 func (x *lineCall) Call(ctx context.Context, method string, params json.RawMessage) (steps.Answer, error) {
 	c := x.conn
-	select {
-	case <-c.ended:
-		return steps.Answer{}, dialect.ErrSessionEnded
-	default:
-	}
-	answer := make(chan steps.Answer, 1)
-	c.mu.Lock()
-	c.asked++
-	id := c.asked
-	c.waiting[id] = answer
-	c.mu.Unlock()
+	id := c.asked.Add(1)
 	defer x.Rest()()
-	defer func() {
-		c.mu.Lock()
-		delete(c.waiting, id)
-		c.mu.Unlock()
-	}()
-	c.write(wire.AppendCall(nil, id, method, params))
-	var why error
-	select {
-	case a := <-answer:
-		return a, nil
-	case <-ctx.Done():
-		why = context.Cause(ctx)
-	case <-c.ended:
-		why = dialect.ErrSessionEnded
+	why := func() error { return cmp.Or(context.Cause(ctx), context.Cause(c.ctx), dialect.ErrSessionEnded) }
+	wait, err := c.lines.Call(ctx, id, wire.AppendCall(nil, id, method, params))
+	if err != nil {
+		return steps.Answer{}, why()
 	}
-	// Not Notify: the client hears of it even if it has cancelled the call.
-	method, params = dialect.Cancellation(strconv.AppendUint(nil, id, 10), why)
-	c.write(wire.AppendCall(nil, 0, method, params))
-	return steps.Answer{}, why
+	response, err := wait()
+	if err != nil {
+		c.lines.Forget(id)
+		err = why()
+		// Not Notify: the client hears of it even if it has cancelled the call.
+		c.notify(dialect.Cancellation(strconv.AppendUint(nil, id, 10), err))
+		return steps.Answer{}, err
+	}
+	_, answer := dialect.ReadAnswer(jsontext.Value(response))
+	return answer, nil
 }
 
 // Rest implements [dialect.Rester]: while it waits, the request leaves its place to another.
 func (x *lineCall) Rest() (back func()) {
-	c := x.conn
-	c.mu.Lock()
-	x.resting++
-	first := x.resting == 1
-	c.mu.Unlock()
-	if first {
-		<-c.slots
+	slots := x.conn.slots
+	if x.resting.Add(1) == 1 {
+		<-slots
 	}
 	return func() {
-		c.mu.Lock()
-		x.resting--
-		last := x.resting == 0
-		c.mu.Unlock()
-		if last {
-			c.slots <- struct{}{}
+		if x.resting.Add(-1) == 0 {
+			slots <- struct{}{}
 		}
 	}
 }
 
 // Post implements [dialect.Poster].
 func (x *lineCall) Post(id uint64, method string, params json.RawMessage) bool {
-	x.conn.write(wire.AppendCall(nil, id, method, params))
-	return true
+	return x.conn.lines.Write(wire.AppendCall(nil, id, method, params)) == nil
 }
 
 // Leave implements [dialect.Leaver].
 func (x *lineCall) Leave() {
-	x.conn.mu.Lock()
-	x.silent = true
-	x.conn.mu.Unlock()
+	x.silent.Store(true)
 	x.cancel(dialect.ErrLeft)
 }
 
@@ -149,7 +122,7 @@ func (x *lineCall) KeepOpen() (ended <-chan struct{}, rerr *wire.Error) {
 	c := x.conn
 	c.mu.Lock()
 	for other := range c.calls {
-		if other.open != nil && !other.silent && bytes.Equal(other.Message.ID, x.Message.ID) {
+		if other.open != nil && !other.silent.Load() && bytes.Equal(other.Message.ID, x.Message.ID) {
 			c.mu.Unlock()
 			return nil, wire.Refuse(http.StatusBadRequest, wire.CodeInvalidRequest, "a request with this id is still open")
 		}

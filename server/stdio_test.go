@@ -86,6 +86,8 @@ func TestStdioBadLines(t *testing.T) {
 		{"half a message", `{"jsonrpc":"2.0","id":1`, `"code":-32700`},
 		{"batch", "[" + ping("1") + "]", `"code":-32600`},
 		{"id null", ping("null"), `"id":null,"error":{"code":-32600`},
+		{"id with a fraction", ping("1.5"), `"id":null,"error":{"code":-32600,"message":"the id must be a string or an integer"`},
+		{"id beyond 64 bits", ping("18446744073709551616"), `"id":null,"error":{"code":-32600,"message":"the id must be a string or an integer"`},
 		{"no method", `{"jsonrpc":"2.0","id":5}`, `"id":5,"error":{"code":-32600`},
 		{"unknown method", `{"jsonrpc":"2.0","id":-5,"method":"x"}`, `"id":-5,"error":{"code":-32601`},
 		{"too long", strings.Repeat("x", 100_000), `"code":-32600,"message":"the message is too large"`},
@@ -102,7 +104,8 @@ func TestStdioBadLines(t *testing.T) {
 	}
 	t.Run("silent", func(t *testing.T) {
 		got := lines(t, newStdio(t), "\n  \r\n"+`{"jsonrpc":"2.0","method":"notifications/initialized"}`+"\n"+
-			`{"jsonrpc":"2.0","id":1,"result":{}}`+"\n"+ping("1")) // no newline at the end
+			`{"jsonrpc":"2.0","id":1,"result":{}}`+"\n"+`{"jsonrpc":"2.0","id":-1,"result":{}}`+"\n"+`{"jsonrpc":"2.0","id":"1","result":{}}`+"\n"+
+			ping("1")) // no newline at the end
 		assert.Equal(t, []string{pong("1")}, got)
 	})
 	t.Run("ids", func(t *testing.T) {
@@ -271,6 +274,30 @@ func TestStdioEndsWhenNobodyReads(t *testing.T) {
 		t.Fatal("the server lives on")
 	}
 	assert.Empty(t, held, "what was done is undone")
+}
+
+// A client that has said all is still answered, until it does not read any more.
+func TestStdioEndsWhenNobodyReadsTheLastAnswers(t *testing.T) {
+	type none struct{}
+	one := make(chan bool)
+	tool := saga.Machine[none, none]{Info: saga.Info{Name: "slow"}, Start: func(t *saga.Turn[none, none]) (saga.Next, error) {
+		if _, first := <-one; first {
+			return t.Textf("one")
+		}
+		<-t.Done()
+		return nil, t.Err()
+	}}
+	calls := strings.Repeat(`{"jsonrpc":"2.0","id":1,"method":"tools/callSaga","params":{"name":"slow"}}`+"\n", 2)
+	ended := make(chan error, 1)
+	go func() { ended <- newStdio(t, tool).ServeStdio(t.Context(), strings.NewReader(calls), closedPipe{}) }()
+	one <- true
+	close(one)
+	select {
+	case err := <-ended:
+		assert.ErrorIs(t, err, io.ErrClosedPipe)
+	case <-time.After(time.Minute):
+		t.Fatal("the server lives on")
+	}
 }
 
 func TestStdioEndsAtTheFirstFailedWrite(t *testing.T) {

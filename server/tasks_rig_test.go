@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/mcpsaga/mcpsaga/content"
 	"github.com/mcpsaga/mcpsaga/ledger"
 	"github.com/mcpsaga/mcpsaga/saga"
 	"github.com/mcpsaga/mcpsaga/server"
@@ -109,6 +110,19 @@ func taskTools() []saga.Definition {
 			},
 		},
 	}
+}
+
+// inParts gives its result in three parts.
+var inParts = saga.Flow[struct{}, string]{
+	Info: saga.Info{Name: "parts", Yields: true, Tasks: saga.Tasks{Mode: saga.TasksOptional}},
+	Run: func(r *saga.Run, _ struct{}) (string, error) {
+		for _, part := range []string{"one", "two"} {
+			if err := r.Yield(content.Text{Text: part}); err != nil {
+				return "", err
+			}
+		}
+		return "three", nil
+	},
 }
 
 // users tells callers apart by the header User.

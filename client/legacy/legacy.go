@@ -225,7 +225,7 @@ func (w *watcher) RoundTrip(r *http.Request) (*http.Response, error) {
 		response.Body = &overheard{ReadCloser: response.Body, a: a, events: kind == "text/event-stream"}
 	}
 	// The SDK gives its session up if it comes back to a stream and is refused, whatever for; it
-	// comes again if nobody answers.
+	// comes again if there is no answer.
 	if r.Method == http.MethodGet && r.Header.Get("Mcp-Session-Id") != "" {
 		switch response.StatusCode {
 		case http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
@@ -256,7 +256,7 @@ type session struct {
 	onlyTasks map[string]bool
 }
 
-// lastWord is how long a server has to be told that a request was given up: the SDK does
+// lastWord is how long a server has to hear that a request was given up: the SDK does
 // so behind its callers' backs, and closing the session would overtake it.
 const lastWord = 200 * time.Millisecond
 

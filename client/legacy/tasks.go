@@ -152,7 +152,7 @@ func (s *session) endedWithout(ctx context.Context, result json.RawMessage, abou
 	return &client.TaskError{Task: client.Task{ID: task.ID, Status: task.Status, Message: task.Message}}
 }
 
-// result waits for the result of a task, again if the wait breaks: the task goes on.
+// result waits for the result of a task, again if the wait breaks: the task continues.
 func (s *session) result(ctx context.Context, about any) (json.RawMessage, error) {
 	for failures := 1; ; failures++ {
 		began := time.Now()

@@ -259,7 +259,7 @@ func readyStatus(t *testing.T, address string) (status string) {
 	return ready.Status
 }
 
-// A ledger that can only be read is not well.
+// A ledger is not well if it can only be read, or takes no tasks, whose items are in a table of their own.
 func TestCheckOfALedgerThatCanOnlyBeRead(t *testing.T) {
 	t.Parallel()
 	db := postgrestest.Run(t, "fsync=off")
@@ -270,6 +270,10 @@ func TestCheckOfALedgerThatCanOnlyBeRead(t *testing.T) {
 	_, stderr, code := h.run("ledger", "check", "--ledger", db.URL("app", "postgres"))
 	assert.Equal(t, exitFailed, code)
 	assert.Contains(t, stderr, "permission denied")
+	db.Exec("GRANT ALL ON mcpsaga_ledger.records TO app")
+	_, stderr, code = h.run("ledger", "check", "--ledger", db.URL("app", "postgres"))
+	assert.Equal(t, exitFailed, code)
+	assert.Contains(t, stderr, "permission denied for table items")
 }
 
 // A server starts though its database is away, serves what needs none, and goes on with it

@@ -3,7 +3,6 @@ package durable_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"runtime"
 	"sync/atomic"
 	"testing"
@@ -15,7 +14,6 @@ import (
 
 	"github.com/mcpsaga/mcpsaga/content"
 	"github.com/mcpsaga/mcpsaga/internal/durable"
-	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/internal/tasks"
 	"github.com/mcpsaga/mcpsaga/internal/turns"
 	"github.com/mcpsaga/mcpsaga/saga"
@@ -101,81 +99,6 @@ func TestARunningTaskIsCancelledFromElsewhere(t *testing.T) {
 	})
 }
 
-func TestWhatRunsIsHandedOver(t *testing.T) {
-	for _, checkpoint := range []bool{true, false} {
-		t.Run(fmt.Sprint("checkpoint ", checkpoint), func(t *testing.T) {
-			var runs atomic.Int32
-			tool := saga.Machine[none, counted]{
-				Info: saga.Info{Name: "long", Tasks: optional},
-				Start: func(t *saga.Turn[none, counted]) (saga.Next, error) {
-					if t.State.N++; t.State.N > 20 {
-						return t.Textf("%d", runs.Load())
-					}
-					d := time.Second
-					if !checkpoint {
-						d = time.Hour
-					}
-					runs.Add(1)
-					select {
-					case <-t.Done():
-						return nil, context.Cause(t)
-					case <-time.After(d):
-					}
-					return t.Goto(engine.StartStep)
-				},
-			}
-			inBubble(t, func(t *testing.T, r *rig) {
-				a, b := r.manager(nil, tool), r.manager(nil, tool)
-				stop := r.work(a)
-				task := r.start(a, call(a, "long", ""))
-				time.Sleep(5500 * time.Millisecond)
-				r.work(b)
-				began := time.Now()
-				stop()
-				time.Sleep(100 * time.Millisecond)
-				took := time.Since(began)
-				if checkpoint {
-					assert.EqualValues(t, 7, runs.Load(), "the other goes on at once") // six here, one there
-					assert.Less(t, took, 1500*time.Millisecond)
-					assert.Contains(t, text(t, r.until(b, task.ID, tasks.Completed)), "20", "no step ran twice")
-				} else {
-					assert.EqualValues(t, 2, runs.Load(), "the other goes on at once")
-					assert.InDelta(t, 5*time.Second, took, float64(200*time.Millisecond))
-				}
-			})
-		})
-	}
-}
-
-func TestAnotherTakesOverAfterTheLease(t *testing.T) {
-	var runs atomic.Int32
-	tool := single("long", func(t *turn) (saga.Next, error) {
-		if runs.Add(1) == 1 {
-			time.Sleep(time.Hour)
-		}
-		return t.Textf("done")
-	})
-	inBubble(t, func(t *testing.T, r *rig) {
-		l := newLink(r.store, newRand(), -1, 0)
-		a, err := durable.New(durable.Config{Turns: r.runner(tool), Store: l})
-		require.NoError(t, err)
-		r.work(a)
-		b := r.manager(nil, tool)
-		r.work(b)
-		task := r.start(a, call(a, "long", ""))
-		time.Sleep(time.Minute)
-		assert.EqualValues(t, 1, runs.Load(), "the lease is renewed")
-		began := time.Now()
-		l.cut()
-		r.until(b, task.ID, tasks.Completed)
-		assert.Less(t, time.Since(began), 11*time.Second)
-		time.Sleep(2 * time.Hour) // the other ends as well, and writes nothing
-		now, err := b.Get(t.Context(), "p", task.ID)
-		require.NoError(t, err)
-		assert.Equal(t, tasks.Completed, now.Status)
-	})
-}
-
 func TestClientsDoNotDisturbWhatRuns(t *testing.T) {
 	var runs atomic.Int32
 	tool := single("long", func(t *turn) (saga.Next, error) {
@@ -204,130 +127,6 @@ func TestClientsDoNotDisturbWhatRuns(t *testing.T) {
 		time.Sleep(20 * time.Hour)
 		_, err = b.Get(t.Context(), "p", task.ID)
 		require.ErrorIs(t, err, tasks.ErrNotFound)
-	})
-}
-
-func TestProgressIsCoalesced(t *testing.T) {
-	tool := single("progress", func(t *turn) (saga.Next, error) {
-		for n := range 3000 {
-			t.Progress(float64(n+1), 3000, fmt.Sprint("at ", n+1))
-			time.Sleep(time.Millisecond)
-		}
-		t.Log(4, map[string]int{"lines": 3})
-		time.Sleep(time.Second)
-		return t.Textf("done")
-	})
-	inBubble(t, func(t *testing.T, r *rig) {
-		m := r.manager(nil, tool)
-		r.work(m)
-		task := r.start(m, call(m, "progress", ""))
-		time.Sleep(100 * time.Millisecond)
-		now, err := m.Get(t.Context(), "p", task.ID)
-		require.NoError(t, err)
-		require.NotNil(t, now.Progress, "the first is told at once")
-		time.Sleep(3 * time.Second)
-		now, err = m.Get(t.Context(), "p", task.ID)
-		require.NoError(t, err)
-		assert.InDelta(t, 3000, now.Progress.Done, 0)
-		assert.Equal(t, "at 3000", now.Message)
-		done := r.until(m, task.ID, tasks.Completed)
-		events, err := m.Events(t.Context(), "p", task.ID, 0, 100)
-		require.NoError(t, err)
-		assert.Equal(t, done.Events, events[len(events)-1].N)
-		assert.Less(t, len(events), 36)
-		var logs int
-		for i, e := range events {
-			if assert.True(t, i == 0 || e.N > events[i-1].N); e.Kind == tasks.EventLog {
-				logs++
-			}
-		}
-		assert.Equal(t, 1, logs)
-		rest, err := m.Events(t.Context(), "p", task.ID, done.Events-2, 100)
-		require.NoError(t, err)
-		assert.Equal(t, events[len(events)-2:], rest)
-	})
-}
-
-func TestEventsAreBounded(t *testing.T) {
-	tool := single("progress", func(t *turn) (saga.Next, error) {
-		for n := range 36000 {
-			t.Progress(float64(n+1), 0, "")
-			time.Sleep(100 * time.Millisecond)
-		}
-		return t.Textf("done")
-	})
-	inBubble(t, func(t *testing.T, r *rig) {
-		m := r.manager(nil, tool)
-		r.work(m)
-		task := r.start(m, call(m, "progress", ""))
-		done := r.until(m, task.ID, tasks.Completed)
-		events, err := m.Events(t.Context(), "p", task.ID, 0, 100_000)
-		require.NoError(t, err)
-		assert.InDelta(t, 750, len(events), 260)
-		assert.InDelta(t, 36000, done.Progress.Done, 0, "the last one counts all the same")
-	})
-}
-
-func TestLimits(t *testing.T) {
-	inBubble(t, func(t *testing.T, r *rig) {
-		m := r.manager(func(c *durable.Config) { c.Limit = 3 }, greeter())
-		r.work(m)
-		var first string
-		for n := range 3 {
-			if task := r.start(m, call(m, "greet", "")); n == 0 {
-				first = task.ID
-			}
-		}
-		_, err := m.Start(t.Context(), call(m, "greet", ""))
-		require.ErrorIs(t, err, tasks.ErrTooMany)
-		_, err = m.Cancel(t.Context(), "p", first)
-		require.NoError(t, err)
-		r.until(m, first, tasks.Cancelled)
-		time.Sleep(200 * time.Millisecond)
-		r.start(m, call(m, "greet", ""))
-		s := call(m, "greet", "")
-		s.Request.Principal = "another"
-		r.start(m, s)
-		list, next, err := m.List(t.Context(), "p", "", 2)
-		require.NoError(t, err)
-		more, last, err := m.List(t.Context(), "p", next, 5)
-		require.NoError(t, err)
-		assert.Empty(t, last)
-		assert.Len(t, append(list, more...), 4, "one's own, also those that have ended")
-	})
-}
-
-func TestAPrincipalWithManyTasksLeavesRoom(t *testing.T) {
-	var running, most atomic.Int32
-	tool := single("slow", func(t *turn) (saga.Next, error) {
-		if n := running.Add(1); n > most.Load() {
-			most.Store(n)
-		}
-		defer running.Add(-1)
-		time.Sleep(10 * time.Second)
-		return t.Textf("done")
-	})
-	inBubble(t, func(t *testing.T, r *rig) {
-		m := r.manager(func(c *durable.Config) { c.Workers = 4 }, tool)
-		r.work(m)
-		var last *tasks.Task
-		for range 100 {
-			last = r.start(m, call(m, "slow", ""))
-		}
-		time.Sleep(time.Minute)
-		assert.EqualValues(t, 2, most.Load(), "half of the workers")
-		s := call(m, "slow", "")
-		s.Request.Principal = "another"
-		task := r.start(m, s)
-		time.Sleep(10100 * time.Millisecond)
-		now, err := m.Get(t.Context(), "another", task.ID)
-		require.NoError(t, err)
-		assert.Equal(t, tasks.Completed, now.Status)
-		began := time.Now()
-		for task := last; !task.Status.Ended(); task, _ = m.Get(t.Context(), "p", task.ID) {
-			time.Sleep(time.Second)
-		}
-		assert.Less(t, time.Since(began), 10*time.Minute, "and gets its own done")
 	})
 }
 
@@ -439,39 +238,6 @@ func TestFailuresOfTasks(t *testing.T) {
 			})
 		})
 	}
-}
-
-func TestATaskThatBreaksWorkersIsGivenUp(t *testing.T) {
-	var runs atomic.Int32
-	tool := single("bad", func(t *turn) (saga.Next, error) {
-		runs.Add(1)
-		time.Sleep(time.Hour) // so long that its worker is given up
-		return t.Textf("done")
-	})
-	inBubble(t, func(t *testing.T, r *rig) {
-		var ended *tasks.Task
-		var id string
-		for n := 0; ended == nil; n++ {
-			require.Less(t, n, 10)
-			l := newLink(r.store, newRand(), -1, 0)
-			m, err := durable.New(durable.Config{Turns: r.runner(tool), Store: l, Attempts: 3})
-			require.NoError(t, err)
-			r.work(m)
-			if n == 0 {
-				id = r.start(m, call(m, "bad", "")).ID
-			}
-			time.Sleep(15 * time.Second)
-			task, err := m.Get(t.Context(), "p", id)
-			require.NoError(t, err)
-			if task.Status.Ended() {
-				ended = task
-			}
-			l.cut()
-		}
-		assert.Equal(t, tasks.Failed, ended.Status)
-		require.ErrorContains(t, ended.Err, "given up")
-		assert.EqualValues(t, 3, runs.Load())
-	})
 }
 
 func TestWaitingCostsNothing(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"time"
 
@@ -196,7 +197,7 @@ func (h *hold) make(change func(r *row) []event) error {
 		one.settle()
 		return nil
 	case errors.Is(err, errLost): // others go on with it
-	case errors.Is(err, ErrUnavailable), errors.Is(err, context.DeadlineExceeded), errors.Is(err, tasks.ErrTooMany):
+	case errors.Is(err, ErrUnavailable), errors.Is(err, tasks.ErrTooMany):
 		return err
 	case errors.Is(err, store.ErrTooLarge):
 		one.over, one.err, err = true, &turns.Error{Err: errState}, errLost
@@ -213,7 +214,7 @@ func (h *hold) make(change func(r *row) []event) error {
 
 // insert is one attempt to make the row of a call.
 func (h *hold) insert(one *calling, change func(r *row) []event) error {
-	ctx, cancel := context.WithTimeout(h.ctx, writeTime)
+	ctx, cancel := writing(h.ctx)
 	defer cancel()
 	c := h.c
 	r, err := c.newRow(one.start, one.turn)
@@ -230,14 +231,13 @@ func (h *hold) insert(one *calling, change func(r *row) []event) error {
 		r.Stand.Questions, r.Stand.Answers = nil, nil
 	}
 	c.worker.awaitBegin(ctx)
-	live, here := c.worker.serves()
+	live, here := c.worker.graces()
 	r.Running, r.Wake = running{Held: true, Tries: 1}, dueAt(r.Now)
 	h.row = r
 	h.notes.record()
-	events := append([]event{{kind: kindBegun}}, change(r)...)
 	told := h.notes.take(r)
-	events = append(events, told...)
-	lease := c.Lease
+	events := slices.Concat([]event{{kind: kindBegun}}, told, change(r))
+	t := c.term()
 	if !here {
 		h.rest(r, r.Status, later(r.Wake, dueAt(r.Now)))
 		if r.Status == store.Working {
@@ -245,11 +245,10 @@ func (h *hold) insert(one *calling, change func(r *row) []event) error {
 		}
 	}
 	if !r.Running.Held {
-		lease = 0
+		t.takes = 0
 	}
 	r.Keep = keepUntil(r)
-	began := time.Now()
-	if err := c.rows.write(ctx, r, lease, max(0, c.MaxCalls), events...); err != nil {
+	if err := c.rows.write(ctx, r, t.takes, max(0, c.MaxCalls), events...); err != nil {
 		h.row = nil
 		h.notes.back(told)
 		if errors.Is(err, store.ErrConflict) {
@@ -263,7 +262,8 @@ func (h *hold) insert(one *calling, change func(r *row) []event) error {
 		return full(err)
 	}
 	c.clock.hear(r.Now)
-	h.row, h.leased, h.calling = r, began, nil
+	h.lease.acquire(r, t)
+	h.row, h.calling = r, nil
 	one.made = r
 	if !here || !c.worker.enter(h) {
 		h.lost = r.Running.Held || !here

@@ -100,7 +100,12 @@ func judge(r *row, from uint32, digest []byte, as how) (verdict, error) {
 	}
 	c, alive := r.Client, r.Until.After(r.now())
 	undoing := r.Undoing != nil || r.Cancelled || c.Turn == nil && alive
-	failed := r.Undoing != nil && r.Undoing.Why == whyTurn && r.Undoing.Response != nil // it ends as its turn has
+	if u := r.Undoing; u != nil && u.Why == whyTurn && u.Response != nil {
+		undoing = false // it ends as its turn has
+	}
+	// A client that comes while its saga is abandoned is told so; one that has cancelled it, or whose turn broke
+	// off, has no business here.
+	cancelled := r.Cancelled || r.Undoing != nil && r.Undoing.Why != whyGone
 	switch {
 	case taken(r, from, digest):
 		return answeredBefore, nil
@@ -110,14 +115,11 @@ func judge(r *row, from uint32, digest []byte, as how) (verdict, error) {
 		return free, tokens.Reject(tokens.ReasonSpent, "the saga has ended")
 	case from < c.At:
 		return free, tokens.Reject(tokens.ReasonSpent, "the saga has gone on from here with other answers")
-	case c.Turn == nil && !undoing:
-		return free, nil
-	case from == 0 && undoing && !failed:
-		if !alive {
-			return free, fmt.Errorf("%w: the saga is being undone", ErrUnavailable)
-		}
+	case from == 0 && undoing && !alive:
+		return free, fmt.Errorf("%w: the saga is being undone", ErrUnavailable)
+	case from == 0 && undoing:
 		return wait, nil
-	case undoing && !failed && as == howTurn:
+	case undoing && cancelled && as == howTurn:
 		return free, tokens.Reject(tokens.ReasonSpent, "the saga is being undone")
 	case as == howTurn && c.Turn != nil && !bytes.Equal(digest, c.Turn.Digest):
 		return free, tokens.Reject(tokens.ReasonSpent, "a turn with other answers was begun")
@@ -171,18 +173,30 @@ func (c *Core) CallOnce(ctx context.Context, q *turns.Request, id *tokens.ID) (t
 			}
 		}
 		v, err := judge(r, 0, digest, howTurn)
+		held := err == nil && r != nil && q.Policy.UndoBroken && !r.Status.Over() && r.Client.Purpose != turns.Paged.Purpose
 		switch {
 		case err != nil:
 			return turns.End{}, c.Turns.Failed(q.Program, *id, err)
-		case v == answeredBefore && !c.heldElsewhere(q, r):
-			return c.repeat(q, r)
-		case v == answeredBefore, v == wait:
+		case held && r.now().Before(r.Client.Expires): // another request takes all turns of the saga, and is at it
+			if err := c.await(turn, r, func(now *row) time.Time { return now.Client.Expires }); err != nil {
+				return turns.End{}, c.Turns.Failed(q.Program, *id, err)
+			}
+			continue
+		case v == wait:
 			if err := c.awaitTurn(turn, r); err != nil {
 				return turns.End{}, c.Turns.Failed(q.Program, *id, err)
 			}
 			continue
-		case v == undone:
+		case v == answeredBefore && !held:
+			return c.repeat(q, r)
+		case v == undone, held:
 			if err := c.releaseKey(turn, r); err != nil {
+				return turns.End{}, c.Turns.Failed(q.Program, *id, err)
+			}
+			continue
+		}
+		if r != nil && r.Undoing != nil {
+			if _, err := c.driveHere(turn, r, nil); err != nil && !errors.Is(err, errOvertaken) {
 				return turns.End{}, c.Turns.Failed(q.Program, *id, err)
 			}
 			continue
@@ -194,12 +208,7 @@ func (c *Core) CallOnce(ctx context.Context, q *turns.Request, id *tokens.ID) (t
 	}
 }
 
-// heldElsewhere reports whether another request takes all turns of the saga of a call, and is at it.
-func (c *Core) heldElsewhere(q *turns.Request, r *row) bool {
-	return q.Policy.UndoBroken && !r.Status.Over() && r.Client.Purpose != turns.Paged.Purpose
-}
-
-// releaseKey has the key of a call that broke off begin another saga.
+// releaseKey has the key of a call that broke off, or whose server is gone, begin another saga.
 func (c *Core) releaseKey(ctx context.Context, r *row) error {
 	next := r.clone()
 	next.Fence++
@@ -213,9 +222,6 @@ func (c *Core) releaseKey(ctx context.Context, r *row) error {
 
 // takeCall takes the first turn of a call with an idempotency key, or goes on with one that was lost.
 func (c *Core) takeCall(ctx context.Context, q *turns.Request, r *row, saga tokens.ID, key store.ID, digest []byte) (turns.End, error) {
-	if r != nil && r.Undoing != nil {
-		return turns.End{}, c.driveHere(ctx, r, nil)
-	}
 	if r != nil {
 		saga = r.Saga
 	}
@@ -260,10 +266,14 @@ func (c *Core) ResumeOnce(ctx context.Context, q *turns.Request, o *turns.Opened
 			return turns.End{}, o.Gone() // there is nothing to undo, nor to tell
 		}
 		if as == howAbandoned || r != nil && r.Undoing != nil {
-			if err := c.driveHere(turn, r, &undoRequest{q: q, o: o, why: goneWhy(o)}); err != nil && !errors.Is(err, errOvertaken) {
+			end, err := c.driveHere(turn, r, &undoRequest{q: q, o: o, why: goneWhy(o)})
+			switch {
+			case errors.Is(err, errOvertaken):
+				continue
+			case err != nil:
 				return fail(err)
 			}
-			continue
+			return *end, nil
 		}
 		t := c.newTurn(q, o.Saga(), r)
 		t.begun.Digest = digest
@@ -277,22 +287,29 @@ func (c *Core) ResumeOnce(ctx context.Context, q *turns.Request, o *turns.Opened
 
 // awaitTurn waits until a row has changed that another process holds, or its lease is over.
 func (c *Core) awaitTurn(ctx context.Context, r *row) error {
+	return c.await(ctx, r, func(now *row) time.Time { return now.Until })
+}
+
+// await waits until a row has changed, or the time has come that until says.
+func (c *Core) await(ctx context.Context, r *row, until func(now *row) time.Time) error {
 	changed, stop := c.hub.wait(r.ID)
 	defer stop()
-	now, err := c.rows.load(ctx, r.ID) // what has changed before it was listened for is not told
-	if err != nil || now == nil || now.Head != r.Head {
-		return err
+	for { // what has changed before it was listened for is not told, and not all that is told is a change
+		now, err := c.rows.load(ctx, r.ID)
+		if err != nil || now == nil || now.Head != r.Head || !until(now).After(now.now()) {
+			return err
+		}
+		timer := time.NewTimer(min(c.Poll, max(until(now).Sub(now.now()), time.Millisecond)))
+		select {
+		case <-changed:
+		case <-timer.C:
+		case <-ctx.Done():
+		}
+		timer.Stop()
+		if ctx.Err() != nil {
+			return turns.UnderWay(ctx)
+		}
 	}
-	left := min(c.Poll, max(r.Until.Sub(r.now()), time.Millisecond))
-	timer := time.NewTimer(left)
-	defer timer.Stop()
-	select {
-	case <-changed:
-	case <-timer.C:
-	case <-ctx.Done():
-		return turns.UnderWay(ctx)
-	}
-	return nil
 }
 
 var errResponse = errors.New("the turn was taken before, and its response was too large to be kept")

@@ -35,13 +35,15 @@ type clientTurn struct {
 	effects      []string
 	page         uint32
 
-	hold  *hold // once it has acquired the row
-	noted bool  // the row says where it goes on
+	mutex chan struct{} // held while the turn does what is remembered
+	over  bool          // it has ended: code of the tool that was given up does nothing more
+	hold  *hold         // once it has acquired the row
+	noted bool          // the row says where it goes on
 }
 
 // newTurn returns the turn of a request, for the row r, or for a new one if that is nil.
 func (c *Core) newTurn(q *turns.Request, saga tokens.ID, r *row) *clientTurn {
-	t := &clientTurn{c: c, q: q, program: q.Program, saga: saga, noted: true}
+	t := &clientTurn{c: c, q: q, program: q.Program, saga: saga, noted: true, mutex: make(chan struct{}, 1)}
 	t.begun = begunTurn{Purpose: q.Policy.Purpose, Now: c.Turns.Now(), Once: q.Policy.UndoBroken, Digest: turns.Digest(nil, nil)}
 	if r != nil {
 		if t.row = r.clone(); r.Client.Turn != nil {
@@ -130,8 +132,16 @@ func (t *clientTurn) GoesOn(pos *engine.Position, answers []steps.Answer) {
 // Abandon implements [turns.Remembered].
 func (t *clientTurn) Abandon(ctx context.Context) error { return t.Acting(ctx) }
 
+// errTurnOver is what code of a tool is told that goes on after its turn was given up.
+var errTurnOver = errors.New("the turn is over")
+
 // Acting implements [turns.Remembered]: the turn acquires the row.
 func (t *clientTurn) Acting(ctx context.Context) error {
+	t.mutex <- struct{}{}
+	defer func() { <-t.mutex }()
+	if t.over {
+		return errTurnOver
+	}
 	if t.hold == nil {
 		return t.acquire(ctx)
 	}
@@ -146,6 +156,11 @@ func (t *clientTurn) Acting(ctx context.Context) error {
 
 // Undoing implements [turns.Remembered].
 func (t *clientTurn) Undoing(ctx context.Context, u engine.Undoing) error {
+	t.mutex <- struct{}{}
+	defer func() { <-t.mutex }()
+	if t.over {
+		return errTurnOver
+	}
 	if t.hold == nil {
 		if err := t.acquire(ctx); err != nil {
 			return err
@@ -203,7 +218,7 @@ func (c *Core) clientDue(s *clientState) time.Time {
 
 // due is when a worker is to look at a saga that waits for its client.
 func (r *row) due() time.Time {
-	if r.Times.Due.IsZero() {
+	if r.Times.Due.IsZero() || r.UndoNow {
 		return dueAt(r.now())
 	}
 	return r.Times.Due
@@ -215,7 +230,7 @@ func (t *clientTurn) acquire(ctx context.Context) error {
 		return err // the next token needs it, which must not fail once the turn has acted
 	}
 	ctx = context.WithoutCancel(ctx)
-	writing, cancel := context.WithTimeout(ctx, writeTime)
+	writing, cancel := writing(ctx)
 	defer cancel()
 	next := t.row.clone()
 	if next.Head > 0 {
@@ -224,16 +239,16 @@ func (t *clientTurn) acquire(ctx context.Context) error {
 	events := t.put(next)
 	next.Running.Tries = t.row.Running.Tries + 1
 	next.Keep = time.Time{}
-	began := time.Now()
-	if err := t.c.rows.write(writing, next, t.c.Lease, max(0, t.c.MaxSagas), events...); err != nil {
+	term := t.c.term()
+	if err := t.c.rows.write(writing, next, term.takes, max(0, t.c.MaxSagas), events...); err != nil {
 		if errors.Is(err, store.ErrConflict) {
 			return errOvertaken
 		}
 		return fullLedger(err)
 	}
 	t.c.clock.hear(next.Now)
-	t.hold, t.noted = t.c.newHold(ctx, next), true
-	t.hold.leased, t.hold.program, t.hold.served, t.hold.client = began, t.program, true, true
+	t.hold, t.noted = t.c.newHold(ctx, next, term), true
+	t.hold.program, t.hold.served, t.hold.client = t.program, true, true
 	t.c.worker.enter(t.hold)
 	return nil
 }
@@ -241,6 +256,9 @@ func (t *clientTurn) acquire(ctx context.Context) error {
 // settle commits how the turn has ended, and returns what is to be answered. It fails with
 // [errOvertaken] if another process has taken the turn.
 func (t *clientTurn) settle(ctx context.Context, end turns.End, err error) (turns.End, error) {
+	t.mutex <- struct{}{}
+	t.over = true
+	<-t.mutex
 	if t.hold != nil {
 		defer t.c.worker.release(t.hold)
 	}
@@ -312,7 +330,7 @@ func (t *clientTurn) write(ctx context.Context, change func(r *row) []event) err
 	events := change(next)
 	next.Keep = keepUntil(next)
 	// What has happened is recorded whether or not the client waits for it.
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeTime)
+	ctx, cancel := writing(context.WithoutCancel(ctx))
 	defer cancel()
 	err := t.c.rows.write(ctx, next, 0, max(0, t.c.MaxSagas), events...)
 	if errors.Is(err, store.ErrConflict) {
@@ -334,8 +352,8 @@ func (c *Core) suspendClient(r *row, end *turns.End, position []byte) []event {
 	r.Times.Due, r.Times.Keep = c.clientDue(s), c.clientKeep(r)
 	r.Stand = stand{Position: position}
 	r.Status, r.Wake, r.Running = store.Waiting, time.Time{}, running{}
-	if pos.HasEffects() {
-		r.Wake = later(r.Times.Due, dueAt(r.now()))
+	if pos.HasEffects() || r.UndoNow {
+		r.Wake = later(r.due(), dueAt(r.now()))
 	}
 	return []event{{kind: kindTurn, body: body{Effects: s.Effects}}}
 }
@@ -346,6 +364,7 @@ func (c *Core) endClient(r *row, end *turns.End, again []byte) []event {
 	s.At, s.Turn, s.Token, s.Purpose = max(s.At, s.From), nil, "", ""
 	r.Times.Keep = c.clientKeep(r)
 	r.Stand, r.Begun.Arguments, r.Undoing, r.Running, r.Cancelled = stand{}, nil, nil, running{}, false
+	r.UndoNow = false
 	r.Status, r.Wake = store.Ended, time.Time{}
 	e := event{kind: kindEnd, body: body{Ending: completed}}
 	s.Effects = nil
@@ -353,7 +372,7 @@ func (c *Core) endClient(r *row, end *turns.End, again []byte) []event {
 		if report := turns.UndoReport(end.Result); report != nil {
 			e.Effects, s.Effects = report.Outstanding, report.Outstanding
 		}
-		r.Status, r.Wake = store.Outstanding, r.now().Add(firstUndo)
+		r.Status, r.Wake = store.Outstanding, c.notUndoneYet(r, end.Err)
 	}
 	return []event{e}
 }

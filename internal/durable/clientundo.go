@@ -2,6 +2,7 @@ package durable
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"time"
@@ -39,16 +40,10 @@ func goneWhy(o *turns.Opened) error {
 
 // driveHere acquires a row, or makes it as the token of u says, and drives it to its end. It fails with
 // [errOvertaken] if another process has it, or has changed it.
-func (c *Core) driveHere(ctx context.Context, r *row, u *undoRequest) error {
-	_, err := c.driven(ctx, r, u)
-	return err
-}
-
-// driven is driveHere, and returns the hold, which has driven it.
-func (c *Core) driven(ctx context.Context, r *row, u *undoRequest) (*hold, error) {
-	next := c.rowToUndo(r, u)
-	if next == nil {
-		return nil, ErrUnreadable
+func (c *Core) driveHere(ctx context.Context, r *row, u *undoRequest) (*turns.End, error) {
+	next, err := c.rowToUndo(r, u)
+	if err != nil {
+		return nil, err
 	}
 	if u != nil && u.why == errCancelled {
 		next.Cancelled = true
@@ -59,17 +54,17 @@ func (c *Core) driven(ctx context.Context, r *row, u *undoRequest) (*hold, error
 		next.Status = store.Undoing
 	}
 	next.Wake, next.Keep = dueAt(next.now()), time.Time{}
-	writing, cancel := context.WithTimeout(ctx, writeTime)
+	writing, cancel := writing(ctx)
 	defer cancel()
-	began := time.Now()
-	if err := c.rows.write(writing, next, c.Lease, max(0, c.MaxSagas), event{kind: kindCancel, body: body{Text: "undone at a client's request"}}); err != nil {
+	term := c.term()
+	if err := c.rows.write(writing, next, term.takes, max(0, c.MaxSagas), event{kind: kindCancel, body: body{Text: "undone at a client's request"}}); err != nil {
 		if errors.Is(err, store.ErrConflict) {
 			return nil, errOvertaken
 		}
 		return nil, fullLedger(err)
 	}
-	h := c.newHold(context.WithoutCancel(ctx), next)
-	h.leased, h.client, h.hooked = began, true, true
+	h := c.newHold(context.WithoutCancel(ctx), next, term)
+	h.client, h.hooked = true, true
 	h.doubt, h.tries = lost, 1
 	if u != nil {
 		h.why, h.notes.client = u.why, u.q.Notifier
@@ -80,26 +75,30 @@ func (c *Core) driven(ctx context.Context, r *row, u *undoRequest) (*hold, error
 	c.worker.enter(h)
 	defer c.worker.release(h)
 	defer h.notes.stop()
-	err := engine.Protect(h.drive)
-	if errors.Is(err, errLost) {
-		err = errOvertaken
+	err = engine.Protect(h.drive)
+	switch {
+	case errors.Is(err, errLost):
+		return nil, errOvertaken
+	case err == nil && h.undoEnd == nil:
+		return nil, cmp.Or(h.undoErr, ErrUnavailable)
 	}
-	return h, err
+	return h.undoEnd, err
 }
 
 // rowToUndo is the next version of a row that is to be undone: it stands where the client's token says, or
 // further on.
-func (c *Core) rowToUndo(r *row, u *undoRequest) *row {
+func (c *Core) rowToUndo(r *row, u *undoRequest) (*row, error) {
 	if r != nil {
 		next := r.clone()
 		next.Fence++
 		own := *r.Client
 		next.Client = &own
 		if u == nil || r.Status.Over() {
-			return next
+			return next, nil
 		}
-		if at, err := decodePosition(r.Stand.Position, r.Saga); err != nil || at != nil && (own.Turn != nil || at.Turn >= u.o.Position().Turn) {
-			return next
+		at, err := decodePosition(r.Stand.Position, r.Saga)
+		if err != nil || at != nil && (own.Turn != nil || at.Turn >= u.o.Position().Turn) {
+			return next, err
 		}
 		r = next
 	} else {
@@ -111,7 +110,7 @@ func (c *Core) rowToUndo(r *row, u *undoRequest) *row {
 	}
 	raw, err := encodePosition(pos, r.Begun.Arguments == nil)
 	if err != nil {
-		return nil
+		return nil, err
 	}
 	r.Stand = stand{Position: raw}
 	s := r.Client
@@ -121,7 +120,7 @@ func (c *Core) rowToUndo(r *row, u *undoRequest) *row {
 		r.Stand.Answers = keptAnswers(u.q.Answers)
 		s.Turn = &begunTurn{From: pos.Turn, Digest: turns.Digest(pos, u.q.Answers), Purpose: u.q.Policy.Purpose, Now: c.Turns.Now()}
 	}
-	return r
+	return r, nil
 }
 
 // CancelOnce implements [turns.Memory].
@@ -147,20 +146,17 @@ func (c *Core) CancelOnce(ctx context.Context, q *turns.Request, o *turns.Opened
 			}
 			continue
 		}
-		h, err := c.driven(turn, r, &undoRequest{q: q, o: o, why: errCancelled})
+		end, err := c.driveHere(turn, r, &undoRequest{q: q, o: o, why: errCancelled})
 		switch {
 		case errors.Is(err, errOvertaken):
 			continue
 		case err != nil:
 			return fail(err)
-		case h.undoEnd == nil:
-			return fail(h.undoErr)
+		case end.Result == nil: // the end of a prompt or a resource, which are no tool results
+			return tooLate(o, *end), nil
 		}
-		end := *h.undoEnd
-		if end.Gone = ""; end.Result == nil { // the end of a prompt or a resource, which are no tool results
-			return tooLate(o, end), nil
-		}
-		return end, nil
+		end.Gone = ""
+		return *end, nil
 	}
 }
 
@@ -210,6 +206,8 @@ func (h *hold) clientWhy(r *row) error {
 		return errCancelled
 	case h.why != nil:
 		return h.why
+	case r.UndoNow:
+		return &goneError{turns.ReasonOperator}
 	}
 	return &goneError{tokens.ReasonExpired}
 }
@@ -257,6 +255,9 @@ func (h *hold) clientUndone(r *row, end *turns.End, why error) error {
 			return err
 		}
 	}
+	if report != nil && len(report.Outstanding) == 0 && why != errCancelled {
+		h.c.Turns.Log.Info("abandoned saga undone", "tool", r.Tool, "saga", r.Saga.String(), "effects", report.Undone)
+	}
 	return h.commit(func(r *row) []event {
 		c := *r.Client
 		r.Client = &c
@@ -277,7 +278,7 @@ func (h *hold) clientUndone(r *row, end *turns.End, why error) error {
 // driveClient ends a saga that its client drives, if it is time for that.
 func (h *hold) driveClient(r *row, now time.Time) error {
 	lost := r.Client.Turn
-	due := r.Cancelled || h.why != nil || lost != nil && lost.Once || r.Client.Undoable && isOver(r, now) || lost != nil && isOver(r, now)
+	due := r.Cancelled || r.UndoNow || h.why != nil || lost != nil && lost.Once || r.Client.Undoable && isOver(r, now) || lost != nil && isOver(r, now)
 	if !due { // it was woken for nothing
 		return h.commit(func(r *row) []event {
 			h.rest(r, r.Status, r.due())
@@ -286,7 +287,7 @@ func (h *hold) driveClient(r *row, now time.Time) error {
 	}
 	if lost != nil && !h.served && len(r.Stand.Position) == 0 {
 		// Only its own revision finds what the first turn did, so the saga is left to a server that has it.
-		return h.failed(r, errNotServed)
+		return h.undoLater(errNotServed)
 	}
 	_, err := h.undoFrom(r, h.clientWhy(r), lost != nil && h.tries <= h.c.Attempts)
 	return err

@@ -15,7 +15,8 @@ func (h *hold) run() {
 	defer h.c.worker.release(h)
 	defer h.notes.stop()
 	if err := engine.Protect(h.drive); err != nil && !errors.Is(err, errLost) && h.ctx.Err() == nil {
-		h.c.Turns.Log.Error("a saga is left for another try", "tool", h.row.Tool, "error", err)
+		r, _, _ := h.look()
+		h.c.Turns.Log.Error("a saga is left for another try", "tool", r.Tool, "error", err)
 	}
 }
 
@@ -91,6 +92,21 @@ func (h *hold) putBack(pause time.Duration, why error) error {
 		}
 		return []event{e}
 	})
+}
+
+// putBackOnce is putBack for what has not begun here: if it cannot be written, the saga comes again when
+// the lease is over.
+func (h *hold) putBackOnce(pause time.Duration) error {
+	h.lock()
+	defer h.unlock()
+	err := h.prepare(func(r *row) []event {
+		h.rest(r, r.Status, r.now().Add(pause))
+		return []event{{kind: kindRest}}
+	})
+	if err == nil {
+		err = h.send()
+	}
+	return err
 }
 
 // failed leaves a saga for later that could not go on. The pauses grow.

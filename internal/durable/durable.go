@@ -22,7 +22,7 @@
 // # Where to read
 //
 // state.go and event.go say what is kept, seal.go how it is sealed, row.go how rows are read and
-// written. hold.go commits, drive.go decides what comes next, step.go takes turns, undo.go undoes
+// written. hold.go commits, lease.go says for how long a saga is held, drive.go decides what comes next, step.go takes turns, undo.go undoes
 // them and end.go ends sagas. start.go and call.go begin sagas, signal.go is what clients do to
 // them, view.go and follow.go how they look at them. worker.go finds what is due, and slots.go shares
 // the workers among callers.

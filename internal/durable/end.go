@@ -75,7 +75,7 @@ func (h *hold) close(end []byte, how ending, report *engine.UndoReport, text str
 		e := event{kind: kindEnd, body: body{Ending: how, Text: r.Shown.Message}}
 		if r.Again = again; len(again) > 0 {
 			e.Effects = report.Outstanding
-			r.Status, r.Wake = store.Outstanding, now.Add(firstUndo)
+			r.Status, r.Wake = store.Outstanding, h.c.notUndoneYet(r, nil)
 		}
 		return []event{e}
 	})

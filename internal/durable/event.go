@@ -40,6 +40,7 @@ const (
 	kindCancel kind = "cancel"
 	kindRenew  kind = "renew"
 	kindKeep   kind = "keep"
+	kindUndo   kind = "undo"
 )
 
 // event is an item of the log, opened.
@@ -86,12 +87,12 @@ func (k kind) lasting() bool { return k != kindProgress && k != kindLog }
 
 // visible reports whether a client that watches the saga is to see that something has changed.
 func (k kind) visible() bool {
-	return k != kindTurn && k != kindRest && k != kindEffect && k != kindKeep
+	return k != kindTurn && k != kindRest && k != kindEffect && k != kindKeep && k != kindUndone
 }
 
 // input reports whether the item was appended beside the driver of the saga.
 func (k kind) input() bool {
-	return k == kindAnswer || k == kindCancel || k == kindRenew || k == kindKeep
+	return k == kindAnswer || k == kindCancel || k == kindRenew || k == kindKeep || k == kindUndo
 }
 
 // sealItems numbers events from after on, and seals them.

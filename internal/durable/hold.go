@@ -3,6 +3,7 @@ package durable
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -37,12 +38,16 @@ type hold struct {
 
 	mutex chan struct{} // held while the row is written
 	row   *row
-	// leased is when the lease was acquired or renewed last, by this process's clock.
-	leased time.Time
-	// lost: the saga is another process's. handing: it is to be handed over, and handed: it was.
-	lost, handing, handed bool
-	// rested: the row was put to rest, and is not this process's any more.
-	rested bool
+	// sent is what was written last, as long as it is not known whether it was made.
+	sent  *sent
+	lease lease
+	// lost: the saga is another process's. rested: it was put to rest, and is not this process's any more.
+	// handed: it was handed over.
+	lost, rested, handed bool
+	// handing: it is to be handed over.
+	handing atomic.Bool
+	// fromRest: it was at rest before it was acquired.
+	fromRest bool
 	// doubt: before this process has come further, more may have been done than the row says. tries
 	// is how many attempts there were, with this one.
 	doubt bool
@@ -69,12 +74,14 @@ type turnContext struct {
 	stop context.CancelCauseFunc
 }
 
-// newHold holds a row that was acquired.
-func (c *Core) newHold(ctx context.Context, r *row) *hold {
+// newHold holds a row that was acquired for a term.
+func (c *Core) newHold(ctx context.Context, r *row, t term) *hold {
 	h := &hold{
-		c: c, ctx: ctx, mutex: make(chan struct{}, 1), row: r, leased: time.Now(),
-		doubt: r.Running.Doubt || r.Running.Held || r.Record.Tries > 1, tries: r.Running.Tries + r.Record.Tries,
+		c: c, ctx: ctx, mutex: make(chan struct{}, 1), row: r,
+		fromRest: !r.Running.Held && r.Record.Tries == 1, tries: r.Running.Tries + r.Record.Tries,
+		doubt: r.Running.Doubt || r.Running.Held || r.Record.Tries > 1,
 	}
+	h.lease.acquire(r, t)
 	h.notes.init(h, nil)
 	h.program, h.served = c.Turns.ProgramOf(r.Tool, r.Revision)
 	return h
@@ -84,21 +91,19 @@ func (h *hold) lock()   { h.mutex <- struct{}{} }
 func (h *hold) unlock() { <-h.mutex }
 
 // id is the row's.
-func (h *hold) id() store.ID { return h.row.ID }
+func (h *hold) id() store.ID { return h.lease.held().ID }
 
 // look returns the row as it is known, which is not to be changed, and whether it is lost or is to be
 // handed over.
 func (h *hold) look() (r *row, lost, handing bool) {
 	h.lock()
 	defer h.unlock()
-	return h.row, h.lost, h.handing
+	return h.row, h.lost, h.handing.Load()
 }
 
-// stop ends what runs, for the reason why. That the saga was lost goes before all others.
+// stop ends what runs, for the reason why, unless it was stopped for another.
 func (h *hold) stop(why error) {
-	if old := h.cut.Load(); old == nil || errors.Is(why, errLost) {
-		h.cut.Store(&why)
-	}
+	h.cut.CompareAndSwap(nil, &why)
 	if t := h.turn.Load(); t != nil {
 		t.stop(why)
 	}
@@ -127,13 +132,6 @@ func (h *hold) newTurn() *turnContext {
 	return turn
 }
 
-// expired reports whether the lease may be over: by the clock that only goes forward, and, as that stands
-// still while a machine is suspended, by the other one.
-func (h *hold) expired() bool {
-	now := time.Now()
-	return now.Sub(h.leased) >= h.c.Lease || now.Round(0).Sub(h.leased.Round(0)) >= h.c.Lease
-}
-
 // lose notes that another process has the saga.
 func (h *hold) lose() {
 	h.lost = true
@@ -150,7 +148,7 @@ func (h *hold) acting(context.Context) error {
 			return err
 		}
 	}
-	if !h.lost && h.expired() {
+	if !h.lost && h.lease.expired(h.c.term()) {
 		if err := h.reload(); err != nil {
 			return err
 		}
@@ -161,7 +159,7 @@ func (h *hold) acting(context.Context) error {
 	switch {
 	case h.lost:
 		return errLost
-	case h.handing:
+	case h.handing.Load():
 		return errStopping
 	}
 	return nil
@@ -169,28 +167,32 @@ func (h *hold) acting(context.Context) error {
 
 // renew has the lease begin anew.
 func (h *hold) renew() error {
-	began := time.Now()
-	lost, err := h.c.rows.store.Renew(h.ctx, []store.Held{{ID: h.row.ID, Fence: h.row.Fence}}, h.c.Lease)
+	ctx, cancel := writing(h.ctx)
+	defer cancel()
+	t := h.c.term()
+	lost, err := h.c.rows.renew(ctx, []store.Held{h.lease.held()}, t.takes)
 	switch {
 	case err != nil:
-		return failure(h.ctx, err)
+		return err
 	case len(lost) > 0:
 		h.lose()
 		return errLost
 	}
-	h.leased = began
+	h.lease.renewed(t)
 	return nil
 }
 
 // reload finds out what the row is now.
 func (h *hold) reload() error {
-	ctx, cancel := context.WithTimeout(h.ctx, writeTime)
+	ctx, cancel := writing(h.ctx)
 	defer cancel()
 	found, err := h.c.rows.load(ctx, h.row.ID)
 	switch {
 	case err != nil:
 		return err
-	case found == nil || found.Fence != h.row.Fence || found.Saga != h.row.Saga:
+	case found == nil || found.Fence != h.row.Fence || found.Saga != h.row.Saga, found.written != h.row.written:
+		// A client's request that had read the row before it was taken here may have acquired it since, with
+		// the same fence: then the row was written.
 		h.lose()
 		return errLost
 	}
@@ -212,6 +214,11 @@ const (
 	lastRetry     = 5 * time.Second
 )
 
+// writing is the context of one attempt: a store that takes longer cannot be used.
+func writing(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeoutCause(ctx, writeTime, ErrUnavailable)
+}
+
 // commit writes the next version of the row, which change makes of a copy, with the events that change
 // returns and what the tool has told. If a client has written meanwhile, change is called
 // again, for what that has left. Unless change puts the row to rest, it stays this process's for
@@ -228,18 +235,30 @@ func (h *hold) commitLocked(change func(r *row) []event) error {
 	}
 	var began time.Time
 	pause := firstRetry
+	changes := false // what is sent is this change
 	for {
 		if h.lost {
 			return errLost
 		}
-		err := h.attempt(change)
+		if h.sent == nil {
+			if err := h.prepare(change); err != nil {
+				return err
+			}
+			changes = true
+		}
+		err := h.send()
 		if errors.Is(err, store.ErrConflict) {
 			if err = h.reload(); err == nil {
 				continue
 			}
 		}
-		if err == nil || errors.Is(err, errLost) || refused(err) || unreadable(err) || h.ctx.Err() != nil {
+		switch {
+		case err == nil && !changes:
+			continue // that was what had been sent before
+		case err == nil, errors.Is(err, errLost), refused(err), unreadable(err), h.ctx.Err() != nil:
 			return err
+		case h.client:
+			return err // a client is not kept waiting: it can ask again
 		}
 		if began.IsZero() {
 			began = time.Now()
@@ -253,34 +272,57 @@ func (h *hold) commitLocked(change func(r *row) []event) error {
 	}
 }
 
-// attempt writes the next version of the row once.
-func (h *hold) attempt(change func(r *row) []event) error {
+// sent is the next version of a row on its way to the store.
+type sent struct {
+	*sending
+	told []event // of the notes
+	term term
+}
+
+// prepare makes the next version of the row.
+func (h *hold) prepare(change func(r *row) []event) error {
 	next := h.row.clone()
 	next.Running.Held = true
 	next.Running.Tries = h.tries
+	next.Running.Doubt = next.Running.Doubt || h.doubt
 	next.Wake = dueAt(next.now()) // for others, once the lease is over
-	events := change(next)
 	told := h.notes.take(next)
-	events = append(told, events...)
+	events := append(slices.Clip(told), change(next)...)
 	h.show(next, events)
-	lease := h.c.Lease
+	t := h.c.term()
 	if !next.Running.Held {
-		lease = 0
+		t.takes = 0
 	}
 	next.Keep = keepUntil(next)
-	ctx, cancel := context.WithTimeout(h.ctx, writeTime)
-	defer cancel()
-	began := time.Now()
-	if err := h.c.rows.write(ctx, next, lease, 0, events...); err != nil {
+	sending, err := h.c.rows.prepare(next, t.takes, 0, events...)
+	if err != nil {
 		h.notes.back(told)
 		return err
 	}
-	h.c.worker.works()
-	h.row, h.leased, h.rested = next, began, !next.Running.Held
-	if !next.Running.Held && !next.Wake.IsZero() {
-		h.c.worker.rests(next.Wake)
+	h.sent = &sent{sending, told, t}
+	return nil
+}
+
+// send sends what is prepared. It stays so if it is not known whether it was made: then nothing else
+// is written before it is.
+func (h *hold) send() error {
+	ctx, cancel := writing(h.ctx)
+	defer cancel()
+	w := h.sent
+	if err := h.c.rows.send(ctx, w.sending); err != nil {
+		if !w.unsure {
+			h.notes.back(w.told)
+			h.sent = nil
+		}
+		return err
 	}
-	if !next.Running.Doubt {
+	h.c.worker.works()
+	h.lease.renewed(w.term)
+	h.row, h.sent = w.r, nil
+	if h.rested = !h.row.Running.Held; h.rested && !h.row.Wake.IsZero() {
+		h.c.worker.rests(h.row.Wake)
+	}
+	if !h.row.Running.Doubt {
 		h.doubt = false
 	}
 	return nil
@@ -307,7 +349,7 @@ func nothing(*row) []event { return []event{{kind: kindTurn}} }
 // rest puts a row to rest in a status until it is to be looked at. It is to be called within a change.
 func (h *hold) rest(r *row, status store.Status, wake time.Time) {
 	r.Status, r.Wake = status, wake
-	r.Running.Held, r.Running.Doubt, r.Running.Tries = false, h.doubt || r.Running.Doubt, 0
+	r.Running.Held, r.Running.Tries = false, 0
 }
 
 // further notes within a change that the saga has come further.
@@ -323,7 +365,7 @@ const maxSlack = 30 * 24 * time.Hour
 // keepUntil is until when a row is kept.
 func keepUntil(r *row) time.Time {
 	switch {
-	case r.Status.Over() && len(r.Again) > 0:
+	case r.Status.Over() && !r.Wake.IsZero():
 		return later(r.Times.Keep, r.Wake).Add(maxSlack)
 	case r.Status.Over():
 		return r.Times.Keep
@@ -364,5 +406,8 @@ func (h *hold) taskTurn(r *row, now time.Time, why error) (t turns.TaskTurn, err
 	t, err = r.turn(h.program, now)
 	t.Hooked, t.Notifier, t.Acting, t.Checkpoint = h.hooked, &h.notes, h.acting, h.checkpoint
 	t.Undoing, t.Broken = h.undoing(why), h.undoing(errChanged)
+	if r.Client != nil {
+		t.Checkpoint = nil // as when its client had it taken: what was lost may have come further than one effect
+	}
 	return t, err
 }

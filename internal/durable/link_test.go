@@ -3,6 +3,7 @@ package durable_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"sync"
 	"sync/atomic"
@@ -21,7 +22,7 @@ type link struct {
 	dead   atomic.Bool
 	life   context.Context // ends when it is cut off: then it takes nothing more
 	end    context.CancelFunc
-	seen   func(l *link, c storetest.Call, err error) // or nil
+	seen   *witness // or nil
 	leaves atomic.Bool
 	name   string
 
@@ -42,10 +43,11 @@ func newLink(s store.Store, rnd *rand.Rand, calls int, faults float64) *link {
 
 func newRand() *rand.Rand { return rand.New(rand.NewPCG(1, 2)) }
 
-// rarely is how rare something is that goes wrong once in n times.
+// rarely is in how many times something happens that happens once in n times, or more often in a
+// harsh world.
 func rarely(n int, harsh bool) int {
 	if harsh {
-		return max(1, n/4)
+		return n/3 + 1
 	}
 	return n
 }
@@ -85,12 +87,20 @@ func (l *link) around(_ context.Context, c storetest.Call, next func() error) er
 	if c.Method != "Listen" {
 		before, after = l.fault()
 	}
-	if before || c.Method == "Take" && l.life.Err() != nil {
+	if l.seen != nil && (before || after) {
+		l.seen.fault(l, c, fmt.Sprintf("fails (made: %v, dead: %v)", after && !before, l.dead.Load()))
+	}
+	switch {
+	case before && c.Writes() && l.tells():
+		return errors.Join(store.ErrUnknown, errCut) // though it was not made
+	case before, c.Method == "Take" && l.life.Err() != nil:
 		return errCut
 	}
-	err := next()
+	var err error
 	if l.seen != nil {
-		l.seen(l, c, err)
+		err = l.seen.call(l, c, next)
+	} else {
+		err = next()
 	}
 	switch {
 	case !after || err != nil:
@@ -99,6 +109,25 @@ func (l *link) around(_ context.Context, c storetest.Call, next func() error) er
 		return errors.Join(store.ErrUnknown, errCut)
 	}
 	return errCut
+}
+
+// tells reports whether a write that was not made says that it may have been.
+func (l *link) tells() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.left != 0 && l.rand.IntN(2) == 0
+}
+
+// Listen implements [store.Store]: what is cut off hears nothing, and now and then nobody is told.
+func (l *link) Listen(ctx context.Context, changed func(store.ID, uint64)) error {
+	return l.Store.Listen(ctx, func(id store.ID, head uint64) {
+		l.mu.Lock()
+		missed := l.left == 0 || l.rand.Float64() < l.faults
+		l.mu.Unlock()
+		if !missed {
+			changed(id, head)
+		}
+	})
 }
 
 // cut lets nothing through any more.

@@ -53,7 +53,7 @@ type note struct {
 
 func (n *notes) init(h *hold, client engine.Notifier) {
 	n.h, n.client, n.direct, n.pause = h, client, client != nil, taskPause
-	if client != nil || h.row != nil && h.row.Mode == store.ModeCall {
+	if h.calling != nil || h.row != nil && h.row.Mode == store.ModeCall {
 		n.pause, n.burst = callPause, callBurst
 	}
 }

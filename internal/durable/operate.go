@@ -83,7 +83,7 @@ func (c *Core) Waiting(ctx context.Context) iter.Seq2[Waiting, error] {
 
 // waiting shows a record to operators; ok is false if it is not for them.
 func (c *Core) waiting(r *store.Record) (w Waiting, ok bool) {
-	if r.Mode != store.ModeClient && r.Mode != store.ModeTask && r.Mode != store.ModeCall || r.Mode == store.ModeClient && r.Wake.IsZero() && r.Status != store.Outstanding {
+	if r.Mode != store.ModeClient && r.Mode != store.ModeTask && r.Mode != store.ModeCall || r.Mode == store.ModeClient && r.Wake.IsZero() && r.Status != store.Outstanding && r.Status != store.Undoing {
 		return w, false // there is nothing to undo
 	}
 	w = Waiting{ID: r.ID, Task: r.Mode != store.ModeClient, Tool: r.Tool, Revision: r.Revision, Began: r.Created, Due: r.Wake}
@@ -94,7 +94,7 @@ func (c *Core) waiting(r *store.Record) (w Waiting, ok bool) {
 	}
 	w.Saga, w.Effects, w.Failures, w.LastError = s.Saga.String(), s.Effects, s.Failures, s.LastError
 	switch held := r.Until.After(r.Now); {
-	case r.Status == store.Outstanding && r.Wake.IsZero():
+	case r.Wake.IsZero():
 		w.State = GivenUp
 	case r.Status == store.Outstanding, s.Failures > 0:
 		w.State = Failing

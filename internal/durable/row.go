@@ -18,6 +18,8 @@ type row struct {
 	store.Record
 	state
 	read time.Time // when Record.Now was the store's time, by this process's clock
+	// written is the Head as of which it was written last: what came since is inputs.
+	written uint64
 }
 
 // now is the store's time.
@@ -39,6 +41,8 @@ type summary struct {
 	Effects   []string `cbor:"11,keyasint,omitempty"`
 	Failures  int      `cbor:"12,keyasint,omitempty"`
 	LastError string   `cbor:"13,keyasint,omitempty"`
+	// Keep is until when it is shown after its end.
+	Keep time.Time `cbor:"14,keyasint,omitzero"`
 }
 
 func (s *state) summary() *summary {
@@ -48,8 +52,9 @@ func (s *state) summary() *summary {
 	}
 	return &summary{
 		Effects: effects,
-		Saga:    s.Saga, Name: s.Name, Note: s.Note, Message: s.Shown.Message, TTL: s.Times.TTL, Poll: s.Times.Poll, Updated: s.Shown.Updated,
+		Saga:    s.Saga, Name: s.Name, Note: s.Note, Message: clip(s.Shown.Message), TTL: s.Times.TTL, Poll: s.Times.Poll, Updated: s.Shown.Updated,
 		Ending: s.Shown.Ending, Bad: s.Shown.Bad, Cancelled: s.Cancelled, Failures: s.Running.Failures, LastError: s.Running.LastError,
+		Keep: s.Times.Keep,
 	}
 }
 
@@ -58,6 +63,7 @@ type rows struct {
 	sealer
 	store         store.Store
 	reads, writes patience
+	pace          pace
 }
 
 // load returns a row, or nil if there is none.
@@ -93,7 +99,7 @@ func (s *rows) openRow(record *store.Record) (*row, error) {
 	if err := s.open(record.ID, placeState, written, record.State, &r.state); err != nil {
 		return nil, err
 	}
-	r.State = nil
+	r.State, r.written = nil, written
 	for i := range record.Unread {
 		e, err := s.openItem(record.ID, &record.Unread[i])
 		if err != nil {
@@ -124,6 +130,14 @@ func (r *row) fold(e *event) {
 		if !r.Final && r.Undoing == nil {
 			r.Cancelled = true
 		}
+	case kindUndo:
+		switch {
+		case r.Status.Over() || r.Undoing != nil: // it is tried again
+		case r.Client != nil:
+			r.UndoNow = true
+		case !r.Final:
+			r.Cancelled = true
+		}
 	case kindRenew:
 		if r.Times.Wanted.Before(e.Until) && !r.Times.Wanted.IsZero() {
 			r.Times.Wanted = e.Until
@@ -148,44 +162,68 @@ func (r *row) clone() *row {
 const (
 	settleTries = 5
 	settlePause = 20 * time.Millisecond
+	lastSettle  = time.Second
 )
 
-// write replaces a row, or makes it, and appends events to its log, for the events' sake at least one. On
-// success the row is as it is then. It fails with [store.ErrConflict] if the row is not as it was
-// read.
-//
-// If the store does not know whether it has made the change, the same is sent again: both are for
-// one version of the row, so only one of them can be made, however late the other arrives. The item
-// that is found in its place says which.
-func (s *rows) write(ctx context.Context, r *row, lease time.Duration, most int, events ...event) error {
+// sending is a change of a row that is being sent to the store.
+type sending struct {
+	r      *row
+	record store.Record
+	change store.Change
+	// unsure: the store did not say whether it has made the change, so it is to be sent again.
+	unsure bool
+}
+
+// prepare seals a row and events for its log, for the events' sake at least one.
+func (s *rows) prepare(r *row, lease time.Duration, most int, events ...event) (*sending, error) {
 	items, err := s.sealItems(r.ID, r.Head, events)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	record := r.Record
 	record.Format = format
 	if record.State, err = s.seal(r.ID, placeState, r.Head+uint64(len(items)), &r.state); err != nil {
-		return err
+		return nil, err
 	}
 	if record.Summary, err = s.seal(r.ID, placeSummary, 0, r.summary()); err != nil {
+		return nil, err
+	}
+	return &sending{r: r, record: record, change: store.Change{Items: items, Lease: lease, Most: most}}, nil
+}
+
+// write replaces a row, or makes it, and appends to its log. On success the row is as it is then. It
+// fails with [store.ErrConflict] if the row is not as it was read.
+func (s *rows) write(ctx context.Context, r *row, lease time.Duration, most int, events ...event) error {
+	w, err := s.prepare(r, lease, most, events...)
+	if err != nil {
 		return err
 	}
-	change := store.Change{Items: items, Lease: lease, Most: most}
-	unsure := false
-	for try := 0; ; try++ {
-		_, err := insist(ctx, &s.writes, func() (any, error) { return nil, s.store.Write(ctx, &record, change) })
+	return s.send(ctx, w)
+}
+
+// send is write for what is prepared. As long as it is not known whether the change was made, the same is
+// sent again: who is told that it was not made may ask for the same, and have it twice. It may also be sent
+// again later. All are for one version of the row, so only one of them can be made, however late the others
+// arrive. The item that is found in its place says which.
+func (s *rows) send(ctx context.Context, w *sending) error {
+	for began, pause := time.Now(), settlePause; ; pause = min(2*pause, lastSettle) {
+		_, err := insist(ctx, &s.writes, func() (any, error) {
+			return nil, s.timed(func() error { return s.store.Write(ctx, &w.record, w.change) })
+		})
 		switch {
 		case err == nil:
-			record.State, record.Summary, record.Unread = nil, nil, nil
-			r.Record, r.read = record, time.Now()
+			w.record.State, w.record.Summary, w.record.Unread = nil, nil, nil
+			w.r.Record, w.r.read, w.r.written, w.unsure = w.record, time.Now(), w.record.Head, false
 			return nil
-		case errors.Is(err, store.ErrConflict) && unsure:
-			return s.settle(ctx, r, items)
-		case !errors.Is(err, store.ErrUnknown) && !unsure, errors.Is(err, store.ErrConflict), try >= settleTries:
-			return err
+		case errors.Is(err, store.ErrConflict) && w.unsure:
+			if err = s.settle(ctx, w.r, w.change.Items); err == nil || errors.Is(err, store.ErrConflict) {
+				w.unsure = false
+				return err
+			}
+		case errors.Is(err, store.ErrUnknown):
+			w.unsure = true
 		}
-		unsure = true
-		if sleep(ctx, settlePause<<try) != nil {
+		if !w.unsure || time.Since(began) > outage || sleep(ctx, pause) != nil {
 			return err
 		}
 	}
@@ -206,6 +244,7 @@ func (s *rows) settle(ctx context.Context, r *row, items []store.Item) error {
 	}
 	// Others may have written since. If so, the next write of this row meets a conflict.
 	r.Head += uint64(len(items))
+	r.written = r.Head
 	r.Until, r.Tries, r.Updated, r.Now, r.read = found.Until, 0, found.Updated, found.Now, time.Now()
 	if r.Created.IsZero() {
 		r.Created = found.Created
@@ -243,6 +282,19 @@ func (s *rows) signal(ctx context.Context, r *row, input event) error {
 			return err
 		}
 	}
+}
+
+// timed does something of which it counts how long it takes.
+func (s *rows) timed(do func() error) error {
+	began := time.Now()
+	defer func() { s.pace.took(time.Since(began)) }()
+	return do()
+}
+
+// renew has leases end so long from now, and returns those that are others' now, or were given up.
+func (s *rows) renew(ctx context.Context, held []store.Held, lease time.Duration) (lost []store.ID, err error) {
+	err = s.timed(func() (err error) { lost, err = s.store.Renew(ctx, held, lease); return err })
+	return lost, failure(ctx, err)
 }
 
 // take acquires rows that are due. What cannot be read is left for later, and counted.

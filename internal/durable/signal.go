@@ -67,22 +67,30 @@ func (c *Core) apply(ctx context.Context, r *row, input event, run bool) error {
 			here = c.worker.slots.reserve(slot)
 		}
 		r.Wake = dueAt(r.now())
-		if r.Status != store.Sleeping {
+		if r.Status == store.Waiting {
 			r.Status = store.Working
 		}
+	} else if !r.Cancelled && r.Undoing == nil { // it may be over later than it was to be
+		switch r.Status {
+		case store.Waiting:
+			r.Wake = waitsUntil(r)
+		case store.Sleeping:
+			r.Wake = sleepsUntil(r)
+		}
 	}
-	doubt, lease := r.Running.Doubt || r.Running.Held, time.Duration(0)
+	doubt, rested, t := uncertain(r), atRest(r), c.term()
 	r.Running.Doubt = doubt
+	r.Running.Tries += r.Record.Tries
 	if r.Running.Held = here; here {
-		lease = c.Lease
 		r.Running.Tries++
+	} else {
+		t.takes = 0
 	}
 	r.Keep = keepUntil(r)
-	began := time.Now()
-	err := c.rows.write(ctx, r, lease, 0, input)
+	err := c.rows.write(ctx, r, t.takes, 0, input)
 	if err == nil && here {
-		h := c.newHold(live, r.clone())
-		h.leased, h.doubt, h.tries, h.share = began, doubt, r.Running.Tries, slot
+		h := c.newHold(live, r.clone(), t)
+		h.doubt, h.fromRest, h.tries, h.share = doubt, rested, r.Running.Tries, slot
 		if c.worker.enter(h) {
 			go h.run()
 			return nil
@@ -96,6 +104,13 @@ func (c *Core) apply(ctx context.Context, r *row, input event, run bool) error {
 	}
 	return err
 }
+
+// atRest reports whether what has held a row last has put it to rest.
+func atRest(r *row) bool { return !r.Running.Held && r.Record.Tries == 0 }
+
+// uncertain reports whether others may have begun to go on with a row that nothing holds now, and not
+// have written what they did.
+func uncertain(r *row) bool { return r.Running.Doubt || !atRest(r) }
 
 // Answer implements [tasks.Viewer].
 func (c *Core) Answer(ctx context.Context, principal, id string, answers []steps.Answer) (*tasks.Task, error) {
@@ -131,7 +146,7 @@ func (c *Core) answer(ctx context.Context, principal, id string, answers []steps
 // fresh returns those of the answers that the saga waits for, nil if none is, and whether it then waits for
 // nothing more.
 func (c *Core) fresh(r *row, answers []steps.Answer) (input *event, last bool, err error) {
-	if statusOf(r) != tasks.InputRequired {
+	if statusOf(r) != tasks.InputRequired || isOver(r, r.now()) { // what has it may be about to end it
 		return nil, false, nil
 	}
 	questions, known := stepsOf(r.Stand.Questions), answersOf(r.Stand.Answers)

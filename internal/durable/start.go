@@ -194,15 +194,16 @@ func (c *Core) create(ctx context.Context, s *tasks.Start, turn *turns.TaskTurn)
 	live, here := c.worker.serves()
 	here = here && c.worker.slots.reserve(slot)
 	r.Wake = dueAt(r.Now)
-	lease := time.Duration(0)
+	t := c.term()
 	if here {
-		lease, r.Running = c.Lease, running{Held: true, Tries: 1}
+		r.Running = running{Held: true, Tries: 1}
+	} else {
+		t.takes = 0
 	}
-	began := time.Now()
-	err = c.insert(ctx, s, r, lease)
+	err = c.insert(ctx, s, r, t.takes)
 	if err == nil && here {
-		h := c.newHold(live, r.clone())
-		h.leased, h.doubt, h.tries, h.share = began, false, 1, slot
+		h := c.newHold(live, r.clone(), t)
+		h.doubt, h.tries, h.share = false, 1, slot
 		if c.worker.enter(h) {
 			go h.run()
 			return r, nil

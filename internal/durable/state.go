@@ -39,6 +39,8 @@ type state struct {
 	Again []byte `cbor:"14,keyasint,omitempty"`
 	// Client is set for a saga that its client drives.
 	Client *clientState `cbor:"15,keyasint,omitempty"`
+	// UndoNow: an operator wants it undone, though its client could still come back.
+	UndoNow bool `cbor:"16,keyasint,omitempty"`
 }
 
 // request is what a saga was begun with.
@@ -96,6 +98,8 @@ type running struct {
 	Tries     int    `cbor:"3,keyasint,omitempty"`
 	Failures  int    `cbor:"4,keyasint,omitempty"`
 	LastError string `cbor:"5,keyasint,omitempty"`
+	// Failing is since when its undo fails.
+	Failing time.Time `cbor:"6,keyasint,omitzero"`
 }
 
 // shown is what clients see of a saga.
@@ -150,6 +154,9 @@ const (
 	whyCancelled
 	whyOver
 	whyFailed
+	// whyGone: its client came too late, or not at all, or an operator wanted it undone. Text is the
+	// [tokens.Reason].
+	whyGone
 )
 
 type question struct {

@@ -124,7 +124,7 @@ func (h *hold) checkpoint(_ context.Context, pos *engine.Position) error {
 		if e, encoding = h.reach(r, pos); encoding != nil {
 			return []event{{kind: kindTurn}}
 		}
-		if handed = h.handing && !undone && !r.Cancelled; handed {
+		if handed = h.handing.Load() && !undone && !r.Cancelled; handed {
 			h.rest(r, store.Working, dueAt(r.now()))
 		}
 		return []event{e}
@@ -151,6 +151,9 @@ func (h *hold) askModel(r *row, own []steps.Step, answers []steps.Answer, wait b
 	defer h.watched(ctx, r)()
 	for _, q := range own {
 		a, err := h.c.Turns.Sample(ctx, h.program, q)
+		if errors.Is(err, context.DeadlineExceeded) && h.stopped() == nil {
+			return h.undo(r, err) // it would take as long the next time
+		}
 		if err != nil {
 			return h.broke(r, err)
 		}

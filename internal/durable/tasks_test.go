@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"log/slog"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -27,6 +28,7 @@ type rig struct {
 	t     *testing.T
 	store store.Store
 	keys  *codec.Keyset
+	mu    sync.Mutex // guards stops
 	stops []func()
 }
 
@@ -68,6 +70,8 @@ func (r *rig) work(m *durable.Core) (stop func()) {
 		_ = m.Work(ctx)
 	}()
 	stop = func() { cancel(); <-done }
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	r.stops = append(r.stops, stop)
 	return stop
 }
@@ -210,5 +214,18 @@ func TestATaskGoesOnElsewhere(t *testing.T) {
 		require.NoError(t, err)
 		r.work(a)
 		r.until(b, task.ID, tasks.Completed)
+	})
+}
+
+// A deployment need not have a name.
+func TestAnEmptyAudience(t *testing.T) {
+	inBubble(t, func(t *testing.T, r *rig) {
+		m := r.manager(func(c *durable.Config) {
+			var err error
+			c.Turns.Codec, err = tokens.New(r.keys, tokens.Options{})
+			require.NoError(t, err)
+		}, single("quick", func(t *turn) (saga.Next, error) { return t.Textf("done") }))
+		r.work(m)
+		r.until(m, r.start(m, call(m, "quick", "")).ID, tasks.Completed)
 	})
 }

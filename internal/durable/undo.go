@@ -1,6 +1,7 @@
 package durable
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/internal/store"
 	"github.com/mcpsaga/mcpsaga/internal/tasks"
+	"github.com/mcpsaga/mcpsaga/internal/tokens"
 	"github.com/mcpsaga/mcpsaga/internal/turns"
 	"github.com/mcpsaga/mcpsaga/steps"
 )
@@ -33,7 +35,7 @@ func (h *hold) undoTurn(why error) (again bool, err error) {
 func (h *hold) undoFrom(r *row, why error, doubt bool) (again bool, err error) {
 	turn, err := h.taskTurn(r, r.now(), why)
 	if err != nil {
-		return false, h.failed(r, err)
+		return false, h.undoLater(err)
 	}
 	turn.Answers = pending(turn.Position, turn.Answers)
 	text := ""
@@ -47,7 +49,7 @@ func (h *hold) undoFrom(r *row, why error, doubt bool) (again bool, err error) {
 	end, err := h.c.Turns.UndoTask(h.ctx, turn, doubt, h.served, text)
 	switch {
 	case err != nil:
-		return h.notUndone(r, err)
+		return false, h.notUndone(err)
 	case r.Client != nil:
 		r, _, _ = h.look() // which says by now what is being undone
 		return false, h.clientUndone(r, &end, why)
@@ -68,6 +70,7 @@ func pending(pos *engine.Position, answers []steps.Answer) []steps.Answer {
 func markOf(why error) *undoing {
 	u := &undoing{Why: whyFailed}
 	var failed *tasks.FailedError
+	var gone *goneError
 	switch {
 	case why == nil:
 		u.Why = whyTurn
@@ -77,8 +80,8 @@ func markOf(why error) *undoing {
 		u.Why = whyOver
 	case errors.As(why, &failed):
 		u.Text = failed.Text
-	case errors.As(why, new(*goneError)):
-		u.Why = whyOver
+	case errors.As(why, &gone):
+		u.Why, u.Text = whyGone, string(gone.reason)
 	}
 	return u
 }
@@ -92,6 +95,8 @@ func (u *undoing) reason() error {
 		return errCancelled
 	case u.Why == whyOver:
 		return errOver
+	case u.Why == whyGone:
+		return &goneError{tokens.Reason(u.Text)}
 	case u.Text != "":
 		return &tasks.FailedError{Text: u.Text}
 	}
@@ -149,24 +154,31 @@ func (h *hold) undoing(why error) func(context.Context, engine.Undoing) error {
 func (h *hold) sure() bool {
 	h.lock()
 	defer h.unlock()
-	return !h.lost && !h.expired()
+	return !h.lost && !h.lease.expired(h.c.term())
 }
 
 // goOnUndoing ends a saga whose undo was begun.
 func (h *hold) goOnUndoing(r *row) (again bool, err error) {
-	why := r.Undoing.reason()
+	why, text := r.Undoing.reason(), ""
+	switch {
+	case r.Client == nil:
+	case r.Cancelled && why != nil:
+		why = errCancelled
+	case errors.As(why, new(*goneError)):
+		text = why.Error()
+	}
 	turn, err := h.taskTurn(r, r.now(), why)
 	if err == nil && len(r.Undoing.Position) > 0 {
 		turn.Position, err = decodePosition(r.Undoing.Position, r.Saga)
 	}
 	if err != nil {
-		return false, h.failed(r, err)
+		return false, h.undoLater(err)
 	}
 	turn.Answers, turn.Checkpoint, turn.Broken = nil, nil, nil
-	end, err := h.c.Turns.GoOnUndoing(h.ctx, turn, r.Undoing.Response)
+	end, err := h.c.Turns.GoOnUndoing(h.ctx, turn, r.Undoing.Response, text)
 	switch {
 	case err != nil:
-		return h.notUndone(r, err)
+		return false, h.notUndone(err)
 	case r.Client != nil:
 		return false, h.clientUndone(r, &end, why)
 	case why == nil:
@@ -179,15 +191,14 @@ func (h *hold) goOnUndoing(r *row) (again bool, err error) {
 }
 
 // notUndone leaves a saga for later whose undo did not come to an end.
-func (h *hold) notUndone(r *row, err error) (again bool, _ error) {
-	h.undoErr = err
+func (h *hold) notUndone(err error) error {
 	switch _, lost, handing := h.look(); {
 	case lost:
-		return false, errLost
+		return errLost
 	case handing:
-		return false, h.handOver(false)
+		return h.handOver(false)
 	}
-	return false, h.failed(r, err)
+	return h.undoLater(err)
 }
 
 // wasUndone ends a saga that was undone for the reason why, or goes on with it, if it is too late
@@ -207,17 +218,51 @@ func (h *hold) wasUndone(end *turns.End, why error) (again bool, err error) {
 	return false, h.fail(why, report)
 }
 
-// Pauses between attempts to undo what could not be undone when a saga ended, and for how long
-// there are any.
+// Pauses between attempts to undo, and for how long there are any. keepFailed is how long what could not
+// be undone is shown to operators after that.
 const (
-	firstUndo = time.Minute
-	lastUndo  = 6 * time.Hour
-	undoFor   = 14 * 24 * time.Hour
+	firstUndo  = time.Minute
+	lastUndo   = 6 * time.Hour
+	undoFor    = 14 * 24 * time.Hour
+	keepFailed = 30 * 24 * time.Hour
 )
+
+// undoLater leaves a saga for later that could not be undone, and for operators in the end.
+func (h *hold) undoLater(why error) error {
+	h.undoErr = why
+	return h.commit(func(r *row) []event {
+		h.rest(r, store.Undoing, h.c.notUndoneYet(r, why))
+		return []event{{kind: kindRest, body: body{Text: r.Running.LastError}}}
+	})
+}
+
+// notUndoneYet notes within a change that an undo has failed, and returns when to try again; zero if the
+// saga is given up.
+func (c *Core) notUndoneYet(r *row, why error) time.Time {
+	now := r.now()
+	if r.Running.Failures++; r.Running.Failing.IsZero() {
+		r.Running.Failing = now
+	}
+	if why != nil {
+		r.Running.LastError = clip(why.Error())
+	}
+	attrs := []any{"tool", r.Tool, "saga", r.Saga.String(), "attempts", r.Running.Failures, "error", why}
+	failing := now.Sub(r.Running.Failing)
+	if failing >= undoFor {
+		c.Turns.Log.Error("a saga cannot be undone, and will not be tried again", attrs...)
+		r.Times.Keep = later(r.Times.Keep, now.Add(keepFailed))
+		return time.Time{}
+	}
+	c.Turns.Log.Error("a saga cannot be undone, and will be tried again", attrs...)
+	// As long again as it has failed by now: the pauses double, and a client that cancels again and
+	// again meanwhile does not make them longer.
+	return now.Add(min(max(failing, firstUndo), lastUndo))
+}
 
 // undoAgain tries again to undo what could not be undone. How the saga has ended stays as it is.
 func (h *hold) undoAgain(r *row) error {
 	again, effects, told := r.Again, []string(nil), []byte(nil)
+	var why error // it is still to be undone
 	pos, err := decodePosition(again, r.Saga)
 	if err == nil && pos != nil {
 		turn := turns.TaskTurn{Caller: turns.Caller{Principal: r.Principal}, Program: h.program, Saga: r.Saga, Position: pos, Now: r.now(), Hooked: h.hooked, Acting: h.acting, Undoing: func(ctx context.Context, _ engine.Undoing) error { return h.acting(ctx) }}
@@ -233,13 +278,13 @@ func (h *hold) undoAgain(r *row) error {
 		if report := turns.UndoReport(end.Result); err == nil && report != nil {
 			if again = nil; report.Again != nil {
 				effects = report.Outstanding
-				again, err = encodePosition(report.Again, true)
-				h.c.Turns.Log.Error("effects of a task cannot be undone, and will be tried again", "tool", r.Tool, "saga", r.Saga.String(), "effects", report.Outstanding, "error", end.Err)
+				if again, err = encodePosition(report.Again, true); err == nil {
+					why = end.Err
+				}
 			}
 		}
 	}
 	return h.commit(func(r *row) []event {
-		now := r.now()
 		e := event{kind: kindUndone, body: body{Effects: effects}}
 		if r.Cancelled = false; told != nil {
 			c := *r.Client
@@ -251,17 +296,8 @@ func (h *hold) undoAgain(r *row) error {
 			h.rest(r, store.Ended, time.Time{})
 			return []event{e}
 		}
-		failures := r.Running.Failures + 1
-		if err != nil {
-			r.Running.LastError = clip(err.Error())
-			e.Text = r.Running.LastError
-		}
-		wake := time.Time{}
-		if now.Sub(r.Shown.Updated) < undoFor {
-			wake = now.Add(min(firstUndo<<min(failures, 20), lastUndo))
-		}
-		h.rest(r, store.Outstanding, wake)
-		r.Running.Failures = failures
+		h.rest(r, store.Outstanding, h.c.notUndoneYet(r, cmp.Or(err, why)))
+		e.Text = r.Running.LastError
 		return []event{e}
 	})
 }

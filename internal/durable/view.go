@@ -42,8 +42,9 @@ func (c *Core) find(ctx context.Context, principal, name string) (*row, error) {
 	return r, nil
 }
 
-// forgotten reports whether a row may be forgotten at any time: then it is.
-func forgotten(r *row) bool { return r.Status == store.Ended && !r.Times.Keep.After(r.now()) }
+// forgotten reports whether a row is not shown any more: it may be forgotten at any time, or is kept
+// only as effects are to be undone.
+func forgotten(r *row) bool { return r.Status.Over() && !r.Times.Keep.After(r.now()) }
 
 // Get implements [tasks.Viewer].
 func (c *Core) Get(ctx context.Context, principal, id string) (*tasks.Task, error) {
@@ -163,7 +164,7 @@ func (c *Core) listed(record *store.Record) (*tasks.Task, error) {
 	if err := c.rows.open(record.ID, placeSummary, 0, record.Summary, &s); err != nil {
 		return nil, err
 	}
-	if record.Status == store.Ended && !record.Keep.After(record.Now) {
+	if record.Status.Over() && !s.Keep.After(record.Now) {
 		return nil, nil
 	}
 	t := &tasks.Task{

@@ -41,9 +41,12 @@ type worker struct {
 	live              context.Context
 	stopping, closing bool
 	held              map[store.ID]*hold
-	begun             chan struct{} // closed when work has begun
-	idle              chan struct{} // has one when nothing is held any more
-	look              chan struct{} // has one when something may be due
+	// beat renews the leases of what is held; nil if nothing is.
+	beat  *time.Timer
+	still func()        // ends the renewal that is under way
+	begun chan struct{} // closed when work has begun
+	idle  chan struct{} // has one when nothing is held any more
+	look  chan struct{} // has one when something may be due
 	// next is when something is due that was put to rest here since the store was asked last; zero if
 	// nothing is. planned has one when that has changed.
 	next    time.Time
@@ -81,7 +84,6 @@ func (c *Core) Work(ctx context.Context) error {
 	background, stop := context.WithCancel(live)
 	defer stop()
 	defer c.hub.enter()()
-	busy.Go(func() { w.renew(background) })
 	busy.Go(func() { w.forget(background) })
 	err := ctx.Err()
 	if c.CallsOnly {
@@ -114,8 +116,8 @@ func (w *worker) take(ctx, live context.Context) error {
 		if room == 0 || w.awaitWrites(ctx) != nil {
 			break
 		}
-		asked := time.Now()
-		taken, unreadable, next, err := w.c.rows.take(ctx, w.c.tools(), room, w.c.Lease)
+		t := w.c.term()
+		taken, unreadable, next, err := w.c.rows.take(ctx, w.c.tools(), room, t.takes)
 		if unreadable > 0 && time.Since(warned) >= time.Minute {
 			warned = time.Now()
 			log.ErrorContext(ctx, "sagas cannot be read: they were sealed with a key that is not enabled, or by a newer program, or were altered", "sagas", unreadable)
@@ -136,9 +138,9 @@ func (w *worker) take(ctx, live context.Context) error {
 		}
 		for _, r := range taken {
 			w.c.clock.hear(r.Now)
-			w.receive(live, r)
+			w.receive(w.c.newHold(live, r, t))
 		}
-		w.await(ctx, asked, next)
+		w.await(ctx, t.began, next)
 	}
 	return ctx.Err()
 }
@@ -187,36 +189,44 @@ func (w *worker) await(ctx context.Context, asked, next time.Time) {
 }
 
 // receive drives a saga that was taken, has it wait for a slot, or puts it back.
-func (w *worker) receive(live context.Context, r *row) {
-	h := w.c.newHold(live, r)
-	h.share = &share{principal: r.Principal, tool: r.Tool}
-	if r.Mode == store.ModeCall {
+func (w *worker) receive(h *hold) {
+	h.share = &share{principal: h.row.Principal, tool: h.row.Tool}
+	if h.row.Mode == store.ModeCall {
 		h.share = nil
 	}
 	if !w.enter(h) {
-		return // it is driven here already: its lease was over, and it finds that out
+		// It is driven here already: its lease was over, and it finds that out. Until then this process is not
+		// to take it again and again, as if it went down with it.
+		_ = h.putBackOnce(w.c.Lease)
+		return
 	}
 	if h.share == nil {
 		go h.run()
 		return
 	}
 	if pause, ok := w.slots.admit(h, func() { go h.run() }); !ok {
-		_ = h.putBack(pause, nil) // else it comes again after the lease
+		_ = h.putBackOnce(pause)
 		w.leave(h)
 	}
 }
 
 // enter notes that a saga is driven here. It is not if it is driven here already, unless a client's request has
-// acquired it: then the other one has lost it.
+// acquired it, or what has had it has put it to rest, and may not know yet that this is written: then the
+// other one does nothing more.
 func (w *worker) enter(h *hold) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.held[h.id()] != nil && !h.client {
+	old := w.held[h.id()]
+	if old != nil && !h.client && !(h.fromRest && old.lease.held().Fence+1 == h.lease.held().Fence) {
 		return false
 	}
 	w.held[h.id()] = h
+	if w.beat == nil {
+		ctx, cancel := context.WithCancel(context.Background())
+		w.beat, w.still = time.AfterFunc(w.c.Lease/beats, func() { w.renew(ctx) }), cancel
+	}
 	h.began = time.Now()
-	h.handing = w.stopping && !h.client
+	h.handing.Store(w.stopping && !h.client)
 	if w.closing {
 		h.stop(errStopping)
 	}
@@ -226,11 +236,16 @@ func (w *worker) enter(h *hold) bool {
 func (w *worker) leave(h *hold) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if h.row != nil && w.held[h.id()] == h {
+	if w.held[h.id()] == h {
 		delete(w.held, h.id())
 	}
 	if len(w.held) == 0 {
 		signal(w.idle)
+		if w.beat != nil {
+			w.beat.Stop()
+			w.still()
+			w.beat = nil
+		}
 	}
 }
 
@@ -247,6 +262,13 @@ func (w *worker) serves() (live context.Context, ok bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.live, w.live != nil && w.live.Err() == nil && !w.stopping
+}
+
+// graces is serves for a call, whose client waits here: it may go on as long as what was begun before.
+func (w *worker) graces() (live context.Context, ok bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.live, w.live != nil && w.live.Err() == nil && !w.closing
 }
 
 // awaitBegin waits until work has begun, which may be a moment after a server has begun to
@@ -271,44 +293,49 @@ func (w *worker) all() []*hold {
 	return list
 }
 
-// renew keeps the leases of what is driven here.
+// renew keeps the leases of what is driven here, now and as long as anything is.
 func (w *worker) renew(ctx context.Context) {
-	for sleep(ctx, w.c.Lease/beats) == nil {
-		var leases []store.Held
-		of := make(map[store.ID]*hold)
-		for _, h := range w.all() {
-			h.lock()
-			if r := h.row; !h.lost && !h.rested && h.calling == nil {
-				leases, of[r.ID] = append(leases, store.Held{ID: r.ID, Fence: r.Fence}), h
-			}
-			h.unlock()
-		}
-		if len(leases) == 0 {
-			continue
-		}
-		began := time.Now()
-		renewing, cancel := context.WithTimeout(ctx, w.c.Lease)
-		lost, err := w.c.rows.store.Renew(renewing, leases, w.c.Lease)
-		cancel()
-		if err != nil {
-			continue // the next time, or the next commit
-		}
-		for _, id := range lost {
-			h := of[id]
-			delete(of, id)
-			h.lock()
-			if !h.rested { // meanwhile
-				_ = h.reload()
-			}
-			h.unlock()
-		}
-		for _, h := range of {
-			h.lock()
-			if h.leased.Before(began) {
-				h.leased = began
-			}
-			h.unlock()
-		}
+	w.renewAll(ctx)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if ctx.Err() == nil {
+		w.beat.Reset(w.c.Lease / beats)
+	}
+}
+
+// renewAll renews the leases of what is driven here, also of what is being written.
+func (w *worker) renewAll(ctx context.Context) {
+	var leases []store.Held
+	of := make(map[store.ID]*hold)
+	for _, h := range w.all() {
+		held := h.lease.held()
+		leases, of[held.ID] = append(leases, held), h
+	}
+	if len(leases) == 0 {
+		return
+	}
+	t := w.c.term()
+	renewing, cancel := context.WithTimeout(ctx, writeTime)
+	lost, err := w.c.rows.renew(renewing, leases, t.takes)
+	cancel()
+	if err != nil {
+		return // the next time, or the next commit
+	}
+	for _, id := range lost {
+		go of[id].missed()
+		delete(of, id)
+	}
+	for _, h := range of {
+		h.lease.renewed(t)
+	}
+}
+
+// missed finds out why a lease could not be renewed.
+func (h *hold) missed() {
+	h.lock()
+	defer h.unlock()
+	if !h.rested && !h.lost {
+		_ = h.reload()
 	}
 }
 
@@ -331,9 +358,7 @@ func (w *worker) handOver(leave func()) {
 	w.mu.Unlock()
 	w.slots.open()
 	for _, h := range w.all() {
-		h.lock()
-		h.handing = !h.client
-		h.unlock()
+		h.handing.Store(!h.client)
 	}
 	cut := time.AfterFunc(graceTime, func() {
 		w.mu.Lock()

@@ -40,7 +40,8 @@ type patientKey struct{}
 // fails for a moment.
 func Patient(ctx context.Context) context.Context { return context.WithValue(ctx, patientKey{}, true) }
 
-// insist does something that may fail because the store does, again if it makes sense.
+// insist does something that may fail because the store does, again if it makes sense. To do it twice
+// must not do more.
 func insist[T any](ctx context.Context, p *patience, do func() (T, error)) (T, error) {
 	v, again, err := try(p, do)
 	if !again || ctx.Value(patientKey{}) == nil || !p.enter() {
@@ -62,8 +63,8 @@ func insist[T any](ctx context.Context, p *patience, do func() (T, error)) (T, e
 	return v, err
 }
 
-// try does something once. again says whether it may be done again, as nothing was changed and the store has
-// not failed for long.
+// try does something once. again says whether it is to be done again, as the store has not failed for
+// long. It may be done already if it is not known what became of it.
 func try[T any](p *patience, do func() (T, error)) (v T, again bool, err error) {
 	began := time.Now()
 	v, err = do()
@@ -74,7 +75,7 @@ func try[T any](p *patience, do func() (T, error)) (v T, again bool, err error) 
 	case errors.Is(err, ledger.ErrTooLarge), errors.Is(err, ledger.ErrInvalid), errors.Is(err, ledger.ErrClosed), errors.Is(err, context.Canceled):
 		return v, false, err
 	}
-	return v, p.failed(began) && !errors.Is(err, ledger.ErrUnknown), err
+	return v, p.failed(began), err
 }
 
 // works notes that the store does what it is asked.

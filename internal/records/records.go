@@ -203,20 +203,21 @@ func (b *Book) swap(ctx context.Context, r *ledger.Record, items ...ledger.Item)
 			case <-time.After(settlePause << try):
 			}
 		}
-		_, err := insist(ctx, &b.writes, func() (any, error) { return nil, b.store.Swap(ctx, r, items...) })
+		_, err := insist(ctx, &b.writes, func() (any, error) {
+			err := b.store.Swap(ctx, r, items...)
+			sent = sent || errors.Is(err, ledger.ErrUnknown)
+			return nil, err
+		})
 		switch {
 		case err == nil:
 			return nil
 		case errors.Is(err, ledger.ErrTooLarge):
 			return ledger.ErrTooLarge
-		case errors.Is(err, ledger.ErrUnknown):
-			sent = true
-		case !errors.Is(err, ledger.ErrConflict):
-			if !sent {
-				return unavailable(ctx, err)
-			}
-		case !sent:
+		case sent:
+		case errors.Is(err, ledger.ErrConflict):
 			return ErrConflict
+		default:
+			return unavailable(ctx, err)
 		}
 		last = err
 		found, err := b.load(ctx, r.Key)

@@ -195,14 +195,26 @@ func (b *Book) Put(ctx context.Context, e *Entry) error {
 // Wait returns the record as soon as it is another one than e. It fails when ctx ends, also
 // with [context.DeadlineExceeded] if that has a deadline.
 func (b *Book) Wait(ctx context.Context, e *Entry) (*Entry, error) {
-	for r, err := range b.store.Watch(ctx, e.key, e.rev) {
-		if err != nil {
-			return nil, unavailable(ctx, err)
+	r, err := insist(dateless{ctx}, &b.reads, func() (*ledger.Record, error) {
+		for r, err := range b.store.Watch(ctx, e.key, e.rev) {
+			if ctx.Err() != nil {
+				err = context.Canceled // which is no failure of the store
+			}
+			return r, err
 		}
-		return b.entry(r)
+		return nil, errors.New("the store stopped watching")
+	})
+	if err != nil {
+		return nil, unavailable(ctx, err)
 	}
-	return nil, unavailable(ctx, errors.New("the store stopped watching"))
+	return b.entry(r)
 }
+
+// dateless is a context whose deadline is what is waited for: to wait until then is not in vain.
+type dateless struct{ context.Context }
+
+// Deadline implements [context.Context].
+func (dateless) Deadline() (end time.Time, bounded bool) { return end, false }
 
 // Take waits for sagas of the targets whose Wake has come, and takes them: nobody else does
 // for the time of the lease. It leaves out what it cannot read, and counts that.

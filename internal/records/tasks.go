@@ -97,84 +97,6 @@ func (b *Book) ofItem(key string, n uint64) []byte {
 	return binary.BigEndian.AppendUint64(b.bind("mcpsaga ledger item 1", key), n)
 }
 
-// idHead is how much of a task's id is the same for those that a server makes at about the same
-// time, and nameHead how much of their names is.
-const (
-	idHead   = 5
-	nameHead = 8
-)
-
-// taskNames returns the names under which a task is found. Clients may choose the id, so
-// the names are keyed. Ids that begin alike have names that do: what is made at about the same
-// time is then close together in a store's indexes, whose pages are what a new record costs most.
-func (b *Book) taskNames(principal, id string) ([]string, error) {
-	return b.oftenBy((*Book).namesOfTask, "task", principal, id)
-}
-
-// namesOfTask makes what taskNames returns.
-func (b *Book) namesOfTask(kind string, parts ...string) ([]string, error) {
-	keys, err := b.nameKeys()
-	if err != nil {
-		return nil, err
-	}
-	id := parts[len(parts)-1]
-	list := b.namesBy(keys, kind, parts...)
-	for i, head := range b.namesBy(keys, "task head", id[:min(idHead, len(id))]) {
-		list[i] = head[:nameHead] + list[i][nameHead:]
-	}
-	return list, nil
-}
-
-// TaskID returns ids that nobody can guess for what can be: a client's key for a call. The
-// first is to be used, the others may have been, before keys were rotated.
-func (b *Book) TaskID(principal, key string) ([]string, error) {
-	list, err := b.often("task of a call", principal, key)
-	return slices.Clone(list), err
-}
-
-func (b *Book) taskQueues(t Target) ([]string, error) {
-	return b.often("task queue", t.Name, string(binary.BigEndian.AppendUint32(nil, t.Revision)))
-}
-
-// What owners are named by.
-const (
-	ownerGoing = "task owner"
-	ownerEnded = "task owner ended"
-	ownerCall  = "call owner"
-	// Ends of calls are many for whoever is busy, and kept for a moment only: they have a limit of
-	// their own.
-	ownerCallEnded = "call owner ended"
-)
-
-// Limits of calls and of who is not known, by that of a principal.
-const (
-	// manyEnds is how many times more calls may have ended lately than may be under way.
-	manyEnds = 10
-	// accountShare is what part an account has that is no principal's.
-	accountShare = 4
-)
-
-// taskOwner returns the name under which what is of a kind is counted.
-func (b *Book) taskOwner(kind, principal, account string) (string, error) {
-	if account != "" {
-		kind, principal = kind+" by account", account
-	}
-	owners, err := b.often(kind, principal)
-	if err != nil {
-		return "", err
-	}
-	return owners[0], nil
-}
-
-// taskOwners returns the names under which a principal's tasks are counted while they are
-// under way, and those for when they have ended.
-func (b *Book) taskOwners(principal string) (going, ended []string, err error) {
-	if going, err = b.often(ownerGoing, principal); err == nil {
-		ended, err = b.often(ownerEnded, principal)
-	}
-	return going, ended, err
-}
-
 // Task returns the record of a task, or nil if there is none.
 func (b *Book) Task(ctx context.Context, principal, id string) (*TaskEntry, error) {
 	names, err := b.taskNames(principal, id)
@@ -234,51 +156,6 @@ func (b *Book) NewTask(ctx context.Context, t Task, chosen bool) (*TaskEntry, er
 	}
 	return &TaskEntry{Task: t, key: names[0]}, nil
 }
-
-// Room fails with [ErrFull] if a principal, or the account that it has no share of its own
-// in, has as many tasks under way as limit, or its part of it, and counts one more otherwise. What
-// other replicas have made lately may not be seen. It is crowded when more than half may be taken.
-func (b *Book) Room(ctx context.Context, principal, account string, limit int) (crowded bool, err error) {
-	n, err := b.roomFor(ctx, ownerGoing, principal, account, limit)
-	return 2*n > shareOf(account, limit), err
-}
-
-// CallRoom is [Book.Room] for calls, of which as many may be as the Book's limit says, and those that
-// have ended lately.
-func (b *Book) CallRoom(ctx context.Context, principal, account string) error {
-	if b.limit < 0 {
-		return nil
-	}
-	if _, err := b.roomFor(ctx, ownerCallEnded, principal, account, manyEnds*b.limit); err != nil {
-		return err
-	}
-	_, err := b.roomFor(ctx, ownerCall, principal, account, b.limit)
-	return err
-}
-
-// shareOf is the part of a principal's limit that an account has; empty is the principal's own.
-func shareOf(account string, limit int) int {
-	if account == "" {
-		return limit
-	}
-	return max(1, limit/accountShare)
-}
-
-func (b *Book) roomFor(ctx context.Context, kind, principal, account string, limit int) (int, error) {
-	owner, err := b.taskOwner(kind, principal, account)
-	if err != nil {
-		return 0, err
-	}
-	limit = shareOf(account, limit)
-	// What ends is not counted: who seems to have reached the limit is counted again.
-	return b.countIn(ctx, owner, limit, func(c count) bool {
-		return c.n >= limit && (time.Since(c.at) > countAgain || c.found < limit)
-	})
-}
-
-// countAgain is how long a principal that was found to have reached its limit is refused without
-// asking the store.
-const countAgain = 100 * time.Millisecond
 
 // PutTask writes e and appends items, unless the record was changed meanwhile ([ErrConflict]).
 // With take, the swap makes the task the caller's. It returns the epoch of what it has
@@ -442,13 +319,4 @@ func (b *Book) SomeTasks(ctx context.Context, principal, account string, limit i
 		return nil, unavailable(ctx, err)
 	}
 	return readable(found, b.taskEntry), nil
-}
-
-// TaskKey returns the name that the record of a task made now has.
-func (b *Book) TaskKey(principal, id string) (string, error) {
-	names, err := b.taskNames(principal, id)
-	if err != nil {
-		return "", err
-	}
-	return names[0], nil
 }

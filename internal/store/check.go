@@ -1,6 +1,7 @@
 package store
 
 import (
+	"crypto/rand"
 	"fmt"
 	"strings"
 	"time"
@@ -20,8 +21,8 @@ func (r *Record) Check(c Change) error {
 	switch {
 	case r.ID == ID{}:
 		return fmt.Errorf("%w: a record without an ID", ErrInvalid)
-	case r.Audience == "" || r.Tool == "" || r.Mode == "" || r.Status == "":
-		return fmt.Errorf("%w: a record without an audience, tool, mode or status", ErrInvalid)
+	case r.Tool == "" || r.Mode == "" || r.Status == "":
+		return fmt.Errorf("%w: a record without a tool, mode or status", ErrInvalid)
 	case len(c.Items) == 0:
 		return fmt.Errorf("%w: a write without an item", ErrInvalid)
 	case !isText(r.Audience) || !isText(r.Tool) || !isText(string(r.Mode)) || !isText(string(r.Status)):
@@ -86,4 +87,12 @@ func Micro(t time.Time) time.Time {
 		return time.Time{}
 	}
 	return time.UnixMicro(t.UnixMicro()).UTC()
+}
+
+// Trial returns what a [Store] writes to find out whether it can: a record with a state so large that a
+// full disk has no room for it, and an item.
+func Trial() (*Record, Change) {
+	r := &Record{Audience: "check", Tool: "check", Mode: "check", Status: Waiting, State: make([]byte, 8<<10)}
+	rand.Read(r.ID[:]) // never fails
+	return r, Change{Items: []Item{{Kind: "check"}}}
 }

@@ -282,7 +282,8 @@ type Store interface {
 	// Identity is random, and made when the database was: it tells it from all others, and stays
 	// with its data.
 	Identity(ctx context.Context) (ID, error)
-	// Check finds out whether the store can be read and written at present, and returns its time.
+	// Check finds out whether the store can be read and written at present, and returns its time. It tries
+	// all that writing a record takes, and leaves nothing behind.
 	Check(ctx context.Context) (time.Time, error)
 	// Close ends all that waits, with [ErrClosed], and gives up what the store holds. From then on every
 	// method fails with ErrClosed; closing again does nothing.

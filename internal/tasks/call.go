@@ -28,7 +28,7 @@ const (
 func (m *Manager) call(ctx context.Context, s *Start) (*Task, error) {
 	q := &s.Request
 	turn := &turns.TaskTurn{Caller: q.Caller(), Program: q.Program, Saga: m.Turns.NewID(), Arguments: orEmpty(q.Arguments), Client: q.Client, Answers: q.Answers, Trace: q.Trace}
-	if q.IdempotencyKey != "" && s.ID == "" && turn.Program.Remembered() { // it may have acted already
+	if q.IdempotencyKey != "" && turn.Program.Remembered() { // it may have acted already
 		var t records.Task
 		found, err := m.identify(ctx, s, turn, &t)
 		if err == nil && found == nil {

@@ -4,12 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
-	"iter"
-	"log/slog"
 	"regexp"
-	"slices"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -22,7 +17,6 @@ import (
 	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/internal/tasks"
 	"github.com/mcpsaga/mcpsaga/internal/turns"
-	"github.com/mcpsaga/mcpsaga/ledger"
 	"github.com/mcpsaga/mcpsaga/saga"
 	"github.com/mcpsaga/mcpsaga/steps"
 )
@@ -51,57 +45,6 @@ func asks(name string) saga.Definition {
 	tool := greeter().(saga.Machine[none, none])
 	tool.Name, tool.Tasks = name, saga.Tasks{}
 	return tool
-}
-
-// spy counts what is done with a store, and lets some of it fail.
-type spy struct {
-	ledger.Store
-	swaps, reads atomic.Int32
-	mu           sync.Mutex
-	swap         func(swap func() error) error // what becomes of a swap; nil is what should
-}
-
-func (s *spy) Swap(ctx context.Context, r *ledger.Record, items ...ledger.Item) error {
-	s.swaps.Add(1)
-	s.mu.Lock()
-	how := s.swap
-	s.mu.Unlock()
-	if how == nil {
-		return s.Store.Swap(ctx, r, items...)
-	}
-	rev := r.Rev
-	err := how(func() error { return s.Store.Swap(ctx, r, items...) })
-	if err != nil {
-		r.Rev = rev
-	}
-	return err
-}
-
-func (s *spy) Load(ctx context.Context, key string) (*ledger.Record, error) {
-	s.reads.Add(1)
-	return s.Store.Load(ctx, key)
-}
-
-func (s *spy) Items(ctx context.Context, key string, after uint64, limit int) ([]ledger.Item, error) {
-	s.reads.Add(1)
-	return s.Store.Items(ctx, key, after, limit)
-}
-
-func (s *spy) Watch(ctx context.Context, key string, after uint64) iter.Seq2[*ledger.Record, error] {
-	return s.Store.Watch(ctx, key, after)
-}
-
-func (s *spy) fails(how func(swap func() error) error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.swap = how
-}
-
-// spied is a rig whose servers use the store through a spy.
-func spied(r *rig) *spy {
-	s := &spy{Store: r.store}
-	r.store = s
-	return s
 }
 
 // ends are tools, prompts and resources that end in each way there is, without doing anything.
@@ -145,13 +88,18 @@ var kinds = []engine.Kind{engine.KindTool, engine.KindPrompt, engine.KindResourc
 func TestACallThatEndsSoonNeedsNoLedger(t *testing.T) {
 	r := newRig(t)
 	store := spied(r)
-	m := r.manager(nil, ends()...)
+	unused := &saga.Effect[hold, string]{
+		Name: "unused",
+		Do:   func(context.Context, saga.Key, hold) (string, error) { return "", errors.New("there was no reason to") },
+		Undo: func(context.Context, saga.Performed[hold, string]) error { return nil },
+	}
+	m := r.manager(nil, append(ends(), saga.Machine[none, none]{Info: saga.Info{Name: "refuses", Effects: []saga.Declared{unused}}, Start: nothing})...)
 	require.NoError(t, store.Close())
 	for _, kind := range kinds {
 		for _, p := range m.Turns.Registry.Of(kind) {
-			t.Run(p.Name, func(t *testing.T) {
+			check := func(t *testing.T, key string) {
 				s := waited(m, "")
-				s.Request.Program, s.Request.Client, s.ID = p, steps.Features{}, "mine"
+				s.Request.Program, s.Request.Client, s.Request.IdempotencyKey, s.ID = p, steps.Features{}, key, "mine"
 				want, wantErr := m.Turns.Call(t.Context(), s.Request)
 				task, err := m.Start(t.Context(), s)
 				if wantErr != nil {
@@ -159,7 +107,7 @@ func TestACallThatEndsSoonNeedsNoLedger(t *testing.T) {
 					var turn *turns.Error
 					require.ErrorAs(t, err, &turn)
 					var one, other *engine.StepFailure
-					assert.Equal(t, errors.As(wantErr, &one), errors.As(err, &other))
+					require.Equal(t, errors.As(wantErr, &one), errors.As(err, &other))
 					if one != nil {
 						assert.Equal(t, one.Step, other.Step)
 					}
@@ -167,7 +115,7 @@ func TestACallThatEndsSoonNeedsNoLedger(t *testing.T) {
 					assert.Equal(t, errors.As(wantErr, &lacks), errors.As(err, &lacksToo))
 					assert.Equal(t, lacks, lacksToo)
 					var failed, failedToo *engine.ToolError
-					assert.Equal(t, errors.As(wantErr, &failed), errors.As(err, &failedToo))
+					require.Equal(t, errors.As(wantErr, &failed), errors.As(err, &failedToo))
 					if failed != nil {
 						assert.Equal(t, failed.Text, failedToo.Text)
 					}
@@ -179,7 +127,11 @@ func TestACallThatEndsSoonNeedsNoLedger(t *testing.T) {
 				assert.Equal(t, said(t, want.Result), said(t, task.End.Result))
 				assert.Equal(t, want.Messages, task.End.Messages)
 				assert.Equal(t, want.Contents, task.End.Contents)
-			})
+			}
+			t.Run(p.Name, func(t *testing.T) { check(t, "") })
+			if !p.Acts() { // else it may have acted when it was called before
+				t.Run(p.Name+" with a key", func(t *testing.T) { check(t, "key") })
+			}
 		}
 	}
 	assert.Zero(t, store.swaps.Load())
@@ -221,64 +173,6 @@ func TestACallThatAsksNeedsNoPlace(t *testing.T) {
 		_, err = m.Get(t.Context(), "p", list[0].ID)
 		require.ErrorIs(t, err, tasks.ErrNotFound, "it is kept for as long as was asked for")
 	})
-}
-
-// The store may show what was written before whoever has written it knows: who watches is shown
-// nothing older after that, or it would ask the client again.
-func TestWhoWatchesACallSeesNothingTwice(t *testing.T) {
-	inBubble(t, func(t *testing.T, r *rig) {
-		store := spied(r)
-		first, second := &steps.Form[none]{ID: "first", Message: "?"}, &steps.Form[none]{ID: "second", Message: "?"}
-		m := r.manager(nil, saga.Machine[none, none]{
-			Info:  saga.Info{Name: "ask", Asks: []steps.Question{first, second}},
-			Start: func(t *turn) (saga.Next, error) { return t.Ask("next", first) },
-			Steps: saga.Steps[none, none]{
-				"next": func(t *turn) (saga.Next, error) { return t.Ask("last", second) },
-				"last": func(t *turn) (saga.Next, error) { return t.Textf("done") },
-			},
-		})
-		r.work(m)
-		task := r.start(m, waited(m, "ask"))
-		store.fails(func(swap func() error) error { err := swap(); time.Sleep(time.Second); return err })
-		var rev uint64
-		asked := make(map[string]int)
-		for seen, err := range m.Watch(t.Context(), "p", task.ID, 0) {
-			require.NoError(t, err)
-			assert.Greater(t, seen.Rev, rev)
-			rev = seen.Rev
-			for _, q := range seen.Questions {
-				if asked[q.ID]++; asked[q.ID] == 1 {
-					go func() { _, _ = m.Answer(context.Background(), "p", task.ID, []steps.Answer{accept(q.ID, "{}")}) }()
-				}
-			}
-		}
-		assert.Equal(t, map[string]int{"first": 1, "second": 1}, asked)
-	})
-}
-
-func TestACallGoesOnElsewhere(t *testing.T) {
-	for _, how := range []string{"stopped", "killed", "answered elsewhere"} {
-		t.Run(how, func(t *testing.T) {
-			inBubble(t, func(t *testing.T, r *rig) {
-				l := newLink(r.store, newRand(), -1, 0)
-				a, err := tasks.New(tasks.Config{Turns: r.runner(l, asks("ask"))})
-				require.NoError(t, err)
-				b := r.manager(nil, asks("ask"))
-				stop := r.work(a)
-				r.work(b)
-				task := r.start(a, waited(a, "ask"))
-				switch how {
-				case "stopped":
-					stop()
-				case "killed":
-					l.cut()
-				}
-				_, err = b.Answer(t.Context(), "p", task.ID, []steps.Answer{accept(task.Questions[0].ID, `{"name":"Ada"}`)})
-				require.NoError(t, err)
-				r.until(b, task.ID, tasks.Completed)
-			})
-		})
-	}
 }
 
 // holding is a tool that performs an effect, after a while and before a while.
@@ -458,122 +352,6 @@ func TestACallIsCancelled(t *testing.T) {
 	}
 }
 
-// heard is what a client hears.
-type heard struct {
-	mu   sync.Mutex
-	list []string
-}
-
-func (h *heard) say(s string) { h.mu.Lock(); defer h.mu.Unlock(); h.list = append(h.list, s) }
-
-func (h *heard) all() []string { h.mu.Lock(); defer h.mu.Unlock(); return slices.Clone(h.list) }
-
-func (h *heard) Progress(p engine.Progress) { h.say(fmt.Sprint("progress ", p.Done)) }
-func (h *heard) Log(l engine.Log) {
-	data, _ := json.Marshal(l.Data)
-	h.say("log " + string(data))
-}
-
-// listen hears what a task tells until it has ended, as dialects do.
-func listen(t *testing.T, m *tasks.Manager, id string, to *heard) {
-	var told uint64
-	for task, err := range m.Watch(context.Background(), "p", id, 0) {
-		require.NoError(t, err)
-		for told < task.Events {
-			events, err := m.Events(context.Background(), "p", id, told, 7)
-			require.NoError(t, err)
-			require.NotEmpty(t, events)
-			for _, e := range events {
-				require.Equal(t, told+1, e.N)
-				told = e.N
-				switch {
-				case e.Progress != nil:
-					to.Progress(*e.Progress)
-				case e.Log != nil:
-					to.Log(*e.Log)
-				}
-			}
-		}
-	}
-}
-
-func TestWhatACallTells(t *testing.T) {
-	var want []string
-	tell := func(t *turn) {
-		for i := range 100 {
-			t.Log(slog.LevelInfo, i)
-			if i%4 == 0 {
-				t.Progress(float64(i+1), 200, "")
-			}
-		}
-	}
-	for i := range 100 {
-		want = append(want, fmt.Sprint("log ", i))
-		if i%4 == 0 {
-			want = append(want, fmt.Sprint("progress ", i+1))
-		}
-	}
-	tool := plain("tells", func(t *turn) (saga.Next, error) {
-		tell(t)
-		time.Sleep(time.Second)
-		t.Progress(150, 200, "")
-		time.Sleep(time.Second)
-		return t.Textf("told")
-	})
-	quick := plain("quick", func(t *turn) (saga.Next, error) { tell(t); return t.Textf("told") })
-	run := func(t *testing.T, name string, client *heard) (store *spy, task *tasks.Task, here, there []string) {
-		inBubble(t, func(t *testing.T, r *rig) {
-			store = spied(r)
-			m, other := r.manager(nil, tool, quick), r.manager(nil, tool, quick)
-			r.work(m)
-			s := waited(m, name)
-			if client != nil {
-				s.Request.Notifier = client
-			}
-			task = r.start(m, s)
-			if task.ID == "" {
-				return
-			}
-			store.reads.Store(0)
-			var a, b heard
-			var all sync.WaitGroup
-			all.Go(func() { listen(t, m, task.ID, &a) })
-			time.Sleep(500 * time.Millisecond)
-			if name == "tells" && client == nil {
-				assert.Zero(t, store.reads.Load(), "what is told here is read from memory")
-				assert.Len(t, a.all(), len(want), "and at once")
-			}
-			all.Go(func() { listen(t, other, task.ID, &b) })
-			all.Wait()
-			here, there = a.list, b.list
-		})
-		return store, task, here, there
-	}
-	t.Run("is read once and in order", func(t *testing.T) {
-		_, task, here, there := run(t, "tells", nil)
-		require.NotEmpty(t, task.ID)
-		assert.Equal(t, append(want[:len(want):len(want)], "progress 150"), here)
-		assert.Equal(t, here, there)
-	})
-	t.Run("is there though it ends at once", func(t *testing.T) {
-		_, task, here, there := run(t, "quick", nil)
-		require.NotEmpty(t, task.ID)
-		assert.Equal(t, want, here)
-		assert.Equal(t, here, there)
-	})
-	t.Run("goes to who waits before there is a record", func(t *testing.T) {
-		var client heard
-		_, task, _, _ := run(t, "quick", &client)
-		assert.Empty(t, task.ID)
-		assert.Equal(t, want, client.list)
-		var slow heard
-		_, task, here, _ := run(t, "tells", &slow)
-		require.NotEmpty(t, task.ID)
-		assert.Equal(t, want, slow.list)
-		assert.Equal(t, []string{"progress 150"}, here)
-	})
-}
-
 func TestACallIsBoundedAsATurn(t *testing.T) {
 	inBubble(t, func(t *testing.T, r *rig) {
 		runner := r.runner(r.store, plain("waits", func(t *turn) (saga.Next, error) { <-t.Done(); return nil, t.Err() }))
@@ -586,77 +364,6 @@ func TestACallIsBoundedAsATurn(t *testing.T) {
 		task = r.until(m, task.ID, tasks.Failed)
 		assert.Equal(t, time.Minute, time.Since(began))
 		require.ErrorIs(t, task.Err, context.DeadlineExceeded)
-	})
-}
-
-func TestPromptsAndResourcesEndElsewhere(t *testing.T) {
-	inBubble(t, func(t *testing.T, r *rig) {
-		long := func(then func(t *turn) (saga.Next, error)) func(t *turn) (saga.Next, error) {
-			return func(t *turn) (saga.Next, error) { time.Sleep(time.Second); return then(t) }
-		}
-		machine := func(name string, then func(t *turn) (saga.Next, error)) saga.Machine[none, none] {
-			return saga.Machine[none, none]{Info: saga.Info{Name: name}, Start: long(then)}
-		}
-		defs := []saga.Definition{
-			saga.Prompt[none, none]{Machine: machine("good", func(t *turn) (saga.Next, error) { return t.Messages(saying) })},
-			saga.Prompt[none, none]{Machine: machine("bad", func(t *turn) (saga.Next, error) { return nil, saga.Failf("not today") })},
-			saga.Resource[none, none]{URI: "note://x", Machine: machine("there", func(t *turn) (saga.Next, error) { return t.Contents(content.ResourceContents{Text: "contents"}) })},
-			saga.Resource[none, none]{URI: "note://y", Machine: machine("gone", func(t *turn) (saga.Next, error) { return nil, saga.ErrNotFound })},
-		}
-		m, other := r.manager(nil, defs...), r.manager(nil, defs...)
-		r.work(m)
-		ended := func(kind engine.Kind, name string) *tasks.Task {
-			s := waited(m, "")
-			s.Request.Program = m.Turns.Registry.Find(kind, name)
-			require.NotNil(t, s.Request.Program, name)
-			task := r.start(m, s)
-			require.NotEmpty(t, task.ID)
-			for found, err := range other.Watch(t.Context(), "p", task.ID, 0) {
-				require.NoError(t, err)
-				task = found
-			}
-			require.NotNil(t, task.Program)
-			assert.Equal(t, kind, task.Program.Kind)
-			return task
-		}
-		assert.Len(t, ended(engine.KindPrompt, "good").End.Messages.Messages, 1)
-		var failed *engine.ToolError
-		require.ErrorAs(t, ended(engine.KindPrompt, "bad").Err, &failed)
-		assert.Equal(t, "not today", failed.Text)
-		assert.True(t, failed.Disclosed)
-		assert.Equal(t, "contents", ended(engine.KindResource, "there").End.Contents[0].Text)
-		require.ErrorIs(t, ended(engine.KindResource, "gone").Err, engine.ErrNotFound)
-	})
-}
-
-func TestACallWhereNobodyWorks(t *testing.T) {
-	inBubble(t, func(t *testing.T, r *rig) {
-		tool, calls, _ := holding(0, 0, func(saga.Key) error { return nil })
-		a, b := r.manager(nil, tool), r.manager(nil, tool)
-		synctest.Wait()
-		task, err := a.Start(t.Context(), waited(a, "hold")) // it has stopped
-		require.NoError(t, err)
-		assert.Zero(t, calls.Load())
-		r.work(b)
-		r.until(a, task.ID, tasks.Completed)
-		assert.EqualValues(t, 1, calls.Load())
-	})
-}
-
-func TestCallsOnly(t *testing.T) {
-	inBubble(t, func(t *testing.T, r *rig) {
-		only := r.manager(func(c *tasks.Config) { c.CallsOnly = true }, greeter())
-		r.work(only)
-		idle := r.manager(nil, greeter())
-		task := r.start(idle, call(idle, "greet", ""))
-		asked := r.start(only, waited(only, "greet"))
-		_, err := only.Answer(t.Context(), "p", asked.ID, []steps.Answer{accept(asked.Questions[0].ID, `{"name":"Ada"}`)})
-		require.NoError(t, err)
-		r.until(only, asked.ID, tasks.Completed)
-		time.Sleep(time.Minute)
-		task, err = only.Get(t.Context(), "p", task.ID)
-		require.NoError(t, err)
-		assert.Equal(t, tasks.Queued, task.Status)
 	})
 }
 
@@ -694,100 +401,5 @@ func TestACallOfAnIDThatIsInUse(t *testing.T) {
 		}
 		r.until(m, first.ID, tasks.Completed)
 		assert.EqualValues(t, 1, calls.Load())
-	})
-}
-
-func TestACallWhileTheServerStops(t *testing.T) {
-	slow := func(d time.Duration) saga.Definition {
-		return plain("slow", func(t *turn) (saga.Next, error) {
-			select {
-			case <-time.After(d):
-				return t.Textf("done here")
-			case <-t.Done():
-				return nil, t.Err()
-			}
-		})
-	}
-	for _, test := range []struct {
-		name  string
-		begun time.Duration // before the server stops; negative: after
-		takes time.Duration
-		here  bool
-	}{
-		{"it ends in time", 10 * time.Millisecond, 2 * time.Second, true},
-		{"it has a record and ends in time", time.Second, 4 * time.Second, true},
-		{"it takes too long", 10 * time.Millisecond, time.Minute, false},
-		{"it begins in the grace", -time.Second, 2 * time.Second, true},
-		{"it begins after the grace", -20 * time.Second, 2 * time.Second, false},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			inBubble(t, func(t *testing.T, r *rig) {
-				a := r.manager(nil, slow(test.takes))
-				b := r.manager(nil, plain("slow", func(t *turn) (saga.Next, error) { return t.Textf("done elsewhere") }))
-				stop := r.work(a)
-				// Something keeps the grace from being over at once.
-				r.start(a, waited(a, "slow"))
-				stopped := make(chan struct{})
-				begin := func() (task *tasks.Task) {
-					task, err := a.Start(t.Context(), waited(a, "slow"))
-					require.NoError(t, err)
-					return task
-				}
-				end := func() { go func() { stop(); close(stopped) }() }
-				var task *tasks.Task
-				if test.begun >= 0 {
-					time.AfterFunc(test.begun, end)
-					task = begin()
-				} else {
-					end()
-					time.Sleep(-test.begun)
-					task = begin()
-				}
-				require.NotEmpty(t, task.ID)
-				<-stopped
-				r.work(b)
-				want := "done elsewhere"
-				if test.here {
-					want = "done here"
-				}
-				assert.Contains(t, text(t, r.until(b, task.ID, tasks.Completed)), want)
-			})
-		})
-	}
-}
-
-func TestWhatACallTellsThoughWritesAreUncertain(t *testing.T) {
-	inBubble(t, func(t *testing.T, r *rig) {
-		store := spied(r)
-		var want []string
-		for i := range 20 {
-			want = append(want, fmt.Sprint("log ", i))
-		}
-		m := r.manager(nil, plain("tells", func(t *turn) (saga.Next, error) {
-			for i := range want {
-				t.Log(slog.LevelInfo, i)
-				time.Sleep(30 * time.Millisecond)
-			}
-			return t.Textf("told")
-		}))
-		r.work(m)
-		synctest.Wait()
-		var writes atomic.Int32
-		store.fails(func(swap func() error) error {
-			switch writes.Add(1) % 3 {
-			case 1:
-				return errors.Join(swap(), errCut) // and nobody can say that it was made
-			case 2:
-				return errCut
-			}
-			return swap()
-		})
-		task := r.start(m, waited(m, "tells"))
-		var here heard
-		listen(t, m, task.ID, &here)
-		assert.Equal(t, want, here.list)
-		events, err := m.Events(t.Context(), "p", task.ID, 0, 100)
-		require.NoError(t, err)
-		assert.Len(t, events, len(want)+1)
 	})
 }

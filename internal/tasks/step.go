@@ -192,6 +192,9 @@ func (r *run) askModel(t *records.Task, own []steps.Step, answers []steps.Answer
 	defer watch.Stop()
 	for _, q := range own {
 		a, err := r.m.Turns.Sample(ctx, r.program, q)
+		if errors.Is(err, context.DeadlineExceeded) && r.whyCut() == nil {
+			return r.undo(t, err) // it would take as long the next time
+		}
 		if err != nil {
 			return r.broke(t, err)
 		}

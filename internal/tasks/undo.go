@@ -160,7 +160,7 @@ func (r *run) goOnUndoing(t *records.Task) (again bool, err error) {
 		why = errUndone
 	}
 	turn.Answers, turn.Acting, turn.Undoing = nil, r.acting, r.undoing(why)
-	end, err := r.m.Turns.GoOnUndoing(r.ctx, turn, m.response)
+	end, err := r.m.Turns.GoOnUndoing(r.ctx, turn, m.response, "")
 	switch {
 	case err != nil:
 		return r.notUndone(t, err)

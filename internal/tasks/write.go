@@ -116,7 +116,11 @@ func (r *run) writeContext() (context.Context, func()) {
 	if r.unwritten != nil && !r.unwritten.ahead { // it has a context of its own
 		return context.WithTimeoutCause(r.ctx, writeTime, records.ErrSlow)
 	}
-	return r.m.contexts.get(r.ctx), func() {}
+	ctx := r.m.contexts.get(r.ctx)
+	if r.beginsAhead() { // its client waits
+		ctx = records.Patient(ctx)
+	}
+	return ctx, func() {}
 }
 
 // attempt tries to write once what the present mark is for. stale says that the record may have

@@ -120,6 +120,9 @@ func (q *Request) KnownTo(end *End) bool { return q.knownTo(end) }
 // ErrAsked: the saga has gone on in a way that the client which brings the token does not know.
 var ErrAsked error = errAsked
 
+// ReasonOperator: an operator wanted a saga undone, though its client was in time.
+const ReasonOperator = reasonOperator
+
 // GoneText says why a saga cannot go on.
 func GoneText(why tokens.Reason) string { return abandonedText(why) }
 

@@ -176,12 +176,17 @@ func (r *Runner) taskTurn(ctx context.Context, t *TaskTurn, action string, take 
 	return end, err
 }
 
-// Sample has the server's own model answer a question that the client cannot.
+// Sample has the server's own model answer a question that the client cannot. It fails if that takes
+// longer than a turn may, or ctx ends.
 func (r *Runner) Sample(ctx context.Context, p *engine.Program, step steps.Step) (steps.Answer, error) {
 	if r.Model == nil {
 		return steps.Answer{StepID: step.ID, Error: &steps.ClientError{Code: codeInternal, Message: "there is no model"}}, nil
 	}
-	return r.sample(ctx, p, step)
+	a, err := r.sample(ctx, p, step)
+	if err != nil {
+		err = r.Report(ctx, "task", &Error{program: p.Name, kind: p.Kind, Err: err})
+	}
+	return a, err
 }
 
 // EncodeEnd encodes how a task has ended, and DecodeEnd decodes it.

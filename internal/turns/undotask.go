@@ -19,14 +19,14 @@ func EncodeUndoing(u engine.Undoing) ([]byte, error) {
 
 // GoOnUndoing ends a task that somebody has begun to undo who is gone: t.Position is that of the
 // [engine.Undoing]. With the response of a turn it ends as that has, and otherwise as one that was
-// cancelled.
-func (r *Runner) GoOnUndoing(ctx context.Context, t TaskTurn, response []byte) (End, error) {
+// cancelled, or for the reason why, which the client reads.
+func (r *Runner) GoOnUndoing(ctx context.Context, t TaskTurn, response []byte, why string) (End, error) {
 	return r.taskTurn(ctx, &t, "cancel", func(ctx context.Context) (*engine.Outcome, tokens.Reason, error) {
 		if t.Position == nil {
-			return undoneNothing(""), "", nil
+			return undoneNothing(why), "", nil
 		}
 		if response == nil {
-			out, err := t.Program.Cancel(ctx, t.Position, engine.Resumption{Now: later(t.Now, t.Position.Wake), Latest: true, Acting: t.Acting, Undoing: t.Undoing})
+			out, err := t.Program.Cancel(ctx, t.Position, engine.Resumption{Now: later(t.Now, t.Position.Wake), Latest: true, Why: why, Acting: t.Acting, Undoing: t.Undoing})
 			return out, "", err
 		}
 		end, failure, err := decodeResponse(response)

@@ -30,8 +30,13 @@ func (s *store) explain(what string, err error) error {
 	case nil, ledger.ErrNotFound, ledger.ErrConflict, ledger.ErrTooLarge, ledger.ErrClosed, context.Canceled, context.DeadlineExceeded:
 		return err
 	}
+	kind := code(err)
+	switch driver.ErrCode(err) {
+	case driver.ResultIOErrSHMOpen, driver.ResultIOErrSHMSize: // a file beside it finds no room
+		kind = driver.ResultFull
+	}
 	hint := ""
-	switch code(err) {
+	switch kind {
 	case driver.ResultBusy, driver.ResultLocked, driver.ResultProtocol:
 		hint = "another process has locked it: "
 	case driver.ResultFull:

@@ -315,7 +315,7 @@ func TestFileIsRemoved(t *testing.T) {
 	}
 }
 
-// A damaged file is reported as such.
+// A damaged file is reported as such, and never read as one that holds less.
 func TestFileIsDamaged(t *testing.T) {
 	t.Parallel()
 	path := somePath(t)
@@ -330,14 +330,26 @@ func TestFileIsDamaged(t *testing.T) {
 		content[i] = byte(rand.Uint32())
 	}
 	require.NoError(t, os.WriteFile(path, content, 0o600))
-	s, err = sqlite.Open(t.Context(), path)
-	if err == nil {
-		defer s.Close()
-		_, err = s.Load(t.Context(), "7")
-		assert.ErrorContains(t, s.Swap(t.Context(), &ledger.Record{Key: "new"}), "the file is damaged")
+	s = opened(t, path) // which looks at the first page only
+	for name, do := range map[string]func() error{
+		"Load":  func() error { _, err := s.Load(t.Context(), "7"); return err },
+		"Swap":  func() error { return s.Swap(t.Context(), &ledger.Record{Key: "new"}) },
+		"Items": func() error { _, err := s.Items(t.Context(), "7", 0, 1); return err },
+		"Take": func() error {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			defer cancel()
+			_, err := s.Take(ctx, ledger.Take{Queues: []string{"q"}, Limit: 1, Lease: time.Minute})
+			return err
+		},
+		"List":   func() error { _, err := s.List(t.Context(), []string{"q"}, "", 1); return err },
+		"Owned":  func() error { _, err := s.Owned(t.Context(), []string{"o"}, "", 1); return err },
+		"Count":  func() error { _, err := s.Count(t.Context(), "o", 1); return err },
+		"Forget": func() error { _, err := s.Forget(t.Context(), 1); return err },
+	} {
+		err := do()
+		assert.ErrorContains(t, err, "the file is damaged", name)
+		assert.ErrorContains(t, err, path, name)
 	}
-	assert.ErrorContains(t, err, "the file is damaged")
-	assert.ErrorContains(t, err, path)
 
 	require.NoError(t, os.WriteFile(path, content[:5000], 0o600))
 	_, err = sqlite.Open(t.Context(), path)

@@ -25,7 +25,7 @@ import (
 )
 
 func init() {
-	children["full"], children["readonly"], children["wait"] = childFull, childReadOnly, childWait
+	children["full"], children["full before"], children["readonly"], children["wait"] = childFull, childFullBefore, childReadOnly, childWait
 }
 
 // nobody is a user that owns nothing.
@@ -36,8 +36,23 @@ func TestDiskIsFull(t *testing.T) {
 	t.Parallel()
 	path := somePath(t)
 	require.NoError(t, opened(t, path).Close())
-	c := start(t, "full", path)
-	require.NoError(t, c.Wait())
+	for _, when := range []string{"full before", "full"} {
+		c := start(t, when, path)
+		require.NoError(t, c.Wait(), when)
+	}
+}
+
+// childFullBefore may write no files, and opens a ledger.
+func childFullBefore(path string, _ []string) error {
+	signal.Ignore(syscall.SIGXFSZ)
+	if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &syscall.Rlimit{}); err != nil {
+		return err
+	}
+	err := with(path, func(context.Context, ledger.Store) error { return nil })
+	if err == nil || !strings.Contains(err.Error(), "the disk is full") || !strings.Contains(err.Error(), path) {
+		return fmt.Errorf("a full disk is not said to be: %w", err)
+	}
+	return nil
 }
 
 // childFull may write files of a megabyte at most.

@@ -150,7 +150,7 @@ func (d *database) hear() (pooled bool) {
 		defer cancel()
 		_ = conn.Close(ctx)
 	}()
-	if _, pid, err := look(connecting, conn); err != nil || pid != conn.PgConn().PID() {
+	if _, pid, err := seen(conn.QueryRow(connecting, look)); err != nil || pid != conn.PgConn().PID() {
 		return err == nil
 	}
 	if _, err := conn.Exec(connecting, "LISTEN "+channel); err != nil {

@@ -159,7 +159,7 @@ func prepare(ctx context.Context, config *pgxpool.Config) error {
 		return wrapped("connect", err)
 	}
 	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }()
-	_, pid, err := look(ctx, conn)
+	_, pid, err := seen(conn.QueryRow(ctx, look))
 	if err != nil {
 		return wrapped("look at the server", err)
 	}
@@ -171,10 +171,13 @@ func prepare(ctx context.Context, config *pgxpool.Config) error {
 }
 
 // look reads the server's clock, and in which process it runs: if that is not the one which it named at the start,
-// there is a pooler in between. It fails if the server cannot be written, or acknowledges what is not on disk.
-func look(ctx context.Context, conn *pgx.Conn) (at time.Time, pid uint32, err error) {
+// there is a pooler in between.
+const look = `SELECT clock_timestamp(), pg_backend_pid(), current_setting('transaction_read_only')::bool, current_setting('synchronous_commit') = 'off'`
+
+// seen reads what look has found. It fails if the server cannot be written, or acknowledges what is not on disk.
+func seen(row pgx.Row) (at time.Time, pid uint32, err error) {
 	var fixed, lax bool
-	err = conn.QueryRow(ctx, `SELECT clock_timestamp(), pg_backend_pid(), current_setting('transaction_read_only')::bool, current_setting('synchronous_commit') = 'off'`).Scan(&at, &pid, &fixed, &lax)
+	err = row.Scan(&at, &pid, &fixed, &lax)
 	switch {
 	case err == nil && fixed:
 		err = errors.New("the database can only be read: it is a standby, or the role or the database is set so; give the address of the primary (several hosts with target_session_attrs=read-write find it)")

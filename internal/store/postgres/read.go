@@ -187,10 +187,23 @@ func (d *database) Identity(ctx context.Context) (store.ID, error) {
 	}, `SELECT identity FROM mcpsaga_ledger.version`)
 }
 
+// Check writes a record in both ways, and removes it, in a transaction of its own: nobody sees it.
 func (d *database) Check(ctx context.Context) (at time.Time, err error) {
+	created, c := store.Trial()
+	written := *created
+	written.Head, written.Floor = 1, 1 // so that the first item is removed
 	err = d.read(ctx, "check", func(ctx context.Context, conn *pgxpool.Conn) error {
-		at, _, err = look(ctx, conn.Conn())
-		return err
+		b := &pgx.Batch{}
+		b.Queue(look).QueryRow(func(row pgx.Row) (err error) {
+			at, _, err = seen(row)
+			return err
+		})
+		for _, r := range []*store.Record{created, &written} {
+			sql, args, _ := writing(r, c)
+			b.Queue(sql, args...)
+		}
+		b.Queue(`DELETE FROM mcpsaga_ledger.records WHERE id = $1::uuid`, uuid(created.ID))
+		return conn.SendBatch(ctx, b).Close()
 	})
 	return at, err
 }

@@ -160,6 +160,32 @@ func useAll(t *testing.T, s store.Store) {
 	require.ErrorIs(t, err, store.ErrNotFound)
 }
 
+// A check tries all that writing a record takes, and leaves nothing behind.
+func TestCheckTriesAllRights(t *testing.T) {
+	t.Parallel()
+	server := postgrestest.Shared(t)
+	name, url := newDatabase(t, server)
+	open(t, url)
+	role := newRole(server, "")
+	const all = "SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA mcpsaga_ledger TO "
+	server.ExecIn(name, "GRANT USAGE ON SCHEMA mcpsaga_ledger TO "+role+"; GRANT "+all+role)
+	s := open(t, server.URL(role, name))
+	for _, table := range []string{"records", "items"} {
+		for _, right := range []string{"SELECT", "INSERT", "UPDATE", "DELETE"} {
+			if table == "items" && right == "UPDATE" {
+				continue // an item never changes
+			}
+			_, err := s.Check(t.Context())
+			require.NoError(t, err)
+			server.ExecIn(name, "REVOKE "+right+" ON mcpsaga_ledger."+table+" FROM "+role)
+			_, err = s.Check(t.Context())
+			assert.ErrorContains(t, err, "permission denied for table "+table, right)
+			server.ExecIn(name, "GRANT "+all+role)
+		}
+	}
+	server.ExecIn(name, "DO $$ BEGIN ASSERT NOT EXISTS (SELECT FROM mcpsaga_ledger.records) AND NOT EXISTS (SELECT FROM mcpsaga_ledger.items); END $$")
+}
+
 // Whatever is wrong with a URL, no error shows what may be its password.
 func TestPasswordsAreNotShown(t *testing.T) {
 	t.Parallel()

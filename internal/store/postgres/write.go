@@ -101,21 +101,11 @@ func (d *database) Write(ctx context.Context, r *store.Record, c store.Change) e
 	if r.Head > math.MaxInt64-store.MaxItems || r.Fence > math.MaxInt64 { // no record has come that far
 		return wrapped(what, store.ErrConflict)
 	}
-	kinds, lasting, bodies, size := arrays(c.Items)
 	head := r.Head + uint64(len(c.Items))
-	sql, args := updateRecord, []any{
-		uuid(r.ID), int64(r.Head), kinds, lasting, bodies, int64(r.Fence), r.Tool, int64(r.Revision), int32(r.Format), string(r.Status), uuid(r.Request),
-		orNull(store.Micro(r.Wake)), orNull(store.Micro(r.Keep)), clone(r.Summary), clone(r.State), int64(min(r.Floor, math.MaxInt64)), orNull(c.Lease),
-	}
-	if r.Head > 0 {
-		args = append(args, string(r.Mode))
-	} else {
-		sql = createRecord
-		args = append(args, int64(max(0, c.Most)), r.Audience, pgtype.UUID{Bytes: r.Account, Valid: true}, string(r.Mode), uuid(r.Owner))
-	}
+	sql, args, size := writing(r, c)
 	var there bool
 	var created, updated, until *time.Time
-	err := d.do(ctx, what, &job{id: r.ID, head: head, size: size + len(r.State), sql: sql, args: args, scan: func(row pgx.Row) error {
+	err := d.do(ctx, what, &job{id: r.ID, head: head, size: size, sql: sql, args: args, scan: func(row pgx.Row) error {
 		err := row.Scan(&there, &created, &updated, &until)
 		switch {
 		case errors.Is(err, pgx.ErrNoRows), err == nil && created == nil && there:
@@ -131,6 +121,20 @@ func (d *database) Write(ctx context.Context, r *store.Record, c store.Change) e
 	r.Head, r.Created, r.Updated, r.Now = head, instant(created), instant(updated), instant(updated)
 	r.Until, r.Tries, r.Unread = instant(until), 0, nil
 	return nil
+}
+
+// writing is the statement that writes a record, and about how many bytes it sends.
+func writing(r *store.Record, c store.Change) (sql string, args []any, size int) {
+	kinds, lasting, bodies, size := arrays(c.Items)
+	args = []any{
+		uuid(r.ID), int64(r.Head), kinds, lasting, bodies, int64(r.Fence), r.Tool, int64(r.Revision), int32(r.Format), string(r.Status), uuid(r.Request),
+		orNull(store.Micro(r.Wake)), orNull(store.Micro(r.Keep)), clone(r.Summary), clone(r.State), int64(min(r.Floor, math.MaxInt64)), orNull(c.Lease),
+	}
+	size += len(r.State)
+	if r.Head > 0 {
+		return updateRecord, append(args, string(r.Mode)), size
+	}
+	return createRecord, append(args, int64(max(0, c.Most)), r.Audience, pgtype.UUID{Bytes: r.Account, Valid: true}, string(r.Mode), uuid(r.Owner)), size
 }
 
 func (d *database) Signal(ctx context.Context, id store.ID, head uint64, items ...store.Item) error {

@@ -34,13 +34,21 @@ func (w *writer) forget(limit int) (int, error) {
 		err = errNothing
 	}
 	for _, n := range over {
-		for _, query := range []string{"DELETE FROM items WHERE record = ?", "DELETE FROM states WHERE record = ?", "DELETE FROM records WHERE n = ?"} {
-			if err == nil {
-				err = w.exec(query, n)
-			}
+		if err == nil {
+			err = w.remove(n)
 		}
 	}
 	return len(over), err
+}
+
+// remove removes a record with all that belongs to it.
+func (w *writer) remove(n int64) error {
+	for _, query := range []string{"DELETE FROM items WHERE record = ?", "DELETE FROM states WHERE record = ?", "DELETE FROM records WHERE n = ?"} {
+		if err := w.exec(query, n); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // shrink gives free pages at the end of the file back, if there are many more than will soon

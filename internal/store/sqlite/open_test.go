@@ -177,6 +177,23 @@ func TestFileIsDamaged(t *testing.T) {
 	assert.ErrorContains(t, err, "the file is damaged", "cut off")
 }
 
+// A check tries each table that records are written to, and leaves nothing in them.
+func TestCheckTriesAllTables(t *testing.T) {
+	for _, table := range []string{"records", "states", "items"} {
+		path := somePath(t)
+		s := opened(t, path)
+		_, err := s.Check(t.Context())
+		require.NoError(t, err)
+		assert.Equal(t, "0", look(t, path, "SELECT count(*) FROM "+table))
+		look(t, path, "ALTER TABLE "+table+" RENAME TO away")
+		_, err = s.Check(t.Context())
+		assert.ErrorContains(t, err, "no such table: "+table)
+		look(t, path, "ALTER TABLE away RENAME TO "+table)
+		_, err = s.Check(t.Context())
+		assert.NoError(t, err)
+	}
+}
+
 // What is in the file can be looked at without the package: what is asked by is in the clear.
 func TestClear(t *testing.T) {
 	path := somePath(t)

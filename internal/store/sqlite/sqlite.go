@@ -172,10 +172,23 @@ func (l *ledger) Identity(ctx context.Context) (store.ID, error) {
 	return l.identity, l.usable(ctx)
 }
 
-// Check implements [store.Store]. It asks for the right to write.
+// Check implements [store.Store]. It writes a record in both ways, and removes it in the same transaction.
 func (l *ledger) Check(ctx context.Context) (time.Time, error) {
-	err := l.writer.do(ctx, &op{run: func(*writer) error { return errNothing }})
-	if err != errNothing {
+	r, c := store.Trial()
+	err := l.writer.do(ctx, &op{bytes: len(r.State), run: func(w *writer) error {
+		for range 2 {
+			if err := w.write(r, c); err != nil {
+				return err
+			}
+			r.Head, r.Floor = 1, 1 // so that the first item is removed
+		}
+		_, n, err := w.find(r.ID)
+		if err != nil {
+			return err
+		}
+		return w.remove(n)
+	}})
+	if err != nil {
 		return time.Time{}, l.explain("reach", err)
 	}
 	return l.now(), nil

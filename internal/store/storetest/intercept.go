@@ -24,6 +24,8 @@ type Call struct {
 	// Record is what is written, and Items are what is appended.
 	Record *store.Record
 	Items  []store.Item
+	// Taken is what was taken, once the call was made.
+	Taken *[]*store.Record
 }
 
 // Writes reports whether the call changes something.
@@ -64,9 +66,10 @@ func (i *Intercept) Signal(ctx context.Context, id store.ID, head uint64, items 
 
 // Take implements [store.Store].
 func (i *Intercept) Take(ctx context.Context, t store.Take) (taken []*store.Record, next time.Time, err error) {
-	taken, err = do(ctx, i, Call{Method: "Take"}, func() (list []*store.Record, err error) {
-		list, next, err = i.Store.Take(ctx, t)
-		return list, err
+	var found []*store.Record
+	taken, err = do(ctx, i, Call{Method: "Take", Taken: &found}, func() (_ []*store.Record, err error) {
+		found, next, err = i.Store.Take(ctx, t)
+		return found, err
 	})
 	return taken, next, err
 }

@@ -90,7 +90,6 @@ func testRefused(t *testing.T, r rig) {
 		want error
 	}{
 		"no ID":           {func(r *store.Record, _ *store.Change) { r.ID = store.ID{} }, store.ErrInvalid},
-		"no audience":     {func(r *store.Record, _ *store.Change) { r.Audience = "" }, store.ErrInvalid},
 		"no tool":         {func(r *store.Record, _ *store.Change) { r.Tool = "" }, store.ErrInvalid},
 		"no mode":         {func(r *store.Record, _ *store.Change) { r.Mode = "" }, store.ErrInvalid},
 		"no status":       {func(r *store.Record, _ *store.Change) { r.Status = "" }, store.ErrInvalid},

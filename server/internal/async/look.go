@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 
-	"github.com/mcpsaga/mcpsaga/content"
 	"github.com/mcpsaga/mcpsaga/internal/jsonview"
 	"github.com/mcpsaga/mcpsaga/internal/tasks"
 	"github.com/mcpsaga/mcpsaga/server/internal/dialect"
@@ -88,7 +87,7 @@ func (d *async) result(ctx context.Context, x *dialect.Exchange) ([]byte, error)
 	case status != statusCompleted:
 		return nil, wire.NewError(wire.CodeInvalidParams, "the operation has no result, as its status is "+status)
 	}
-	r, err := d.whole(ctx, x, t)
+	r, err := d.TaskResult(ctx, x.Principal, t)
 	if err != nil {
 		return nil, err
 	}
@@ -102,30 +101,4 @@ func (d *async) result(ctx context.Context, x *dialect.Exchange) ([]byte, error)
 		return nil, err
 	}
 	return append(append([]byte(`{"result":`), b...), '}'), nil
-}
-
-// eventPage is how many events are read at once.
-const eventPage = 100
-
-// whole is the result of a task with the parts that the tool has yielded before.
-func (d *async) whole(ctx context.Context, x *dialect.Exchange, t *tasks.Task) (*content.Result, error) {
-	if t.Program == nil || !t.Program.Yields {
-		return t.End.Result, nil
-	}
-	whole := *t.End.Result
-	var parts content.Blocks
-	for after := uint64(0); after < t.Events; {
-		events, err := d.Tasks.Events(ctx, x.Principal, t.ID, after, eventPage)
-		if err != nil {
-			return nil, err
-		}
-		for i := range events {
-			parts, after = append(parts, events[i].Content...), events[i].N
-		}
-		if len(events) < eventPage {
-			break
-		}
-	}
-	whole.Content = append(parts, whole.Content...)
-	return &whole, nil
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/mcpsaga/mcpsaga/content"
 	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/internal/jsonview"
 	"github.com/mcpsaga/mcpsaga/internal/tasks"
@@ -125,6 +126,33 @@ func AppendInputRequests(b []byte, asked []steps.Step) []byte {
 		b = append(b, '}')
 	}
 	return append(b, '}')
+}
+
+// eventPage is how many events are read at once.
+const eventPage = 100
+
+// TaskResult is a copy of the result of a task, which begins with the parts that the tool has yielded:
+// whoever waits for a task has not had them.
+func (h *Host) TaskResult(ctx context.Context, principal string, t *tasks.Task) (*content.Result, error) {
+	result := *t.End.Result
+	if t.Program == nil || !t.Program.Yields {
+		return &result, nil
+	}
+	var parts content.Blocks
+	for n := uint64(0); n < t.Events; {
+		events, err := h.Tasks.Events(ctx, principal, t.ID, n, eventPage)
+		if err != nil {
+			return nil, err
+		}
+		for i := range events {
+			parts, n = append(parts, events[i].Content...), events[i].N
+		}
+		if len(events) < eventPage {
+			break
+		}
+	}
+	result.Content = append(parts, result.Content...)
+	return &result, nil
 }
 
 // TaskFailure is the error of JSON-RPC by which a task has failed: what a request that waited

@@ -88,22 +88,30 @@ func (d *handshake) giveAnswer(ctx context.Context, principal, task string, foun
 		}
 		found = nil
 		var wrong *engine.AnswerError
-		if err == nil && t != nil && !slices.Contains(t.Given, tasks.Given{Number: n, Sum: tasks.Sum(a)}) {
-			if !slices.Contains(t.Numbers, n) {
-				return errNoQuestion
-			}
-			err = turns.ErrLedger // a worker looks at the task just now, and will soon have done so
-		}
 		switch {
 		case errors.As(err, &wrong) && a.Error == nil:
 			d.Log.InfoContext(ctx, "answer not usable", "step", a.StepID, "reason", wrong.Reason)
 			a.Result, a.Error = nil, &steps.ClientError{Code: wire.CodeInvalidParams, Message: "the answer is malformed: " + wrong.Reason}
-		case errors.Is(err, turns.ErrLedger) && ctx.Err() == nil:
+		case err != nil, slices.Contains(t.Given, tasks.Given{Number: n, Sum: tasks.Sum(a)}):
+			return err
+		case !slices.Contains(t.Numbers, n):
+			return errNoQuestion
+		default: // a worker looks at the task just now, and will soon have done so
 			select {
 			case <-time.After(outagePause):
 			case <-ctx.Done():
+				return turns.ErrLedger
 			}
-		default:
+		}
+	}
+}
+
+// giveTaken is giveAnswer for an answer that the client does not send again if it fails: it is tried
+// for as long as a call waits for the ledger.
+func (d *handshake) giveTaken(ctx context.Context, principal, task string, a steps.Answer, n uint64) error {
+	for began := time.Now(); ; time.Sleep(outagePause) {
+		err := d.giveAnswer(ctx, principal, task, nil, a, n)
+		if !errors.Is(err, turns.ErrLedger) || time.Since(began) > outage {
 			return err
 		}
 	}

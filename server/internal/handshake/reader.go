@@ -266,7 +266,7 @@ func (r *reader) ask(step steps.Step, n uint64) (takeBack func(why error), err e
 		late = time.AfterFunc(time.Until(asked.at.Add(r.late)), func() {
 			back(turns.ErrLate)
 			a := steps.Answer{StepID: step.ID, Error: &steps.ClientError{Code: dialect.CodeLate, Message: turns.ErrLate.Error()}}
-			_ = r.giveAnswer(context.Background(), r.Principal, r.task, nil, a, n) // if that fails, others may answer
+			_ = r.giveTaken(context.Background(), r.Principal, r.task, a, n) // if that fails, others may answer
 		})
 	}
 	return func(why error) {

@@ -7,7 +7,6 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"errors"
-	"slices"
 	"time"
 
 	"github.com/mcpsaga/mcpsaga/content"
@@ -275,31 +274,15 @@ func (w *waiter) outcome(ctx context.Context, t *tasks.Task) (end turns.End, err
 		w.opened(t)
 		return end, nil
 	}
-	result := *end.Result
-	end.Result = &result
-	if t.Status == tasks.Cancelled { // it is not what was called for
-		result.IsError = true
+	if end.Result, err = w.TaskResult(ctx, w.Principal, t); err != nil {
+		return end, err
 	}
-	if !result.IsError {
+	if t.Status == tasks.Cancelled { // it is not what was called for
+		end.Result.IsError = true
+	}
+	if !end.Result.IsError {
 		w.opened(t)
 	}
-	if t.Program == nil || !t.Program.Yields {
-		return end, nil
-	}
-	var parts content.Blocks
-	for n := uint64(0); n < t.Events; {
-		events, err := w.Tasks.Events(ctx, w.Principal, t.ID, n, eventPage)
-		if err != nil {
-			return end, err
-		}
-		for i := range events {
-			parts, n = append(parts, events[i].Content...), events[i].N
-		}
-		if len(events) < eventPage {
-			break
-		}
-	}
-	result.Content = slices.Concat(parts, result.Content)
 	return end, nil
 }
 

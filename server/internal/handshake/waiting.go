@@ -296,7 +296,7 @@ func (w *waiter) askOne(ctx context.Context, cancel context.CancelCauseFunc, ste
 	w.mu.Unlock()
 	// The client may have been told that it has arrived.
 	for {
-		err = w.giveAnswer(context.WithoutCancel(ctx), w.Principal, w.task, nil, a, n)
+		err = w.giveTaken(context.WithoutCancel(ctx), w.Principal, w.task, a, n)
 		switch {
 		case err == errNoQuestion:
 			return nil // somebody else was faster

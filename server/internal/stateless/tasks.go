@@ -125,7 +125,11 @@ func (d *stateless) detailed(ctx context.Context, r *request, t *tasks.Task) ([]
 		b = append(appendTask(b, t, status, message), `,"inputRequests":`...)
 		return dialect.AppendInputRequests(b, t.Questions), nil
 	case tasks.Completed: // with the result that the call would have had
-		result, err := d.toolResult(t.End.Result)
+		whole, err := d.TaskResult(ctx, r.Principal, t)
+		if err != nil {
+			return nil, err
+		}
+		result, err := d.toolResult(whole)
 		if err != nil {
 			return nil, err
 		}

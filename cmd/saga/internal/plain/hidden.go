@@ -47,10 +47,11 @@ var emoji = &unicode.RangeTable{
 var flags = []string{"gbeng", "gbsct", "gbwls"}
 
 // unseen reports whether a terminal shows nothing for r, or has other characters look
-// different for it. Some characters are, by Unicode's tables, and are signs all the same.
+// different for it, or what it shows says nothing: a character of private use is a box, or what
+// a font's author has made of it. Some characters are, by Unicode's tables, and are signs all the same.
 func unseen(r rune) bool {
 	return unicode.IsControl(r) || unicode.In(r, unicode.Cf, unicode.Zl, unicode.Zp, unicode.Variation_Selector,
-		unicode.Other_Default_Ignorable_Code_Point, blank) && !unicode.Is(unicode.Prepended_Concatenation_Mark, r)
+		unicode.Other_Default_Ignorable_Code_Point, unicode.Co, unicode.Noncharacter_Code_Point, blank) && !unicode.Is(unicode.Prepended_Concatenation_Mark, r)
 }
 
 // seen returns s without what is not seen, except where scripts and emoji need it: one

@@ -3,6 +3,7 @@ package plain
 
 import (
 	"bytes"
+	"fmt"
 	"io"
 	"strings"
 	"unicode/utf8"
@@ -62,9 +63,10 @@ func (w *Writer) Write(b []byte) (int, error) {
 }
 
 // Clip returns s as [Text] does, of at most so many characters and lines, and how
-// many characters are left out for that.
+// many characters are left out for that. Blank lines in a row, which would push what stands
+// before them off the screen, are counted instead.
 func Clip(s string, characters, lines int) (shown string, left int) {
-	text := Text(s)
+	text := withoutGaps(Text(s))
 	end, n := len(text), 0
 	for i, r := range text {
 		if n++; n > characters || r == '\n' && lines <= 1 {
@@ -76,6 +78,29 @@ func Clip(s string, characters, lines int) (shown string, left int) {
 		}
 	}
 	return text[:end], utf8.RuneCountInString(text[end:])
+}
+
+// withoutGaps returns text with one line in place of several blank ones in a row.
+func withoutGaps(text string) string {
+	var b strings.Builder
+	blank, line := 0, "" // the blank lines before the next one, the last of them
+	fill := func() {
+		if blank > 1 {
+			line = fmt.Sprintf("… %d blank lines …\n", blank)
+		}
+		b.WriteString(line)
+		blank, line = 0, ""
+	}
+	for next := range strings.Lines(text) {
+		if strings.TrimSpace(next) == "" {
+			blank, line = blank+1, next
+			continue
+		}
+		fill()
+		b.WriteString(next)
+	}
+	fill()
+	return b.String()
 }
 
 // Short returns s as [Line] does, of at most so many characters.

@@ -43,6 +43,9 @@ func TestClip(t *testing.T) {
 		{"a\nb\nc", 100, 3, "a\nb\nc", 0},
 		{"\x1b[31mred\x1b[0m", 3, 1, "red", 0},
 		{"", 3, 1, "", 0},
+		{"a\n\nb\n", 100, 9, "a\n\nb\n", 0},
+		{"a\n\n \u00a0\n\t\r\nb", 100, 3, "a\n… 3 blank lines …\nb", 0},
+		{"read the key" + strings.Repeat("\n", 191) + "say hello\n\n\n", 100, 9, "read the key\n… 190 blank lines …\nsay hello\n… 2 blank lines …\n", 0},
 	} {
 		shown, left := Clip(c.in, c.characters, c.lines)
 		assert.Equal(t, c.want, shown, "%q", c.in)

@@ -45,7 +45,7 @@ func NewBar(out *os.File, getenv func(string) string) *Bar {
 		return nil
 	}
 	b := &Bar{out: out}
-	b.width, b.lines = look(out, getenv)
+	b.width, _, b.lines = look(out, getenv)
 	return b
 }
 

@@ -40,6 +40,7 @@ type Terminal struct {
 	out        io.Writer
 	accessible bool
 	width      int
+	height     int // 0 if it is not known
 	// open shows an address in the person's browser; nil if that is not possible.
 	open func(ctx context.Context, url string) error
 	// answered keeps what was entered, by step id as first asked, so that a form
@@ -60,7 +61,7 @@ func New(in, out *os.File, getenv func(string) string) *Terminal {
 		return nil
 	}
 	t := &Terminal{in: in, out: out, answered: map[string]entered{}}
-	t.width, t.accessible = look(out, getenv)
+	t.width, t.height, t.accessible = look(out, getenv)
 	if opener := browser(getenv); opener != nil {
 		t.open = func(ctx context.Context, url string) error {
 			return exec.CommandContext(ctx, opener[0], append(opener[1:], url)...).Run()
@@ -69,15 +70,15 @@ func New(in, out *os.File, getenv func(string) string) *Terminal {
 	return t
 }
 
-// look returns the width of a terminal, and whether it is to get plain lines: a form on a
+// look returns the size of a terminal, and whether it is to get plain lines: a form on a
 // screen without a size would not be seen.
-func look(out *os.File, getenv func(string) string) (width int, accessible bool) {
+func look(out *os.File, getenv func(string) string) (width, height int, accessible bool) {
 	accessible = getenv("SAGA_ACCESSIBLE") != "" || getenv("TERM") == "dumb"
 	width, height, err := term.GetSize(int(out.Fd()))
 	if err != nil || width <= 0 || height <= 0 {
-		return maxWidth, true
+		return maxWidth, 0, true
 	}
-	return min(width, maxWidth), accessible
+	return min(width, maxWidth), height, accessible
 }
 
 func browser(getenv func(string) string) []string {
@@ -105,7 +106,13 @@ func (t *Terminal) heading(who, message string) {
 	if left > 0 {
 		t.say(fmt.Sprintf("… (%d more characters are not shown)", left))
 	}
+	if lines := lipgloss.Height(ansi.Wrap(shown, t.width, "")); t.height > 0 && lines > t.height-formLines {
+		t.say(fmt.Sprintf("(These are %d lines: scroll up if you do not see the first.)", lines))
+	}
 }
+
+// formLines is how much of the screen what a person is to decide takes up, in lines.
+const formLines = 10
 
 // What of a server's texts is shown, in characters and lines: more would push what
 // the person is to decide out of sight, and keeps the program busy.

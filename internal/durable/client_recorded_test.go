@@ -1,0 +1,136 @@
+package durable_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/mcpsaga/mcpsaga/internal/engine"
+	"github.com/mcpsaga/mcpsaga/internal/store"
+	"github.com/mcpsaga/mcpsaga/internal/turns"
+	"github.com/mcpsaga/mcpsaga/saga"
+	"github.com/mcpsaga/mcpsaga/steps"
+)
+
+// A prompt or a resource has no results that say that they failed: how it failed is recorded.
+func TestFailuresAreRecorded(t *testing.T) {
+	runs := 0
+	fail := map[string]error{
+		"told":      saga.Failf("no room"),
+		"hidden":    errors.New("secret"),
+		"not found": fmt.Errorf("%w here", saga.ErrNotFound),
+		"declined":  nil,
+	}
+	ask := &steps.Form[tripForm]{ID: "where", Message: "There?"}
+	type args struct {
+		How string `json:"how"`
+	}
+	prompt := saga.Prompt[args, struct{}]{Machine: saga.Machine[args, struct{}]{
+		Info:  saga.Info{Name: "p", Asks: []steps.Question{ask}, SingleUse: saga.SingleUseRequired},
+		Start: func(t *saga.Turn[args, struct{}]) (saga.Next, error) { return t.Ask("end", ask) },
+		Steps: saga.Steps[args, struct{}]{"end": func(t *saga.Turn[args, struct{}]) (saga.Next, error) {
+			if _, err := ask.Answer(t); err != nil {
+				return nil, err
+			}
+			runs++
+			return nil, fail[t.Args.How]
+		}},
+	}}
+	s := newFleet(t, prompt)
+	var reasons []string
+	a := s.replica(func(c *clientConfig) {
+		c.Hook = func(ctx context.Context, turn *turns.Turn, next func(context.Context) error) error {
+			err := next(ctx)
+			reasons = append(reasons, turn.Outcome+" "+turn.Reason)
+			return err
+		}
+	})
+	for how := range fail {
+		first := a.begin(t, fmt.Sprintf(`{"how":%q}`, how), func(q *turns.Request) { q.Program = a.Registry.Find(engine.KindPrompt, "p") })
+		answer := say("where", true)
+		if how == "declined" {
+			answer.Result = []byte(`{"action":"decline"}`)
+		}
+		_, once := a.resume(first.Token, answer)
+		require.Error(t, once)
+		_, again := a.resume(first.Token, answer)
+		require.Error(t, again)
+		var was, is *engine.ToolError
+		if errors.As(once, &was) {
+			require.ErrorAs(t, again, &is)
+			assert.Equal(t, was.Text, is.Text)
+			assert.Equal(t, was.Disclosed, is.Disclosed)
+		} else {
+			assert.ErrorIs(t, once, saga.ErrNotFound)
+			assert.ErrorIs(t, again, saga.ErrNotFound)
+		}
+		assert.Contains(t, reasons[len(reasons)-1], " recorded")
+		assert.NotContains(t, reasons[len(reasons)-2], " recorded")
+		_, err := a.resume(first.Token, say("where", false))
+		spent(t, err)
+		end, err := a.cancel(first.Token)
+		require.NoError(t, err)
+		assert.Contains(t, end.Result.Content.Text(), "the prompt has ended")
+	}
+	assert.Equal(t, 3, runs)
+}
+
+// seeing remembers what is written to a store.
+type seeing struct {
+	store.Store
+	records []store.Record
+	items   []store.Item
+}
+
+func (s *seeing) Write(ctx context.Context, r *store.Record, c store.Change) error {
+	kept := *r
+	s.records, s.items = append(s.records, kept), append(s.items, c.Items...)
+	return s.Store.Write(ctx, r, c)
+}
+
+// Who reads the store learns which tool a saga is of, and how far it is, and no more. Who changes it
+// gains nothing.
+func TestRecordsTellNothing(t *testing.T) {
+	_, s := tripFleet(t)
+	seen := &seeing{Store: s.store}
+	a := s.replica(func(c *clientConfig) { c.Store = seen })
+	secret := "unmistakable-4711"
+	first := a.begin(t, fmt.Sprintf(`{"to":%q,"early":true}`, secret), func(q *turns.Request) { q.IdempotencyKey = secret })
+	second, err := a.resume(first.Token, say("where", true))
+	require.NoError(t, err)
+	require.Len(t, seen.records, 3)
+	bodies := make([]string, 0, len(seen.records))
+	for _, r := range seen.records {
+		bodies = append(bodies, string(r.ID[:]), string(r.Owner[:]), string(r.Account[:]), string(r.Request[:]), string(r.Summary), string(r.State))
+	}
+	for _, item := range seen.items {
+		bodies = append(bodies, item.Kind, string(item.Body))
+	}
+	for _, body := range bodies {
+		for _, word := range []string{secret, "trip", "ann", "here", "hold", "where", first.Token, second.Token} {
+			assert.NotContains(t, body, word)
+		}
+	}
+
+	// What is moved to another record does not open, nor does what a record had before.
+	last, before := seen.records[len(seen.records)-1], seen.records[len(seen.records)-2]
+	third := a.begin(t, `{"to":"Oslo","early":true}`)
+	other := seen.records[len(seen.records)-1]
+	replace := func(id store.ID, state []byte) {
+		now, err := s.store.Load(t.Context(), id)
+		require.NoError(t, err)
+		now.State = state
+		now.Fence++
+		require.NoError(t, s.store.Write(t.Context(), now, store.Change{Items: []store.Item{{N: now.Head + 1, Kind: "turn", Body: state}}}))
+	}
+	replace(other.ID, last.State)
+	_, err = a.resume(third.Token, say("where", true))
+	require.ErrorIs(t, err, turns.ErrLedger)
+	replace(last.ID, before.State)
+	_, err = a.resume(second.Token, say("pay", true))
+	require.ErrorIs(t, err, turns.ErrLedger)
+}

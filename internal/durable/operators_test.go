@@ -1,0 +1,78 @@
+package durable_test
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/mcpsaga/mcpsaga/codec"
+	"github.com/mcpsaga/mcpsaga/internal/store"
+	"github.com/mcpsaga/mcpsaga/internal/tasks"
+	"github.com/mcpsaga/mcpsaga/saga"
+)
+
+// Operators see by the statuses of rows what waits, what sleeps, and what could not be undone. Who has
+// other keys sees nothing of what the rows say.
+func TestStatusesOfRows(t *testing.T) {
+	things := &counter{holds: map[string]bool{}}
+	things.before = func(what string) error {
+		if what == "a" {
+			return errors.New("not now")
+		}
+		return nil
+	}
+	nap := saga.Machine[none, none]{
+		Info:  saga.Info{Name: "nap", Tasks: optional},
+		Start: func(t *turn) (saga.Next, error) { return t.Sleep(time.Hour, "end") },
+		Steps: saga.Steps[none, none]{"end": func(t *turn) (saga.Next, error) { return t.Textf("done") }},
+	}
+	inBubble(t, func(t *testing.T, r *rig) {
+		m := r.manager(nil, things.two(saga.Info{}), nap)
+		r.work(m)
+		waits, sleeps := r.start(m, call(m, "two", "")).ID, r.start(m, call(m, "nap", "")).ID
+		r.until(m, waits, tasks.InputRequired)
+		time.Sleep(time.Second)
+		all := []store.Status{store.Working, store.Waiting, store.Sleeping, store.Undoing, store.Outstanding, store.Ended}
+		statuses := func() map[string]store.Status {
+			list, err := r.store.List(t.Context(), store.Filter{Audience: "test", Statuses: all}, store.Cursor{}, 10)
+			require.NoError(t, err)
+			found := map[string]store.Status{}
+			for _, record := range list {
+				found[record.Tool] = record.Status
+			}
+			return found
+		}
+		two, other := m.Turns.Registry.Of(0)[0].Target, m.Turns.Registry.Of(0)[1].Target
+		if m.Turns.Registry.Of(0)[0].Name == "nap" {
+			two, other = other, two
+		}
+		assert.Equal(t, map[string]store.Status{two: store.Waiting, other: store.Sleeping}, statuses())
+
+		_, err := m.Cancel(t.Context(), "p", waits)
+		require.NoError(t, err)
+		_, err = m.Cancel(t.Context(), "p", sleeps)
+		require.NoError(t, err)
+		r.until(m, waits, tasks.Cancelled)
+		r.until(m, sleeps, tasks.Cancelled)
+		assert.Equal(t, map[string]store.Status{two: store.Outstanding, other: store.Ended}, statuses())
+		assert.Equal(t, map[string]bool{"a": true}, things.held())
+		things.mu.Lock()
+		things.before = nil
+		things.mu.Unlock()
+		time.Sleep(5 * time.Minute)
+		assert.Empty(t, things.held())
+		assert.Equal(t, map[string]store.Status{two: store.Ended, other: store.Ended}, statuses())
+
+		r.keys, err = codec.NewKeyset()
+		require.NoError(t, err)
+		foreign := r.manager(nil, nap)
+		list, _, err := foreign.List(t.Context(), "p", "", 10)
+		require.NoError(t, err)
+		assert.Empty(t, list)
+		_, err = foreign.Get(t.Context(), "p", waits)
+		require.Error(t, err)
+	})
+}

@@ -1,0 +1,209 @@
+package tasks_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/mcpsaga/mcpsaga/internal/engine"
+	"github.com/mcpsaga/mcpsaga/internal/tasks"
+	"github.com/mcpsaga/mcpsaga/saga"
+	"github.com/mcpsaga/mcpsaga/steps"
+)
+
+// The store may show what was written before whoever has written it knows: who watches is shown
+// nothing older after that, or it would ask the client again.
+func TestWhoWatchesACallSeesNothingTwice(t *testing.T) {
+	inBubble(t, func(t *testing.T, r *rig) {
+		store := spied(r)
+		first, second := &steps.Form[none]{ID: "first", Message: "?"}, &steps.Form[none]{ID: "second", Message: "?"}
+		m := r.manager(nil, saga.Machine[none, none]{
+			Info:  saga.Info{Name: "ask", Asks: []steps.Question{first, second}},
+			Start: func(t *turn) (saga.Next, error) { return t.Ask("next", first) },
+			Steps: saga.Steps[none, none]{
+				"next": func(t *turn) (saga.Next, error) { return t.Ask("last", second) },
+				"last": func(t *turn) (saga.Next, error) { return t.Textf("done") },
+			},
+		})
+		r.work(m)
+		task := r.start(m, waited(m, "ask"))
+		store.fails(func(swap func() error) error { err := swap(); time.Sleep(time.Second); return err })
+		var rev uint64
+		asked := make(map[string]int)
+		for seen, err := range m.Watch(t.Context(), "p", task.ID, 0) {
+			require.NoError(t, err)
+			assert.Greater(t, seen.Rev, rev)
+			rev = seen.Rev
+			for _, q := range seen.Questions {
+				if asked[q.ID]++; asked[q.ID] == 1 {
+					go func() { _, _ = m.Answer(context.Background(), "p", task.ID, []steps.Answer{accept(q.ID, "{}")}) }()
+				}
+			}
+		}
+		assert.Equal(t, map[string]int{"first": 1, "second": 1}, asked)
+	})
+}
+
+// heard is what a client hears.
+type heard struct {
+	mu   sync.Mutex
+	list []string
+}
+
+func (h *heard) say(s string) { h.mu.Lock(); defer h.mu.Unlock(); h.list = append(h.list, s) }
+
+func (h *heard) all() []string { h.mu.Lock(); defer h.mu.Unlock(); return slices.Clone(h.list) }
+
+func (h *heard) Progress(p engine.Progress) { h.say(fmt.Sprint("progress ", p.Done)) }
+
+func (h *heard) Log(l engine.Log) {
+	data, _ := json.Marshal(l.Data)
+	h.say("log " + string(data))
+}
+
+// listen hears what a task tells until it has ended, as dialects do.
+func listen(t *testing.T, m *tasks.Manager, id string, to *heard) {
+	var told uint64
+	for task, err := range m.Watch(context.Background(), "p", id, 0) {
+		require.NoError(t, err)
+		for told < task.Events {
+			events, err := m.Events(context.Background(), "p", id, told, 7)
+			require.NoError(t, err)
+			require.NotEmpty(t, events)
+			for _, e := range events {
+				require.Equal(t, told+1, e.N)
+				told = e.N
+				switch {
+				case e.Progress != nil:
+					to.Progress(*e.Progress)
+				case e.Log != nil:
+					to.Log(*e.Log)
+				}
+			}
+		}
+	}
+}
+
+func TestWhatACallTells(t *testing.T) {
+	var want []string
+	tell := func(t *turn) {
+		for i := range 100 {
+			t.Log(slog.LevelInfo, i)
+			if i%4 == 0 {
+				t.Progress(float64(i+1), 200, "")
+			}
+		}
+	}
+	for i := range 100 {
+		want = append(want, fmt.Sprint("log ", i))
+		if i%4 == 0 {
+			want = append(want, fmt.Sprint("progress ", i+1))
+		}
+	}
+	tool := plain("tells", func(t *turn) (saga.Next, error) {
+		tell(t)
+		time.Sleep(time.Second)
+		t.Progress(150, 200, "")
+		time.Sleep(time.Second)
+		return t.Textf("told")
+	})
+	quick := plain("quick", func(t *turn) (saga.Next, error) { tell(t); return t.Textf("told") })
+	run := func(t *testing.T, name string, client *heard) (store *spy, task *tasks.Task, here, there []string) {
+		inBubble(t, func(t *testing.T, r *rig) {
+			store = spied(r)
+			m, other := r.manager(nil, tool, quick), r.manager(nil, tool, quick)
+			r.work(m)
+			s := waited(m, name)
+			if client != nil {
+				s.Request.Notifier = client
+			}
+			task = r.start(m, s)
+			if task.ID == "" {
+				return
+			}
+			store.reads.Store(0)
+			var a, b heard
+			var all sync.WaitGroup
+			all.Go(func() { listen(t, m, task.ID, &a) })
+			time.Sleep(500 * time.Millisecond)
+			if name == "tells" && client == nil {
+				assert.Zero(t, store.reads.Load(), "what is told here is read from memory")
+				assert.Len(t, a.all(), len(want), "and at once")
+			}
+			all.Go(func() { listen(t, other, task.ID, &b) })
+			all.Wait()
+			here, there = a.list, b.list
+		})
+		return store, task, here, there
+	}
+	t.Run("is read once and in order", func(t *testing.T) {
+		_, task, here, there := run(t, "tells", nil)
+		require.NotEmpty(t, task.ID)
+		assert.Equal(t, append(want[:len(want):len(want)], "progress 150"), here)
+		assert.Equal(t, here, there)
+	})
+	t.Run("is there though it ends at once", func(t *testing.T) {
+		_, task, here, there := run(t, "quick", nil)
+		require.NotEmpty(t, task.ID)
+		assert.Equal(t, want, here)
+		assert.Equal(t, here, there)
+	})
+	t.Run("goes to who waits before there is a record", func(t *testing.T) {
+		var client heard
+		_, task, _, _ := run(t, "quick", &client)
+		assert.Empty(t, task.ID)
+		assert.Equal(t, want, client.list)
+		var slow heard
+		_, task, here, _ := run(t, "tells", &slow)
+		require.NotEmpty(t, task.ID)
+		assert.Equal(t, want, slow.list)
+		assert.Equal(t, []string{"progress 150"}, here)
+	})
+}
+
+func TestWhatACallTellsThoughWritesAreUncertain(t *testing.T) {
+	inBubble(t, func(t *testing.T, r *rig) {
+		store := spied(r)
+		var want []string
+		for i := range 20 {
+			want = append(want, fmt.Sprint("log ", i))
+		}
+		m := r.manager(nil, plain("tells", func(t *turn) (saga.Next, error) {
+			for i := range want {
+				t.Log(slog.LevelInfo, i)
+				time.Sleep(30 * time.Millisecond)
+			}
+			return t.Textf("told")
+		}))
+		r.work(m)
+		synctest.Wait()
+		var writes atomic.Int32
+		store.fails(func(swap func() error) error {
+			switch writes.Add(1) % 3 {
+			case 1:
+				return errors.Join(swap(), errCut) // and nobody can say that it was made
+			case 2:
+				return errCut
+			}
+			return swap()
+		})
+		task := r.start(m, waited(m, "tells"))
+		var here heard
+		listen(t, m, task.ID, &here)
+		assert.Equal(t, want, here.list)
+		events, err := m.Events(t.Context(), "p", task.ID, 0, 100)
+		require.NoError(t, err)
+		assert.Len(t, events, len(want)+1)
+	})
+}
