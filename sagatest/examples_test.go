@@ -21,7 +21,7 @@ import (
 	"github.com/mcpsaga/mcpsaga/steps"
 )
 
-// The lengths of the examples' tokens that docs/security.md shows, in the column "as it is".
+// The lengths of the examples' tokens that docs/security.md shows, in the column "in parts".
 func TestTokensOfExamples(t *testing.T) {
 	document, err := os.ReadFile("../docs/security.md")
 	require.NoError(t, err)

@@ -61,7 +61,7 @@
 // The json tag names a field. It is required, unless the json tag says omitempty
 // or omitzero or the field is a pointer. A jsonschema tag describes it. These tags
 // say more, and are named like the keywords that they become. Arguments and results
-// of tools have them too, and some more; docs/write.md in the repository has all of them.
+// of tools have them too, and some more, which docs/write.md in the repository lists.
 //
 //	tag        for                value
 //	title      all                the field's name for the user
