@@ -90,11 +90,6 @@ func (k kind) visible() bool {
 	return k != kindTurn && k != kindRest && k != kindEffect && k != kindKeep && k != kindUndone
 }
 
-// input reports whether the item was appended beside the driver of the saga.
-func (k kind) input() bool {
-	return k == kindAnswer || k == kindCancel || k == kindRenew || k == kindKeep || k == kindUndo
-}
-
 // sealItems numbers events from after on, and seals them.
 func (s *sealer) sealItems(id store.ID, after uint64, events []event) ([]store.Item, error) {
 	items := make([]store.Item, len(events))

@@ -87,7 +87,7 @@ func (c *Core) Work(ctx context.Context) error {
 	defer stop()
 	defer c.hub.enter()()
 	busy.Go(func() { w.forget(background) })
-	err := ctx.Err()
+	var err error
 	if c.CallsOnly {
 		<-ctx.Done()
 		err = ctx.Err()
