@@ -232,7 +232,10 @@ func (s *rows) send(ctx context.Context, w *sending) error {
 // settle finds out whether a write was made that now meets a conflict.
 func (s *rows) settle(ctx context.Context, r *row, items []store.Item) error {
 	log, err := insist(ctx, &s.reads, func() (*store.Log, error) { return s.store.Log(ctx, r.ID, r.Head, 1) })
-	if err != nil {
+	switch {
+	case errors.Is(err, store.ErrNotFound):
+		return store.ErrConflict // with a row that has its other name
+	case err != nil:
 		return err
 	}
 	if len(log.Items) == 0 || log.Items[0].N != items[0].N || !bytes.Equal(log.Items[0].Body, items[0].Body) {
