@@ -34,6 +34,8 @@ type keeper struct {
 	now  func() time.Time
 	// work undoes abandoned sagas, and works on tasks, until ctx ends or the store is closed.
 	work []func(ctx context.Context) error
+	// settle waits for what cancelled calls undo.
+	settle func(ctx context.Context)
 
 	once  sync.Once
 	ctx   context.Context
@@ -73,6 +75,16 @@ func (k *keeper) begin() {
 			working.Wait()
 		}()
 	})
+}
+
+// settled waits for what cancelled calls undo, but not for long.
+func (k *keeper) settled(limit time.Duration) {
+	if k == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
+	defer cancel()
+	k.settle(ctx)
 }
 
 // close stops the workers, and waits a little for what it is undoing.

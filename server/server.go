@@ -261,6 +261,7 @@ func New(o Options) (*Server, error) {
 		s.host.Tasks, s.host.CallsOnly = manager, !tasks.Offered(tools)
 		work = append(work, manager.Work)
 		s.keeper = newKeeper(s.host.Turns.Records(), o.Logger, o.Now, work...)
+		s.keeper.settle = manager.Settle
 	}
 	s.host.Draining, s.drain = context.WithCancelCause(context.Background())
 	if hooks != nil {

@@ -75,6 +75,7 @@ func (s *Server) ServeStdio(ctx context.Context, in io.Reader, out io.Writer) er
 	<-ended
 	_ = c.due.Wait(serving)
 	c.close()
+	s.keeper.settled(closeGrace)
 	return c.lines.Failed()
 }
 

@@ -85,6 +85,9 @@ func TestStdioCallsThatNobodyComesBackFor(t *testing.T) {
 					write.Close()
 				}
 				serving.Wait()
+				if wait == 0 {
+					assert.Zero(t, held.Load(), "the process may end now")
+				}
 				next, reply := io.Pipe()
 				serving.Go(func() { _ = second.ServeStdio(t.Context(), next, io.Discard) })
 				if wait > 0 {

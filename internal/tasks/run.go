@@ -189,7 +189,7 @@ func (r *run) drive() error {
 			return r.putBack(notServedPause, nil)
 		case t.State == records.TaskEnded:
 			return r.undoAgain(t)
-		case handing:
+		case handing && !(t.Call && t.Cancelled): // whose client was told that it ends
 			return r.handOver(false)
 		case len(t.Undo) > 0:
 			again, err = r.goOnUndoing(t)

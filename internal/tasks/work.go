@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"time"
 
@@ -163,6 +164,20 @@ func (m *Manager) handOver(leave func()) {
 		<-c.empty
 	}
 }
+
+// Settle waits until the calls that were cancelled and run here have ended, or until ctx ends: a
+// process that has answered its client undoes what that call did before it goes.
+func (m *Manager) Settle(ctx context.Context) {
+	cancelled := func(r *run) bool {
+		e := r.shown.newestEntry()
+		return e != nil && e.Call && e.Cancelled && e.State != records.TaskEnded
+	}
+	for slices.ContainsFunc(m.crew.all(), cancelled) && sleep(ctx, settlePause) == nil {
+	}
+}
+
+// settlePause is how often it is looked whether they have.
+const settlePause = 5 * time.Millisecond
 
 // renew keeps the leases of what is held here.
 func (m *Manager) renew(ctx context.Context) {
