@@ -191,12 +191,15 @@ func (c *child) call(ctx context.Context, r *request) (json.RawMessage, error) {
 	if err != nil {
 		return nil, c.lost(err)
 	}
+	hear := func() {}
 	if r.notify != nil {
 		key := fmt.Sprintf("subscription %d", id)
 		if r.progress != "" {
 			key = fmt.Sprintf("progress %q", r.progress)
 		}
-		defer c.listen(ctx, key, r.notify)()
+		begin, stop := c.listen(ctx, key, r.notify)
+		defer stop()
+		hear = begin
 	}
 	// A process that does not read would block the write for ever.
 	unblock := context.AfterFunc(ctx, func() { c.close(nil) })
@@ -204,6 +207,7 @@ func (c *child) call(ctx context.Context, r *request) (json.RawMessage, error) {
 	if !unblock() {
 		return nil, ctx.Err()
 	}
+	hear() // not before: what is heard may end the context, which is no reason to close the connection
 	if err != nil {
 		return nil, c.lost(err)
 	}

@@ -35,26 +35,30 @@ func (c *child) hear(n note) {
 // more is not heard.
 const maxNotes = 64
 
-// listen has notify get the notifications of key until ctx ends, or stop is called, which waits for those
-// that are there.
-func (c *child) listen(ctx context.Context, key string, notify func(method string, params json.RawMessage)) (stop func()) {
+// listen has notify get the notifications of key from when begin is called until ctx ends, or stop is
+// called, which waits for those that are there.
+func (c *child) listen(ctx context.Context, key string, notify func(method string, params json.RawMessage)) (begin, stop func()) {
 	notes := make(chan note, maxNotes)
 	c.mu.Lock()
 	c.listening[key] = notes
 	c.mu.Unlock()
 	var heard sync.WaitGroup
+	begun := make(chan struct{})
+	begin = sync.OnceFunc(func() { close(begun) })
 	heard.Go(func() {
+		<-begun
 		for n := range notes {
 			if ctx.Err() == nil {
 				notify(n.method, n.params)
 			}
 		}
 	})
-	return func() {
+	return begin, func() {
 		c.mu.Lock()
 		delete(c.listening, key)
 		close(notes)
 		c.mu.Unlock()
+		begin()
 		heard.Wait()
 	}
 }

@@ -26,12 +26,13 @@ var layers = [][]string{
 	{"server/internal/handshake/resumable", "server/internal/handshake/revision", "server/internal/handshake/tasks2025"},
 	{"server/internal/dialect"},
 	{"server/internal/wire"},
+	{"internal/durable"}, // which nothing uses yet
 	{"internal/tasks"},
 	{"internal/turns"},
 	{"saga"},
 	{"internal/engine"},
 	{"internal/records"},
-	{"codec", "client", "ledger"},
+	{"codec", "client", "ledger", "internal/store"},
 	{"steps"},
 	{"content"},
 }
@@ -39,7 +40,7 @@ var layers = [][]string{
 // engineUsers are all that may refer to the engine: authors and clients do without.
 var engineUsers = []string{
 	"cmd/saga", // shows what a token holds
-	"saga", "sagatest", "gosdk", "internal/turns", "internal/tasks", "server",
+	"saga", "sagatest", "gosdk", "internal/turns", "internal/tasks", "internal/durable", "server",
 	"server/internal/dialect", "server/internal/handshake", "server/internal/handshake/resumable", "server/internal/handshake/tasks2025",
 	"server/internal/stateless", "server/internal/proposal", "server/internal/async", "server/internal/echo",
 }
@@ -56,6 +57,7 @@ var below = map[string][]string{
 var knows = map[string][]string{
 	"internal/records":  {"codec", "ledger", "internal/fields"},
 	"ledger":            {},
+	"internal/store":    {},
 	"ledger/ledgertest": {"ledger"},
 	"ledger/sqlite":     {"ledger"},
 	"ledger/postgres":   {"ledger"},
