@@ -112,7 +112,7 @@ func testPlans(t *testing.T, server *postgrestest.Server, n int, mode string) {
 			r.Status, r.Wake, r.Floor = store.Working, time.Unix(3e9, 0), 1
 			return s.Write(t.Context(), r, change("x"))
 		}},
-		{"Signal", 30, func() error { return s.Signal(t.Context(), filled(11), 2, change("x").Items...) }},
+		{"Signal", 32, func() error { return s.Signal(t.Context(), filled(11), 2, change("x").Items...) }},
 		{"Load", 15, func() error { load(9); return nil }},
 		{"Find", 20, func() error { _, err := s.Find(t.Context(), filled(9)); return err }},
 		{"Log", 15, func() error { _, err := s.Log(t.Context(), filled(9), 1, 10); return err }},
