@@ -297,13 +297,53 @@ func TestFormatsOfGivenSchemas(t *testing.T) {
 // Numbers that fit the schema and not the Go type are the caller's mistake.
 func TestArgumentsThatTheTypeCannotHold(t *testing.T) {
 	type args struct {
-		N int `json:"n"`
+		N   int               `json:"n,omitempty"`
+		Sub struct{ B []int } `json:"sub,omitzero"`
 	}
 	f := saga.Flow[args, string]{Info: saga.Info{Name: "x"}, Run: func(*saga.Run, args) (string, error) { return "fine", nil }}
-	out := play(t, f).start(`{"n":1e30}`)
-	assert.True(t, out.Result.IsError)
-	assert.True(t, out.Disclosed)
-	assert.Equal(t, `The arguments do not fit the tool "x": n: number 1e30 is not of the type int`, text(t, out))
+	for in, want := range map[string]string{
+		`{"n":1e30}`:                       "n: number 1e30 is not of the type int",
+		`{"n":9223372036854775808}`:        "n: number 9223372036854775808 is not of the type int",
+		`{"n":9223372036854775808.0}`:      "n: number 9223372036854775808.0 is not of the type int",
+		`{"n":9007199254740992.5}`:         "n: number 9007199254740992.5 is not of the type int", // an integer to a float64
+		`{"n":1.0,"sub":{"B":[1.0,1e19]}}`: "sub.B.1: number 1e19 is not of the type int",
+	} {
+		out := play(t, f).start(in)
+		assert.True(t, out.Result.IsError)
+		assert.True(t, out.Disclosed)
+		assert.Equal(t, `The arguments do not fit the tool "x": `+want, text(t, out))
+	}
+	for _, in := range []string{`{"n":1.5}`, `{"n":1e400}`, `{"n":1e-1}`} {
+		assert.True(t, play(t, f).start(in).Result.IsError, in)
+	}
+}
+
+// To JSON Schema a number is an integer if it has no fraction, however it is written, and none is rounded.
+func TestIntegersAreReadHoweverTheyAreWritten(t *testing.T) {
+	type count uint16
+	type args struct {
+		N    int             `json:"n" default:"7"`
+		List []count         `json:"list,omitempty"`
+		Map  map[string]*int `json:"map,omitempty"`
+		Any  any             `json:"any,omitempty"`
+		Wait time.Duration   `json:"wait,omitempty"`
+	}
+	f := saga.Flow[args, args]{Info: saga.Info{Name: "x"}, Run: func(_ *saga.Run, in args) (args, error) { return in, nil }}
+	for in, want := range map[string]string{
+		`{"n":1.0}`:                      `{"n":1}`,
+		`{"n":-0.0}`:                     `{"n":0}`,
+		`{"n":0e9}`:                      `{"n":0}`,
+		`{"n":-12.50e1}`:                 `{"n":-125}`,
+		`{"n":1000000000000000.0}`:       `{"n":1000000000000000}`,
+		`{"n":9007199254740993.0}`:       `{"n":9007199254740993}`,
+		`{"n":9.223372036854775807E+18}`: `{"n":9223372036854775807}`,
+		`{"n":-9223372036854775808.000}`: `{"n":-9223372036854775808}`,
+		`{"n":120e-1}`:                   `{"n":12}`,
+		`{"list":[2.0,255,2.55e2],"map":{"1.0":3.0},"any":1.0,"wait":1e3}`: `{"n":7,"list":[2,255,255],"map":{"1.0":3},"any":1,"wait":1000}`,
+	} {
+		out := play(t, f).start(in)
+		assert.Equal(t, want, string(out.Result.StructuredContent), in)
+	}
 }
 
 func TestTagsOfPromptsAndResources(t *testing.T) {

@@ -1,7 +1,7 @@
 // Package sagatest is for testing tools that are written with package saga. It runs
-// them through the real engine and real tokens: nothing survives between two turns but
-// the token, and in a play the tool is made anew from its definition in every turn. So a
-// test finds what a server would find.
+// them through the real engine and real tokens: the engine keeps nothing between two turns
+// but the token, and in a play the tool is compiled anew from its definition in every turn.
+// What the tool's code keeps in variables survives; [Sweep] finds most of that.
 //
 // # Playing
 //

@@ -41,6 +41,9 @@ import (
 //     tools whose Tasks allow it. They are played in bubbles of testing/synctest: New and the tool
 //     must not wait for goroutines from outside.
 //
+// Before all of them the script is played undisturbed: twice, and once with each turn taken by
+// another server, which has made the tool anew, until one has acted.
+//
 // After each it checks that the end is what it must be: a disturbance changes neither
 // the result nor the world; a saga that ends badly is undone as a whole; an effect
 // happens once per key; flows return when they have asked and do the same when they
@@ -141,7 +144,29 @@ func (s *sweep) rehearse(t testing.TB) bool {
 			return false
 		}
 	}
-	return true
+	moved := s.undisturbed(t, elsewhere)
+	if moved != nil && (moved.result != second.result || moved.after != second.after) {
+		s.reports.report(t, elsewhere, broken{"nothing survives between two turns but the token", "",
+			"the end differs from that of a saga whose turns all come to one server:" + differ(second.result+second.after, moved.result+moved.after),
+			"keep what a later turn needs in the state (or, in a flow, take it from what was answered), not in a variable: other calls share that, and another server lacks it"})
+		return false
+	}
+	s.base = second
+	return moved != nil
+}
+
+// elsewhere is a saga whose turns come to servers that share no memory, until one has acted: from then
+// on the world is no longer as New makes it.
+const elsewhere = "each turn comes to another server"
+
+// move has the next turn taken by a tool that New has made anew.
+func (x *trial) move() {
+	if calls, _ := x.client.rig.watch.taken(); x.name != elsewhere || len(calls) > 0 {
+		return
+	}
+	x.subject = x.sweep.c.subject(x.t)
+	x.client.rig.definition, x.client.rig.tools = x.subject.Tool, nil
+	x.client.rig.watch.lookAt(x.subject)
 }
 
 // undisturbed plays the script to its end and returns what happened, or nil if that

@@ -38,11 +38,7 @@ func (s *sweep) newTrial(t testing.TB, name string) *trial {
 	c := s.c.player().client(t, subject.Tool, s.c.Args)
 	c.script = s.script
 	c.rig.keys, c.rig.codec = s.keys, s.codec
-	w := c.rig.watch
-	if subject.World != nil {
-		w.look = func() string { return look(subject.World()) }
-		w.looked = w.look()
-	}
+	c.rig.watch.lookAt(subject)
 	x := &trial{sweep: s, t: t, name: name, subject: subject, client: c}
 	s.trials = append(s.trials, x)
 	return x
@@ -88,6 +84,7 @@ func (x *trial) to(turn int) bool {
 
 // step takes one turn by the script. It reports whether that worked.
 func (x *trial) step() bool {
+	x.move()
 	q, ok := x.request()
 	return ok && x.delivers(q)
 }

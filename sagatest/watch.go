@@ -101,6 +101,16 @@ type change struct {
 	before, after string
 }
 
+// lookAt has the world of a subject watched.
+func (w *watch) lookAt(s Subject) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if s.World != nil {
+		w.look = func() string { return look(s.World()) }
+		w.looked = w.look()
+	}
+}
+
 func (w *watch) begin(turn int, stop context.CancelFunc) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

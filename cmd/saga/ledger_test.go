@@ -243,6 +243,8 @@ func TestDefaultLedger(t *testing.T) {
 	h.ok("ledger", "check")
 	h.ok("stdio", "--keyset", "k.json", "--ledger", "sqlite:sub/l.db")
 	assert.FileExists(t, filepath.Join(h.dir, "sub", "l.db"))
+	_, stderr, _ := h.run("stdio", "--log-json")
+	assert.Contains(t, stderr, `"ledger":"sqlite:`+own+`"`)
 }
 
 // readyStatus asks a server how it is.

@@ -142,7 +142,7 @@ func (p *program) openLedger(ctx context.Context, c *cli.Command, log *slog.Logg
 	case err != nil:
 		return nil, failed(fmt.Errorf("%w\nMend that, or name another ledger; --ledger off is none", err))
 	}
-	log.Info("ledger", "ledger", l)
+	log.Info("ledger", "ledger", l.String())
 	return store, nil
 }
 

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"net/url"
 	"slices"
+	"unicode/utf8"
 
 	"github.com/mcpsaga/mcpsaga/content"
 )
@@ -47,7 +48,7 @@ type ResourceInfo struct {
 }
 
 // Match reports whether the resource is at uri, and with what variables of its
-// template.
+// template. Those are text: bytes that are none name no resource.
 func (r *ResourceInfo) Match(uri string) (variables map[string]string, ok bool) {
 	switch {
 	case !r.Template:
@@ -55,7 +56,11 @@ func (r *ResourceInfo) Match(uri string) (variables map[string]string, ok bool) 
 	case len(uri) > maxURI:
 		return nil, false
 	}
-	return r.template.match(uri)
+	variables, ok = r.template.match(uri)
+	for _, v := range variables {
+		ok = ok && utf8.ValidString(v)
+	}
+	return variables, ok
 }
 
 // completer is saga.Completer.

@@ -64,3 +64,14 @@ func TestMatchingAgreesWithTheLibrary(t *testing.T) {
 		require.ElementsMatch(t, parsed.Varnames(), ours.variables(), template)
 	}
 }
+
+// No resource gets what is no text.
+func TestVariablesAreText(t *testing.T) {
+	template, err := newURITemplate("notes://{id}")
+	require.NoError(t, err)
+	r := &ResourceInfo{URI: "notes://{id}", Template: true, template: template}
+	for uri, want := range map[string]bool{"notes://%c3%a4": true, "notes://%ff": false, "notes://a%ed%a0%80": false} {
+		_, ok := r.Match(uri)
+		require.Equal(t, want, ok, uri)
+	}
+}

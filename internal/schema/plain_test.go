@@ -156,3 +156,16 @@ func TestSurplusNamesAreInOrder(t *testing.T) {
 		require.ErrorContains(t, err, `unexpected additional properties ["b" "c" "m\"] [" "y" "z"]`)
 	}
 }
+
+// A null where none belongs is called so.
+func TestNullIsCalledNull(t *testing.T) {
+	s, err := Parse(json.RawMessage(`{"properties":{"type":{"type":"string"},"enum":{"enum":["a"]},"const":{"const":"a"}}}`))
+	require.NoError(t, err)
+	ready, _, err := Resolve(s, nil)
+	require.NoError(t, err)
+	for keyword, want := range map[string]string{
+		"type": `type: null has type "null", want "string"`, "enum": "enum: null does not equal any of: [a]", "const": "const: null does not equal a",
+	} {
+		assert.ErrorContains(t, ready.Validate(json.RawMessage(`{"`+keyword+`":null}`)), want)
+	}
+}

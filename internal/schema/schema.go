@@ -94,7 +94,7 @@ func (s *Schema) Validate(raw json.RawMessage) error {
 		return errors.New("they are not valid JSON, or a name occurs twice")
 	}
 	if err := s.resolved.Validate(v); err != nil {
-		return brief(inOrder(err))
+		return brief(inWords(err))
 	}
 	if at, rule := s.formats.broken(v); rule != "" {
 		return brief(fmt.Errorf("%s %s", at, rule))
@@ -102,26 +102,17 @@ func (s *Schema) Validate(raw json.RawMessage) error {
 	return nil
 }
 
-// Misfit says for the caller why what fits a schema could not be decoded: a number may still
-// be too large for its Go type, and a schema of the author's may allow what the type does not.
-func Misfit(err error) error {
-	if wrong := (*jsonv1.UnmarshalTypeError)(nil); errors.As(err, &wrong) {
-		return fmt.Errorf("%s: %s is not of the type %s", wrong.Field, wrong.Value, wrong.Type)
-	}
-	return err
-}
-
 var (
 	surplus = regexp.MustCompile(`unexpected additional properties \[.*\]$`)
 	quoted  = regexp.MustCompile(`"(?:[^"\\]|\\.)*"`)
+	null    = regexp.MustCompile(`\b(type|enum|const): <invalid reflect\.Value> `)
 )
 
-// inOrder sorts the names that the library complains about: it has them in random order.
-func inOrder(err error) error {
-	if !surplus.MatchString(err.Error()) {
-		return err
-	}
-	return errors.New(surplus.ReplaceAllStringFunc(err.Error(), func(complaint string) string {
+// inWords has the library's complaint name null as JSON does, and sorts the names that it complains about:
+// it has them in random order.
+func inWords(err error) error {
+	text := null.ReplaceAllString(err.Error(), "$1: null ")
+	return errors.New(surplus.ReplaceAllStringFunc(text, func(complaint string) string {
 		names := quoted.FindAllString(complaint, -1)
 		slices.Sort(names)
 		return "unexpected additional properties [" + strings.Join(names, " ") + "]"
