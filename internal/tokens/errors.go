@@ -9,6 +9,9 @@ import (
 // ErrRejected matches every *[Rejected] error, with [errors.Is].
 var ErrRejected = errors.New("token not accepted")
 
+// ErrOver is wrapped by errors of [Codec.Seal]: the saga's [Claims.Deadline] has passed.
+var ErrOver = errors.New("the saga's deadline has passed")
+
 // Reason is the true cause of a rejection, for logs and metrics. The set is
 // small and fixed, so it may be used as a metric label. It is not for clients:
 // which check failed is information for a forger of tokens.

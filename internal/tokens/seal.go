@@ -155,6 +155,9 @@ func (c *Codec) complete(in *Claims, now time.Time) (Claims, error) {
 		}
 	}
 	issued := claims.IssuedAt.Unix()
+	if !claims.Deadline.IsZero() && claims.Deadline.Unix() < issued {
+		return claims, fmt.Errorf("tokens: claim Deadline: %w: it was %v, before the token is issued at %v", ErrOver, claims.Deadline, claims.IssuedAt)
+	}
 	for _, t := range [...]struct {
 		claim string
 		at    time.Time

@@ -159,6 +159,30 @@ func (r *Runner) abandon(ctx context.Context, q *Request, o *opened, m Remembere
 	return end, err
 }
 
+// outlived ends a saga whose deadline has passed during a turn, which would have suspended it at pos: what it did
+// is undone, as after a token that has come too late.
+func (r *Runner) outlived(ctx context.Context, q *Request, of identity, pos *engine.Position, why error, m Remembered) (End, error) {
+	r.Log.Log(ctx, levelOf(tokens.ReasonDeadline), "saga abandoned", "tool", of.program.Name, "saga", of.id.String(), "error", why)
+	res := engine.Resumption{Why: abandonedText(tokens.ReasonDeadline)}
+	if m != nil {
+		// Should the server die meanwhile, the turn ends so all the same.
+		over := engine.Outcome{Result: content.Resultf("%s", res.Why)}
+		over.Result.IsError = true
+		res.Acting, res.Undoing = m.Acting, func(ctx context.Context, u engine.Undoing) error {
+			u.Outcome = &over
+			return m.Undoing(ctx, u)
+		}
+	}
+	out, err := of.program.AbandonAs(ctx, pos, res)
+	undone := *q
+	undone.Policy.UndoBroken = false // no turn comes after it
+	end, err := r.finish(ctx, &undone, of, out, err, false, m)
+	if err == nil {
+		end.Gone = tokens.ReasonDeadline
+	}
+	return end, err
+}
+
 // abandonedText says why a saga cannot go on.
 func abandonedText(why tokens.Reason) string {
 	switch why {
@@ -189,6 +213,9 @@ func (r *Runner) seal(ctx context.Context, q *Request, t *engine.Program, p *eng
 	claims := tokens.Claims{
 		ID: tokens.ID(p.ID), Turn: p.Turn, IssuedAt: now, Deadline: p.Deadline,
 		Tool: t.Target, Revision: p.Revision,
+	}
+	if q.Policy == basePolicy && !p.Deadline.IsZero() && p.Deadline.Before(now) {
+		claims.IssuedAt = p.Deadline // whoever goes on from there opens it at any time
 	}
 	if !p.Wake.IsZero() {
 		claims.ExpiresAt = r.expires(p)

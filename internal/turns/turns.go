@@ -321,6 +321,9 @@ func (r *Runner) finish(ctx context.Context, q *Request, of identity, out *engin
 			end.Policy = q.Policy
 			end.Token, err = r.seal(ctx, q, of.program, out.Position)
 		}
+		if errors.Is(err, tokens.ErrOver) {
+			return r.outlived(ctx, q, of, out.Position, err, m)
+		}
 	}
 	held := m == nil
 	if m != nil {
