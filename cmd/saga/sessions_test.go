@@ -11,8 +11,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/mcpsaga/mcpsaga/codec"
+	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/internal/sessionid"
 	"github.com/mcpsaga/mcpsaga/internal/tokens"
+	"github.com/mcpsaga/mcpsaga/internal/turns"
 )
 
 // session begins a session at a server and returns its id.
@@ -84,4 +86,20 @@ func TestExplainResumeToken(t *testing.T) {
 	assert.Equal(t, exitFailed, code)
 	assert.Contains(t, stderr, "authentication")
 	assert.NotContains(t, out, "ann")
+}
+
+// The token for the next part of a result is that of a saga.
+func TestExplainTokenOfAPart(t *testing.T) {
+	t.Parallel()
+	h := newHome(t)
+	h.ok("keys", "new", "--keyset", "k.json")
+	pos := engine.Position{ID: [16]byte{1}, Turn: 2, Tool: "search", Revision: 3}
+	parts := pos.Encode()
+	claims := tokens.Claims{ID: tokens.ID(pos.ID), Turn: pos.Turn, Tool: "search", Revision: pos.Revision}
+	token, err := sealer(t, h).Seal(tokens.Binding{Purpose: turns.Paged.Purpose}, time.Now(), &tokens.Contents{Claims: claims, State: parts.Body, Apart: parts.State, Plain: parts.Effects, Secret: parts.Secrets})
+	require.NoError(t, err)
+	out := h.ok("token", "explain", token, "--keyset", "k.json")
+	assert.Regexp(t, `made for +the next part of a result\n`, out)
+	assert.Regexp(t, `tool +search, revision 3\n`, out)
+	assert.NotContains(t, out, "request")
 }

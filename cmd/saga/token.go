@@ -129,7 +129,7 @@ func (p *program) printExplanation(x *inspection) error {
 		}
 		row("issued", "%s", when(claims.IssuedAt))
 		row("expires", "%s", when(claims.ExpiresAt))
-	case x.purpose == sessionid.ResumePurpose:
+	case x.resumesRequest():
 		row("made for", "resuming a request")
 		if x.resumes != nil {
 			row("request", "with the id %s", x.resumes)
@@ -137,7 +137,11 @@ func (p *program) printExplanation(x *inspection) error {
 		row("issued", "%s", when(claims.IssuedAt))
 		row("goes on", "as long as the request's task is kept")
 	default:
-		row("made for", "%s", x.purpose)
+		made := x.purpose
+		if made == turns.Paged.Purpose {
+			made = "the next part of a result"
+		}
+		row("made for", "%s", made)
 		row("saga", "%s, after %s", claims.ID, count(int(claims.Turn), "turn"))
 		row("tool", "%s, revision %d", claims.Tool, claims.Revision)
 		row("issued", "%s", when(claims.IssuedAt))
@@ -257,6 +261,10 @@ func (s *inspection) see(all *tokens.Contents, read func(*tokens.Contents) (engi
 		}
 		s.err = errors.New("a newer program has made this session id")
 	case sessionid.ResumePurpose:
+		if all.Claims.Tool != "" { // it is of a saga, for the next part of its result
+			s.describe(all, read)
+			return
+		}
 		var ticket struct {
 			ID json.RawMessage `json:"i"`
 		}
@@ -266,6 +274,11 @@ func (s *inspection) see(all *tokens.Contents, read func(*tokens.Contents) (engi
 	default:
 		s.describe(all, read)
 	}
+}
+
+// resumesRequest reports whether the token resumes a request, rather than a saga.
+func (s *inspection) resumesRequest() bool {
+	return s.purpose == sessionid.ResumePurpose && s.Claims.Tool == ""
 }
 
 func (s *inspection) describe(all *tokens.Contents, read func(*tokens.Contents) (engine.Encoded, error)) {
