@@ -29,6 +29,7 @@ type rig struct {
 	store store.Store
 	keys  *codec.Keyset
 	mu    sync.Mutex // guards stops
+	mu    sync.Mutex // guards stops: some servers begin in a tool's code
 	stops []func()
 }
 
@@ -72,12 +73,17 @@ func (r *rig) work(m *durable.Core) (stop func()) {
 	stop = func() { cancel(); <-done }
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	r.stops = append(r.stops, stop)
 	return stop
 }
 
 func (r *rig) close() {
-	for _, stop := range r.stops {
+	r.mu.Lock()
+	stops := r.stops
+	r.mu.Unlock()
+	for _, stop := range stops {
 		stop()
 	}
 }
