@@ -28,7 +28,6 @@ type rig struct {
 	t     *testing.T
 	store store.Store
 	keys  *codec.Keyset
-	mu    sync.Mutex // guards stops
 	mu    sync.Mutex // guards stops: some servers begin in a tool's code
 	stops []func()
 }
@@ -71,8 +70,6 @@ func (r *rig) work(m *durable.Core) (stop func()) {
 		_ = m.Work(ctx)
 	}()
 	stop = func() { cancel(); <-done }
-	r.mu.Lock()
-	defer r.mu.Unlock()
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.stops = append(r.stops, stop)
