@@ -8,6 +8,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	jsonv2 "github.com/go-json-experiment/json"
+
 	"github.com/mcpsaga/mcpsaga/internal/ident"
 	"github.com/mcpsaga/mcpsaga/internal/schema"
 	"github.com/mcpsaga/mcpsaga/steps"
@@ -87,7 +89,11 @@ func (tc *Turn) Has(step string) bool { return tc.program.steps[step] }
 
 // DecodeArguments decodes the arguments of the call into what into points to.
 func (tc *Turn) DecodeArguments(args []byte, into any) error {
-	if err := schema.Decode(args, into, tc.program.decoding); err != nil {
+	err := jsonv2.Unmarshal(args, into, tc.program.decoding)
+	if err != nil {
+		err = schema.DecodeAgain(args, into, tc.program.decoding, err)
+	}
+	if err != nil {
 		return &ArgumentsError{tc.program.Name, err}
 	}
 	return nil

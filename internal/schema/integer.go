@@ -14,21 +14,17 @@ import (
 	jsonv1 "github.com/go-json-experiment/json/v1"
 )
 
-// Decode decodes JSON that fits a schema into what into points to. To JSON Schema 1.0 and 1e3
-// are integers, which encoding/json refuses to decode into Go's. The error is for the caller.
-func Decode(raw []byte, into any, options jsonv2.Options) error {
-	err := jsonv2.Unmarshal(raw, into, options)
+// DecodeAgain decodes JSON that fits a schema although it could not be decoded with the options, because of
+// err: to JSON Schema 1.0 and 1e3 are integers, which encoding/json refuses to decode into Go's. Its error
+// is for the caller.
+func DecodeAgain(raw []byte, into any, options jsonv2.Options, err error) error {
 	if wrong := (*jsonv1.UnmarshalTypeError)(nil); errors.As(err, &wrong) && isInteger(wrong.Type) && strings.HasPrefix(wrong.Value, "number") {
 		others, _ := jsonv2.GetOption(options, jsonv2.WithUnmarshalers)
 		reflect.ValueOf(into).Elem().SetZero()
 		err = jsonv2.Unmarshal(raw, into, options, jsonv2.WithUnmarshalers(jsonv2.JoinUnmarshalers(jsonv2.UnmarshalFromFunc(readInteger), others)))
 	}
-	return misfit(err)
-}
-
-// misfit says for the caller why what fits a schema could not be decoded: a number may still
-// be too large for its Go type, and a schema of the author's may allow what the type does not.
-func misfit(err error) error {
+	// A number may still be too large for its Go type, and a schema of the author's may allow what the
+	// type does not.
 	if wrong := (*jsonv1.UnmarshalTypeError)(nil); errors.As(err, &wrong) {
 		return fmt.Errorf("%s: %s is not of the type %s", wrong.Field, wrong.Value, wrong.Type)
 	}
