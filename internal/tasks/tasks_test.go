@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"log/slog"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -26,6 +27,7 @@ type rig struct {
 	t     *testing.T
 	store ledger.Store
 	keys  *codec.Keyset
+	mu    sync.Mutex // guards stops: servers begin side by side
 	stops []func()
 }
 
@@ -67,12 +69,17 @@ func (r *rig) work(m *tasks.Manager) (stop func()) {
 		_ = m.Work(ctx)
 	}()
 	stop = func() { cancel(); <-done }
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	r.stops = append(r.stops, stop)
 	return stop
 }
 
 func (r *rig) close() {
-	for _, stop := range r.stops {
+	r.mu.Lock()
+	stops := r.stops
+	r.mu.Unlock()
+	for _, stop := range stops {
 		stop()
 	}
 }
