@@ -238,12 +238,16 @@ func TestAnswersDoNotWaitForAFullLedger(t *testing.T) {
 			begun := time.Now()
 			resp := c.post(`{"jsonrpc":"2.0","id":` + string(asked.ID) + `,"result":` + accepted(`{"row":"7"}`) + `}`)
 			assert.Equal(t, http.StatusServiceUnavailable, resp.StatusCode, readAll(t, resp))
-			assert.InDelta(t, waits, time.Since(begun).Seconds(), 1)
+			assert.InDelta(t, waits, time.Since(begun).Seconds(), 2)
 		}
 		store.full.Store(false)
 		events = c.get(asked.id) // the stream has ended meanwhile
 		c.reply(asked.ID, accepted(`{"row":"7"}`))
-		c.reply(events.wait("elicitation/create").ID, accepted(`{"sure":true}`))
+		next := events.wait("elicitation/create")
+		if string(next.ID) == string(asked.ID) { // it was asked again, before the answer had come
+			next = events.wait("elicitation/create")
+		}
+		c.reply(next.ID, accepted(`{"sure":true}`))
 		assert.Contains(t, events.wait("").data, "seat in 7")
 	})
 }
