@@ -183,7 +183,7 @@ func (h *hold) watch(turn context.Context) {
 		if errors.Is(err, errLost) {
 			return
 		}
-		left, timed := h.c.pollTime(), false
+		left, timed := h.c.Poll, false
 		if over := r.Times.over(); !over.IsZero() && over.Sub(r.now()) < left {
 			left, timed = over.Sub(r.now()), true
 		}

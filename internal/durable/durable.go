@@ -120,8 +120,6 @@ func (c *Core) tools() (list []store.Tool) {
 	return list
 }
 
-func (c *Core) pollTime() time.Duration { return c.Poll }
-
 // clock is the store's time, for rows that are not read: what it was when it was heard last, and how
 // long ago that is. Until then it is this process's.
 type clock struct {
