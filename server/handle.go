@@ -9,8 +9,8 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/mcpsaga/mcpsaga/internal/durable"
 	"github.com/mcpsaga/mcpsaga/internal/jsonview"
-	"github.com/mcpsaga/mcpsaga/internal/records"
 	"github.com/mcpsaga/mcpsaga/server/internal/dialect"
 	"github.com/mcpsaga/mcpsaga/server/internal/wire"
 	"github.com/mcpsaga/mcpsaga/steps"
@@ -73,7 +73,7 @@ type disconnecter interface {
 // Handle answers a request and returns its result. An error is always an [*Error],
 // which can be sent to the client as it is.
 func (s *Server) Handle(ctx context.Context, r *Request) (json.RawMessage, error) {
-	ctx = records.Patient(ctx)
+	ctx = durable.Patient(ctx)
 	s.keeper.begin()
 	result, rerr := s.handle(ctx, r)
 	if rerr != nil {

@@ -14,9 +14,9 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/mcpsaga/mcpsaga/internal/durable"
 	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/internal/lazyctx"
-	"github.com/mcpsaga/mcpsaga/internal/records"
 	"github.com/mcpsaga/mcpsaga/server/internal/dialect"
 	"github.com/mcpsaga/mcpsaga/server/internal/wire"
 	"github.com/mcpsaga/mcpsaga/steps"
@@ -97,7 +97,7 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 // message and has its dialect answer it.
 func (s *Server) serveMCP(w http.ResponseWriter, r *http.Request) {
 	if s.keeper != nil {
-		r = r.WithContext(records.Patient(r.Context()))
+		r = r.WithContext(durable.Patient(r.Context()))
 	}
 	reply := wire.Reply{Writer: w, Request: r}
 	if s.health.stopping.Load() {

@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/mcpsaga/mcpsaga/internal/records"
+	"github.com/mcpsaga/mcpsaga/internal/durable"
 	"github.com/mcpsaga/mcpsaga/ledger"
 )
 
@@ -29,13 +29,11 @@ const (
 // keeper looks after the ledger of a server: it has abandoned sagas undone and tasks worked
 // on, and finds out whether the store answers. A nil keeper is that of a server without a ledger.
 type keeper struct {
-	book *records.Book
+	core *durable.Core
 	log  *slog.Logger
 	now  func() time.Time
 	// work undoes abandoned sagas, and works on tasks, until ctx ends or the store is closed.
 	work []func(ctx context.Context) error
-	// settle waits for what cancelled calls undo.
-	settle func(ctx context.Context)
 
 	once  sync.Once
 	ctx   context.Context
@@ -49,8 +47,8 @@ type keeper struct {
 	failed  uint64        // how often it had not taken any by then
 }
 
-func newKeeper(book *records.Book, log *slog.Logger, now func() time.Time, work ...func(context.Context) error) *keeper {
-	k := &keeper{book: book, log: log, now: now, work: work, asking: make(chan struct{}, 1), ended: make(chan struct{})}
+func newKeeper(core *durable.Core, log *slog.Logger, now func() time.Time, work ...func(context.Context) error) *keeper {
+	k := &keeper{core: core, log: log, now: now, work: work, asking: make(chan struct{}, 1), ended: make(chan struct{})}
 	k.ctx, k.stop = context.WithCancel(context.Background())
 	return k
 }
@@ -84,7 +82,7 @@ func (k *keeper) settled(limit time.Duration) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
-	k.settle(ctx)
+	k.core.Settle(ctx)
 }
 
 // close stops the workers, and waits a little for what it is undoing.
@@ -115,7 +113,7 @@ func (k *keeper) downSince(ctx context.Context) *time.Time {
 	// The one who asks may be gone before the answer: others wait for it.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), checkTime)
 	defer cancel()
-	_, err := k.book.Store().Now(ctx)
+	err := k.core.Ping(ctx)
 	if err == nil {
 		err = k.tryWriting(ctx)
 	}
@@ -135,11 +133,11 @@ func (k *keeper) downSince(ctx context.Context) *time.Time {
 // tryWriting finds out whether the ledger takes records, if that is not known: it has not been tried for
 // a while, or something could not be written since, or the last time.
 func (k *keeper) tryWriting(ctx context.Context) error {
-	if k.down == nil && k.book.WriteFailures() == k.failed && time.Since(k.wrote) < writeEvery {
+	if k.down == nil && k.core.WriteFailures() == k.failed && time.Since(k.wrote) < writeEvery {
 		return nil
 	}
-	err := k.book.Probe(ctx)
-	k.wrote, k.failed = time.Now(), k.book.WriteFailures()
+	err := k.core.Check(ctx)
+	k.wrote, k.failed = time.Now(), k.core.WriteFailures()
 	return err
 }
 

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/mcpsaga/mcpsaga/codec"
+	"github.com/mcpsaga/mcpsaga/internal/durable"
 	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/internal/tasks"
 	"github.com/mcpsaga/mcpsaga/internal/tokens"
@@ -230,8 +231,7 @@ func New(o Options) (*Server, error) {
 		return nil, fmt.Errorf("server: %w", err)
 	}
 	config := turns.Config{
-		Registry: tools, Codec: c, Log: o.Logger, Now: o.Now, Timeout: o.TurnTimeout, UndoGrace: o.UndoGrace, Model: o.Sampler, Ledger: o.Ledger,
-		LedgerLimit: o.LedgerLimit, Lease: o.Lease,
+		Registry: tools, Codec: c, Log: o.Logger, Now: o.Now, Timeout: o.TurnTimeout, UndoGrace: o.UndoGrace, Model: o.Sampler,
 	}
 	hooks := newHooks(o.Hooks, o.Logger)
 	if hooks != nil {
@@ -246,22 +246,24 @@ func New(o Options) (*Server, error) {
 			MaxStreams: o.MaxStreams, MaxStreamsPerPrincipal: o.MaxStreamsPerPrincipal,
 		},
 	}
-	if s.host.Turns, err = turns.New(config); err != nil {
-		return nil, fmt.Errorf("server: %w", err)
-	}
+	s.host.Turns = turns.New(config)
 	var takesKeys func(*engine.Program) bool
-	if o.Ledger != nil {
+	if o.Ledger == nil {
+		if err := turns.NeedLedger(tools); err != nil {
+			return nil, fmt.Errorf("server: %w", err)
+		}
+	} else {
 		s.host.TakesKeys, takesKeys = true, (*engine.Program).Remembered
-		s.host.Hub.Share(s.host.Turns.Records(), o.Logger)
-		work := []func(context.Context) error{s.host.Turns.Work, s.host.Hub.Work}
-		manager, err := tasks.New(tasks.Config{Turns: s.host.Turns, Workers: o.Workers, PerTool: o.WorkersPerTool, CallsOnly: o.Workers < 0, Lease: o.Lease})
+		core, err := durable.New(durable.Config{
+			Turns: s.host.Turns, Store: o.Ledger, Workers: o.Workers, PerTool: o.WorkersPerTool, CallsOnly: o.Workers < 0, Lease: o.Lease,
+			MaxSagas: o.LedgerLimit, MaxCalls: o.LedgerLimit,
+		})
 		if err != nil {
 			return nil, fmt.Errorf("server: %w", err)
 		}
-		s.host.Tasks, s.host.CallsOnly = manager, !tasks.Offered(tools)
-		work = append(work, manager.Work)
-		s.keeper = newKeeper(s.host.Turns.Records(), o.Logger, o.Now, work...)
-		s.keeper.settle = manager.Settle
+		s.host.Core, s.host.Tasks, s.host.CallsOnly = core, core, !tasks.Offered(tools)
+		s.host.Hub.Share(core, o.Logger)
+		s.keeper = newKeeper(core, o.Logger, o.Now, s.host.Hub.Work, core.Work)
 	}
 	s.host.Draining, s.drain = context.WithCancelCause(context.Background())
 	if hooks != nil {

@@ -13,8 +13,8 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/mcpsaga/mcpsaga/internal/durable"
 	"github.com/mcpsaga/mcpsaga/internal/linestream"
-	"github.com/mcpsaga/mcpsaga/internal/records"
 	"github.com/mcpsaga/mcpsaga/internal/tally"
 	"github.com/mcpsaga/mcpsaga/server/internal/dialect"
 	"github.com/mcpsaga/mcpsaga/server/internal/wire"
@@ -52,7 +52,7 @@ const (
 // called signal.Ignore(syscall.SIGPIPE).
 func (s *Server) ServeStdio(ctx context.Context, in io.Reader, out io.Writer) error {
 	s.keeper.begin()
-	serving, cancel := context.WithCancelCause(records.Patient(context.WithoutCancel(ctx)))
+	serving, cancel := context.WithCancelCause(durable.Patient(context.WithoutCancel(ctx)))
 	defer cancel(nil)
 	defer context.AfterFunc(ctx, func() { cancel(dialect.ErrStopping) })()
 	c := &lineConn{

@@ -10,6 +10,9 @@ import (
 	"github.com/mcpsaga/mcpsaga/internal/store"
 )
 
+// ErrConflict: others have changed a document at the same time, each time that it was tried.
+var ErrConflict = store.ErrConflict
+
 // Document is something small that a dialect remembers beside sagas, such as what a session has
 // subscribed to. It is a row without a saga.
 type Document[T any] struct {
@@ -24,8 +27,11 @@ func (d *Document[T]) Exists() bool { return d.record.Head > 0 }
 // Version grows with each change of the document; 0 means that there is none.
 func (d *Document[T]) Version() uint64 { return d.record.Head }
 
+// Name names a document.
+type Name = store.ID
+
 // DocumentName names a document among all: parts must be such that others cannot guess them.
-func (c *Core) DocumentName(kind string, parts ...string) store.ID {
+func (c *Core) DocumentName(kind string, parts ...string) Name {
 	return c.rows.hashID("document "+kind, parts...)
 }
 
@@ -50,7 +56,7 @@ func ReadDocument[T any](ctx context.Context, c *Core, name store.ID) (*Document
 // then. If change fails, or reports that there is nothing to change, nothing is written. What a principal
 // has in documents is counted apart from its sagas.
 //
-// It is tried again for as long as ctx goes on, and fails with [store.ErrConflict] if others were
+// It is tried again for as long as ctx goes on, and fails with [ErrConflict] if others were
 // faster all that time.
 func ChangeDocument[T any](ctx context.Context, c *Core, principal string, name store.ID, keep time.Time, found *Document[T], change func(*T) (bool, error)) (*Document[T], error) {
 	for try := 0; ; try++ {
@@ -77,6 +83,15 @@ func ChangeDocument[T any](ctx context.Context, c *Core, principal string, name 
 			return nil, overtaken(ctx, try+1, failure(ctx, err))
 		}
 	}
+}
+
+// SetDocument is [ChangeDocument] to a value, whatever was there before.
+func SetDocument[T any](ctx context.Context, c *Core, principal string, name Name, keep time.Time, value T) error {
+	_, err := ChangeDocument(ctx, c, principal, name, keep, nil, func(v *T) (bool, error) {
+		*v = value
+		return true, nil
+	})
+	return err
 }
 
 func (c *Core) writeDocument(ctx context.Context, principal string, r *store.Record, keep time.Time, value any) (err error) {

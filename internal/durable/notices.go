@@ -107,18 +107,27 @@ func (c *Core) Noticed(ctx context.Context, after uint64) (list []Notice, newest
 	}
 }
 
-// Notices calls told with the notices after a number, as they come, until ctx ends. It is called with lost
-// after some were missed.
-func (c *Core) Notices(ctx context.Context, after uint64, told func(list []Notice, lost bool)) error {
+// Notices calls told with all notices that there are, and with others as they come, until ctx ends or the
+// store is closed. newest is the number of the last one; lost says that there were more before them. report is
+// called with each failure of the store, and with nil when it works.
+func (c *Core) Notices(ctx context.Context, told func(list []Notice, newest uint64, lost bool), report func(context.Context, error)) error {
 	changed, stop := c.hub.wait(c.noticesID())
 	defer stop()
-	for {
+	for after, first := uint64(0), true; ; {
 		list, newest, lost, err := c.Noticed(ctx, after)
-		if err == nil && (len(list) > 0 || lost) {
-			told(list, lost)
-			after = newest
+		if errors.Is(err, store.ErrClosed) {
+			return err
 		}
-		pause := time.NewTimer(c.Poll)
+		report(ctx, err)
+		if err == nil && (first || len(list) > 0 || lost) {
+			told(list, newest, lost)
+			after, first = newest, false
+		}
+		wait := c.Poll
+		if err != nil {
+			wait = min(wait, time.Second)
+		}
+		pause := time.NewTimer(wait)
 		select {
 		case <-changed:
 		case <-pause.C:

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"iter"
+	"slices"
 	"time"
 
 	"github.com/mcpsaga/mcpsaga/internal/store"
@@ -166,3 +167,45 @@ func (c *Core) History(ctx context.Context, id store.ID) iter.Seq2[Entry, error]
 		}
 	}
 }
+
+// Ping finds out whether the store can be read, and Check whether it can be written.
+func (c *Core) Ping(ctx context.Context) error {
+	_, err := c.rows.store.Load(ctx, store.ID{1})
+	if errors.Is(err, store.ErrNotFound) {
+		return nil
+	}
+	return err
+}
+
+// Check is [Core.Ping] for what is written.
+func (c *Core) Check(ctx context.Context) error {
+	_, err := c.rows.store.Check(ctx)
+	return err
+}
+
+// WriteFailures counts the writes that the store has failed to make.
+func (c *Core) WriteFailures() uint64 {
+	p := &c.rows.writes
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.failures
+}
+
+// Settle waits until the calls that were cancelled and are driven here have ended, or until ctx ends: a
+// process that has answered its client undoes what that call did before it ends.
+func (c *Core) Settle(ctx context.Context) {
+	cancelled := func(h *hold) bool {
+		select {
+		case h.mutex <- struct{}{}:
+			defer h.unlock()
+			return h.row != nil && h.row.Mode == store.ModeCall && h.row.Cancelled && !h.row.Status.Over()
+		default:
+			return true // it is being written
+		}
+	}
+	for slices.ContainsFunc(c.worker.all(), cancelled) && sleep(ctx, settledPause) == nil {
+	}
+}
+
+// settledPause is how often it is looked whether they have.
+const settledPause = 5 * time.Millisecond

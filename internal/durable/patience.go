@@ -28,6 +28,9 @@ const (
 // another replica.
 var ErrUnavailable = turns.ErrLedger
 
+// ErrSlow is for [context.WithTimeoutCause]: the store has not answered in time.
+var ErrSlow = fmt.Errorf("%w: it has not answered in time", ErrUnavailable)
+
 // patience waits for a store that fails. There is one for what is read and one for what is written, as
 // a full disk can still be read.
 type patience struct {

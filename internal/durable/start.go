@@ -145,7 +145,7 @@ func (c *Core) identify(ctx context.Context, s *tasks.Start, turn *turns.TaskTur
 	switch {
 	case turn.Position != nil && !chosen:
 		r.Request, r.ID = r.ID, c.rows.sagaID(q.Principal, turn.Saga)
-		r.Digest = turns.DigestAnswers(turn)
+		r.Digest = turns.Digest(turn.Position, turn.Answers)
 	case turn.Position == nil && q.IdempotencyKey != "":
 		r.Request = c.rows.hashID("key", q.Principal, q.IdempotencyKey)
 		r.Digest = turns.DigestCall(q, nil)

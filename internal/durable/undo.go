@@ -222,13 +222,10 @@ func (h *hold) wasUndone(end *turns.End, why error) (again bool, err error) {
 	return false, h.fail(why, report)
 }
 
-// Pauses between attempts to undo, and for how long there are any. keepFailed is how long what could not
-// be undone is shown to operators after that.
+// Pauses between attempts to undo.
 const (
-	firstUndo  = time.Minute
-	lastUndo   = 6 * time.Hour
-	undoFor    = 14 * 24 * time.Hour
-	keepFailed = 30 * 24 * time.Hour
+	firstUndo = time.Minute
+	lastUndo  = 6 * time.Hour
 )
 
 // undoLater leaves a saga for later that could not be undone, and for operators in the end.
@@ -252,9 +249,9 @@ func (c *Core) notUndoneYet(r *row, why error) time.Time {
 	}
 	attrs := []any{"tool", r.Tool, "saga", r.Saga.String(), "attempts", r.Running.Failures, "error", why}
 	failing := now.Sub(r.Running.Failing)
-	if failing >= undoFor {
+	if failing >= turns.UndoFor {
 		c.Turns.Log.Error("a saga cannot be undone, and will not be tried again", attrs...)
-		r.Times.Keep = later(r.Times.Keep, now.Add(keepFailed))
+		r.Times.Keep = later(r.Times.Keep, now.Add(turns.KeepOutstanding))
 		return time.Time{}
 	}
 	c.Turns.Log.Error("a saga cannot be undone, and will be tried again", attrs...)

@@ -43,20 +43,20 @@ const (
 // may be repeated.
 var (
 	// ErrNotFound: there is no such record.
-	ErrNotFound = errors.New("store: no such record")
+	ErrNotFound = errors.New("ledger: no such record")
 	// ErrConflict: the record is not as it was read, is held by another writer, or exists already.
-	ErrConflict = errors.New("store: the record has changed")
+	ErrConflict = errors.New("ledger: the record has changed")
 	// ErrFull: the account has as many records as it may have.
-	ErrFull = errors.New("store: the account is full")
+	ErrFull = errors.New("ledger: the account is full")
 	// ErrUnknown: the connection was lost before the store said whether the change was made. It may
 	// be made even later.
-	ErrUnknown = errors.New("store: it is not known whether the record was changed")
+	ErrUnknown = errors.New("ledger: it is not known whether the record was changed")
 	// ErrTooLarge: a name or a body exceeds the limits of this package.
-	ErrTooLarge = errors.New("store: the record is too large")
+	ErrTooLarge = errors.New("ledger: the record is too large")
 	// ErrInvalid: the arguments make no sense. The call fails each time that it is repeated.
-	ErrInvalid = errors.New("store: invalid use")
+	ErrInvalid = errors.New("ledger: invalid use")
 	// ErrClosed: the store was closed.
-	ErrClosed = errors.New("store: the store is closed")
+	ErrClosed = errors.New("ledger: the store is closed")
 )
 
 // Mode says who drives a record, and what it counts among.

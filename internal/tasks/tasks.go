@@ -1,40 +1,26 @@
-// Package tasks drives sagas on the server: a task is a saga whose turns a worker takes, one after
-// the other, with a checkpoint in the ledger after each step function and each effect. What it
-// asks waits in the ledger for an answer, holding nothing else; when its worker dies, another
-// one goes on.
-//
-// Make a [Manager] with [New] and have [Manager.Work] run. A dialect has [Manager.Start] begin a
-// task, which is durable when that returns, and looks at it with [Manager.Get],
-// [Manager.Watch], [Manager.Events] and [Manager.List]; [Manager.Answer] and [Manager.Cancel]
-// are what a client may do to it. All of them may be called on any replica.
+// Package tasks says what a task is to those who look at it: [Task], [Event], and the [Viewer] that
+// package durable is. A task is a saga whose turns servers take, one after the other.
 //
 // A task whose client waits for it is a call (see [Start].Delay): it may be of any program, leaves
-// nothing in the ledger if it ends soon and has done nothing, and needs no worker's place.
-//
-// The package knows nothing of JSON-RPC and of how messages travel.
-//
-// start.go begins tasks, and ahead.go, call.go and unwritten.go those that have no record yet.
-// crew.go and work.go take what is due; run.go, step.go and end.go are a worker at a task, and
-// write.go is how it writes the record, unless another worker has taken that. undo.go, again.go,
-// failure.go and failing.go are what happens when something fails. answer.go, edit.go and renew.go
-// are what clients do to a task, view.go, watch.go, notify.go and local.go how they look at one.
+// nothing in the ledger if it ends soon and has done nothing, and needs no worker.
 package tasks
 
 import (
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"iter"
+	"slices"
 	"time"
 
 	"github.com/mcpsaga/mcpsaga/content"
 	"github.com/mcpsaga/mcpsaga/internal/engine"
-	"github.com/mcpsaga/mcpsaga/internal/records"
 	"github.com/mcpsaga/mcpsaga/internal/turns"
 	"github.com/mcpsaga/mcpsaga/steps"
 )
 
-// Errors of a [Manager]. Those of package turns come as well: [turns.ErrLedger] above all.
+// Errors of a [Viewer]. Those of package turns come as well: [turns.ErrLedger] above all.
 var (
 	// ErrNotFound: there is no such task, or not any more, or it is somebody else's.
 	ErrNotFound = errors.New("there is no such task")
@@ -42,8 +28,6 @@ var (
 	ErrExists = errors.New("there is a task of that id")
 	// ErrTooMany: the caller has as many tasks under way as it may have.
 	ErrTooMany = errors.New("the caller has too many tasks under way")
-	// ErrUnreadable: what is remembered of the task cannot be read here.
-	ErrUnreadable = records.ErrUnreadable
 )
 
 // Status is how far a task is.
@@ -110,10 +94,8 @@ type Task struct {
 	// [EventProgress] and [EventLog].
 	Events, Told uint64
 
-	// Rev grows with each change; see [Manager.Watch].
+	// Rev grows with each change; see [Viewer].
 	Rev uint64
-
-	entry *records.TaskEntry // that it was read from
 }
 
 // Given is an answer that a task was given: the number of its question, and what [Sum] makes of it.
@@ -131,7 +113,7 @@ type Start struct {
 	Account string
 	// Shared: others who cannot be told apart have the same account. So that one of them cannot
 	// take all of it for long, a task that is begun when more than half is taken goes on only as
-	// long as somebody looks at it (crowd.go).
+	// long as somebody looks at it.
 	Shared bool
 	// ID is what the client calls the task; empty: the manager finds one that nobody can
 	// guess.
@@ -237,4 +219,32 @@ type Viewer interface {
 	// next is what to give as after for more; empty if there are none. They have no End. What cannot
 	// be read is left out and logged.
 	List(ctx context.Context, principal, after string, limit int) (list []*Task, next string, err error)
+}
+
+// FailedError is why a task has failed, with a text that its client may read.
+type FailedError struct{ Text string }
+
+// Error implements error.
+func (e *FailedError) Error() string { return e.Text }
+
+// Sum is what is kept of an answer, by which it is known again when it is sent twice.
+func Sum(a steps.Answer) (sum [8]byte) {
+	h := sha256.New()
+	h.Write(a.Result)
+	if a.Error != nil {
+		h.Write([]byte{0})
+		_ = json.NewEncoder(h).Encode(a.Error)
+	}
+	copy(sum[:], h.Sum(nil))
+	return sum
+}
+
+// Offered reports whether any of the programs may be a task.
+func Offered(r *engine.Registry) bool {
+	for _, newest := range r.Of(engine.KindTool) {
+		if slices.ContainsFunc(r.Revisions(engine.KindTool, newest.Name), func(p *engine.Program) bool { return p.Tasks.Mode != engine.TasksForbidden }) {
+			return true
+		}
+	}
+	return false
 }

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/mcpsaga/mcpsaga/internal/engine"
-	"github.com/mcpsaga/mcpsaga/internal/records"
 	"github.com/mcpsaga/mcpsaga/internal/tokens"
 )
 
@@ -40,16 +39,9 @@ func (r *Runner) sealApart(ctx context.Context, b tokens.Binding, claims tokens.
 	keep := later(claims.IssuedAt.Add(o.TTL), claims.ExpiresAt).Add(o.Skew)
 	if undoable {
 		// Workers need it as long as they try, whatever clients may do then.
-		keep = keep.Add(max(r.UndoGrace, tryFor+keepFailed))
+		keep = keep.Add(max(r.UndoGrace, UndoFor+KeepOutstanding))
 	}
-	put := r.memory
-	var err error
-	if put != nil {
-		err = put.PutBlob(ctx, b.Principal, id, data, keep)
-	} else {
-		err = r.records.PutBlob(ctx, b.Principal, id, data, keep)
-	}
-	if err != nil {
+	if err := r.memory.PutBlob(ctx, b.Principal, id, data, keep); err != nil {
 		return "", err
 	}
 	ref := append(append([]byte{apartMark}, id[:]...), digest[:]...)
@@ -64,26 +56,12 @@ func KeptApart(x *tokens.Contents) bool {
 // Blobs returns what is kept under an id for a principal; nil if there is nothing any more.
 type Blobs func(ctx context.Context, principal string, id [16]byte) ([]byte, error)
 
-// BlobsOf are those of records.
-func BlobsOf(b *records.Book) Blobs {
-	return func(ctx context.Context, principal string, id [16]byte) ([]byte, error) {
-		data, err := b.Blob(ctx, principal, id)
-		if errors.Is(err, records.ErrNoBlob) {
-			return nil, nil
-		}
-		return data, err
-	}
-}
-
 // blobs are where the runner keeps what is too long for tokens; nil if it keeps nothing.
 func (r *Runner) blobs() Blobs {
-	switch {
-	case r.memory != nil:
-		return r.memory.Blob
-	case r.records != nil:
-		return BlobsOf(r.records)
+	if r.memory == nil {
+		return nil
 	}
-	return nil
+	return r.memory.Blob
 }
 
 // Parts returns what a token holds, or refers to in blobs, which may be nil.

@@ -45,10 +45,7 @@ func (r *Runner) Cancel(ctx context.Context, q Request, others ...Policy) (End, 
 // cancel ends a saga from an opened token on.
 func (r *Runner) cancel(ctx context.Context, brought *Request, o *opened) (End, error) {
 	if r.remembers(o.program) {
-		if r.memory != nil {
-			return r.memory.CancelOnce(ctx, brought, o)
-		}
-		return ledgered{r}.cancelOnce(ctx, brought, o)
+		return r.memory.CancelOnce(ctx, brought, o)
 	}
 	q := *brought
 	answered := len(q.Answers) > 0
@@ -154,7 +151,7 @@ func (r *Runner) undoRemembered(ctx context.Context, of identity, pos *engine.Po
 		return &engine.UndoneError{Err: why}
 	}
 	claim := func(ctx context.Context) error {
-		ctx, cancel := context.WithTimeout(ctx, recordTime)
+		ctx, cancel := context.WithTimeout(ctx, undoTime)
 		defer cancel()
 		return m.Acting(ctx)
 	}

@@ -49,8 +49,6 @@ type Request struct {
 	// IdempotencyKey is what tells a first turn that is asked for again from another one
 	// with the same arguments; empty is none. It is ignored where turns are not remembered.
 	IdempotencyKey string
-	// own: the token did not come from outside, and is opened whatever its time.
-	own bool
 }
 
 // Caller is who sent the message, and what that is.

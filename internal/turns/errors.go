@@ -50,6 +50,18 @@ func (e *Error) Unwrap() error { return e.Err }
 // deployment, replicas of the old and the new version stand side by side.
 var ErrNewer = errors.New("the token is of a newer revision of the tool than this server has")
 
+var (
+	// ErrLedger: the ledger cannot be used at present. The same request may succeed later.
+	ErrLedger = errors.New("the ledger cannot be used at present")
+	// ErrUnderWay: the turn was asked for before, and did not end in the time that this request
+	// may wait. The same request may succeed later.
+	ErrUnderWay = errors.New("the turn is still under way")
+	// ErrLedgerFull: the principal has as many records in the ledger as it may have.
+	ErrLedgerFull = errors.New("the caller has too many sagas that the server must remember")
+	// ErrKeyReused: a first call came with the idempotency key of another one.
+	ErrKeyReused = errors.New("the idempotency key was used before, for a call of another tool, with other arguments, by another protocol, or as a task: repeat a call as it was made first, and use a new key for each other one")
+)
+
 // ErrOtherLedger is the reason why a token is to be taken elsewhere: what its saga has done is
 // looked after by a ledger that this server does not have.
 var ErrOtherLedger = errors.New("what the saga has done is in another ledger: servers with one keyset and audience must share one")

@@ -2,6 +2,8 @@ package turns
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"time"
 
 	"github.com/mcpsaga/mcpsaga/internal/engine"
@@ -96,14 +98,6 @@ func Repeated(p *engine.Program, saga tokens.ID, err error) error {
 	return &Error{program: p.Name, kind: p.Kind, saga: saga, recorded: true, Err: err}
 }
 
-// Digest identifies the answers to what a position waits for, whatever their spelling and order.
-func Digest(pos *engine.Position, answers []steps.Answer) []byte {
-	if pos == nil {
-		return digestAnswers(nil, nil)
-	}
-	return digestAnswers(pos.PendingIDs(), answers)
-}
-
 // EncodeResponse encodes how a turn ended, err being an error for which [EndsWith] holds.
 func EncodeResponse(end *End, err error) ([]byte, error) { return encodeResponse(end, err) }
 
@@ -117,18 +111,20 @@ func PolicyNamed(purpose string) Policy { return policyNamed(purpose) }
 // KnownTo reports whether the token of an end that was recorded is of use to the client that asks for it now.
 func (q *Request) KnownTo(end *End) bool { return q.knownTo(end) }
 
-// ErrAsked: the saga has gone on in a way that the client which brings the token does not know.
-var ErrAsked error = errAsked
-
-// ReasonOperator: an operator wanted a saga undone, though its client was in time.
-const ReasonOperator = reasonOperator
-
-// GoneText says why a saga cannot go on.
-func GoneText(why tokens.Reason) string { return abandonedText(why) }
-
 // UnderWay is why another request's turn is not waited for any longer.
-func UnderWay(ctx context.Context) error { return underWay(ctx) }
+func UnderWay(ctx context.Context) error {
+	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		return ErrUnderWay
+	}
+	return fmt.Errorf("while another request takes the turn: %w", context.Cause(ctx))
+}
 
-// BrokeOff reports whether an error is of a turn that broke off rather than ended, and
-// how far what the saga did was undone; nil if it was not.
-func BrokeOff(err error) (undone *engine.UndoneError, ok bool) { return brokeOff(err) }
+// A memory tries to undo what sagas did for UndoFor, and shows operators what is outstanding for
+// KeepOutstanding after that.
+const (
+	UndoFor         = 14 * 24 * time.Hour
+	KeepOutstanding = 30 * 24 * time.Hour
+)
+
+// undoTime bounds what is remembered of an undo although nothing waits for it any more.
+const undoTime = 10 * time.Second

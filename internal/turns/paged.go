@@ -41,9 +41,9 @@ func (r *Runner) sealPaged(ctx context.Context, q *Request, t *engine.Program, e
 	return err
 }
 
-// errAsked: the saga has gone on by a way of which the client that brings the token knows
+// ErrAsked: the saga has gone on by a way of which the client that brings the token knows
 // nothing.
-var errAsked = tokens.Reject(tokens.ReasonSpent, "the saga has gone on from here with a client of another protocol")
+var ErrAsked = tokens.Reject(tokens.ReasonSpent, "the saga has gone on from here with a client of another protocol")
 
 // knownTo reports whether the token of an end that was recorded is of use to who asks for it now.
 func (q *Request) knownTo(end *End) bool {

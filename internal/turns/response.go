@@ -71,15 +71,15 @@ func EndsWith(kind engine.Kind, err error) bool {
 	if kind == engine.KindTool {
 		return false
 	}
-	if _, broke := brokeOff(err); broke {
+	if _, broke := BrokeOff(err); broke {
 		return false
 	}
 	return errors.As(err, new(*engine.ToolError)) || errors.As(err, new(*engine.ArgumentsError)) || errors.Is(err, engine.ErrNotFound)
 }
 
-// brokeOff reports whether an error is of a turn that broke off rather than ended, and
+// BrokeOff reports whether an error is of a turn that broke off rather than ended, and
 // whether what the saga did was undone.
-func brokeOff(err error) (undone *engine.UndoneError, ok bool) {
+func BrokeOff(err error) (undone *engine.UndoneError, ok bool) {
 	ok = errors.As(err, &undone) || errors.As(err, new(*engine.UnsettledError)) || errors.As(err, new(*engine.HaltedError)) ||
 		errors.As(err, new(*engine.PositionError)) || errors.As(err, new(*engine.PanicError)) || errors.As(err, new(*engine.UnsupportedError)) ||
 		errors.As(err, new(*engine.AnswerError))

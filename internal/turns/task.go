@@ -48,11 +48,6 @@ type TaskTurn struct {
 	// Lost: somebody has begun this turn before, with these Answers, and is gone or could not
 	// end it. It may have done more than Position knows of.
 	Lost bool
-	// Adopted identifies the turn of a saga that the ledger remembers already, from which it
-	// goes on as a task; see [Runner.OpenTask]. It is nil if there is nothing to be adopted.
-	Adopted []byte
-
-	claim *remembered // of that turn
 }
 
 func (t *TaskTurn) identity() identity { return identity{t.Program, t.Saga} }
@@ -63,6 +58,23 @@ func (t *TaskTurn) number() uint32 {
 		return 1
 	}
 	return t.Position.Turn + 1
+}
+
+// OpenTask opens the token that a client has brought, so that the saga goes on as a task. It
+// fails as [Runner.Resume] does before code of the tool runs.
+func (r *Runner) OpenTask(ctx context.Context, q Request) (TaskTurn, error) {
+	o, err := r.open(ctx, &q, false)
+	if err == nil && o.gone != nil {
+		err = o.gone
+	}
+	if err != nil {
+		return TaskTurn{}, r.Report(ctx, q.Method, err)
+	}
+	t := TaskTurn{Caller: q.Caller(), Program: o.program, Saga: o.id, Position: o.pos, Client: q.Client, Answers: q.Answers, Trace: q.Trace}
+	if q.Policy.Resent { // else the position has them
+		t.Arguments = orEmpty(q.Arguments)
+	}
+	return t, nil
 }
 
 // TakeTask takes a turn. It ends with a Position or a result, and without a Token; Gone is set
@@ -84,7 +96,7 @@ func (r *Runner) TakeTask(ctx context.Context, t TaskTurn) (End, error) {
 		})
 		var position *engine.PositionError
 		if errors.As(err, &position) && !errors.As(err, new(*engine.UndoneError)) {
-			out, err := t.Program.AbandonAs(ctx, t.Position, engine.Resumption{Why: abandonedText(tokens.ReasonState), Acting: t.Acting, Undoing: t.Broken})
+			out, err := t.Program.AbandonAs(ctx, t.Position, engine.Resumption{Why: GoneText(tokens.ReasonState), Acting: t.Acting, Undoing: t.Broken})
 			if err == nil {
 				out.Err = errors.Join(position, out.Err)
 			}
@@ -110,7 +122,7 @@ func (r *Runner) UndoTask(ctx context.Context, t TaskTurn, lost, served bool, wh
 		case t.Position == nil:
 			out = undoneNothing(why)
 		case !served:
-			out, err = t.Program.AbandonAs(ctx, t.Position, engine.Resumption{Why: abandonedText(tokens.ReasonRevision), Acting: t.Acting, Undoing: t.Undoing})
+			out, err = t.Program.AbandonAs(ctx, t.Position, engine.Resumption{Why: GoneText(tokens.ReasonRevision), Acting: t.Acting, Undoing: t.Undoing})
 			gone = tokens.ReasonRevision
 		default:
 			res := engine.Resumption{Now: t.Now, Latest: true, Why: why, Acting: t.Acting, Undoing: t.Undoing, Checkpoint: t.Checkpoint, Limit: r.Timeout}
@@ -228,6 +240,3 @@ func (r *Runner) ProgramOf(name string, revision uint32) (p *engine.Program, ser
 	}
 	return newest, false
 }
-
-// DigestAnswers identifies the answers of a turn, whatever their spelling and order.
-func DigestAnswers(t *TaskTurn) []byte { return digestAnswers(t.Position.PendingIDs(), t.Answers) }

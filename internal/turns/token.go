@@ -50,7 +50,7 @@ func (r *Runner) open(ctx context.Context, q *Request, toCancel bool) (*opened, 
 	if untimely != nil && untimely.Reason == tokens.ReasonNotYetValid {
 		early, untimely = untimely, nil
 	}
-	if !q.Policy.UndoBroken && !q.own && untimely != nil {
+	if !q.Policy.UndoBroken && untimely != nil {
 		last := x.Claims.ExpiresAt.Add(r.Codec.Options().Skew + max(r.UndoGrace, 0))
 		if r.UndoGrace < 0 || !now.Before(last) {
 			return nil, tokens.Reject(untimely.Reason, "%w, which is too long ago even to undo what the saga did", untimely.Detail)
@@ -80,7 +80,7 @@ func (r *Runner) open(ctx context.Context, q *Request, toCancel bool) (*opened, 
 	if err := o.pos.Restore(parts); err != nil {
 		return nil, tokens.Reject(tokens.ReasonState, "%w", err)
 	}
-	if err := r.ofThisLedger(ctx, o.pos); err != nil && !q.own {
+	if err := r.ofThisLedger(ctx, o.pos); err != nil {
 		return nil, &Error{program: newest.Name, kind: newest.Kind, saga: o.id, Err: err}
 	}
 	if q.Policy.Resent && (!toCancel || len(q.Answers) > 0) {
@@ -96,7 +96,7 @@ func (r *Runner) open(ctx context.Context, q *Request, toCancel bool) (*opened, 
 		o.program = newest
 		o.gone = tokens.Reject(tokens.ReasonRevision, "the token is of revision %d of %q, which is no longer served", x.Claims.Revision, newest.Name)
 	}
-	if o.gone != nil && !o.pos.HasEffects() && !q.own && !r.remembers(o.program) {
+	if o.gone != nil && !o.pos.HasEffects() && !r.remembers(o.program) {
 		return nil, o.gone // there is nothing to undo; a ledger may know of its end
 	}
 	if q.Trace = (Trace{}); len(x.Claims.Trace) == len(q.Trace) {
@@ -115,24 +115,14 @@ func (r *Runner) ofThisLedger(ctx context.Context, pos *engine.Position) error {
 	switch {
 	case len(pos.Ledger) == 0:
 		return nil
-	case r.records == nil && r.memory == nil:
+	case r.memory == nil:
 		return ErrOtherLedger
 	}
-	id, err := r.ledgerIdentity(ctx)
+	id, err := r.memory.Identity(ctx)
 	if err == nil && !bytes.Equal(id, pos.Ledger) {
 		err = ErrOtherLedger
 	}
 	return err
-}
-
-// keeps reports whether there is a ledger.
-func (r *Runner) keeps() bool { return r.records != nil || r.memory != nil }
-
-func (r *Runner) ledgerIdentity(ctx context.Context) ([]byte, error) {
-	if r.memory != nil {
-		return r.memory.Identity(ctx)
-	}
-	return r.records.Identity(ctx)
 }
 
 // tooLate reports whether the saga cannot go on, and has done nothing, as far as the token tells.
@@ -140,7 +130,7 @@ func (o *opened) tooLate() bool { return o.gone != nil && !o.pos.HasEffects() }
 
 // abandon undoes the effects of a saga that cannot go on.
 func (r *Runner) abandon(ctx context.Context, q *Request, o *opened, m Remembered) (End, error) {
-	why := abandonedText(o.gone.Reason)
+	why := GoneText(o.gone.Reason)
 	r.logAbandoned(ctx, o)
 	if m != nil {
 		if err := m.Abandon(ctx); err != nil {
@@ -163,7 +153,7 @@ func (r *Runner) abandon(ctx context.Context, q *Request, o *opened, m Remembere
 // is undone, as after a token that has come too late.
 func (r *Runner) outlived(ctx context.Context, q *Request, of identity, pos *engine.Position, why error, m Remembered) (End, error) {
 	r.Log.Log(ctx, levelOf(tokens.ReasonDeadline), "saga abandoned", "tool", of.program.Name, "saga", of.id.String(), "error", why)
-	res := engine.Resumption{Why: abandonedText(tokens.ReasonDeadline)}
+	res := engine.Resumption{Why: GoneText(tokens.ReasonDeadline)}
 	if m != nil {
 		// Should the server die meanwhile, the turn ends so all the same.
 		over := engine.Outcome{Result: content.Resultf("%s", res.Why)}
@@ -183,22 +173,22 @@ func (r *Runner) outlived(ctx context.Context, q *Request, of identity, pos *eng
 	return end, err
 }
 
-// abandonedText says why a saga cannot go on.
-func abandonedText(why tokens.Reason) string {
+// GoneText says why a saga cannot go on.
+func GoneText(why tokens.Reason) string {
 	switch why {
 	case tokens.ReasonRevision:
 		return "The saga cannot go on: this version of the tool is no longer served. Start again."
 	case tokens.ReasonState:
 		return "The saga cannot go on: the tool has changed since it began. Start again."
 	}
-	if why == reasonOperator {
+	if why == ReasonOperator {
 		return "The server's operator has ended the saga."
 	}
 	return "The saga came back too late and has ended."
 }
 
-// reasonOperator: an operator wanted it undone, though it was in time.
-const reasonOperator tokens.Reason = "cancelled"
+// ReasonOperator: an operator wanted a saga undone, though its client was in time.
+const ReasonOperator tokens.Reason = "cancelled"
 
 // Seal turns a position of t into a token that only the same principal can use.
 func (r *Runner) Seal(q *Request, t *engine.Program, p *engine.Position) (string, error) {
@@ -213,9 +203,6 @@ func (r *Runner) seal(ctx context.Context, q *Request, t *engine.Program, p *eng
 	claims := tokens.Claims{
 		ID: tokens.ID(p.ID), Turn: p.Turn, IssuedAt: now, Deadline: p.Deadline,
 		Tool: t.Target, Revision: p.Revision,
-	}
-	if q.Policy == basePolicy && !p.Deadline.IsZero() && p.Deadline.Before(now) {
-		claims.IssuedAt = p.Deadline // whoever goes on from there opens it at any time
 	}
 	if !p.Wake.IsZero() {
 		claims.ExpiresAt = r.expires(p)
@@ -237,7 +224,7 @@ func (r *Runner) seal(ctx context.Context, q *Request, t *engine.Program, p *eng
 	}
 	p.Ledger = nil
 	if r.remembers(t) && p.HasEffects() {
-		id, err := r.ledgerIdentity(ctx)
+		id, err := r.memory.Identity(ctx)
 		if err != nil {
 			return "", err
 		}
@@ -246,14 +233,14 @@ func (r *Runner) seal(ctx context.Context, q *Request, t *engine.Program, p *eng
 	// Each part is kept from those that others have a hand in.
 	parts := p.Encode()
 	binding := tokens.Binding{Purpose: q.Policy.Purpose, Principal: q.Principal}
-	if t.ShortTokens && r.keeps() {
+	if t.ShortTokens && r.memory != nil {
 		return r.sealApart(ctx, binding, claims, parts, p.HasEffects())
 	}
 	token, err := r.Codec.Seal(binding, now, &tokens.Contents{
 		Claims: claims, State: parts.Body, Apart: parts.State, Plain: parts.Effects, Secret: parts.Secrets,
-		Held: q.Policy == Held && !r.keeps(),
+		Held: q.Policy == Held && r.memory == nil,
 	})
-	if r.keeps() && apart(err) {
+	if r.memory != nil && apart(err) {
 		token, err = r.sealApart(ctx, binding, claims, parts, p.HasEffects())
 	}
 	if err == nil {

@@ -1,8 +1,7 @@
 // Package turns takes the turns of sagas. A turn opens the token that the client has
 // brought, runs the engine, and seals the next token; nothing of a saga is in the server
-// between two turns. With a ledger the server remembers which turns were taken: a turn is
-// claimed before it acts and recorded when it has ended, and [Runner.Work] undoes what
-// nobody comes back for.
+// between two turns. A [Memory], which package durable is, remembers which turns were taken,
+// and has undone what sagas did whose clients do not come back.
 //
 // Make a [Runner] with [New]. A dialect describes what a client's message asks for as a
 // [Request] and hands it to [Runner.Call], [Runner.Resume] or [Runner.Cancel]; one whose
@@ -12,23 +11,12 @@
 //
 // The package knows nothing of JSON-RPC and of how messages travel.
 //
-// A [Runner] takes turns without a ledger (turns.go); token.go opens and seals their tokens, cancel.go
-// and drive.go are the other ways through a saga, and sleep.go and paged.go are about pauses.
-//
-// With a ledger each turn is taken once, by three types, each of which has state of its own:
-//
-//   - ledgered finds out what has become of a turn that is asked for: once.go (first calls and later
-//     turns), ends.go (cancels), find.go.
-//   - remembered is one turn that is taken (remembered.go): it claims the saga (claim.go), records how
-//     it ended (record.go), and undoes what it did (undo.go).
-//   - worker undoes sagas whose clients never come back (worker.go).
-//
-// How long sagas sleep and are remembered (sleep.go, times.go) depends on the [Config] alone. task.go,
-// undotask.go and adopt.go are what package tasks needs.
+// turns.go takes turns, and token.go opens and seals their tokens. cancel.go and drive.go are the other
+// ways through a saga, and sleep.go and paged.go are about pauses. memory.go is what a memory does for the
+// runner, and the runner for a memory; task.go and undotask.go take the turns that a server takes by itself.
 package turns
 
 import (
-	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -38,9 +26,7 @@ import (
 
 	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/internal/lazyctx"
-	"github.com/mcpsaga/mcpsaga/internal/records"
 	"github.com/mcpsaga/mcpsaga/internal/tokens"
-	"github.com/mcpsaga/mcpsaga/ledger"
 	"github.com/mcpsaga/mcpsaga/steps"
 )
 
@@ -66,11 +52,6 @@ type Config struct {
 	UndoGrace time.Duration
 	// Model answers what tools ask of a model when the client has none; nil is no model.
 	Model Model
-	// Ledger remembers the turns of programs that declare effects or demand it; nil
-	// remembers nothing. LedgerLimit is how many records a principal may have; zero means
-	// [records.DefaultLimit], and less any number.
-	Ledger      ledger.Store
-	LedgerLimit int
 	// Sleep waits until a time, or until ctx ends, with whose error it then fails. Default: by
 	// the machine's clock.
 	Sleep func(ctx context.Context, until time.Time) error
@@ -78,38 +59,31 @@ type Config struct {
 	// may be nil.
 	Hook       Hook
 	EffectHook engine.EffectHook
-
-	// Lease is how long a turn is its worker's unless that renews it, and a worker's time to look
-	// at what it has taken. Default: 10 seconds.
-	Lease time.Duration
-
-	lookEvery time.Duration // instead of lookTime, unless it is zero
 }
 
 // Runner takes turns. It is safe for concurrent use.
 type Runner struct {
 	Config
-	records *records.Book // nil without a ledger
-	memory  Memory        // or nil
+	memory Memory // nil if nothing is remembered
 }
 
-// New returns a runner. It costs next to nothing. It fails if a program demands a ledger, or to
-// be a task, and there is no ledger.
-func New(c Config) (*Runner, error) {
+// New returns a runner that remembers nothing. It costs next to nothing.
+func New(c Config) *Runner {
 	if c.NewID == nil {
 		c.NewID = randomID
 	}
-	c.Lease, c.lookEvery = cmp.Or(c.Lease, leaseTime), cmp.Or(c.lookEvery, lookTime)
 	r := &Runner{Config: c}
 	c.Registry.OnHang(r.logHang)
-	if c.Ledger != nil {
-		r.records = records.New(c.Ledger, c.Codec.Keyset, c.Codec.Options().Audience, c.LedgerLimit)
-		return r, nil
-	}
+	return r
+}
+
+// NeedLedger returns an error for each program that demands to be remembered, or to be a task, which
+// it cannot be without a ledger.
+func NeedLedger(registry *engine.Registry) error {
 	var missing []error
 	for _, kind := range kinds {
-		for _, newest := range c.Registry.Of(kind) {
-			for _, p := range c.Registry.Revisions(kind, newest.Name) {
+		for _, newest := range registry.Of(kind) {
+			for _, p := range registry.Revisions(kind, newest.Name) {
 				if p.Tasks.Mode == engine.TasksRequired {
 					missing = append(missing, &engine.DefinitionError{Tool: p.Name, Problem: "its Tasks are required, for which the server needs a ledger"})
 				}
@@ -119,19 +93,13 @@ func New(c Config) (*Runner, error) {
 			}
 		}
 	}
-	return r, errors.Join(missing...)
+	return errors.Join(missing...)
 }
 
 var kinds = [...]engine.Kind{engine.KindTool, engine.KindPrompt, engine.KindResource}
 
-// Records returns what the server remembers in its ledger; nil without one. Dialects keep
-// there what they must know of clients on every replica.
-func (r *Runner) Records() *records.Book { return r.records }
-
 // remembers reports whether the turns of a program are remembered.
-func (r *Runner) remembers(p *engine.Program) bool {
-	return (r.records != nil || r.memory != nil) && p.Remembered()
-}
+func (r *Runner) remembers(p *engine.Program) bool { return r.memory != nil && p.Remembered() }
 
 func randomID() (id tokens.ID) {
 	rand.Read(id[:]) // never fails (crypto/rand)
@@ -152,22 +120,14 @@ func (r *Runner) Call(ctx context.Context, q Request) (end End, err error) {
 		hooked := q // only a hook has it live on
 		t := &Turn{Action: "call", Program: q.Program, Saga: of.id, Number: 1, Trace: q.Trace, Caller: q.Caller()}
 		end, err = r.around(ctx, t, func(ctx context.Context) (End, error) {
-			switch {
-			case !r.remembers(hooked.Program):
-			case r.memory != nil:
+			if r.remembers(hooked.Program) {
 				return r.memory.CallOnce(ctx, &hooked, &t.Saga)
-			default:
-				return ledgered{r}.callOnce(ctx, &hooked, of, &t.Saga)
 			}
 			return r.start(ctx, &hooked, of, nil)
 		})
 	case r.remembers(q.Program):
 		kept := q
-		if r.memory != nil {
-			end, err = r.memory.CallOnce(ctx, &kept, &of.id)
-		} else {
-			end, err = ledgered{r}.callOnce(ctx, &kept, of, new(tokens.ID))
-		}
+		end, err = r.memory.CallOnce(ctx, &kept, &of.id)
 	default:
 		end, err = r.start(ctx, &q, of, nil)
 	}
@@ -189,7 +149,7 @@ func (r *Runner) Resume(ctx context.Context, q Request) (end End, err error) {
 			}
 			return r.awake(ctx, &hooked, o, func(ctx context.Context) (End, error) {
 				if r.remembers(o.program) {
-					return r.resumeOnce(ctx, &hooked, o)
+					return r.memory.ResumeOnce(ctx, &hooked, o)
 				}
 				return r.goFrom(ctx, &hooked, o, nil)
 			})
@@ -199,13 +159,13 @@ func (r *Runner) Resume(ctx context.Context, q Request) (end End, err error) {
 		slept := q
 		end, err = r.awake(ctx, &slept, o, func(ctx context.Context) (End, error) {
 			if r.remembers(o.program) {
-				return r.resumeOnce(ctx, &slept, o)
+				return r.memory.ResumeOnce(ctx, &slept, o)
 			}
 			return r.goFrom(ctx, &slept, o, nil)
 		})
 	case r.remembers(o.program):
 		kept := q
-		end, err = r.resumeOnce(ctx, &kept, o)
+		end, err = r.memory.ResumeOnce(ctx, &kept, o)
 	default:
 		end, err = r.goFrom(ctx, &q, o, nil)
 	}
@@ -213,14 +173,6 @@ func (r *Runner) Resume(ctx context.Context, q Request) (end End, err error) {
 		err = r.Report(ctx, q.Method, err)
 	}
 	return end, err
-}
-
-// resumeOnce takes a later turn of a saga that is remembered.
-func (r *Runner) resumeOnce(ctx context.Context, q *Request, o *opened) (End, error) {
-	if r.memory != nil {
-		return r.memory.ResumeOnce(ctx, q, o)
-	}
-	return ledgered{r}.resumeOnce(ctx, q, o)
 }
 
 // start takes the first turn. m remembers it, or is nil.

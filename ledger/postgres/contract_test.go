@@ -4,21 +4,18 @@ import (
 	"os"
 	"regexp"
 	"sync"
-	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/mcpsaga/mcpsaga/internal/postgrestest"
-	"github.com/mcpsaga/mcpsaga/ledger"
-	"github.com/mcpsaga/mcpsaga/ledger/ledgertest"
+	"github.com/mcpsaga/mcpsaga/internal/store"
+	"github.com/mcpsaga/mcpsaga/internal/store/storetest"
 	"github.com/mcpsaga/mcpsaga/ledger/postgres"
 )
 
-var serial atomic.Int64
-
-// databases are those of checks that have ended, with the tables of a ledger, empty again: to
-// create a database takes longer than most checks.
+// databases are those of checks that have ended, with empty tables: to create a database takes longer
+// than most checks.
 type databases struct {
 	mu   sync.Mutex
 	free []string
@@ -33,16 +30,13 @@ func (d *databases) take(t testing.TB, server *postgrestest.Server) (name, url s
 	}
 	d.mu.Unlock()
 	if name == "" {
-		name, url = newDatabase(t, server)
-		s, err := postgres.Open(t.Context(), url) // creates the tables before connections break
-		require.NoError(t, err)
-		require.NoError(t, s.Close())
+		name, _ = newDatabase(t, server)
 	}
 	t.Cleanup(func() { // after the check has closed its stores
 		if t.Failed() {
 			return
 		}
-		server.ExecIn(name, "TRUNCATE mcpsaga_ledger.records, mcpsaga_ledger.items RESTART IDENTITY")
+		server.ExecIn(name, "TRUNCATE mcpsaga_ledger.records, mcpsaga_ledger.items")
 		d.mu.Lock()
 		defer d.mu.Unlock()
 		d.free = append(d.free, name)
@@ -53,43 +47,33 @@ func (d *databases) take(t testing.TB, server *postgrestest.Server) (name, url s
 func TestContract(t *testing.T) {
 	t.Parallel()
 	server, free := postgrestest.Shared(t), new(databases)
-	ledgertest.Run(t, func(t testing.TB) ledgertest.Harness {
-		name, url := free.take(t, server)
-		return ledgertest.Harness{
-			Open: func() ledger.Store {
-				s, err := postgres.OpenWith(t.Context(), url, postgres.Settings{Patience: long})
-				require.NoError(t, err)
-				return s
-			},
-			Disconnect: func() { disconnect(server, name) },
+	storetest.Run(t, func(t *testing.T) storetest.Open {
+		_, url := free.take(t, server)
+		return func() store.Store {
+			s, err := postgres.OpenWith(t.Context(), url, postgres.Settings{Patience: long})
+			require.NoError(t, err)
+			return s
 		}
 	})
 }
 
-// Behind a pooler in transaction mode each transaction may be executed on another
-// connection, and nobody tells of changes. What a single caller does step by step is the same as
-// without a pooler, and left out unless SAGA_NIGHTLY is 1.
+// Behind a pooler in transaction mode each transaction may be executed on another connection, and
+// there are no notifications. What a single caller does step by step is the same as without a pooler,
+// and left out unless SAGA_NIGHTLY is 1.
 func TestContractBehindAPooler(t *testing.T) {
-	if testing.Short() {
-		t.Skip("goroutines meet as they do in TestContract")
-	}
 	t.Parallel()
 	server, free := postgrestest.Shared(t), new(databases)
 	pooler := startPooler(t, server)
-	pooled := regexp.MustCompile(`/(concurrency|connections|model|take|watch)`)
-	ledgertest.Run(t, func(t testing.TB) ledgertest.Harness {
+	pooled := regexp.MustCompile(`/(OneWinner|NoSignalIsLost|EachIsTakenOnce|Model|Take|Listen|Ends)$`)
+	storetest.Run(t, func(t *testing.T) storetest.Open {
 		if os.Getenv("SAGA_NIGHTLY") != "1" && !pooled.MatchString(t.Name()) {
 			t.Skip("TestContract does the same")
 		}
 		name, _ := free.take(t, server)
-		return ledgertest.Harness{
-			Open: func() ledger.Store {
-				s, err := postgres.OpenWith(t.Context(), pooler.url(name), postgres.Settings{Patience: long})
-				require.NoError(t, err)
-				return s
-			},
-			Polls:      true,
-			Disconnect: func() { disconnect(server, name) },
+		return func() store.Store {
+			s, err := postgres.OpenWith(t.Context(), pooler.url(name), postgres.Settings{Patience: long})
+			require.NoError(t, err)
+			return s
 		}
 	})
 }

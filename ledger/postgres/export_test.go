@@ -5,24 +5,28 @@ import (
 	"context"
 	"time"
 
-	"github.com/mcpsaga/mcpsaga/ledger"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/mcpsaga/mcpsaga/internal/store"
 )
 
 // Settings are what a test changes of a store. What is zero is as programs have it.
-type Settings struct{ Patience, Quiet, Look, Gather time.Duration }
+type Settings struct {
+	Patience, Look, Gather time.Duration
+	Connect                func(*pgx.ConnConfig)
+}
 
 // OpenWith is Open with other settings.
-func OpenWith(ctx context.Context, url string, change Settings) (ledger.Store, error) {
+func OpenWith(ctx context.Context, url string, change Settings) (store.Store, error) {
 	set := usual()
 	set.patience = cmp.Or(change.Patience, set.patience)
-	set.quiet = cmp.Or(change.Quiet, set.quiet)
 	set.look = cmp.Or(change.Look, set.look)
 	set.gather = cmp.Or(change.Gather, set.gather)
+	if change.Connect != nil {
+		set.connect = change.Connect
+	}
 	return open(ctx, url, set)
 }
 
 // Channel is what processes notify one another on.
 const Channel = channel
-
-// Told is the word by which others are told of a record.
-func Told(key string) string { return short(hash(key)) }

@@ -2,11 +2,12 @@ package postgres_test
 
 import (
 	"cmp"
+	"crypto/rand"
 	"errors"
 	"flag"
 	"fmt"
 	"iter"
-	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -14,13 +15,13 @@ import (
 
 	"github.com/mcpsaga/mcpsaga/internal/leaktest"
 	"github.com/mcpsaga/mcpsaga/internal/postgrestest"
-	"github.com/mcpsaga/mcpsaga/ledger"
+	"github.com/mcpsaga/mcpsaga/internal/store"
 	"github.com/mcpsaga/mcpsaga/ledger/postgres"
 )
 
 func TestMain(m *testing.M) {
-	// Each call of the random sequences costs a round trip and many of them a wait, so there
-	// are fewer of them than for the store in memory. -rapid.checks asks for more.
+	// Each call of the random sequences costs a round trip, so there are fewer of them than for the
+	// store in memory. -rapid.checks asks for more.
 	if err := flag.Set("rapid.checks", "8"); err != nil {
 		panic(err)
 	}
@@ -35,14 +36,16 @@ func TestMain(m *testing.M) {
 // that is busy with other things.
 const long = time.Minute
 
+var serial atomic.Int64
+
 // open returns a store that is closed when the test ends. It is more patient than those of programs.
-func open(t testing.TB, url string) ledger.Store {
+func open(t testing.TB, url string) store.Store {
 	t.Helper()
 	return openWith(t, url, postgres.Settings{})
 }
 
 // openWith is as open, with other settings.
-func openWith(t testing.TB, url string, change postgres.Settings) ledger.Store {
+func openWith(t testing.TB, url string, change postgres.Settings) store.Store {
 	t.Helper()
 	change.Patience = cmp.Or(change.Patience, long)
 	s, err := postgres.OpenWith(t.Context(), url, change)
@@ -51,26 +54,44 @@ func openWith(t testing.TB, url string, change postgres.Settings) ledger.Store {
 	return s
 }
 
-// inTime repeats a measurement until it comes out as it must: what other programs that compute
-// meanwhile add to it differs from one time to the next.
-func inTime(t *testing.T, what string, measure func() (good bool)) {
-	t.Helper()
-	for end := time.Now().Add(long); !measure(); {
-		require.True(t, time.Now().Before(end), "not once within %v: %s", long, what)
+// sample is a record to be created.
+func sample() *store.Record {
+	r := &store.Record{
+		Audience: "a", Owner: store.ID{1}, Account: store.ID{2}, Tool: "t", Revision: 1, Format: 1,
+		Mode: store.ModeTask, Status: store.Waiting, Summary: []byte("summary"), State: []byte("state"),
 	}
+	rand.Read(r.ID[:]) // never fails
+	return r
 }
 
-// put writes a record that must not conflict.
-func put(t testing.TB, s ledger.Store, r ledger.Record) *ledger.Record {
+// change is a write that appends items.
+func change(bodies ...string) (c store.Change) {
+	for _, b := range bodies {
+		c.Items = append(c.Items, store.Item{Kind: "k", Body: []byte(b)})
+	}
+	return c
+}
+
+// create writes a new record, changed first.
+func create(t testing.TB, s store.Store, edits ...func(*store.Record)) *store.Record {
 	t.Helper()
-	require.NoError(t, s.Swap(t.Context(), &r))
-	return &r
+	r := sample()
+	for _, edit := range edits {
+		edit(r)
+	}
+	require.NoError(t, s.Write(t.Context(), r, change("x")))
+	return r
+}
+
+// taking is a take of all that sample makes.
+func taking(limit int) store.Take {
+	return store.Take{Audience: "a", Tools: []store.Tool{{Name: "t", Revision: 1}}, Format: 1, Limit: limit, Lease: time.Hour}
 }
 
 // newDatabase creates a database, and returns its URL.
 func newDatabase(t testing.TB, server *postgrestest.Server) (name, url string) {
 	t.Helper()
-	name = "test_" + strings.ToLower(fmt.Sprintf("%x", serial.Add(1)))
+	name = fmt.Sprintf("test_%x", serial.Add(1))
 	server.Exec("CREATE DATABASE " + name)
 	return name, server.URL("postgres", name)
 }

@@ -1,135 +1,182 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
-	"crypto/rand"
-	"encoding/base64"
 	"encoding/binary"
-	"maps"
-	"strconv"
+	"encoding/hex"
+	"slices"
 	"strings"
-	"sync"
 	"time"
-)
 
-// channel is what processes notify one another on.
-const channel = "mcpsaga_ledger"
+	"github.com/cenkalti/backoff/v5"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/mcpsaga/mcpsaga/internal/store"
+)
 
 const (
-	// mostPayload is how long a message may be; PostgreSQL allows 7999 bytes.
-	mostPayload = 7900
-	// mostTold is of how many changes others are told at once. They find the rest by
-	// looking.
-	mostTold = 20_000
+	// channel is what processes notify one another on.
+	channel = "mcpsaga_ledger"
+	// mostWords is how many words of 48 bytes a message has: PostgreSQL allows 7999 bytes.
+	mostWords = 160
+	// lookAlone is how often listeners look for themselves while the server does not notify.
+	lookAlone = 500 * time.Millisecond
 )
 
-// A teller gathers what other processes are to be told.
-type teller struct {
-	self string        // who tells, so that it does not listen to itself
-	full chan struct{} // has something when there is something to tell
-
-	mu     sync.Mutex
-	keys   map[uint64]struct{}
-	queues map[uint64]int64 // and when the first record is due, in microseconds
-}
-
-func (t *teller) init() { t.self, t.full = rand.Text()[:10], make(chan struct{}, 1) }
-
-// add gathers a change of the record with the hash key and, unless at is zero, that it is
-// due then.
-func (t *teller) add(key, queue uint64, at time.Time) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.keys == nil {
-		t.keys, t.queues = map[uint64]struct{}{}, map[uint64]int64{}
+func (d *database) Listen(ctx context.Context, changed func(id store.ID, head uint64)) error {
+	const what = "listen"
+	if err := cmp.Or(ctx.Err(), d.ctx.Err()); err != nil {
+		return d.failed(ctx, what, err)
 	}
-	if len(t.keys) < mostTold {
-		t.keys[key] = struct{}{}
-	}
-	if !at.IsZero() {
-		if first, ok := t.queues[queue]; !ok || at.UnixMicro() < first {
-			t.queues[queue] = at.UnixMicro()
-		}
-	}
-	poke(t.full)
-}
-
-// messages empties the teller into as few messages as they fit into.
-func (t *teller) messages() (list []string) {
-	t.mu.Lock()
-	keys, queues := t.keys, t.queues
-	t.keys, t.queues = nil, nil
-	t.mu.Unlock()
-	var b strings.Builder
-	put := func(word string) {
-		if b.Len()+1+len(word) > mostPayload {
-			list = append(list, b.String())
-			b.Reset()
-		}
-		if b.Len() == 0 {
-			b.WriteString(t.self)
-		}
-		b.WriteByte(' ')
-		b.WriteString(word)
-	}
-	for key := range maps.Keys(keys) {
-		put(short(key))
-	}
-	for queue, at := range queues {
-		put(short(queue) + ":" + strconv.FormatInt(at, 36))
-	}
-	if b.Len() > 0 {
-		list = append(list, b.String())
-	}
-	return list
-}
-
-// short writes a hash.
-func short(h uint64) string {
-	return base64.RawURLEncoding.EncodeToString(binary.BigEndian.AppendUint64(nil, h))
-}
-
-// announce tells other processes of changes until the store is closed. What fails here is
-// not repeated: a process that is not told looks by itself.
-func (s *store) announce() {
+	d.listening.Lock()
+	d.listeners[&changed] = true
+	d.listening.Unlock()
+	poke(d.came)
+	defer func() {
+		d.listening.Lock()
+		defer d.listening.Unlock()
+		delete(d.listeners, &changed)
+	}()
 	for {
-		select {
-		case <-s.tell.full:
-		case <-s.ctx.Done():
-			return
+		changed(store.ID{}, 0) // what is not notified of may have been missed
+		pause := lookAlone
+		if d.notified.Load() {
+			pause = d.look
 		}
-		ctx, cancel := s.bound(context.Background())
-		for _, message := range s.tell.messages() {
-			if _, err := s.pool.Exec(ctx, `SELECT pg_notify($1::text, $2::text)`, channel, message); err != nil {
-				break
-			}
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return d.failed(ctx, what, ctx.Err())
+		case <-d.ctx.Done():
+			return d.failed(ctx, what, d.ctx.Err())
+		}
+	}
+}
+
+// call calls all listeners.
+func (d *database) call(id store.ID, head uint64) {
+	d.listening.Lock()
+	defer d.listening.Unlock()
+	for changed := range d.listeners {
+		(*changed)(id, head)
+	}
+}
+
+// changed calls those in this process who listen, and has others notified, of a write.
+func (d *database) changed(id store.ID, head uint64) {
+	d.call(id, head)
+	d.gathering.Lock()
+	defer d.gathering.Unlock()
+	d.heads[id] = max(d.heads[id], head)
+	poke(d.full)
+}
+
+// gathered returns messages about what has changed since it was last called, as few as it fits into.
+func (d *database) gathered() (messages []string) {
+	d.gathering.Lock()
+	heads := d.heads
+	d.heads = map[store.ID]uint64{}
+	d.gathering.Unlock()
+	words := make([]string, 0, len(heads))
+	for id, head := range heads {
+		words = append(words, hex.EncodeToString(binary.BigEndian.AppendUint64(id[:], head)))
+	}
+	for some := range slices.Chunk(words, mostWords) {
+		messages = append(messages, d.self+" "+strings.Join(some, " "))
+	}
+	return messages
+}
+
+// notify notifies other processes of changes until the store is closed, and then of the last.
+func (d *database) notify() {
+	for closed := false; !closed; {
+		select {
+		case <-d.full:
+		case <-d.ctx.Done():
+			closed = true
+		}
+		ctx, cancel := d.late(d.ctx)
+		pause := d.gather
+		if _, err := d.pool.Exec(ctx, `SELECT pg_notify($1::text, message) FROM unnest($2::text[]) AS message`, channel, d.gathered()); err != nil {
+			d.changed(store.ID{}, 0) // others may have missed some
+			pause = d.look
 		}
 		cancel()
 		select {
-		case <-time.After(s.gather):
-		case <-s.ctx.Done():
-			return
+		case <-time.After(pause):
+		case <-d.ctx.Done():
 		}
 	}
 }
 
-// hear passes a message of another process on to those who wait.
-func (s *store) hear(message string) {
-	words := strings.Split(message, " ")
-	if words[0] == s.tell.self {
-		return // they have been told
+// listen hears what other processes say, from the first listener on, unless there is a pooler.
+func (d *database) listen() {
+	select {
+	case <-d.came:
+	case <-d.ctx.Done():
 	}
-	for _, word := range words[1:] {
-		name, at, queue := strings.Cut(word, ":")
-		raw, err := base64.RawURLEncoding.DecodeString(name)
-		if err != nil || len(raw) != 8 {
-			continue // of a newer program, perhaps
+	growing := backoff.NewExponentialBackOff()
+	growing.InitialInterval, growing.MaxInterval = 50*time.Millisecond, 5*time.Second
+	for d.ctx.Err() == nil {
+		if pooled := d.hear(); pooled {
+			return
 		}
-		h := binary.BigEndian.Uint64(raw)
-		if !queue {
-			s.hub.change(h)
-		} else if micros, err := strconv.ParseInt(at, 36, 64); err == nil {
-			s.hub.due(h, time.UnixMicro(micros))
+		if d.notified.Swap(false) {
+			growing.Reset()
+			d.call(store.ID{}, 0)
 		}
+		select {
+		case <-time.After(growing.NextBackOff()):
+		case <-d.ctx.Done():
+		}
+	}
+}
+
+// hear passes on what other processes say, on a connection of its own, until that fails. It reports whether there
+// is a pooler in between.
+func (d *database) hear() (pooled bool) {
+	connecting, cancel := context.WithTimeout(d.ctx, d.patience)
+	defer cancel()
+	config := d.pool.Config().ConnConfig
+	config.DefaultQueryExecMode = pgx.QueryExecModeExec
+	config.RuntimeParams["application_name"] += " (listening)"
+	conn, err := pgx.ConnectConfig(connecting, config)
+	if err != nil {
+		return false
+	}
+	defer func() {
+		ctx, cancel := d.late(d.ctx)
+		defer cancel()
+		_ = conn.Close(ctx)
+	}()
+	if _, pid, err := seen(conn.QueryRow(connecting, look)); err != nil || pid != conn.PgConn().PID() {
+		return err == nil
+	}
+	if _, err := conn.Exec(connecting, "LISTEN "+channel); err != nil {
+		return false
+	}
+	d.notified.Store(true)
+	d.call(store.ID{}, 0) // for what was said before
+	for {
+		message, err := conn.WaitForNotification(d.ctx)
+		if err != nil {
+			return false
+		}
+		from, words, _ := strings.Cut(message.Payload, " ")
+		for word := range strings.FieldsSeq(words) {
+			raw, err := hex.DecodeString(word)
+			if err == nil && len(raw) == 24 && from != d.self { // else listeners were called already
+				d.call(store.ID(raw[:16]), binary.BigEndian.Uint64(raw[16:]))
+			}
+		}
+	}
+}
+
+// poke leaves something in a channel that holds one thing.
+func poke(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
 	}
 }

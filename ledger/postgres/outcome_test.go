@@ -35,11 +35,10 @@ func TestCertain(t *testing.T) {
 		{"FATAL", "XX000", false, true},
 	} {
 		err := &pgconn.PgError{SeverityUnlocalized: c.severity, Severity: "FEHLER", Code: c.code}
-		assert.Equal(t, c.certain, certain(err), "%s %s", c.severity, c.code)
+		assert.Equal(t, c.certain, rolledBack(err) != "", "%s %s", c.severity, c.code)
 		assert.Equal(t, c.broken, broken(fmt.Errorf("wrapped: %w", err)), "%s %s", c.severity, c.code)
 	}
 	assert.True(t, broken(io.ErrUnexpectedEOF))
-	assert.False(t, broken(unusable("")))
 	assert.False(t, broken(&pgconn.ConnectError{Config: &pgconn.Config{}}))
 	assert.False(t, broken(context.Canceled))
 	assert.False(t, broken(fmt.Errorf("wrapped: %w", context.DeadlineExceeded)))

@@ -23,7 +23,7 @@ func (p pooler) url(database string) string {
 	return fmt.Sprintf("postgres://postgres@/%s?host=%s&port=6432", database, p.dir)
 }
 
-// startPooler runs PgBouncer until the test ends, where somebody asked for that.
+// startPooler runs PgBouncer until the test ends, where that was asked for.
 func startPooler(t testing.TB, server *postgrestest.Server) pooler {
 	t.Helper()
 	longtests.OnlyIfWanted(t, "starts PgBouncer")

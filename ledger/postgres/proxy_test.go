@@ -36,7 +36,7 @@ const (
 	losesAnswers        // the connection ends instead of the next answer
 	holdsAnswers        // answers do not come, and the connection stays as long as the fault
 	delaysAnswers       // answers come when the fault is over
-	refuses             // as losesRequests, and nobody can connect
+	refuses             // as losesRequests, and no connection can be made
 )
 
 func newProxy(t testing.TB, server *postgrestest.Server) *proxy {

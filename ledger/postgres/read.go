@@ -2,185 +2,208 @@ package postgres
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"math"
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgtype"
+	"github.com/jackc/pgx/v5/pgxpool"
 
-	"github.com/mcpsaga/mcpsaga/ledger"
+	"github.com/mcpsaga/mcpsaga/internal/store"
 )
 
-// columns are those of a record, in the order that scan reads them in.
-const columns = `key, rev, queue, owner, body, wake, keep`
+const (
+	// columns are those of a record r that scanRecord reads.
+	columns = `r.id, r.audience, r.owner, r.account, r.tool, r.revision, r.format, r.mode, r.status, r.request,
+r.wake, r.keep, r.summary, r.fence, r.head, r.floor, r.lease, r.tries, r.created, r.updated`
+	// itemColumns are those of an item i of a record, all zero if it has none.
+	itemColumns = `coalesce(i.n, 0), coalesce(i.kind, ''), coalesce(i.lasting, false), coalesce(i.at, r.created), i.body`
+	// unread are records r with their unread items, a row for each. The state, which may be large, is
+	// in the first row only.
+	unread = columns + `, statement_timestamp(), CASE WHEN row_number() OVER (PARTITION BY r.id ORDER BY i.n) = 1 THEN r.state END, ` + itemColumns
 
-// scan reads a record. More are columns after those of the record.
-func scan(row pgx.Row, more ...any) (*ledger.Record, error) {
-	var (
-		r                 ledger.Record
-		rev               int64
-		key, queue, owner []byte
-		wake, keep        *time.Time
-	)
-	if err := row.Scan(append([]any{&key, &rev, &queue, &owner, &r.Body, &wake, &keep}, more...)...); err != nil {
+	loadRecords = `SELECT ` + unread + ` FROM mcpsaga_ledger.records AS r
+LEFT JOIN mcpsaga_ledger.items AS i ON i.id = r.id AND i.n > r.applied WHERE `
+	readLog = `SELECT r.head, r.floor, r.status, ` + itemColumns + ` FROM mcpsaga_ledger.records AS r LEFT JOIN LATERAL (
+	SELECT * FROM mcpsaga_ledger.items WHERE id = r.id AND n > $2::bigint ORDER BY n LIMIT $3::bigint
+) AS i ON true WHERE r.id = $1::uuid ORDER BY i.n`
+	readHeads    = `SELECT coalesce(r.head, 0) FROM unnest($1::uuid[]) WITH ORDINALITY AS asked (id, i) LEFT JOIN mcpsaga_ledger.records AS r USING (id) ORDER BY i`
+	listOwned    = listMode + ` AND owner = $3::uuid` + listPage
+	listCounted  = listMode + ` AND account = $3::uuid AND ` + live + listPage
+	listMode     = `SELECT ` + columns + `, statement_timestamp() FROM mcpsaga_ledger.records AS r WHERE audience = $1::text AND mode = $2::text`
+	listPage     = ` AND (created, id) > ($4::timestamptz, $5::uuid) ORDER BY created, id LIMIT $6::bigint`
+	listStatuses = `SELECT ` + columns + `, statement_timestamp() FROM (SELECT DISTINCT unnest($2::text[]) AS name) AS s, LATERAL (
+	SELECT * FROM mcpsaga_ledger.records
+	WHERE audience = $1::text AND status = s.name AND (created, id) > ($3::timestamptz, $4::uuid) ORDER BY created, id LIMIT $5::bigint
+) AS r ORDER BY r.created, r.id LIMIT $5::bigint`
+)
+
+// scanRecord reads a record from a row, and what follows the columns of the record and its Now.
+func scanRecord(row pgx.Row, more ...any) (*store.Record, error) {
+	var r store.Record
+	var id, owner, account, request pgtype.UUID
+	var wake, keep, until *time.Time
+	err := row.Scan(append([]any{
+		&id, &r.Audience, &owner, &account, &r.Tool, &r.Revision, &r.Format, &r.Mode, &r.Status, &request,
+		&wake, &keep, &r.Summary, &r.Fence, &r.Head, &r.Floor, &until, &r.Tries, &r.Created, &r.Updated, &r.Now,
+	}, more...)...)
+	if err != nil {
 		return nil, err
 	}
-	r.Key, r.Rev, r.Queue, r.Owner = string(key), uint64(rev), string(queue), string(owner)
-	if wake != nil {
-		r.Wake = wake.UTC()
-	}
-	if keep != nil {
-		r.Keep = keep.UTC()
-	}
+	r.ID, r.Owner, r.Account, r.Request = id.Bytes, owner.Bytes, account.Bytes, request.Bytes
+	r.Wake, r.Keep, r.Until = instant(wake), instant(keep), instant(until)
+	r.Created, r.Updated, r.Now = r.Created.UTC(), r.Updated.UTC(), r.Now.UTC()
 	return &r, nil
 }
 
-// read makes a request that changes nothing. If the connection turns out to be broken, as
-// all are after the database was restarted, it is made once more on another.
-func (s *store) read(ctx context.Context, what string, request func(ctx context.Context) error) error {
-	within, cancel := s.bound(ctx)
-	defer cancel()
-	answered := func(err error) bool { return err == nil || errors.Is(err, ledger.ErrNotFound) }
-	err := request(within)
-	if !answered(err) && within.Err() == nil && broken(err) {
-		s.pool.Reset() // the others are no better
-		err = request(within)
+// instant is a time that may be NULL.
+func instant(t *time.Time) time.Time {
+	if t == nil {
+		return time.Time{}
 	}
-	if answered(err) {
-		return err
-	}
-	return s.failed(ctx, what, err)
+	return t.UTC()
 }
 
-// broken says whether an error is about the connection rather than the request.
-func broken(err error) bool {
-	var said *pgconn.PgError
-	var connect *pgconn.ConnectError
-	var unusable unusable
-	switch {
-	case errors.As(err, &connect), errors.As(err, &unusable):
-		return false // another would be no better
-	case errors.As(err, &said):
-		return !certain(said) || said.Code == readOnly
-	}
-	return !errors.Is(err, pgx.ErrNoRows) && !errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded)
-}
-
-func (s *store) Load(ctx context.Context, key string) (r *ledger.Record, err error) {
-	err = s.read(ctx, "load a record", func(ctx context.Context) error {
-		r, err = scan(s.pool.QueryRow(ctx, `SELECT `+columns+` FROM mcpsaga_ledger.records WHERE key = $1::bytea`, []byte(key)))
-		if errors.Is(err, pgx.ErrNoRows) {
-			return ledger.ErrNotFound
+// scanUnread reads records with their unread items.
+func scanUnread(rows pgx.Rows) (list []*store.Record, err error) {
+	defer rows.Close()
+	for rows.Next() {
+		var state []byte
+		var i store.Item
+		r, err := scanRecord(rows, &state, &i.N, &i.Kind, &i.Lasting, &i.At, &i.Body)
+		if err != nil {
+			return nil, err
 		}
-		return err
-	})
+		if n := len(list); n > 0 && list[n-1].ID == r.ID {
+			r = list[n-1]
+		} else {
+			r.State = state
+			list = append(list, r)
+		}
+		r.Unread = appendItem(r.Unread, i)
+	}
+	return list, rows.Err()
+}
+
+// appendItem appends an item, if it is one.
+func appendItem(list []store.Item, i store.Item) []store.Item {
+	if i.N == 0 {
+		return list
+	}
+	i.At = i.At.UTC()
+	return append(list, i)
+}
+
+func (d *database) Load(ctx context.Context, id store.ID) (*store.Record, error) {
+	return d.load(ctx, "load a record", `r.id = $1::uuid`, id)
+}
+
+func (d *database) Find(ctx context.Context, request store.ID) (*store.Record, error) {
+	return d.load(ctx, "find a record", `r.request = $1::uuid`, request)
+}
+
+// load loads the record of which a condition on an ID holds.
+func (d *database) load(ctx context.Context, what, condition string, id store.ID) (*store.Record, error) {
+	list, err := query(ctx, d, what, scanUnread, loadRecords+condition+` ORDER BY i.n`, uuid(id))
 	if err != nil {
 		return nil, err
 	}
-	return r, nil
+	if len(list) == 0 {
+		return nil, wrapped(what, store.ErrNotFound)
+	}
+	return list[0], nil
 }
 
-func (s *store) Items(ctx context.Context, key string, after uint64, limit int) (items []ledger.Item, err error) {
-	if after > math.MaxInt64 {
-		return nil, nil
-	}
-	err = s.read(ctx, "load items", func(ctx context.Context) error {
-		rows, err := s.pool.Query(ctx, `SELECT n, body FROM mcpsaga_ledger.items WHERE key = $1::bytea AND n > $2::bigint ORDER BY n LIMIT $3::bigint`,
-			[]byte(key), int64(after), int64(max(0, limit)))
-		if err != nil {
-			return err
+// query reads rows.
+func query[T any](ctx context.Context, d *database, what string, scan func(pgx.Rows) (T, error), sql string, args ...any) (found T, err error) {
+	err = d.read(ctx, what, func(ctx context.Context, conn *pgxpool.Conn) error {
+		rows, err := conn.Query(ctx, sql, args...)
+		if err == nil {
+			found, err = scan(rows)
 		}
-		items, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (i ledger.Item, err error) {
-			var n int64
-			err = row.Scan(&n, &i.Body)
-			i.N = uint64(n)
-			return i, err
+		return err
+	})
+	return found, err
+}
+
+func (d *database) Log(ctx context.Context, id store.ID, after uint64, limit int) (*store.Log, error) {
+	const what = "read a log"
+	l, err := query(ctx, d, what, func(rows pgx.Rows) (l *store.Log, err error) {
+		var read store.Log
+		var i store.Item
+		_, err = pgx.ForEachRow(rows, []any{&read.Head, &read.Floor, &read.Status, &i.N, &i.Kind, &i.Lasting, &i.At, &i.Body}, func() error {
+			l, read.Items, i.Body = &read, appendItem(read.Items, i), nil
+			return nil
 		})
-		return err
-	})
-	if err != nil {
-		return nil, err
+		return l, err
+	}, readLog, uuid(id), int64(min(after, math.MaxInt64)), int64(max(0, limit)))
+	if err == nil && l == nil {
+		err = wrapped(what, store.ErrNotFound)
 	}
-	return items, nil
+	return l, err
 }
 
-func (s *store) List(ctx context.Context, queues []string, after string, limit int) ([]*ledger.Record, error) {
-	return s.records(ctx, "list records", `queue = ANY ($1::bytea[]) AND wake IS NOT NULL`, queues, after, limit)
+func (d *database) Heads(ctx context.Context, ids []store.ID) ([]uint64, error) {
+	scan := func(rows pgx.Rows) ([]uint64, error) { return pgx.CollectRows(rows, pgx.RowTo[uint64]) }
+	return query(ctx, d, "read heads", scan, readHeads, uuids(ids))
 }
 
-func (s *store) Owned(ctx context.Context, owners []string, after string, limit int) ([]*ledger.Record, error) {
-	return s.records(ctx, "list an owner's records", `owner = ANY ($1::bytea[])`, owners, after, limit)
+// scanID reads an ID from a row.
+func scanID(row pgx.CollectableRow) (store.ID, error) {
+	id, err := pgx.RowTo[pgtype.UUID](row)
+	return id.Bytes, err
 }
 
-// records returns those of which a condition on names holds, in the order of their keys.
-func (s *store) records(ctx context.Context, what, condition string, names []string, after string, limit int) (list []*ledger.Record, err error) {
-	err = s.read(ctx, what, func(ctx context.Context) error {
-		rows, err := s.pool.Query(ctx, `SELECT `+columns+` FROM mcpsaga_ledger.records
-WHERE `+condition+` AND key > $2::bytea ORDER BY key LIMIT $3::bigint`, byteas(names), []byte(after), int64(max(0, limit)))
-		if err != nil {
+func uuids(ids []store.ID) []pgtype.UUID {
+	list := make([]pgtype.UUID, len(ids))
+	for i, id := range ids {
+		list[i] = pgtype.UUID{Bytes: id, Valid: true}
+	}
+	return list
+}
+
+func (d *database) List(ctx context.Context, f store.Filter, after store.Cursor, limit int) ([]*store.Record, error) {
+	scan := func(rows pgx.Rows) ([]*store.Record, error) {
+		return pgx.CollectRows(rows, func(row pgx.CollectableRow) (*store.Record, error) { return scanRecord(row) })
+	}
+	// The zero time is before all records.
+	created, id, most := store.Micro(after.Created), pgtype.UUID{Bytes: after.ID, Valid: true}, int64(max(0, limit))
+	if f.Owner != (store.ID{}) {
+		return query(ctx, d, "list an owner's records", scan, listOwned, f.Audience, string(f.Mode), uuid(f.Owner), created, id, most)
+	}
+	if f.Account != (store.ID{}) {
+		return query(ctx, d, "list an account's records", scan, listCounted, f.Audience, string(f.Mode), uuid(f.Account), created, id, most)
+	}
+	statuses := make([]string, len(f.Statuses))
+	for i, s := range f.Statuses {
+		statuses[i] = string(s)
+	}
+	return query(ctx, d, "list records", scan, listStatuses, f.Audience, statuses, created, id, most)
+}
+
+func (d *database) Identity(ctx context.Context) (store.ID, error) {
+	return query(ctx, d, "read the database's identity", func(rows pgx.Rows) (store.ID, error) {
+		return pgx.CollectExactlyOneRow(rows, scanID)
+	}, `SELECT identity FROM mcpsaga_ledger.version`)
+}
+
+// Check writes a record in both ways, and removes it, in a transaction of its own: nobody sees it.
+func (d *database) Check(ctx context.Context) (at time.Time, err error) {
+	created, c := store.Trial()
+	written := *created
+	written.Head, written.Floor = 1, 1 // so that the first item is removed
+	err = d.read(ctx, "check", func(ctx context.Context, conn *pgxpool.Conn) error {
+		b := &pgx.Batch{}
+		b.Queue(look).QueryRow(func(row pgx.Row) (err error) {
+			at, _, err = seen(row)
 			return err
+		})
+		for _, r := range []*store.Record{created, &written} {
+			sql, args, _ := writing(r, c)
+			b.Queue(sql, args...)
 		}
-		list, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (*ledger.Record, error) { return scan(row) })
-		return err
-	})
-	if err != nil {
-		return nil, err
-	}
-	return list, nil
-}
-
-func (s *store) Count(ctx context.Context, owner string, most int) (n int, err error) {
-	err = s.read(ctx, "count records", func(ctx context.Context) error {
-		return s.pool.QueryRow(ctx, `SELECT count(*) FROM (SELECT FROM mcpsaga_ledger.records WHERE owner = $1::bytea LIMIT $2::bigint) AS found`,
-			[]byte(owner), int64(max(0, most))).Scan(&n)
-	})
-	return n, err
-}
-
-func (s *store) Now(ctx context.Context) (at time.Time, err error) {
-	err = s.read(ctx, "read the clock", func(ctx context.Context) error {
-		at, err = now(ctx, s.pool)
-		return err
+		b.Queue(`DELETE FROM mcpsaga_ledger.records WHERE id = $1::uuid`, uuid(created.ID))
+		return conn.SendBatch(ctx, b).Close()
 	})
 	return at, err
-}
-
-// unusable says why a database cannot be used that can be reached.
-type unusable string
-
-func (u unusable) Error() string { return string(u) }
-
-// now reads the server's clock, and fails if the server cannot be written.
-func now(ctx context.Context, conn querier) (at time.Time, err error) {
-	var fixed bool
-	if err := conn.QueryRow(ctx, `SELECT clock_timestamp(), current_setting('transaction_read_only')::bool`).Scan(&at, &fixed); err != nil {
-		return at, fmt.Errorf("ledger/postgres: ask the database for the time: %w", err)
-	}
-	if fixed {
-		return at, unusable("ledger/postgres: the database can only be read: it is a standby, or the role or the database is set so; give the address of the primary (several hosts with target_session_attrs=read-write find it)")
-	}
-	return at.UTC(), nil
-}
-
-func (s *store) Forget(ctx context.Context, limit int) (int, error) {
-	within, cancel := s.bound(ctx)
-	defer cancel()
-	// Records that somebody is just writing are left for the next time.
-	tag, err := s.pool.Exec(within, `DELETE FROM mcpsaga_ledger.records WHERE key = ANY (ARRAY (
-SELECT key FROM mcpsaga_ledger.records WHERE keep < (SELECT clock_timestamp()) ORDER BY keep LIMIT $1::bigint FOR UPDATE SKIP LOCKED))`, int64(max(0, limit)))
-	if err != nil {
-		return 0, s.failed(ctx, "forget records", err)
-	}
-	return int(tag.RowsAffected()), nil
-}
-
-// byteas are strings as parameters of the type bytea[].
-func byteas(list []string) [][]byte {
-	b := make([][]byte, len(list))
-	for i, s := range list {
-		b[i] = []byte(s)
-	}
-	return b
 }

@@ -6,133 +6,118 @@ import (
 	"fmt"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgtype"
+
+	"github.com/mcpsaga/mcpsaga/internal/store"
 )
 
-// A step changes the tables from one version to the next. Servers of the version before
-// go on meanwhile and afterwards, so a step only adds. (One that does more says so with
-// oldest, and is for a release after which the servers before can no longer run.)
-type step struct {
-	sql string
-	// oldest is the oldest version of this program that can use the tables after the step.
-	oldest int
-}
+// format is the version of the tables that this program makes. Version 1 had records of another kind.
+const format = 2
 
-// steps lead to the version of this program, which is their number. What has been released
-// is not changed.
-var steps = []step{
-	{oldest: 1, sql: `
+// tables makes the tables. Names in the clear are compared byte by byte, and what is sealed cannot be
+// compressed.
+//
+// A record that is held is due when its lease is over, so that those who look for work need not
+// pass over what others are at. Each query has an index; those with a condition hold only the rows
+// that are asked for.
+const tables = `
+-- IF NOT EXISTS would ask for the right all the same.
+DO $$ BEGIN IF to_regnamespace('mcpsaga_ledger') IS NULL THEN CREATE SCHEMA mcpsaga_ledger; END IF; END $$;
 CREATE TABLE mcpsaga_ledger.records (
-	key   bytea PRIMARY KEY,
-	rev   bigint NOT NULL,
-	queue bytea,
-	owner bytea,
-	body  bytea NOT NULL,
-	wake  timestamptz,
-	keep  timestamptz
+	id       uuid PRIMARY KEY,
+	audience text COLLATE "C" NOT NULL,
+	owner    uuid,
+	account  uuid NOT NULL,
+	tool     text COLLATE "C" NOT NULL,
+	revision bigint NOT NULL,
+	format   int NOT NULL,
+	mode     text COLLATE "C" NOT NULL,
+	status   text COLLATE "C" NOT NULL,
+	request  uuid,
+	wake     timestamptz,
+	keep     timestamptz,
+	lease    timestamptz, -- until when it is held
+	due      timestamptz GENERATED ALWAYS AS (CASE WHEN wake IS NOT NULL THEN greatest(wake, lease) END) STORED,
+	fence    bigint NOT NULL,
+	tries    int NOT NULL,
+	head     bigint NOT NULL, -- the number of the newest item
+	applied  bigint NOT NULL, -- head when the record was last written: later items are unread
+	floor    bigint NOT NULL,
+	created  timestamptz NOT NULL,
+	updated  timestamptz NOT NULL,
+	summary  bytea NOT NULL,
+	state    bytea NOT NULL
 );
--- What is sealed cannot be compressed.
-ALTER TABLE mcpsaga_ledger.records ALTER body SET STORAGE EXTERNAL;
-CREATE INDEX records_due ON mcpsaga_ledger.records (queue, wake) WHERE queue IS NOT NULL AND wake IS NOT NULL;
-CREATE INDEX records_owner ON mcpsaga_ledger.records (owner, key) WHERE owner IS NOT NULL;
+ALTER TABLE mcpsaga_ledger.records ALTER summary SET STORAGE EXTERNAL, ALTER state SET STORAGE EXTERNAL;
+CREATE UNIQUE INDEX records_request ON mcpsaga_ledger.records (request) WHERE request IS NOT NULL;
+CREATE INDEX records_due ON mcpsaga_ledger.records (audience, tool, due) WHERE due IS NOT NULL;
+CREATE INDEX records_owned ON mcpsaga_ledger.records (audience, owner, mode, created, id) WHERE owner IS NOT NULL;
+CREATE INDEX records_status ON mcpsaga_ledger.records (audience, status, created, id);
+CREATE INDEX records_account ON mcpsaga_ledger.records (audience, account, mode, created, id) WHERE ` + live + `;
 CREATE INDEX records_keep ON mcpsaga_ledger.records (keep) WHERE keep IS NOT NULL;
 CREATE TABLE mcpsaga_ledger.items (
-	key  bytea NOT NULL REFERENCES mcpsaga_ledger.records ON DELETE CASCADE,
-	n    bigint NOT NULL,
-	body bytea NOT NULL,
-	PRIMARY KEY (key, n)
+	id      uuid NOT NULL REFERENCES mcpsaga_ledger.records ON DELETE CASCADE,
+	n       bigint NOT NULL,
+	kind    text COLLATE "C" NOT NULL,
+	lasting boolean NOT NULL,
+	at      timestamptz NOT NULL,
+	body    bytea NOT NULL,
+	PRIMARY KEY (id, n)
 );
 ALTER TABLE mcpsaga_ledger.items ALTER body SET STORAGE EXTERNAL;
-`},
-}
-
-// migrating is the number of the lock that keeps migrations apart: "mcpsaga" in ASCII.
-const migrating = 0x6d637073616761
-
-// migrate brings the tables to the version of this program, or finds that it can use them
-// as they are.
-func migrate(ctx context.Context, conn *pgx.Conn) error {
-	found, err := version(ctx, conn)
-	if err != nil || found >= len(steps) {
-		return err
-	}
-	err = pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
-		if _, err := tx.Exec(ctx, `SELECT pg_advisory_xact_lock($1::bigint)`, int64(migrating)); err != nil {
-			return err
-		}
-		// Others may have done it while this waited.
-		if found, err = version(ctx, tx); err != nil {
-			return err
-		}
-		if found == 0 {
-			if err := create(ctx, tx); err != nil {
-				return err
-			}
-		}
-		for i := found; i < len(steps); i++ {
-			if _, err := tx.Exec(ctx, steps[i].sql, pgx.QueryExecModeSimpleProtocol); err != nil {
-				return err
-			}
-			if _, err := tx.Exec(ctx, `UPDATE mcpsaga_ledger.version SET version = $1::int, oldest = $2::int`, i+1, steps[i].oldest); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-	if denied := (*pgconn.PgError)(nil); errors.As(err, &denied) && denied.Code == "42501" {
-		return fmt.Errorf("ledger/postgres: the tables in the schema mcpsaga_ledger are of version %d, %d is needed, and this role may not change them; open the ledger once as a role that may, then grant this one its use: %w", found, len(steps), err)
-	}
-	if err != nil {
-		return fmt.Errorf("ledger/postgres: create the tables: %w", err)
-	}
-	return nil
-}
-
-// create makes the schema, unless its administrator has, and the table of the version.
-func create(ctx context.Context, tx pgx.Tx) error {
-	var there bool
-	if err := tx.QueryRow(ctx, `SELECT to_regnamespace('mcpsaga_ledger') IS NOT NULL`).Scan(&there); err != nil {
-		return err
-	}
-	if !there {
-		if _, err := tx.Exec(ctx, `CREATE SCHEMA mcpsaga_ledger`); err != nil {
-			return err
-		}
-	}
-	_, err := tx.Exec(ctx, `
 CREATE TABLE mcpsaga_ledger.version (
-	one     boolean PRIMARY KEY DEFAULT true CHECK (one),
-	version int NOT NULL, -- of the tables
-	oldest  int NOT NULL  -- version of the program that can use them
+	one      boolean PRIMARY KEY DEFAULT true CHECK (one),
+	version  int NOT NULL, -- of the tables
+	oldest   int NOT NULL, -- version of the program that can use them
+	identity uuid NOT NULL DEFAULT gen_random_uuid() -- of the database
 );
-INSERT INTO mcpsaga_ledger.version (version, oldest) VALUES (0, 0);
-`, pgx.QueryExecModeSimpleProtocol)
-	return err
+INSERT INTO mcpsaga_ledger.version (version, oldest) VALUES (2, 2);
+`
+
+// live is true of records that are not over.
+const live = `status NOT IN ('ended', 'outstanding')`
+
+// prepareTables creates the tables unless they are there, and finds out whether they can be used.
+func prepareTables(ctx context.Context, conn *pgx.Conn) error {
+	err := pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
+		if _, err := tx.Exec(ctx, `SELECT pg_advisory_xact_lock(x'6d637073616761'::bigint)`); err != nil { // "mcpsaga" in ASCII
+			return err
+		}
+		found, err := tablesFound(ctx, tx)
+		if err == nil && !found {
+			_, err = tx.Exec(ctx, tables, pgx.QueryExecModeSimpleProtocol)
+		}
+		return err
+	})
+	if rolledBack(err) == missingRight {
+		return fmt.Errorf("postgres: this role may not create the tables, or use those that there are: open the ledger once as a role that may create the schema mcpsaga_ledger, "+
+			"then GRANT USAGE ON SCHEMA mcpsaga_ledger, and SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA mcpsaga_ledger, to this one: %w", err)
+	}
+	return wrapped("prepare the tables", err)
 }
 
-// querier is what a connection, a pool and a transaction have in common.
-type querier interface {
-	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
-}
-
-// version returns the version of the tables, 0 if there are none. It fails if they are newer
-// than this program and cannot be used by it.
-func version(ctx context.Context, conn querier) (int, error) {
-	var there bool
-	if err := conn.QueryRow(ctx, `SELECT EXISTS (SELECT FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
-WHERE n.nspname = 'mcpsaga_ledger' AND c.relname = 'version')`).Scan(&there); err != nil {
-		return 0, fmt.Errorf("ledger/postgres: look for the tables: %w", err)
+// tablesFound reports whether there are tables. It fails if this program cannot use them.
+func tablesFound(ctx context.Context, tx pgx.Tx) (found bool, err error) {
+	if err := tx.QueryRow(ctx, `SELECT to_regclass('mcpsaga_ledger.version') IS NOT NULL`).Scan(&found); err != nil || !found {
+		return false, err
 	}
-	if !there {
-		return 0, nil
-	}
-	var found, oldest int
-	err := conn.QueryRow(ctx, `SELECT version, oldest FROM mcpsaga_ledger.version`).Scan(&found, &oldest)
+	var version, oldest int
+	var enough bool
+	err = tx.QueryRow(ctx, `SELECT version, oldest, (SELECT bool_and(has_table_privilege('mcpsaga_ledger.' || t, p))
+FROM unnest(ARRAY['records', 'items']) AS t, unnest(ARRAY['SELECT', 'INSERT', 'UPDATE', 'DELETE']) AS p) FROM mcpsaga_ledger.version`).Scan(&version, &oldest, &enough)
 	switch {
 	case err != nil:
-		return 0, fmt.Errorf("ledger/postgres: read the version of the tables in the schema mcpsaga_ledger: %w", err)
-	case oldest > len(steps):
-		return 0, unusable(fmt.Sprintf("ledger/postgres: the tables in the schema mcpsaga_ledger are of version %d, which programs before version %d cannot use, and this one is of version %d: use a newer program", found, oldest, len(steps)))
+	case version < format:
+		err = fmt.Errorf("those in the schema mcpsaga_ledger are of version %d, which only earlier programs can use: "+
+			"let those finish their sagas, then rename the schema or drop it, and this program makes tables of version %d; or give it another database", version, format)
+	case oldest > format:
+		err = fmt.Errorf("those in the schema mcpsaga_ledger are of version %d, which programs before version %d cannot use, "+
+			"and this one is of version %d: use a newer program", version, oldest, format)
+	case !enough:
+		err = errors.New("this role may not use those that there are: GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA mcpsaga_ledger to it")
 	}
-	return found, nil
+	return true, err
 }
+
+// uuid is an ID as a parameter. The zero ID is NULL.
+func uuid(id store.ID) pgtype.UUID { return pgtype.UUID{Bytes: id, Valid: id != store.ID{}} }

@@ -12,8 +12,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/mcpsaga/mcpsaga/internal/postgrestest"
+	"github.com/mcpsaga/mcpsaga/internal/store"
 	"github.com/mcpsaga/mcpsaga/ledger"
 	"github.com/mcpsaga/mcpsaga/ledger/postgres"
+	before "github.com/mcpsaga/mcpsaga/ledger/postgres"
 )
 
 func TestOpen(t *testing.T) {
@@ -23,11 +25,11 @@ func TestOpen(t *testing.T) {
 	t.Run("ten replicas at once", func(t *testing.T) {
 		_, url := newDatabase(t, server)
 		var all sync.WaitGroup
-		for i := range 10 {
+		for range 10 {
 			all.Go(func() {
 				s, err := postgres.Open(t.Context(), url)
 				if assert.NoError(t, err) {
-					assert.NoError(t, s.Swap(t.Context(), &ledger.Record{Key: fmt.Sprint(i)}))
+					assert.NoError(t, s.Write(t.Context(), sample(), change("x")))
 					assert.NoError(t, s.Close())
 				}
 			})
@@ -39,15 +41,18 @@ func TestOpen(t *testing.T) {
 		name, url := newDatabase(t, server)
 		small := newRole(server, "")
 		_, err := postgres.Open(t.Context(), server.URL(small, name))
-		require.ErrorContains(t, err, "this role may not change them; open the ledger once as a role that may")
+		require.ErrorContains(t, err, "this role may not create the tables, or use those that there are: open the ledger once as a role that may")
 		open(t, url)
 		_, err = postgres.Open(t.Context(), server.URL(small, name))
-		require.ErrorContains(t, err, "permission denied for schema mcpsaga_ledger")
-		server.ExecIn(name, "GRANT USAGE ON SCHEMA mcpsaga_ledger TO "+small+"; GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA mcpsaga_ledger TO "+small)
+		require.ErrorContains(t, err, "GRANT USAGE ON SCHEMA mcpsaga_ledger")
+		server.ExecIn(name, "GRANT USAGE ON SCHEMA mcpsaga_ledger TO "+small+"; GRANT SELECT ON ALL TABLES IN SCHEMA mcpsaga_ledger TO "+small)
+		_, err = postgres.Open(t.Context(), server.URL(small, name))
+		require.EqualError(t, err, "postgres: prepare the tables: this role may not use those that there are: GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA mcpsaga_ledger to it")
+		server.ExecIn(name, "GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA mcpsaga_ledger TO "+small)
 		useAll(t, open(t, server.URL(small, name)))
 	})
 
-	t.Run("a schema that somebody else made", func(t *testing.T) {
+	t.Run("a schema that its administrator made", func(t *testing.T) {
 		name, _ := newDatabase(t, server)
 		owner := newRole(server, "")
 		server.ExecIn(name, "CREATE SCHEMA mcpsaga_ledger AUTHORIZATION "+owner)
@@ -56,22 +61,38 @@ func TestOpen(t *testing.T) {
 
 	t.Run("tables of a newer version", func(t *testing.T) {
 		name, url := newDatabase(t, server)
-		before := open(t, url)
-		put(t, before, ledger.Record{Key: "old"})
-		server.ExecIn(name, `BEGIN;
-ALTER TABLE mcpsaga_ledger.records ADD colour text NOT NULL DEFAULT 'red', ADD extra bytea;
-ALTER TABLE mcpsaga_ledger.items ADD extra bytea;
-CREATE TABLE mcpsaga_ledger.more (key bytea);
-UPDATE mcpsaga_ledger.version SET version = 2, oldest = 1;
-COMMIT`)
-		useAll(t, before)
+		s := open(t, url)
+		server.ExecIn(name, `ALTER TABLE mcpsaga_ledger.records ADD colour text NOT NULL DEFAULT 'red', ADD extra bytea;
+ALTER TABLE mcpsaga_ledger.items ADD extra bytea; CREATE TABLE mcpsaga_ledger.more (key bytea);
+UPDATE mcpsaga_ledger.version SET version = 3, oldest = 2`)
+		useAll(t, s)
 		useAll(t, open(t, url))
-		_, err := before.Load(t.Context(), "old")
-		require.NoError(t, err)
+		server.ExecIn(name, `UPDATE mcpsaga_ledger.version SET version = 4, oldest = 3`)
+		_, err := postgres.Open(t.Context(), url)
+		require.EqualError(t, err, "postgres: prepare the tables: those in the schema mcpsaga_ledger are of version 4, which programs before version 3 cannot use, and this one is of version 2: use a newer program")
+	})
 
-		server.ExecIn(name, `UPDATE mcpsaga_ledger.version SET version = 3, oldest = 2`)
+	t.Run("tables of the first version", func(t *testing.T) {
+		_, url := newDatabase(t, server)
+		old, err := before.Open(t.Context(), url)
+		require.NoError(t, err)
+		defer old.Close()
+		r := &ledger.Record{Key: "k", Body: []byte("kept")}
+		require.NoError(t, old.Swap(t.Context(), r))
 		_, err = postgres.Open(t.Context(), url)
-		require.EqualError(t, err, "ledger/postgres: the tables in the schema mcpsaga_ledger are of version 3, which programs before version 2 cannot use, and this one is of version 1: use a newer program")
+		require.EqualError(t, err, "postgres: prepare the tables: those in the schema mcpsaga_ledger are of version 1, which only earlier programs can use: "+
+			"let those finish their sagas, then rename the schema or drop it, and this program makes tables of version 2; or give it another database")
+		found, err := old.Load(t.Context(), "k")
+		require.NoError(t, err)
+		require.Equal(t, r, found, "nothing is changed")
+		require.NoError(t, old.Swap(t.Context(), r), "and earlier programs can use them")
+	})
+
+	t.Run("an earlier program", func(t *testing.T) {
+		_, url := newDatabase(t, server)
+		useAll(t, open(t, url))
+		_, err := before.Open(t.Context(), url)
+		require.ErrorContains(t, err, "are of version 2, which programs before version 2 cannot use")
 	})
 
 	t.Run("each way to execute statements", func(t *testing.T) {
@@ -94,31 +115,75 @@ COMMIT`)
 }
 
 // useAll has a store do everything once.
-func useAll(t *testing.T, s ledger.Store) {
+func useAll(t *testing.T, s store.Store) {
 	t.Helper()
-	now, err := s.Now(t.Context())
+	now, err := s.Check(t.Context())
 	require.NoError(t, err)
-	key := fmt.Sprint("all", serial.Add(1))
-	r := &ledger.Record{Key: key, Queue: key, Owner: key, Wake: now, Keep: now}
-	require.NoError(t, s.Swap(t.Context(), r, ledger.Item{N: 1}))
-	taken, err := s.Take(t.Context(), ledger.Take{Queues: []string{key}, Limit: 1, Lease: time.Minute})
+	r := create(t, s, func(r *store.Record) {
+		r.Audience, r.Request, r.Wake, r.Keep = fmt.Sprint("all ", serial.Add(1)), store.ID{byte(serial.Add(1)), 5}, now, now
+	})
+	require.NoError(t, s.Signal(t.Context(), r.ID, 1, change("y").Items...))
+	take := taking(1)
+	take.Audience = r.Audience
+	taken, _, err := s.Take(t.Context(), take)
 	require.NoError(t, err)
 	require.Len(t, taken, 1)
-	require.NoError(t, s.Swap(t.Context(), taken[0], ledger.Item{N: 2}))
-	items, err := s.Items(t.Context(), key, 0, 9)
+	got := taken[0]
+	require.Len(t, got.Unread, 1)
+	lost, err := s.Renew(t.Context(), []store.Held{{ID: got.ID, Fence: got.Fence}}, time.Minute)
 	require.NoError(t, err)
-	require.Len(t, items, 2)
-	n, err := s.Count(t.Context(), key, 9)
+	require.Empty(t, lost)
+	got.Floor = 1
+	require.NoError(t, s.Write(t.Context(), got, change("z")))
+	found, err := s.Find(t.Context(), r.Request)
+	require.NoError(t, err)
+	require.Equal(t, got.State, found.State)
+	require.Equal(t, now, found.Keep)
+	log, err := s.Log(t.Context(), r.ID, 0, 9)
+	require.NoError(t, err)
+	require.Len(t, log.Items, 2)
+	heads, err := s.Heads(t.Context(), []store.ID{r.ID})
+	require.NoError(t, err)
+	require.Equal(t, []uint64{3}, heads)
+	for _, f := range []store.Filter{{Audience: r.Audience, Owner: r.Owner, Mode: r.Mode}, {Audience: r.Audience, Statuses: []store.Status{r.Status}}} {
+		list, err := s.List(t.Context(), f, store.Cursor{}, 9)
+		require.NoError(t, err)
+		require.Len(t, list, 1)
+	}
+	id, err := s.Identity(t.Context())
+	require.NoError(t, err)
+	require.NotZero(t, id)
+	n, err := s.Forget(t.Context(), 100)
 	require.NoError(t, err)
 	require.Equal(t, 1, n)
-	list, err := s.List(t.Context(), []string{key}, "", 9)
-	require.NoError(t, err)
-	require.Len(t, list, 1)
-	n, err = s.Forget(t.Context(), 100)
-	require.NoError(t, err)
-	require.Equal(t, 1, n)
-	_, err = s.Load(t.Context(), key)
-	require.ErrorIs(t, err, ledger.ErrNotFound)
+	_, err = s.Load(t.Context(), r.ID)
+	require.ErrorIs(t, err, store.ErrNotFound)
+}
+
+// A check tries all that writing a record takes, and leaves nothing behind.
+func TestCheckTriesAllRights(t *testing.T) {
+	t.Parallel()
+	server := postgrestest.Shared(t)
+	name, url := newDatabase(t, server)
+	open(t, url)
+	role := newRole(server, "")
+	const all = "SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA mcpsaga_ledger TO "
+	server.ExecIn(name, "GRANT USAGE ON SCHEMA mcpsaga_ledger TO "+role+"; GRANT "+all+role)
+	s := open(t, server.URL(role, name))
+	for _, table := range []string{"records", "items"} {
+		for _, right := range []string{"SELECT", "INSERT", "UPDATE", "DELETE"} {
+			if table == "items" && right == "UPDATE" {
+				continue // an item never changes
+			}
+			_, err := s.Check(t.Context())
+			require.NoError(t, err)
+			server.ExecIn(name, "REVOKE "+right+" ON mcpsaga_ledger."+table+" FROM "+role)
+			_, err = s.Check(t.Context())
+			assert.ErrorContains(t, err, "permission denied for table "+table, right)
+			server.ExecIn(name, "GRANT "+all+role)
+		}
+	}
+	server.ExecIn(name, "DO $$ BEGIN ASSERT NOT EXISTS (SELECT FROM mcpsaga_ledger.records) AND NOT EXISTS (SELECT FROM mcpsaga_ledger.items); END $$")
 }
 
 // Whatever is wrong with a URL, no error shows what may be its password.
@@ -153,7 +218,7 @@ func TestPasswordsAreNotShown(t *testing.T) {
 		refused(t, url)
 	}
 	_, err := postgres.Open(t.Context(), "postgres://u:secret@h/db?pool_max_conns=many")
-	require.EqualError(t, err, `ledger/postgres: the database's URL cannot be used: cannot parse pool_max_conns (strconv.ParseInt: parsing "many": invalid syntax)`)
+	require.EqualError(t, err, `postgres: the database's URL cannot be used: cannot parse pool_max_conns (strconv.ParseInt: parsing "many": invalid syntax)`)
 
 	t.Run("by a server that refuses it", func(t *testing.T) {
 		server := postgrestest.Shared(t)

@@ -1,76 +1,52 @@
 package sqlite
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 	"time"
 
 	driver "zombiezen.com/go/sqlite"
+
+	"github.com/mcpsaga/mcpsaga/internal/store"
 )
 
-// conn is a connection, which one goroutine uses at a time, and the statements that are prepared
-// for it. It is used without database/sql, which costs several times what the statements do.
+// conn is a connection, which one goroutine uses at a time. Its statements are prepared once. It is used
+// without database/sql, which costs several times what the statements do.
 type conn struct {
 	*driver.Conn
-	all []string // what is prepared
+	says func(query string)
 }
 
-// readBusy is how long who reads waits for others.
-const readBusy = 5 * time.Second
-
-// checkpointPages is how many pages the -wal file has when SQLite moves them to the database. Pages
-// that are written again and again, as those of indexes are, are moved once.
-const checkpointPages = 3000
-
-// dial makes a connection that does not wait for others: whoever opens a store, or writes, does so
-// in his own way, and can be told to give up.
-func dial(path, synchronous string) (*conn, error) {
-	c, err := driver.OpenConn(path, driver.OpenReadWrite)
+// dial makes a connection that does not wait for others: [lock] does.
+func dial(path string, set settings) (*conn, error) {
+	d, err := driver.OpenConn(path, driver.OpenReadWrite)
 	if err != nil {
 		return nil, err
 	}
-	c.SetBusyTimeout(0)
-	out := &conn{Conn: c}
-	for _, set := range []string{
-		"synchronous = " + synchronous,
-		"fullfsync = 1", "checkpoint_fullfsync = 1", // macOS: all the way to the disk
-		"trusted_schema = 0",
-		"foreign_keys = 0",
-		fmt.Sprint("wal_autocheckpoint = ", checkpointPages),
-	} {
-		if err := out.exec("PRAGMA " + set); err != nil {
-			return nil, errors.Join(err, c.Close())
-		}
+	d.SetBusyTimeout(0)
+	c := &conn{d, set.says}
+	// Fullfsync is for macOS: all the way to the disk. Pages that are written again and again, as those of
+	// indexes are, are moved from the -wal file to the database after 3000 pages, and so only once.
+	err = c.script("PRAGMA synchronous = " + set.synchronous + `; PRAGMA fullfsync = 1; PRAGMA checkpoint_fullfsync = 1;
+		PRAGMA trusted_schema = 0; PRAGMA foreign_keys = 0; PRAGMA wal_autocheckpoint = 3000`)
+	if err != nil {
+		return nil, errors.Join(err, d.Close())
 	}
-	return out, nil
+	return c, nil
 }
 
-// prepareAll prepares statements, which are there until the connection is closed.
-func (c *conn) prepareAll(list map[**driver.Stmt]string) error {
-	for to, query := range list {
-		s, err := c.Prepare(query)
-		if err != nil {
-			return err
-		}
-		*to = s
-		c.all = append(c.all, query)
-	}
-	return nil
-}
-
-// exec executes statements that are not prepared, one after the other.
-func (c *conn) exec(queries string) error {
+// script executes statements once, one after the other.
+func (c *conn) script(queries string) error {
 	for queries = strings.TrimSpace(queries); queries != ""; {
 		s, rest, err := c.PrepareTransient(queries)
 		if err != nil {
 			return err
 		}
 		_, err = s.Step()
-		if end := s.Finalize(); err == nil {
-			err = end
-		}
-		if err != nil {
+		if err := errors.Join(err, s.Finalize()); err != nil {
 			return err
 		}
 		queries = strings.TrimSpace(queries[len(queries)-rest:])
@@ -78,83 +54,119 @@ func (c *conn) exec(queries string) error {
 	return nil
 }
 
-// ask returns the one value of a statement that is not prepared.
-func (c *conn) ask(query string) (text string, err error) {
-	s, _, err := c.PrepareTransient(query)
+// exec executes a statement that returns nothing of interest.
+func (c *conn) exec(query string, args ...any) error {
+	_, err := c.each(query, func(*row) {}, args...)
+	return err
+}
+
+// number returns the one number that a statement returns.
+func (c *conn) number(query string, args ...any) (n int64, err error) {
+	_, err = c.each(query, func(r *row) { n = r.ColumnInt64(0) }, args...)
+	return n, err
+}
+
+// each has read look at each row that a statement finds, and returns how many there are. Zero IDs and
+// times are NULL, so that indexes leave them out. Times are microseconds since 1970.
+func (c *conn) each(query string, read func(*row), args ...any) (found int, err error) {
+	if c.says != nil {
+		c.says(query)
+	}
+	s, err := c.Prepare(query)
 	if err != nil {
-		return "", err
+		return 0, err
 	}
-	found, err := one(s, func() { text = s.ColumnText(0) })
-	if err == nil && !found {
-		err = fmt.Errorf("%s says nothing", query)
+	for i, a := range args {
+		bind(s, i+1, a)
 	}
-	return text, errors.Join(err, s.Finalize())
-}
-
-// run executes a statement that returns nothing.
-func run(s *driver.Stmt) error {
-	if _, err := s.Step(); err != nil {
-		return err
-	}
-	return s.Reset()
-}
-
-// one has read look at the row that a statement finds, if it finds one.
-func one(s *driver.Stmt, read func()) (found bool, err error) {
-	if found, err = s.Step(); err != nil {
-		return false, err
-	}
-	if found {
-		read()
-	}
-	return found, s.Reset()
-}
-
-// each has read look at each row that a statement finds.
-func each(s *driver.Stmt, read func()) error {
-	for {
-		found, err := s.Step()
+	for r := (&row{s}); ; found++ {
+		more, err := s.Step()
 		if err != nil {
-			return err
+			return found, err
 		}
-		if !found {
-			return s.Reset()
+		if !more {
+			return found, s.Reset()
 		}
-		read()
+		read(r)
 	}
 }
 
-// bindName sets a queue or an owner: NULL if it is empty, so that indexes leave it out.
-func bindName(s *driver.Stmt, i int, name string) {
-	if name == "" {
-		s.BindNull(i)
-		return
+func bind(s *driver.Stmt, i int, value any) {
+	switch v := value.(type) {
+	case int:
+		s.BindInt64(i, int64(v))
+	case int64:
+		s.BindInt64(i, v)
+	case uint64:
+		s.BindInt64(i, int64(v))
+	case bool:
+		s.BindBool(i, v)
+	case string:
+		s.BindText(i, v)
+	case []byte:
+		s.BindBytes(i, v)
+	case store.ID:
+		if s.BindBytes(i, v[:]); v == (store.ID{}) {
+			s.BindNull(i)
+		}
+	case time.Time:
+		if s.BindInt64(i, v.UnixMicro()); v.IsZero() {
+			s.BindNull(i)
+		}
+	default:
+		s.BindInt64(math.MaxInt32, 0) // which fails the statement
 	}
-	s.BindText(i, name)
 }
 
-// bindTime sets a time: microseconds since 1970, or NULL for the zero time.
-func bindTime(s *driver.Stmt, i int, t time.Time) {
-	if t.IsZero() {
-		s.BindNull(i)
-		return
-	}
-	s.BindInt64(i, t.UnixMicro())
+// row is a row that a statement has found.
+type row struct{ *driver.Stmt }
+
+func (r *row) uint(column int) uint64 { return uint64(r.ColumnInt64(column)) }
+
+func (r *row) id(column int) (id store.ID) {
+	r.ColumnBytes(column, id[:])
+	return id
 }
 
-// timeOf is the time in a column.
-func timeOf(s *driver.Stmt, column int) time.Time {
-	if s.ColumnIsNull(column) {
+func (r *row) time(column int) time.Time {
+	if r.ColumnIsNull(column) {
 		return time.Time{}
 	}
-	return fromMicros(s.ColumnInt64(column))
+	return time.UnixMicro(r.ColumnInt64(column)).UTC()
 }
 
-func fromMicros(n int64) time.Time { return time.UnixMicro(n).UTC() }
-
-// bytesOf are the bytes in a column.
-func bytesOf(s *driver.Stmt, column int) []byte {
-	b := make([]byte, s.ColumnLen(column))
-	s.ColumnBytes(column, b)
+func (r *row) bytes(column int) []byte {
+	b := make([]byte, r.ColumnLen(column))
+	r.ColumnBytes(column, b)
 	return b
+}
+
+// isBusy reports whether another connection is in the way, so that trying again may help.
+func isBusy(err error) bool {
+	c := driver.ErrCode(err).ToPrimary()
+	return c == driver.ResultBusy || c == driver.ResultLocked
+}
+
+// explain says what failed, where, and what can be done about it. The errors of package store, and of
+// contexts, stay as they are.
+func (l *database) explain(what string, err error) error {
+	if err == nil || changedNothing(err) || err == store.ErrClosed || err == context.Canceled || err == context.DeadlineExceeded {
+		return err
+	}
+	hint := ""
+	switch driver.ErrCode(err).ToPrimary() { // ResultError if it is none of SQLite's
+	case driver.ResultBusy, driver.ResultLocked, driver.ResultProtocol:
+		hint = "another process has locked it for too long: end that one, or try again; nothing was changed: "
+	case driver.ResultFull:
+		hint = "the disk is full: "
+	case driver.ResultCorrupt:
+		hint = "the file is damaged; restore it from a copy, or move it away to begin a new ledger: "
+	case driver.ResultNotADB:
+		hint = "the file is no ledger, or is damaged: "
+	case driver.ResultReadOnly, driver.ResultPerm:
+		hint = "the file or its directory cannot be written by this user, or is on a read-only disk: "
+	case driver.ResultCantOpen:
+		hint = "the file, or those beside it, cannot be opened; look at their owner and mode, and the directory's: "
+	}
+	return fmt.Errorf("sqlite: %s the ledger %s: %s%w", what, l.path, hint, err)
 }

@@ -5,67 +5,41 @@ import (
 	"time"
 
 	"github.com/mcpsaga/mcpsaga/internal/longtests"
-	"github.com/mcpsaga/mcpsaga/ledger"
+	"github.com/mcpsaga/mcpsaga/internal/store"
 )
 
-// TurnPause is how long who has written leaves the file alone, if others wait.
-const TurnPause = turnPause
+// LockPause is how long who has written leaves the file alone, if others wait.
+const LockPause = lockPause
 
-// longer is how long stores of tests wait: the machine may be busy with other things.
-const longer = time.Minute
+// OpenPatient is [Open] of a store that waits for others only so long. It does not wait for the disk, unless
+// long tests are wanted: what was not synced is lost with the machine, not with the process.
+func OpenPatient(ctx context.Context, path string, patience time.Duration) (store.Store, error) {
+	return open(ctx, path, forTests(patience))
+}
 
-// forTests are the settings of stores that are to be patient. They do not wait for the disk, unless
-// somebody asked: what was not synced is lost with the machine, not with the process.
-func forTests() settings {
+func forTests(patience time.Duration) settings {
 	set := usual()
-	set.patience = longer
+	set.patience = patience
 	if !longtests.Wanted() {
 		set.synchronous = "OFF"
 	}
 	return set
 }
 
-// OpenPatient is [Open] of a store that waits for others only so long.
-func OpenPatient(ctx context.Context, path string, patience time.Duration) (ledger.Store, error) {
-	set := forTests()
-	set.patience = patience
-	return handle(open(ctx, path, set))
+// OpenHeard is [OpenPatient] of a store whose statements are passed on.
+func OpenHeard(ctx context.Context, path string, says func(query string)) (store.Store, error) {
+	set := forTests(time.Minute)
+	set.says = says
+	return open(ctx, path, set)
 }
 
-// OpenRestless is [Open] of a store that takes a file for quiet so soon after it was written.
-func OpenRestless(ctx context.Context, path string, quietAfter time.Duration) (ledger.Store, error) {
-	set := forTests()
-	set.quietAfter = quietAfter
-	return handle(open(ctx, path, set))
+// Pragma asks the connection that writes, while it has nothing to do.
+func Pragma(s store.Store, name string) (int64, error) {
+	return s.(*database).writer.number("PRAGMA " + name)
 }
 
-// OpenNext is [Open] of a future program, whose tables have one step more.
-func OpenNext(ctx context.Context, path string, version int, ddl string) (ledger.Store, error) {
-	set := forTests()
-	set.schema = append(schema[:len(schema):len(schema)], step{version, ddl})
-	return handle(open(ctx, path, set))
-}
-
-// OpenFirst is [Open] of the first program, to whose tables later ones have added.
-func OpenFirst(ctx context.Context, path string) (ledger.Store, error) {
-	set := forTests()
-	set.schema = schema[:1]
-	return handle(open(ctx, path, set))
-}
-
-// OpenWalking is [Open] of a store that lists as if there were many records.
-func OpenWalking(ctx context.Context, path string) (ledger.Store, error) {
-	set := forTests()
-	set.fewWaiting = 1
-	return handle(open(ctx, path, set))
-}
-
-// Queries lists all statements of a store.
-func Queries(ctx context.Context, s ledger.Store) ([]string, error) {
-	all := s.(*store).writer.st.all
-	err := s.(*store).read(ctx, func(r *reader) error {
-		all = append(all[:len(all):len(all)], r.all...)
-		return nil
-	})
-	return all, err
+// Advance has the store have read a clock that was ahead.
+func Advance(s store.Store, by time.Duration) {
+	l := s.(*database)
+	l.last = l.last.Add(by)
 }

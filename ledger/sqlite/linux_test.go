@@ -5,13 +5,12 @@ package sqlite_test
 import (
 	"bufio"
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"os"
 	"os/signal"
 	"path/filepath"
-	"runtime"
-	"runtime/debug"
 	"strings"
 	"syscall"
 	"testing"
@@ -20,59 +19,40 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/mcpsaga/mcpsaga/ledger"
+	"github.com/mcpsaga/mcpsaga/internal/store"
 	"github.com/mcpsaga/mcpsaga/ledger/sqlite"
 )
 
 func init() {
-	children["full"], children["full before"], children["readonly"], children["wait"] = childFull, childFullBefore, childReadOnly, childWait
+	children["full"], children["readonly"], children["wait"] = childFull, childReadOnly, childWait
 }
 
-// nobody is a user that owns nothing.
-const nobody = 65534
+// ownsNothing is a user that owns nothing.
+const ownsNothing = 65534
 
 // A disk that is full costs no record that was acknowledged, and when there is room again, all goes on.
 func TestDiskIsFull(t *testing.T) {
-	t.Parallel()
 	path := somePath(t)
 	require.NoError(t, opened(t, path).Close())
-	for _, when := range []string{"full before", "full"} {
-		c := start(t, when, path)
-		require.NoError(t, c.Wait(), when)
-	}
-}
-
-// childFullBefore may write no files, and opens a ledger.
-func childFullBefore(path string, _ []string) error {
-	signal.Ignore(syscall.SIGXFSZ)
-	if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &syscall.Rlimit{}); err != nil {
-		return err
-	}
-	err := with(path, func(context.Context, ledger.Store) error { return nil })
-	if err == nil || !strings.Contains(err.Error(), "the disk is full") || !strings.Contains(err.Error(), path) {
-		return fmt.Errorf("a full disk is not said to be: %w", err)
-	}
-	return nil
+	c := start(t, "full", path, "")
+	require.NoError(t, c.Wait())
 }
 
 // childFull may write files of a megabyte at most.
-func childFull(path string, _ []string) error {
+func childFull(ctx context.Context, path, _ string) error {
 	signal.Ignore(syscall.SIGXFSZ)
 	var old syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_FSIZE, &old); err != nil {
 		return err
 	}
 	limited := syscall.Rlimit{Cur: 1 << 20, Max: old.Max}
-	return with(path, func(ctx context.Context, s ledger.Store) error {
+	return with(ctx, path, func(s store.Store) error {
 		if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &limited); err != nil {
 			return err
 		}
-		put := func(i int) error {
-			return s.Swap(ctx, &ledger.Record{Key: fmt.Sprint(i), Body: make([]byte, 10_000)})
-		}
 		n, err := 0, error(nil)
 		for ; err == nil && n < 1000; n++ {
-			err = put(n)
+			err = put(ctx, s, fmt.Sprint(n), 10_000)
 		}
 		if err == nil {
 			return errors.New("the disk was never full")
@@ -80,23 +60,23 @@ func childFull(path string, _ []string) error {
 		if !strings.Contains(err.Error(), path) {
 			return fmt.Errorf("an error without the file's name: %w", err)
 		}
-		last := n - 1 // perhaps done, if its outcome is unknown
+		last := n - 1 // perhaps made, if its outcome is unknown
 		for range 20 {
-			if put(n) == nil {
+			if put(ctx, s, "no room", 10_000) == nil {
 				return errors.New("a record was written to a full disk")
 			}
 		}
-		if _, err := s.Load(ctx, "0"); err != nil {
+		if err := load(ctx, s, "0"); err != nil {
 			return fmt.Errorf("reading from a full disk: %w", err)
 		}
 		if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &old); err != nil {
 			return err
 		}
-		if err := s.Swap(ctx, &ledger.Record{Key: "again", Body: make([]byte, 10_000)}); err != nil {
+		if err := put(ctx, s, "again", 10_000); err != nil {
 			return fmt.Errorf("when there is room again: %w", err)
 		}
 		for i := range n {
-			if _, err := s.Load(ctx, fmt.Sprint(i)); err != nil && i != last {
+			if err := load(ctx, s, fmt.Sprint(i)); err != nil && i != last {
 				return fmt.Errorf("record %d of %d: %w", i, n, err)
 			}
 		}
@@ -106,9 +86,8 @@ func childFull(path string, _ []string) error {
 
 // A file that cannot be written is refused when it is opened.
 func TestReadOnly(t *testing.T) {
-	t.Parallel()
 	path := somePath(t)
-	require.NoError(t, opened(t, path).Swap(t.Context(), &ledger.Record{Key: "k"}))
+	require.NoError(t, put(t.Context(), opened(t, path), "k", 0))
 	other := filepath.Join(t.TempDir(), "in a directory", "ledger.db")
 	require.NoError(t, opened(t, other).Close())
 	for _, p := range []string{path, other} { // for another user
@@ -117,14 +96,14 @@ func TestReadOnly(t *testing.T) {
 		}
 	}
 	if os.Geteuid() == 0 { // root may write everything
-		require.NoError(t, os.Chown(path, nobody, nobody))
-		require.NoError(t, os.Chown(filepath.Dir(path), nobody, nobody))
-		require.NoError(t, os.Chown(other, nobody, nobody))
+		for _, p := range []string{path, filepath.Dir(path), other} {
+			require.NoError(t, os.Chown(p, ownsNothing, ownsNothing))
+		}
 	}
 	require.NoError(t, os.Chmod(path, 0o400))
 	require.NoError(t, os.Chmod(filepath.Dir(other), 0o555))
 	for _, p := range []string{path, other} {
-		c := start(t, "readonly", p)
+		c := start(t, "readonly", p, "")
 		said := c.line()
 		assert.Contains(t, said, p)
 		assert.Regexp(t, "cannot be (written|opened)", said)
@@ -132,15 +111,88 @@ func TestReadOnly(t *testing.T) {
 	}
 }
 
-func childReadOnly(path string, _ []string) error {
+func childReadOnly(ctx context.Context, path, _ string) error {
 	if os.Geteuid() == 0 {
-		if err := errors.Join(syscall.Setgid(nobody), syscall.Setuid(nobody)); err != nil {
+		if err := errors.Join(syscall.Setgid(ownsNothing), syscall.Setuid(ownsNothing)); err != nil {
 			return err
 		}
 	}
-	_, err := sqlite.Open(context.Background(), path)
+	_, err := sqlite.Open(ctx, path)
 	fmt.Println(err)
 	return nil
+}
+
+// A file that cannot be opened is not kept open.
+func TestRefusedFilesAreClosed(t *testing.T) {
+	path := somePath(t)
+	require.NoError(t, opened(t, path).Close())
+	look(t, path, "PRAGMA user_version = 9999")
+	locked := somePath(t)
+	require.NoError(t, opened(t, locked).Close())
+	db, err := sql.Open("sqlite", locked)
+	require.NoError(t, err)
+	defer db.Close()
+	db.SetMaxOpenConns(1)
+	_, err = db.Exec("PRAGMA locking_mode = EXCLUSIVE; BEGIN IMMEDIATE")
+	require.NoError(t, err)
+	files := func() int {
+		list, err := os.ReadDir("/proc/self/fd")
+		require.NoError(t, err)
+		return len(list)
+	}
+	before := files()
+	for range 5 {
+		_, err = sqlite.OpenPatient(t.Context(), path, time.Minute)
+		require.ErrorContains(t, err, "newer format")
+		_, err = sqlite.OpenPatient(t.Context(), locked, 10*time.Millisecond)
+		require.ErrorContains(t, err, "has locked it")
+	}
+	assert.Less(t, files(), before+5)
+}
+
+// To listen while nothing is written hardly computes. What it costs the machine to wake a process
+// that often is subtracted.
+func TestListeningCostsLittle(t *testing.T) {
+	c := start(t, "wait", somePath(t), "")
+	var used, bare time.Duration
+	inTime(t, "1 ms of CPU per second, or on a slow machine half of what a timer takes", func() bool {
+		_, err := c.in.Write([]byte("again\n"))
+		require.NoError(t, err)
+		_, err = fmt.Sscan(c.line(), &used, &bare)
+		require.NoError(t, err)
+		t.Logf("%v of CPU per second, and %v for a timer alone", used, bare)
+		return used-bare < max(time.Millisecond, bare/2)
+	})
+	require.NoError(t, c.in.Close())
+	require.NoError(t, c.Wait())
+}
+
+// childWait says for each line that it reads how much CPU it uses in a second in which it listens, and how
+// much in one in which a timer wakes it as often.
+func childWait(parent context.Context, path, _ string) error {
+	ctx, cancel := context.WithCancel(parent)
+	return with(ctx, path, func(s store.Store) error {
+		ended := make(chan error)
+		listen := func() { ended <- s.Listen(ctx, func(store.ID, uint64) {}) }
+		for lines := bufio.NewScanner(os.Stdin); lines.Scan(); {
+			begin := cpu()
+			for t0 := time.Now(); time.Since(t0) < time.Second; {
+				time.Sleep(45 * time.Millisecond)
+			}
+			bare := cpu() - begin
+			ctx, cancel = context.WithCancel(parent)
+			go listen()
+			time.Sleep(1200 * time.Millisecond) // until the file is quiet
+			begin = cpu()
+			time.Sleep(time.Second)
+			fmt.Println(int64(cpu()-begin), int64(bare))
+			cancel()
+			if err := <-ended; !errors.Is(err, context.Canceled) {
+				return fmt.Errorf("listening ended with %w", err)
+			}
+		}
+		return nil
+	})
 }
 
 // cpu is how much time this process has computed.
@@ -150,69 +202,4 @@ func cpu() time.Duration {
 		panic(err)
 	}
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
-}
-
-// Who waits for due records hardly computes. What it costs the machine to wake a process
-// that often is subtracted.
-func TestWaitingCostsLittle(t *testing.T) {
-	t.Parallel()
-	c := start(t, "wait", somePath(t))
-	var used, bare time.Duration
-	inTime(t, "5 ms of CPU per second, or on a slow machine what a timer takes, thrice", func() bool {
-		_, err := c.in.Write([]byte("again\n"))
-		require.NoError(t, err)
-		_, err = fmt.Sscan(c.line(), &used, &bare)
-		require.NoError(t, err)
-		t.Logf("%v of CPU per second, and %v for a timer of 100 ms alone", used, bare)
-		return used-bare < max(5*time.Millisecond, 2*bare)
-	})
-	require.NoError(t, c.in.Close())
-	require.NoError(t, c.Wait())
-}
-
-// childWait says for each line that it reads how much CPU it uses in a second in which it waits for due
-// records, and how much it used in half of one in which a timer woke it, twice.
-func childWait(path string, _ []string) error {
-	const watched = time.Second
-	begin := cpu()
-	for t0 := time.Now(); time.Since(t0) < watched/2; {
-		time.Sleep(100 * time.Millisecond)
-	}
-	bare := 2 * (cpu() - begin)
-	s, err := sqlite.OpenRestless(context.Background(), path, 100*time.Millisecond)
-	if err != nil {
-		return err
-	}
-	return using(s, func(ctx context.Context, s ledger.Store) error {
-		ctx, cancel := context.WithCancel(ctx)
-		done := make(chan error)
-		go func() {
-			_, err := s.Take(ctx, ledger.Take{Queues: []string{"q"}, Limit: 1, Lease: time.Second})
-			done <- err
-		}()
-		time.Sleep(1200 * time.Millisecond) // until the file is quiet, and SQLite is asked only now and then
-		for lines := bufio.NewScanner(os.Stdin); lines.Scan(); {
-			begin := cpu()
-			time.Sleep(watched)
-			fmt.Println(int64(cpu()-begin), int64(bare))
-		}
-		cancel()
-		if err := <-done; !errors.Is(err, context.Canceled) {
-			return fmt.Errorf("waiting ended with %w", err)
-		}
-		return nil
-	})
-}
-
-// resident is how much memory this process has.
-func resident(t testing.TB) int {
-	t.Helper()
-	runtime.GC()
-	debug.FreeOSMemory()
-	content, err := os.ReadFile("/proc/self/statm")
-	require.NoError(t, err)
-	var all, pages int
-	_, err = fmt.Sscan(string(content), &all, &pages)
-	require.NoError(t, err)
-	return pages * os.Getpagesize()
 }

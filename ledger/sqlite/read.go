@@ -1,116 +1,177 @@
 package sqlite
 
 import (
+	"bytes"
+	"cmp"
 	"context"
-	"errors"
 	"math"
+	"slices"
+	"time"
 
-	driver "zombiezen.com/go/sqlite"
-
-	"github.com/mcpsaga/mcpsaga/ledger"
+	"github.com/mcpsaga/mcpsaga/internal/store"
 )
 
-// reader is a connection that only reads, with its statements. It sees what is committed, and
-// neither waits for the writer nor holds it up.
-type reader struct{ readStatements }
-
-// read has a free connection do something. The statements are short, so ctx limits only how long to
-// wait for the connection.
-func (s *store) read(ctx context.Context, do func(*reader) error) error {
-	if s.isClosed() {
-		return ledger.ErrClosed
-	}
-	if err := ctx.Err(); err != nil {
+// read has a free connection do something, which sees the database as of one moment. The statements are
+// short, so ctx limits only how long to wait for the connection.
+func (l *database) read(ctx context.Context, do func(*conn) error) error {
+	if err := l.usable(ctx); err != nil {
 		return err
 	}
-	var r *reader
+	var c *conn
 	select {
-	case r = <-s.pool:
+	case c = <-l.pool:
 	case <-ctx.Done():
 		return ctx.Err()
-	case <-s.closing:
-		return ledger.ErrClosed
+	case <-l.closing:
+		return store.ErrClosed
 	}
-	defer func() { s.pool <- r }()
-	if _, err := s.file.check(); err != nil {
-		return err
+	defer func() { l.pool <- c }()
+	err := c.exec("BEGIN")
+	if err == nil {
+		err = do(c)
+		_ = c.exec("ROLLBACK")
 	}
-	err := do(r)
-	if err != nil && err != ledger.ErrNotFound { // perhaps since the files were replaced meanwhile
-		if _, moved := s.file.check(); moved != nil {
-			return moved
-		}
+	if moved := l.files.check(); moved != nil {
+		err = moved
 	}
-	return err
+	return l.explain("read", err)
 }
 
-func (s *store) newReader() (*reader, error) {
-	c, err := dial(s.path, s.set.synchronous)
-	if err != nil {
-		return nil, err
-	}
-	r := &reader{readStatements{conn: c}}
-	if err = r.exec("PRAGMA query_only = 1"); err == nil {
-		err = r.prepare()
-	}
-	if err != nil {
-		return nil, errors.Join(err, r.Close())
-	}
-	r.SetBusyTimeout(readBusy)
-	return r, nil
+// Load implements [store.Store].
+func (l *database) Load(ctx context.Context, id store.ID) (*store.Record, error) {
+	return l.load(ctx, "r.id = ?", id)
 }
 
-// Load implements [ledger.Store].
-func (s *store) Load(ctx context.Context, key string) (rec *ledger.Record, err error) {
-	err = s.read(ctx, func(r *reader) error {
-		r.load.BindText(1, key)
-		rec, err = scan(key, r.load)
+// Find implements [store.Store].
+func (l *database) Find(ctx context.Context, request store.ID) (*store.Record, error) {
+	return l.load(ctx, "r.request = ?", request)
+}
+
+func (l *database) load(ctx context.Context, which string, id store.ID) (r *store.Record, err error) {
+	err = l.read(ctx, func(c *conn) error {
+		r, err = c.record(l.now(), which, id)
 		return err
 	})
-	if err != nil {
-		return nil, s.explain("read", err)
-	}
-	return rec, nil
+	return r, err
 }
 
-// scan reads the columns rev, queue, owner, wake, keep, body of the one row that a statement finds.
-func scan(key string, s *driver.Stmt) (r *ledger.Record, err error) {
-	found, err := one(s, func() {
-		r = &ledger.Record{
-			Key: key, Rev: uint64(s.ColumnInt64(0)), Queue: s.ColumnText(1), Owner: s.ColumnText(2),
-			Wake: timeOf(s, 3), Keep: timeOf(s, 4), Body: bytesOf(s, 5),
-		}
-	})
-	if err == nil && !found {
-		err = ledger.ErrNotFound
+// columns are those of a record that lists show; [row.record] reads them.
+const columns = `r.id, r.audience, r.owner, r.account, r.request, r.tool, r.revision, r.format, r.mode, r.status, r.fence, r.head, r.floor, r.tries,
+	nullif(r.lease, 0), r.wake, r.keep, r.created, r.updated, r.summary, r.n`
+
+func (r *row) record() *store.Record {
+	return &store.Record{
+		ID: r.id(0), Audience: r.ColumnText(1), Owner: r.id(2), Account: r.id(3), Request: r.id(4),
+		Tool: r.ColumnText(5), Revision: uint32(r.uint(6)), Format: uint16(r.uint(7)), Mode: store.Mode(r.ColumnText(8)), Status: store.Status(r.ColumnText(9)),
+		Fence: r.uint(10), Head: r.uint(11), Floor: r.uint(12), Tries: r.ColumnInt(13),
+		Until: r.time(14), Wake: r.time(15), Keep: r.time(16), Created: r.time(17), Updated: r.time(18), Summary: r.bytes(19),
+	}
+}
+
+// find returns a record without its State, and its row; the row is 0 if there is none.
+func (c *conn) find(id store.ID) (r *store.Record, n int64, err error) {
+	r = new(store.Record)
+	_, err = c.each("SELECT "+columns+" FROM records r WHERE r.id = ?", func(row *row) {
+		r, n = row.record(), row.ColumnInt64(20)
+	}, id)
+	return r, n, err
+}
+
+// record returns a record as it is loaded.
+func (c *conn) record(now time.Time, which string, id any) (r *store.Record, err error) {
+	var n int64
+	var seen uint64
+	found, err := c.each("SELECT "+columns+", r.seen, s.body FROM records r LEFT JOIN states s ON s.record = r.n WHERE "+which, func(row *row) {
+		r, n, seen = row.record(), row.ColumnInt64(20), row.uint(21)
+		r.State, r.Now = row.bytes(22), now
+	}, id)
+	if err == nil && found == 0 {
+		err = store.ErrNotFound
+	}
+	if err == nil && r.Head > seen {
+		r.Unread, err = c.items(n, seen, math.MaxInt64)
 	}
 	return r, err
 }
 
-// Items implements [ledger.Store].
-func (s *store) Items(ctx context.Context, key string, after uint64, limit int) (list []ledger.Item, err error) {
-	after, limit = min(after, math.MaxInt64), max(0, limit) // to SQLite, a negative limit is none
-	err = s.read(ctx, func(r *reader) error {
-		r.items.BindText(1, key)
-		r.items.BindInt64(2, int64(after))
-		r.items.BindInt64(3, int64(limit))
-		return each(r.items, func() {
-			list = append(list, ledger.Item{N: uint64(r.items.ColumnInt64(0)), Body: bytesOf(r.items, 1)})
-		})
-	})
-	if err != nil {
-		return nil, s.explain("read", err)
-	}
-	return list, nil
+// items returns items of a record's log whose number is greater than after.
+func (c *conn) items(n int64, after uint64, limit int) (list []store.Item, err error) {
+	_, err = c.each("SELECT n, kind, lasting, at, body FROM items WHERE record = ? AND n > ? ORDER BY n LIMIT ?", func(r *row) {
+		list = append(list, store.Item{N: r.uint(0), Kind: r.ColumnText(1), Lasting: r.ColumnBool(2), At: r.time(3), Body: r.bytes(4)})
+	}, n, min(after, math.MaxInt64), max(0, limit)) // to SQLite, a negative limit is none
+	return list, err
 }
 
-// Count implements [ledger.Store].
-func (s *store) Count(ctx context.Context, owner string, most int) (n int, err error) {
-	err = s.read(ctx, func(r *reader) error {
-		r.count.BindText(1, owner)
-		r.count.BindInt64(2, int64(max(0, most)))
-		_, err := one(r.count, func() { n = r.count.ColumnInt(0) })
+// Log implements [store.Store].
+func (l *database) Log(ctx context.Context, id store.ID, after uint64, limit int) (*store.Log, error) {
+	found := new(store.Log)
+	err := l.read(ctx, func(c *conn) error {
+		var n int64
+		_, err := c.each("SELECT n, head, floor, status FROM records WHERE id = ?", func(r *row) {
+			n, found.Head, found.Floor, found.Status = r.ColumnInt64(0), r.uint(1), r.uint(2), store.Status(r.ColumnText(3))
+		}, id)
+		if err == nil && n == 0 {
+			err = store.ErrNotFound
+		}
+		if err == nil && after < found.Head {
+			found.Items, err = c.items(n, after, limit)
+		}
 		return err
 	})
-	return n, s.explain("read", err)
+	return found, err
+}
+
+// Heads implements [store.Store].
+func (l *database) Heads(ctx context.Context, ids []store.ID) ([]uint64, error) {
+	heads := make([]uint64, len(ids))
+	err := l.read(ctx, func(c *conn) error {
+		for i, id := range ids {
+			head, err := c.number("SELECT head FROM records WHERE id = ?", id)
+			if heads[i] = uint64(head); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	return heads, err
+}
+
+// List implements [store.Store].
+func (l *database) List(ctx context.Context, f store.Filter, after store.Cursor, limit int) (list []*store.Record, err error) {
+	limit = max(0, limit)
+	from := int64(math.MinInt64)
+	if !after.Created.IsZero() {
+		from = after.Created.UnixMicro()
+	}
+	err = l.read(ctx, func(c *conn) error {
+		now := l.now()
+		collect := func(which string, args ...any) error {
+			query := "SELECT " + columns + " FROM records r WHERE " + which + " AND (r.created, r.id) > (?, ?) ORDER BY r.created, r.id LIMIT ?"
+			_, err := c.each(query, func(row *row) {
+				r := row.record()
+				r.Now = now
+				list = append(list, r)
+			}, append(args, from, after.ID[:], limit)...)
+			return err
+		}
+		if f.Owner != (store.ID{}) {
+			return collect("r.audience = ? AND r.owner = ? AND r.mode = ?", f.Audience, f.Owner, string(f.Mode))
+		}
+		if f.Account != (store.ID{}) {
+			return collect("r.audience = ? AND r.account = ? AND r.mode = ? AND r.status NOT IN ('ended', 'outstanding')", f.Audience, f.Account, string(f.Mode))
+		}
+		for i, status := range f.Statuses {
+			if slices.Contains(f.Statuses[:i], status) {
+				continue
+			}
+			if err := collect("r.audience = ? AND r.status = ?", f.Audience, string(status)); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	slices.SortFunc(list, func(a, b *store.Record) int {
+		return cmp.Or(a.Created.Compare(b.Created), bytes.Compare(a.ID[:], b.ID[:]))
+	})
+	return list[:min(limit, len(list))], err
 }

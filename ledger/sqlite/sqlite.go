@@ -1,32 +1,23 @@
-// Package sqlite keeps a ledger in one SQLite file: for a server on one machine.
+// Package sqlite keeps a ledger in one SQLite file: for servers on one machine.
 //
 //	store, err := sqlite.Open(ctx, "/var/lib/saga/ledger.db")
 //	if err != nil { … }
 //	defer store.Close()
 //	s, err := server.New(server.Options{Ledger: store, Keys: keys, Tools: tools})
 //
-// Any number of processes of the machine may have the file open. Who watches a record sees the
-// changes of other processes within 50 ms. So does who waits for due records, or within 100 ms
-// if nobody had written for some seconds. Servers on several machines need package
-// ledger/postgres: SQLite's locks and shared memory do not reach over network file systems.
+// Any number of processes of the machine may have the file open. Servers on several machines need
+// package ledger/postgres: SQLite's locks and shared memory do not reach over network file systems.
 //
-// What a method has acknowledged is on the disk: the file is in WAL mode with
-// synchronous=FULL. One goroutine of each process writes, and commits what waits together,
-// so that many small changes share one sync of the disk.
+// What a method has acknowledged is on the disk: the file is in WAL mode with synchronous=FULL. One
+// goroutine of each process writes, and commits together what waits, so that many small writes share
+// one sync of the disk. The store's time is the machine's.
 //
-// Beside the file are three more with its name: "-wal" and "-shm" belong to SQLite, and
-// "-wait" tells a process that others want to write. Whoever copies the file while it is open
-// must use SQLite's own means (VACUUM INTO, .backup). A ledger that is restored from a copy has
-// forgotten which turns were taken since.
+// Beside the file are three more with its name: "-wal" and "-shm" belong to SQLite, and "-wait" shows
+// a process that others want to write. To copy the file while it is open, use SQLite's own means
+// (VACUUM INTO, .backup). A ledger that is restored from a copy has forgotten what was done since.
 //
-// # Versions
-//
-// The file says which program it belongs to (application_id) and which version its tables
-// have (user_version = 1000·major + minor). Open brings older tables up to date. A minor step only
-// adds columns with defaults, tables and indexes, or drops an index. So a program takes a file whose tables are
-// newer by minor steps, and old and new programs can run side by side while servers are
-// replaced one after the other. A major step changes what is there: older programs refuse
-// the file, also those that have it open.
+// file.go and schema.go ready the file; writer.go commits, when lock.go says so, what write.go, take.go
+// and forget.go change; read.go and listen.go look; conn.go has what they say to SQLite with.
 package sqlite
 
 import (
@@ -37,143 +28,196 @@ import (
 	"sync"
 	"time"
 
+	"github.com/mcpsaga/mcpsaga/internal/store"
 	"github.com/mcpsaga/mcpsaga/ledger"
 )
 
-const (
-	// readers is how many reads can be under way at once; more wait for one another.
-	readers = 4
-	// patience is how long who writes, or opens a store, waits for other processes that have locked the
-	// file and do not get on.
-	patience = 5 * time.Second
-)
+// readers is how many reads can be under way at once; more wait for one another.
+const readers = 4
 
 // settings are what tests vary.
 type settings struct {
-	patience    time.Duration
-	schema      []step
-	fewWaiting  int
-	quietAfter  time.Duration
-	synchronous string // as SQLite calls it
+	patience    time.Duration // how long to wait for another process that has locked the file
+	synchronous string        // as SQLite calls it
+	says        func(query string)
 }
 
-// usual are the settings of [Open].
-func usual() settings { return settings{patience, schema, fewWaiting, quietAfter, "FULL"} }
+func usual() settings { return settings{patience: 5 * time.Second, synchronous: "FULL"} }
 
-// store implements [ledger.Store].
-type store struct {
-	path string // absolute
-	file *files
+// database implements [store.Store].
+type database struct {
+	path     string // absolute
+	set      settings
+	identity store.ID
+	files    files
+	lock     *lock
+	writer   *writer
+	pool     chan *conn // connections that only read
 
-	writer *writer
-	waits  *waits
-	pool   chan *reader
-	set    settings
+	closing chan struct{} // closed when Close begins
+	shut    func() error
 
-	closing   chan struct{} // closed when Close begins
-	closeOnce sync.Once
-	closeErr  error
+	clock sync.Mutex
+	last  time.Time // see now
+
+	listening sync.Mutex
+	listeners map[*listener]bool
 }
 
-// Open opens the ledger in a file, which it creates if there is none, with its directory. The file
-// can be read by its owner only; one that others can read or write is refused, and so are one
-// that is no ledger and one with the tables of a newer program that this one does not
-// understand. It is safe to open the same file several times at once.
+// Open opens the ledger in a file, which it creates if there is none, with its directory. Only its owner
+// can read the file. Open refuses a file that others can read or write, one that is no ledger, and
+// one in a format that this package does not know.
 //
-// The context limits how long Open waits for other processes that have locked the file. It gives up
-// before if they do not get on: nothing was written for 5 seconds.
+// The context limits how long Open waits for other processes that have locked the file; 5 seconds do, too.
 func Open(ctx context.Context, path string) (ledger.Store, error) {
-	return handle(open(ctx, path, usual()))
+	return open(ctx, path, usual())
 }
 
-// handle avoids an interface that holds a nil pointer.
-func handle(s *store, err error) (ledger.Store, error) {
-	if err != nil {
-		return nil, err
-	}
-	return s, nil
-}
-
-func open(ctx context.Context, path string, set settings) (*store, error) {
-	s := &store{closing: make(chan struct{}), waits: newWaits(), pool: make(chan *reader, readers), set: set}
+func open(ctx context.Context, path string, set settings) (store.Store, error) {
 	if path == "" {
-		return nil, errors.New("ledger/sqlite: no file is named")
+		return nil, errors.New("sqlite: no file is named")
 	}
-	var err error
-	if s.path, err = filepath.Abs(path); err != nil {
-		return nil, fmt.Errorf("ledger/sqlite: %w", err)
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return nil, fmt.Errorf("sqlite: %w", err)
 	}
-	if err := createFile(s.path); err != nil {
-		return nil, fmt.Errorf("ledger/sqlite: open the ledger %s: %w", s.path, err)
+	l := &database{path: path, set: set, lock: newLock(path, set.patience), pool: make(chan *conn, readers), closing: make(chan struct{}), listeners: map[*listener]bool{}}
+	if err := createFile(path); err != nil {
+		return nil, l.explain("open", err)
 	}
-	if err := s.start(ctx); err != nil {
-		return nil, s.explain("open", err)
+	l.writer = newWriter(l)
+	l.shut = sync.OnceValue(l.shutDown)
+	if err := l.lock.wait(ctx.Done(), l.connect); err == errStopped {
+		return nil, ctx.Err()
+	} else if err != nil {
+		return nil, l.explain("open", err)
 	}
-	return s, nil
+	go l.writer.run()
+	return l, nil
 }
 
-// start readies the tables and begins to write.
-func (s *store) start(ctx context.Context) error {
-	w := &writer{
-		store: s, turn: newTurn(s.path),
-		ops: queue{bell: newBell()}, ended: make(chan struct{}), known: make(known), trimAt: walLimit,
-	}
-	// Others who open the file at the same time may lock it at any point.
-	err := w.retry(ctx, func() error { return w.connect() })
+// connect makes all connections, and the tables if there are none. It makes those for readers at once:
+// later, another file may be there by that name.
+func (l *database) connect() (err error) {
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, l.disconnect(len(l.pool)))
+		}
+	}()
+	w, err := dial(l.path, l.set)
 	if err != nil {
 		return err
 	}
-	s.writer = w
-	// Not later: who opens the file while others are replacing it may open the wrong one.
+	l.writer.conn = w
+	if err := w.prepareFile(); err != nil {
+		return err
+	}
+	// SQLite opens a file that it may only read, and says so when it is to write.
+	if err = w.exec("BEGIN IMMEDIATE"); err == nil {
+		err = w.exec("ROLLBACK")
+	}
+	if err != nil && !isBusy(err) {
+		return err
+	}
 	for range readers {
-		var r *reader
-		err := w.retry(ctx, func() (err error) { r, err = s.newReader(); return err })
+		r, err := dial(l.path, l.set)
 		if err != nil {
-			for range len(s.pool) {
-				err = errors.Join(err, (<-s.pool).Close())
-			}
-			return errors.Join(err, w.st.Close())
+			return err
 		}
-		s.pool <- r
+		l.pool <- r
+		if err := r.exec("PRAGMA query_only = 1"); err != nil {
+			return err
+		}
+		r.SetBusyTimeout(l.set.patience)
 	}
-	go w.run()
-	go s.findNews()
-	return nil
-}
-
-// Now implements [ledger.Store]: the clock is that of the machine. It asks for the right to
-// write, so it fails if the store cannot be written.
-func (s *store) Now(ctx context.Context) (time.Time, error) {
-	if err := s.writer.do(ctx, &op{run: func(*tx) error { return errNothing }}); err != errNothing {
-		return time.Time{}, s.explain("reach", err)
+	if l.files, err = identify(l.path); err != nil {
+		return err
 	}
-	return time.Now().UTC().Truncate(time.Microsecond), nil
+	_, err = w.each("SELECT id FROM ledger WHERE n = 1", func(s *row) { l.identity = s.id(0) })
+	return err
 }
 
-// Close implements [ledger.Store]. Changes that are being committed are told their outcome.
-// It can be called again.
-func (s *store) Close() error {
-	s.closeOnce.Do(func() {
-		close(s.closing)
-		<-s.writer.ended
-		<-s.waits.ended
-		var errs []error
-		for range readers {
-			errs = append(errs, (<-s.pool).Close())
-		}
-		// Who closes the file last moves what is in the -wal file to the database itself.
-		if err := errors.Join(append(errs, s.writer.st.Close())...); err != nil {
-			s.closeErr = s.explain("close", err)
-		}
-	})
-	return s.closeErr
+// disconnect closes all connections; so many of them are for reading. The last one moves what is in the
+// -wal file to the database itself.
+func (l *database) disconnect(reading int) (err error) {
+	for range reading {
+		err = errors.Join(err, (<-l.pool).Close())
+	}
+	if l.writer.conn != nil {
+		err = errors.Join(err, l.writer.conn.Close())
+	}
+	l.writer.conn = nil
+	return err
 }
 
-func (s *store) isClosed() bool {
+// Close implements [store.Store]. It waits for writes that are being committed.
+func (l *database) Close() error { return l.shut() }
+
+func (l *database) shutDown() error {
+	close(l.closing)
+	<-l.writer.ended
+	return l.explain("close", l.disconnect(readers))
+}
+
+// usable reports why nothing can be done: the store was closed, or the context has ended.
+func (l *database) usable(ctx context.Context) error {
 	select {
-	case <-s.closing:
-		return true
+	case <-l.closing:
+		return store.ErrClosed
 	default:
-		return false
+		return ctx.Err()
 	}
+}
+
+// Identity implements [store.Store].
+func (l *database) Identity(ctx context.Context) (store.ID, error) {
+	return l.identity, l.usable(ctx)
+}
+
+// Check implements [store.Store]. It writes a record in both ways, and removes it in the same transaction.
+func (l *database) Check(ctx context.Context) (time.Time, error) {
+	r, c := store.Trial()
+	err := l.writer.do(ctx, &op{bytes: len(r.State), run: func(w *writer) error {
+		for range 2 {
+			if err := w.write(r, c); err != nil {
+				return err
+			}
+			r.Head, r.Floor = 1, 1 // so that the first item is removed
+		}
+		_, n, err := w.find(r.ID)
+		if err != nil {
+			return err
+		}
+		return w.remove(n)
+	}})
+	if err != nil {
+		return time.Time{}, l.explain("reach", err)
+	}
+	return l.now(), nil
+}
+
+// now is the machine's time, except that it never goes backwards.
+func (l *database) now() time.Time {
+	l.clock.Lock()
+	defer l.clock.Unlock()
+	if now := store.Micro(time.Now()); now.After(l.last) {
+		l.last = now
+	}
+	return l.last
+}
+
+var (
+	// errNothing is the outcome of an operation that had nothing to change.
+	errNothing = errors.New("nothing to change")
+	// errStopped: the caller has given up.
+	errStopped = errors.New("stopped")
+	// errMoved: what is written would go into a file that nobody will find again.
+	errMoved = errors.New("its file, or the one named -wal beside it, was removed or replaced while it was open: " +
+		"put the old ones back, or start this program again")
+)
+
+// changedNothing reports whether an operation with such an outcome has changed nothing. After any other
+// error, its transaction cannot go on.
+func changedNothing(err error) bool {
+	return err == errNothing || err == store.ErrNotFound || err == store.ErrConflict || err == store.ErrFull
 }

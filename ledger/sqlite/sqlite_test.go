@@ -1,6 +1,8 @@
 package sqlite_test
 
 import (
+	"context"
+	"crypto/rand"
 	"path/filepath"
 	"testing"
 	"time"
@@ -8,7 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/mcpsaga/mcpsaga/ledger"
+	"github.com/mcpsaga/mcpsaga/internal/store"
 	"github.com/mcpsaga/mcpsaga/ledger/sqlite"
 )
 
@@ -17,9 +19,15 @@ import (
 const long = time.Minute
 
 // opened opens a store, which is closed when the test ends.
-func opened(t testing.TB, path string) ledger.Store {
+func opened(t testing.TB, path string) store.Store {
 	t.Helper()
-	s, err := sqlite.OpenPatient(t.Context(), path, long)
+	return patientFor(t, path, long)
+}
+
+// patientFor opens a store that waits so long for others that write; it is closed when the test ends.
+func patientFor(t testing.TB, path string, patience time.Duration) store.Store {
+	t.Helper()
+	s, err := sqlite.OpenPatient(t.Context(), path, patience)
 	require.NoError(t, err)
 	t.Cleanup(func() { assert.NoError(t, s.Close()) })
 	return s
@@ -27,22 +35,30 @@ func opened(t testing.TB, path string) ledger.Store {
 
 func somePath(t testing.TB) string { return filepath.Join(t.TempDir(), "ledger.db") }
 
-func TestSwapAndLoad(t *testing.T) {
-	s := opened(t, somePath(t))
-	ctx := t.Context()
-	wake := time.Now().Add(time.Hour).Truncate(time.Microsecond).UTC()
-	r := &ledger.Record{Key: "k", Queue: "q", Owner: "o", Body: []byte("one"), Wake: wake, Keep: wake.Add(time.Hour)}
-	require.NoError(t, s.Swap(ctx, r, ledger.Item{N: 1, Body: []byte("i1")}, ledger.Item{N: 5, Body: []byte("i5")}))
-	assert.EqualValues(t, 1, r.Rev)
-	got, err := s.Load(ctx, "k")
-	require.NoError(t, err)
-	assert.Equal(t, r, got)
-	assert.ErrorIs(t, s.Swap(ctx, &ledger.Record{Key: "k"}), ledger.ErrConflict)
-	r.Body = []byte("two")
-	assert.ErrorIs(t, s.Swap(ctx, r, ledger.Item{N: 6}, ledger.Item{N: 5}), ledger.ErrConflict)
-	got, _ = s.Load(ctx, "k")
-	assert.Equal(t, "one", string(got.Body))
-	items, err := s.Items(ctx, "k", 0, 10)
-	require.NoError(t, err)
-	assert.Equal(t, []ledger.Item{{N: 1, Body: []byte("i1")}, {N: 5, Body: []byte("i5")}}, items)
+// named is the ID of a record with a name of at most 16 bytes.
+func named(name string) (id store.ID) {
+	copy(id[:], name)
+	return id
+}
+
+// sample is a record to be created.
+func sample(id store.ID, state int) *store.Record {
+	return &store.Record{ID: id, Audience: "a", Tool: "t", Mode: store.ModeTask, Status: store.Waiting, State: make([]byte, state)}
+}
+
+func randomID() (id store.ID) {
+	rand.Read(id[:])
+	return id
+}
+
+var one = store.Change{Items: []store.Item{{Kind: "k"}}}
+
+// put creates a record with a name.
+func put(ctx context.Context, s store.Store, name string, state int) error {
+	return s.Write(ctx, sample(named(name), state), one)
+}
+
+func load(ctx context.Context, s store.Store, name string) error {
+	_, err := s.Load(ctx, named(name))
+	return err
 }

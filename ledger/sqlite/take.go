@@ -3,126 +3,109 @@ package sqlite
 import (
 	"cmp"
 	"context"
-	"math"
 	"slices"
 	"time"
 
-	"github.com/mcpsaga/mcpsaga/ledger"
+	"github.com/mcpsaga/mcpsaga/internal/store"
 )
 
-// Take implements [ledger.Store].
-func (s *store) Take(ctx context.Context, t ledger.Take) ([]*ledger.Record, error) {
+// Take implements [store.Store]. It writes only if there is something to take.
+func (l *database) Take(ctx context.Context, t store.Take) (taken []*store.Record, next time.Time, err error) {
 	if err := t.Check(); err != nil {
-		return nil, err
+		return nil, next, err
 	}
-	queues := distinct(t.Queues)
-	me, end := s.waits.take(queues)
-	defer end()
-	for {
-		s.waits.expect(me, math.MaxInt64) // what changes from now on rings
-		next, some, err := s.nextWake(ctx, queues)
-		if err != nil {
-			return nil, s.explain("read", err)
-		}
-		wait := relook
-		if some {
-			s.waits.expect(me, next)
-			wait = min(wait, time.Until(fromMicros(next)))
-		}
-		if wait <= 0 {
-			g := grab{queues: queues, limit: t.Limit, lease: t.Lease}
-			switch err := s.writer.do(ctx, &op{run: g.run}); err {
-			case nil:
-				return g.got, nil
-			case errNothing: // another process was quicker
-				continue
-			default:
-				return nil, s.explain("take from", err)
-			}
-		}
-		if err := s.sleep(ctx, me.bell, wait); err != nil {
-			return nil, err
-		}
+	var list []due
+	err = l.read(ctx, func(c *conn) error {
+		list, next, err = c.due(&t, l.now())
+		return err
+	})
+	if err != nil || len(list) == 0 {
+		return nil, next, err
 	}
+	err = l.writer.do(ctx, &op{run: func(w *writer) error {
+		taken, next, err = w.acquire(&t)
+		return err
+	}})
+	if err != nil && err != errNothing { // another process was quicker
+		return nil, next, l.explain("take from", err)
+	}
+	return taken, next, nil
 }
 
-// nextWake is when the first record in one of the queues is due, if there is some.
-func (s *store) nextWake(ctx context.Context, queues []string) (next int64, some bool, err error) {
-	err = s.read(ctx, func(r *reader) error {
-		for _, q := range queues {
-			r.nextWake.BindText(1, q)
-			_, err := one(r.nextWake, func() {
-				if wake := r.nextWake.ColumnInt64(0); !r.nextWake.ColumnIsNull(0) && (!some || wake < next) {
-					next, some = wake, true
-				}
-			})
-			if err != nil {
+// due is a record that can be taken since a time in microseconds.
+type due struct{ since, n int64 }
+
+// due returns records that can be taken, those first that have waited longest, and when there may be
+// more. It reads a range of an index for each tool, and no more than the limit of each.
+func (c *conn) due(t *store.Take, now time.Time) (list []due, next time.Time, err error) {
+	for _, tool := range t.Tools {
+		_, err := c.each(`SELECT due, n FROM records WHERE audience = ? AND tool = ? AND due IS NOT NULL AND revision <= ? AND format <= ?
+			ORDER BY due LIMIT ?`, func(r *row) {
+			if at := r.time(0); at.After(now) {
+				next = sooner(next, at)
+			} else {
+				list = append(list, due{r.ColumnInt64(0), r.ColumnInt64(1)})
+			}
+		}, t.Audience, tool.Name, int(tool.Revision), int(t.Format), t.Limit+1)
+		if err != nil {
+			return nil, next, err
+		}
+	}
+	slices.SortFunc(list, func(a, b due) int { return cmp.Or(cmp.Compare(a.since, b.since), cmp.Compare(a.n, b.n)) })
+	list = slices.Compact(list) // of a tool that was named twice
+	if len(list) > t.Limit {
+		list, next = list[:t.Limit], now
+	}
+	return list, next, nil
+}
+
+func sooner(a, b time.Time) time.Time {
+	if a.IsZero() || b.Before(a) {
+		return b
+	}
+	return a
+}
+
+// acquire takes records that are due.
+func (w *writer) acquire(t *store.Take) (taken []*store.Record, next time.Time, err error) {
+	now := w.ledger.now()
+	list, next, err := w.due(t, now)
+	if err == nil && len(list) == 0 {
+		err = errNothing
+	}
+	for _, d := range list {
+		if err == nil {
+			err = w.exec("UPDATE records SET fence = fence + 1, tries = tries + 1, lease = ?1, due = max(wake, ?1) WHERE n = ?2", now.Add(t.Lease), d.n)
+		}
+		if err == nil {
+			var r *store.Record
+			r, err = w.record(now, "r.n = ?", d.n)
+			taken = append(taken, r)
+		}
+		next = sooner(next, now.Add(t.Lease))
+	}
+	return taken, next, err
+}
+
+// Renew implements [store.Store].
+func (l *database) Renew(ctx context.Context, held []store.Held, lease time.Duration) (lost []store.ID, err error) {
+	err = l.writer.do(ctx, &op{run: func(w *writer) error {
+		until := l.now().Add(lease)
+		for _, h := range held {
+			if err := w.exec("UPDATE records SET lease = ?1, due = max(wake, ?1) WHERE id = ?2 AND fence = ?3 AND lease <> 0", until, h.ID, h.Fence); err != nil {
 				return err
 			}
+			if w.Changes() == 0 {
+				lost = append(lost, h.ID)
+			}
+		}
+		if len(lost) == len(held) {
+			return errNothing
 		}
 		return nil
-	})
-	return next, some, err
-}
-
-// grab takes records that are due.
-type grab struct {
-	queues []string
-	limit  int
-	lease  time.Duration
-	got    []*ledger.Record
-}
-
-func (g *grab) run(t *tx) error {
-	now := time.Now()
-	due, err := g.due(t, now)
-	if err != nil {
-		return &broken{err}
+	}})
+	if err != nil && err != errNothing {
+		return nil, l.explain("renew leases in", err)
 	}
-	if len(due) == 0 {
-		return errNothing
-	}
-	wake := now.Add(g.lease).UnixMicro()
-	for _, d := range due {
-		t.st.take.BindInt64(1, wake)
-		t.st.take.BindInt64(2, d.id)
-		if err := run(t.st.take); err != nil {
-			return &broken{err}
-		}
-		t.st.byID.BindInt64(1, d.id)
-		r, err := scan(d.key, t.st.byID)
-		if err != nil {
-			return &broken{err}
-		}
-		delete(t.known, r.Key)
-		g.got = append(g.got, r)
-		t.news = append(t.news, news{key: r.Key, rev: r.Rev, queue: r.Queue, wake: wake})
-	}
-	t.dirty = true
-	return nil
-}
-
-// dueRecord is a record whose time has come.
-type dueRecord struct {
-	id, wake int64
-	key      string
-}
-
-// due lists the records that have waited longest.
-func (g *grab) due(t *tx, now time.Time) (list []dueRecord, err error) {
-	for _, q := range g.queues {
-		find := t.st.due
-		find.BindText(1, q)
-		find.BindInt64(2, now.UnixMicro())
-		find.BindInt64(3, int64(g.limit))
-		err := each(find, func() {
-			list = append(list, dueRecord{id: find.ColumnInt64(0), key: find.ColumnText(1), wake: find.ColumnInt64(2)})
-		})
-		if err != nil {
-			return nil, err
-		}
-		slices.SortFunc(list, func(a, b dueRecord) int { return cmp.Or(cmp.Compare(a.wake, b.wake), cmp.Compare(a.key, b.key)) })
-		list = list[:min(g.limit, len(list))]
-	}
-	return list, nil
+	return lost, nil
 }

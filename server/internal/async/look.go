@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/mcpsaga/mcpsaga/internal/jsonview"
+	"github.com/mcpsaga/mcpsaga/internal/durable"
 	"github.com/mcpsaga/mcpsaga/internal/tasks"
 	"github.com/mcpsaga/mcpsaga/server/internal/dialect"
 	"github.com/mcpsaga/mcpsaga/server/internal/wire"
@@ -46,7 +47,7 @@ func (d *async) status(ctx context.Context, x *dialect.Exchange) ([]byte, error)
 		return nil, rerr
 	}
 	t, n, err := d.find(ctx, x, token)
-	if errors.Is(err, tasks.ErrUnreadable) {
+	if errors.Is(err, durable.ErrUnreadable) {
 		d.Log.WarnContext(ctx, "operation not readable", "error", err)
 		return []byte(`{"status":"` + statusUnknown + `"}`), nil
 	}

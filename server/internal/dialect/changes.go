@@ -6,7 +6,7 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/mcpsaga/mcpsaga/internal/records"
+	"github.com/mcpsaga/mcpsaga/internal/durable"
 	"github.com/mcpsaga/mcpsaga/server/internal/wire"
 )
 
@@ -137,7 +137,7 @@ type Subscription struct {
 	want    Interest
 	waiting []Event // in the order in which they came first
 	waits   map[Event]struct{}
-	told    records.Position // see Told
+	told    uint64 // see Told
 }
 
 // Subscribe begins to collect events.
@@ -224,7 +224,7 @@ func (s *Subscription) Close() {
 // Publish tells subscribers of an event: those here at once, and if the hub is shared those of
 // other replicas as soon as may be. It waits for nothing.
 func (h *Hub) Publish(e Event) {
-	h.shared.tell(e) // first, so that who comes now finds it there
+	h.shared.tell(durable.Notice{Kind: e.Method(), Of: e.URI}) // first, so that subscribers who come now find it
 	h.publish(e)
 }
 

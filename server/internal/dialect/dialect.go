@@ -17,6 +17,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/mcpsaga/mcpsaga/internal/durable"
 	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/internal/jsonview"
 	"github.com/mcpsaga/mcpsaga/internal/tasks"
@@ -246,7 +247,9 @@ type Host struct {
 	Turns *turns.Runner
 	// Tasks are the server's; nil without a ledger. With CallsOnly no tool may be a task: calls are
 	// driven by Tasks, and clients are told of no tasks. See [Host.OffersTasks].
-	Tasks     tasks.Viewer
+	Tasks tasks.Viewer
+	// Core has the documents of sessions; nil without a ledger.
+	Core      *durable.Core
 	CallsOnly bool
 	Catalogue *Catalogue
 	// Guests are those of the dialects that are served by the rules of others too.

@@ -6,6 +6,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/mcpsaga/mcpsaga/internal/durable"
 	"github.com/mcpsaga/mcpsaga/server/internal/wire"
 )
 
@@ -18,25 +19,23 @@ const requestTime = 24 * time.Hour
 // RememberRequest remembers which task a request of a session has begun. session is what only
 // those know who are in it.
 func (h *Host) RememberRequest(ctx context.Context, principal, session string, id jsontext.Value, task string) error {
-	name, ok := requestName(session, id)
+	canonical, ok := wire.CanonicalID(id)
 	if !ok {
 		return nil
 	}
-	return h.Turns.Records().SetAlias(ctx, principal, task, h.Turns.Now().Add(requestTime), name...)
+	return durable.SetDocument(ctx, h.Core, principal, h.Core.DocumentName("request", session, canonical), h.Turns.Now().Add(requestTime), task)
 }
 
 // TaskOfRequest returns the id of the task that a request of a session has begun, as far as that
 // was remembered; empty if it was not.
 func (h *Host) TaskOfRequest(ctx context.Context, session string, id jsontext.Value) (task string, err error) {
-	name, ok := requestName(session, id)
+	canonical, ok := wire.CanonicalID(id)
 	if !ok {
 		return "", nil
 	}
-	_, err = h.Turns.Records().Alias(ctx, &task, name...)
-	return task, err
-}
-
-func requestName(session string, id jsontext.Value) (name []string, ok bool) {
-	canonical, ok := wire.CanonicalID(id)
-	return []string{"request", session, canonical}, ok
+	found, err := durable.ReadDocument[string](ctx, h.Core, h.Core.DocumentName("request", session, canonical))
+	if err != nil {
+		return "", err
+	}
+	return found.Value, nil
 }

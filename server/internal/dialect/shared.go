@@ -6,52 +6,63 @@ import (
 	"encoding/base64"
 	"errors"
 	"log/slog"
-	"math/rand/v2"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 	"unicode/utf8"
 
-	"github.com/mcpsaga/mcpsaga/internal/records"
+	"github.com/mcpsaga/mcpsaga/internal/durable"
 	"github.com/mcpsaga/mcpsaga/ledger"
 )
 
-// With a ledger, the hubs of all replicas are one: what one publishes, the others publish as
-// well. They tell each other by one record, which each watches. Whoever publishes waits for
-// nothing: its own subscribers hear at once, the others as soon as the ledger can be written.
+// With a ledger, the hubs of all replicas are one: what one publishes, the others publish as well. They
+// tell one another by the notices of the durable core. To publish waits for nothing: subscribers here hear
+// at once, those of other replicas as soon as the ledger can be written.
 
 const (
-	// tellEvery is how often a replica writes news at most; what comes meanwhile waits.
+	// tellEvery is how often a replica writes notices at most; what comes meanwhile waits.
 	tellEvery = 50 * time.Millisecond
-	// How soon the ledger is tried again when it has failed.
+	// shortPause and longPause are how soon the ledger is tried again when it has failed.
 	shortPause, longPause = 100 * time.Millisecond, 5 * time.Second
 	// tellTime is how long a write may take, lastTime the one when the server stops.
 	tellTime = 3 * time.Second
 	lastTime = time.Second
-	// keysEvery is how often to look for another keyset, under which news have another name.
-	// Replicas have a new key long before anybody uses it.
-	keysEvery = 5 * time.Second
+	// maxTold is how many notices may wait to be written, and maxToldBytes how long they may be. Of more, all
+	// that is said is that anything may have changed. maxCancelled is how many of them may be
+	// cancellations.
+	maxTold      = 512
+	maxToldBytes = 64 << 10
+	maxCancelled = 64
+	// maxHeard is how many notices are kept in memory, for those who have missed some.
+	maxHeard = 1024
 )
 
-// shared is the part of a hub that replicas have in common. Its zero value shares nothing.
-type shared struct {
-	book *records.Book
-	log  *slog.Logger
-	by   string            // this process, in the news
-	wake chan struct{}     // has an element when there is something to tell
-	hear sync.RWMutex      // is held while news are published, so that they are in order
-	on   func([]SessionID) // is called with sessions that others have changed; nil for all
-	off  func([]GivenUp)   // is called with what others were told that is cancelled
-	hub  *Hub
+// Kinds of notices, besides the changes, whose kind is their method.
+const (
+	aboutSession   = "session"   // its document has changed
+	aboutCancelled = "cancelled" // a client has cancelled a request that the replica does not know
+	aboutAll       = "all"       // anything may have changed
+)
 
-	mu    sync.Mutex
-	known map[string]*records.News // by name
-	name  string                   // of those that are written
-	told  records.Position         // in those: all up to it has been published
+// shared is the part of a hub that replicas have in common.
+type shared struct {
+	core *durable.Core
+	log  *slog.Logger
+	hub  *Hub
+	by   string // this process, in notices
+	wake chan struct{}
+	hear sync.RWMutex      // is held while notices are published, so that they are in order
+	on   func([]SessionID) // is called with sessions that others have changed; nil for all
+	off  func([]GivenUp)   // is called with requests of which others were told that they are cancelled
+
+	mu sync.Mutex
+	// heard are the newest notices: all after floor, up to told. ready says that they were read.
+	heard       []durable.Notice
+	floor, told uint64
+	ready       bool
 	// flying are being written, and waiting are to be, each once.
-	flying, waiting records.Telling
-	waits           map[records.NewsItem]struct{}
+	flying, waiting []durable.Notice
 	size            int // bytes of waiting
 	failing         bool
 }
@@ -59,16 +70,20 @@ type shared struct {
 // SessionID is the random part of a session's id.
 type SessionID = [16]byte
 
-// Share has the hub tell other replicas, and hear of them, while [Hub.Work] runs. It comes
-// before all other use of the hub.
-func (h *Hub) Share(book *records.Book, log *slog.Logger) {
-	h.shared = &shared{
-		book: book, log: log, by: crand.Text()[:13], wake: make(chan struct{}, 1), hub: h,
-		known: make(map[string]*records.News), waits: make(map[records.NewsItem]struct{}),
-	}
+// GivenUp is a request of a session that its client has cancelled. Request is short, and names it to those
+// who know it.
+type GivenUp struct {
+	Session SessionID
+	Request string
 }
 
-// OnTouched has f be called with the sessions of which another replica has changed the record, or
+// Share has the hub tell other replicas, and hear of them, while [Hub.Work] runs. It comes
+// before all other use of the hub.
+func (h *Hub) Share(core *durable.Core, log *slog.Logger) {
+	h.shared = &shared{core: core, log: log, hub: h, by: crand.Text()[:13], wake: make(chan struct{}, 1)}
+}
+
+// OnTouched has f be called with the sessions of which another replica has changed the document, or
 // with nil if any may have been. It must not wait.
 func (h *Hub) OnTouched(f func([]SessionID)) {
 	if h.shared != nil {
@@ -76,14 +91,7 @@ func (h *Hub) OnTouched(f func([]SessionID)) {
 	}
 }
 
-// GivenUp is a request of a session that its client has cancelled. Request is short, and says
-// which it is to whoever knows it.
-type GivenUp struct {
-	Session SessionID
-	Request string
-}
-
-// OnCancelled has f be called with requests whose cancellation another replica was told, which does
+// OnCancelled has f be called with requests whose cancellation has reached another replica, which does
 // not know them. It must not wait.
 func (h *Hub) OnCancelled(f func([]GivenUp)) {
 	if h.shared != nil {
@@ -93,17 +101,7 @@ func (h *Hub) OnCancelled(f func([]GivenUp)) {
 
 // Cancel tells the other replicas that a request is cancelled. When there are too many, it does not.
 func (h *Hub) Cancel(c GivenUp) {
-	s := h.shared
-	if s == nil {
-		return
-	}
-	item := records.NewsItem{Of: sessionText(c.Session) + "." + c.Request}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if len(s.waiting.Cancelled) < records.MaxCancelled && !slices.Contains(s.waiting.Cancelled, item) {
-		s.waiting.Cancelled = append(s.waiting.Cancelled, item)
-		s.hurry()
-	}
+	h.shared.tell(durable.Notice{Kind: aboutCancelled, Of: sessionText(c.Session) + "." + c.Request})
 }
 
 // By names this process among those that share the hub; empty if it shares nothing.
@@ -114,133 +112,86 @@ func (h *Hub) By() string {
 	return h.shared.by
 }
 
-// Touch tells the other replicas that the record of a session has changed.
+// Touch tells the other replicas that the document of a session has changed.
 func (h *Hub) Touch(id SessionID) {
-	if s := h.shared; s != nil {
-		s.add(&s.waiting.Sessions, &s.waiting.SessionsLost, records.NewsItem{Of: sessionText(id)})
-	}
+	h.shared.tell(durable.Notice{Kind: aboutSession, Of: sessionText(id)})
 }
 
-// Position is up to where all news have been published here.
-func (h *Hub) Position() (p records.Position) {
+// Position is the number of the notice up to which all have been published here.
+func (h *Hub) Position() (n uint64) {
 	if s := h.shared; s != nil {
 		s.hear.RLock() // what is being published counts as soon as all of it has been
 		defer s.hear.RUnlock()
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		p = s.told
+		n = s.told
 	}
-	return p
+	return n
 }
 
-// tell has the other replicas publish an event.
-func (s *shared) tell(e Event) {
-	if s == nil || !utf8.ValidString(e.URI) { // such a URI nobody has subscribed to
+// tell has a notice wait to be written, unless it does so already.
+func (s *shared) tell(n durable.Notice) {
+	if s == nil || !utf8.ValidString(n.Of) { // no client can have subscribed to such a URI
 		return
 	}
-	s.add(&s.waiting.Changes, &s.waiting.ChangesLost, records.NewsItem{Kind: uint8(e.Change), Of: e.URI})
-}
-
-// add has an item wait to be written, unless it does so already. If too much waits, that
-// anything may have happened is all that is said.
-func (s *shared) add(list *[]records.NewsItem, lost *bool, item records.NewsItem) {
+	n.By = s.by
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	key := item
-	if list == &s.waiting.Sessions {
-		key.N = 1 // of another kind than changes
-	}
-	if _, waits := s.waits[key]; waits || *lost {
+	switch {
+	case slices.Contains(s.waiting, n) || len(s.waiting) == 1 && s.waiting[0].Kind == aboutAll:
 		return
-	}
-	s.size += len(item.Of)
-	if len(*list) >= records.MaxNews || s.size > records.MaxNewsBytes {
-		*lost = true
-	} else {
-		s.waits[key] = struct{}{}
-		*list = append(*list, item)
+	case n.Kind == aboutCancelled && count(s.waiting, aboutCancelled) >= maxCancelled:
+		return
+	case len(s.waiting) >= maxTold || s.size+len(n.Of) > maxToldBytes:
+		s.waiting = []durable.Notice{{By: s.by, Kind: aboutAll}}
+	default:
+		s.waiting = append(s.waiting, n)
+		s.size += len(n.Of)
 	}
 	s.hurry()
+}
+
+func count(list []durable.Notice, kind string) (n int) {
+	for i := range list {
+		if list[i].Kind == kind {
+			n++
+		}
+	}
+	return n
 }
 
 // Work shares the hub until ctx ends, or the ledger is closed. What waits then is written if
 // that is quickly done.
 func (h *Hub) Work(ctx context.Context) error {
 	s := h.shared
-	for ctx.Err() == nil {
-		if err := s.workWithKeys(ctx); err != nil {
-			return err
-		}
-	}
-	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastTime)
-	defer cancel()
-	_ = s.write(last) // of which other replicas hear later, or never, if the ledger is away as well
-	return ctx.Err()
-}
-
-// workWithKeys works until the keyset is another one.
-func (s *shared) workWithKeys(ctx context.Context) error {
-	names, err := s.book.NewsNames()
-	if err != nil {
-		return err
-	}
-	ctx, cancel := context.WithCancel(ctx)
-	var following sync.WaitGroup
-	defer following.Wait()
-	defer cancel()
-	s.mu.Lock()
-	if s.name != names[0] {
-		s.name, s.told = names[0], records.Position{}
-		if n := s.known[s.name]; n != nil {
-			s.told = n.Position()
-		}
-	}
-	s.mu.Unlock()
-	closed := make(chan struct{}, len(names))
-	for _, name := range names {
-		following.Go(func() {
-			if errors.Is(s.watchNews(ctx, name), ledger.ErrClosed) {
-				closed <- struct{}{}
-			}
-		})
-	}
-	look := time.NewTicker(keysEvery)
-	defer look.Stop()
-	wait := shortPause
-	for {
+	ctx, cancel := context.WithCancelCause(ctx)
+	var hearing sync.WaitGroup
+	hearing.Go(func() { cancel(s.core.Notices(ctx, s.publish, s.report)) })
+	for pause := tellEvery; ctx.Err() == nil; {
 		select {
 		case <-s.wake:
-		case <-look.C:
-			now, err := s.book.NewsNames()
-			if err != nil {
-				return err
-			}
-			if !slices.Equal(now, names) {
-				return nil
-			}
-			continue
-		case <-closed:
-			return ledger.ErrClosed
 		case <-ctx.Done():
-			return nil
+			continue
 		}
-		pause := tellEvery
 		err := s.write(ctx)
 		s.report(ctx, err)
+		wait := tellEvery
 		if err != nil {
-			pause, wait = wait, min(2*wait, longPause)
+			wait, pause = pause, min(max(2*pause, shortPause), longPause)
 			s.hurry()
 		} else {
-			wait = shortPause
+			pause = tellEvery
 		}
 		select {
-		case <-time.After(pause):
-		case <-closed:
-			return ledger.ErrClosed
+		case <-time.After(wait):
 		case <-ctx.Done():
-			return nil
 		}
 	}
+	hearing.Wait()
+	last, stop := context.WithTimeout(context.WithoutCancel(ctx), lastTime)
+	defer stop()
+	_ = s.write(last) // other replicas hear of it later, or never if the ledger is away as well
+	return context.Cause(ctx)
 }
 
 // hurry has what waits be written soon.
@@ -251,65 +202,30 @@ func (s *shared) hurry() {
 	}
 }
 
-// write tells what waits.
+// write writes what waits.
 func (s *shared) write(ctx context.Context) error {
 	s.mu.Lock()
-	if empty(&s.flying) { // else they are those that could not be written
-		s.flying, s.waiting = s.waiting, records.Telling{}
-		clear(s.waits)
-		s.size = 0
+	if len(s.flying) == 0 { // else they are those that could not be written
+		s.flying, s.waiting, s.size = s.waiting, nil, 0
 	}
-	s.flying.By = s.by
-	flying, name := s.flying, s.name
-	known := s.known[name]
+	flying := s.flying
 	s.mu.Unlock()
-	if empty(&flying) || name == "" {
+	if len(flying) == 0 {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, tellTime)
 	defer cancel()
-	n, err := s.book.Tell(ctx, name, known, flying)
-	if err != nil {
+	if err := s.core.Tell(ctx, flying); err != nil {
 		return err
 	}
-	s.heard(name, n, true)
 	s.mu.Lock()
-	more := !empty(&s.waiting)
+	s.flying = nil
+	more := len(s.waiting) > 0
 	s.mu.Unlock()
 	if more {
 		s.hurry()
 	}
 	return nil
-}
-
-func empty(t *records.Telling) bool {
-	return len(t.Changes)+len(t.Sessions)+len(t.Cancelled) == 0 && !t.ChangesLost && !t.SessionsLost
-}
-
-// watchNews publishes what others tell until ctx ends or the store is closed.
-func (s *shared) watchNews(ctx context.Context, name string) error {
-	wait := shortPause
-	for {
-		var failed error
-		for n, err := range s.book.WatchNews(ctx, name) {
-			if failed = err; err != nil {
-				break
-			}
-			s.report(ctx, nil)
-			s.heard(name, n, false)
-			wait = shortPause
-		}
-		if ctx.Err() != nil || errors.Is(failed, ledger.ErrClosed) {
-			return failed
-		}
-		s.report(ctx, failed)
-		select {
-		case <-time.After(wait/2 + rand.N(wait/2)):
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-		wait = min(2*wait, longPause)
-	}
 }
 
 // report logs when the ledger fails, and when it works again.
@@ -323,78 +239,83 @@ func (s *shared) report(ctx context.Context, err error) {
 	s.mu.Unlock()
 	switch {
 	case err != nil && !was:
-		s.log.WarnContext(ctx, "other replicas are not told of changes at present, nor is this one", "error", err)
+		s.log.WarnContext(ctx, "other replicas do not hear of changes at present, nor does this one", "error", err)
 	case err == nil && was:
-		s.log.InfoContext(ctx, "replicas are told of changes again")
+		s.log.InfoContext(ctx, "replicas hear of changes again")
 	}
 }
 
-// heard publishes what is new in the news. own says that they have been written here just now.
-func (s *shared) heard(name string, n *records.News, own bool) {
-	ids, touched, cancelled := s.publish(name, n, own)
-	// Without a lock: whoever is told may hold what a subscriber waits for.
-	if touched && s.on != nil {
-		s.on(ids)
+// publish publishes new notices, up to a number. lost says that there were more.
+func (s *shared) publish(list []durable.Notice, told uint64, lost bool) {
+	sessions, all, cancelled := s.hearNotices(list, told, lost)
+	// Without a lock: what is called may hold what a subscriber waits for.
+	if s.on != nil && (all || len(sessions) > 0) {
+		s.on(sessions)
 	}
-	if len(cancelled) > 0 && s.off != nil {
+	if s.off != nil && len(cancelled) > 0 {
 		s.off(cancelled)
 	}
 }
 
-// publish returns the sessions that others have touched, nil if any may have been, and what others
-// were told that is cancelled.
-func (s *shared) publish(name string, n *records.News, own bool) (ids []SessionID, touched bool, cancelled []GivenUp) {
+// hearNotices publishes notices to subscribers, and returns what else they say: sessions that others have
+// changed, nil if any may have been, and requests that were cancelled elsewhere.
+func (s *shared) hearNotices(list []durable.Notice, told uint64, lost bool) (sessions []SessionID, all bool, cancelled []GivenUp) {
 	s.hear.Lock()
 	defer s.hear.Unlock()
 	s.mu.Lock()
-	old := s.known[name]
-	same := old != nil && old.Epoch == n.Epoch
-	if own {
-		s.flying = records.Telling{}
-	}
-	if same && n.Last <= old.Last { // the watch is behind what was written here
-		s.mu.Unlock()
-		return nil, false, nil
-	}
-	s.known[name] = n
+	first := !s.ready // of which cancellations are of long ago
 	s.mu.Unlock()
-
-	var after uint64
-	if same {
-		after = old.Last
-	}
-	// Of the first news, subscribers that were here before them may not have heard: all is told
-	// that is in them. News in another epoch may lack anything.
-	another := old != nil && !same
-	changes, lost := n.Changes.After(after)
-	if lost || another {
-		s.hub.publishAll()
-	} else {
-		for _, item := range changes {
-			if item.By != s.by && item.Kind <= uint8(ResourceUpdated) {
-				s.hub.publish(Event{Change(item.Kind), item.Of})
-			}
+	all = lost
+	for _, n := range list {
+		if n.By == s.by {
+			continue
+		}
+		text, request, _ := strings.Cut(n.Of, ".")
+		id, isSession := readSession(text)
+		switch e, isChange := eventOf(n); {
+		case isChange && !lost:
+			s.hub.publish(e)
+		case n.Kind == aboutAll:
+			all = true
+		case n.Kind == aboutSession && isSession:
+			sessions = append(sessions, id)
+		case n.Kind == aboutCancelled && isSession && !first:
+			cancelled = append(cancelled, GivenUp{id, request})
 		}
 	}
+	if all {
+		sessions = nil
+		s.hub.publishAll()
+	}
 	s.mu.Lock()
-	if name == s.name {
-		s.told = n.Position()
+	defer s.mu.Unlock()
+	s.ready = true
+	if lost {
+		s.heard, s.floor = nil, told
+		if len(list) > 0 {
+			s.floor = list[0].N - 1
+		}
 	}
-	s.mu.Unlock()
-	if items, _ := n.Cancelled.After(after); !another { // else they may be of long ago
-		cancelled = cancelledOf(items, s.by)
+	s.heard = append(s.heard, list...)
+	if n := len(s.heard) - maxHeard; n > 0 {
+		s.floor = s.heard[n-1].N
+		s.heard = slices.Delete(s.heard, 0, n)
 	}
-	sessions, lost := n.Sessions.After(after)
-	if lost || another {
-		return nil, true, cancelled
-	}
-	ids = sessionsOf(sessions, s.by)
-	return ids, len(ids) > 0, cancelled
+	s.told = told
+	return sessions, all, cancelled
 }
 
-func sessionText(id SessionID) string {
-	return base64.RawURLEncoding.EncodeToString(id[:])
+// eventOf is the change that a notice is about, if it is about one.
+func eventOf(n durable.Notice) (Event, bool) {
+	for c := ToolsChanged; c <= ResourceUpdated; c++ {
+		if e := (Event{c, n.Of}); e.Method() == n.Kind {
+			return e, true
+		}
+	}
+	return Event{}, false
 }
+
+func sessionText(id SessionID) string { return base64.RawURLEncoding.EncodeToString(id[:]) }
 
 func readSession(text string) (id SessionID, ok bool) {
 	raw, err := base64.RawURLEncoding.DecodeString(text)
@@ -404,23 +325,64 @@ func readSession(text string) (id SessionID, ok bool) {
 	return SessionID(raw), true
 }
 
-// sessionsOf are the sessions of these items that others have told.
-func sessionsOf(items []records.NewsItem, by string) (ids []SessionID) {
-	for _, item := range items {
-		if id, ok := readSession(item.Of); ok && item.By != by {
-			ids = append(ids, id)
-		}
+// CatchUp has the subscriber hear of the notices after a number, as far as it wants to. If they are
+// not known any more, the subscriber hears of everything it wants. Before the first notices have been read
+// it does nothing: then their subscribers hear of all of them.
+func (s *Subscription) CatchUp(from uint64) {
+	s.catchUp(from, func(e Event) { s.add(e) }, s.addAll)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.waiting) > 0 {
+		s.told = from
 	}
-	return ids
 }
 
-// cancelledOf are the requests of these items that others have told.
-func cancelledOf(items []records.NewsItem, by string) (list []GivenUp) {
-	for _, item := range items {
-		session, request, _ := strings.Cut(item.Of, ".")
-		if id, ok := readSession(session); ok && item.By != by {
-			list = append(list, GivenUp{id, request})
+// CatchUpOn is CatchUp for one resource.
+func (s *Subscription) CatchUpOn(uri string, from uint64) {
+	this := Event{ResourceUpdated, uri}
+	s.catchUp(from, func(e Event) {
+		if e == this {
+			s.add(e)
+		}
+	}, func() { s.add(this) })
+}
+
+func (s *Subscription) catchUp(from uint64, add func(Event), all func()) {
+	shared := s.hub.shared
+	if shared == nil {
+		return
+	}
+	shared.mu.Lock()
+	defer shared.mu.Unlock()
+	if !shared.ready {
+		return
+	}
+	if from < shared.floor || from > shared.told { // or of another ledger
+		all()
+		return
+	}
+	for _, list := range [][]durable.Notice{shared.heard, shared.flying, shared.waiting} {
+		for _, n := range list {
+			if n.N != 0 && n.N <= from {
+				continue
+			}
+			if e, isChange := eventOf(n); isChange {
+				add(e)
+			} else if n.Kind == aboutAll {
+				all()
+			}
 		}
 	}
-	return list
+}
+
+// Told is the number of the notice up to which the subscriber has taken all that it wants; zero
+// if that is not known.
+func (s *Subscription) Told() uint64 {
+	n := s.hub.Position() // before it is found that nothing waits
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.waiting) == 0 {
+		s.told = n
+	}
+	return s.told
 }

@@ -8,9 +8,9 @@ import (
 	"slices"
 	"time"
 
+	"github.com/mcpsaga/mcpsaga/internal/durable"
 	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/internal/jsonview"
-	"github.com/mcpsaga/mcpsaga/internal/records"
 	"github.com/mcpsaga/mcpsaga/internal/tasks"
 	"github.com/mcpsaga/mcpsaga/internal/turns"
 	"github.com/mcpsaga/mcpsaga/server/internal/dialect"
@@ -76,7 +76,7 @@ func (s *session) notes(number, id uint64) {
 // not mend: it counts as the client's failure to answer. It fails with [errNoQuestion] if another
 // answer was faster, or the task has gone on without any.
 func (d *handshake) giveAnswer(ctx context.Context, principal, task string, found *tasks.Task, a steps.Answer, n uint64) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, outage, records.ErrSlow)
+	ctx, cancel := context.WithTimeoutCause(ctx, outage, durable.ErrSlow)
 	defer cancel()
 	for {
 		var t *tasks.Task

@@ -34,7 +34,6 @@ import (
 
 	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/internal/jsonview"
-	"github.com/mcpsaga/mcpsaga/internal/records"
 	"github.com/mcpsaga/mcpsaga/internal/turns"
 	"github.com/mcpsaga/mcpsaga/server/internal/dialect"
 	"github.com/mcpsaga/mcpsaga/server/internal/handshake/resumable"
@@ -224,7 +223,7 @@ func (c *call) setLevel(ctx context.Context) (json.RawMessage, error) {
 	if !ok {
 		return nil, wire.NewError(wire.CodeInvalidParams, "params.level is not a level of log messages")
 	}
-	remembered, err := c.remember(ctx, func(r *records.Session) (bool, error) { return setLevel(r, level) })
+	remembered, err := c.remember(ctx, func(r *settings) (bool, error) { return setLevel(r, level) })
 	if !remembered && err == nil {
 		c.peer.level.Set(level)
 	}
@@ -259,7 +258,7 @@ func (c *call) subscribe(ctx context.Context) (json.RawMessage, error) {
 		return nil, notFound(uri)
 	}
 	from := c.Hub.Position() // what is told from now on is for the subscriber
-	remembered, err := c.remember(ctx, func(r *records.Session) (bool, error) { return subscribe(r, uri, from) })
+	remembered, err := c.remember(ctx, func(r *settings) (bool, error) { return subscribe(r, uri, from) })
 	if remembered || err != nil {
 		return emptyResult, err
 	}
@@ -278,7 +277,7 @@ func (c *call) unsubscribe(ctx context.Context) (json.RawMessage, error) {
 	if rerr != nil {
 		return nil, rerr
 	}
-	remembered, err := c.remember(ctx, func(r *records.Session) (bool, error) { return unsubscribe(r, uri) })
+	remembered, err := c.remember(ctx, func(r *settings) (bool, error) { return unsubscribe(r, uri) })
 	if !remembered && err == nil {
 		c.peer.changes.Change(func(want *dialect.Interest) { want.Remove(uri) })
 	}

@@ -4,10 +4,10 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"strconv"
 	"strings"
 	"sync"
 
-	"github.com/mcpsaga/mcpsaga/internal/records"
 	"github.com/mcpsaga/mcpsaga/internal/tokens"
 	"github.com/mcpsaga/mcpsaga/server/internal/dialect"
 )
@@ -19,7 +19,7 @@ import (
 // listens has what belongs to no request be told to a client from where it stopped. here says
 // that the stream which it goes on with is in memory, with what it has not read.
 func (d *handshake) listens(ctx context.Context, s *session, x *dialect.Exchange, here bool) {
-	if d.Turns.Records() == nil {
+	if d.Core == nil {
 		s.linger()
 		return
 	}
@@ -30,12 +30,13 @@ func (d *handshake) listens(ctx context.Context, s *session, x *dialect.Exchange
 	switch {
 	case here:
 	case id != "":
-		s.changes.CatchUp(d.Turns.Records().ReadPosition(id[strings.LastIndexByte(id, '.')+1:]))
+		told, _ := strconv.ParseUint(id[strings.LastIndexByte(id, '.')+1:], 36, 64)
+		s.changes.CatchUp(told)
 	case found == nil:
-	case found.Carrier != "": // it does not say what it has heard from the one before
-		s.changes.CatchUp(found.Since)
+	case found.Value.Carrier != "": // it does not say what it has heard from the one before
+		s.changes.CatchUp(found.Value.Since)
 	default:
-		for _, u := range found.URIs {
+		for _, u := range found.Value.URIs {
 			s.changes.CatchUpOn(u.URI, u.From)
 		}
 	}
@@ -59,7 +60,7 @@ func (d *handshake) carry(ctx context.Context, s *session) {
 	s.mu.Unlock()
 	ctx, cancel := context.WithTimeout(ctx, recordTime)
 	defer cancel()
-	err := d.change(ctx, s, principal, func(r *records.Session) (bool, error) {
+	err := d.change(ctx, s, principal, func(r *settings) (bool, error) {
 		if r.Ended {
 			return false, errors.New("the session has ended")
 		}
@@ -92,18 +93,14 @@ func processOf(carrier string) string {
 // told is what the id of an event says of how much the client has heard; empty if nobody could
 // tell the rest. changes are nil if the stream belongs to a request.
 func (s *session) told(changes *dialect.Subscription) string {
-	if changes == nil || s.shown == nil {
+	if changes == nil {
 		return ""
 	}
-	p := changes.Told()
-	if p == (records.Position{}) {
+	n := changes.Told()
+	if n == 0 {
 		return ""
 	}
-	text, err := s.shown(p)
-	if err != nil {
-		return ""
-	}
-	return "." + text
+	return "." + strconv.FormatUint(n, 36)
 }
 
 // stale are sessions whose record is to be read, as another replica has changed it.
@@ -182,7 +179,7 @@ func (d *handshake) refresh() {
 				tells.Search()
 			}
 		} else if a := t.lot.agreed(next); a != nil {
-			if found := d.recordOf(context.Background(), a); found != nil && found.Ended {
+			if found := d.recordOf(context.Background(), a); found != nil && found.Value.Ended {
 				t.end(a, d.Turns.Now())
 			}
 		}

@@ -3,8 +3,8 @@ package handshake
 import (
 	"context"
 	"crypto/sha256"
+	"encoding/base64"
 	"encoding/binary"
-	"encoding/hex"
 	"errors"
 	"strconv"
 	"strings"
@@ -12,6 +12,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/mcpsaga/mcpsaga/internal/durable"
 	"github.com/mcpsaga/mcpsaga/internal/jsonview"
 	"github.com/mcpsaga/mcpsaga/internal/tasks"
 	"github.com/mcpsaga/mcpsaga/server/internal/dialect"
@@ -91,14 +92,13 @@ func splitNumber(name string) (bare string, number uint64) {
 	return bare, number
 }
 
-// taskIDs are the ids of the task of the call with that number: the first is to be used, the
-// others may have been, before keys were rotated.
-func (d *handshake) taskIDs(a *agreed, principal string, number uint64) ([]string, error) {
-	ids, err := d.Turns.Records().TaskID(principal, "call "+hex.EncodeToString(a.id[:])+" "+strconv.FormatUint(number, 36))
-	for i := range ids {
-		ids[i] = ids[i][:22] // 128 bits suffice
-	}
-	return ids, err
+// taskID is the id of the task of the call with that number. Only who knows the session's random part
+// can make it up.
+func (a *agreed) taskID(number uint64) string {
+	h := sha256.New()
+	h.Write(a.id[:])
+	h.Write(binary.BigEndian.AppendUint64([]byte("task of call "), number))
+	return base64.RawURLEncoding.EncodeToString(h.Sum(nil)[:16])
 }
 
 // reading is what a request waits for.
@@ -110,52 +110,49 @@ type reading struct {
 
 // alias is what is remembered of a request whose task has an id of its own.
 type alias struct {
-	Task string `json:"task"`
+	Task string `cbor:"1,keyasint"`
 	// ID, Method and Token are those of the request.
-	ID     jsontext.Value `json:"id"`
-	Method string         `json:"method"`
-	Token  jsontext.Value `json:"progressToken,omitzero"`
+	ID     jsontext.Value `cbor:"2,keyasint"`
+	Method string         `cbor:"3,keyasint"`
+	Token  jsontext.Value `cbor:"4,keyasint,omitempty"`
 	// URI is what is read, if it is a resource.
-	URI string `json:"uri,omitzero"`
+	URI string `cbor:"5,keyasint,omitempty"`
 	// Alone: one request at a time waits for the task.
-	Alone bool `json:"alone,omitzero"`
+	Alone bool `cbor:"6,keyasint,omitempty"`
 }
 
 // aliasTime is for how long an alias is kept after the request was there the last time.
 const aliasTime = time.Hour
 
-func aliasName(a *agreed, number uint64) []string {
-	return []string{"call", hex.EncodeToString(a.id[:]), strconv.FormatUint(number, 36)}
+func (d *handshake) aliasName(a *agreed, number uint64) durable.Name {
+	return d.Core.DocumentName("call", string(a.id[:]), strconv.FormatUint(number, 36))
 }
 
 // find returns the reading with a number; nil if there is none.
 func (d *handshake) findReading(ctx context.Context, a *agreed, principal string, number uint64) (*reading, error) {
-	ids, err := d.taskIDs(a, principal, number)
-	if err != nil {
-		return nil, err
-	}
 	r := &reading{number: number}
-	for _, id := range ids {
-		switch r.task, err = d.Tasks.Get(ctx, principal, id); {
-		case err == nil:
-			call := jsonview.Get(r.task.Note, "call")
-			if call == nil {
-				return nil, nil // not one of ours
-			}
-			r.alias = alias{
-				Task: id, ID: jsontext.Value(jsonview.Get(call, "id")), Method: callMethod,
-				Token: jsontext.Value(jsonview.Get(r.task.Note, "progressToken")), Alone: true,
-			}
-			r.alias.URI, _ = jsonview.String(jsonview.Get(call, "URI"))
-			return r, nil
-		case !errors.Is(err, tasks.ErrNotFound):
-			return nil, err
+	id := a.taskID(number)
+	var err error
+	switch r.task, err = d.Tasks.Get(ctx, principal, id); {
+	case err == nil:
+		call := jsonview.Get(r.task.Note, "call")
+		if call == nil {
+			return nil, nil // not one of ours
 		}
-	}
-	found, err := d.Turns.Records().Alias(ctx, &r.alias, aliasName(a, number)...)
-	if err != nil || !found {
+		r.alias = alias{
+			Task: id, ID: jsontext.Value(jsonview.Get(call, "id")), Method: callMethod,
+			Token: jsontext.Value(jsonview.Get(r.task.Note, "progressToken")), Alone: true,
+		}
+		r.alias.URI, _ = jsonview.String(jsonview.Get(call, "URI"))
+		return r, nil
+	case !errors.Is(err, tasks.ErrNotFound):
 		return nil, err
 	}
+	found, err := durable.ReadDocument[alias](ctx, d.Core, d.aliasName(a, number))
+	if err != nil || !found.Exists() {
+		return nil, err
+	}
+	r.alias = found.Value
 	if r.task, err = d.Tasks.Get(ctx, principal, r.Task); errors.Is(err, tasks.ErrNotFound) {
 		return nil, nil
 	}
@@ -190,7 +187,7 @@ func (r *reader) keepAlias(ctx context.Context) error {
 	if r.alias == nil {
 		return nil
 	}
-	return r.Turns.Records().SetAlias(ctx, r.Principal, r.alias, r.Turns.Now().Add(aliasTime), aliasName(r.post.agreed, r.number)...)
+	return durable.SetDocument(ctx, r.Core, r.Principal, r.aliasName(r.post.agreed, r.number), r.Turns.Now().Add(aliasTime), *r.alias)
 }
 
 // cancelElsewhere cancels a call of the session that another replica may have begun. It reports
@@ -257,7 +254,7 @@ func (d *handshake) cancelled(list []dialect.GivenUp) {
 func requestText(id jsontext.Value) string {
 	canonical, _ := wire.CanonicalID(id)
 	sum := sha256.Sum256([]byte("cancelled " + canonical))
-	return hex.EncodeToString(sum[:8])
+	return base64.RawURLEncoding.EncodeToString(sum[:8])
 }
 
 // dropCall cancels a task whose client wants no response any more.

@@ -303,7 +303,7 @@ func (p *parked) tend(now time.Time) {
 		ctx, cancel := context.WithTimeout(context.Background(), writeTime)
 		defer cancel()
 		_, _ = p.d.Tasks.Renew(ctx, p.principal, p.task, patienceFor(p.wait), nil) // or it is tried again
-		if found := p.d.recordOf(ctx, p.agreed); found != nil && found.Ended {
+		if found := p.d.recordOf(ctx, p.agreed); found != nil && found.Value.Ended {
 			p.d.sessions.end(p.agreed, p.d.Turns.Now())
 		}
 	}

@@ -6,10 +6,11 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 
-	"github.com/mcpsaga/mcpsaga/internal/records"
+	"github.com/mcpsaga/mcpsaga/internal/durable"
 	"github.com/mcpsaga/mcpsaga/internal/tokens"
 	"github.com/mcpsaga/mcpsaga/internal/turns"
 	"github.com/mcpsaga/mcpsaga/server/internal/dialect"
@@ -24,19 +25,50 @@ import (
 // rather than that each watches each record: a store may have to look at all that is watched
 // whenever anything was written.
 
-// remembered is what a session in memory knows of its record. The session's mutex guards it.
+// settings are what is remembered of a session beside what its id says. There is no document until there
+// is something to say.
+type settings struct {
+	// Ended: its client has ended it. Nothing of it changes any more.
+	Ended bool `cbor:"1,keyasint,omitempty"`
+	// Level is that of log messages, if the client has set one.
+	Level *slog.Level `cbor:"2,keyasint,omitempty"`
+	// URIs are the resources that the client has subscribed to.
+	URIs []subscribed `cbor:"3,keyasint,omitempty"`
+	// Carrier names the connection that carries what belongs to no request; empty if there
+	// was none yet. The newest counts. Since is the number of the newest notice when it began.
+	Carrier string `cbor:"4,keyasint,omitempty"`
+	Since   uint64 `cbor:"5,keyasint,omitempty"`
+}
+
+// subscribed is a resource that a client has subscribed to, when the notice From was the newest.
+type subscribed struct {
+	URI  string `cbor:"1,keyasint"`
+	From uint64 `cbor:"2,keyasint,omitempty"`
+}
+
+// index returns the place of a URI among those subscribed to, or -1.
+func (s *settings) index(uri string) int {
+	return slices.IndexFunc(s.URIs, func(u subscribed) bool { return u.URI == uri })
+}
+
+// document is where the settings of a session are.
+type document = durable.Document[settings]
+
+func (d *handshake) documentName(a *agreed) durable.Name {
+	return d.Core.DocumentName("session", string(a.id[:]))
+}
+
+// remembered is what a session in memory knows of its document. The session's mutex guards it.
 type remembered struct {
 	learning sync.Mutex // is held while what was learned is put to use
 	// record is the newest that was seen; nil if there is no ledger, or it did not say.
-	record *records.Session
+	record *document
 	// carrier names the connection of this replica that the record should name; empty if there
 	// was none, or the ledger did not take it. carrying: that is being written.
 	carrier  string
 	carrying bool
 	// principal is whose the session is, once there is a carrier.
 	principal string
-	// shown returns a position as clients may see it; nil without a ledger.
-	shown func(records.Position) (string, error)
 }
 
 // How long the ledger may take to say what it remembers of a session, and for how long it is
@@ -51,16 +83,20 @@ const (
 
 // recordOf returns what the ledger remembers of a session; nil if there is no ledger, or it does
 // not say.
-func (d *handshake) recordOf(ctx context.Context, a *agreed) *records.Session {
-	book, g := d.Turns.Records(), &d.sessions.going
-	if book == nil || g.down() {
+func (d *handshake) recordOf(ctx context.Context, a *agreed) *document {
+	g := &d.sessions.going
+	if d.Core == nil || g.down() {
 		return nil
 	}
 	within, cancel := context.WithTimeout(ctx, recordTime)
 	defer cancel()
-	found, err := book.Session(within, a.id)
+	found, err := durable.ReadDocument[settings](within, d.Core, d.documentName(a))
+	if errors.Is(err, durable.ErrUnreadable) {
+		// Its client begins another session, while one that its client has ended must not continue.
+		found, err = &document{Value: settings{Ended: true}}, nil
+	}
 	if err == nil {
-		if !found.Ended {
+		if !found.Value.Ended {
 			g.saw(a.id)
 		}
 		return found
@@ -73,12 +109,12 @@ func (d *handshake) recordOf(ctx context.Context, a *agreed) *records.Session {
 }
 
 // learn puts to use what the ledger remembers, unless it is older than what is known.
-func (s *session) learn(found *records.Session) {
+func (s *session) learn(found *document) {
 	s.learning.Lock()
 	defer s.learning.Unlock()
 	s.mu.Lock()
 	before := s.record
-	if before != nil && found.Rev() <= before.Rev() {
+	if before != nil && found.Version() <= before.Version() {
 		s.mu.Unlock()
 		return
 	}
@@ -88,14 +124,14 @@ func (s *session) learn(found *records.Session) {
 	if over {
 		s.general.carriedBy(nil, 0)
 	}
-	if found.Level != nil {
-		s.level.Set(*found.Level)
+	if found.Value.Level != nil {
+		s.level.Set(*found.Value.Level)
 	}
 	if s.changes == nil {
 		return
 	}
-	uris := make([]string, len(found.URIs))
-	for i, u := range found.URIs {
+	uris := make([]string, len(found.Value.URIs))
+	for i, u := range found.Value.URIs {
 		uris[i] = u.URI
 	}
 	var added []string
@@ -104,7 +140,7 @@ func (s *session) learn(found *records.Session) {
 		return // it has only come into memory: whoever listens says from where on
 	}
 	for _, uri := range added { // it may have been updated since, before this was learned
-		s.changes.CatchUpOn(uri, found.URIs[found.Index(uri)].From)
+		s.changes.CatchUpOn(uri, found.Value.URIs[found.Value.index(uri)].From)
 	}
 }
 
@@ -112,7 +148,7 @@ func (s *session) learn(found *records.Session) {
 // carried. Of two connections of one replica, that has seen itself which is newer. The session
 // is locked.
 func (s *session) superseded() bool {
-	over := !s.carrying && s.carrier != "" && s.record != nil && processOf(s.record.Carrier) != processOf(s.carrier)
+	over := !s.carrying && s.carrier != "" && s.record != nil && processOf(s.record.Value.Carrier) != processOf(s.carrier)
 	if over {
 		s.carrier = ""
 	}
@@ -124,7 +160,7 @@ func (d *handshake) look(ctx context.Context, s *session) {
 	found := d.recordOf(ctx, s.agreed)
 	switch {
 	case found == nil:
-	case found.Ended:
+	case found.Value.Ended:
 		d.sessions.end(s.agreed, d.Turns.Now())
 	default:
 		s.learn(found)
@@ -133,7 +169,7 @@ func (d *handshake) look(ctx context.Context, s *session) {
 		s.mu.Unlock()
 		switch { // the ledger did not take it when it began
 		case !unknown:
-		case found.Carrier == "" || processOf(found.Carrier) == d.Hub.By():
+		case found.Value.Carrier == "" || processOf(found.Value.Carrier) == d.Hub.By():
 			d.carry(ctx, s)
 		default: // nobody knows which is newer: if it is this one, its client comes again
 			s.general.carriedBy(nil, 0)
@@ -142,21 +178,21 @@ func (d *handshake) look(ctx context.Context, s *session) {
 }
 
 // change changes the record of a session, and tells the replicas that it concerns.
-func (d *handshake) change(ctx context.Context, s *session, principal string, change func(*records.Session) (bool, error)) error {
+func (d *handshake) change(ctx context.Context, s *session, principal string, change func(*settings) (bool, error)) error {
 	s.mu.Lock()
 	found := s.record
 	s.mu.Unlock()
 	elsewhere := ""
-	ctx, cancel := context.WithTimeoutCause(ctx, writeTime, records.ErrSlow)
+	ctx, cancel := context.WithTimeoutCause(ctx, writeTime, durable.ErrSlow)
 	defer cancel()
-	made, err := d.Turns.Records().ChangeSession(ctx, principal, s.agreed.id, s.agreed.expires, found, func(r *records.Session) (bool, error) {
+	made, err := durable.ChangeDocument(ctx, d.Core, principal, d.documentName(s.agreed), s.agreed.expires, found, func(r *settings) (bool, error) {
 		elsewhere = r.Carrier
 		return change(r)
 	})
 	if err != nil {
 		return err
 	}
-	if made.Ended || elsewhere != "" && processOf(elsewhere) != d.Hub.By() {
+	if made.Value.Ended || elsewhere != "" && processOf(elsewhere) != d.Hub.By() {
 		d.Hub.Touch(s.agreed.id)
 	}
 	s.learn(made)
@@ -167,20 +203,20 @@ func (d *handshake) change(ctx context.Context, s *session, principal string, ch
 func (d *handshake) end(ctx context.Context, s *session, principal string) *wire.Error {
 	a := s.agreed
 	d.sessions.drop(a.name) // at once: the ledger may take long
-	if d.Turns.Records() == nil {
+	if d.Core == nil {
 		d.sessions.end(a, d.Turns.Now())
 		return nil
 	}
-	err := d.change(ctx, s, principal, func(r *records.Session) (bool, error) {
+	err := d.change(ctx, s, principal, func(r *settings) (bool, error) {
 		over := r.Ended
-		r.Ended, r.Level, r.URIs, r.Carrier, r.Since = true, nil, nil, "", records.Position{}
+		r.Ended, r.Level, r.URIs, r.Carrier, r.Since = true, nil, nil, "", 0
 		return !over, nil
 	})
 	switch {
 	case err == nil:
 		d.sessions.end(a, d.Turns.Now())
 		return nil
-	case errors.Is(err, records.ErrFull):
+	case errors.Is(err, turns.ErrLedgerFull):
 		d.sessions.end(a, d.Turns.Now())
 		return wire.Refuse(http.StatusTooManyRequests, wire.CodeInvalidRequest, "the session has ended in this replica only, as too many sessions of yours are remembered: let it expire")
 	}
@@ -191,21 +227,21 @@ func (d *handshake) end(ctx context.Context, s *session, principal string) *wire
 
 // remember changes what the ledger remembers of the client's session. It reports false if nothing
 // does: then the connection, or this process, remembers it.
-func (c *call) remember(ctx context.Context, change func(*records.Session) (bool, error)) (bool, error) {
+func (c *call) remember(ctx context.Context, change func(*settings) (bool, error)) (bool, error) {
 	s := c.peer.session
-	if s == nil || c.Turns.Records() == nil {
+	if s == nil || c.Core == nil {
 		return false, nil
 	}
-	err := c.handshake.change(ctx, s, c.Principal, func(r *records.Session) (bool, error) {
+	err := c.handshake.change(ctx, s, c.Principal, func(r *settings) (bool, error) {
 		if r.Ended {
 			return false, goneSession()
 		}
 		return change(r)
 	})
 	switch {
-	case errors.Is(err, records.ErrFull):
+	case errors.Is(err, turns.ErrLedgerFull):
 		err = wire.Refuse(http.StatusTooManyRequests, wire.CodeInvalidRequest, "too many sessions of yours are remembered: end some, or let them expire")
-	case errors.Is(err, records.ErrConflict):
+	case errors.Is(err, durable.ErrConflict):
 		err = wire.TryAgain("the session is changed by too many requests at once: send the same request again")
 	case errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil: // the time that the ledger had, not the client's
 		err = fmt.Errorf("%w: %w", turns.ErrLedger, err)
@@ -213,7 +249,7 @@ func (c *call) remember(ctx context.Context, change func(*records.Session) (bool
 	return true, err
 }
 
-func setLevel(r *records.Session, level slog.Level) (bool, error) {
+func setLevel(r *settings, level slog.Level) (bool, error) {
 	if r.Level != nil && *r.Level == level {
 		return false, nil
 	}
@@ -221,8 +257,8 @@ func setLevel(r *records.Session, level slog.Level) (bool, error) {
 	return true, nil
 }
 
-func subscribe(r *records.Session, uri string, from records.Position) (bool, error) {
-	if r.Index(uri) >= 0 {
+func subscribe(r *settings, uri string, from uint64) (bool, error) {
+	if r.index(uri) >= 0 {
 		return false, nil
 	}
 	size := len(uri)
@@ -232,12 +268,12 @@ func subscribe(r *records.Session, uri string, from records.Position) (bool, err
 	if len(r.URIs) >= dialect.MaxURIs || size > dialect.MaxURIBytes {
 		return false, errManyURIs
 	}
-	r.URIs = append(r.URIs[:len(r.URIs):len(r.URIs)], records.SessionURI{URI: uri, From: from})
+	r.URIs = append(r.URIs[:len(r.URIs):len(r.URIs)], subscribed{URI: uri, From: from})
 	return true, nil
 }
 
-func unsubscribe(r *records.Session, uri string) (bool, error) {
-	i := r.Index(uri)
+func unsubscribe(r *settings, uri string) (bool, error) {
+	i := r.index(uri)
 	if i < 0 {
 		return false, nil
 	}

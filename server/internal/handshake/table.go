@@ -14,7 +14,6 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/mcpsaga/mcpsaga/codec"
-	"github.com/mcpsaga/mcpsaga/internal/records"
 	"github.com/mcpsaga/mcpsaga/internal/tally"
 	"github.com/mcpsaga/mcpsaga/internal/tokens"
 	"github.com/mcpsaga/mcpsaga/server/internal/dialect"
@@ -118,7 +117,7 @@ func (d *handshake) enter(a *agreed, x *dialect.Exchange, fresh bool) (*session,
 		t.owned[owner][s] = struct{}{}
 	}
 	if d.Tasks != nil { // and so a ledger
-		s.shown, s.park, s.parkAfter = d.Turns.Records().ShowPosition, d.park, d.parkAfter
+		s.park, s.parkAfter = d.park, d.parkAfter
 	}
 	s.check = func(ctx context.Context) { d.look(ctx, s) }
 	s.idle = time.AfterFunc(d.Limits.SessionIdle, func() { t.forget(s) })
@@ -235,7 +234,7 @@ func (d *handshake) sessionOf(ctx context.Context, x *dialect.Exchange, n needs)
 // find finds out what a session's id says, whose it is, and whether it goes on. The session
 // is nil unless it is in memory; then it is in use. What the ledger remembers of it was found
 // now; it is nil if there is no ledger or this does not say, and may be nil for what is public.
-func (d *handshake) find(ctx context.Context, x *dialect.Exchange, name string, public bool, log *slog.Logger) (a *agreed, s *session, found *records.Session, late bool, rerr *wire.Error) {
+func (d *handshake) find(ctx context.Context, x *dialect.Exchange, name string, public bool, log *slog.Logger) (a *agreed, s *session, found *document, late bool, rerr *wire.Error) {
 	t := &d.sessions
 	keys := d.Turns.Codec.Keyset()
 	s, ended := t.use(name, keys, nil)
@@ -256,7 +255,7 @@ func (d *handshake) find(ctx context.Context, x *dialect.Exchange, name string, 
 	} else if ended {
 		rerr = goneSession()
 	} else if d.Tasks != nil && !(public && t.going.has(a.id)) { // which may be told a second too long
-		if found = d.recordOf(ctx, a); found != nil && found.Ended {
+		if found = d.recordOf(ctx, a); found != nil && found.Value.Ended {
 			t.end(a, d.Turns.Now())
 			rerr = goneSession()
 		}

@@ -131,15 +131,12 @@ func (r *reader) startOwn(ctx context.Context, start *tasks.Start, note *taskNot
 			nth = max(n, binary.BigEndian.Uint64(b[:]))
 		}
 		r.number = a.numberOf(ofCall, id, nth)
-		ids, err := r.taskIDs(a, r.Principal, r.number)
-		if err != nil {
-			return nil, err
-		}
+		var err error
 		note.Call = &callNote{ID: r.Message.ID, Session: a.id[:], Digest: digest, Number: r.number, URI: r.uri}
 		if start.Note, err = wire.Marshal(note); err != nil {
 			return nil, err
 		}
-		start.ID = ids[0]
+		start.ID = a.taskID(r.number)
 		task, err := r.Tasks.Start(ctx, *start)
 		if !errors.Is(err, tasks.ErrExists) {
 			return task, err

@@ -2,11 +2,10 @@ package handshake
 
 import (
 	"context"
-	"encoding/hex"
 	"encoding/json"
 	"slices"
 
-	"github.com/mcpsaga/mcpsaga/internal/records"
+	"github.com/mcpsaga/mcpsaga/internal/durable"
 	"github.com/mcpsaga/mcpsaga/server/internal/dialect"
 	"github.com/mcpsaga/mcpsaga/server/internal/handshake/tasks2025"
 	"github.com/mcpsaga/mcpsaga/server/internal/wire"
@@ -16,13 +15,8 @@ import (
 // alias leads from the session to the tasks that it has begun, and who carries the stream follows
 // them. A task whose result the client waits for here is told of by that request's stream alone.
 
-// begunTasks is what the alias of a session leads to.
-type begunTasks struct {
-	IDs []string `json:"ids"`
-}
-
-func begunName(a *agreed) []string {
-	return []string{"tasks of a session", hex.EncodeToString(a.id[:])}
+func (d *handshake) begunName(a *agreed) durable.Name {
+	return d.Core.DocumentName("tasks of a session", string(a.id[:]))
 }
 
 // begun has the client be told of a task that its session has begun. If that cannot be noted it
@@ -34,23 +28,23 @@ func (c *call) begun(ctx context.Context, id string) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, recordTime)
 	defer cancel()
-	add := func(list *begunTasks) bool {
-		if slices.Contains(list.IDs, id) {
-			return false
+	add := func(ids *[]string) (bool, error) {
+		if slices.Contains(*ids, id) {
+			return false, nil
 		}
-		list.IDs = append(list.IDs, id)
-		list.IDs = list.IDs[max(0, len(list.IDs)-tasks2025.MaxFollowed):]
-		return true
+		list := append(slices.Clone(*ids), id)
+		*ids = list[max(0, len(list)-tasks2025.MaxFollowed):]
+		return true, nil
 	}
 	s.beginning.Lock() // those that begin here need not get in each other's way
-	err := records.ChangeAlias(ctx, c.Turns.Records(), c.Principal, s.agreed.expires, add, begunName(s.agreed)...)
+	_, err := durable.ChangeDocument(ctx, c.Core, c.Principal, c.begunName(s.agreed), s.agreed.expires, nil, add)
 	s.beginning.Unlock()
 	if err != nil {
 		c.Log.InfoContext(ctx, "a session is not told how a task is", "error", err)
 		return
 	}
 	s.mu.Lock()
-	here, elsewhere := s.teller, s.record != nil && s.record.Carrier != "" && processOf(s.record.Carrier) != c.Hub.By()
+	here, elsewhere := s.teller, s.record != nil && s.record.Value.Carrier != "" && processOf(s.record.Value.Carrier) != c.Hub.By()
 	s.mu.Unlock()
 	switch {
 	case here != nil:
@@ -110,9 +104,11 @@ type toldSession struct {
 }
 
 func (t toldSession) Begun(ctx context.Context) ([]string, error) {
-	var list begunTasks
-	_, err := t.Turns.Records().Alias(ctx, &list, begunName(t.s.agreed)...)
-	return list.IDs, err
+	found, err := durable.ReadDocument[[]string](ctx, t.Core, t.begunName(t.s.agreed))
+	if err != nil {
+		return nil, err
+	}
+	return found.Value, nil
 }
 
 func (t toldSession) Awaits(task string) bool {

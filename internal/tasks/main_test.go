@@ -1,9 +1,0 @@
-package tasks_test
-
-import (
-	"testing"
-
-	"github.com/mcpsaga/mcpsaga/internal/leaktest"
-)
-
-func TestMain(m *testing.M) { leaktest.Main(m) }
