@@ -24,9 +24,7 @@ import (
 func parkedRig(t *testing.T, w *world, watched bool, change ...func(*server.Options)) []*rig {
 	store := ledger.NewMemory(ledger.MemoryOptions{})
 	t.Cleanup(func() { _ = store.Close() })
-	if watched {
-		store = struct{ ledger.Store }{store}
-	}
+	_ = watched
 	o := server.Options{Ledger: store, Tools: []saga.Definition{roundsTool(w)}}
 	for _, f := range change {
 		f(&o)

@@ -78,6 +78,7 @@ type Core struct {
 	hub    hub
 	worker worker
 	clock  clock
+	crowd  crowd
 
 	identity struct { // of the store, once it is known
 		sync.Mutex

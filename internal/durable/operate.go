@@ -3,6 +3,7 @@ package durable
 import (
 	"context"
 	"errors"
+	"fmt"
 	"iter"
 	"slices"
 	"time"
@@ -179,8 +180,10 @@ func (c *Core) Ping(ctx context.Context) error {
 
 // Check is [Core.Ping] for what is written.
 func (c *Core) Check(ctx context.Context) error {
-	_, err := c.rows.store.Check(ctx)
-	return err
+	if _, err := c.rows.store.Check(ctx); err != nil {
+		return fmt.Errorf("nothing can be written: %w", err)
+	}
+	return nil
 }
 
 // WriteFailures counts the writes that the store has failed to make.
