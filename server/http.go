@@ -99,7 +99,7 @@ func (s *Server) serveMCP(w http.ResponseWriter, r *http.Request) {
 	if s.keeper != nil {
 		r = r.WithContext(records.Patient(r.Context()))
 	}
-	reply := wire.Reply{Writer: w, Request: r}
+	reply := wire.Reply{Writer: w}
 	if s.health.stopping.Load() {
 		w.Header().Set("Connection", "close")
 	}

@@ -16,8 +16,7 @@
 //   - Calls with a ledger: the work is a task for which the request waits (taskcall.go, waiting.go,
 //     reader.go, note.go), so that any replica goes on with it (numbers.go, elsewhere.go): its client
 //     answers, cancels and reads on wherever its messages come. Clients that know of tasks or resume tokens
-//     have two more ways to it (tasks.go and tasks_told.go, resumable.go). While the call only waits for its
-//     client, its stream is parked: the connection is kept, and no goroutine (parked.go, lot.go).
+//     have two more ways to it (tasks.go and tasks_told.go, resumable.go).
 //   - Calls without a ledger: the process that has the call's stream asks the client itself (asking.go).
 //
 // Batches are read where they came. The transport of 2024-11-05 with two HTTP endpoints is not served.
@@ -28,7 +27,6 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
-	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -47,15 +45,20 @@ import (
 type handshake struct {
 	*dialect.Host
 	sessions sessionTable
+	// open are the calls under way in sessions over HTTP.
+	open dialect.Limit
 	// taskTools are the tools for clients that are offered tasks; nil if nobody is.
 	taskTools []json.RawMessage
-	// parkAfter is parkAfter, unless a test cannot wait.
-	parkAfter time.Duration
 }
+
+// callsPer is how many calls may be under way for each session that may be in memory. One session
+// may have [maxCalls] of them.
+const callsPer = 2
 
 // New is of the type [dialect.New].
 func New(h *dialect.Host) (dialect.Dialect, error) {
-	d := &handshake{Host: h, parkAfter: parkAfter}
+	d := &handshake{Host: h}
+	d.open.What, d.open.Most, d.open.MostOwned = "calls", callsPer*h.Limits.MaxSessions, callsPer*h.Limits.MaxSessionsPerPrincipal
 	if h.OffersTasks() {
 		d.taskTools = tasks2025.Tools(h)
 	}
@@ -178,9 +181,6 @@ func (d *handshake) serve(ctx context.Context, x *dialect.Exchange, p *peer, pos
 		defer c.Notifier.Close()
 	}
 	result, err := method.serve(c, ctx)
-	if err != nil && post != nil && post.isParked() {
-		return nil, nil // it goes on without this
-	}
 	if err != nil {
 		return nil, c.refusal(ctx, err)
 	}

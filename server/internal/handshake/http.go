@@ -295,7 +295,7 @@ func (d *handshake) replyWithStream(ctx context.Context, x *dialect.Exchange, r 
 	}
 	responses, plain := st.awaitStream(ctx, reader, streams)
 	if !plain {
-		st.pump(ctx, x, r, reader, 0, "", nil)
+		st.pump(ctx, r, reader, 0, "", nil)
 		return
 	}
 	if ctx.Err() == nil {
@@ -312,16 +312,16 @@ func (d *handshake) replyWithStream(ctx context.Context, x *dialect.Exchange, r 
 // stream. It outlives the HTTP request if the connection breaks. task is the task that the request
 // resumes, or empty. If it cannot begin, nothing comes on the stream.
 func (d *handshake) begin(ctx context.Context, x *dialect.Exchange, s *session, st *stream, m *wire.Message, streams bool, task string, respond responder) *wire.Error {
+	leave, rerr := d.open.Enter(s.owner)
+	if rerr != nil {
+		return rerr
+	}
 	ctx, cancel := sessionContext(ctx, s)
 	call, err := s.begin(m, task, cancel)
 	if err != nil {
+		leave()
 		cancel(nil)
 		return wire.NewError(wire.CodeInvalidRequest, err.Error())
-	}
-	if st.single {
-		s.mu.Lock()
-		st.call = call
-		s.mu.Unlock()
 	}
 	ended := d.sessions.running.Begin()
 	one := &dialect.Exchange{Message: m, Header: x.Header, Principal: x.Principal, Owner: x.Owner, Dialect: d, HTTPMethod: x.HTTPMethod}
@@ -338,6 +338,7 @@ func (d *handshake) begin(ctx context.Context, x *dialect.Exchange, s *session, 
 		} else {
 			response = respond(ctx, one, s.peer, post)
 		}
+		leave()
 		d.release(s, m.ID)
 		s.mu.Lock()
 		mark, left := call.mark, call.left
@@ -404,5 +405,5 @@ func (d *handshake) replyToGet(ctx context.Context, x *dialect.Exchange, r wire.
 		defer d.tells(ctx, s, x)()
 		changes = s.changes
 	}
-	st.pump(ctx, x, r, reader, last.event, last.mark, changes)
+	st.pump(ctx, r, reader, last.event, last.mark, changes)
 }

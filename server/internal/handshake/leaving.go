@@ -2,8 +2,6 @@ package handshake
 
 import (
 	"context"
-	"iter"
-	"slices"
 	"time"
 
 	"github.com/mcpsaga/mcpsaga/server/internal/dialect"
@@ -36,55 +34,6 @@ func (t *sessionTable) evict(owner string) bool {
 	return true
 }
 
-// displace has the streams of one of the sessions end whose calls only wait for their clients: with
-// a ledger these come back and find their calls, and a request that was refused would be lost. The
-// session goes when they have ended. One that goes anyhow makes room as well, once.
-func (t *sessionTable) displace(sessions iter.Seq[*session]) bool {
-	for s := range sessions {
-		if s.leaves {
-			s.leaves = false
-			return true
-		}
-		if waits := s.waitsOnly(); len(waits) > 0 {
-			for _, r := range waits {
-				r.leave(stopRetry)
-			}
-			return true
-		}
-	}
-	return false
-}
-
-// leaving notes that a session is about to go, if none of its calls stays.
-func (t *sessionTable) leaving(s *session) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.leaves = true
-	for _, c := range s.calls {
-		s.leaves = s.leaves && c.left
-	}
-}
-
-// waitsOnly returns who reads for the calls of the session; none if any of them can do without
-// its client, or the client could not come back.
-func (s *session) waitsOnly() (list []*reader) {
-	s.mu.Lock()
-	for _, c := range s.calls {
-		if c.reader == nil || c.left || !c.reader.w.waits.Load() {
-			s.mu.Unlock()
-			return nil
-		}
-		list = append(list, c.reader)
-	}
-	s.mu.Unlock()
-	if slices.ContainsFunc(list, func(r *reader) bool { return !r.canLeave() }) {
-		return nil
-	}
-	return list
-}
-
 // forget takes a session out of memory that has been idle for long enough.
 func (t *sessionTable) forget(s *session) {
 	t.mu.Lock()
@@ -111,7 +60,6 @@ func (t *sessionTable) over(s *session) {
 
 // end ends a session, and remembers that.
 func (t *sessionTable) end(a *agreed, now time.Time) {
-	defer t.lot.end(a.id)
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.ends.forget(now)
@@ -156,7 +104,6 @@ func (t *sessionTable) remove(s *session, why error) {
 // Drain implements [dialect.Sessions]: streams that belong to no request close.
 func (d *handshake) Drain() {
 	t := &d.sessions
-	t.lot.drain()
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for _, s := range t.byID {
@@ -180,7 +127,6 @@ func (d *handshake) Close() {
 		t.remove(s, dialect.ErrStopping)
 	}
 	t.mu.Unlock()
-	t.lot.close()
 	ctx, cancel := context.WithTimeout(context.Background(), closeGrace)
 	defer cancel()
 	_ = t.running.Wait(ctx)

@@ -128,12 +128,9 @@ func (d *handshake) touched(ids []dialect.SessionID) {
 		}
 	}
 	for _, id := range ids {
-		if t.byRandom[id] != nil || t.lot.agreed(id) != nil {
+		if t.byRandom[id] != nil {
 			here = append(here, id)
 		}
-	}
-	if ids == nil {
-		here = append(here, t.lot.sessions()...)
 	}
 	closed := t.closed
 	t.mu.Unlock()
@@ -180,10 +177,6 @@ func (d *handshake) refresh() {
 			s.mu.Unlock()
 			if tells != nil { // there may be another task
 				tells.Search()
-			}
-		} else if a := t.lot.agreed(next); a != nil {
-			if found := d.recordOf(context.Background(), a); found != nil && found.Ended {
-				t.end(a, d.Turns.Now())
 			}
 		}
 	}

@@ -111,16 +111,10 @@ type session struct {
 	idle, overdue *time.Timer
 	// check ends it if it was ended on another replica; nil if there is no memory of it.
 	check func(context.Context)
-	// park may take the connection of a stream that has waited for parkAfter; nil without a ledger.
-	park      func(x *dialect.Exchange, st *stream, r wire.Reply, out *wire.EventStream, event uint64) bool
-	parkAfter time.Duration
 	// resting is its place among those not in use, or nil. The table's mutex guards it, and
 	// idleSince, which is since when.
 	resting   *list.Element
 	idleSince time.Time
-	// leaves: its last call has left, and it goes with the request that the call came by. The
-	// table's mutex guards it.
-	leaves bool
 
 	mu sync.Mutex
 	// busy counts the requests and calls under way; while there are any, the session stays
@@ -169,10 +163,8 @@ type sessionCall struct {
 	asking, answers int
 	// message is the request.
 	message *wire.Message
-	// reader waits for its task, if there is one. parked: that leaves because the stream is
-	// parked.
+	// reader waits for its task, if there is one.
 	reader *reader
-	parked bool
 	// task is the task that it waits for, if it can be gone on with. mark is what the ids of its
 	// events say of how much of that was told. left: it ends without an answer, which is to be had
 	// otherwise. over is closed when it has ended.

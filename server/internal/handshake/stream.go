@@ -22,9 +22,8 @@ import (
 type stream struct {
 	// name is unique in the session and part of the events' ids.
 	name    string
-	single  bool         // it carries one request
-	call    *sessionCall // that, if there is only one
-	session *session     // its mu guards what follows
+	single  bool     // it carries one request
+	session *session // its mu guards what follows
 
 	// number is that of its request, if other replicas can go on with it. It is part of the
 	// events' ids, so there are none while it is unknown.
@@ -291,35 +290,22 @@ func (st *stream) awaitStream(ctx context.Context, reader *streamReader, streams
 
 // pump writes a stream's events from after a number on, until the stream has ended
 // or the connection is to. opening is the end of the id from which the client can resume before
-// it has any of these. Changes, if there are any, become events of the stream. When there has
-// been nothing to write for a while, the stream may be parked: then pump returns true.
-func (st *stream) pump(ctx context.Context, x *dialect.Exchange, r wire.Reply, reader *streamReader, number uint64, opening string, changes *dialect.Subscription) (parked bool) {
+// it has any of these. Changes, if there are any, become events of the stream.
+func (st *stream) pump(ctx context.Context, r wire.Reply, reader *streamReader, number uint64, opening string, changes *dialect.Subscription) {
 	var changed <-chan struct{}
 	if changes != nil {
 		changed, opening = changes.Ready, st.session.told(changes)
 	}
 	out := r.Events(patience)
-	defer func() {
-		if !parked {
-			out.End()
-		}
-	}()
-	var idle *time.Timer
-	var long <-chan time.Time
-	if st.session.park != nil && st.single {
-		idle = time.NewTimer(st.session.parkAfter)
-		defer idle.Stop()
-		long = idle.C
-	}
-	// Others can resume from the first event on (SEP-1699); one that was parked has begun.
-	primed := st.session.revision < revision.November2025 || out.Started()
+	defer out.End()
+	primed := st.session.revision < revision.November2025 // others can resume from the first event on (SEP-1699)
 	alive := time.NewTicker(aliveEvery)
 	defer alive.Stop()
 	for {
 		if !primed {
 			if first, ok := st.eventID(number, opening); ok {
 				if primed = true; out.Start(first) != nil {
-					return false
+					return
 				}
 			}
 		}
@@ -330,7 +316,7 @@ func (st *stream) pump(ctx context.Context, x *dialect.Exchange, r wire.Reply, r
 				first = func() error { return out.Start(reader.after) }
 			}
 			if first() != nil {
-				return false
+				return
 			}
 		}
 		select {
@@ -338,7 +324,7 @@ func (st *stream) pump(ctx context.Context, x *dialect.Exchange, r wire.Reply, r
 			if reader.retry != 0 {
 				_ = out.Retry(reader.retry) // the client may have gone as well
 			}
-			return false
+			return
 		default:
 		}
 		events, ended, more := st.after(number)
@@ -348,15 +334,12 @@ func (st *stream) pump(ctx context.Context, x *dialect.Exchange, r wire.Reply, r
 		for _, e := range events {
 			id, _ := st.eventID(e.number, e.mark)
 			if out.Event(id, e.data) != nil {
-				return false
+				return
 			}
 			number = e.number
-			if idle != nil {
-				idle.Reset(st.session.parkAfter)
-			}
 		}
 		if ended {
-			return false
+			return
 		}
 		select {
 		case <-more:
@@ -367,18 +350,13 @@ func (st *stream) pump(ctx context.Context, x *dialect.Exchange, r wire.Reply, r
 			}
 		case <-alive.C:
 			if out.Alive() != nil {
-				return false
+				return
 			}
 			st.session.check(ctx)
-		case <-long:
-			if st.session.park(x, st, r, out, number) {
-				return true
-			}
-			idle.Reset(st.session.parkAfter)
 		case <-st.session.ctx.Done():
-			return false
+			return
 		case <-ctx.Done():
-			return false
+			return
 		}
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"crypto/rand"
 	"errors"
 	"log/slog"
-	"maps"
 	"net/http"
 	"sync"
 	"time"
@@ -26,10 +25,9 @@ import (
 // comes in when a request needs more than its id says, and goes when nothing of it is left
 // to remember, or when others need the room. It goes on all the same.
 //
-// Its lock is taken first, then a session's, then the hub's and its subscription's. The lot's is
-// taken under the table's, or under one of the ledger's store, and only for a look. Under none of
-// them anything is sent, the ledger asked, or somebody waited for; and the hub holds none of its own
-// when it tells of sessions that others have changed.
+// Its lock is taken first, then a session's, then the hub's and its subscription's. Under none of
+// them anything is sent, or the ledger asked; and the hub holds none of its own when it tells of
+// sessions that others have changed.
 type sessionTable struct {
 	mu    sync.Mutex
 	byID  map[string]*session
@@ -43,8 +41,6 @@ type sessionTable struct {
 	byRandom map[tokens.ID]*session
 	going    going
 	stale    stale
-	// lot has the streams that wait without a session in memory.
-	lot lot
 	// running are the calls under way.
 	running tally.Tally
 }
@@ -70,8 +66,8 @@ func (t *sessionTable) run(f func()) {
 }
 
 // enter puts a session into memory, in use, unless it is there already or may not be. If there
-// is no room, whoever only waits gives way to who has just come, if he has (fresh).
-func (d *handshake) enter(a *agreed, x *dialect.Exchange, fresh bool) (*session, *wire.Error) {
+// is no room, one that is not in use gives way.
+func (d *handshake) enter(a *agreed, x *dialect.Exchange) (*session, *wire.Error) {
 	t := &d.sessions
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -86,8 +82,8 @@ func (d *handshake) enter(a *agreed, x *dialect.Exchange, fresh bool) (*session,
 		return nil, goneSession()
 	case t.closed:
 		err = dialect.ErrStopping
-	case owner != "" && len(t.owned[owner]) >= d.Limits.MaxSessionsPerPrincipal && !t.evict(owner) && !(fresh && t.displace(maps.Keys(t.owned[owner]))),
-		len(t.byID) >= d.Limits.MaxSessions && !t.evict("") && !(fresh && t.displace(maps.Values(t.byID))):
+	case owner != "" && len(t.owned[owner]) >= d.Limits.MaxSessionsPerPrincipal && !t.evict(owner),
+		len(t.byID) >= d.Limits.MaxSessions && !t.evict(""):
 		err = errFull
 	}
 	if err != nil {
@@ -118,7 +114,7 @@ func (d *handshake) enter(a *agreed, x *dialect.Exchange, fresh bool) (*session,
 		t.owned[owner][s] = struct{}{}
 	}
 	if d.Tasks != nil { // and so a ledger
-		s.shown, s.park, s.parkAfter = d.Turns.Records().ShowPosition, d.park, d.parkAfter
+		s.shown = d.Turns.Records().ShowPosition
 	}
 	s.check = func(ctx context.Context) { d.look(ctx, s) }
 	s.idle = time.AfterFunc(d.Limits.SessionIdle, func() { t.forget(s) })
@@ -148,7 +144,6 @@ func (t *sessionTable) hold(s *session) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.busy++
-	s.leaves = false
 	s.idle.Stop()
 	if s.resting != nil {
 		t.idle.Remove(s.resting)
@@ -220,7 +215,7 @@ func (d *handshake) sessionOf(ctx context.Context, x *dialect.Exchange, n needs)
 	case late:
 		return nil, goneSession()
 	case n.memory:
-		if s, rerr = d.enter(a, x, true); rerr != nil {
+		if s, rerr = d.enter(a, x); rerr != nil {
 			return nil, rerr
 		}
 	default:

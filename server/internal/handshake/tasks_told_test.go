@@ -44,7 +44,7 @@ func beginner(t *testing.T, keys *codec.Keyset, store ledger.Store, a *agreed) *
 	d.Turns, err = turns.New(turns.Config{Registry: registry, Codec: c, Log: slog.New(slog.DiscardHandler), Now: time.Now, Ledger: store})
 	require.NoError(t, err)
 	x := &dialect.Exchange{}
-	s, rerr := d.enter(a, x, true)
+	s, rerr := d.enter(a, x)
 	require.Nil(t, rerr)
 	return d.newCall(x, s.peer, &way{session: s}, nil)
 }

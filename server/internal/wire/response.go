@@ -125,8 +125,6 @@ const jsonType = "application/json"
 type Reply struct {
 	// Writer is what the reply is written to.
 	Writer http.ResponseWriter
-	// Request is what is replied to; nil if the connection must stay where it is.
-	Request *http.Request
 }
 
 // Header returns the header, which is sent with what comes first.
@@ -175,9 +173,6 @@ func (r Reply) Response(response []byte, rerr *Error) (done bool) {
 // Events returns the reply as a stream of events, which has not begun. A client may take
 // as long as patience to accept one.
 func (r Reply) Events(patience time.Duration) *EventStream {
-	if d, ok := r.Writer.(*Detached); ok {
-		return d.Resume(patience)
-	}
 	s := &EventStream{w: r.Writer, rc: http.NewResponseController(r.Writer), patience: patience}
 	// The server takes the end of its limit on reading for the client's going away. An
 	// error means that there is no such limit.
