@@ -120,6 +120,10 @@ func (d *handshake) giveTaken(ctx context.Context, principal, task string, a ste
 // replyElsewhere answers GET with the rest of a request whose stream is not here, or not any
 // more.
 func (d *handshake) replyElsewhere(ctx context.Context, x *dialect.Exchange, r wire.Reply, s *session, last eventID) {
+	if last.number == 0 || d.Tasks == nil {
+		r.Error(nil, nothingToResume())
+		return
+	}
 	found, err := d.findReading(ctx, s.agreed, x.Principal, last.number)
 	switch {
 	case err != nil:
@@ -135,7 +139,7 @@ func (d *handshake) replyElsewhere(ctx context.Context, x *dialect.Exchange, r w
 		told = 0
 	}
 	st := s.open(1, nil, true)
-	reader := &streamReader{gone: make(chan struct{}), after: x.Header.Get("Last-Event-ID")}
+	reader := &streamReader{gone: make(chan struct{}), after: x.Header.Get("Last-Event-ID"), opening: markOf(task, told)}
 	defer st.carriedBy(reader, 0)()
 	m := &wire.Message{ID: found.ID, Method: found.Method}
 	respond := func(ctx context.Context, x *dialect.Exchange, p *peer, post *way) []byte {
@@ -163,7 +167,7 @@ func (d *handshake) replyElsewhere(ctx context.Context, x *dialect.Exchange, r w
 		r.Error(nil, wire.TryAgain(rerr.Message))
 		return
 	}
-	st.pump(ctx, r, reader, 0, markOf(task, told), nil)
+	st.pump(ctx, r, reader)
 }
 
 // readOnTries is how often it is tried to read on, as several may at once.

@@ -25,22 +25,41 @@ const (
 	goneSessionText = "there is no such session, or no longer: send initialize again"
 )
 
+// Reply implements [dialect.Sessions].
 func (d *handshake) Reply(ctx context.Context, x *dialect.Exchange, r wire.Reply) {
-	m := x.Message
+	m, session := x.Message, x.Header.Get(wire.SessionHeader)
 	switch {
+	case x.HTTPMethod == http.MethodGet && session != "":
+		d.replyToGet(ctx, x, r)
+	case x.HTTPMethod == http.MethodDelete && session != "":
+		d.replyToDelete(ctx, x, r)
 	case x.HTTPMethod != http.MethodPost:
-		d.replyToOther(ctx, x, r)
-		return
+		refuseMethod(r, session)
 	case x.Batch != nil:
 		d.replyToBatch(ctx, x, r)
-		return
 	case m.Method == "initialize" && m.ID != nil:
 		d.replyToInitialize(ctx, x, r)
-		return
-	case x.Header.Get(wire.SessionHeader) == "" && m.Reply == nil:
+	case session == "" && m.Reply == nil:
 		d.replyWithoutSession(ctx, x, r)
-		return
+	default:
+		d.replyInSession(ctx, x, r)
 	}
+}
+
+// refuseMethod refuses what is neither POST nor, in a session, GET, which opens a stream, or
+// DELETE, which ends the session.
+func refuseMethod(r wire.Reply, session string) {
+	allowed := "POST"
+	if session != "" {
+		allowed = "GET, POST, DELETE"
+	}
+	r.Header().Set("Allow", allowed)
+	r.Error(nil, wire.Refuse(http.StatusMethodNotAllowed, wire.CodeInvalidRequest, "only "+allowed+" is allowed"))
+}
+
+// replyInSession answers a message that came in a session.
+func (d *handshake) replyInSession(ctx context.Context, x *dialect.Exchange, r wire.Reply) {
+	m := x.Message
 	method := d.method(m)
 	asks := m.Reply == nil && m.ID != nil
 	s, rerr := d.sessionOf(ctx, x, needs{
@@ -152,31 +171,6 @@ func (d *handshake) replyWithoutSession(ctx context.Context, x *dialect.Exchange
 	default:
 		r.Error(m.ID, wire.Refuse(http.StatusBadRequest, wire.CodeInvalidRequest, noSessionText))
 	}
-}
-
-// replyToOther answers GET, which opens a stream, and DELETE, which ends a session.
-func (d *handshake) replyToOther(ctx context.Context, x *dialect.Exchange, r wire.Reply) {
-	allowed := "POST"
-	if x.Header.Get(wire.SessionHeader) != "" {
-		allowed = "GET, POST, DELETE"
-	}
-	if allowed == "POST" || x.HTTPMethod != http.MethodGet && x.HTTPMethod != http.MethodDelete {
-		r.Header().Set("Allow", allowed)
-		r.Error(nil, wire.Refuse(http.StatusMethodNotAllowed, wire.CodeInvalidRequest, "only "+allowed+" is allowed"))
-		return
-	}
-	if x.HTTPMethod == http.MethodDelete {
-		d.replyToDelete(ctx, x, r)
-		return
-	}
-	resumes := x.Header.Get("Last-Event-ID") != ""
-	s, rerr := d.sessionOf(ctx, x, needs{memory: true, calls: resumes})
-	if rerr != nil {
-		r.Error(nil, rerr)
-		return
-	}
-	defer d.release(s, nil)
-	d.replyToGet(ctx, x, r, s)
 }
 
 // replyToDelete ends a session.
@@ -295,7 +289,7 @@ func (d *handshake) replyWithStream(ctx context.Context, x *dialect.Exchange, r 
 	}
 	responses, plain := st.awaitStream(ctx, reader, streams)
 	if !plain {
-		st.pump(ctx, r, reader, 0, "", nil)
+		st.pump(ctx, r, reader)
 		return
 	}
 	if ctx.Err() == nil {
@@ -359,7 +353,13 @@ type responder func(ctx context.Context, x *dialect.Exchange, p *peer, post *way
 
 // replyToGet answers GET: with the stream that belongs to no request, or with the
 // rest of the one that the client lost.
-func (d *handshake) replyToGet(ctx context.Context, x *dialect.Exchange, r wire.Reply, s *session) {
+func (d *handshake) replyToGet(ctx context.Context, x *dialect.Exchange, r wire.Reply) {
+	s, rerr := d.sessionOf(ctx, x, needs{memory: true, calls: x.Header.Get("Last-Event-ID") != ""})
+	if rerr != nil {
+		r.Error(nil, rerr)
+		return
+	}
+	defer d.release(s, nil)
 	if !wire.AcceptsEvents(x.Header) {
 		r.Error(nil, wire.Refuse(http.StatusNotAcceptable, wire.CodeInvalidRequest, "the client must accept text/event-stream"))
 		return
@@ -371,39 +371,39 @@ func (d *handshake) replyToGet(ctx context.Context, x *dialect.Exchange, r wire.
 		out.End()
 		return
 	}
-	s.mu.Lock()
-	st, last, here := s.general, eventID{event: s.general.last}, false
-	if id := x.Header.Get("Last-Event-ID"); id != "" {
-		var ok bool
-		if last, ok = parseEventID(id); ok {
-			st = s.streams[last.stream]
-			if st == nil && strings.HasPrefix(last.stream, generalStream) {
-				// Of another replica, or from before the session was in memory: what was not
-				// read of it is lost without a ledger, and what comes now is not.
-				st, last = s.general, eventID{event: s.general.last}
-			} else {
-				here = true
-			}
-		} else {
-			st, last = nil, eventID{}
-		}
-	}
-	s.mu.Unlock()
-	if st == nil && last.number != 0 && d.Tasks != nil {
+	st, last, here := s.lost(x.Header.Get("Last-Event-ID"))
+	if st == nil {
 		d.replyElsewhere(ctx, x, r, s, last)
 		return
 	}
-	if st == nil {
-		r.Error(nil, wire.Refuse(http.StatusBadRequest, wire.CodeInvalidRequest, "there is nothing to resume after this Last-Event-ID, or no longer"))
-		return
-	}
-	var changes *dialect.Subscription
-	reader := &streamReader{gone: make(chan struct{})}
+	reader := &streamReader{gone: make(chan struct{}), number: last.event, opening: last.mark}
 	defer st.carriedBy(reader, 0)()
 	if st == s.general {
 		d.listens(ctx, s, x, here)
 		defer d.tells(ctx, s, x)()
-		changes = s.changes
+		reader.opening = s.told(s.changes)
 	}
-	st.pump(ctx, r, reader, last.event, last.mark, changes)
+	st.pump(ctx, r, reader)
+}
+
+// lost returns the stream that a client reads on, by the id of the last event that it has got, and
+// what that says; nil if it is not here. Without an id it is the stream that belongs to no request.
+// here: what the client has not read of it is.
+func (s *session) lost(id string) (st *stream, last eventID, here bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if id == "" {
+		return s.general, eventID{event: s.general.last}, false
+	}
+	last, ok := parseEventID(id)
+	if !ok {
+		return nil, eventID{}, false
+	}
+	st = s.streams[last.stream]
+	if st == nil && strings.HasPrefix(last.stream, generalStream) {
+		// Of another replica, or from before the session was in memory: what was not
+		// read of it is lost without a ledger, and what comes now is not.
+		return s.general, eventID{event: s.general.last}, false
+	}
+	return st, last, st != nil
 }

@@ -10,7 +10,6 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
-	"github.com/mcpsaga/mcpsaga/server/internal/dialect"
 	"github.com/mcpsaga/mcpsaga/server/internal/handshake/revision"
 	"github.com/mcpsaga/mcpsaga/server/internal/wire"
 )
@@ -69,6 +68,13 @@ type streamReader struct {
 	// first. It is told again at once: clients take the last id of the connection that breaks, and
 	// are lost if that had none.
 	after string
+
+	out *wire.EventStream
+	// number is that of the last event that was written, and opening the end of the id from which
+	// the client can resume before there is any. primed: the client knows that id.
+	number  uint64
+	opening string
+	primed  bool
 }
 
 // maxNotes and maxNoteBytes bound the notifications kept for one stream; the bytes
@@ -288,68 +294,30 @@ func (st *stream) awaitStream(ctx context.Context, reader *streamReader, streams
 	}
 }
 
-// pump writes a stream's events from after a number on, until the stream has ended
-// or the connection is to. opening is the end of the id from which the client can resume before
-// it has any of these. Changes, if there are any, become events of the stream.
-func (st *stream) pump(ctx context.Context, r wire.Reply, reader *streamReader, number uint64, opening string, changes *dialect.Subscription) {
-	var changed <-chan struct{}
-	if changes != nil {
-		changed, opening = changes.Ready, st.session.told(changes)
-	}
-	out := r.Events(patience)
-	defer out.End()
-	primed := st.session.revision < revision.November2025 // others can resume from the first event on (SEP-1699)
+// pump writes a stream's events until the stream has ended or the connection is to. On the stream
+// that belongs to no request, changes become events.
+func (st *stream) pump(ctx context.Context, r wire.Reply, to *streamReader) {
+	to.out = r.Events(patience)
+	defer to.out.End()
+	to.primed = st.session.revision < revision.November2025 // others can resume from the first event on (SEP-1699)
 	alive := time.NewTicker(aliveEvery)
 	defer alive.Stop()
+	var changed <-chan struct{}
+	if st == st.session.general {
+		changed = st.session.changes.Ready
+	}
 	for {
-		if !primed {
-			if first, ok := st.eventID(number, opening); ok {
-				if primed = true; out.Start(first) != nil {
-					return
-				}
-			}
-		}
-		// Something at once, for what is between us to see that there is a response.
-		if !out.Started() {
-			first := out.Alive
-			if reader.after != "" {
-				first = func() error { return out.Start(reader.after) }
-			}
-			if first() != nil {
-				return
-			}
-		}
-		select {
-		case <-reader.gone:
-			if reader.retry != 0 {
-				_ = out.Retry(reader.retry) // the client may have gone as well
-			}
-			return
-		default:
-		}
-		events, ended, more := st.after(number)
-		if len(events) > 0 && !primed {
-			continue // its id is known now
-		}
-		for _, e := range events {
-			id, _ := st.eventID(e.number, e.mark)
-			if out.Event(id, e.data) != nil {
-				return
-			}
-			number = e.number
-		}
-		if ended {
+		more, ok := st.write(to)
+		if !ok {
 			return
 		}
 		select {
 		case <-more:
-		case <-reader.gone:
+		case <-to.gone:
 		case <-changed:
-			if e, ok := changes.Next(); ok {
-				st.addMarked(st.session.told(changes), eventNote, wire.AppendCall(nil, 0, e.Method(), e.Params()))
-			}
+			st.tell()
 		case <-alive.C:
-			if out.Alive() != nil {
+			if to.out.Alive() != nil {
 				return
 			}
 			st.session.check(ctx)
@@ -358,6 +326,58 @@ func (st *stream) pump(ctx context.Context, r wire.Reply, reader *streamReader, 
 		case <-ctx.Done():
 			return
 		}
+	}
+}
+
+// tell adds the change that waits for the longest.
+func (st *stream) tell() {
+	changes := st.session.changes
+	if e, ok := changes.Next(); ok {
+		st.addMarked(st.session.told(changes), eventNote, wire.AppendCall(nil, 0, e.Method(), e.Params()))
+	}
+}
+
+// write writes what there is. It returns what is closed when there is more, and false if the
+// connection is to end.
+func (st *stream) write(to *streamReader) (more <-chan struct{}, ok bool) {
+	for {
+		if !to.primed {
+			if first, ok := st.eventID(to.number, to.opening); ok {
+				if to.primed = true; to.out.Start(first) != nil {
+					return nil, false
+				}
+			}
+		}
+		// Something at once, for what is between us to see that there is a response.
+		if !to.out.Started() {
+			first := to.out.Alive
+			if to.after != "" {
+				first = func() error { return to.out.Start(to.after) }
+			}
+			if first() != nil {
+				return nil, false
+			}
+		}
+		select {
+		case <-to.gone:
+			if to.retry != 0 {
+				_ = to.out.Retry(to.retry) // the client may have gone as well
+			}
+			return nil, false
+		default:
+		}
+		events, ended, more := st.after(to.number)
+		if len(events) > 0 && !to.primed {
+			continue // its id is known now
+		}
+		for _, e := range events {
+			id, _ := st.eventID(e.number, e.mark)
+			if to.out.Event(id, e.data) != nil {
+				return nil, false
+			}
+			to.number = e.number
+		}
+		return more, !ended
 	}
 }
 

@@ -195,16 +195,15 @@ type EventStream struct {
 	// is for the whole response, which may be a stream without an end.
 	patience time.Duration
 	started  bool
-	buf      []byte
 }
 
 // Start sends the header, which otherwise goes out with the first event, and an event
 // without a message that the client can resume from if it has an id.
 func (s *EventStream) Start(id string) error {
 	if id == "" {
-		return s.send(nil)
+		return s.send("")
 	}
-	return s.send(fmt.Appendf(s.buf[:0], "id: %s\nretry: %d\ndata:\n\n", id, comeBack.Milliseconds()))
+	return s.send("id: %s\nretry: %d\ndata:\n\n", id, comeBack.Milliseconds())
 }
 
 // Started reports whether anything has been sent.
@@ -212,27 +211,27 @@ func (s *EventStream) Started() bool { return s.started }
 
 // Retry tells when to come back.
 func (s *EventStream) Retry(after time.Duration) error {
-	return s.send(fmt.Appendf(s.buf[:0], "retry: %d\n\n", max(after.Milliseconds(), 0)))
+	return s.send("retry: %d\n\n", max(after.Milliseconds(), 0))
 }
 
 // Event sends a message, which has no line ends. Without an id it cannot be resumed
 // after.
 func (s *EventStream) Event(id string, message []byte) error {
-	b := s.buf[:0]
-	if id != "" {
-		b = append(append(append(b, "id: "...), id...), '\n')
+	if id == "" {
+		return s.send("data: %s\n\n", message)
 	}
-	return s.send(append(append(append(b, "data: "...), message...), "\n\n"...))
+	return s.send("id: %s\ndata: %s\n\n", id, message)
 }
 
 // Alive sends a comment, which clients skip. It shows proxies that the stream is in
 // use, and us that the connection is.
-func (s *EventStream) Alive() error { return s.send([]byte(":\n\n")) }
+func (s *EventStream) Alive() error { return s.send(":\n\n") }
 
 // End lifts the limit on writing, or the connection's next response would have it.
 func (s *EventStream) End() { s.rc.SetWriteDeadline(time.Time{}) }
 
-func (s *EventStream) send(b []byte) error {
+// send keeps no buffer: a stream may wait for long after its last event.
+func (s *EventStream) send(format string, args ...any) error {
 	if !s.started {
 		s.started = true
 		values := [...]string{EventsType, "no-cache, no-store", "no", "nosniff"} // as in [Reply.JSON]
@@ -245,11 +244,8 @@ func (s *EventStream) send(b []byte) error {
 	}
 	// Writers that know no deadlines, as in tests, do without.
 	s.rc.SetWriteDeadline(time.Now().Add(s.patience))
-	if len(b) > 0 {
-		if cap(b) <= 64<<10 {
-			s.buf = b
-		}
-		if _, err := s.w.Write(b); err != nil {
+	if format != "" {
+		if _, err := fmt.Fprintf(s.w, format, args...); err != nil {
 			return err
 		}
 	}
