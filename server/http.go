@@ -95,22 +95,19 @@ func (s *Server) serveMCP(w http.ResponseWriter, r *http.Request) {
 	if s.keeper != nil {
 		r = r.WithContext(records.Patient(r.Context()))
 	}
-	switch x := s.read(w, r); {
-	case x == nil:
-	case x.Batch == nil && r.Method == http.MethodPost:
-		s.serveMessage(x)
-	default:
-		if sessions, ok := s.match(&x.message, r.Header).(dialect.Sessions); ok {
-			sessions.Reply(r.Context(), &x.Exchange, x.reply)
-			return
-		}
-		w.Header().Set("Allow", http.MethodPost)
-		s.refuse(x.reply, r, wire.Refuse(http.StatusMethodNotAllowed, wire.CodeInvalidRequest, "only POST is allowed"))
+	x := s.read(w, r)
+	if x == nil {
+		return
 	}
+	if sessions, ok := x.Dialect.(dialect.Sessions); ok {
+		sessions.Reply(r.Context(), &x.Exchange, x.reply)
+		return
+	}
+	s.serveMessage(x)
 }
 
-// read checks what no dialect needs to know of, and reads the message. It returns nil if it has
-// answered the exchange.
+// read checks what no dialect needs to know of, reads the message and finds its dialect. It returns
+// nil if it has answered the exchange.
 func (s *Server) read(w http.ResponseWriter, r *http.Request) *httpExchange {
 	reply := wire.Reply{Writer: w}
 	if s.health.stopping.Load() {
@@ -138,6 +135,7 @@ func (s *Server) read(w http.ResponseWriter, r *http.Request) *httpExchange {
 		x.Principal = x.principal.binding()
 	}
 	if r.Method != http.MethodPost {
+		x.Dialect = s.match(&x.message, r.Header)
 		return x
 	}
 	if rerr := s.readMessage(x, w); rerr != nil {
@@ -151,7 +149,7 @@ func (s *Server) read(w http.ResponseWriter, r *http.Request) *httpExchange {
 	return x
 }
 
-// readMessage reads what was POSTed: a message, or a batch.
+// readMessage reads what was POSTed, a message or a batch, and finds its dialect.
 func (s *Server) readMessage(x *httpExchange, w http.ResponseWriter) *wire.Error {
 	r := x.request
 	if kind := r.Header.Get("Content-Type"); kind != jsonType { // as almost all write it
@@ -177,15 +175,22 @@ func (s *Server) readMessage(x *httpExchange, w http.ResponseWriter) *wire.Error
 		if !ok {
 			return wire.Refuse(http.StatusBadRequest, wire.CodeInvalidRequest, wire.BatchText)
 		}
-		x.Batch = new(dialect.Batch)
+		x.Dialect, x.Batch = sessions, new(dialect.Batch)
 		x.Batch.Messages, x.Batch.Error = s.parseBatch(sessions, body)
 		return nil
 	}
 	var rerr *wire.Error
 	if x.message, rerr = wire.Parse(body); rerr != nil {
 		rerr.Status = http.StatusBadRequest
+		return rerr
 	}
-	return rerr
+	if x.Dialect = s.match(&x.message, x.Header); x.Dialect == nil {
+		return notServed()
+	}
+	if _, ok := x.Dialect.(dialect.Strict); !ok {
+		return dialect.Contradiction(x.Header, &x.message)
+	}
+	return nil
 }
 
 // readBody reads the whole body, so that the request's context ends when the client goes away.
@@ -233,25 +238,13 @@ func (s *Server) match(m *wire.Message, header http.Header) dialect.Dialect {
 	return nil
 }
 
-// serveMessage has the dialect of a message answer it.
+// serveMessage answers a message of a dialect without sessions.
 func (s *Server) serveMessage(x *httpExchange) {
 	m, reply := &x.message, x.reply
-	d := s.match(m, x.Header)
-	if d == nil {
-		reply.Error(m.ID, notServed())
-		return
-	}
-	if _, ok := d.(dialect.Strict); !ok {
-		if rerr := dialect.Contradiction(x.Header, m); rerr != nil {
-			reply.Error(m.ID, rerr)
-			return
-		}
-	}
-	x.Dialect = d
-	sessions, ok := d.(dialect.Sessions)
 	switch {
-	case ok:
-		sessions.Reply(x.request.Context(), &x.Exchange, reply)
+	case x.HTTPMethod != http.MethodPost:
+		reply.Header().Set("Allow", http.MethodPost)
+		s.refuse(reply, x.request, wire.Refuse(http.StatusMethodNotAllowed, wire.CodeInvalidRequest, "only POST is allowed"))
 	case m.Reply != nil:
 		s.refuse(reply, x.request, wire.Refuse(http.StatusBadRequest, wire.CodeInvalidRequest, "this server sends no requests, so it takes no responses"))
 	case m.ID == nil:

@@ -35,6 +35,11 @@ func (c *call) drive(ctx context.Context, t *engine.Program, args json.RawMessag
 	if c.Tasks != nil && c.post != nil {
 		c.post.stream.settle(0) // nobody else can go on with it
 	}
+	return c.driveHere(ctx, t, args, part)
+}
+
+// driveHere drives a saga without a ledger: its answers must come to this process.
+func (c *call) driveHere(ctx context.Context, t *engine.Program, args json.RawMessage, part *dialect.Resumed) (turns.End, error) {
 	q := c.Turn(turns.Held)
 	q.Program, q.Arguments, q.Client = t, args, c.features
 	if resumed := part != nil && part.Turn(&q, turns.Held); !resumed && c.TakesKeys {
