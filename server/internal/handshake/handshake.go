@@ -10,14 +10,14 @@
 //   - handshake.go has the methods; peer.go is what was agreed on, and stdio, where the connection is
 //     the session; guests.go is what dialects are told that are spoken within this one.
 //   - Sessions over HTTP, the Streamable HTTP transport (http.go): a session is what its id says,
-//     and what is in memory of it (session.go) while there is more to know (table.go, leaving.go); streams
+//     and what is in memory of it (session.go) while there is more to know (table.go, session_end.go); streams
 //     outlive a connection (stream.go). What a client has set in its session is in a record in the ledger,
 //     if there is one, which all replicas read (remembered.go, listens.go).
 //   - Calls with a ledger: the work is a task for which the request waits (taskcall.go, waiting.go,
 //     reader.go, note.go), so that any replica goes on with it (numbers.go, elsewhere.go): its client
 //     answers, cancels and reads on wherever its messages come. Clients that know of tasks or resume tokens
-//     have two more ways to it (tasks.go and tasks_told.go, resumable.go).
-//   - Calls without a ledger: the process that has the call's stream asks the client itself (asking.go).
+//     have two more ways to it (tasks.go and task_status.go, resumable.go).
+//   - Calls without a ledger: the process that has the call's stream asks the client itself (questions.go).
 //
 // Batches are read where they came. The transport of 2024-11-05 with two HTTP endpoints is not served.
 package handshake
