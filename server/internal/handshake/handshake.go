@@ -3,21 +3,23 @@
 // requests, and their answers resume it through the same sealed token as everywhere, but
 // the token does not leave the server.
 //
-// What can be said without knowing of sessions has folders of its own: revision is what clients of each
-// revision can read, tasks2025 the tasks of 2025-11-25, and resumable what resumable requests (SEP-975)
-// say. Here are sessions, streams, and calls that wait for their client:
+// What needs no session has folders of its own: revision is what clients of each revision can read,
+// tasks2025 the tasks of 2025-11-25, and resumable what resumable requests (SEP-975) say. The rest:
 //
-//   - handshake.go has the methods; peer.go is what was agreed on, and stdio, where the connection is
-//     the session; guests.go is what dialects are told that are spoken within this one.
-//   - Sessions over HTTP, the Streamable HTTP transport (http.go): a session is what its id says,
-//     and what is in memory of it (session.go) while there is more to know (table.go, session_end.go); streams
-//     outlive a connection (stream.go). What a client has set in its session is in a record in the ledger,
-//     if there is one, which all replicas read (remembered.go, listens.go).
+//   - Methods: handshake.go has the table of them, tools.go and prompts.go what runs code of authors.
+//     peer.go is what both sides have agreed on, and stdio, where the connection is the session;
+//     guests.go is what dialects learn that are spoken within this one.
+//   - Sessions over HTTP (http.go, http_streams.go): a session is what its id says, and what is in
+//     memory of it (session.go) while there is more to know (table.go, session_end.go). A stream
+//     outlives its connection, which the goroutine of a request carries (stream.go, way.go). What a
+//     client has set in its session is in a record in the ledger, if there is one, which all replicas
+//     read (remembered.go, listens.go).
 //   - Calls with a ledger: the work is a task for which the request waits (taskcall.go, waiting.go,
-//     reader.go, note.go), so that any replica goes on with it (numbers.go, elsewhere.go): its client
-//     answers, cancels and reads on wherever its messages come. Clients that know of tasks or resume tokens
-//     have two more ways to it (tasks.go and task_status.go, resumable.go).
-//   - Calls without a ledger: the process that has the call's stream asks the client itself (questions.go).
+//     reader.go, note.go), so that any replica can continue it (numbers.go, elsewhere.go): its client
+//     answers, cancels and reads on wherever its messages come. Clients that know of tasks or resume
+//     tokens have two more ways to it (tasks.go and task_status.go, resumable.go).
+//   - Calls without a ledger: the process that has the call's stream asks the client itself
+//     (questions.go).
 //
 // Batches are read where they came. The transport of 2024-11-05 with two HTTP endpoints is not served.
 package handshake
@@ -47,7 +49,7 @@ type handshake struct {
 	sessions sessionTable
 	// open are the calls under way in sessions over HTTP.
 	open dialect.Limit
-	// taskTools are the tools for clients that are offered tasks; nil if nobody is.
+	// taskTools are the tools for clients that are offered tasks; nil without tasks.
 	taskTools []json.RawMessage
 }
 
@@ -114,7 +116,7 @@ type method struct {
 	lasting bool
 	// open methods need no handshake.
 	open bool
-	// foreign methods can also come by transports of somebody else's, which have lists
+	// foreign methods can also come by transports not of ours, which have lists
 	// and sessions of their own.
 	foreign bool
 	// lingering methods change the session for as long as it is in memory.
@@ -200,7 +202,7 @@ func (d *handshake) newCall(x *dialect.Exchange, p *peer, post *way, token jsont
 	return c
 }
 
-// refusal is what the client reads of an error. That nobody waits any more is no fault, and is
+// refusal is what the client reads of an error. That the client has left is no fault, and is
 // not logged as one.
 func (c *call) refusal(ctx context.Context, err error) *wire.Error {
 	if errors.Is(err, turns.ErrGone) {
@@ -258,7 +260,7 @@ func (c *call) subscribe(ctx context.Context) (json.RawMessage, error) {
 	if !c.Tools.Serves(uri) {
 		return nil, notFound(uri)
 	}
-	from := c.Hub.Position() // what is told from now on is for the subscriber
+	from := c.Hub.Position() // the subscriber gets what is published from now on
 	remembered, err := c.remember(ctx, func(r *records.Session) (bool, error) { return subscribe(r, uri, from) })
 	if remembered || err != nil {
 		return emptyResult, err

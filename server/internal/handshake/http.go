@@ -104,8 +104,8 @@ func (d *handshake) answered(ctx context.Context, x *dialect.Exchange, s *sessio
 	if errors.Is(err, errNobodyWaits) && d.Tasks != nil {
 		err = d.answerTask(ctx, x, s, id, answer)
 	}
-	nobody := errors.Is(err, errNobodyWaits) || errors.Is(err, errNoQuestion)
-	if nobody && len(d.Guests) > 0 {
+	unasked := errors.Is(err, errNobodyWaits) || errors.Is(err, errNoQuestion)
+	if unasked && len(d.Guests) > 0 {
 		if taken, rerr := d.GuestsAnswered(ctx, d.visitor(x, s, m)); taken {
 			return rerr
 		}
@@ -113,7 +113,7 @@ func (d *handshake) answered(ctx context.Context, x *dialect.Exchange, s *sessio
 	switch {
 	case err == nil:
 		return nil
-	case nobody:
+	case unasked:
 		d.Log.InfoContext(ctx, "answer refused", "reason", "nothing waits for it here: the call has ended, or runs in another replica, which the requests of its session do not always reach")
 		return wire.Refuse(http.StatusBadRequest, wire.CodeInvalidRequest, err.Error())
 	case errors.Is(err, errHeld):

@@ -126,7 +126,7 @@ func (d *handshake) replyToGet(ctx context.Context, x *dialect.Exchange, r wire.
 	if st == s.general {
 		d.listens(ctx, s, x, here)
 		defer d.tells(ctx, s, x)()
-		reader.opening = s.told(s.changes)
+		reader.opening = s.position(s.changes)
 	}
 	st.pump(ctx, r, reader)
 }

@@ -78,7 +78,7 @@ func stepRequest(r revision.Revision, s steps.Step, links *links) (method string
 }
 
 // links are the pages that a call has sent the user to. From 2025-11-25 on each has
-// an id, and the client is told when what was to be done there is done (MCP
+// an id, and the client learns when what was to be done there is done (MCP
 // 2025-11-25, client/elicitation, completion notifications). What happens on a page
 // the server need not know; but when the call has succeeded, it is done.
 type links struct {

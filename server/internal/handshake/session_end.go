@@ -114,7 +114,7 @@ func (d *handshake) Drain() {
 }
 
 // isClosed reports whether the dialect's Close was called. Before, a server that stops still begins
-// sessions: any replica goes on with them.
+// sessions: any replica continues them.
 func (t *sessionTable) isClosed() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()

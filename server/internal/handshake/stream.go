@@ -36,7 +36,7 @@ type stream struct {
 	noted  int           // bytes of notifications
 	size   int           // bytes of events
 	due    int           // responses still to come; the stream ends when there are none
-	// changed is closed when something above changes, if somebody waits for that.
+	// changed is closed when something above changes; nil unless a connection waits for that.
 	changed chan struct{}
 	// reader is the connection that carries the stream; a newer one takes over.
 	reader *streamReader
@@ -65,7 +65,7 @@ type streamReader struct {
 	// retry is when the client should come back; set before gone is closed.
 	retry time.Duration
 	// after is the id of the event after which the client reads on, empty if it reads from the
-	// first. It is told again at once: clients take the last id of the connection that breaks, and
+	// first. It is sent again at once: clients take the last id of the connection that breaks, and
 	// are lost if that had none.
 	after string
 
@@ -333,7 +333,7 @@ func (st *stream) pump(ctx context.Context, r wire.Reply, to *streamReader) {
 func (st *stream) tell() {
 	changes := st.session.changes
 	if e, ok := changes.Next(); ok {
-		st.addMarked(st.session.told(changes), eventNote, wire.AppendCall(nil, 0, e.Method(), e.Params()))
+		st.addMarked(st.session.position(changes), eventNote, wire.AppendCall(nil, 0, e.Method(), e.Params()))
 	}
 }
 

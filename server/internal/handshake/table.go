@@ -23,7 +23,7 @@ import (
 
 // sessionTable holds what is in memory of the sessions of clients that speak HTTP. A session
 // comes in when a request needs more than its id says, and goes when nothing of it is left
-// to remember, or when others need the room. It goes on all the same.
+// to remember, or when others need the room. The session itself continues.
 //
 // Its lock is taken first, then a session's, then the hub's and its subscription's. Under none of
 // them anything is sent, or the ledger asked; and the hub holds none of its own when it tells of
@@ -227,7 +227,7 @@ func (d *handshake) sessionOf(ctx context.Context, x *dialect.Exchange, n needs)
 	return s, nil
 }
 
-// find finds out what a session's id says, whose it is, and whether it goes on. The session
+// find finds out what a session's id says, whose it is, and whether it has ended. The session
 // is nil unless it is in memory; then it is in use. What the ledger remembers of it was found
 // now; it is nil if there is no ledger or this does not say, and may be nil for what is public.
 func (d *handshake) find(ctx context.Context, x *dialect.Exchange, name string, public bool, log *slog.Logger) (a *agreed, s *session, found *records.Session, late bool, rerr *wire.Error) {
@@ -250,7 +250,7 @@ func (d *handshake) find(ctx context.Context, x *dialect.Exchange, name string, 
 		log.InfoContext(ctx, "request refused", "reason", "the session belongs to another principal")
 	} else if ended {
 		rerr = goneSession()
-	} else if d.Tasks != nil && !(public && t.going.has(a.id)) { // which may be told a second too long
+	} else if d.Tasks != nil && !(public && t.going.has(a.id)) { // which may be served a second too long
 		if found = d.recordOf(ctx, a); found != nil && found.Ended {
 			t.end(a, d.Turns.Now())
 			rerr = goneSession()
@@ -270,7 +270,7 @@ func (d *handshake) Join(ctx context.Context, x *dialect.Exchange) (context.Cont
 		return ctx, func() {} // revisions of others have no sessions
 	}
 	s, rerr := d.sessionOf(ctx, x, needs{memory: true, quiet: true})
-	if rerr != nil { // whoever only names it is not using it
+	if rerr != nil { // a request that only names it is not using it
 		return ctx, func() {}
 	}
 	ctx, cancel := context.WithCancelCause(ctx)

@@ -44,7 +44,7 @@ func (c *call) toolsCall(ctx context.Context) (json.RawMessage, error) {
 	if err != nil {
 		return nil, err
 	}
-	if c.Client == nil && len(c.Guests) > 0 { // somebody else's transport has none that could be used instead
+	if c.Client == nil && len(c.Guests) > 0 { // a foreign transport has none that could be used instead
 		if rerr := c.GuestsRefuse(t, c.caller(c.peer, "")); rerr != nil {
 			return nil, rerr
 		}
@@ -58,7 +58,7 @@ func (c *call) toolsCall(ctx context.Context) (json.RawMessage, error) {
 		}
 		part, args = &read, json.RawMessage(read.Arguments)
 	}
-	if c.Tasks != nil && c.Client == nil && c.offersTasks(c.peer) { // whom somebody else has let in was offered none
+	if c.Tasks != nil && c.Client == nil && c.offersTasks(c.peer) { // a foreign transport offers none
 		asTask, ttl, rerr := tasks2025.Wanted(c.TaskMode(t), task)
 		switch {
 		case rerr != nil:
@@ -100,7 +100,7 @@ func (c *call) drive(ctx context.Context, t *engine.Program, args json.RawMessag
 		return c.callTask(ctx, t, args)
 	}
 	if c.Tasks != nil && c.post != nil {
-		c.post.stream.settle(0) // nobody else can go on with it
+		c.post.stream.settle(0) // no other replica can continue it
 	}
 	return c.driveHere(ctx, t, args, part)
 }

@@ -52,7 +52,7 @@ type method struct {
 	saga bool
 	// tasks methods are those of the tasks extension, which the client has to have declared.
 	tasks bool
-	// foreign methods can also come by transports of somebody else's, which have lists
+	// foreign methods can also come by transports not of ours, which have lists
 	// and subscriptions of their own.
 	foreign bool
 }

@@ -85,7 +85,7 @@ func Marshal(v any) (json.RawMessage, error) {
 }
 
 // BufferPool has buffers that responses are put together in. What it gets back is
-// wiped, so nothing that one caller was told can turn up in what another is.
+// wiped, so no response of one caller can turn up in that of another.
 //
 // A response is some of a kilobyte, and several of them were a good part of what
 // a turn left to the garbage collector.
@@ -109,7 +109,7 @@ func (p *BufferPool) Get() *[]byte {
 }
 
 // Put ends the use of what Get returned and of used, which is what has become of
-// it. Nobody may look at either any more.
+// it. Neither may be used any more.
 func (p *BufferPool) Put(b *[]byte, used []byte) {
 	if cap(used) <= largestKept {
 		clear(used[:cap(used)]) // all of it: a response may have been begun and then replaced
@@ -140,7 +140,7 @@ const inOneWrite = 2 << 10
 // that fails, as the client has gone, may leave others at work on it (as that of
 // HTTP/2 did before https://go.dev/issue/58446).
 func (r Reply) JSON(status int, body []byte) (done bool) {
-	// One array for the three values takes one allocation; nobody else has it.
+	// One array for the three values takes one allocation.
 	values := [...]string{jsonType, "no-store", "nosniff"}
 	h := r.Writer.Header()
 	h["Content-Type"] = values[0:1:1]
@@ -184,7 +184,7 @@ func (r Reply) Events(patience time.Duration) *EventStream {
 const EventsType = "text/event-stream"
 
 // comeBack is how long a client waits before it comes back to a stream that it can
-// resume, unless told otherwise.
+// resume, unless the stream says otherwise.
 const comeBack = time.Second
 
 // EventStream writes server-sent events. It is not safe for concurrent use.
