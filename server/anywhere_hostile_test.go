@@ -81,7 +81,7 @@ func TestSameIDOfAnotherMethod(t *testing.T) {
 // Whoever reads on gets no answer to another request, nor one that ends what goes on.
 func TestReadOnWithoutRoom(t *testing.T) {
 	leave := make(chan struct{})
-	a := newAnywhere(t, roundsTool(new(world)), tool("works", func(t *plain) (saga.Next, error) { // what only waits may be parked, and makes room
+	a := newAnywhere(t, roundsTool(new(world)), tool("works", func(t *plain) (saga.Next, error) {
 		t.Progress(1, 2, "begun")
 		<-leave
 		return t.Textf("done")

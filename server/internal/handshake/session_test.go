@@ -60,7 +60,7 @@ func TestSessionInUseDoesNotExpire(t *testing.T) {
 	d := replica(t, newKeyset(t))
 	a := begin(t, d, "", "2025-11-25", `{}`)
 	keys := d.Turns.Codec.Keyset()
-	opened, rerr := d.enter(a, &dialect.Exchange{}, true)
+	opened, rerr := d.enter(a, &dialect.Exchange{})
 	require.Nil(t, rerr)
 	opened.linger()
 	use := func() *session {

@@ -47,7 +47,7 @@ func beginner(t *testing.T, keys *codec.Keyset, store ledger.Store, a *agreed) *
 	d.Core, err = durable.New(durable.Config{Turns: d.Turns, Store: store})
 	require.NoError(t, err)
 	x := &dialect.Exchange{}
-	s, rerr := d.enter(a, x, true)
+	s, rerr := d.enter(a, x)
 	require.Nil(t, rerr)
 	return d.newCall(x, s.peer, &way{session: s}, nil)
 }
