@@ -74,7 +74,7 @@ type Config struct {
 // Core drives sagas. It is safe for concurrent use.
 type Core struct {
 	Config
-	rows   rows
+	Operator
 	hub    hub
 	worker worker
 	clock  clock
