@@ -109,8 +109,7 @@ func (t *clientTurn) goOnFromStand(ctx context.Context) (turns.End, error) {
 	}
 	again := *t.q
 	again.Answers = answersOf(t.stand.Answers)
-	again.Policy.Resent = false // the row has the arguments
-	end, err := t.c.Turns.ResumeRemembered(ctx, &again, turns.Open(t.program, pos), t)
+	end, err := t.c.Turns.ResumeRemembered(ctx, &again, turns.Open(t.program, pos, t.row.Begun.Arguments), t)
 	return t.settle(ctx, end, err)
 }
 
