@@ -1,9 +1,9 @@
 package storetest
 
-import "github.com/mcpsaga/mcpsaga/internal/store"
+import "github.com/mcpsaga/mcpsaga/internal/store/intercept"
 
-// Intercept and Call are for tests in which a store fails, hangs or is watched.
+// A store whose calls a test may delay, count or have fail.
 type (
-	Intercept = store.Intercept
-	Call      = store.Call
+	Intercept = intercept.Store
+	Call      = intercept.Call
 )

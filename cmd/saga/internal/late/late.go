@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/mcpsaga/mcpsaga/internal/store"
+	"github.com/mcpsaga/mcpsaga/internal/store/intercept"
 )
 
 const (
@@ -42,7 +43,7 @@ func Open(ctx context.Context, log *slog.Logger, open func(context.Context) (sto
 
 // late is a store that is opened later.
 type late struct {
-	store.Intercept // its Store is set before tried is closed, or stays nil
+	intercept.Store // its Store is set before tried is closed, or stays nil
 	stop            context.CancelFunc
 	tried           chan struct{} // closed when there are no more attempts to open it
 	why             atomic.Pointer[error]
@@ -62,7 +63,7 @@ func (l *late) try(ctx context.Context, log *slog.Logger, open func(context.Cont
 		opened, err := open(limited)
 		cancel()
 		if err == nil {
-			l.Store = opened
+			l.Store.Store = opened
 			log.Info("the ledger is there now")
 			return
 		}
@@ -75,7 +76,7 @@ func (l *late) try(ctx context.Context, log *slog.Logger, open func(context.Cont
 }
 
 // call makes a call once the store is there.
-func (l *late) call(ctx context.Context, c store.Call, next func() error) error {
+func (l *late) call(ctx context.Context, c intercept.Call, next func() error) error {
 	if c.Method == "Take" || c.Method == "Listen" {
 		select {
 		case <-l.tried:
@@ -84,7 +85,7 @@ func (l *late) call(ctx context.Context, c store.Call, next func() error) error 
 	}
 	select {
 	case <-l.tried:
-		if l.Store == nil {
+		if l.Store.Store == nil {
 			return store.ErrClosed
 		}
 		return next()
@@ -100,8 +101,8 @@ func (l *late) call(ctx context.Context, c store.Call, next func() error) error 
 func (l *late) Close() error {
 	l.stop()
 	<-l.tried
-	if l.Store == nil {
+	if l.Store.Store == nil {
 		return nil
 	}
-	return l.Store.Close()
+	return l.Store.Store.Close()
 }
