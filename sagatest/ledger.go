@@ -7,105 +7,159 @@ import (
 	"time"
 
 	"github.com/mcpsaga/mcpsaga/internal/engine"
+	"github.com/mcpsaga/mcpsaga/internal/sagahooks"
+	"github.com/mcpsaga/mcpsaga/internal/store/intercept"
 	"github.com/mcpsaga/mcpsaga/internal/turns"
 	"github.com/mcpsaga/mcpsaga/ledger"
 )
 
-// outage is a store in memory that can be out of reach at one of its operations.
-type outage struct {
-	ledger.Store
-	mu sync.Mutex
-	// ops counts the operations of a turn, and fails is the one that fails: 0 is none.
-	ops, fails int
-	open       *line
-}
-
-// demandsLedger reports whether no server takes the tool that has no ledger.
+// demandsLedger reports whether only servers with a ledger take the tool.
 func demandsLedger(p *engine.Program) bool {
 	return p.Tasks.Mode == engine.TasksRequired || p.SingleUse == engine.SingleUseRequired
 }
 
 var errOutage = errors.New("sagatest: the ledger is out of reach")
 
-func newOutage(now func() time.Time) *outage {
-	return &outage{Store: ledger.NewMemory(ledger.MemoryOptions{Now: now})}
-}
-
-// line is how one server reaches the store in one turn. A server whose turn is over does not
-// reach it any more: what still runs of one that was cut off finds that its record is
-// another process's, and stops.
+// line is how one server reaches the ledger and the world. A server whose turn is over or was cut off, or that has
+// died, reaches neither any more.
 type line struct {
-	*outage
-	over bool
+	turnWorld
+	store intercept.Store
+	// at is asked what happens before and after each write, by its number from 1 on; nil: nothing.
+	at func(write int, after bool) fate
+	// opens is when the server begins to take what is due; nil is at once.
+	opens <-chan struct{}
+
+	mu sync.Mutex
+	// ops and writes count what the server has asked the ledger, and fails is which operation fails; 0 is
+	// none.
+	ops, writes, fails int
+	died               bool
+	// still is until when the server stands still.
+	still time.Time
 }
 
-func (o *outage) line() ledger.Store {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.ops, o.open = 0, &line{outage: o}
-	return o.open
+// fate is what happens to a server at a write.
+type fate int
+
+const (
+	lives fate = iota
+	dies
+	stalls // it stands still for longer than its lease
+)
+
+const longerThanLease = 25 * time.Second
+
+func newLine(store ledger.Store, world turnWorld) *line {
+	l := &line{turnWorld: world}
+	l.store = intercept.Store{Store: store, Around: l.reach}
+	return l
 }
 
-// hangUp ends the line of a turn.
-func (o *outage) hangUp() {
-	if o == nil {
-		return
+func (l *line) reach(ctx context.Context, c intercept.Call, next func() error) error {
+	switch {
+	case c.Method == "Listen":
+		return next()
+	case c.Method == "Take" && l.opens != nil:
+		select {
+		case <-l.opens:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
 	}
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if o.open != nil {
-		o.open.over = true
+	write, err := l.begin(c)
+	if err == nil {
+		err = l.strike(write, false)
 	}
+	if err == nil {
+		err = next()
+	}
+	if err == nil {
+		err = l.strike(write, true)
+	}
+	return err
 }
 
-func (l *line) reach(over error) error {
+// begin counts an operation. It returns the number of a write, and 0 for what is none.
+func (l *line) begin(c intercept.Call) (write int, err error) {
+	l.wait()
+	if l.isDead() {
+		return 0, ledger.ErrClosed
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.over {
-		return over
-	}
 	if l.ops++; l.ops == l.fails {
-		l.fails = 0
-		return errOutage
+		return 0, errOutage
+	}
+	if c.Method == "Write" {
+		l.writes++
+		write = l.writes
+	}
+	return write, nil
+}
+
+// strike has happen what is to happen at a write.
+func (l *line) strike(write int, after bool) error {
+	if write == 0 || l.at == nil {
+		return nil
+	}
+	how := l.at(write, after)
+	l.mu.Lock()
+	switch how {
+	case dies:
+		l.died = true
+	case stalls:
+		l.still = time.Now().Add(longerThanLease)
+	}
+	l.mu.Unlock()
+	l.wait()
+	if how == dies {
+		return ledger.ErrClosed
 	}
 	return nil
 }
 
-func (l *line) Load(ctx context.Context, key string) (*ledger.Record, error) {
-	if err := l.reach(ledger.ErrNotFound); err != nil {
-		return nil, err
+// wait waits as long as the server stands still.
+func (l *line) wait() {
+	l.mu.Lock()
+	still := l.still
+	l.mu.Unlock()
+	if !still.IsZero() {
+		time.Sleep(time.Until(still))
 	}
-	return l.Store.Load(ctx, key)
 }
 
-func (l *line) Swap(ctx context.Context, r *ledger.Record, items ...ledger.Item) error {
-	if err := l.reach(ledger.ErrConflict); err != nil {
-		return err
-	}
-	return l.Store.Swap(ctx, r, items...)
+func (l *line) isDead() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.died || l.turnWorld.over()
 }
 
-func (l *line) Count(ctx context.Context, owner string, most int) (int, error) {
-	if err := l.reach(ledger.ErrClosed); err != nil {
-		return 0, err
+// Perform implements [sagahooks.World].
+func (l *line) Perform(ctx context.Context, c sagahooks.Call, perform func(context.Context) (sagahooks.Value, error)) (any, error) {
+	l.mu.Lock()
+	died := l.died
+	l.mu.Unlock()
+	if died {
+		return nil, context.Canceled
 	}
-	return l.Store.Count(ctx, owner, most)
+	return l.turnWorld.Perform(ctx, c, perform)
 }
 
 // workTime is how long a worker may take: much longer than it does.
 const workTime = 10 * time.Second
 
 // work has the server's worker undo one saga whose time is over.
-func work(ctx context.Context, r *turns.Runner) error {
+func (h *host) work(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, workTime)
 	defer cancel()
 	undone := false
-	r.Hook = func(ctx context.Context, t *turns.Turn, next func(context.Context) error) error {
+	h.Hook = func(ctx context.Context, _ *turns.Turn, next func(context.Context) error) error {
 		defer cancel()
-		undone = t.Action == turns.ActionUndo
+		undone = true
 		return next(ctx)
 	}
-	_ = r.Work(ctx)
+	_ = h.core.Work(ctx)
 	if !undone {
 		return errors.New("no server's worker saw that the saga's time is over")
 	}

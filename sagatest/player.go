@@ -105,7 +105,7 @@ func (p Player) client(t testing.TB, d saga.Definition, args any) *client {
 	r := &rig{definition: d, args: raw, keys: keys, client: p.Client, resends: p.Resends, parts: p.Parts, policies: make(map[string]turns.Policy), id: p.ID, watch: new(watch), first: make(map[string]time.Time)}
 	r.setNow(p.Now.Add(-p.Pause))
 	if demandsLedger(tool) {
-		r.ledger = newOutage(r.storeNow)
+		r.newLedger()
 	}
 	return &client{rig: r, pause: p.Pause, latest: p.Resends, shift: make(map[string]int)}
 }

@@ -12,10 +12,12 @@ import (
 
 	"github.com/mcpsaga/mcpsaga/codec"
 	"github.com/mcpsaga/mcpsaga/content"
+	"github.com/mcpsaga/mcpsaga/internal/durable"
 	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/internal/sagahooks"
 	"github.com/mcpsaga/mcpsaga/internal/tokens"
 	"github.com/mcpsaga/mcpsaga/internal/turns"
+	"github.com/mcpsaga/mcpsaga/ledger"
 	"github.com/mcpsaga/mcpsaga/saga"
 	"github.com/mcpsaga/mcpsaga/steps"
 )
@@ -30,8 +32,10 @@ type rig struct {
 	keys       *codec.Keyset
 	// now is the time, which setNow sets; shown is the same for the ledger, which goroutines ask
 	// that a broken tool has left behind.
-	now    time.Time
-	shown  atomic.Pointer[time.Time]
+	now   time.Time
+	shown atomic.Pointer[time.Time]
+	// began is when the clock of the bubble began that the rig is in; zero if it is in none.
+	began  time.Time
 	client steps.Features
 	watch  *watch
 	// codec and then the tools too are used for all turns if codec is set: to make them takes
@@ -48,9 +52,11 @@ type rig struct {
 	id    saga.ID
 	turns int
 	heard heard
-	// ledger is shared by the servers, or nil. skew is by how much the clocks of two that
-	// follow one another differ from the time.
-	ledger *outage
+	// ledger is shared by the servers, or nil. line is how the last of them reaches it, and fails which of its next
+	// turn's operations fails. skew is by how much the clocks of two that follow one another differ from the time.
+	ledger ledger.Store
+	line   *line
+	fails  int
 	skew   time.Duration
 	// clock is that of the turn under way.
 	clock *clock
@@ -63,8 +69,17 @@ func (r *rig) setNow(now time.Time) {
 	r.shown.Store(&now)
 }
 
-// storeNow is the time by the ledger's clock.
-func (r *rig) storeNow() time.Time { return *r.shown.Load() }
+// storeNow is the time by the ledger's clock. In a bubble that runs.
+func (r *rig) storeNow() time.Time {
+	now := *r.shown.Load()
+	if !r.began.IsZero() {
+		now = now.Add(time.Since(r.began))
+	}
+	return now
+}
+
+// newLedger has the servers share a ledger.
+func (r *rig) newLedger() { r.ledger = ledger.NewMemory(ledger.MemoryOptions{Now: r.storeNow}) }
 
 var codecOptions = tokens.Options{Audience: "https://sagatest.example"}
 
@@ -107,7 +122,8 @@ var errGoexit = errors.New("the tool's code ended its goroutine: it called runti
 
 func (r *rig) send(q request) (rep reply) {
 	r.turns++
-	ctx, cancel := context.WithCancel(sagahooks.With(context.Background(), &turnWorld{r.watch, r.turns}))
+	r.connect(r.turns)
+	ctx, cancel := context.WithCancel(sagahooks.With(context.Background(), r.line))
 	defer cancel()
 	r.watch.begin(r.turns, cancel)
 	defer r.watch.end()
@@ -128,7 +144,6 @@ func (r *rig) send(q request) (rep reply) {
 	}()
 	before := r.now
 	rep = <-ended
-	r.ledger.hangUp()
 	if slept := r.clock; slept != nil {
 		r.setNow(before.Add(max(0, slept.now().Sub(slept.began))))
 	}
@@ -140,31 +155,31 @@ func (r *rig) send(q request) (rep reply) {
 
 // turn has the runner of turns serve the request, as a server would.
 func (r *rig) turn(ctx context.Context, q request) reply {
-	runner, tool, err := r.runner()
+	s, err := r.host()
 	if err != nil {
 		return reply{err: err}
 	}
-	turn := r.request(tool)
+	turn := r.request(s.tool)
 	turn.Token, turn.Answers = q.token, q.answers
 	var end turns.End
 	switch {
 	case q.works:
-		return reply{err: work(ctx, runner)}
+		return reply{err: s.work(ctx)}
 	case q.token == "":
-		end, err = runner.Call(ctx, turn)
+		end, err = s.Call(ctx, turn)
 	case q.cancels:
 		turn.Policy = turns.Carried // or the other: that of what is left to undo is always this
-		end, err = runner.Cancel(ctx, turn, turns.Resent, turns.Paged)
+		end, err = s.Cancel(ctx, turn, turns.Resent, turns.Paged)
 	default:
 		if p, ok := r.policies[q.token]; ok && p != turn.Policy {
 			turn.Policy, turn.Asks = p, turn.Policy
 		}
-		end, err = runner.Resume(ctx, turn)
+		end, err = s.Resume(ctx, turn)
 	}
 	if end.Token != "" {
 		r.policies[end.Token] = end.Policy
 	}
-	rep := replyOf(tool, end, err)
+	rep := replyOf(s.tool, end, err)
 	if q.cancels && rep.out != nil && rep.out.Result != nil && !rep.out.Result.IsError {
 		// A turn that ended the saga well has nothing to report.
 		_, rep.cancelled = rep.out.Result.Meta[engine.UndoMetaKey]
@@ -172,34 +187,51 @@ func (r *rig) turn(ctx context.Context, q request) reply {
 	return rep
 }
 
-// runner returns what takes the next turn, and the tool.
-func (r *rig) runner() (*turns.Runner, *engine.Program, error) {
-	var err error
-	tools, c := r.tools, r.codec
-	if tools == nil {
-		if tools, err = engine.NewRegistry(r.definition); err != nil {
-			return nil, nil, err
-		}
-	}
-	if c != nil {
-		r.tools = tools
-	} else if c, err = tokens.New(r.keys, codecOptions); err != nil {
-		return nil, nil, err
-	}
+// host is a server that has the tool.
+type host struct {
+	*turns.Runner
+	core *durable.Core // nil if it has no ledger
+	tool *engine.Program
+}
+
+// connect begins the line of the server that takes a turn.
+func (r *rig) connect(turn int) {
+	r.line = newLine(r.ledger, turnWorld{r.watch, turn})
+	r.line.fails, r.fails = r.fails, 0
+}
+
+// host returns what takes the next turn.
+func (r *rig) host() (*host, error) {
 	began := r.now
 	if r.ledger != nil {
 		began = began.Add(r.skew * time.Duration(r.turns%2))
 	}
 	r.clock = &clock{at: began, began: began}
-	config := turns.Config{
-		Registry: tools, Codec: c, Log: slog.New(slog.DiscardHandler), Now: r.clock.now, Sleep: r.clock.sleep, NewID: func() tokens.ID { return tokens.ID(r.newID()) },
+	return r.hostAt(r.line, r.clock.now, r.clock.sleep)
+}
+
+// hostAt returns a server that goes by a clock.
+func (r *rig) hostAt(l *line, now func() time.Time, sleep func(context.Context, time.Time) error) (s *host, err error) {
+	tools, c := r.tools, r.codec
+	if tools == nil {
+		if tools, err = engine.NewRegistry(r.definition); err != nil {
+			return nil, err
+		}
+	}
+	if c != nil {
+		r.tools = tools
+	} else if c, err = tokens.New(r.keys, codecOptions); err != nil {
+		return nil, err
+	}
+	s = &host{tool: firstTool(tools)}
+	s.Runner = turns.New(turns.Config{
+		Registry: tools, Codec: c, Log: slog.New(slog.DiscardHandler), Now: now, Sleep: sleep, NewID: func() tokens.ID { return tokens.ID(r.newID()) },
 		UndoGrace: turns.DefaultUndoGrace,
-	}
+	})
 	if r.ledger != nil {
-		config.Ledger = r.ledger.line()
+		s.core, err = durable.New(durable.Config{Turns: s.Runner, Store: &l.store, Now: r.storeNow, Workers: 1})
 	}
-	runner, err := turns.New(config)
-	return runner, firstTool(tools), err
+	return s, err
 }
 
 // request is what every request of the client says.
@@ -217,12 +249,13 @@ func (r *rig) request(tool *engine.Program) turns.Request {
 
 // sealed returns the token of a position that was made by hand.
 func (r *rig) sealed(pos *engine.Position) (string, error) {
-	runner, tool, err := r.runner()
+	r.connect(0)
+	s, err := r.host()
 	if err != nil {
 		return "", err
 	}
-	q := r.request(tool)
-	return runner.Seal(&q, tool, pos)
+	q := r.request(s.tool)
+	return s.Seal(&q, s.tool, pos)
 }
 
 func firstTool(tools *engine.Registry) *engine.Program {

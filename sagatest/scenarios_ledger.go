@@ -26,8 +26,7 @@ func (s *sweep) ledgers() (list []scenario) {
 			run := sc.run
 			sc.name = "with a ledger, " + sc.name
 			sc.run = func(x *trial) {
-				r := x.client.rig
-				r.ledger = newOutage(r.storeNow)
+				x.client.rig.newLedger()
 				run(x)
 			}
 			list = append(list, sc)
@@ -91,10 +90,9 @@ func (s *sweep) ledgers() (list []scenario) {
 	add(s.eachTurn(1, "which is out of reach at each operation of turn %d, one after the other", alike, func(x *trial, _ int) {
 		q, ok := x.request()
 		for n := 1; ok && n <= mostTurns; n++ {
-			x.client.rig.ledger.fails = n
+			x.client.rig.fails = n
 			rep := x.send(q)
-			if reached := x.client.rig.ledger.fails > 0; reached || rep.err == nil {
-				x.client.rig.ledger.fails = 0
+			if x.client.rig.line.ops < n || rep.err == nil {
 				break
 			}
 			if !errors.Is(rep.err, turns.ErrLedger) {

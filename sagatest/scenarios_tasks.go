@@ -21,7 +21,7 @@ type taskPlan struct {
 	// fate is what happens to the first worker, before or after a write; 0 is none of them.
 	write int
 	after bool
-	fate  deskFate
+	fate  fate
 	// cancel has the client cancel after the write.
 	cancel bool
 	// workers is how many there are besides the first.
@@ -43,8 +43,7 @@ func (s *sweep) tasks() (list []scenario) {
 	writes, want := 0, alike
 	s.bubbled = make(map[string]bool)
 	s.inBubble(s.quiet(), "as a task", func(x *trial) {
-		first := &desk{}
-		if x.runsAsTask(taskPlan{}, first) {
+		if first := x.runsAsTask(taskPlan{}); first != nil {
 			writes = first.writes
 			if e := x.client.played(x.last); s.c.same(e) == s.base.result {
 				want = asUndisturbed // the time does not show
@@ -54,7 +53,7 @@ func (s *sweep) tasks() (list []scenario) {
 	add := func(name string, want expectation, p taskPlan) {
 		name = "as a task, " + name
 		s.bubbled[name] = true
-		list = append(list, scenario{name, func(x *trial) { x.runsAsTask(p, &desk{}) }, want})
+		list = append(list, scenario{name, func(x *trial) { x.runsAsTask(p) }, want})
 	}
 	add("with nothing going wrong", want, taskPlan{})
 	add("with two workers", want, taskPlan{workers: 1})
@@ -62,8 +61,8 @@ func (s *sweep) tasks() (list []scenario) {
 	for n := 1; n <= writes; n++ {
 		for _, after := range []bool{false, true} {
 			when := map[bool]string{false: "before", true: "after"}[after]
-			add(fmt.Sprintf("its worker dies %s write %d", when, n), want, taskPlan{write: n, after: after, fate: deskOver, workers: 1})
-			add(fmt.Sprintf("its worker is slow %s write %d", when, n), want, taskPlan{write: n, after: after, fate: deskSlow, workers: 1})
+			add(fmt.Sprintf("its worker dies %s write %d", when, n), want, taskPlan{write: n, after: after, fate: dies, workers: 1})
+			add(fmt.Sprintf("its worker is slow %s write %d", when, n), want, taskPlan{write: n, after: after, fate: stalls, workers: 1})
 		}
 		add(fmt.Sprintf("cancelled at write %d", n), undone, taskPlan{write: n, after: true, cancel: true})
 	}
@@ -125,38 +124,69 @@ func (b bubbleTB) Logf(s string, a ...any)   { b.reports.Logf(s, a...) }
 // mostTime is how long a task may take after all that goes wrong.
 const mostTime = 1000 * time.Hour
 
-// runsAsTask has servers drive the saga to its end, with the first of them at a desk.
-func (x *trial) runsAsTask(p taskPlan, first *desk) bool {
-	const principal = "client"
-	o := x.newOffice()
+// runsAsTask has servers drive the saga to its end. It returns the line of the first of them, or nil if that did
+// not work.
+func (x *trial) runsAsTask(p taskPlan) *line {
+	o, err := newOffice(x.client.rig)
 	defer o.close()
-	m, tool, err := o.manager(o.store)
+	if err == nil {
+		var first *line
+		if first, err = x.drives(o, p); err == nil && x.over() {
+			return first
+		}
+	}
 	if err != nil {
 		x.failed(err)
-		return false
 	}
+	return nil
+}
+
+// principal is whose task it is.
+const principal = "client"
+
+func (x *trial) drives(o *office, p taskPlan) (*line, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), mostTime)
 	defer cancel()
-	q := x.client.rig.request(tool)
+	q := x.client.rig.request(o.tool)
 	q.Principal, q.IdempotencyKey = principal, ""
-	task, err := m.Start(ctx, tasks.Start{Request: q, AtOnce: true})
+	task, err := o.desk.Start(ctx, tasks.Start{Request: q, AtOnce: true})
 	if err != nil {
-		x.failed(err)
-		return false
+		return nil, err
 	}
-	id := task.ID
-	// The others leave all to the first until something happens to it, or nothing might: the one that
-	// took the task after an answer would be a matter of luck.
+	first, err := o.workers(ctx, p, task.ID)
+	if err != nil {
+		return nil, err
+	}
+	if task, err = x.answersAll(ctx, o, p, task.ID); err != nil {
+		return nil, err
+	}
+	x.last = replyOfTask(task)
+	if out := x.last.out; out != nil && out.Result != nil && !x.last.cancelled && !x.client.rig.parts {
+		events, err := o.desk.Events(ctx, principal, task.ID, 0, int(task.Events))
+		if err != nil {
+			return nil, err
+		}
+		out.Result = whole(events, *out.Result)
+	}
+	x.inspect(x.last)
+	return first, nil
+}
+
+// workers has servers work on the task, and returns the line of the first of them. The others leave all to that
+// until something happens to it, or nothing might: the one that took the task after an answer would be a matter of
+// luck.
+func (o *office) workers(ctx context.Context, p taskPlan, id string) (first *line, err error) {
 	var struck chan struct{}
-	if p.fate != deskOpen {
+	if p.fate != lives {
 		struck = make(chan struct{})
 	}
-	first.at = func(write int, after bool) deskFate {
+	first = o.line()
+	first.at = func(write int, after bool) fate {
 		if write != p.write || after != p.after {
-			return deskOpen
+			return lives
 		}
 		if p.cancel {
-			_, _ = m.Cancel(ctx, principal, id) // what comes of it is seen in the end
+			_, _ = o.desk.Cancel(ctx, principal, id) // what comes of it is seen in the end
 		}
 		if struck != nil {
 			close(struck)
@@ -166,59 +196,53 @@ func (x *trial) runsAsTask(p taskPlan, first *desk) bool {
 	if err = o.worker(first); err == nil {
 		synctest.Wait() // it was there before the others
 		for range p.workers {
-			err = errors.Join(err, o.worker(&desk{opens: struck}))
+			l := o.line()
+			l.opens = struck
+			err = errors.Join(err, o.worker(l))
 		}
 	}
-	if err != nil {
-		x.failed(err)
-		return false
-	}
-	var answered []string
+	return first, err
+}
+
+// errScript: the script does not lead on, which was reported.
+var errScript = errors.New("the script does not lead on")
+
+// answersAll answers what the task asks, until it has ended.
+func (x *trial) answersAll(ctx context.Context, o *office, p taskPlan, id string) (task *tasks.Task, err error) {
+	answered := make(map[string]bool)
 	var given []steps.Answer
-	for task, err = range m.Watch(ctx, principal, id, 0) {
+	for task, err = range o.desk.Watch(ctx, principal, id, 0) {
 		if err != nil {
-			x.failed(fmt.Errorf("the task has not ended: %w", err))
-			return false
+			return nil, fmt.Errorf("the task has not ended: %w", err)
 		}
-		open := slices.DeleteFunc(slices.Clone(task.Questions), func(s steps.Step) bool { return slices.Contains(answered, s.ID) })
+		open := slices.DeleteFunc(slices.Clone(task.Questions), func(s steps.Step) bool { return answered[s.ID] })
 		if task.Status.Ended() || len(open) == 0 {
 			continue
 		}
 		x.client.last = reply{token: "a task", steps: open}
 		list, later, leaves, err := x.client.answers()
 		if !x.leadsOn(err, leaves) {
-			return false
+			return nil, errScript
 		}
-		time.Sleep(later + min(p.late, tool.Tasks.TTL/100))
+		time.Sleep(later + min(p.late, o.tool.Tasks.TTL/100))
 		for _, s := range open {
-			answered = append(answered, s.ID)
+			answered[s.ID] = true
 		}
 		given = append(given, list...)
+		times := 1
 		if p.twice {
-			_, err = m.Answer(ctx, principal, id, list)
+			times = 2
 		}
-		if _, again := m.Answer(ctx, principal, id, list); err != nil || again != nil {
-			x.failed(errors.Join(err, again))
-			return false
+		for range times {
+			if _, err := o.desk.Answer(ctx, principal, id, list); err != nil {
+				return nil, err
+			}
 		}
 	}
 	if p.twice {
-		if _, err := m.Answer(ctx, principal, id, given); err != nil {
-			x.failed(err)
-			return false
-		}
+		_, err = o.desk.Answer(ctx, principal, id, given)
 	}
-	x.last = replyOfTask(task)
-	if out := x.last.out; out != nil && out.Result != nil && !x.last.cancelled && !x.client.rig.parts {
-		events, err := m.Events(ctx, principal, id, 0, int(task.Events))
-		if err != nil {
-			x.failed(err)
-			return false
-		}
-		out.Result = whole(events, *out.Result)
-	}
-	x.inspect(x.last)
-	return x.over()
+	return task, err
 }
 
 // whole is a result with what was yielded in front of it, as a client has it that is given no parts.

@@ -99,10 +99,10 @@ func TestTasksAreSwept(t *testing.T) {
 		finds         []string
 	}{
 		"a system that does not know keys": {false, true, []string{
-			"as a task, its worker dies before write 3", "as a task, its worker is slow before write 3",
-			"as a task, its worker dies before write 5", "as a task, its worker is slow before write 5",
+			"as a task, its worker dies before write 2", "as a task, its worker is slow before write 2",
+			"as a task, its worker dies before write 4", "as a task, its worker is slow before write 4",
 		}},
-		"an undo that does nothing": {true, false, []string{"as a task, cancelled at write 3"}},
+		"an undo that does nothing": {true, false, []string{"as a task, cancelled at write 2"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := reported(t, func(t testing.TB) {

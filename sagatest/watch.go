@@ -136,7 +136,7 @@ func (w *watch) end() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.compare()
-	w.turn, w.dead = 0, true
+	w.turn, w.dead = 0, false
 }
 
 // compare notes what changed since the last look, outside of effects.
@@ -161,6 +161,13 @@ func (w *watch) lookAgain() {
 type turnWorld struct {
 	*watch
 	turn int
+}
+
+// over reports whether the turn is over or was cut off.
+func (w *turnWorld) over() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.turn != w.watch.turn || w.dead
 }
 
 func (w *turnWorld) Late(effect string, over bool) {

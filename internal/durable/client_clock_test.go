@@ -10,8 +10,13 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/mcpsaga/mcpsaga/internal/durable"
+	"github.com/mcpsaga/mcpsaga/internal/engine"
+	"github.com/mcpsaga/mcpsaga/internal/store"
+	"github.com/mcpsaga/mcpsaga/internal/tasks"
 	"github.com/mcpsaga/mcpsaga/internal/tokens"
 	"github.com/mcpsaga/mcpsaga/internal/turns"
+	"github.com/mcpsaga/mcpsaga/saga"
 	"github.com/mcpsaga/mcpsaga/steps"
 )
 
@@ -180,5 +185,26 @@ func TestWaitingForATurnThatTakesLong(t *testing.T) {
 		_, err = b.call(`{"to":"Rome","early":true}`, func(q *turns.Request) { q.IdempotencyKey = "k" })
 		require.ErrorIs(t, err, turns.ErrUnderWay)
 		require.NoError(t, <-done)
+	})
+}
+
+// A task that is begun before the store's clock was heard has its time by the process's.
+func TestTheProcessHasAClock(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		now := func() time.Time { return time.Now().AddDate(26, 0, 0) }
+		s := newFleet(t, newOutside().trip(func(i *saga.Info) { i.Tasks = saga.Tasks{Mode: saga.TasksOptional, TTL: time.Hour} }))
+		s.store = store.NewMemory(store.MemoryOptions{Now: now})
+		a := s.replica(func(c *clientConfig) { c.Now = now })
+		core, err := durable.New(durable.Config{Turns: a.Runner, Store: s.store, Now: now})
+		require.NoError(t, err)
+		a.core = core
+		q := turns.Request{Principal: "ann", Client: steps.AllFeatures(), Program: a.Registry.Find(engine.KindTool, "trip"), Arguments: []byte(`{"to":"Rome"}`)}
+		task, err := core.Start(t.Context(), tasks.Start{Request: q, AtOnce: true})
+		require.NoError(t, err)
+		a.work(t)
+		time.Sleep(59 * time.Minute)
+		task, err = core.Get(t.Context(), "ann", task.ID)
+		require.NoError(t, err)
+		assert.Equal(t, tasks.InputRequired, task.Status)
 	})
 }

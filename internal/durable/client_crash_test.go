@@ -2,6 +2,7 @@ package durable_test
 
 import (
 	"context"
+	"runtime"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -238,4 +239,27 @@ func TestLeasesThatDiffer(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A turn whose code ends its goroutine, as a test that fails does, is lost when its lease is over: its process does
+// not renew that for ever.
+func TestATurnThatEndsItsGoroutineIsLost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, s := tripFleet(t)
+		a, b := s.replica(func(c *clientConfig) { c.Timeout = 0 }), s.replica()
+		first := a.begin(t, `{"to":"Rome"}`)
+		w.at = func(ctx context.Context, _ string, _ bool) error {
+			if ctx.Value(lineKey{}) == a.line {
+				runtime.Goexit()
+			}
+			return nil
+		}
+		go func() { _, _ = a.resume(first.Token, say("where", true)) }()
+		synctest.Wait()
+		begun := time.Now()
+		_, err := b.resume(first.Token, say("where", true))
+		require.NoError(t, err)
+		assert.Equal(t, leaseTime, time.Since(begun).Round(time.Second))
+		assert.Zero(t, a.line.count("Renew"))
+	})
 }

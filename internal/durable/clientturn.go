@@ -71,6 +71,7 @@ func (c *Core) newClientRow(q *turns.Request, p *engine.Program, saga tokens.ID)
 // start takes a first turn.
 func (t *clientTurn) start(ctx context.Context) (turns.End, error) {
 	t.row.Begun.Arguments = orEmpty(t.q.Arguments)
+	defer t.release()
 	end, err := t.c.Turns.StartRemembered(ctx, t.q, t.saga, t)
 	return t.settle(ctx, end, err)
 }
@@ -97,6 +98,7 @@ func (t *clientTurn) resume(ctx context.Context, o *turns.Opened) (turns.End, er
 		return turns.End{}, t.fail(err)
 	}
 	t.stand = stand{Position: raw, Answers: keptAnswers(t.q.Answers)}
+	defer t.release()
 	end, err := t.c.Turns.ResumeRemembered(ctx, t.q, o, t)
 	return t.settle(ctx, end, err)
 }
@@ -109,8 +111,8 @@ func (t *clientTurn) goOnFromStand(ctx context.Context) (turns.End, error) {
 	}
 	again := *t.q
 	again.Answers = answersOf(t.stand.Answers)
-	again.Policy.Resent = false // the row has the arguments
-	end, err := t.c.Turns.ResumeRemembered(ctx, &again, turns.Open(t.program, pos), t)
+	defer t.release()
+	end, err := t.c.Turns.ResumeRemembered(ctx, &again, turns.Open(t.program, pos, t.row.Begun.Arguments), t)
 	return t.settle(ctx, end, err)
 }
 
@@ -236,15 +238,22 @@ func (t *clientTurn) acquire(ctx context.Context) error {
 	return nil
 }
 
+// release has the row no longer be driven here: it was put to rest, or its lease ends by itself, as that of a turn
+// whose code has ended its goroutine.
+func (t *clientTurn) release() {
+	t.mutex <- struct{}{}
+	defer func() { <-t.mutex }()
+	if t.over = true; t.hold != nil {
+		t.c.worker.release(t.hold)
+	}
+}
+
 // settle commits how the turn has ended, and returns what is to be answered. It fails with
 // [errOvertaken] if another process has taken the turn.
 func (t *clientTurn) settle(ctx context.Context, end turns.End, err error) (turns.End, error) {
 	t.mutex <- struct{}{}
 	t.over = true
 	<-t.mutex
-	if t.hold != nil {
-		defer t.c.worker.release(t.hold)
-	}
 	if errors.Is(err, errOvertaken) {
 		return turns.End{}, errOvertaken
 	}

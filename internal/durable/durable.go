@@ -69,12 +69,14 @@ type Config struct {
 	// Poll is how often what is waited for is looked at although nothing was heard of it. Default: 10
 	// seconds.
 	Poll time.Duration
+	// Now is this process's clock, which counts until the store's has been heard. Default: [time.Now].
+	Now func() time.Time
 }
 
 // Core drives sagas. It is safe for concurrent use.
 type Core struct {
 	Config
-	rows   rows
+	Operator
 	hub    hub
 	worker worker
 	clock  clock
@@ -104,7 +106,10 @@ func New(c Config) (*Core, error) {
 	c.Lease = cmp.Or(c.Lease, 10*time.Second)
 	c.Attempts = cmp.Or(c.Attempts, 5)
 	c.Poll = cmp.Or(c.Poll, 10*time.Second)
-	core := &Core{Config: c}
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	core := &Core{Config: c, clock: clock{process: c.Now}}
 	core.rows.store, core.rows.keys, core.rows.audience = c.Store, c.Turns.Codec.Keyset, c.Turns.Codec.Options().Audience
 	core.worker.init(core)
 	c.Turns.Remember(core)
@@ -124,6 +129,7 @@ func (c *Core) tools() (list []store.Tool) {
 // clock is the store's time, for rows that are not read: what it was when it was heard last, and how
 // long ago that is. Until then it is this process's.
 type clock struct {
+	process   func() time.Time
 	mu        sync.Mutex
 	told, own time.Time
 }
@@ -139,7 +145,7 @@ func (c *clock) now() time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.told.IsZero() {
-		return time.Now().UTC().Truncate(time.Microsecond)
+		return c.process().UTC().Truncate(time.Microsecond)
 	}
 	return c.told.Add(time.Since(c.own)).UTC().Truncate(time.Microsecond)
 }

@@ -2,6 +2,7 @@ package turns
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -48,9 +49,9 @@ type Remembered interface {
 // Opened is a token that was opened.
 type Opened = opened
 
-// Open makes what a token would hold that stands for a position.
-func Open(p *engine.Program, pos *engine.Position) *Opened {
-	return &opened{identity: identity{p, tokens.ID(pos.ID)}, pos: pos}
+// Open makes what a token would hold that stands for a position. arguments are nil if the position has them.
+func Open(p *engine.Program, pos *engine.Position, arguments json.RawMessage) *Opened {
+	return &opened{identity: identity{p, tokens.ID(pos.ID)}, pos: pos, arguments: arguments}
 }
 
 // Program is what the token is of, Saga its saga, and Position where that stands.

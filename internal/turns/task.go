@@ -131,6 +131,7 @@ func (r *Runner) UndoTask(ctx context.Context, t TaskTurn, lost, served bool, wh
 				res.Held, res.Lost = true, true
 			}
 			out, err = t.Program.Cancel(ctx, t.Position, res)
+			carryEnd(out, t.Position)
 		}
 		return out, gone, err
 	})

@@ -28,6 +28,8 @@ type opened struct {
 	gone *tokens.Rejected
 	// expires is when the token is good no longer.
 	expires time.Time
+	// arguments are the tool's, if neither the position nor the client's request has them.
+	arguments json.RawMessage
 }
 
 // open returns what a token holds, if a turn can be taken from there or its saga is to be

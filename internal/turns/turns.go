@@ -199,7 +199,7 @@ func (r *Runner) goFrom(ctx context.Context, q *Request, o *opened, m Remembered
 	}
 	turn := r.begin(ctx)
 	defer turn.Cancel()
-	res := engine.Resumption{Now: r.Now(), Client: r.Features(q.Client), Answers: q.Answers, Notifier: q.Notifier, Held: q.Policy.UndoBroken}
+	res := engine.Resumption{Now: r.Now(), Client: r.Features(q.Client), Answers: q.Answers, Arguments: o.arguments, Notifier: q.Notifier, Held: q.Policy.UndoBroken}
 	if m != nil {
 		res.Now, _, res.Lost = m.Begun()
 		res.Acting, res.Undoing = m.Acting, m.Undoing
