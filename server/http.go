@@ -248,7 +248,7 @@ func (s *Server) serveMessage(x *httpExchange) {
 	case m.Reply != nil:
 		s.refuse(reply, x.request, wire.Refuse(http.StatusBadRequest, wire.CodeInvalidRequest, "this server sends no requests, so it takes no responses"))
 	case m.ID == nil:
-		if rerr := s.host.GuestsCancelled(x.request.Context(), &x.Exchange); rerr != nil {
+		if rerr := s.host.GuestCancelled(x.request.Context(), &x.Exchange); rerr != nil {
 			reply.Error(nil, rerr)
 			return
 		}

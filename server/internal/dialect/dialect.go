@@ -249,8 +249,8 @@ type Host struct {
 	Tasks     tasks.Viewer
 	CallsOnly bool
 	Catalogue *Catalogue
-	// Guests are those of the dialects that are served by the rules of others too.
-	Guests []Guest
+	// Guest is the dialect that is served by the rules of others too, or nil.
+	Guest Guest
 	// Hub tells of what has changed.
 	Hub *Hub
 	Log *slog.Logger

@@ -8,7 +8,7 @@
 //
 //   - Methods: handshake.go has the table of them, tools.go and prompts.go what runs code of authors.
 //     peer.go is what both sides have agreed on, and stdio, where the connection is the session;
-//     guests.go is what dialects learn that are spoken within this one.
+//     guest.go is what the dialect learns that is spoken within this one.
 //   - Sessions over HTTP (http.go, http_streams.go): a session is what its id says, and what is in
 //     memory of it (session.go) while there is more to know (table.go, session_end.go). A stream
 //     outlives its connection, which the goroutine of a request carries (stream.go, way.go). What a

@@ -105,8 +105,8 @@ func (d *handshake) answered(ctx context.Context, x *dialect.Exchange, s *sessio
 		err = d.answerTask(ctx, x, s, id, answer)
 	}
 	unasked := errors.Is(err, errNobodyWaits) || errors.Is(err, errNoQuestion)
-	if unasked && len(d.Guests) > 0 {
-		if taken, rerr := d.GuestsAnswered(ctx, d.visitor(x, s, m)); taken {
+	if unasked && d.Guest != nil {
+		if taken, rerr := d.GuestAnswered(ctx, d.visitor(x, s, m)); taken {
 			return rerr
 		}
 	}
@@ -159,7 +159,7 @@ func (d *handshake) replyWithoutSession(ctx context.Context, x *dialect.Exchange
 	method := d.method(m)
 	switch {
 	case m.ID == nil:
-		if rerr := d.GuestsCancelled(ctx, x); rerr != nil {
+		if rerr := d.GuestCancelled(ctx, x); rerr != nil {
 			r.Error(nil, rerr)
 			return
 		}
@@ -206,7 +206,7 @@ func (d *handshake) notified(ctx context.Context, x *dialect.Exchange, s *sessio
 			d.Hub.Cancel(dialect.GivenUp{Session: s.agreed.id, Request: requestText(id)})
 		}
 	}
-	return d.GuestsCancelled(ctx, d.visitor(x, s, m))
+	return d.GuestCancelled(ctx, d.visitor(x, s, m))
 }
 
 // Batchable implements [dialect.Sessions]. The handshake is not part of batches (MCP

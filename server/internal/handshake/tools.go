@@ -44,8 +44,8 @@ func (c *call) toolsCall(ctx context.Context) (json.RawMessage, error) {
 	if err != nil {
 		return nil, err
 	}
-	if c.Client == nil && len(c.Guests) > 0 { // a foreign transport has none that could be used instead
-		if rerr := c.GuestsRefuse(t, c.caller(c.peer, "")); rerr != nil {
+	if c.Client == nil && c.Guest != nil { // a foreign transport has none that could be used instead
+		if rerr := c.Guest.Refuse(t, c.caller(c.peer, "")); rerr != nil {
 			return nil, rerr
 		}
 	}
