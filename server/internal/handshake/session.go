@@ -90,6 +90,9 @@ func (a *agreed) of(principal string) bool {
 	return subtle.ConstantTimeCompare(whose[:], a.principal[:]) == 1
 }
 
+// isOver reports whether a session's time is over.
+func (d *handshake) isOver(a *agreed) bool { return !d.Turns.Now().Before(a.expires) }
+
 // session is what names the session to others than the client.
 func (a *agreed) session() string { return string(a.id[:]) }
 
@@ -107,9 +110,10 @@ type session struct {
 	ctx    context.Context
 	cancel context.CancelCauseFunc
 	// idle takes it out of memory when it has not been used for long; nil if it is not
-	// there. overdue ends it when its time is over.
-	idle, overdue *time.Timer
-	// check ends it if it was ended on another replica; nil if there is no memory of it.
+	// there.
+	idle *time.Timer
+	// check ends its streams if its time is over, or it was ended on another replica; nil if there is
+	// no memory of it. Each stream calls it now and then.
 	check func(context.Context)
 	// resting is its place among those not in use, or nil. The table's mutex guards it, and
 	// idleSince, which is since when.
@@ -122,8 +126,6 @@ type session struct {
 	busy int
 	// changed: the client has set something, or listens to what belongs to no request.
 	changed bool
-	// late: its time is over, and it ends with the calls under way.
-	late bool
 	// streams are those that can be read, by name; finished those of them that
 	// have ended, the oldest first.
 	streams  map[string]*stream

@@ -45,21 +45,6 @@ func (t *sessionTable) forget(s *session) {
 	}
 }
 
-// over ends a session whose time is over. Calls under way come to their end.
-func (t *sessionTable) over(s *session) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	s.mu.Lock()
-	s.late = true
-	working := len(s.calls) > 0
-	s.mu.Unlock()
-	if working {
-		s.general.carriedBy(nil, 0)
-		return
-	}
-	t.remove(s, dialect.ErrSessionEnded)
-}
-
 // end ends a session, and remembers that.
 func (t *sessionTable) end(a *agreed, now time.Time) {
 	t.mu.Lock()
@@ -98,7 +83,6 @@ func (t *sessionTable) remove(s *session, why error) {
 		s.resting = nil
 	}
 	s.idle.Stop()
-	s.overdue.Stop()
 	s.cancel(why)
 	s.changes.Close()
 }

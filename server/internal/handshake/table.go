@@ -116,9 +116,14 @@ func (d *handshake) enter(a *agreed, x *dialect.Exchange) (*session, *wire.Error
 	if d.Tasks != nil { // and so a ledger
 		s.shown = d.Turns.Records().ShowPosition
 	}
-	s.check = func(ctx context.Context) { d.look(ctx, s) }
+	s.check = func(ctx context.Context) {
+		if d.isOver(s.agreed) {
+			s.general.carriedBy(nil, 0) // calls under way come to their end
+			return
+		}
+		d.look(ctx, s)
+	}
 	s.idle = time.AfterFunc(d.Limits.SessionIdle, func() { t.forget(s) })
-	s.overdue = time.AfterFunc(a.expires.Sub(d.Turns.Now()), func() { t.over(s) })
 	t.hold(s)
 	return s, nil
 }
@@ -172,13 +177,13 @@ func (d *handshake) release(s *session, id jsontext.Value) {
 	}
 	s.idleSince = time.Now()
 	switch {
-	case s.late:
+	case d.isOver(s.agreed):
 		t.remove(s, dialect.ErrSessionEnded)
 	case !s.changed && len(s.streams) == 1: // the general one: nothing is left that a client may have missed
 		t.remove(s, errEvicted)
 	default:
 		s.resting = t.idle.PushBack(s)
-		s.idle.Reset(d.Limits.SessionIdle)
+		s.idle.Reset(min(d.Limits.SessionIdle, s.agreed.expires.Sub(d.Turns.Now())))
 	}
 }
 
@@ -235,7 +240,7 @@ func (d *handshake) find(ctx context.Context, x *dialect.Exchange, name string, 
 	keys := d.Turns.Codec.Keyset()
 	s, ended := t.use(name, keys, nil)
 	if s != nil {
-		a, late = s.agreed, !d.Turns.Now().Before(s.agreed.expires)
+		a, late = s.agreed, d.isOver(s.agreed)
 	} else {
 		if a, late, rerr = d.readID(ctx, name, log); rerr != nil {
 			if rerr.Status == http.StatusNotFound {
