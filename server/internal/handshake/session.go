@@ -90,9 +90,6 @@ func (a *agreed) of(principal string) bool {
 	return subtle.ConstantTimeCompare(whose[:], a.principal[:]) == 1
 }
 
-// isOver reports whether a session's time is over.
-func (d *handshake) isOver(a *agreed) bool { return !d.Turns.Now().Before(a.expires) }
-
 // session is what names the session to others than the client.
 func (a *agreed) session() string { return string(a.id[:]) }
 
