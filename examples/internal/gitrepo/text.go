@@ -6,7 +6,7 @@ import (
 	"unicode"
 )
 
-// Clip returns the text's first n characters, in memory of its own.
+// Clip returns the first n characters of a text.
 func Clip(s string, n int) string {
 	s = strings.TrimSpace(strings.ToValidUTF8(s, "\uFFFD"))
 	count := 0
@@ -16,12 +16,11 @@ func Clip(s string, n int) string {
 		}
 		count++
 	}
-	return strings.Clone(s)
+	return s
 }
 
-// Line returns the first n characters of a text that others wrote as one line:
-// whatever breaks lines is a space, and what is not to be seen (controls of terminals, marks
-// that turn text around) is left out.
+// Line returns the first n characters of a text as one line. It leaves out controls of terminals and
+// marks that turn text around.
 func Line(s string, n int) string {
 	return Clip(strings.Map(func(r rune) rune {
 		switch {
