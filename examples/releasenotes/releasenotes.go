@@ -6,7 +6,6 @@ package releasenotes
 
 import (
 	"errors"
-	"fmt"
 	"strings"
 
 	"github.com/mcpsaga/mcpsaga/examples/internal/gitrepo"
@@ -23,12 +22,8 @@ type state struct {
 	Spans []span `json:"spans,omitempty"` // offered to the user
 	Span  span   `json:"span,omitzero"`   // chosen by the user
 	Notes string `json:"notes,omitempty"`
-	// Changes counts the changes that the user had the model make.
-	Changes int `json:"changes,omitempty"`
-	// Old is a digest of the text that the user was asked to have replaced, and
-	// Asked how often.
-	Old   string `json:"old,omitempty"`
-	Asked int    `json:"asked,omitempty"`
+	// Old is the digest of the text that the user was asked to have replaced.
+	Old string `json:"old,omitempty"`
 }
 
 type rangeForm struct {
@@ -54,11 +49,6 @@ var (
 	askReview  = &steps.Form[reviewForm]{ID: "review", Message: "This is the draft. Accept it to write the file, edit it, or say what the model should change."}
 	askByHand  = &steps.Form[writeForm]{ID: "write", Message: "Your client has no model that could draft the notes. Write them yourself, beginning with the commits."}
 	askReplace = &steps.Form[replaceForm]{ID: "replace", Message: "The file exists already and says something else."}
-)
-
-const (
-	maxChanges = 5 // of a draft by the model; then the user edits it by hand
-	maxAsked   = 3 // whether to replace a file that changes all the time
 )
 
 const system = "You write release notes for people who use the software. Group changes under the headings Added, Changed and Fixed, " +
@@ -114,8 +104,8 @@ func (n notes) ranged(t *turn) (saga.Next, error) {
 	return n.draft(t, "")
 }
 
-// draft has the model write the notes, or change the ones there are. With a client
-// that has no model, the user writes them.
+// draft has the model write the notes, or change its draft. With a client that has no model, the user
+// writes them.
 func (n notes) draft(t *turn, feedback string) (saga.Next, error) {
 	commits, more, err := n.commits(t)
 	if err != nil {
@@ -133,7 +123,7 @@ func (n notes) drafted(t *turn) (saga.Next, error) {
 	case errors.Is(err, steps.ErrNotAsked):
 		return n.written(t)
 	case errors.As(err, new(*steps.ClientError)):
-		return n.byHand(t, "The model has drafted nothing: it was refused, or it failed.")
+		return n.byHand(t)
 	case err != nil:
 		return nil, err
 	}
@@ -141,15 +131,12 @@ func (n notes) drafted(t *turn) (saga.Next, error) {
 	if t.State.Notes == "" {
 		return nil, saga.Failf("The model drafted nothing.")
 	}
-	if t.State.Changes == maxChanges {
-		return n.byHand(t, fmt.Sprintf("The model has changed the draft %d times.", maxChanges))
-	}
 	return t.Ask("reviewed", askReview.With(steps.Default("notes", t.State.Notes)))
 }
 
-// byHand has the user go on where the model does not: with its last draft, or else with
-// the commits.
-func (n notes) byHand(t *turn, why string) (saga.Next, error) {
+// byHand has the user write the notes when the model was refused or failed: beginning with its last
+// draft, or else with the commits.
+func (n notes) byHand(t *turn) (saga.Next, error) {
 	begin, how := t.State.Notes, "Edit the draft yourself; accept to write the file."
 	if begin == "" {
 		commits, _, err := n.commits(t)
@@ -158,7 +145,8 @@ func (n notes) byHand(t *turn, why string) (saga.Next, error) {
 		}
 		begin, how = outline(t.State.Span, commits), "Write the notes yourself, beginning with the commits."
 	}
-	return t.Ask("written", askByHand.With(steps.Message(why+" "+how), steps.Default("notes", begin)))
+	message := "The model has drafted nothing: it was refused, or it failed. " + how
+	return t.Ask("written", askByHand.With(steps.Message(message), steps.Default("notes", begin)))
 }
 
 func (n notes) commits(t *turn) (list []*gitrepo.Commit, more bool, err error) {
@@ -180,7 +168,6 @@ func (n notes) reviewed(t *turn) (saga.Next, error) {
 	}
 	t.State.Notes = strings.TrimSpace(form.Notes)
 	if feedback := strings.TrimSpace(form.Feedback); feedback != "" {
-		t.State.Changes++
 		return n.draft(t, feedback)
 	}
 	return n.write(t, "")
@@ -211,8 +198,8 @@ func (n notes) replace(t *turn) (saga.Next, error) {
 	return n.write(t, t.State.Old)
 }
 
-// write writes the file, or asks first if another text is there than the one that
-// may be replaced. A turn that is repeated finds its own text and is done.
+// write writes the file, or asks first if another text is there than the one that may be replaced. A turn
+// that is repeated finds its own text.
 func (n notes) write(t *turn, replaceable string) (saga.Next, error) {
 	if t.State.Notes == "" {
 		return nil, saga.Failf("The notes are empty; nothing was written.")
@@ -225,21 +212,15 @@ func (n notes) write(t *turn, replaceable string) (saga.Next, error) {
 	if err != nil {
 		return nil, err
 	}
-	other, err := write(r.Dir, name, t.State.Notes+"\n", t.ID().String(), replaceable)
-	switch {
-	case err != nil:
+	other, err := write(r.Dir, name, t.State.Notes+"\n", replaceable)
+	if err != nil {
 		return nil, err
-	case other == "":
-		return t.Textf("Wrote the release notes for %s to %s.", t.State.Span.words(), name)
-	case t.State.Asked == maxAsked:
-		return nil, saga.Failf("Nothing was written: %s is being changed by another program.", name)
 	}
-	message := name + " exists already and says something else."
-	if t.State.Asked++; t.State.Asked > 1 {
-		message = name + " has changed since you were asked."
+	if other == "" {
+		return t.Textf("Wrote the release notes for %s to %s.", t.State.Span.words(), name)
 	}
 	t.State.Old = other
-	return t.Ask("replace", askReplace.With(steps.Message(message)))
+	return t.Ask("replace", askReplace.With(steps.Message(name+" exists already and says something else.")))
 }
 
 func file(t *turn) (string, error) {

@@ -180,16 +180,16 @@ func (r *Repository) Head(ctx context.Context) (*Commit, error) {
 // Tag is a release: a tag that leads to a commit.
 type Tag struct{ Name, Hash string }
 
-// maxTagged is how many commits with tags are listed, and maxTagName how long a name may be.
+// maxTags is how many tags are listed, and maxTagName how long a name may be.
 const (
-	maxTagged  = 200
+	maxTags    = 200
 	maxTagName = 200
 )
 
 // Tags returns the repository's newest tags, the newest commit first, and a commit before those that it
 // descends from.
 func (r *Repository) Tags(ctx context.Context) (tags []Tag, err error) {
-	for c, err := range r.log(ctx, "The history of the repository's tags", []string{"--tags", "--simplify-by-decoration", "--date-order", "--max-count=" + strconv.Itoa(maxTagged), "--"}) {
+	for c, err := range r.log(ctx, "The history of the repository's tags", []string{"--tags", "--simplify-by-decoration", "--sparse", "--date-order", "--"}) {
 		if err != nil {
 			return nil, err
 		}
@@ -197,6 +197,9 @@ func (r *Repository) Tags(ctx context.Context) (tags []Tag, err error) {
 			if len(name) <= maxTagName {
 				tags = append(tags, Tag{name, c.Hash})
 			}
+		}
+		if len(tags) >= maxTags {
+			break
 		}
 	}
 	return tags, nil
