@@ -14,63 +14,49 @@ import (
 	"strings"
 	"sync"
 	"time"
-
-	"github.com/urfave/cli/v3"
 )
 
-// everything runs the three services and the server as child processes. One that
-// dies is started again at the same address: try kill -9.
-func everything(ctx context.Context, c *cli.Command) error {
-	if c.NArg() > 0 {
-		return fmt.Errorf("there is no command %q", c.Args().First())
-	}
-	dir := c.String("dir")
-	if dir == "" {
+// everything runs the three services and the server as child processes. One that dies is started again
+// at the same address: try kill -9.
+func everything(ctx context.Context, o options) error {
+	if o.dir == "" {
 		var err error
-		if dir, err = os.MkdirTemp("", "trip-"); err != nil {
+		if o.dir, err = os.MkdirTemp("", "trip-"); err != nil {
 			return err
 		}
-	} else if err := os.MkdirAll(dir, 0o700); err != nil { // keys will be in it
+	} else if err := os.MkdirAll(o.dir, 0o700); err != nil { // keys will be in it
 		return err
 	}
 	program, err := os.Executable()
 	if err != nil {
 		return err
 	}
-	out := c.Root().Writer
 	var children sync.WaitGroup
 	defer children.Wait()
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	keep := func(name string, args ...string) (string, error) {
-		p := &part{name: name, program: program, args: args, addr: "127.0.0.1:0", out: out}
-		if name == "server" {
-			p.addr = c.String("addr")
-		}
+	// keep starts a part and keeps it running. It returns the part's URL.
+	keep := func(name, addr string, command string, args ...string) (string, error) {
+		p := &part{name: name, program: program, command: command, args: args, addr: addr, out: o.out}
 		if err := p.start(ctx); err != nil {
 			return "", fmt.Errorf("%s: %w", name, err)
 		}
 		children.Go(func() { p.keep(ctx) })
 		return p.url, nil
 	}
-	serve := []string{
-		"serve", "--keyset", filepath.Join(dir, "keyset.json"),
-		"--ledger", cmp.Or(c.String("ledger"), filepath.Join(dir, "ledger.db")), "--token-ttl", c.Duration("token-ttl").String(),
-	}
-	var hotel string
-	for _, name := range []string{"hotel", "flight", "payment"} {
-		at, err := keep(name, "service", "--db", filepath.Join(dir, name+".db"), name)
-		if err != nil {
+	urls := map[string]string{}
+	for name := range tariffs {
+		if urls[name], err = keep(name, "127.0.0.1:0", "service", "--db", filepath.Join(o.dir, name+".db"), name); err != nil {
 			return err
 		}
-		serve = append(serve, "--"+name, at)
-		hotel = cmp.Or(hotel, at)
 	}
-	at, err := keep("server", serve...)
+	at, err := keep("server", cmp.Or(o.addr, "127.0.0.1:8080"), "serve", "--keyset", filepath.Join(o.dir, "keyset.json"),
+		"--ledger", cmp.Or(o.ledger, filepath.Join(o.dir, "ledger.db")), "--token-ttl", o.ttl.String(),
+		"--hotel", urls["hotel"], "--flight", urls["flight"], "--payment", urls["payment"])
 	if err != nil {
 		return err
 	}
-	if _, err := fmt.Fprintf(out, tryText, dir, at, hotel); err != nil {
+	if _, err := fmt.Fprintf(o.out, tryText, o.dir, at, urls["hotel"]); err != nil {
 		return err
 	}
 	<-ctx.Done()
@@ -84,24 +70,25 @@ Databases, keys and the ledger are in %[1]s. Try:
    curl -s %[3]s/holds
 
 Decline the second question and look again; or, while it is asked, kill -9 any of the
-processes above (they are started again), or the call itself, which then goes on
+processes above (they are started again), or the call itself, which then continues
 with --resume. Or stop the call and forget it: the server releases what was held when
 the time for the answer is over. Nine travellers find a hotel and no flight, which
 has eight seats.
 Ctrl-C ends everything.
 `
 
+// part is a child process.
 type part struct {
-	name, program string
-	args          []string
-	addr, url     string
-	out           io.Writer
-	cmd           *exec.Cmd
+	name, program, command string
+	args                   []string
+	addr, url              string
+	out                    io.Writer
+	cmd                    *exec.Cmd
 }
 
-// start starts the process and waits until it says where it listens.
+// start starts the process and waits until it prints where it listens.
 func (p *part) start(ctx context.Context) error {
-	p.cmd = exec.CommandContext(ctx, p.program, append(p.args[:len(p.args):len(p.args)], "--addr", p.addr)...)
+	p.cmd = exec.CommandContext(ctx, p.program, append([]string{p.command, "--addr", p.addr}, p.args...)...)
 	p.cmd.Cancel = func() error { return p.cmd.Process.Signal(os.Interrupt) }
 	p.cmd.WaitDelay = 10 * time.Second
 	p.cmd.Stderr = os.Stderr

@@ -9,8 +9,8 @@ import (
 	"github.com/mcpsaga/mcpsaga/saga"
 )
 
-// effects is what the tool does to the world. They are made once for a server, as
-// they need the addresses of the services.
+// effects are what the tool does to the world. They are made once for a server, as they need the
+// addresses of the services.
 type effects struct {
 	holdHotel, holdFlight, holdMoney       *saga.Effect[service.Request, service.Hold]
 	takeMoney, confirmHotel, confirmFlight *saga.Effect[part, service.Hold]
