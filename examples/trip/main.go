@@ -1,8 +1,7 @@
-// Command trip is an example of effects that are undone: a tool that books a hotel
-// and a flight and pays for them, with three services that are processes of their
-// own. Whatever is killed in between, nothing is booked by halves.
+// Command trip is an example of effects that are undone: a tool that books a hotel and a flight and pays
+// for them, with three services. Whatever is killed in between, nothing is booked by halves.
 //
-//	trip [flags]                   # everything, each part in a process of its own
+//	trip [flags]                   # everything in one process
 //	trip service [flags] hotel     # one of the services: hotel, flight or payment
 //	trip serve [flags]             # the tool
 package main
@@ -18,7 +17,9 @@ import (
 	"net"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -43,13 +44,13 @@ func main() {
 
 // options are the flags of all commands.
 type options struct {
-	out                             io.Writer
-	addr, dir, db, keyset, ledger   string
-	hotelURL, flightURL, paymentURL string
-	ttl                             time.Duration
+	out                           io.Writer
+	addr, dir, db, keyset, ledger string
+	services                      booking.Services
+	ttl                           time.Duration
 }
 
-// run is the program. The first line that a part of it prints is the URL where it listens.
+// run is the program. A part of it prints the URL where it listens.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	command, args := "", args[1:]
 	if len(args) > 0 && !strings.HasPrefix(args[0], "-") {
@@ -64,17 +65,18 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	flags.DurationVar(&o.ttl, "token-ttl", 10*time.Minute, "how long a question waits for its answer")
 	flags.StringVar(&o.db, "db", "", "service: the `FILE` of the database")
 	flags.StringVar(&o.keyset, "keyset", "", "serve: the `FILE` with the keys that seal tokens; it is created if it is missing")
-	flags.StringVar(&o.hotelURL, "hotel", "", "serve: the hotel service's `URL`")
-	flags.StringVar(&o.flightURL, "flight", "", "serve: the flight service's `URL`")
-	flags.StringVar(&o.paymentURL, "payment", "", "serve: the payment service's `URL`")
+	flags.StringVar(&o.services.Hotel, "hotel", "", "serve: the hotel service's `URL`")
+	flags.StringVar(&o.services.Flight, "flight", "", "serve: the flight service's `URL`")
+	flags.StringVar(&o.services.Payment, "payment", "", "serve: the payment service's `URL`")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
+	up := func(url string) { fmt.Fprintln(stdout, url) }
 	switch {
 	case command == "service" && flags.NArg() == 1 && o.db != "":
-		return serveService(ctx, o, flags.Arg(0))
-	case command == "serve" && flags.NArg() == 0 && o.keyset != "" && o.hotelURL != "" && o.flightURL != "" && o.paymentURL != "":
-		return serveTool(ctx, o)
+		return serveService(ctx, o, flags.Arg(0), up)
+	case command == "serve" && flags.NArg() == 0 && o.keyset != "" && o.services.Hotel != "" && o.services.Flight != "" && o.services.Payment != "":
+		return serveTool(ctx, o, up)
 	case command == "" && flags.NArg() == 0:
 		return everything(ctx, o)
 	}
@@ -91,7 +93,8 @@ var tariffs = map[string]service.Options{
 	"payment": {Price: 1, Capacity: 400000, Lifetime: lifetime},
 }
 
-func serveService(ctx context.Context, o options, name string) error {
+// serveService serves one of the services. It reports where by up.
+func serveService(ctx context.Context, o options, name string, up func(url string)) error {
 	tariff, ok := tariffs[name]
 	if !ok {
 		return fmt.Errorf("there is no service %q", name)
@@ -102,14 +105,16 @@ func serveService(ctx context.Context, o options, name string) error {
 		return err
 	}
 	defer func() { _ = s.Close() }()
-	l, err := o.listen(ctx, "")
+	l, err := listen(ctx, o.addr)
 	if err != nil {
 		return err
 	}
+	up("http://" + l.Addr().String())
 	return s.Serve(ctx, l)
 }
 
-func serveTool(ctx context.Context, o options) error {
+// serveTool serves the tool. It reports where by up.
+func serveTool(ctx context.Context, o options, up func(url string)) error {
 	keys, err := codec.LoadKeyset(o.keyset)
 	if errors.Is(err, fs.ErrNotExist) {
 		keys, err = codec.CreateKeysetFile(o.keyset)
@@ -124,19 +129,74 @@ func serveTool(ctx context.Context, o options) error {
 	if store != nil {
 		defer func() { _ = store.Close() }()
 	}
-	tool := booking.New(booking.Services{Hotel: o.hotelURL, Flight: o.flightURL, Payment: o.paymentURL})
 	s, err := server.New(server.Options{
-		Name: "trip", Tools: []saga.Definition{tool}, Keys: keys, Audience: "trip", Ledger: store, TokenTTL: o.ttl,
+		Name: "trip", Tools: []saga.Definition{booking.New(o.services)}, Keys: keys, Audience: "trip", Ledger: store, TokenTTL: o.ttl,
 	})
 	if err != nil {
 		return err
 	}
-	l, err := o.listen(ctx, server.Endpoint)
+	l, err := listen(ctx, o.addr)
 	if err != nil {
 		return err
 	}
+	up("http://" + l.Addr().String() + server.Endpoint)
 	return s.Serve(ctx, l)
 }
+
+// everything serves the services and the tool in one process.
+func everything(ctx context.Context, o options) error {
+	if o.dir == "" {
+		var err error
+		if o.dir, err = os.MkdirTemp("", "trip-"); err != nil {
+			return err
+		}
+	} else if err := os.MkdirAll(o.dir, 0o700); err != nil { // keys will be in it
+		return err
+	}
+	ctx, stop := context.WithCancelCause(ctx)
+	var parts sync.WaitGroup
+	defer parts.Wait()
+	defer stop(nil)
+	// start starts a part and returns its URL.
+	start := func(serve func(up func(url string)) error) string {
+		urls := make(chan string, 1)
+		parts.Go(func() { stop(serve(func(url string) { urls <- url })) })
+		select {
+		case url := <-urls:
+			return url
+		case <-ctx.Done():
+			return ""
+		}
+	}
+	for name, url := range map[string]*string{"hotel": &o.services.Hotel, "flight": &o.services.Flight, "payment": &o.services.Payment} {
+		*url = start(func(up func(string)) error {
+			return serveService(ctx, options{db: filepath.Join(o.dir, name+".db")}, name, up)
+		})
+	}
+	o.addr, o.ledger = cmp.Or(o.addr, "127.0.0.1:8080"), cmp.Or(o.ledger, filepath.Join(o.dir, "ledger.db"))
+	o.keyset = filepath.Join(o.dir, "keyset.json")
+	url := start(func(up func(string)) error { return serveTool(ctx, o, up) })
+	if ctx.Err() == nil {
+		fmt.Fprintf(o.out, tryText, o.dir, url, o.services.Hotel)
+	}
+	<-ctx.Done()
+	if err := context.Cause(ctx); !errors.Is(err, context.Canceled) {
+		return err
+	}
+	return nil
+}
+
+const tryText = `Databases, keys and the ledger are in %[1]s. Try:
+
+   go run ./cmd/saga call trip --server %[2]s from=Oslo account=alice
+   curl -s %[3]s/holds
+
+Decline the second question and look again; or, while it is asked, kill -9 this process, start it
+again with the same --dir, and continue the call with --resume. Or stop the call and forget it: the
+server releases what was held when the time for the answer is over. Nine travellers find a hotel
+and no flight, which has eight seats.
+Ctrl-C ends everything.
+`
 
 // openLedger opens the ledger of a name, or none.
 func openLedger(ctx context.Context, name string) (ledger.Store, error) {
@@ -149,12 +209,6 @@ func openLedger(ctx context.Context, name string) (ledger.Store, error) {
 	return sqlite.Open(ctx, strings.TrimPrefix(name, "sqlite:"))
 }
 
-// listen listens and prints the URL.
-func (o options) listen(ctx context.Context, path string) (net.Listener, error) {
-	l, err := new(net.ListenConfig).Listen(ctx, "tcp", cmp.Or(o.addr, "127.0.0.1:0"))
-	if err != nil {
-		return nil, err
-	}
-	_, err = fmt.Fprintf(o.out, "http://%s%s\n", l.Addr(), path)
-	return l, err
+func listen(ctx context.Context, addr string) (net.Listener, error) {
+	return new(net.ListenConfig).Listen(ctx, "tcp", cmp.Or(addr, "127.0.0.1:0"))
 }
