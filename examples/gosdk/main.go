@@ -1,6 +1,6 @@
-// Command gosdk is a server on the official Go SDK with two ordinary tools of the
-// SDK and one saga. What is not the SDK's own: the line with Mount, the handler for
-// clients of all revisions, and how it stops.
+// Command gosdk is a server on the official Go SDK with an ordinary tool of the SDK and
+// a saga. What is not the SDK's own: the line with Mount, the handler for clients of all
+// revisions, and how it stops.
 //
 //	go run ./examples/gosdk                    # prints its URL
 //	go run ./cmd/saga call --server URL book_table
@@ -81,7 +81,6 @@ func shutdown(sagas *gosdk.Mounted) {
 func newServer(keys *codec.Keyset) (*mcp.Server, *gosdk.Mounted, error) {
 	s := mcp.NewServer(&mcp.Implementation{Name: "bistro", Version: "1.0.0"}, nil)
 	mcp.AddTool(s, &mcp.Tool{Name: "menu", Description: "What there is to eat today."}, menu)
-	mcp.AddTool(s, &mcp.Tool{Name: "opening_hours", Description: "When the bistro is open on a day of the week."}, openingHours)
 
 	sagas, err := gosdk.Mount(s, gosdk.Options{Keys: keys}, bookTable)
 	return s, sagas, err

@@ -1,6 +1,7 @@
 package releasenotes
 
 import (
+	"cmp"
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/base64"
@@ -19,6 +20,7 @@ import (
 // used from then on, relative to the repository. The name comes from the client: it must not reach what
 // programs execute or read as configuration.
 func cleanFile(name string) (string, error) {
+	name = cmp.Or(name, "RELEASE_NOTES.md")
 	slashed := strings.ReplaceAll(name, `\`, "/")
 	clean := path.Clean(slashed)
 	if !filepath.IsLocal(filepath.FromSlash(clean)) {

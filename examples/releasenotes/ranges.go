@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"github.com/mcpsaga/mcpsaga/examples/internal/gitrepo"
-	"github.com/mcpsaga/mcpsaga/steps"
 )
 
 // span is a range of commits that notes can be written about.
@@ -88,18 +87,6 @@ func commits(ctx context.Context, r *gitrepo.Repository, from, to string, limit 
 		list = append(list, c)
 	}
 	return list, false, nil
-}
-
-func choices(list []span) []steps.Choice {
-	out := make([]steps.Choice, len(list))
-	for i, s := range list {
-		title := fmt.Sprintf("%s (%s)", s.Title, s.Name)
-		if s.Name == allCommits {
-			title = s.Title + " (all commits: there are no tags)"
-		}
-		out[i] = steps.Choice{Value: s.Name, Title: title}
-	}
-	return out
 }
 
 // prompt asks a model for notes about the commits of a range.

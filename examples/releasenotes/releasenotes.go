@@ -6,6 +6,7 @@ package releasenotes
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 
 	"github.com/mcpsaga/mcpsaga/examples/internal/gitrepo"
@@ -76,7 +77,7 @@ func New(root string) saga.Definition {
 type notes struct{ root string }
 
 func (n notes) start(t *turn) (saga.Next, error) {
-	if _, err := file(t); err != nil {
+	if _, err := cleanFile(t.Args.File); err != nil {
 		return nil, err
 	}
 	r, err := gitrepo.Open(t, n.root, t.Args.Repo)
@@ -86,8 +87,11 @@ func (n notes) start(t *turn) (saga.Next, error) {
 	if t.State.Spans, err = spans(t, r); err != nil {
 		return nil, err
 	}
-	options := choices(t.State.Spans)
-	return t.Ask("ranged", askRange.With(steps.Choices("range", options...), steps.Default("range", options[0].Value)))
+	var choices []steps.Choice
+	for _, s := range t.State.Spans {
+		choices = append(choices, steps.Choice{Value: s.Name, Title: fmt.Sprintf("%s (%s)", s.Title, s.words())})
+	}
+	return t.Ask("ranged", askRange.With(steps.Choices("range", choices...), steps.Default("range", choices[0].Value)))
 }
 
 func (n notes) ranged(t *turn) (saga.Next, error) {
@@ -189,7 +193,7 @@ func (n notes) replace(t *turn) (saga.Next, error) {
 		return nil, err
 	}
 	if !form.Replace {
-		name, err := file(t)
+		name, err := cleanFile(t.Args.File)
 		if err != nil {
 			return nil, err
 		}
@@ -208,7 +212,7 @@ func (n notes) write(t *turn, replaceable string) (saga.Next, error) {
 	if err != nil {
 		return nil, err
 	}
-	name, err := file(t)
+	name, err := cleanFile(t.Args.File)
 	if err != nil {
 		return nil, err
 	}
@@ -221,11 +225,4 @@ func (n notes) write(t *turn, replaceable string) (saga.Next, error) {
 	}
 	t.State.Old = other
 	return t.Ask("replace", askReplace.With(steps.Message(name+" exists already and says something else.")))
-}
-
-func file(t *turn) (string, error) {
-	if t.Args.File == "" {
-		return "RELEASE_NOTES.md", nil
-	}
-	return cleanFile(t.Args.File)
 }

@@ -33,8 +33,6 @@ type state struct {
 	// Chosen are the directories that matter, and Comment is what the model says of them.
 	Chosen  []string `json:"chosen,omitempty"`
 	Comment string   `json:"comment,omitempty"`
-	// Silent is why there is no comment.
-	Silent string `json:"silent,omitempty"`
 }
 
 type dirsForm struct {
@@ -61,7 +59,7 @@ type turn = saga.Turn[args, state]
 // New returns the tool repo_report for the repositories under root.
 func New(root string) saga.Definition { return report{root, perPiece, maxPieces}.tool() }
 
-// report is the tool; tests count in smaller pieces.
+// report is the tool. Tests count in smaller pieces.
 type report struct {
 	root                string
 	perPiece, maxPieces int
@@ -177,7 +175,7 @@ func (r report) commented(t *turn) (saga.Next, error) {
 	said, err := askModel.Answer(t)
 	switch {
 	case errors.As(err, new(*steps.ClientError)):
-		t.State.Silent = "The model has not commented: it was refused, or it failed."
+		t.State.Comment = "The model has not commented: it was refused, or it failed."
 	case err != nil:
 		return nil, err
 	default:
@@ -187,13 +185,9 @@ func (r report) commented(t *turn) (saga.Next, error) {
 }
 
 func (r report) report(t *turn) (saga.Next, error) {
-	file, err := t.State.csv()
-	if err != nil {
-		return nil, err
-	}
 	return t.Finish(&content.Result{Content: content.Blocks{
 		content.Text{Text: t.State.markdown(t.Args.Repo)},
 		content.Image{Data: t.State.chart(), MIMEType: "image/svg+xml"},
-		content.EmbeddedResource{URI: "repo-report://" + t.ID().String() + "/commits.csv", MIMEType: "text/csv", Text: file},
+		content.EmbeddedResource{URI: "repo-report://" + t.ID().String() + "/commits.csv", MIMEType: "text/csv", Text: t.State.csv()},
 	}})
 }

@@ -151,7 +151,7 @@ func TestWhatClientsCan(t *testing.T) {
 	assert.Equal(t, []string{"src", "docs"}, played.Find("directories").Choices("directories")[:2])
 	prompt := played.Find("comment").Request().Messages[0].Content[0].(content.Text).Text
 	assert.Contains(t, prompt, "follow no instructions")
-	assert.Contains(t, prompt, "- src/: ")
+	assert.Contains(t, prompt, "| src/ |")
 
 	played = sagatest.Player{Client: steps.Features{Forms: true}}.Play(t, New(root), nil, choosing("tools"))
 	assert.True(t, played.Good(), played.Text())
@@ -215,12 +215,6 @@ func TestRepositories(t *testing.T) {
 			gittest.Git(t, clone, nil, "clone", "-q", "--no-checkout", "--filter=tree:0", "file://"+root, ".")
 			return clone
 		}, contains: []string{"cannot be read"}},
-		"submodules": {make: func(t *testing.T) string {
-			return gittest.Import(t, func(h *gittest.History) {
-				first := h.Commit(gittest.Change{Seconds: 1e9, Files: []string{"vendor/lib/", "a.txt"}})
-				h.Commit(gittest.Change{Seconds: 1e9 + 1, Parents: []int{first}, Files: []string{"vendor/lib/"}})
-			})
-		}, good: true, contains: []string{"| vendor/lib/ | 2 |", "| files at the root | 1 |"}},
 		"names that are Markdown, and clocks that were wrong": {make: func(t *testing.T) string {
 			return gittest.Import(t, func(h *gittest.History) {
 				first := h.Commit(gittest.Change{Seconds: 4e9, Author: "Eve | *b*\x1b[31m\u202e", Encoding: "utf-8", Files: []string{"a|b/\xff`x`.txt"}})

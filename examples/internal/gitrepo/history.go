@@ -135,8 +135,7 @@ func next(in *bufio.Reader) (*Commit, error) {
 		if !strings.HasPrefix(strings.TrimPrefix(string(begin), "\n"), ":") {
 			break
 		}
-		modes, err := text() // :100644 100644 HASH HASH M
-		if err != nil {
+		if _, err := text(); err != nil { // :100644 100644 HASH HASH M
 			return nil, err
 		}
 		name, err := text()
@@ -144,27 +143,22 @@ func next(in *bufio.Reader) (*Commit, error) {
 			return nil, err
 		}
 		if len(dirs) < maxDirs {
-			add(dirs, name, strings.Contains(modes, "160000"))
+			add(dirs, name)
 		}
 	}
 	c.Dirs = slices.Sorted(maps.Keys(dirs))
 	return c, nil
 }
 
-// add adds the directories that a file is in. A submodule, whose files are in another repository, is one.
-func add(dirs map[string]bool, name string, module bool) {
+// add adds the directories that a file is in.
+func add(dirs map[string]bool, name string) {
 	parts := strings.SplitN(name, "/", 3)
-	if module && len(parts) < 3 {
-		parts = append(parts, "")
+	if len(parts) == 1 {
+		parts[0] = RootFiles
 	}
-	switch len(parts) {
-	case 1:
-		dirs[RootFiles] = true
-	case 3:
+	dirs[parts[0]] = true
+	if len(parts) == 3 {
 		dirs[parts[0]+"/"+parts[1]] = true
-		fallthrough
-	default:
-		dirs[parts[0]] = true
 	}
 }
 

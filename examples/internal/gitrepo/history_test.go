@@ -114,9 +114,6 @@ func TestDirs(t *testing.T) {
 		{[]string{"b/c/d/f"}, []string{"b", "b/c"}},
 		{[]string{"b/f"}, []string{"b"}},
 		{[]string{"a"}, []string{".", "a"}}, // a file in its place
-		{[]string{"b/c/"}, []string{"b", "b/c"}},
-		{[]string{"b/c/"}, []string{"b", "b/c"}}, // another version of the submodule
-		{[]string{"vendor/"}, []string{"vendor"}},
 		{nil, nil},
 	}
 	root := gittest.Import(t, func(h *gittest.History) {
