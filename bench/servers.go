@@ -23,13 +23,9 @@ import (
 
 // servers are what is measured, by name. Their arguments are those of the process.
 var servers = map[string]func(args []string) http.Handler{
-	"mcpsaga": func([]string) http.Handler {
-		return serverOf(server.Options{Tools: []saga.Definition{complextool.Tool}})
-	},
-	"mcpsaga-flow": func([]string) http.Handler {
-		return serverOf(server.Options{Tools: []saga.Definition{complextool.Flow}})
-	},
-	"ledger": ledgerServer,
+	"mcpsaga":      func([]string) http.Handler { return toolServer(complextool.Tool) },
+	"mcpsaga-flow": func([]string) http.Handler { return toolServer(complextool.Flow) },
+	"ledger":       ledgerServer,
 	"mounted": func([]string) http.Handler {
 		return sdkServer(func(s *mcp.Server) {
 			must(gosdk.Mount(s, gosdk.Options{Keys: must(codec.NewKeyset()), Audience: "bench", Logger: slog.New(slog.DiscardHandler)}, complextool.Tool))

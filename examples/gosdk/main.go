@@ -68,7 +68,7 @@ func run(ctx context.Context, args []string) error {
 	return serve(ctx, s, sagas, *addr)
 }
 
-// shutdown waits for what is undone of calls that cannot go on.
+// shutdown waits for what is undone of calls that cannot continue.
 func shutdown(sagas *gosdk.Mounted) {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()

@@ -84,9 +84,9 @@ func replaced(r *saga.Run, way int) error {
 	case way == 1:
 		return fmt.Errorf("asking: %v", err) // want `the flow replaces the error of saga.Ask`
 	case way == 2:
-		return saga.Failf("Nobody answers: %s", err) // want `the flow replaces the error of saga.Ask`
+		return saga.Failf("The user is away: %s", err) // want `the flow replaces the error of saga.Ask`
 	case way == 3:
-		return saga.Fail("Nobody answers.", nil) // want `the flow replaces the error of saga.Ask`
+		return saga.Fail("The user is away.", nil) // want `the flow replaces the error of saga.Ask`
 	case way == 4:
 		return errors.New(err.Error()) // want `the flow replaces the error of saga.Ask`
 	}
@@ -154,9 +154,9 @@ func returned(r *saga.Run, way int) (out string, err error) {
 		case 1:
 			return "", errors.Join(errors.New("asking"), err)
 		case 2:
-			return "", saga.Fail("Nobody answers.", err)
+			return "", saga.Fail("The user is away.", err)
 		case 3:
-			return "", saga.Failf("Nobody answers: %w", err)
+			return "", saga.Failf("The user is away: %w", err)
 		case 4:
 			return "", wrapped{err}
 		case 5:
