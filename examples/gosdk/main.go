@@ -37,14 +37,13 @@ func main() {
 func run(ctx context.Context, args []string) error {
 	flags := flag.NewFlagSet("gosdk", flag.ContinueOnError)
 	addr := flags.String("addr", "127.0.0.1:0", "address to listen on")
-	file := flags.String("keys", "", "keyset file that all replicas share; without one, tokens are good for as long as this process lives")
 	stdio := flags.Bool("stdio", false, "serve standard input and output instead of HTTP")
 	if err := flags.Parse(args); errors.Is(err, flag.ErrHelp) {
 		return nil
 	} else if err != nil {
 		return err
 	}
-	keys, err := keyset(*file)
+	keys, err := codec.NewKeyset() // replicas share a file: codec.LoadKeyset
 	if err != nil {
 		return err
 	}
@@ -110,11 +109,4 @@ func serve(ctx context.Context, s *mcp.Server, sagas *gosdk.Mounted, addr string
 	}
 	<-stopped
 	return nil
-}
-
-func keyset(file string) (*codec.Keyset, error) {
-	if file == "" {
-		return codec.NewKeyset()
-	}
-	return codec.LoadKeyset(file)
 }
