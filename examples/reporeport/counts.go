@@ -27,22 +27,17 @@ type counts struct {
 	Full bool `json:"full,omitzero"`
 }
 
-// names are how often names occur.
-type names map[string]*occurrence
-
-// occurrence is how often something occurs, and when last, in seconds.
-type occurrence struct {
-	N    int   `json:"n"`
-	Last int64 `json:"last,omitzero"`
-}
+// names counts how often names occur.
+type names map[string]int
 
 // name is an entry of names.
 type name struct {
 	Name string
-	occurrence
+	N    int
 }
 
-// How many names are counted, the latest, and how many characters of each. They have to fit into a token.
+// At most so many names are counted, those of the latest commits, and so many characters of each are kept:
+// they have to fit into a token.
 const (
 	maxDirs       = 100
 	maxDirName    = 48
@@ -74,38 +69,32 @@ func (c *counts) add(commit *gitrepo.Commit) {
 		c.Months = append(c.Months, 0)
 	}
 	c.Months[month]++
-	c.count(&c.Authors, maxAuthors, cmp.Or(gitrepo.Line(commit.Author, maxAuthorName), "(no name)"), seconds)
+	c.count(&c.Authors, maxAuthors, cmp.Or(gitrepo.Line(commit.Author, maxAuthorName), "(no name)"))
 	var dirs []string
 	for _, d := range commit.Dirs {
 		dirs = append(dirs, gitrepo.Line(d, maxDirName))
 	}
 	for _, d := range slices.Compact(dirs) {
-		c.count(&c.Dirs, maxDirs, d, seconds)
+		c.count(&c.Dirs, maxDirs, d)
 	}
 }
 
-func (c *counts) count(of *names, most int, what string, seconds int64) {
+func (c *counts) count(of *names, most int, what string) {
 	if *of == nil {
 		*of = make(names)
 	}
-	found := (*of)[what]
-	if found == nil {
-		if len(*of) == most {
-			c.Full = true
-			return
-		}
-		found = new(occurrence)
-		(*of)[what] = found
+	if (*of)[what] == 0 && len(*of) == most {
+		c.Full = true
+		return
 	}
-	found.N++
-	found.Last = max(found.Last, seconds)
+	(*of)[what]++
 }
 
 // top returns the n names that occur most.
 func (of names) top(n int) []name {
 	var list []name
-	for what, found := range of {
-		list = append(list, name{what, *found})
+	for what, n := range of {
+		list = append(list, name{what, n})
 	}
 	slices.SortFunc(list, func(a, b name) int { return cmp.Or(b.N-a.N, cmp.Compare(a.Name, b.Name)) })
 	return list[:min(n, len(list))]

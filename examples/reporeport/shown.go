@@ -49,9 +49,9 @@ func (s *state) markdown(repo string) string {
 		fmt.Fprintf(&b, "%s\n\n", s.Comment)
 	}
 	if dirs := s.matter(); len(dirs) > 0 {
-		b.WriteString("| directory | commits | of all | last changed |\n|---|---:|---:|---|\n")
+		b.WriteString("| directory | commits | of all |\n|---|---:|---:|\n")
 		for _, d := range dirs {
-			fmt.Fprintf(&b, "| %s | %d | %.0f %% | %s |\n", gitrepo.Markdown(shown(d.Name)), d.N, 100*float64(d.N)/float64(c.Commits), date(d.Last))
+			fmt.Fprintf(&b, "| %s | %d | %.0f %% |\n", gitrepo.Markdown(shown(d.Name)), d.N, 100*float64(d.N)/float64(c.Commits))
 		}
 		b.WriteString("\n")
 	}

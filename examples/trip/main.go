@@ -93,7 +93,7 @@ var tariffs = map[string]service.Options{
 	"payment": {Price: 1, Capacity: 400000, Lifetime: lifetime},
 }
 
-// serveService serves one of the services. It reports where by up.
+// serveService serves one of the services. It calls up with its URL.
 func serveService(ctx context.Context, o options, name string, up func(url string)) error {
 	tariff, ok := tariffs[name]
 	if !ok {
@@ -105,15 +105,10 @@ func serveService(ctx context.Context, o options, name string, up func(url strin
 		return err
 	}
 	defer func() { _ = s.Close() }()
-	l, err := listen(ctx, o.addr)
-	if err != nil {
-		return err
-	}
-	up("http://" + l.Addr().String())
-	return s.Serve(ctx, l)
+	return listen(ctx, o.addr, "", up, s.Serve)
 }
 
-// serveTool serves the tool. It reports where by up.
+// serveTool serves the tool. It calls up with its URL.
 func serveTool(ctx context.Context, o options, up func(url string)) error {
 	keys, err := codec.LoadKeyset(o.keyset)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -135,12 +130,7 @@ func serveTool(ctx context.Context, o options, up func(url string)) error {
 	if err != nil {
 		return err
 	}
-	l, err := listen(ctx, o.addr)
-	if err != nil {
-		return err
-	}
-	up("http://" + l.Addr().String() + server.Endpoint)
-	return s.Serve(ctx, l)
+	return listen(ctx, o.addr, server.Endpoint, up, s.Serve)
 }
 
 // everything serves the services and the tool in one process.
@@ -209,6 +199,12 @@ func openLedger(ctx context.Context, name string) (ledger.Store, error) {
 	return sqlite.Open(ctx, strings.TrimPrefix(name, "sqlite:"))
 }
 
-func listen(ctx context.Context, addr string) (net.Listener, error) {
-	return new(net.ListenConfig).Listen(ctx, "tcp", cmp.Or(addr, "127.0.0.1:0"))
+// listen serves at an address, and calls up with the URL.
+func listen(ctx context.Context, addr, path string, up func(url string), serve func(context.Context, net.Listener) error) error {
+	l, err := new(net.ListenConfig).Listen(ctx, "tcp", cmp.Or(addr, "127.0.0.1:0"))
+	if err != nil {
+		return err
+	}
+	up("http://" + l.Addr().String() + path)
+	return serve(ctx, l)
 }
