@@ -6,7 +6,8 @@ import (
 	"unicode"
 )
 
-// Clip returns the first n characters of a text.
+// Clip returns the first n characters of a text, in memory of its own: the text may be part of one that
+// is very long.
 func Clip(s string, n int) string {
 	s = strings.TrimSpace(strings.ToValidUTF8(s, "\uFFFD"))
 	count := 0
@@ -16,7 +17,7 @@ func Clip(s string, n int) string {
 		}
 		count++
 	}
-	return s
+	return strings.Clone(s)
 }
 
 // Line returns the first n characters of a text as one line. It leaves out controls of terminals and
