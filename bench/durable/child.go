@@ -34,15 +34,12 @@ type answer struct {
 // beChild works until its standard input ends, as it does when the parent ends or dies. The
 // arguments are the store, the system, and the place's Target and Keys.
 func beChild(args []string) error {
-	if len(args) != 4 {
-		return errors.New("child: wrong arguments")
-	}
-	s, err := find(args[0], args[1])
-	if err != nil {
-		return err
+	i := slices.IndexFunc(systems, func(s system) bool { return len(args) == 4 && s.store == args[0] && s.name == args[1] })
+	if i < 0 {
+		return fmt.Errorf("child: wrong arguments %q", args)
 	}
 	ctx := context.Background()
-	w, err := s.open(ctx, place{Target: args[2], Keys: args[3]})
+	w, err := systems[i].open(ctx, place{Target: args[2], Keys: args[3]})
 	if err != nil {
 		return err
 	}

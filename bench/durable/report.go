@@ -4,9 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"io"
-	"os"
-	"regexp"
-	"runtime"
 	"slices"
 	"text/tabwriter"
 	"time"
@@ -81,11 +78,4 @@ func report(out io.Writer, p plan, subjects []*subject) {
 		row(s.store, s.name, ms(s.idle.all), ms(s.idle.own))
 	}
 	w.Flush()
-}
-
-// where describes the machine.
-func where() string {
-	text, _ := os.ReadFile("/proc/cpuinfo")
-	model := append(regexp.MustCompile(`model name\s*: (.*)`).FindSubmatch(text), nil, nil)[1]
-	return fmt.Sprintf("%s, %s/%s, %d CPUs (%s)", runtime.Version(), runtime.GOOS, runtime.GOARCH, runtime.NumCPU(), cmp.Or(string(model), "of unknown make"))
 }

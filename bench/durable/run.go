@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
+	"runtime"
 	"time"
 
 	"github.com/mcpsaga/mcpsaga/codec"
@@ -61,7 +61,6 @@ func (p plan) run(ctx context.Context) (err error) {
 		defer one.end()
 		subjects = append(subjects, one)
 	}
-	began, loaded := time.Now(), loadAverage()
 	if err := p.measure(subjects); err != nil {
 		return err
 	}
@@ -70,8 +69,8 @@ func (p plan) run(ctx context.Context) (err error) {
 			return err
 		}
 	}
-	fmt.Printf("%s\nPostgreSQL as it is by default, by a socket; SQLite in WAL mode, synchronous=FULL. %d rounds of %v each.\n", where(), p.rounds, p.window)
-	fmt.Printf("Load average before and after: %s and %s. The run took %.0f s.\n\n", loaded, loadAverage(), time.Since(began).Seconds())
+	fmt.Printf("%s, %s/%s, %d CPUs; PostgreSQL as it is by default, by a socket; SQLite in WAL mode, synchronous=FULL. %d rounds of %v each.\n\n",
+		runtime.Version(), runtime.GOOS, runtime.GOARCH, runtime.NumCPU(), p.rounds, p.window)
 	report(os.Stdout, p, subjects)
 	return nil
 }
@@ -161,10 +160,4 @@ func sleep(ctx context.Context, d time.Duration) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-}
-
-func loadAverage() string {
-	text, _ := os.ReadFile("/proc/loadavg")
-	first, _, _ := strings.Cut(string(text), " ")
-	return first
 }

@@ -44,15 +44,6 @@ var systems = []system{
 	{ours, "sqlite", openTasks},
 }
 
-func find(store, name string) (system, error) {
-	for _, s := range systems {
-		if s.store == store && s.name == name {
-			return s, nil
-		}
-	}
-	return system{}, fmt.Errorf("there is no system %s on %s", name, store)
-}
-
 // chosen returns the systems whose names are in a list with commas.
 func chosen(only string) []system {
 	if only == "" {
