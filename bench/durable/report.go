@@ -59,8 +59,8 @@ func report(out io.Writer, p plan, subjects []*subject) {
 	for _, s := range subjects {
 		for i, callers := range inFlight {
 			l, rates, cpus := s.loads[i], "", ""
-			if s.name == ours {
-				rates = fmt.Sprintf("%.2f", best(s, subjects, i, rate, false))
+			if ratio := best(s, subjects, i, rate, false); s.name == ours && ratio > 0 {
+				rates = fmt.Sprintf("%.2f", ratio)
 				cpus = fmt.Sprintf("%.2f", best(s, subjects, i, cpu, true))
 			}
 			row(s.store, s.name, callers, fmt.Sprintf("%.0f", each(l, rate)), rates, fmt.Sprintf("%.3f", each(l, cpu)), cpus, fmt.Sprintf("%.2f", each(l, half)))
