@@ -35,7 +35,7 @@ func spansOf(t *testing.T, root string) (list []span) {
 	list, err = spans(t.Context(), r)
 	require.NoError(t, err)
 	for _, s := range list {
-		commits, _, err := commits(t.Context(), r, s.From, s.To, 1)
+		commits, err := commits(t.Context(), r, s.From, s.To, 1)
 		require.NoError(t, err)
 		assert.NotEmpty(t, commits, s.Name)
 	}

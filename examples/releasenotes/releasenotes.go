@@ -111,12 +111,12 @@ func (n notes) ranged(t *turn) (saga.Next, error) {
 // draft has the model write the notes, or change its draft. With a client that has no model, the user
 // writes them.
 func (n notes) draft(t *turn, feedback string) (saga.Next, error) {
-	commits, more, err := n.commits(t)
+	commits, err := n.commits(t)
 	if err != nil {
 		return nil, err
 	}
 	return t.Ask("drafted", steps.Otherwise(
-		askModel.With(steps.Promptf("%s", prompt(t.State.Span, commits, more, t.State.Notes, feedback))),
+		askModel.With(steps.Promptf("%s", prompt(t.State.Span, commits, t.State.Notes, feedback))),
 		askByHand.With(steps.Default("notes", outline(t.State.Span, commits))),
 	))
 }
@@ -143,7 +143,7 @@ func (n notes) drafted(t *turn) (saga.Next, error) {
 func (n notes) byHand(t *turn) (saga.Next, error) {
 	begin, how := t.State.Notes, "Edit the draft yourself; accept to write the file."
 	if begin == "" {
-		commits, _, err := n.commits(t)
+		commits, err := n.commits(t)
 		if err != nil {
 			return nil, err
 		}
@@ -153,16 +153,16 @@ func (n notes) byHand(t *turn) (saga.Next, error) {
 	return t.Ask("written", askByHand.With(steps.Message(message), steps.Default("notes", begin)))
 }
 
-func (n notes) commits(t *turn) (list []*gitrepo.Commit, more bool, err error) {
+func (n notes) commits(t *turn) ([]*gitrepo.Commit, error) {
 	r, err := gitrepo.Open(t, n.root, t.Args.Repo)
 	if err != nil {
-		return nil, false, err
+		return nil, err
 	}
-	list, more, err = commits(t, r, t.State.Span.From, t.State.Span.To, maxCommits)
+	list, err := commits(t, r, t.State.Span.From, t.State.Span.To, maxCommits)
 	if err == nil && len(list) == 0 {
 		err = saga.Failf("There are no commits in %s.", t.State.Span.words())
 	}
-	return list, more, err
+	return list, err
 }
 
 func (n notes) reviewed(t *turn) (saga.Next, error) {
