@@ -96,7 +96,7 @@ func prompt(s span, commits []*gitrepo.Commit, draft, feedback string) string {
 		}
 	}
 	if len(commits) == maxCommits {
-		fmt.Fprintf(&b, "(older commits are left out; these are the newest %d)\n", maxCommits)
+		fmt.Fprintf(&b, "(these are the newest %d; older ones may be left out)\n", maxCommits)
 	}
 	if feedback != "" {
 		fmt.Fprintf(&b, "\nThis is a draft:\n\n%s\n\nChange it as the user wishes: %s\n", draft, feedback)
