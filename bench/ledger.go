@@ -57,29 +57,17 @@ func postgresCurve(ctx context.Context, m measurement) string {
 	})
 }
 
-// singleUse compares turns that are taken once with the changes of records that a store can do
-// at most: one is made by a turn that does not act, two by one that does. The same turns without a
-// ledger, with as many changes beside them, show what of it is neither. Each has a store of its own.
+// singleUse measures turns that are taken once: of a tool that only asks, which writes once in a turn, and of
+// one that acts, which writes twice. Each has a store of its own.
 func singleUse(ctx context.Context, m measurement, fresh func() string) string {
-	swaps := m.point("swaps", batch, startChild(ctx, "", "swaps", fresh()))
-	points := []*point{swaps}
+	var points []*point
 	for _, tool := range []string{"once", "acting"} {
-		beside := m.point("turns of "+tool+" with swaps beside", batch, startChild(ctx, "", "beside", fresh(), tool))
 		taken := m.point("turns of "+tool, batch, startChild(ctx, "", "turns", fresh(), tool))
-		taken.floor = beside
-		points = append(points, beside, taken, m.point("turns of "+tool+" over HTTP", untilEnd(tool), startChild(ctx, "", "ledger", fresh())))
+		taken.connections = 1 // one request has all callers at work
+		points = append(points, taken, m.point("turns of "+tool+" over HTTP", untilEnd(tool), startChild(ctx, "", "ledger", fresh())))
 	}
-	for _, p := range points {
-		if p.turns == batch.turns {
-			p.connections = 1 // one request has all callers at work
-		}
-	}
-	return m.table(ctx, points, "what\tper second\t× swaps\tquartiles\t× swaps beside\tCPU each", func(p *point) string {
-		beside := ""
-		if p.floor != nil {
-			beside = p.ratio(rate, "%.2[1]f", p.floor)
-		}
-		return fmt.Sprintf("%s\t%.0f\t%s\t%s\t%.0fµs", p.name, p.median(rate), p.ratio(rate, "%.2f\t%.2f–%.2f", swaps), beside, p.median(cpu))
+	return m.table(ctx, points, "what\tper second\tCPU each", func(p *point) string {
+		return fmt.Sprintf("%s\t%.0f\t%.0fµs", p.name, p.median(rate), p.median(cpu))
 	})
 }
 
@@ -91,7 +79,7 @@ func recordsCurve(ctx context.Context, m measurement) string {
 	return m.growing(ctx, p, "records\theap KB\tpeak MB\tfile MB\tto open it", func(n int, u usage) string {
 		file, start := must(os.Stat(store[len("sqlite:"):])), time.Now()
 		s := openStore(store)
-		must(s.Now(ctx))
+		must(s.Check(ctx))
 		took := time.Since(start)
 		check(s.Close())
 		return fmt.Sprintf("%d\t%.0f\t%.0f\t%.0f\t%.1f ms", n, float64(u.Heap)/1e3, float64(u.MaxRSS)/1e6, float64(file.Size())/1e6, micros(took)/1e3)
@@ -120,7 +108,7 @@ var recordEach = operation{1, func(client *fasthttp.HostClient) int {
 	return 0
 }}
 
-// batch is what a request to the servers swaps and turns has done.
+// batch is what a request to the server turns has done.
 var batch = operation{batchCallers * batchEach * batchChain, func(client *fasthttp.HostClient) int {
 	status, body, err := client.Get(nil, "http://localhost/")
 	if check(err); status != fasthttp.StatusOK {

@@ -2,12 +2,10 @@ package main
 
 import (
 	"context"
-	crand "crypto/rand"
 	"errors"
 	"net/http"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/mcpsaga/mcpsaga/examples/complextool"
 	"github.com/mcpsaga/mcpsaga/ledger"
@@ -18,7 +16,7 @@ import (
 )
 
 func init() {
-	servers["ledger"], servers["swaps"], servers["turns"], servers["beside"] = ledgerServer, swapServer, turnServer, besideServer
+	servers["ledger"], servers["turns"] = ledgerServer, turnServer
 }
 
 // openStore opens the ledger memory:, sqlite:PATH or postgres://….
@@ -69,8 +67,8 @@ var actingTool = func() saga.Machine[roundsArgs, roundsState] {
 	return tool
 }()
 
-// What a request to the servers swaps and turns has done: so many callers at once write so many
-// records each, or take the turns of so many sagas; each is written, or has a turn taken, so often.
+// What a request to the server turns has done: so many callers at once take the turns of so many
+// sagas each, so many of each saga.
 const (
 	batchCallers = 16
 	batchEach    = 4
@@ -98,48 +96,8 @@ func batches(do func(context.Context)) http.Handler {
 	})
 }
 
-// swapServer writes records as fast as the store can, with all that a saga's have.
-func swapServer(args []string) http.Handler {
-	store := openStore(args[0])
-	return batches(func(ctx context.Context) {
-		swap := swaps(ctx, store)
-		for range batchChain {
-			swap()
-		}
-	})
-}
-
-// swaps returns what creates a record, with about as many bytes as those of sagas, and then changes it.
-func swaps(ctx context.Context, store ledger.Store) func() {
-	r := &ledger.Record{Key: crand.Text(), Queue: "queue", Owner: "owner", Body: make([]byte, 1024)}
-	crand.Read(r.Body)
-	return func() {
-		r.Keep = time.Now().Add(time.Hour)
-		check(store.Swap(ctx, r))
-	}
-}
-
 // turnServer takes turns of a tool of the server ledger as fast as that can.
 func turnServer(args []string) http.Handler {
 	send := within(ledgerServer(args))
 	return batches(func(context.Context) { asking(args[1]).all(send, rounds...) })
 }
-
-// besideServer takes the same turns without a ledger, and changes a record beside each that would
-// be remembered, as often as that would be: what any server would have to do.
-func besideServer(args []string) http.Handler {
-	send, store, changes := within(ledgerServer([]string{""})), openStore(args[0]), changesOf[args[1]]
-	return batches(func(ctx context.Context) {
-		turn, swap := 0, swaps(ctx, store)
-		asking(args[1]).all(func(header map[string]string, request []byte) []byte {
-			for range min(turn, 1) * changes { // the first turn is not remembered
-				swap()
-			}
-			turn++
-			return send(header, request)
-		}, rounds...)
-	})
-}
-
-// changesOf says how often a turn of a tool changes its record.
-var changesOf = map[string]int{"once": 1, "acting": 2}
