@@ -80,6 +80,7 @@ type Core struct {
 	hub    hub
 	worker worker
 	clock  clock
+	crowd  crowd
 
 	identity struct { // of the store, once it is known
 		sync.Mutex

@@ -90,6 +90,15 @@ func (k kind) visible() bool {
 	return k != kindTurn && k != kindRest && k != kindEffect && k != kindKeep && k != kindUndone
 }
 
+// tells reports whether the item is an event as clients see it.
+func (k kind) tells() bool {
+	switch k {
+	case kindProgress, kindLog, kindPartial, kindQuestion, kindEnd:
+		return true
+	}
+	return false
+}
+
 // sealItems numbers events from after on, and seals them.
 func (s *sealer) sealItems(id store.ID, after uint64, events []event) ([]store.Item, error) {
 	items := make([]store.Item, len(events))

@@ -3,6 +3,7 @@ package durable
 import (
 	"context"
 	"errors"
+	"fmt"
 	"iter"
 	"slices"
 	"time"
@@ -218,8 +219,10 @@ func (o *Operator) Ping(ctx context.Context) error {
 
 // Check is [Operator.Ping] for what is written.
 func (o *Operator) Check(ctx context.Context) error {
-	_, err := o.rows.store.Check(ctx)
-	return err
+	if _, err := o.rows.store.Check(ctx); err != nil {
+		return fmt.Errorf("nothing can be written: %w", err)
+	}
+	return nil
 }
 
 // WriteFailures counts the writes that the store has failed to make.
