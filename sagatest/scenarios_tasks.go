@@ -211,10 +211,11 @@ var errScript = errors.New("the script does not lead on")
 func (x *trial) answersAll(ctx context.Context, o *office, p taskPlan, id string) (task *tasks.Task, err error) {
 	answered := make(map[string]bool)
 	var given []steps.Answer
-	for task, err = range o.desk.Watch(ctx, principal, id, 0) {
+	for news, err := range o.desk.Follow(ctx, principal, id, tasks.NoEvents, nil) {
 		if err != nil {
 			return nil, fmt.Errorf("the task has not ended: %w", err)
 		}
+		task = news.Task
 		open := slices.DeleteFunc(slices.Clone(task.Questions), func(s steps.Step) bool { return answered[s.ID] })
 		if task.Status.Ended() || len(open) == 0 {
 			continue

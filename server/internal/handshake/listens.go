@@ -170,7 +170,7 @@ func (d *handshake) refresh() {
 		if s != nil {
 			d.look(s.ctx, s)
 			s.mu.Lock()
-			tells := s.teller
+			tells := s.notifier
 			s.mu.Unlock()
 			if tells != nil { // there may be another task
 				tells.Search()

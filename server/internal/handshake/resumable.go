@@ -110,28 +110,25 @@ func (r *reader) resumed(ctx context.Context, task *tasks.Task, seen uint64) (js
 	case err != nil:
 		return nil, err
 	}
-	result, err := r.w.finalResult(ctx, task)
+	result, err := r.finalResult(ctx, task)
 	return r.resultOf(task, result, err)
 }
 
-// resumesLater sends the client how to resume its request, if that takes long, until stop is
-// called.
-func (r *reader) resumesLater() (stop func()) {
-	if r.resumes.IsZero() || r.token.Load() {
-		return func() {}
+// policy is when the client gets a token to resume its request by, as that takes long; zero if it does not, or
+// has it.
+func (r *reader) policy() time.Time {
+	if r.token.Load() {
+		return time.Time{}
 	}
-	sent := make(chan struct{})
-	t := time.AfterFunc(max(0, time.Until(r.resumes)), func() {
-		defer close(sent)
-		r.token.Store(true) // before the client reads it
-		if r.sendPolicy(r.task) != nil {
-			r.token.Store(false)
-		}
-	})
-	return func() {
-		if !t.Stop() {
-			<-sent // nothing comes after the response
-		}
+	return r.resumes
+}
+
+// sendPolicyLate sends the token.
+func (r *reader) sendPolicyLate() {
+	r.resumes = time.Time{}
+	r.token.Store(true) // before the client reads it
+	if r.sendPolicy(r.task) != nil {
+		r.token.Store(false)
 	}
 }
 
@@ -149,7 +146,7 @@ func (c *call) requestStatus(ctx context.Context) (json.RawMessage, error) {
 	if task.Status.Ended() {
 		status = "completed"
 		if task.Status == tasks.Completed { // its response need not be made to know that
-		} else if _, err := (&waiter{call: c, task: t.Task}).finalResult(ctx, task); err != nil {
+		} else if _, err := (&reader{call: c, task: t.Task}).finalResult(ctx, task); err != nil {
 			status = "failed"
 		}
 	}
@@ -163,10 +160,13 @@ func (c *call) requestStatus(ctx context.Context) (json.RawMessage, error) {
 	return resumable.Status(status, pending, asks), nil
 }
 
+// eventsAtOnce is how many events are read at once.
+const eventsAtOnce = 100
+
 // hasMessage reports whether the task has an event after that one which the client would get.
 func (c *call) hasMessage(ctx context.Context, t resumable.Ticket, after uint64) (bool, error) {
 	for {
-		events, err := c.Tasks.Events(ctx, c.Principal, t.Task, after, eventPage)
+		events, err := c.Tasks.Events(ctx, c.Principal, t.Task, after, eventsAtOnce)
 		if err != nil {
 			return false, err
 		}
@@ -177,7 +177,7 @@ func (c *call) hasMessage(ctx context.Context, t resumable.Ticket, after uint64)
 			}
 			after = e.N
 		}
-		if len(events) < eventPage {
+		if len(events) < eventsAtOnce {
 			return false, nil
 		}
 	}

@@ -130,8 +130,8 @@ type session struct {
 	// general carries what belongs to no request, on the client's GET.
 	general *stream
 	posts   uint64 // streams so far
-	// teller sends the status of tasks on it; nil if no connection carries it, or no tasks are offered.
-	teller    *tasks2025.Teller
+	// notifier sends the status of tasks on it; nil if no connection carries it, or no tasks are offered.
+	notifier  *tasks2025.Notifier
 	beginning sync.Mutex // is held while it is noted that the session has begun a task
 	remembered
 	// calls are the client's requests under way, by id.
@@ -162,8 +162,6 @@ type sessionCall struct {
 	asking, answers int
 	// message is the request.
 	message *wire.Message
-	// reader waits for its task, if there is one.
-	reader *reader
 	// task is the task that it waits for, if it can be gone on with. mark is what the ids of its
 	// events say of how much of that was passed on. left: it ends without an answer, which is to be had
 	// otherwise. over is closed when it has ended.

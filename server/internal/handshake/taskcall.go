@@ -74,15 +74,7 @@ func (c *call) callTask(ctx context.Context, t *engine.Program, args json.RawMes
 	if task.ID == "" {
 		return *task.End, nil
 	}
-	if bytes.Equal(task.Note, start.Note) {
-		r.note, r.noted = task.Note, &note // it was begun now
-	} else {
-		r.note, r.noted = task.Note, noteOf(task)
-	}
-	var kept *resumption
-	if r.noted != nil {
-		kept = r.noted.Resumption
-	}
+	kept := resumptionOf(task)
 	switch {
 	case r.name == "" && kept != nil: // another call of the same key can be resumed
 		r.wait = kept.wait()
@@ -209,7 +201,7 @@ func (r *reader) called(ctx context.Context, task *tasks.Task, told uint64, keye
 		}
 		return end, err
 	}
-	return r.w.finalResult(ctx, task)
+	return r.finalResult(ctx, task)
 }
 
 // givesUp reports whether nobody comes back for the result of a call, whose wait has failed with
@@ -252,33 +244,33 @@ func (c *call) giveUp(ctx context.Context, id string) {
 }
 
 // finalResult is what the response to a call has whose task has ended.
-func (w *waiter) finalResult(ctx context.Context, t *tasks.Task) (end turns.End, err error) {
-	if t.Status == tasks.Cancelled && w.canResume() {
+func (r *reader) finalResult(ctx context.Context, t *tasks.Task) (end turns.End, err error) {
+	if t.Status == tasks.Cancelled && r.canResume() {
 		return end, wire.NewError(wire.CodeInvalidRequest, "the request was cancelled, and what it had done is undone")
 	}
-	return w.outcome(ctx, t)
+	return r.outcome(ctx, t)
 }
 
 // outcome is what the call of a task that has ended has for a result, which begins with all
 // that the tool has yielded.
-func (w *waiter) outcome(ctx context.Context, t *tasks.Task) (end turns.End, err error) {
+func (r *reader) outcome(ctx context.Context, t *tasks.Task) (end turns.End, err error) {
 	if t.Status == tasks.Failed {
-		end.Result, err = w.Failure(ctx, t)
+		end.Result, err = r.Failure(ctx, t)
 		return end, err
 	}
 	end = *t.End
 	if end.Result == nil { // of a prompt or a resource
-		w.opened(t)
+		r.opened(t)
 		return end, nil
 	}
-	if end.Result, err = w.TaskResult(ctx, w.Principal, t); err != nil {
+	if end.Result, err = r.TaskResult(ctx, r.Principal, t); err != nil {
 		return end, err
 	}
 	if t.Status == tasks.Cancelled { // it is not what was called for
 		end.Result.IsError = true
 	}
 	if !end.Result.IsError {
-		w.opened(t)
+		r.opened(t)
 	}
 	return end, nil
 }

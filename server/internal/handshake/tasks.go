@@ -99,7 +99,6 @@ func (c *call) readResult(ctx context.Context, r *reader, task *tasks.Task, told
 			}
 		}
 	}
-	w := &waiter{call: c, task: id}
 	if !task.Status.Ended() {
 		var err error
 		r.seen = changed
@@ -109,10 +108,9 @@ func (c *call) readResult(ctx context.Context, r *reader, task *tasks.Task, told
 			}
 			return nil, err
 		}
-		w = r.w
 	}
 	c.knows(id)
-	result, err := w.outcome(ctx, task)
+	result, err := r.outcome(ctx, task)
 	if err != nil {
 		return nil, err
 	}
