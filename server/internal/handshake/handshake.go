@@ -48,6 +48,9 @@ type handshake struct {
 	sessions sessionTable
 	// open are the calls under way in sessions over HTTP.
 	open dialect.Limit
+	// refreshing has an element for each document of a session that is being read as another replica has
+	// changed it.
+	refreshing chan struct{}
 	// taskTools are the tools for clients that are offered tasks; nil without tasks.
 	taskTools []json.RawMessage
 }
@@ -58,7 +61,7 @@ const callsPer = 2
 
 // New is of the type [dialect.New].
 func New(h *dialect.Host) (dialect.Dialect, error) {
-	d := &handshake{Host: h}
+	d := &handshake{Host: h, refreshing: make(chan struct{}, maxReaders)}
 	d.open.What, d.open.Most, d.open.MostOwned = "calls", callsPer*h.Limits.MaxSessions, callsPer*h.Limits.MaxSessionsPerPrincipal
 	if h.OffersTasks() {
 		d.taskTools = tasks2025.Tools(h)
@@ -120,8 +123,6 @@ type method struct {
 	foreign bool
 	// lingering methods change the session for as long as it is in memory.
 	lingering bool
-	// public methods answer everybody alike.
-	public bool
 	// tasks methods are only there if there can be tasks, and ledger methods if there is a ledger.
 	tasks, ledger bool
 	// numbered methods may wait for tasks; see numbers.go.
@@ -130,14 +131,14 @@ type method struct {
 
 // methods are those that are served, but initialize. They are never changed.
 var methods = map[string]method{
-	"ping":                     {serve: (*call).ping, open: true, public: true},
+	"ping":                     {serve: (*call).ping, open: true},
 	"logging/setLevel":         {serve: (*call).setLevel, lingering: true},
-	"tools/list":               {serve: (*call).list, open: true, public: true},
+	"tools/list":               {serve: (*call).list, open: true},
 	callMethod:                 {serve: (*call).toolsCall, lasting: true, foreign: true, numbered: true},
-	"prompts/list":             {serve: (*call).list, public: true},
+	"prompts/list":             {serve: (*call).list},
 	"prompts/get":              {serve: (*call).promptsGet, lasting: true, foreign: true, numbered: true},
-	"resources/list":           {serve: (*call).list, public: true},
-	"resources/templates/list": {serve: (*call).list, public: true},
+	"resources/list":           {serve: (*call).list},
+	"resources/templates/list": {serve: (*call).list},
 	readMethod:                 {serve: (*call).resourcesRead, lasting: true, foreign: true, numbered: true},
 	"resources/subscribe":      {serve: (*call).subscribe, lingering: true},
 	"resources/unsubscribe":    {serve: (*call).unsubscribe, lingering: true},

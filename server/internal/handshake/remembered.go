@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/mcpsaga/mcpsaga/internal/durable"
-	"github.com/mcpsaga/mcpsaga/internal/tokens"
 	"github.com/mcpsaga/mcpsaga/internal/turns"
 	"github.com/mcpsaga/mcpsaga/server/internal/dialect"
 	"github.com/mcpsaga/mcpsaga/server/internal/wire"
@@ -19,11 +18,8 @@ import (
 
 // With a ledger, what a client sets in its session holds on all replicas: its log level, what it
 // has subscribed to, which connection carries what belongs to no request, and that it has ended
-// the session. All that is in one record, which each request reads once, but for those whose
-// answers are the same for everybody: they may go by what was read within the last second. The
-// replicas that have a session in memory are told when the record changes (dialect.Hub.Touch),
-// rather than that each watches each record: a store may have to look at all that is watched
-// whenever anything was written.
+// the session. All that is in one document, which each request reads once. The replicas that have a
+// session in memory read it again when a notice says that it has changed (dialect.Hub.Touch).
 
 // settings are what is remembered of a session beside what its id says. There is no document until there
 // is something to say.
@@ -84,8 +80,7 @@ const (
 // recordOf returns what the ledger remembers of a session; nil if there is no ledger, or it does
 // not say.
 func (d *handshake) recordOf(ctx context.Context, a *agreed) *document {
-	g := &d.sessions.going
-	if d.Core == nil || g.down() {
+	if d.Core == nil || d.sessions.ledgerAway() {
 		return nil
 	}
 	within, cancel := context.WithTimeout(ctx, recordTime)
@@ -96,17 +91,17 @@ func (d *handshake) recordOf(ctx context.Context, a *agreed) *document {
 		found, err = &document{Value: settings{Ended: true}}, nil
 	}
 	if err == nil {
-		if !found.Value.Ended {
-			g.saw(a.id)
-		}
 		return found
 	}
 	if ctx.Err() == nil {
-		g.failed()
+		d.sessions.silentUntil.Store(time.Now().Add(recordPause).UnixNano())
 		d.Log.WarnContext(ctx, "the ledger does not say what became of sessions: they go on meanwhile", "error", err)
 	}
 	return nil
 }
+
+// ledgerAway reports whether the ledger has failed so lately that it is not asked.
+func (t *sessionTable) ledgerAway() bool { return time.Now().UnixNano() < t.silentUntil.Load() }
 
 // learn puts to use what the ledger remembers, unless it is older than what is known.
 func (s *session) learn(found *document) {
@@ -279,50 +274,4 @@ func unsubscribe(r *settings, uri string) (bool, error) {
 	}
 	r.URIs = append(r.URIs[:i:i], r.URIs[i+1:]...)
 	return true, nil
-}
-
-// going are sessions of which the ledger has said lately that they go on. It also knows whether
-// the ledger is to be asked at all.
-type going struct {
-	mu         sync.Mutex
-	young, old map[tokens.ID]time.Time // when it said so; the old ones go when there are enough young ones
-	until      time.Time               // when the ledger is to be asked again after it has failed
-}
-
-const (
-	// goingFor is how long a session may be listed things in that another replica has ended.
-	goingFor = time.Second
-	// maxGoing bounds going.young.
-	maxGoing = 4096
-)
-
-func (g *going) saw(id tokens.ID) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if g.young == nil || len(g.young) >= maxGoing {
-		g.young, g.old = make(map[tokens.ID]time.Time), g.young
-	}
-	g.young[id] = time.Now()
-}
-
-func (g *going) has(id tokens.ID) bool {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	at, young := g.young[id]
-	if !young {
-		at = g.old[id]
-	}
-	return time.Since(at) < goingFor
-}
-
-func (g *going) failed() {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.until = time.Now().Add(recordPause)
-}
-
-func (g *going) down() bool {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return time.Now().Before(g.until)
 }
