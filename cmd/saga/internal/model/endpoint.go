@@ -14,7 +14,6 @@ import (
 	"github.com/mcpsaga/mcpsaga/internal/outgoing"
 )
 
-// Limits of a request to an endpoint.
 const (
 	// maxAnswer is the largest answer read from an endpoint, errors included, in bytes: far
 	// more than a model says in one completion.
@@ -25,43 +24,31 @@ const (
 	maxReason = 500
 )
 
-// endpoint is an HTTP API that takes and returns JSON.
-type endpoint struct {
-	url, host string
-	header    http.Header
-	client    *http.Client
-}
-
-func newEndpoint(url, host string, header http.Header) *endpoint {
-	header.Set("Content-Type", "application/json")
-	// A redirect to another origin would take the key and the prompt there.
-	return &endpoint{url, host, header, &http.Client{CheckRedirect: outgoing.CheckRedirect}}
-}
-
-// post sends a request and decodes the answer into result.
-func (e *endpoint) post(ctx context.Context, request, result any) error {
+// post sends a request as JSON and decodes the answer into result.
+func post(ctx context.Context, url, key string, request, result any) error {
 	body, err := json.Marshal(request)
 	if err != nil {
 		return err
 	}
-	answer, err := backoff.Retry(ctx, func() ([]byte, error) { return e.try(ctx, body) }, backoff.WithMaxTries(maxTries))
-	if err == nil {
-		err = json.Unmarshal(answer, result)
-	}
+	answer, err := backoff.Retry(ctx, func() ([]byte, error) { return try(ctx, url, key, body) }, backoff.WithMaxTries(maxTries))
 	if err != nil {
-		return fmt.Errorf("asking %s: %w", e.host, err)
+		return err
 	}
-	return nil
+	return json.Unmarshal(answer, result)
 }
 
 // try sends the request once. Its error is permanent if sending it again would not help.
-func (e *endpoint) try(ctx context.Context, body []byte) ([]byte, error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, e.url, bytes.NewReader(body))
+func try(ctx context.Context, url, key string, body []byte) ([]byte, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, url, bytes.NewReader(body))
 	if err != nil {
 		return nil, backoff.Permanent(err)
 	}
-	request.Header = e.header.Clone()
-	response, err := e.client.Do(request)
+	request.Header.Set("Content-Type", "application/json")
+	if key != "" {
+		request.Header.Set("Authorization", "Bearer "+key)
+	}
+	// A redirect to another origin would take the key and the prompt there.
+	response, err := (&http.Client{CheckRedirect: outgoing.CheckRedirect}).Do(request)
 	if err != nil {
 		if response != nil { // a redirect that is not followed
 			err = backoff.Permanent(err)
@@ -89,7 +76,7 @@ func (e *endpoint) try(ctx context.Context, body []byte) ([]byte, error) {
 	return nil, backoff.Permanent(err)
 }
 
-// refusal is an endpoint's error. Both providers put their reason into error.message.
+// refusal is an endpoint's error, with the reason that it gives in error.message.
 func refusal(status string, answer []byte) error {
 	var said struct {
 		Error struct {
