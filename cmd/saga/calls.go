@@ -99,8 +99,8 @@ func describeCall(s state.Saved, look *inspector) callRow {
 	}
 	position := s.Call.Position
 	row.Kind, row.Subject, row.Server = position.Kind(), position.Subject(), s.Call.URL+s.Call.Stdio
-	if found := look.inspect(position.Token); found != nil && found.Claims != nil {
-		row.Expires = &found.Claims.ExpiresAt
+	if at := look.expiry(position.Token); !at.IsZero() {
+		row.Expires = &at
 	}
 	row.Waits = "the server"
 	if pending := position.Pending(); len(pending) > 0 {

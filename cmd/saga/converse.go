@@ -151,9 +151,8 @@ func (p *program) converse(ctx context.Context, c *cli.Command, begin func(conte
 // warnOfExpiry tells, as far as this user's own keys do, that a call has waited for too
 // long, before somebody answers in vain.
 func (p *program) warnOfExpiry(c *cli.Command, saved *state.Call) {
-	found := newInspector(c).inspect(saved.Position.Token)
-	if found != nil && found.Claims != nil && time.Now().After(found.Claims.ExpiresAt) {
-		p.say("saga: this call could go on until %s only; the server will hardly take it up again", found.Claims.ExpiresAt.Local().Format("2006-01-02 15:04"))
+	if at := newInspector(c).expiry(saved.Position.Token); !at.IsZero() && time.Now().After(at) {
+		p.say("saga: this call could go on until %s only; the server will hardly take it up again", at.Local().Format("2006-01-02 15:04"))
 	}
 }
 
