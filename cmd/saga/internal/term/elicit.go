@@ -3,7 +3,6 @@ package term
 import (
 	"context"
 	"errors"
-	"fmt"
 	"reflect"
 	"strings"
 
@@ -42,12 +41,13 @@ func (t *Terminal) Elicit(ctx context.Context, r *client.Request) (*client.Elici
 	}
 	for {
 		result, err := t.fill(ctx, form, inputs)
-		if err != nil || result != nil {
-			if result != nil && result.Action == "accept" {
-				t.answered[base] = entered{form.Fields, result.Content.(map[string]any)}
-			}
-			return result, err
+		if err == nil && result == nil {
+			continue
 		}
+		if result != nil && result.Action == "accept" {
+			t.answered[base] = entered{form.Fields, result.Content.(map[string]any)}
+		}
+		return result, err
 	}
 }
 
@@ -99,10 +99,9 @@ func (t *Terminal) pages(inputs []*input, send *bool) []*huh.Group {
 	for _, in := range inputs {
 		if in.isArea() {
 			turn()
-		}
-		page = append(page, in.widget())
-		if in.isArea() {
-			turn()
+			pages = append(pages, huh.NewGroup(in.widget()))
+		} else {
+			page = append(page, in.widget())
 		}
 	}
 	title := "Send this answer?"
@@ -116,67 +115,27 @@ func (t *Terminal) pages(inputs []*input, send *bool) []*huh.Group {
 
 // left asks what leaving the form means. It returns nil and no error to go back.
 func (t *Terminal) left(ctx context.Context) (*client.ElicitResult, error) {
-	_, result, err := t.chooseOrRefuse(ctx, "What now?", huh.NewOption("Answer", optionBack))
+	choice, err := t.choose(ctx, "What now?", append([]huh.Option[string]{huh.NewOption("Answer", optionBack)}, refusals...)...)
 	if errors.Is(err, errLeft) {
 		return nil, nil
 	}
-	return result, err
+	return t.refused(choice), err
 }
 
-// chooseOrRefuse is choose with the ways to give no answer behind the options. The
-// result is nil if one of the options was chosen.
-func (t *Terminal) chooseOrRefuse(ctx context.Context, title string, options ...huh.Option[string]) (string, *client.ElicitResult, error) {
-	choice, err := t.choose(ctx, title, append(options,
-		huh.NewOption("Decline: tell the tool no", optionDecline),
-		huh.NewOption("Dismiss: give the tool no answer", optionCancel),
-		stopOption())...)
-	switch {
-	case err != nil:
-		return "", nil, err
-	case choice == optionDecline:
+// refusals are the ways to give no answer.
+var refusals = []huh.Option[string]{
+	huh.NewOption("Decline: tell the tool no", optionDecline), huh.NewOption("Dismiss: give the tool no answer", optionCancel),
+}
+
+// refused returns what the tool gets for a choice of refusals, nil for any other.
+func (t *Terminal) refused(choice string) *client.ElicitResult {
+	switch choice {
+	case optionDecline:
 		t.note("  declined")
-		return "", client.Decline(), nil
-	case choice == optionCancel:
+		return client.Decline()
+	case optionCancel:
 		t.note("  dismissed")
-		return "", client.Cancel(), nil
-	case choice == optionPause:
-		return "", nil, client.ErrPause
+		return client.Cancel()
 	}
-	return choice, nil, nil
-}
-
-const (
-	optionOpen  = "open"
-	optionAgree = "agree"
-)
-
-// link asks whether to visit an address. It is opened only if the person says so.
-func (t *Terminal) link(ctx context.Context, r *client.Request) (*client.ElicitResult, error) {
-	link, err := steps.Step{Params: r.Params}.Link()
-	if err != nil {
-		return nil, &client.Error{Code: jsonrpc2.CodeInvalidParams, Message: err.Error()}
-	}
-	t.heading(r.Tool+" asks you to visit a web page", link.Message)
-	host, remarks := t.showAddress(link.URL)
-	for _, remark := range remarks {
-		t.say("Careful: " + remark)
-	}
-	var options []huh.Option[string]
-	if t.open != nil {
-		options = append(options, huh.NewOption("Open "+host+" in the browser", optionOpen))
-	}
-	options = append(options, huh.NewOption("Agree, and open it myself", optionAgree))
-	choice, result, err := t.chooseOrRefuse(ctx, "Visit "+host+"?", options...)
-	if errors.Is(err, errLeft) {
-		return nil, client.ErrPause
-	}
-	if result != nil || err != nil {
-		return result, err
-	}
-	if choice == optionOpen {
-		if err := t.open(ctx, link.URL); err != nil {
-			t.say(fmt.Sprintf("The browser could not be started (%v). Please open the address yourself.", err))
-		}
-	}
-	return client.Accept(nil), nil
+	return nil
 }

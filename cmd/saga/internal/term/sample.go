@@ -51,10 +51,10 @@ func (t *Terminal) toBeSent(who, text string) {
 	}
 }
 
-// decide is choose with the ways to give no answer behind the options.
+// decide is choose with a refusal behind the options.
 func (t *Terminal) decide(ctx context.Context, title string, options ...huh.Option[string]) (Consent, error) {
-	choice, err := t.choose(ctx, title, append(options, huh.NewOption("Refuse: tell the tool no", Refuse), stopOption())...)
-	if errors.Is(err, errLeft) || err == nil && choice == optionPause {
+	choice, err := t.choose(ctx, title, append(options, huh.NewOption("Refuse: tell the tool no", Refuse))...)
+	if errors.Is(err, errLeft) {
 		err = client.ErrPause
 	}
 	return choice, err

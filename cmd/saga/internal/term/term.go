@@ -7,21 +7,16 @@ package term
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
-	"net"
-	"net/url"
 	"os"
 	"os/exec"
 	"runtime"
 	"strings"
 
-	tea "charm.land/bubbletea/v2"
 	"charm.land/huh/v2"
 	"charm.land/lipgloss/v2"
 	"github.com/charmbracelet/x/ansi"
-	"github.com/muesli/cancelreader"
 	"golang.org/x/term"
 
 	"github.com/mcpsaga/mcpsaga/client"
@@ -30,9 +25,6 @@ import (
 
 // maxWidth keeps lines readable on wide terminals, in columns.
 const maxWidth = 100
-
-// errLeft says that the person pressed Esc to leave a form.
-var errLeft = errors.New("left the form")
 
 // Terminal asks the person in front of it.
 type Terminal struct {
@@ -136,33 +128,6 @@ func (t *Terminal) styled(style lipgloss.Style, text string) string {
 	return style.Render(text)
 }
 
-// run shows pages of fields until they are filled in. Its errors are errLeft,
-// client.ErrPause and ctx's.
-func (t *Terminal) run(ctx context.Context, pages ...*huh.Group) error {
-	form := huh.NewForm(pages...).WithAccessible(t.accessible)
-	if t.accessible {
-		t.lines = newLineReader(ctx, t.in)
-		defer t.lines.close()
-		if err := form.WithInput(t.lines).WithOutput(t.out).RunWithContext(ctx); err != nil {
-			return err
-		}
-		return t.lines.failure()
-	}
-	return t.show(ctx, form.WithWidth(t.width))
-}
-
-// over reports whether there is no more input. Validation must then let anything
-// pass: the form library would ask for ever.
-func (t *Terminal) over() bool { return t.lines != nil && t.lines.err != nil }
-
-// choose asks which of the options to take. Its errors are those of run.
-func (t *Terminal) choose(ctx context.Context, title string, options ...huh.Option[string]) (string, error) {
-	choice := options[0].Value
-	list := huh.NewSelect[string]().Title(title).Options(options...).Value(&choice)
-	err := t.run(ctx, huh.NewGroup(list))
-	return choice, err
-}
-
 // What to do with a question other than answering it.
 const (
 	optionBack    = "back"
@@ -171,180 +136,18 @@ const (
 	optionPause   = "pause"
 )
 
-func stopOption() huh.Option[string] {
-	return huh.NewOption("Stop here: save the call and go on later", optionPause)
+// choose asks which of the options to take, or to stop. Its errors are those of run.
+func (t *Terminal) choose(ctx context.Context, title string, options ...huh.Option[string]) (string, error) {
+	choice := options[0].Value
+	options = append(options, huh.NewOption("Stop here: save the call and go on later", optionPause))
+	err := t.run(ctx, huh.NewGroup(huh.NewSelect[string]().Title(title).Options(options...).Value(&choice)))
+	if err == nil && choice == optionPause {
+		err = client.ErrPause
+	}
+	return choice, err
 }
 
 func (t *Terminal) note(format string, args ...any) {
 	text := strings.TrimRight(fmt.Sprintf(format, args...), "\n")
 	lipgloss.Fprintln(t.out, t.styled(lipgloss.NewStyle().Faint(true), ansi.Wrap(text, t.width, "")))
-}
-
-// screen is a form while it is shown. The library's program ends with an empty frame,
-// which leaves lines of a dead form on the terminal; this one ends with blank lines.
-type screen struct {
-	form   *huh.Form
-	left   bool // by Esc
-	rows   int  // of the terminal
-	height int  // of the last frame
-}
-
-// show shows the form until it is filled in, and takes it from the terminal. Its errors
-// are those of run.
-func (t *Terminal) show(ctx context.Context, form *huh.Form) error {
-	form.SubmitCmd, form.CancelCmd = tea.Quit, tea.Quit
-	s := &screen{form: form}
-	_, err := tea.NewProgram(s, tea.WithContext(ctx), tea.WithInput(t.in), tea.WithOutput(t.out)).Run()
-	if cause := context.Cause(ctx); cause != nil {
-		return cause
-	}
-	switch {
-	case errors.Is(err, tea.ErrInterrupted):
-		return client.ErrPause
-	case err != nil:
-		return err
-	}
-	s.erase(t.out)
-	switch {
-	case s.left:
-		return errLeft
-	case form.State == huh.StateAborted:
-		return client.ErrPause
-	}
-	return nil
-}
-
-func (s *screen) Init() tea.Cmd { return s.form.Init() }
-
-func (s *screen) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
-	switch m := msg.(type) {
-	case tea.WindowSizeMsg:
-		s.rows = m.Height
-	case tea.KeyPressMsg:
-		if m.String() == "esc" && s.form.State == huh.StateNormal && !filtering(s.form.GetFocusedField()) {
-			s.left = true
-			msg = tea.KeyPressMsg{Code: 'c', Mod: tea.ModCtrl} // the form's own way out
-		}
-	}
-	_, cmd := s.form.Update(msg) // which returns itself
-	return s, cmd
-}
-
-func (s *screen) View() tea.View {
-	content := s.form.View()
-	if content == "" {
-		content = strings.Repeat("\n", max(s.height-1, 0))
-	} else {
-		s.height = lipgloss.Height(content)
-	}
-	view := tea.NewView(content)
-	view.ReportFocus = true
-	return view
-}
-
-// erase takes what the last frame has left to the cursor's lines.
-func (s *screen) erase(out io.Writer) {
-	back := "\r"
-	if up := min(s.height, s.rows) - 1; up > 0 {
-		back += ansi.CursorUp(up)
-	}
-	_, _ = io.WriteString(out, back+ansi.EraseScreenBelow)
-}
-
-// filtering reports whether Esc means to leave a list's filter.
-func filtering(field huh.Field) bool {
-	list, ok := field.(interface{ GetFiltering() bool })
-	return ok && list.GetFiltering()
-}
-
-// lineReader gives the form library, which buffers ahead and takes the end of the
-// input for an answer, one line at a time, and remembers how the input ended.
-type lineReader struct {
-	in   cancelreader.CancelReader
-	ctx  context.Context
-	stop func() bool
-	err  error
-}
-
-func newLineReader(ctx context.Context, in io.Reader) *lineReader {
-	cancellable, err := cancelreader.NewReader(in)
-	if err != nil { // an input that cannot be waited for, such as a plain file
-		cancellable, _ = cancelreader.NewReader(struct{ io.Reader }{in})
-	}
-	return &lineReader{
-		in: cancellable, ctx: ctx,
-		stop: context.AfterFunc(ctx, func() { cancellable.Cancel() }),
-	}
-}
-
-// Read implements io.Reader. It returns at most one line.
-func (l *lineReader) Read(p []byte) (int, error) {
-	n := 0
-	for n < len(p) && l.err == nil && (n == 0 || p[n-1] != '\n') {
-		var read int
-		read, l.err = l.in.Read(p[n : n+1])
-		if n += read; read == 0 {
-			break
-		}
-	}
-	if n > 0 && p[n-1] == '\n' {
-		return n, nil
-	}
-	return n, l.err
-}
-
-// failure says why reading ended before all was answered.
-func (l *lineReader) failure() error {
-	if cause := context.Cause(l.ctx); cause != nil {
-		return cause
-	}
-	if errors.Is(l.err, io.EOF) {
-		return client.ErrPause
-	}
-	return l.err
-}
-
-func (l *lineReader) close() {
-	l.stop()
-	_ = l.in.Close()
-}
-
-// showAddress prints an address with its host standing out, and returns the host
-// and what is odd about it.
-func (t *Terminal) showAddress(address string) (host string, remarks []string) {
-	parsed, err := url.Parse(address)
-	if err != nil || parsed.Host == "" {
-		return plain.Line(address), []string{"this is not an ordinary web address."}
-	}
-	host = plain.Line(parsed.Host)
-	shown := plain.Line(address)
-	if before, after, found := strings.Cut(shown, host); found {
-		shown = before + t.styled(lipgloss.NewStyle().Bold(true).Underline(true), host) + after
-	}
-	lipgloss.Fprintln(t.out, "  "+shown) // not wrapped: an address must stay whole to be copied
-	lipgloss.Fprintln(t.out, "  Host: "+host)
-	return host, oddities(parsed)
-}
-
-func oddities(address *url.URL) []string {
-	var remarks []string
-	name := address.Hostname()
-	ip := net.ParseIP(name)
-	local := name == "localhost" || ip != nil && ip.IsLoopback()
-	if address.Scheme != "https" && !local {
-		remarks = append(remarks, "what you send to this page can be read on the way (it is not https).")
-	}
-	if address.User != nil {
-		remarks = append(remarks, "the address contains a user name, often used to disguise where it leads.")
-	}
-	if ip != nil && !local {
-		remarks = append(remarks, "the host is a bare number.")
-	}
-	for label := range strings.SplitSeq(name, ".") {
-		if strings.HasPrefix(strings.ToLower(label), "xn--") || strings.ContainsFunc(label, func(r rune) bool { return r > 0x7f }) {
-			remarks = append(remarks, "the host's name uses letters that can look like others.")
-			break
-		}
-	}
-	return remarks
 }
