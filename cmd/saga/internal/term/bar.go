@@ -24,16 +24,15 @@ type Bar struct {
 
 	mu    sync.Mutex
 	shown string
-	last  time.Time
-	next  string      // what is shown when later fires, unless something newer comes
-	later *time.Timer // nil if none waits
+	last  time.Time   // when that was shown
+	later *time.Timer // shows a text later; nil if none waits
 }
 
 const (
 	// redraw is how often the line changes at most, and newLine how often a line is added.
 	redraw  = 100 * time.Millisecond
 	newLine = 2 * time.Second
-	// silence is after how long it is said that the server is waited for.
+	// silence is after how long the line says that the server is waited for.
 	silence = 2 * time.Second
 	// barWidth is how wide the bar itself is, in columns.
 	barWidth = 24
@@ -51,23 +50,20 @@ func NewBar(out *os.File, getenv func(string) string) *Bar {
 
 // Show shows progress. Of what comes faster than it can be read, some is left out, but not the last.
 func (b *Bar) Show(p client.Progress) {
-	if b == nil {
-		return
-	}
 	text := Progress(p)
-	if text == "" {
+	if b == nil || text == "" {
 		return
-	}
-	if p.Total > 0 && !b.lines {
-		text = bar(p.Done/p.Total) + " " + text
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	wait := redraw
-	if b.lines {
-		wait = newLine
+	pause := newLine
+	if !b.lines {
+		pause = redraw
+		if p.Total > 0 {
+			text = bar(p.Done/p.Total) + " " + text
+		}
 	}
-	b.plan(text, wait-time.Since(b.last))
+	b.plan(text, pause-time.Since(b.last))
 }
 
 // Expect says that the server is waited for, unless something else is shown soon.
@@ -80,21 +76,20 @@ func (b *Bar) Expect() {
 	b.plan("waiting for the server", silence)
 }
 
-// plan has a text shown after a time, in place of what else was to be shown.
+// plan shows a text after a time, in place of what else was to be shown.
 func (b *Bar) plan(text string, after time.Duration) {
 	b.drop()
 	if after <= 0 {
 		b.draw(text)
 		return
 	}
-	b.next = text
 	var later *time.Timer
 	later = time.AfterFunc(after, func() {
 		b.mu.Lock()
 		defer b.mu.Unlock()
 		if b.later == later { // else it was too late to stop it
 			b.later = nil
-			b.draw(b.next)
+			b.draw(text)
 		}
 	})
 	b.later = later

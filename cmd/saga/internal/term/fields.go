@@ -85,13 +85,12 @@ func (in *input) isArea() bool {
 
 // value returns what was entered, and nil if the field was left out.
 func (in *input) value() (any, error) {
-	f := in.field
 	switch {
-	case f.Multiple:
+	case in.field.Multiple:
 		return in.several(in.choices), nil
 	case in.isList():
 		return in.choice, nil
-	case f.Type == "boolean":
+	case in.field.Type == "boolean":
 		return in.yes, nil
 	}
 	return in.parse(in.text)
@@ -160,52 +159,51 @@ func (in *input) checkText(text string) error {
 }
 
 func (in *input) widget() huh.Field {
-	f := in.field
+	f, title, description := in.field, in.title(), in.description()
 	switch {
 	case f.Multiple:
-		list := huh.NewMultiSelect[string]().Title(in.title()).Description(in.description()).
-			Options(options[string](in)...).Height(in.listHeight()).Value(&in.choices).
+		var choices []huh.Option[string]
+		for _, choice := range f.Choices {
+			choices = append(choices, huh.NewOption(choiceLabel(choice), choice.Value))
+		}
+		list := huh.NewMultiSelect[string]().Title(title).Description(description).
+			Options(choices...).Height(in.listHeight(len(choices))).Value(&in.choices).
 			Validate(func(choices []string) error { return in.check(in.several(choices), nil) })
 		if in.t.accessible && f.MaxItems != nil && *f.MaxItems > 0 { // lines say how many
 			list.Limit(*f.MaxItems)
 		}
 		return list
 	case in.isList():
-		return huh.NewSelect[any]().Title(in.title()).Description(in.description()).
-			Options(options[any](in)...).Height(in.listHeight()).Value(&in.choice).
+		var choices []huh.Option[any]
+		for _, choice := range f.Choices {
+			choices = append(choices, huh.NewOption[any](choiceLabel(choice), choice.Value))
+		}
+		if f.Type == "boolean" {
+			choices = append(choices, huh.NewOption[any]("Yes", true), huh.NewOption[any]("No", false))
+		}
+		if !f.Required {
+			choices = append(choices, huh.NewOption[any]("(leave out)", nil))
+		}
+		return huh.NewSelect[any]().Title(title).Description(description).
+			Options(choices...).Height(in.listHeight(len(choices))).Value(&in.choice).
 			Validate(func(choice any) error { return in.check(choice, nil) })
 	case f.Type == "boolean":
-		return huh.NewConfirm().Title(in.title()).Description(in.description()).Value(&in.yes)
+		return huh.NewConfirm().Title(title).Description(description).Value(&in.yes)
 	case in.isArea():
-		return huh.NewText().Title(in.title()).Description(in.description()).
+		return huh.NewText().Title(title).Description(description).
 			Lines(areaLines).Value(&in.text).Validate(in.checkText)
 	}
-	return huh.NewInput().Title(in.title()).Description(in.description()).
+	return huh.NewInput().Title(title).Description(description).
 		Placeholder(examples[f.Format]).Value(&in.text).Validate(in.checkText)
 }
 
-func options[T comparable](in *input) []huh.Option[T] {
-	var list []huh.Option[T]
-	add := func(label string, value any) {
-		v, _ := value.(T)
-		list = append(list, huh.NewOption(label, v))
-	}
-	if in.field.Type == "boolean" {
-		add("Yes", true)
-		add("No", false)
-	}
-	for _, choice := range in.field.Choices {
-		add(plain.Short(cmp.Or(choice.Title, choice.Value), maxLabel), choice.Value)
-	}
-	if !in.field.Required && !in.field.Multiple {
-		add("(leave out)", nil)
-	}
-	return list
+func choiceLabel(choice steps.Choice) string {
+	return plain.Short(cmp.Or(choice.Title, choice.Value), maxLabel)
 }
 
 // listHeight counts the title and description, as the form library does.
-func (in *input) listHeight() int {
-	return min(len(options[any](in)), listLines) + 1 + strings.Count(in.description()+"\n", "\n")
+func (in *input) listHeight(choices int) int {
+	return min(choices, listLines) + 1 + strings.Count(in.description()+"\n", "\n")
 }
 
 func (in *input) title() string {
@@ -250,30 +248,23 @@ func (in *input) summary(width int) string {
 	case nil:
 		return "(left out)"
 	case bool:
-		text = "no"
-		if v {
-			text = "yes"
-		}
+		text = map[bool]string{true: "yes", false: "no"}[v]
 	case string:
-		text = in.label(v)
+		text = in.labels(v)
 	case []string:
-		var labels []string
-		for _, one := range v {
-			labels = append(labels, in.label(one))
-		}
-		text = strings.Join(labels, ", ")
+		text = in.labels(v...)
 	}
-	line := []rune(plain.Line(text))
-	if len(line) > width {
-		return fmt.Sprintf("%s… (%d characters)", string(line[:width]), len([]rune(text)))
-	}
-	return string(line)
+	return plain.Short(text, width)
 }
 
-// label is what stands for a value in the list of choices, if there is one.
-func (in *input) label(value string) string {
-	if i := in.find(value); i >= 0 {
-		return cmp.Or(in.field.Choices[i].Title, value)
+// labels are what stands for values in the list of choices, if they are there.
+func (in *input) labels(values ...string) string {
+	var labels []string
+	for _, value := range values {
+		if i := in.find(value); i >= 0 {
+			value = cmp.Or(in.field.Choices[i].Title, value)
+		}
+		labels = append(labels, value)
 	}
-	return value
+	return strings.Join(labels, ", ")
 }
