@@ -16,28 +16,20 @@ import (
 	"github.com/mcpsaga/mcpsaga/cmd/saga/internal/state"
 )
 
-// maxCell limits a text in the list of calls, in characters.
-const maxCell = 40
-
 func (p *program) callsCommand() *cli.Command {
 	return &cli.Command{
 		Name:  "calls",
 		Usage: "list the calls that were saved, and remove them",
-		Description: `Lists the calls that were stopped and saved: what they are called by, when they were saved,
-until when the server takes them up again, and what they wait for. Go on with one by
+		Description: `Lists the calls that were stopped and saved: their names, when they were saved, until when
+the server takes them up again, and what they wait for. Go on with one by
 --resume NAME, end it with saga cancel NAME, forget it with saga calls rm NAME.
 
 Only the server's keys tell until when a call can go on. With the keyset of the server, or
 if the server is one of yours and uses your own, the list says it.
 
 What is older than 30 days is removed by itself.`,
-		Flags: append([]cli.Flag{stringFlag("output", "text, or json", "text")}, keysetFlags()...),
-		Action: func(_ context.Context, c *cli.Command) error {
-			if err := p.noArguments(c); err != nil {
-				return err
-			}
-			return p.listCalls(c)
-		},
+		Flags:  append([]cli.Flag{outputFlag()}, keysetFlags()...),
+		Action: p.listCalls,
 		Commands: []*cli.Command{{
 			Name:      "rm",
 			Usage:     "remove saved calls",
@@ -48,7 +40,7 @@ is not undone by that: saga cancel does it.`,
 				boolFlag("all", "remove all of them"),
 				boolFlag("expired", "remove those that no server takes up again, as far as that is known"),
 			}, keysetFlags()...),
-			Action: func(_ context.Context, c *cli.Command) error { return p.removeCalls(c) },
+			Action: p.removeCalls,
 		}},
 	}
 }
@@ -72,7 +64,10 @@ type callRow struct {
 	Error   string     `json:"error,omitempty"`
 }
 
-func (p *program) listCalls(c *cli.Command) error {
+func (p *program) listCalls(_ context.Context, c *cli.Command) error {
+	if err := p.noArguments(c); err != nil {
+		return err
+	}
 	state.Clean(time.Now())
 	saved, err := state.List()
 	if err != nil {
@@ -119,35 +114,7 @@ func waitsFor(step client.Step) string {
 	return step.Type + " " + step.StepID
 }
 
-func cell(text string) string { return plain.Short(text, maxCell) }
-
-func ago(t time.Time) string {
-	d := time.Since(t)
-	switch {
-	case t.IsZero():
-		return "unknown"
-	case d < time.Minute:
-		return "just now"
-	case d < 2*time.Hour:
-		return fmt.Sprintf("%d min ago", int(d.Minutes()))
-	case d < 48*time.Hour:
-		return fmt.Sprintf("%d h ago", int(d.Hours()))
-	}
-	return fmt.Sprintf("%d days ago", int(d.Hours()/24))
-}
-
-// until says how long a call can go on, if that is known.
-func until(expires *time.Time) string {
-	switch {
-	case expires == nil:
-		return "?"
-	case time.Now().After(*expires):
-		return "no more"
-	}
-	return "until " + expires.Local().Format("2006-01-02 15:04")
-}
-
-func (p *program) removeCalls(c *cli.Command) error {
+func (p *program) removeCalls(_ context.Context, c *cli.Command) error {
 	names, all, expired := c.Args().Slice(), c.Bool("all"), c.Bool("expired")
 	if (len(names) > 0) == (all || expired) {
 		return p.usage(c, "name the calls to remove, or use --all or --expired")
@@ -201,11 +168,4 @@ func removable(name string) (string, error) {
 		return path, nil
 	}
 	return "", err
-}
-
-func count(n int, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	return fmt.Sprintf("%d %ss", n, noun)
 }

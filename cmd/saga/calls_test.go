@@ -83,7 +83,7 @@ func TestRefusedResume(t *testing.T) {
 	assert.Equal(t, exitServer, code)
 	for _, want := range []string{
 		"does not go on with this call", "waited for too long", "other keys", "the tool has not run", "stays",
-		`saga call complex_tool --json '{"initial_arg":"it'\''s"}' --server ` + other, "begun at another server, ask that one:\n  saga call --resume saved.json\n", "saga calls rm saved.json",
+		"saga call complex_tool\n", "begun at another server, ask that one:\n  saga call --resume saved.json\n", "saga calls rm saved.json",
 	} {
 		assert.Contains(t, stderr, want)
 	}
@@ -104,7 +104,7 @@ func TestRefusedResume(t *testing.T) {
 	require.Equal(t, exitNeedsAnswer, code)
 	_, stderr, code = h.run("get", "--resume", "prompt.json", "--server", features(t), "--answers", h.file("w.json", `{"tone":{"tone":"x"}}`))
 	assert.Equal(t, exitServer, code)
-	assert.Contains(t, stderr, "saga get write 'topic=a b' --server ")
+	assert.Contains(t, stderr, "saga get write\n")
 	assert.NotContains(t, stderr, "undone")
 }
 

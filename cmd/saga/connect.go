@@ -30,13 +30,13 @@ const defaultServer = "http://" + defaultAddr + server.Endpoint
 
 func serverChoice() []cli.Flag {
 	return []cli.Flag{
-		&cli.StringFlag{Name: "server", Usage: "the `URL` of the server's MCP endpoint (default: " + defaultServer + ")", Sources: env("server")},
+		stringFlag("server", "the `URL` of the server's MCP endpoint (default: "+defaultServer+")", ""),
 		stringFlag("stdio", "run this `COMMAND` as the server, instead of using one that runs", ""),
 		stringFlag("protocol", "speak `PROTOCOL`: saga, 2026-07-28, or an older revision of MCP such as 2025-11-25 (default: what the server speaks)", ""),
 		stringFlag("bearer", "an access `TOKEN` for the server; better given as SAGA_BEARER", ""),
 		listFlag("header", "a `HEADER` for the server, as Name: value"),
-		&cli.DurationFlag{Name: "timeout", Usage: "how long the server may take for one turn", Value: 5 * time.Minute, Sources: env("timeout")},
-		&cli.DurationFlag{Name: "retry-for", Usage: "how long to try again when the server is lost", Value: time.Minute, Sources: env("retry-for")},
+		durationFlag("timeout", "how long the server may take for one turn", 5*time.Minute),
+		durationFlag("retry-for", "how long to try again when the server is lost", time.Minute),
 	}
 }
 

@@ -202,7 +202,7 @@ func TestFileNames(t *testing.T) {
 		"notes://a/b.txt": "b.txt", "x:../../etc/passwd": "passwd", "x:/.bashrc": "bashrc", "x:/": "part-3", "x:///.../": "part-3",
 		"x:/a." + long: long, "x:/a-" + long: long, "x:/" + long + "cd": long[1:] + "cd",
 	} {
-		assert.Equal(t, want, fileName(uri, 3), uri)
+		assert.Equal(t, want, (&file{name: uri}).fileName(3), uri)
 	}
 }
 

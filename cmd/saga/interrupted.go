@@ -1,13 +1,12 @@
 package main
 
 import (
-	"bytes"
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
+	"regexp"
 	"strings"
 	"time"
 
@@ -22,6 +21,11 @@ import (
 // verbs are the commands by the kind of what they begin.
 var verbs = map[string]string{"tool": "call", "prompt": "get", "resource": "read"}
 
+// begun reports whether there is something to go on with.
+func begun(position client.Position) bool {
+	return position.Token != "" || position.Task != "" || position.Round > 0
+}
+
 // interrupted saves where a call stands and says what to do now. resumed is the file
 // that the call was resumed from, or empty.
 func (p *program) interrupted(c *cli.Command, saved *state.Call, resumed string, declined bool, err error) error {
@@ -29,52 +33,64 @@ func (p *program) interrupted(c *cli.Command, saved *state.Call, resumed string,
 	if !ok {
 		return err
 	}
-	cause, position := stopped.Err, stopped.Position
-	var refusal *client.Error
+	cause, position := p.withAdvice(stopped.Err), stopped.Position
+	kind := position.Kind()
+	refusal, _ := errors.AsType[*client.Error](cause)
 	switch {
 	case exitCode(cause) == exitInterrupted:
 		cause = &exitError{exitInterrupted, errors.New("stopped")}
-	case declined && position.Tool == "" && errors.As(cause, &refusal):
+	case declined && kind != "tool" && refusal != nil:
 		// A prompt or resource has no result that says so, and has changed nothing.
-		return &exitError{exitDeclined, fmt.Errorf("the %s is not given: %s", position.Kind(), refusal.Message)}
-	}
-	if errors.As(cause, new(*client.TaskError)) {
+		return &exitError{exitDeclined, fmt.Errorf("the %s is not given: %s", kind, refusal.Message)}
+	case errors.As(cause, new(*client.TaskError)):
 		forget(c.String("save"), resumed)
 		return &exitError{exitServer, cause}
 	}
 	if !begun(position) {
-		// The server had not begun, so there is nothing to keep.
-		return p.beginAdvice(c, position.Kind(), p.withAdvice(cause))
-	}
-	path, err := cmp.Or(c.String("save"), resumed), error(nil)
-	if path == "" {
-		path, err = state.NewPath(time.Now())
+		return p.notBegun(c, kind, cause)
 	}
 	saved.Position = position
 	text := ""
 	if refusal = tokenRefused(cause); refusal != nil {
-		text = p.refusedText(saved, path, resumed, refusal)
+		text = p.refused(saved, refusal)
+		if before, err := state.Load(resumed); err == nil && (before.URL != saved.URL || before.Stdio != saved.Stdio) {
+			// It stays a call of the server that it is from.
+			text += fmt.Sprintf("Or, as the call was begun at another server, ask that one:\n  %s %s --resume %s\n", p.self, verbs[kind], self.Quote(state.Given(resumed)))
+			saved.URL, saved.Stdio = before.URL, before.Stdio
+		}
+	}
+	path, err := p.keep(saved, cmp.Or(c.String("save"), resumed))
+	switch {
+	case err != nil:
+		return &exitError{exitCode(cause), fmt.Errorf("%w\n%w", cause, err)}
+	case refusal != nil:
+		return &exitError{exitServer, fmt.Errorf("%sYour answers are kept in %s\nuntil you forget them with: %s", text, path, p.forgetLine(path))}
+	}
+	return &exitError{exitCode(cause), fmt.Errorf("%w\n%s", cause, p.goOn(saved, path))}
+}
+
+// keep saves a call that is not over, at path or where this user's calls are, and returns where.
+func (p *program) keep(saved *state.Call, path string) (string, error) {
+	var err error
+	if path == "" {
+		path, err = state.NewPath(time.Now())
 	}
 	if err == nil {
 		err = saved.Save(path)
 	}
-	if err != nil {
-		return &exitError{exitCode(cause), fmt.Errorf("%w\nThe call could not be saved: %w%s", cause, err, p.taskByID(saved))}
+	if err == nil {
+		state.Clean(time.Now())
+		return path, nil
 	}
-	state.Clean(time.Now())
-	if refusal != nil {
-		return &exitError{exitServer, errors.New(text)}
+	err = fmt.Errorf("the call could not be saved: %w", err)
+	if saved.Position.Task != "" {
+		where := "--server " + self.Quote(saved.URL)
+		if saved.Stdio != "" {
+			where = "--stdio " + self.Quote(saved.Stdio)
+		}
+		err = fmt.Errorf("%w\nThe server goes on with it, as a task. See how far it is with:\n  %s tasks watch %s %s", err, p.self, where, self.Quote(saved.Position.Task))
 	}
-	cause = p.withAdvice(cause)
-	if position.Task != "" {
-		return &exitError{exitCode(cause), fmt.Errorf("%w\n%s", cause, p.taskAdvice(path))}
-	}
-	verb := verbs[position.Kind()]
-	text = fmt.Sprintf("The call is saved. Go on with:\n  %s %s --resume %s", p.self, verb, self.Quote(state.Given(path)))
-	if position.Dialect == "saga" {
-		text += fmt.Sprintf("\nor have what it did undone:\n  %s cancel %s", p.self, self.Quote(state.Given(path)))
-	}
-	return &exitError{exitCode(cause), fmt.Errorf("%w\n%s", cause, text)}
+	return "", err
 }
 
 // forget removes the files of a call that is over; those without a name are none.
@@ -86,55 +102,53 @@ func forget(paths ...string) {
 	}
 }
 
-// begun reports whether there is something to go on with.
-func begun(position client.Position) bool {
-	return position.Token != "" || position.Task != "" || position.Round > 0
+func (p *program) forgetLine(path string) string {
+	return p.self + " calls rm " + self.Quote(state.Given(path))
 }
 
 // detached saves a call that is to go on without this program.
 func (p *program) detached(c *cli.Command, saved *state.Call) error {
-	path, err := c.String("save"), error(nil)
-	if path == "" {
-		path, err = state.NewPath(time.Now())
-	}
-	if err == nil {
-		err = saved.Save(path)
-	}
+	path, err := p.keep(saved, c.String("save"))
 	if err != nil {
-		return failed(fmt.Errorf("the call could not be saved: %w%s", err, p.taskByID(saved)))
+		return failed(err)
 	}
-	state.Clean(time.Now())
-	if saved.Position.Task != "" {
-		p.say("saga: %s", p.taskAdvice(path))
-	} else {
-		p.say("saga: the call waits for answers. Go on with:\n  %s call --resume %s", p.self, self.Quote(state.Given(path)))
-	}
+	p.say("saga: %s", p.goOn(saved, path))
 	fmt.Fprintln(p.stdout, state.Given(path))
 	return nil
 }
 
-// taskByID is how to come back to a task that could not be saved, or empty for what is none.
-func (p *program) taskByID(saved *state.Call) string {
-	if saved.Position.Task == "" {
-		return ""
-	}
-	where := " --server " + self.Quote(saved.URL)
-	if saved.Stdio != "" {
-		where = " --stdio " + self.Quote(saved.Stdio)
-	}
-	return fmt.Sprintf("\nThe server goes on with it, as a task. See how far it is with:\n  %s tasks watch%s %s", p.self, where, self.Quote(saved.Position.Task))
-}
-
-func (p *program) taskAdvice(path string) string {
+// goOn says how to come back to a call that is saved.
+func (p *program) goOn(saved *state.Call, path string) string {
 	name := self.Quote(state.Given(path))
-	return fmt.Sprintf(`the server goes on with the call, as a task. Come back to it with:
+	if saved.Position.Task != "" {
+		return fmt.Sprintf(`the server goes on with the call, as a task. Come back to it with:
   %[1]s call --resume %[2]s     to answer what it asks, and wait for its result
   %[1]s tasks watch %[2]s       to see how far it is
   %[1]s tasks cancel %[2]s      to have it ended`, p.self, name)
+	}
+	text := fmt.Sprintf("the call is saved. Go on with:\n  %s %s --resume %s", p.self, verbs[saved.Position.Kind()], name)
+	if saved.Position.Dialect == "saga" {
+		text += fmt.Sprintf("\nor have what it did undone:\n  %s cancel %s", p.self, name)
+	}
+	return text
 }
 
-// beginAdvice adds to a server's refusal to begin what to do about it.
-func (p *program) beginAdvice(c *cli.Command, kind string, cause error) error {
+// askedOldWay finds the requests by which servers ask in older revisions of MCP, and what they say of
+// tools that must be tasks of one.
+var askedOldWay = regexp.MustCompile(`elicitation/create|sampling/createMessage|roots/list|task augmentation`)
+
+// olderAdvice is what to add to a server's error if it seems to have asked by a request, though
+// what was spoken has none: the server decides that for itself, whatever revision it has agreed to.
+func olderAdvice(c *cli.Command, text string) string {
+	if c.String("protocol") != "" || strings.Contains(text, "--protocol") || !askedOldWay.MatchString(text) {
+		return ""
+	}
+	return "\nIf it asks as servers of older revisions of MCP do, speak one of these with it: --protocol 2025-11-25"
+}
+
+// notBegun adds to the reason why the server has not begun what to do about it. There is
+// nothing to keep.
+func (p *program) notBegun(c *cli.Command, kind string, cause error) error {
 	refusal, ok := errors.AsType[*client.Error](cause)
 	switch {
 	case !ok:
@@ -157,73 +171,29 @@ func tokenRefused(cause error) *client.Error {
 	return nil
 }
 
-// refusedText tells what has become of a call that the server does not go on with. The
-// call stays one of the server that it was resumed from: another one may know it.
-func (p *program) refusedText(saved *state.Call, path, resumed string, refusal *client.Error) string {
-	var b strings.Builder
-	say := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
-	position, again := saved.Position, p.again(saved)
+// refused says what has become of a call that the server does not go on with.
+func (p *program) refused(saved *state.Call, refusal *client.Error) string {
+	position := saved.Position
 	if position.Task != "" {
-		return p.unknownTask(saved, refusal) + fmt.Sprintf("\nForget it with: %s calls rm %s", p.self, self.Quote(state.Given(path)))
-	}
-	say(`The server does not go on with this call. Most often it has waited for too long: a
-server takes answers for some minutes only, unless it is told otherwise. It may also
-have been given other keys, or be another server than the one that began the call.
-It said: %s`, refusal.Message)
-	if position.Tool != "" {
-		say(`
-This time the tool has not run. What it had done in earlier turns, if anything, stays
-as it is, unless the server has undone it already.`)
-	}
-	say("\nStart again with:\n  %s", again)
-	if before, err := state.Load(resumed); err == nil && (before.URL != saved.URL || before.Stdio != saved.Stdio) {
-		saved.URL, saved.Stdio = before.URL, before.Stdio
-		say("or, as the call was begun at another server, ask that one:\n  %s %s --resume %s", p.self, verbs[position.Kind()], self.Quote(state.Given(path)))
-	}
-	say("\nYour answers are kept in %s", path)
-	fmt.Fprintf(&b, "until you forget them with: %s calls rm %s", p.self, self.Quote(state.Given(path)))
-	return b.String()
-}
-
-// unknownTask tells of a task that the server knows nothing of.
-func (p *program) unknownTask(saved *state.Call, refusal *client.Error) string {
-	return fmt.Sprintf(`The server does not know the task, at
+		return fmt.Sprintf(`The server does not know the task, at
 %s.
 Servers keep tasks for a limited time. The task may also belong to another user or server.
-It said: %s`, saved.URL+saved.Stdio, refusal.Message)
-}
-
-// again is the command line that makes the call from its beginning.
-func (p *program) again(saved *state.Call) string {
-	position := saved.Position
-	line := p.self + " " + verbs[position.Kind()] + " " + self.Quote(position.Subject())
-	switch {
-	case len(position.Arguments) == 0:
-	case position.Tool != "":
-		var compact bytes.Buffer
-		if json.Compact(&compact, position.Arguments) == nil {
-			line += " --json " + self.Quote(compact.String())
-		}
-	default:
-		line += promptWords(position.Arguments)
-	}
-	switch {
-	case saved.Stdio != "":
-		line += " --stdio " + self.Quote(saved.Stdio)
-	case saved.URL != "" && saved.URL != defaultServer:
-		line += " --server " + self.Quote(saved.URL)
-	}
-	return line
-}
-
-// refusedCancel tells that a call could not be cancelled, and what that means.
-func (p *program) refusedCancel(saved *state.Call, path string, refusal *client.Error) string {
-	return fmt.Sprintf(`The server does not know this call any more, so nothing was undone. Most often it has waited
-for too long, or the server has other keys than the one that began the call, at
-%s.
 It said: %s
-What the tool had done, if anything, stays as it is. %s calls rm %s forgets the call.`,
-		saved.URL+saved.Stdio, refusal.Message, p.self, self.Quote(state.Given(path)))
+`, saved.URL+saved.Stdio, refusal.Message)
+	}
+	text := fmt.Sprintf(`The server does not go on with this call, at
+%s.
+Most often it has waited for too long: a server takes answers for some minutes only, unless
+it is set up otherwise. It may also have been given other keys, or be another server than
+the one that began the call.
+It said: %s
+`, saved.URL+saved.Stdio, refusal.Message)
+	if position.Tool != "" {
+		text += `This time the tool has not run, and nothing was undone. What it had done in earlier turns,
+if anything, stays as it is, unless the server has undone it already.
+`
+	}
+	return text + fmt.Sprintf("Start again with %s %s %s\n", p.self, verbs[position.Kind()], self.Quote(position.Subject()))
 }
 
 func (p *program) cancelCommand() *cli.Command {
@@ -238,7 +208,7 @@ the command can be given again.
 
 Example:
    saga cancel 20260728-150000-ABCDEF`,
-		Flags: append([]cli.Flag{stringFlag("output", "text, or json for the whole result", "text")}, serverChoice()...),
+		Flags: append([]cli.Flag{outputFlag()}, serverChoice()...),
 		Action: func(ctx context.Context, c *cli.Command) error {
 			if c.NArg() != 1 {
 				return p.usage(c, "which saved call? %s calls lists them", p.self)
@@ -258,7 +228,7 @@ Example:
 			}
 			result, err := connection.Cancel(ctx, saved.Position)
 			if refusal := tokenRefused(err); refusal != nil {
-				return &exitError{exitServer, errors.New(p.refusedCancel(saved, path, refusal))}
+				return &exitError{exitServer, fmt.Errorf("%sForget it with: %s", p.refused(saved, refusal), p.forgetLine(path))}
 			}
 			if err != nil {
 				return p.serverFailed(err)
@@ -266,8 +236,7 @@ Example:
 			if !result.Outstanding() {
 				forget(path)
 			}
-			end, _ := p.tool(result, nil)
-			return end(c, false)
+			return p.end(c, ofTool(result), false)
 		},
 	}
 }

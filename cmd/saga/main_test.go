@@ -202,7 +202,7 @@ func TestUsageErrors(t *testing.T) {
 		"call x --answers missing.json":  "missing.json",
 		"call x --json [":                "--json",
 		"call x --json [1]":              "not: array",
-		`call x --json {"a":1}{"b":2}`:   "behind",
+		`call x --json {"a":1}{"b":2}`:   "after top-level value",
 		"call --resume missing.json":     "missing.json",
 		"call x --model-provider oracle": "oracle",
 		"call x --header nonsense":       "--header",

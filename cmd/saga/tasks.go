@@ -39,7 +39,7 @@ Examples:
    saga tasks answer 20260728-150000-ABCDEF --answers answers.json
    saga tasks result 20260728-150000-ABCDEF --output json
    saga tasks cancel 0f8c6b1e --server https://tools.example.com/mcp`,
-		Flags: append([]cli.Flag{stringFlag("output", "text, or json", "text")}, serverChoice()...),
+		Flags: append([]cli.Flag{outputFlag()}, serverChoice()...),
 		Action: func(ctx context.Context, c *cli.Command) error {
 			return p.mustBeCommand(c, func(c *cli.Command) error { return p.listTasks(ctx, c) })
 		},
@@ -47,10 +47,10 @@ Examples:
 			p.taskCommand("watch", "follow a task until it asks something or ends", nil, p.watchTask),
 			p.taskCommand("answer", "answer what a task asks, without waiting for its end", answeringFlags("answer"), p.answerTask),
 			p.taskCommand("result", "print the result of a task that has ended", []cli.Flag{
-				stringFlag("output", "text, or json for the whole result", "text"),
+				outputFlag(),
 				boolFlag("wait", "wait for the end"),
 			}, p.taskResult),
-			p.taskCommand("cancel", "have a task ended", []cli.Flag{stringFlag("output", "text, or json for the whole result", "text")}, p.cancelTask),
+			p.taskCommand("cancel", "have a task ended", []cli.Flag{outputFlag()}, p.cancelTask),
 		},
 	}
 }
@@ -143,7 +143,7 @@ func (p *program) taskFailed(saved *state.Call, err error) error {
 		return &exitError{exitServer, err}
 	}
 	if refusal := tokenRefused(err); refusal != nil {
-		return &exitError{exitServer, errors.New(p.unknownTask(saved, refusal))}
+		return &exitError{exitServer, errors.New(strings.TrimSpace(p.refused(saved, refusal)))}
 	}
 	return p.serverFailed(err)
 }
@@ -213,8 +213,7 @@ func (p *program) taskResult(ctx context.Context, c *cli.Command, connection *cl
 	if err != nil {
 		return p.taskStopped(c, saved, err)
 	}
-	end, _ := p.tool(result, nil)
-	return end(c, false)
+	return p.end(c, ofTool(result), false)
 }
 
 func (p *program) cancelTask(ctx context.Context, c *cli.Command, connection *client.Client, saved *state.Call, path string) error {
@@ -231,8 +230,7 @@ func (p *program) cancelTask(ctx context.Context, c *cli.Command, connection *cl
 		return nil
 	}
 	p.say("saga: it was too late: the task has completed, and this is its result")
-	end, _ := p.tool(result, nil)
-	return end(c, false)
+	return p.end(c, ofTool(result), false)
 }
 
 type taskRow struct {

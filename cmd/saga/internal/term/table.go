@@ -44,7 +44,7 @@ func (t *Table) Write(rows []byte) (int, error) { return t.rows.Write(rows) }
 func (t *Table) Flush() error {
 	var b bytes.Buffer
 	w := tabwriter.NewWriter(&b, 0, 4, 2, ' ', 0)
-	if t.heads != nil {
+	if len(t.heads) > 0 {
 		fmt.Fprintln(w, strings.Join(t.heads, "\t"))
 	}
 	_, _ = w.Write(t.rows.Bytes())
@@ -71,7 +71,7 @@ func (t *Table) records() string {
 		label = max(label, len(head)+2)
 	}
 	for _, row := range rows {
-		if first, _, _ := strings.Cut(row, "\t"); t.heads == nil {
+		if first, _, _ := strings.Cut(row, "\t"); len(t.heads) == 0 {
 			label = max(label, ansi.StringWidth(first)+2)
 		}
 	}
@@ -79,7 +79,7 @@ func (t *Table) records() string {
 	var b strings.Builder
 	for n, row := range rows {
 		cells := strings.Split(row, "\t")
-		if t.heads == nil {
+		if len(t.heads) == 0 {
 			b.WriteString(hang(pad(cells[0]), strings.Join(cells[1:], "  "), t.width))
 			continue
 		}
