@@ -223,7 +223,7 @@ func TestServeSaysWhatToDoAboutThePort(t *testing.T) {
 	defer taken.Close()
 	h := newHome(t)
 	for addr, want := range map[string]string{
-		taken.Addr().String(): "in use", "127.0.0.1": "host and a port", "nowhere.invalid:1": "--addr", "127.0.0.1:99999": "--addr",
+		taken.Addr().String(): "in use", "127.0.0.1": "missing port in address", "nowhere.invalid:1": "--addr", "127.0.0.1:99999": "--addr",
 	} {
 		_, stderr, code := h.run("serve", "--addr", addr)
 		assert.Equal(t, exitFailed, code, addr)

@@ -8,6 +8,7 @@ package main
 
 import (
 	"context"
+	"io"
 	"os"
 	"os/signal"
 	"strings"
@@ -20,6 +21,14 @@ import (
 	"github.com/mcpsaga/mcpsaga/cmd/saga/internal/term"
 	"github.com/mcpsaga/mcpsaga/internal/buildinfo"
 )
+
+func init() {
+	cli.HelpPrinter = func(out io.Writer, template string, command any) {
+		var help strings.Builder
+		cli.HelpPrinterCustom(&help, template, command, nil)
+		term.WriteHelp(out, help.String())
+	}
+}
 
 func main() {
 	process(&program{stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr})
@@ -82,17 +91,13 @@ Every flag can be given as an environment variable, named in its help.
 		EnableShellCompletion: true,
 		ConfigureShellCompletionCommand: func(c *cli.Command) {
 			c.Hidden = false
-			c.Before = func(ctx context.Context, c *cli.Command) (context.Context, error) {
-				c.Root().Writer = p.stdout // a script stays as it is
-				return ctx, nil
-			}
 			c.Usage = "print a completion script for bash, zsh, fish or pwsh"
 			c.Description = `Prints a script that completes commands and flags in a shell. For the present bash, which
 needs the package bash-completion:
    source <(saga completion bash)`
 		},
 		Reader:    p.stdin,
-		Writer:    term.NewHelp(p.stdout),
+		Writer:    p.stdout,
 		ErrWriter: p.stderr,
 		// Errors are printed once, by run, which also picks the exit code.
 		ExitErrHandler: func(context.Context, *cli.Command, error) {},

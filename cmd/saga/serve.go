@@ -12,7 +12,6 @@ import (
 	"os"
 	"os/signal"
 	"runtime"
-	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -41,7 +40,7 @@ func serverFlags() []cli.Flag {
 		stringFlag("keyset", "the `FILE` with the keys that seal tokens (default: one of this user's own, created when missing)", ""),
 		stringFlag("audience", "the `NAME` of this deployment; tokens of others are refused", ""),
 		ledgerFlag("sqlite:, a file beside this user's own keyset; off with --keyset"),
-		&cli.DurationFlag{Name: "token-ttl", Usage: "how long a client may take to answer, per turn", Value: tokens.DefaultTTL, Sources: env("token-ttl")},
+		durationFlag("token-ttl", "how long a client may take to answer, per turn", tokens.DefaultTTL),
 		stringFlag("repo", "the `DIR` that holds the git repositories that tools read", "."),
 		stringFlag("log-level", "what to log: debug, info, warn or error", "info"),
 		boolFlag("log-json", "log in JSON"),
@@ -76,7 +75,7 @@ Examples:
 			listFlag("allow-host", "a host `NAME` that requests may be for, besides this machine (* for any)"),
 			listFlag("allow-origin", "a web `ORIGIN` whose pages may use the server, such as https://app.example.com (* for any, with --allow-host)"),
 			listFlag("trusted-proxy", "an `ADDRESS` or network of a proxy before the server, whose X-Forwarded-For tells callers apart, for the limits per caller"),
-			&cli.DurationFlag{Name: "session-ttl", Usage: "how long a session of a client of MCP before 2026-07-28 lasts, however much it is used", Value: 24 * time.Hour, Sources: env("session-ttl")},
+			durationFlag("session-ttl", "how long a session of a client of MCP before 2026-07-28 lasts, however much it is used", 24*time.Hour),
 			workersFlag(),
 		}, serverFlags()...),
 		Action: func(ctx context.Context, c *cli.Command) error {
@@ -86,7 +85,7 @@ Examples:
 			return p.withServer(ctx, c, func(ctx context.Context, s *server.Server, log *slog.Logger) error {
 				listener, err := new(net.ListenConfig).Listen(ctx, "tcp", c.String("addr"))
 				if err != nil {
-					return p.listenAdvice(c.String("addr"), err)
+					return fmt.Errorf("%w\nName another address, and name it when you call:\n  %s serve --addr 127.0.0.1:8081\n  %[2]s call --server http://127.0.0.1:8081 TOOL", err, p.self)
 				}
 				says := []any{"url", "http://" + listener.Addr().String() + server.Endpoint}
 				for _, flag := range []string{"allow-host", "allow-origin", "trusted-proxy"} {
@@ -96,7 +95,9 @@ Examples:
 				}
 				defer runtime.KeepAlive(spareHeap())
 				log.Info("serving", says...)
-				p.sayHowToCall(c)
+				if term.Is(p.stderr) {
+					p.say("saga: call a tool from another terminal with: %s call --server http://%s release_notes\nsaga: stop with Ctrl-C; calls that wait for an answer go on when a server runs again", p.self, listener.Addr())
+				}
 				return s.Serve(ctx, listener)
 			})
 		},
@@ -111,38 +112,6 @@ func spareHeap() []byte {
 		return nil
 	}
 	return make([]byte, 16<<20)
-}
-
-// sayHowToCall tells a person who has started a server what to do next.
-func (p *program) sayHowToCall(c *cli.Command) {
-	if !term.Is(p.stderr) {
-		return
-	}
-	where := ""
-	if addr := c.String("addr"); addr != defaultAddr {
-		where = " --server http://" + addr
-	}
-	p.say("saga: call a tool from another terminal with: %s call%s release_notes\nsaga: stop with Ctrl-C; calls that wait for an answer go on when a server runs again", p.self, where)
-}
-
-// listenAdvice adds to an error of listening what to do about it.
-func (p *program) listenAdvice(addr string, err error) error {
-	host, port, split := net.SplitHostPort(addr)
-	if split != nil {
-		return fmt.Errorf("%w\nGive --addr a host and a port, such as 127.0.0.1:8080", err)
-	}
-	switch {
-	case errors.Is(err, syscall.EADDRINUSE):
-		err = fmt.Errorf("%s is in use, perhaps by another server of yours", addr)
-	case !errors.Is(err, syscall.EACCES):
-		return fmt.Errorf("%w\nName another address with --addr", err)
-	}
-	free := "8081"
-	if n, err := strconv.Atoi(port); err == nil && n < 65535 {
-		free = strconv.Itoa(n + 1)
-	}
-	return fmt.Errorf("%w\nChoose another port with --addr, for example:\n  %s serve --addr %s\nand name it when you call:\n  %[2]s call --server http://%[4]s TOOL",
-		err, p.self, net.JoinHostPort(host, free), net.JoinHostPort(cmp.Or(host, "127.0.0.1"), free))
 }
 
 func (p *program) stdioCommand() *cli.Command {
@@ -167,7 +136,7 @@ Example, in a client's configuration:
 }
 
 func workersFlag() cli.Flag {
-	return &cli.IntFlag{Name: "workers", Usage: "work on `N` tasks at once; 0 for none, which is for saga worker then", Value: 16, Sources: env("workers")}
+	return intFlag("workers", "work on `N` tasks at once; 0 for none, which is for saga worker then", 16)
 }
 
 func (p *program) workerCommand() *cli.Command {

@@ -112,36 +112,22 @@ func wrap(text string, width int) string {
 	return strings.ReplaceAll(ansi.Wrap(strings.ReplaceAll(text, "-", hyphen), width, ""), hyphen, "-")
 }
 
-// help writes lines, of at most so many columns.
-type help struct {
-	out   io.Writer
-	width int
-	line  []byte
-}
-
-// NewHelp returns a writer for help, whose lines it breaks where a terminal ends.
-func NewHelp(out *os.File) io.Writer {
-	if width := columns(out); width > 0 {
-		return &help{out: out, width: min(width, maxWidth)}
-	}
-	return out
-}
-
 // explained finds what stands before the explanation in a line of help: up to a gap. Other lines have
 // their indentation.
 var explained = regexp.MustCompile(`^ *\S+( \S+)*  +|^ *`)
 
-// Write implements io.Writer.
-func (h *help) Write(text []byte) (int, error) {
-	h.line = append(h.line, text...)
-	end := bytes.LastIndexByte(h.line, '\n') + 1
-	var b strings.Builder
-	for line := range strings.Lines(string(h.line[:end])) {
-		line = strings.TrimRight(line, " \n")
-		label := explained.FindString(line)
-		b.WriteString(hang(label, line[len(label):], h.width))
+// WriteHelp writes help, whose lines it breaks where a terminal ends.
+func WriteHelp(out io.Writer, help string) {
+	width := 0
+	if f, ok := out.(*os.File); ok {
+		width = min(columns(f), maxWidth)
 	}
-	h.line = append(h.line[:0], h.line[end:]...)
-	_, err := io.WriteString(h.out, b.String())
-	return len(text), err
+	for line := range strings.Lines(help) {
+		if width > 0 {
+			line = strings.TrimRight(line, " \n")
+			label := explained.FindString(line)
+			line = hang(label, line[len(label):], width)
+		}
+		_, _ = io.WriteString(out, line)
+	}
 }
