@@ -14,7 +14,6 @@ import (
 	"github.com/urfave/cli/v3"
 
 	"github.com/mcpsaga/mcpsaga/client"
-	"github.com/mcpsaga/mcpsaga/cmd/saga/internal/self"
 	"github.com/mcpsaga/mcpsaga/cmd/saga/internal/state"
 )
 
@@ -55,7 +54,7 @@ func (p *program) interrupted(c *cli.Command, saved *state.Call, resumed string,
 		text = p.refused(saved, refusal)
 		if before, err := state.Load(resumed); err == nil && (before.URL != saved.URL || before.Stdio != saved.Stdio) {
 			// It stays a call of the server that it is from.
-			text += fmt.Sprintf("Or, as the call was begun at another server, ask that one:\n  %s %s --resume %s\n", p.self, verbs[kind], self.Quote(state.Given(resumed)))
+			text += fmt.Sprintf("Or, as the call was begun at another server, ask that one:\n  %s %s --resume %s\n", p.self, verbs[kind], quote(state.Given(resumed)))
 			saved.URL, saved.Stdio = before.URL, before.Stdio
 		}
 	}
@@ -84,11 +83,11 @@ func (p *program) keep(saved *state.Call, path string) (string, error) {
 	}
 	err = fmt.Errorf("the call could not be saved: %w", err)
 	if saved.Position.Task != "" {
-		where := "--server " + self.Quote(saved.URL)
+		where := "--server " + quote(saved.URL)
 		if saved.Stdio != "" {
-			where = "--stdio " + self.Quote(saved.Stdio)
+			where = "--stdio " + quote(saved.Stdio)
 		}
-		err = fmt.Errorf("%w\nThe server goes on with it, as a task. See how far it is with:\n  %s tasks watch %s %s", err, p.self, where, self.Quote(saved.Position.Task))
+		err = fmt.Errorf("%w\nThe server goes on with it, as a task. See how far it is with:\n  %s tasks watch %s %s", err, p.self, where, quote(saved.Position.Task))
 	}
 	return "", err
 }
@@ -103,7 +102,7 @@ func forget(paths ...string) {
 }
 
 func (p *program) forgetLine(path string) string {
-	return p.self + " calls rm " + self.Quote(state.Given(path))
+	return p.self + " calls rm " + quote(state.Given(path))
 }
 
 // detached saves a call that is to go on without this program.
@@ -119,7 +118,7 @@ func (p *program) detached(c *cli.Command, saved *state.Call) error {
 
 // goOn says how to come back to a call that is saved.
 func (p *program) goOn(saved *state.Call, path string) string {
-	name := self.Quote(state.Given(path))
+	name := quote(state.Given(path))
 	if saved.Position.Task != "" {
 		return fmt.Sprintf(`the server goes on with the call, as a task. Come back to it with:
   %[1]s call --resume %[2]s     to answer what it asks, and wait for its result
@@ -193,7 +192,7 @@ It said: %s
 if anything, stays as it is, unless the server has undone it already.
 `
 	}
-	return text + fmt.Sprintf("Start again with %s %s %s\n", p.self, verbs[position.Kind()], self.Quote(position.Subject()))
+	return text + fmt.Sprintf("Start again with %s %s %s\n", p.self, verbs[position.Kind()], quote(position.Subject()))
 }
 
 func (p *program) cancelCommand() *cli.Command {

@@ -16,7 +16,6 @@ import (
 
 	"github.com/urfave/cli/v3"
 
-	"github.com/mcpsaga/mcpsaga/cmd/saga/internal/self"
 	"github.com/mcpsaga/mcpsaga/codec"
 	"github.com/mcpsaga/mcpsaga/internal/outgoing"
 )
@@ -185,7 +184,7 @@ func keyID(id uint32) string { return fmt.Sprintf("%08x", id) }
 func (p *program) keysLine(c *cli.Command, name string) string {
 	line := p.self + " keys " + name
 	if path := c.String("keyset"); path != "" {
-		line += " --keyset " + self.Quote(path)
+		line += " --keyset " + quote(path)
 	}
 	return line
 }

@@ -8,18 +8,21 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"os"
 	"os/signal"
+	"runtime"
 	"strings"
 	"syscall"
 	"time"
 
 	"github.com/urfave/cli/v3"
 
-	"github.com/mcpsaga/mcpsaga/cmd/saga/internal/self"
 	"github.com/mcpsaga/mcpsaga/cmd/saga/internal/term"
 	"github.com/mcpsaga/mcpsaga/internal/buildinfo"
+	"github.com/mcpsaga/mcpsaga/internal/tokens"
+	"github.com/mcpsaga/mcpsaga/server"
 )
 
 func init() {
@@ -55,7 +58,7 @@ func untilClosed(ctx context.Context) (context.Context, context.CancelFunc) {
 func (p *program) run(ctx context.Context, args []string) int {
 	p.self = "saga"
 	if len(args) > 0 {
-		p.self = self.Command(args[0])
+		p.self = selfCommand(args[0])
 	}
 	err := p.command().Run(ctx, args)
 	if err != nil {
@@ -141,3 +144,30 @@ func listFlag(name, usage string) *cli.StringSliceFlag {
 }
 
 func outputFlag() cli.Flag { return stringFlag("output", "text, or json for all of it", "text") }
+
+func (p *program) versionCommand() *cli.Command {
+	return &cli.Command{
+		Name:  "version",
+		Usage: "say which version this is, and what it speaks",
+		Description: `Prints the version of this program (of a clone, with the commit and whether it was changed),
+what it was built with, the revisions of MCP that it serves and calls, and the format of its
+tokens. A bug report should have it.`,
+		Action: func(_ context.Context, c *cli.Command) error {
+			if err := p.noArguments(c); err != nil {
+				return err
+			}
+			return failed(p.printVersion())
+		},
+	}
+}
+
+func (p *program) printVersion() error {
+	table := p.table()
+	row := func(name, value string) { fmt.Fprintf(table, "%s\t%s\n", name, value) }
+	row("saga", buildinfo.Version())
+	row("built with", fmt.Sprintf("%s for %s/%s", runtime.Version(), runtime.GOOS, runtime.GOARCH))
+	row("serves", "MCP "+strings.Join(server.Revisions(), ", ")+", and the saga proposal")
+	row("calls", "the saga proposal, MCP 2026-07-28 with tasks, and older revisions by the official Go SDK")
+	row("tokens", "format "+tokens.Format)
+	return table.Flush()
+}

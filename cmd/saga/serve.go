@@ -20,7 +20,6 @@ import (
 	"github.com/urfave/cli/v3"
 
 	"github.com/mcpsaga/mcpsaga/cmd/saga/internal/keyfile"
-	"github.com/mcpsaga/mcpsaga/cmd/saga/internal/self"
 	"github.com/mcpsaga/mcpsaga/cmd/saga/internal/term"
 	"github.com/mcpsaga/mcpsaga/codec"
 	"github.com/mcpsaga/mcpsaga/examples/complextool"
@@ -278,7 +277,7 @@ func (p *program) loadKeys(c *cli.Command, path string) (*codec.Keyset, error) {
 	if c.String("keyset") != "" {
 		keys, err := codec.LoadKeyset(path)
 		if errors.Is(err, fs.ErrNotExist) {
-			return nil, fmt.Errorf("%w\ncreate it with: %s keys new --keyset %s", err, p.self, self.Quote(path))
+			return nil, fmt.Errorf("%w\ncreate it with: %s keys new --keyset %s", err, p.self, quote(path))
 		}
 		return keys, err
 	}

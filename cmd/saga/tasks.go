@@ -13,7 +13,6 @@ import (
 
 	"github.com/mcpsaga/mcpsaga/client"
 	"github.com/mcpsaga/mcpsaga/cmd/saga/internal/plain"
-	"github.com/mcpsaga/mcpsaga/cmd/saga/internal/self"
 	"github.com/mcpsaga/mcpsaga/cmd/saga/internal/state"
 	"github.com/mcpsaga/mcpsaga/cmd/saga/internal/term"
 	"github.com/mcpsaga/mcpsaga/steps"
@@ -96,7 +95,7 @@ func (p *program) namedTask(name string) (saved *state.Call, path string, err er
 		return nil, "", p.notSaved(err)
 	case saved.Position.Task == "":
 		return nil, "", &exitError{exitUsage, fmt.Errorf("the saved call %s is no task; go on with it by %s %s --resume %s",
-			state.Given(path), p.self, verbs[saved.Position.Kind()], self.Quote(state.Given(path)))}
+			state.Given(path), p.self, verbs[saved.Position.Kind()], quote(state.Given(path)))}
 	}
 	return saved, path, nil
 }
@@ -132,7 +131,7 @@ func (p *program) taskStopped(c *cli.Command, saved *state.Call, err error) erro
 		for _, step := range stopped.Position.Pending() {
 			fmt.Fprintf(&b, "\n  %s: %s", plain.Short(step.StepID, maxCell), plain.Short(waitsFor(step), 2*maxCell))
 		}
-		return &exitError{exitNeedsAnswer, fmt.Errorf("the task asks:%s\nAnswer with: %s tasks answer %s", b.String(), p.self, self.Quote(c.Args().First()))}
+		return &exitError{exitNeedsAnswer, fmt.Errorf("the task asks:%s\nAnswer with: %s tasks answer %s", b.String(), p.self, quote(c.Args().First()))}
 	}
 	return p.taskFailed(saved, err)
 }
