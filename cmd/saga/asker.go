@@ -28,7 +28,6 @@ func answeringFlags(verb string) []cli.Flag {
 		stringFlag("model-provider", "openai (and whatever is compatible), anthropic, or none", ""),
 		stringFlag("model-url", "the base `URL` of the model's API", ""),
 		stringFlag("model-key", "the API `KEY`; better given as SAGA_MODEL_KEY, OPENAI_API_KEY or ANTHROPIC_API_KEY", ""),
-		boolFlag("model-hints", "let the server's hints choose another model of the provider"),
 		boolFlag("yes-sampling", "let the model answer without asking you first"),
 	}
 }
@@ -64,7 +63,7 @@ func (p *program) newAsker(c *cli.Command) (a *asker, h client.Handlers, err err
 	}
 	a.model, err = model.New(model.Config{
 		Provider: c.String("model-provider"), BaseURL: c.String("model-url"), Key: c.String("model-key"),
-		Model: c.String("model"), Hints: c.Bool("model-hints"), Getenv: os.Getenv,
+		Model: c.String("model"), Getenv: os.Getenv,
 	})
 	return a, h, err
 }
@@ -137,7 +136,7 @@ func (a *asker) sampleFrom(ctx context.Context, r *client.Request) (*steps.Sampl
 	case a.file != nil && (a.model == nil || !a.yes || a.file.Has(r.StepID)):
 		return a.file.Sample(r) // or says what is missing
 	case a.model != nil && a.yes:
-		a.p.say("saga: asking %s at %s", plain.Line(a.model.Name(r.Sample)), a.model.Host())
+		a.p.say("saga: asking %s at %s", plain.Line(a.model.Name()), a.model.Host())
 		result, err := a.model.Complete(ctx, r.Sample)
 		if err != nil && ctx.Err() == nil {
 			err = &modelFailed{err}
@@ -156,7 +155,7 @@ func (a *asker) sampleFrom(ctx context.Context, r *client.Request) (*steps.Sampl
 func (a *asker) sampleWithPerson(ctx context.Context, r *client.Request) (*steps.SampleResult, error) {
 	draft := ""
 	for a.model != nil && draft == "" {
-		consent, err := a.term.AskConsent(ctx, r, a.model.Name(r.Sample), a.model.Host())
+		consent, err := a.term.AskConsent(ctx, r, a.model.Name(), a.model.Host())
 		if err != nil {
 			return nil, err
 		}

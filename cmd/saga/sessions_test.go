@@ -40,7 +40,7 @@ func TestExplainSession(t *testing.T) {
 	h.ok("keys", "new", "--keyset", "k.json")
 	address, _ := h.serve("--keyset", "k.json", "--session-ttl", "90m")
 	out := h.ok("token", "explain", session(t, address), "--keyset", "k.json")
-	for _, row := range []string{`made for +a session\n`, `protocol +MCP 2025-06-18\n`, `client has +elicitation\.form, sampling, sampling\.context\n`, `log level +INFO`, `expires .*\(in 1h(30m0|29m[0-9]+)s\)`, `, the primary`} {
+	for _, row := range []string{`made for +a session\n`, `expires .*\(in 1h(30m0|29m[0-9]+)s\)`, `, the primary`} {
 		assert.Regexp(t, row, out)
 	}
 	assert.NotContains(t, out, "tool")
@@ -53,8 +53,7 @@ func TestExplainSession(t *testing.T) {
 	out, stderr, code := h.run("token", "explain", id, "--keyset", "k.json")
 	assert.Equal(t, exitFailed, code)
 	assert.Contains(t, stderr, "(expired)")
-	assert.Contains(t, out, "2025-06-18")
-	assert.Contains(t, out, "nothing that can be asked")
+	assert.Contains(t, out, "a session")
 }
 
 // sealer seals with the keys in k.json.
@@ -80,7 +79,7 @@ func TestExplainResumeToken(t *testing.T) {
 	}
 	out := h.ok("token", "explain", seal(""), "--keyset", "k.json")
 	assert.Regexp(t, `made for +resuming a request\n`, out)
-	assert.Contains(t, out, "req-7")
+	assert.NotContains(t, out, "expires")
 	assert.NotContains(t, out, "the-task")
 	out, stderr, code := h.run("token", "explain", seal("ann"), "--keyset", "k.json")
 	assert.Equal(t, exitFailed, code)

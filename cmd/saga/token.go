@@ -1,10 +1,8 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -38,7 +36,7 @@ state of the saga, which clients never see; its secret part is not shown. Tokens
 who identified themselves cannot be opened here: they are bound to the caller. Of a state
 that is kept in a ledger the token holds a reference only.
 
-The id of a session and the token that resumes a request are tokens as well; whose they are
+The id of a session and the token that resumes a request are tokens as well; what they hold
 is not shown.
 
 Exits with 1 if a server would refuse the token, after saying why.
@@ -106,22 +104,12 @@ func (p *program) printExplanation(x *inspection) error {
 			made = "the next part of a result"
 		}
 		row("made for", "%s", made)
-		switch {
-		case x.session != nil:
-			row("session", "%s", claims.ID)
-			row("protocol", "MCP %s", sessionid.Revisions[x.session.Revision])
-			row("client has", "%s", cmp.Or(x.session.Features.String(), "nothing that can be asked"))
-			row("log level", "%s, unless the client has set another since", x.session.Level)
-		case x.request != nil:
-			row("request", "with the id %s", x.request)
-		case claims.Tool != "":
+		if claims.Tool != "" {
 			row("saga", "%s, after %s", claims.ID, count(int(claims.Turn), "turn"))
 			row("tool", "%s, revision %d", claims.Tool, claims.Revision)
 		}
 		row("issued", "%s", when(claims.IssuedAt))
-		if x.resumesRequest() {
-			row("expires", "with the request's task")
-		} else {
+		if !x.resumesRequest() { // else it is good as long as the request's task is kept
 			row("expires", "%s", when(claims.ExpiresAt))
 		}
 		if !claims.Deadline.IsZero() {
@@ -211,15 +199,11 @@ type inspection struct {
 	tokens.Explanation
 	// purpose is what the token was made for.
 	purpose string
-	// holds is the saga that it holds; nil if it is not authentic, if err says why not, or if the
-	// saga is kept apart, in a ledger.
+	// holds is the saga that it holds; nil if it is not authentic or holds none, if err says why
+	// not, or if the saga is kept apart, in a ledger.
 	holds *engine.Description
 	apart bool
 	err   error
-	// session is what it holds if it is the id of a session, request the id of the request that
-	// it resumes, as JSON.
-	session *sessionid.Terms
-	request json.RawMessage
 }
 
 func (l *inspector) inspect(token string) *inspection {
@@ -242,17 +226,7 @@ func (x *inspection) resumesRequest() bool {
 // see reads what the token holds.
 func (x *inspection) see(all *tokens.Contents) {
 	switch {
-	case x.purpose == sessionid.Purpose:
-		terms, ok := sessionid.Parse(all.State)
-		if x.session = &terms; !ok {
-			x.session, x.err = nil, errors.New("a newer program has made this session id")
-		}
-	case x.purpose == sessionid.ResumePurpose && all.Claims.Tool == "":
-		var ticket struct {
-			ID json.RawMessage `json:"i"`
-		}
-		x.err = json.Unmarshal(all.State, &ticket)
-		x.request = ticket.ID
+	case all.Claims.Tool == "": // it is no saga's
 	case turns.KeptApart(all):
 		x.apart = true
 	default:
@@ -260,9 +234,8 @@ func (x *inspection) see(all *tokens.Contents) {
 		if x.err = position.Restore(engine.Encoded{Body: all.State, State: all.Apart, Effects: all.Plain, Secrets: all.Secret}); x.err != nil {
 			return
 		}
-		if holds, err := position.Describe(); err != nil {
-			x.err = err
-		} else {
+		var holds engine.Description
+		if holds, x.err = position.Describe(); x.err == nil {
 			x.holds = &holds
 		}
 	}

@@ -10,9 +10,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
-	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/cenkalti/backoff/v5"
 
@@ -33,13 +31,11 @@ type provider struct {
 	key, address string
 	// standard is the address that is used otherwise, and path follows any address.
 	standard, path string
-	// models begin the names of the provider's models.
-	models []string
 }
 
 var providers = map[string]provider{
-	OpenAI:    {"OPENAI_API_KEY", "OPENAI_BASE_URL", "https://api.openai.com/v1", "chat/completions", []string{"gpt-", "o1", "o3", "o4"}},
-	Anthropic: {"ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL", "https://api.anthropic.com", "v1/chat/completions", []string{"claude-"}},
+	OpenAI:    {"OPENAI_API_KEY", "OPENAI_BASE_URL", "https://api.openai.com/v1", "chat/completions"},
+	Anthropic: {"ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL", "https://api.anthropic.com", "v1/chat/completions"},
 }
 
 // Config says which model answers.
@@ -52,8 +48,6 @@ type Config struct {
 	Key string
 	// Model is the name of the model.
 	Model string
-	// Hints lets the server's hints choose another model of the same provider.
-	Hints bool
 	// Getenv looks up environment variables.
 	Getenv func(string) string
 }
@@ -123,17 +117,8 @@ func (c Config) guess() string {
 	return ""
 }
 
-// Name is the model that a request would go to.
-func (m *Model) Name(r *steps.SampleRequest) string {
-	if m.config.Hints && r.ModelPreferences != nil {
-		for _, hint := range r.ModelPreferences.Hints {
-			if slices.ContainsFunc(m.provider.models, func(p string) bool { return strings.HasPrefix(hint, p) }) {
-				return hint
-			}
-		}
-	}
-	return m.config.Model
-}
+// Name is the name of the model.
+func (m *Model) Name() string { return m.config.Model }
 
 // Host is the machine that requests go to.
 func (m *Model) Host() string { return m.base.Host }
@@ -141,8 +126,7 @@ func (m *Model) Host() string { return m.base.Host }
 // Complete asks the model. Its errors are for the user of this machine: they may name
 // addresses, so do not send them to a server.
 func (m *Model) Complete(ctx context.Context, r *steps.SampleRequest) (*steps.SampleResult, error) {
-	name := m.Name(r)
-	request, err := newRequest(name, r)
+	request, err := newRequest(m.Name(), r)
 	if err != nil {
 		return nil, err
 	}
@@ -155,7 +139,7 @@ func (m *Model) Complete(ctx context.Context, r *steps.SampleRequest) (*steps.Sa
 	if err := post(ctx, m.base.JoinPath(m.provider.path).String(), m.config.Key, request, &response); err != nil {
 		return nil, fmt.Errorf("asking %s: %w", m.Host(), err)
 	}
-	return response.result(name)
+	return response.result(m.Name())
 }
 
 const (

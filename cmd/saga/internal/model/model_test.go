@@ -62,7 +62,7 @@ func conversation() *steps.SampleRequest {
 		},
 		Tools:            []steps.SampleTool{{Name: "weather", Description: "d", InputSchema: json.RawMessage(`{"type":"object","properties":{"city":{"type":"string"}}}`)}},
 		ToolChoice:       "required",
-		ModelPreferences: &steps.ModelPreferences{Hints: []string{"llama", "claude-hinted", "gpt-hinted"}},
+		ModelPreferences: &steps.ModelPreferences{Hints: []string{"llama"}},
 	}
 }
 
@@ -141,18 +141,6 @@ func TestBusyEndpointsAreAskedAgain(t *testing.T) {
 		busy.Close()
 		assert.Equal(t, want, requests.Load(), "%d", status)
 		assert.Equal(t, want == 1, err != nil, "%d: %v", status, err)
-	}
-}
-
-func TestHintsNeedPermission(t *testing.T) {
-	for _, c := range []struct {
-		provider string
-		hints    bool
-		want     string
-	}{{OpenAI, false, "m"}, {OpenAI, true, "gpt-hinted"}, {Anthropic, true, "claude-hinted"}} {
-		m, err := New(Config{Provider: c.provider, BaseURL: "http://x", Model: "m", Hints: c.hints, Getenv: environment()})
-		require.NoError(t, err)
-		assert.Equal(t, c.want, m.Name(conversation()))
 	}
 }
 
