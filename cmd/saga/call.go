@@ -20,7 +20,7 @@ func (p *program) callCommand() *cli.Command {
 		Name:      "call",
 		Usage:     "call a tool and answer what it asks",
 		ArgsUsage: "TOOL [name=value ...]",
-		Description: `Calls a tool of a server. Forms are asked at this terminal. What the tool asks of a
+		Description: `Calls a tool of any MCP server. Forms are asked at this terminal. What the tool asks of a
 language model is answered by the model of --model-provider, after you have seen what
 would be sent and agreed, or else by you.
 
@@ -30,25 +30,21 @@ name=@file the text of a file; a name given twice makes a list.
 Ctrl-C stops the call and saves where it stands, and so does losing the terminal or the
 server. It goes on with --resume, on any server that has the same keys; nothing is asked
 twice. saga calls lists what is saved. A call that has become a task goes on at the
-server: see saga tasks.
-
-Any MCP server will do. Which protocol it speaks is found out, unless --protocol says it;
-over revisions before 2026-07-28 a call that is stopped is over, and its task is cancelled.
-There questions have no ids: the first form is elicitation-1, the second one elicitation-2,
-and so on.
+server: see saga tasks. Over revisions of MCP before 2026-07-28 a call that is stopped is
+over.
 
 An --answers file is a JSON object of step ids and answers, for use without a terminal:
    {"target": {"environment": "production"}, "advice": "Yes, it is safe."}
 Forms take an object, "decline" or "cancel"; links take "accept", "decline" or "cancel";
-sampling steps take a text, or null to refuse.
+sampling steps take a text, or null to refuse. Questions of revisions before 2026-07-28
+have no ids: there the first form is elicitation-1, the second one elicitation-2.
 
 Examples:
    saga call release_notes
    saga call complex_tool initial_arg=value --answers answers.json --output json
    saga call deploy count=3 --stdio "./my-server --verbose"
    SAGA_MODEL=gpt-4.1 OPENAI_API_KEY=... saga call release_notes
-   saga call --resume 20260728-150000-ABCDEF
-   saga call repo_report --detach`,
+   saga call --resume 20260728-150000-ABCDEF`,
 		Flags: []cli.Flag{
 			stringFlag("json", "the arguments as a JSON `OBJECT`, @FILE, or - for standard input", ""),
 			stringFlag("to", "write images, audio and files of the result into the directory `DIR`", ""),

@@ -43,9 +43,10 @@ type exitError struct {
 func (e *exitError) Error() string { return e.err.Error() }
 func (e *exitError) Unwrap() error { return e.err }
 
+// failed has an error end the program with exitFailed, unless it has another code already.
 func failed(err error) error {
-	if err == nil {
-		return nil
+	if err == nil || errors.As(err, new(*exitError)) {
+		return err
 	}
 	return &exitError{exitFailed, err}
 }

@@ -212,7 +212,7 @@ func TestUsageErrors(t *testing.T) {
 		"serve --workers -3":             "--workers",
 		"serve --session-ttl -1h":        "--session-ttl",
 		"keys frobnicate":                "frobnicate",
-		"worker --ledger off":            "--ledger off: a worker needs the ledger",
+		"worker --ledger off":            "a worker needs the ledger",
 		"worker --ledger memory":         "a worker finds nothing to do",
 		"worker --keyset missing.json":   "name it with --ledger",
 		"keys promote":                   "one argument",

@@ -52,22 +52,18 @@ func (p *program) serveCommand() *cli.Command {
 		Usage: "serve the example tools over HTTP",
 		Description: `Serves MCP at http://ADDR/mcp until it is interrupted. The process keeps nothing between two
 turns: start as many as you like with the same --keyset and --audience, and stop any of them.
-With a --ledger, tools with effects take each turn once, and what nobody comes back to is
-undone; servers with the same keyset and audience must share it.
+With a --ledger, which these servers must share, tools with effects take each turn once, and
+what no client comes back to is undone.
 
-The keyset file is loaded again when it changes, and on SIGHUP, so that keys can be
-rotated without a restart; see saga keys --help.
+The keyset file is loaded again when it changes, and on SIGHUP; see saga keys --help.
 
-Requests must be for this machine, or for a name given by --allow-host. Web pages must
-be of this machine, or of an origin given by --allow-origin: scheme, host and port, as
-browsers send them. Their browsers are told so (CORS); they send no cookies.
+Requests must be for this machine or a name of --allow-host, and web pages of this machine
+or an origin of --allow-origin.
 
 Examples:
    saga serve
-   saga serve --allow-origin https://app.example.com
    saga serve --addr 0.0.0.0:8080 --allow-host tools.example.com --keyset /etc/saga/keyset.json --audience prod
    SAGA_LEDGER=postgres://saga@db.example.com/saga PGPASSWORD=... saga serve --keyset /etc/saga/keyset.json
-   saga serve --allow-host tools.example.com --trusted-proxy 127.0.0.1
    saga serve --repo ~/src/project`,
 		Flags: append([]cli.Flag{
 			stringFlag("addr", "the `ADDRESS` to listen on", defaultAddr),
@@ -86,14 +82,9 @@ Examples:
 				if err != nil {
 					return fmt.Errorf("%w\nName another address, and name it when you call:\n  %s serve --addr 127.0.0.1:8081\n  %[2]s call --server http://127.0.0.1:8081 TOOL", err, p.self)
 				}
-				says := []any{"url", "http://" + listener.Addr().String() + server.Endpoint}
-				for _, flag := range []string{"allow-host", "allow-origin", "trusted-proxy"} {
-					if list := c.StringSlice(flag); len(list) > 0 {
-						says = append(says, flag, list)
-					}
-				}
 				defer runtime.KeepAlive(spareHeap())
-				log.Info("serving", says...)
+				log.Info("serving", "url", "http://"+listener.Addr().String()+server.Endpoint,
+					"allow-host", c.StringSlice("allow-host"), "allow-origin", c.StringSlice("allow-origin"), "trusted-proxy", c.StringSlice("trusted-proxy"))
 				if term.Is(p.stderr) {
 					p.say("saga: call a tool from another terminal with: %s call --server http://%s release_notes\nsaga: stop with Ctrl-C; calls that wait for an answer go on when a server runs again", p.self, listener.Addr())
 				}
@@ -125,7 +116,7 @@ Example, in a client's configuration:
 		Flags: append([]cli.Flag{workersFlag()}, serverFlags()...),
 		Action: func(ctx context.Context, c *cli.Command) error {
 			return p.withServer(ctx, c, func(ctx context.Context, s *server.Server, _ *slog.Logger) error {
-				// A client that is gone must not end this process in the middle of
+				// A client that has disconnected must not end this process in the middle of
 				// what it undoes.
 				signal.Ignore(syscall.SIGPIPE)
 				return s.ServeStdio(ctx, p.stdin, p.stdout)
@@ -141,25 +132,23 @@ func workersFlag() cli.Flag {
 func (p *program) workerCommand() *cli.Command {
 	return &cli.Command{
 		Name:  "worker",
-		Usage: "work on tasks, without serving anybody",
+		Usage: "work on tasks, without serving clients",
 		Description: `Works on the tasks that servers with the same --ledger, --keyset and --audience have begun,
-undoes what nobody comes back to, and removes what is no longer needed, until it is
-interrupted. Servers do this as well, unless --workers is 0. Start as many as you like, and
-stop any of them: what they were at goes on elsewhere.
+undoes what no client comes back to, and removes what is no longer needed, until it is
+interrupted. Servers do this as well, unless --workers is 0. Start as many workers as you
+like, and stop any of them.
 
-Examples:
+Example:
    saga worker --ledger postgres://saga@db.example.com/saga --keyset /etc/saga/keyset.json --workers 64`,
 		Flags: append([]cli.Flag{workersFlag()}, serverFlags()...),
 		Action: func(ctx context.Context, c *cli.Command) error {
 			if c.Int("workers") < 1 {
 				return p.usage(c, "--workers %d: a worker works on 1 task at once at least", c.Int("workers"))
 			}
-			switch l := ledgerOf(c); {
-			case l.name == ledgerOff && l.implied:
+			switch ledgerOf(c).name {
+			case ledgerOff:
 				return p.usage(c, "a worker needs the ledger of the servers that it works for: name it with --ledger")
-			case l.name == ledgerOff:
-				return p.usage(c, "--ledger off: a worker needs the ledger of the servers that it works for")
-			case l.name == ledgerMemory:
+			case ledgerMemory:
 				return p.usage(c, "--ledger memory: a ledger in memory is within its server, so a worker finds nothing to do")
 			}
 			return p.withServer(ctx, c, func(ctx context.Context, s *server.Server, log *slog.Logger) error {
@@ -173,8 +162,8 @@ Examples:
 	}
 }
 
-// withServer makes the server of serve, stdio and worker, and reloads the keyset whenever
-// its file changes while run runs.
+// withServer makes the server of serve, stdio and worker, and reloads the keyset when its file
+// changes while run runs.
 func (p *program) withServer(ctx context.Context, c *cli.Command, run func(context.Context, *server.Server, *slog.Logger) error) error {
 	if err := p.noArguments(c); err != nil {
 		return err
