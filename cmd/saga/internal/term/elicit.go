@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/url"
 	"reflect"
+	"slices"
 	"strings"
 
 	"charm.land/huh/v2"
@@ -30,13 +31,14 @@ func (t *Terminal) Elicit(ctx context.Context, r *client.Request) (*client.Elici
 	}
 	t.heading(r.Tool+" asks", form.Message)
 	base, _, _ := strings.Cut(r.StepID, "~")
-	var shown map[string]any
-	if last := t.answered[base]; reflect.DeepEqual(last.fields, form.Fields) {
-		shown = last.content
-	}
-	var inputs []*input
-	for _, field := range form.Fields {
-		inputs = append(inputs, newInput(t, field, shown[field.Name]))
+	inputs := t.inputs[base]
+	// A form that offers or suggests something else starts anew, though it has the same id.
+	if !slices.EqualFunc(inputs, form.Fields, func(in *input, f steps.Field) bool { return reflect.DeepEqual(in.field, f) }) {
+		inputs = nil
+		for _, field := range form.Fields {
+			inputs = append(inputs, newInput(t, field))
+		}
+		t.inputs[base] = inputs
 	}
 	if t.accessible { // no key leaves a form of lines, so the way out comes first
 		if result, err := t.left(ctx); result != nil || err != nil {
@@ -44,22 +46,10 @@ func (t *Terminal) Elicit(ctx context.Context, r *client.Request) (*client.Elici
 		}
 	}
 	for {
-		result, err := t.fill(ctx, form, inputs)
-		if err == nil && result == nil {
-			continue
+		if result, err := t.fill(ctx, form, inputs); result != nil || err != nil {
+			return result, err
 		}
-		if result != nil && result.Action == "accept" {
-			t.answered[base] = entered{form.Fields, result.Content.(map[string]any)}
-		}
-		return result, err
 	}
-}
-
-// entered is what was entered into a form. A form that offers or suggests something else
-// does not start from it, though it has the same id.
-type entered struct {
-	fields  []steps.Field
-	content map[string]any
 }
 
 // fill shows the form once. It returns nil and no error if it is to be shown again.

@@ -32,19 +32,16 @@ type input struct {
 	t     *Terminal
 
 	text    string   // strings and numbers as typed
-	initial string   // what text is if nothing is typed in a form of lines
+	initial string   // the text when the form is shown, which an empty line stands for
 	yes     bool     // booleans that must be given
 	choice  any      // one of a list, nil for none
 	choices []string // several of a list
 }
 
-// newInput starts from shown, or else from the field's default.
-func newInput(t *Terminal, field steps.Field, shown any) *input {
-	if shown == nil {
-		shown = field.Default
-	}
+// newInput starts from the field's default.
+func newInput(t *Terminal, field steps.Field) *input {
 	in := &input{field: field, t: t}
-	switch v := shown.(type) {
+	switch v := field.Default.(type) {
 	case string:
 		in.text = plain.Text(v)
 		if in.find(v) >= 0 {
@@ -63,7 +60,6 @@ func newInput(t *Terminal, field steps.Field, shown any) *input {
 	case float64:
 		in.text = strconv.FormatFloat(v, 'g', -1, 64)
 	}
-	in.initial = in.text
 	if in.choice == nil && field.Required && len(field.Choices) > 0 {
 		in.choice = field.Choices[0].Value // something has to be marked, and nothing is sent without being confirmed
 	}
@@ -159,6 +155,7 @@ func (in *input) checkText(text string) error {
 }
 
 func (in *input) widget() huh.Field {
+	in.initial = in.text
 	f, title, description := in.field, in.title(), in.description()
 	switch {
 	case f.Multiple:

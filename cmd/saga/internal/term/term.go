@@ -38,9 +38,9 @@ type Terminal struct {
 	height     int // 0 if it is not known
 	// open shows an address in the person's browser; nil if that is not possible.
 	open func(ctx context.Context, url string) error
-	// answered keeps what was entered, by step id as first asked, so that a form
+	// inputs keeps what was entered, by step id as first asked, so that a form
 	// that is asked again starts from it.
-	answered map[string]entered
+	inputs map[string][]*input
 	// lines is the input of the form that is being shown, if it is one of lines.
 	lines *lineReader
 }
@@ -55,7 +55,7 @@ func New(in, out *os.File, getenv func(string) string) *Terminal {
 	if !Is(in) || !Is(out) {
 		return nil
 	}
-	t := &Terminal{in: in, out: out, answered: map[string]entered{}}
+	t := &Terminal{in: in, out: out, inputs: map[string][]*input{}}
 	t.width, t.height, t.accessible = look(out, getenv)
 	if opener := browser(getenv); opener != nil {
 		t.open = func(ctx context.Context, url string) error {
@@ -65,7 +65,7 @@ func New(in, out *os.File, getenv func(string) string) *Terminal {
 	return t
 }
 
-// look returns the size of a terminal, and whether it is to get plain lines: a form on a
+// look returns the size of a terminal, and whether it gets plain lines: a form on a
 // screen without a size would not be seen.
 func look(out *os.File, getenv func(string) string) (width, height int, accessible bool) {
 	accessible = getenv("SAGA_ACCESSIBLE") != "" || getenv("TERM") == "dumb"
@@ -106,11 +106,11 @@ func (t *Terminal) heading(who, message string) {
 	}
 }
 
-// formLines is how much of the screen what a person is to decide takes up, in lines.
+// formLines is how many lines of the screen a form needs below a message.
 const formLines = 10
 
-// What of a server's texts is shown, in characters and lines: more would push what
-// the person is to decide out of sight, and keeps the program busy.
+// Limits of what is shown of a server's texts, in characters and lines: more would push
+// the form out of sight.
 const (
 	maxMessage     = 20_000
 	maxLines       = 300
@@ -131,7 +131,7 @@ func (t *Terminal) styled(style lipgloss.Style, text string) string {
 	return style.Render(text)
 }
 
-// What to do with a question other than answering it.
+// Options of a person who does not answer a question.
 const (
 	optionBack    = "back"
 	optionDecline = "decline"
@@ -225,7 +225,7 @@ func (s *screen) View() tea.View {
 	return view
 }
 
-// erase takes what the last frame has left to the cursor's lines.
+// erase removes the lines of the last frame.
 func (s *screen) erase(out io.Writer) {
 	back := "\r"
 	if up := min(s.height, s.rows) - 1; up > 0 {

@@ -27,7 +27,7 @@ func typed(lines ...string) (*Terminal, *bytes.Buffer) {
 	in := strings.Join(append(lines, ""), "\n")
 	return &Terminal{
 		in: strings.NewReader(in), out: out, accessible: true, width: 80,
-		answered: map[string]entered{},
+		inputs: map[string][]*input{},
 	}, out
 }
 
