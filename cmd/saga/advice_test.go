@@ -150,6 +150,6 @@ func TestResumeWarnsOfExpiry(t *testing.T) {
 	require.Equal(t, exitNeedsAnswer, code)
 	require.Eventually(t, func() bool {
 		_, stderr, _ := h.run("call", "--resume", "saved.json")
-		return strings.Contains(stderr, "could go on until") && strings.Contains(stderr, "needs an answer")
+		return strings.Contains(stderr, "could be resumed until") && strings.Contains(stderr, "needs an answer")
 	}, time.Minute, 200*time.Millisecond)
 }

@@ -85,14 +85,14 @@ func namedRoots(dirs []string) (func(context.Context, *client.Request) ([]steps.
 	return func(context.Context, *client.Request) ([]steps.Root, error) { return roots, nil }, nil
 }
 
-// errDetached stops a call that is to go on without this program.
+// errDetached stops a call that continues without this program.
 var errDetached = fmt.Errorf("detached: %w", client.ErrPause)
 
 // mayAsk makes room for a question.
 func (a *asker) mayAsk() error {
 	a.p.bar.Clear()
 	if a.detach {
-		why := &exitError{exitUsage, errors.New("the server speaks an older revision of MCP, in which a call that asks something cannot go on later: leave out --detach")}
+		why := &exitError{exitUsage, errors.New("the server speaks an older revision of MCP, in which a call that asks something cannot be resumed: leave out --detach")}
 		return fmt.Errorf("%w (%w)", why, client.ErrPause)
 	}
 	return nil

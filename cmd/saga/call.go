@@ -28,9 +28,9 @@ Values get the types that the tool's input schema gives them. name:=json takes a
 name=@file the text of a file; a name given twice makes a list.
 
 Ctrl-C stops the call and saves where it stands, and so does losing the terminal or the
-server. It goes on with --resume, on any server that has the same keys; nothing is asked
-twice. saga calls lists what is saved. A call that has become a task goes on at the
-server: see saga tasks. Over revisions of MCP before 2026-07-28 a call that is stopped is
+server. --resume continues it, on any server that has the same keys; nothing is asked
+twice. saga calls lists what is saved. The server continues a call that has become a
+task: see saga tasks. Over revisions of MCP before 2026-07-28 a call that is stopped is
 over.
 
 An --answers file is a JSON object of step ids and answers, for use without a terminal:
@@ -48,7 +48,7 @@ Examples:
 		Flags: []cli.Flag{
 			stringFlag("json", "the arguments as a JSON `OBJECT`, @FILE, or - for standard input", ""),
 			stringFlag("to", "write images, audio and files of the result into the directory `DIR`", ""),
-			boolFlag("detach", "stop as soon as the call can go on later, and print the name that it is saved as"),
+			boolFlag("detach", "stop as soon as the call can be resumed later, and print the name that it is saved as"),
 		},
 	}, "tool", func(ctx context.Context, c *cli.Command, connection *client.Client, handlers client.Handlers) (*outcome, error) {
 		tool := c.Args().First()

@@ -24,8 +24,8 @@ func (p *program) callsCommand() *cli.Command {
 the server takes them up again, and what they wait for. Go on with one by
 --resume NAME, end it with saga cancel NAME, forget it with saga calls rm NAME.
 
-Only the server's keys tell until when a call can go on. With the keyset of the server, or
-if the server is one of yours and uses your own, the list says it.
+Until when a call can be resumed is sealed in its token. The list says it if the keyset is
+that of the server, as your own is for a server that you started.
 
 What is older than 30 days is removed by itself.`,
 		Flags:  append([]cli.Flag{outputFlag()}, keysetFlags()...),
@@ -34,8 +34,8 @@ What is older than 30 days is removed by itself.`,
 			Name:      "rm",
 			Usage:     "remove saved calls",
 			ArgsUsage: "NAME ...",
-			Description: `Removes saved calls, by name or file. They cannot go on then, and what their tools have done
-is not undone by that: saga cancel does it.`,
+			Description: `Removes saved calls, by name or file. They cannot be resumed then, and what their tools have
+done stays done: saga cancel undoes it.`,
 			Flags: append([]cli.Flag{
 				boolFlag("all", "remove all of them"),
 				boolFlag("expired", "remove those that no server takes up again, as far as that is known"),
@@ -78,7 +78,7 @@ func (p *program) listCalls(_ context.Context, c *cli.Command) error {
 	for _, s := range saved {
 		rows = append(rows, describeCall(s, look))
 	}
-	return printRows(p, c, rows, "There are no saved calls.", "NAME\tOF\tSERVER\tSAVED\tGOES ON\tWAITS FOR", func(row callRow) string {
+	return printRows(p, c, rows, "There are no saved calls.", "NAME\tOF\tSERVER\tSAVED\tRESUMABLE\tWAITS FOR", func(row callRow) string {
 		if row.Error != "" {
 			return fmt.Sprintf("%s\t\t\t%s\t\tcannot be read: %s", plain.Line(row.Name), ago(row.Saved), plain.Line(row.Error))
 		}

@@ -82,12 +82,12 @@ func TestRefusedResume(t *testing.T) {
 	_, stderr, code := h.run("call", "--resume", "saved.json", "--server", other, "--answers", h.file("a.json", bothAnswers))
 	assert.Equal(t, exitServer, code)
 	for _, want := range []string{
-		"does not go on with this call", "waited for too long", "other keys", "the tool has not run", "stays",
+		"does not continue this call", "waited for too long", "other keys", "the tool has not run", "stays",
 		"saga call complex_tool\n", "begun at another server, ask that one:\n  saga call --resume saved.json\n", "saga calls rm saved.json",
 	} {
 		assert.Contains(t, stderr, want)
 	}
-	assert.NotContains(t, stderr, "Go on with")
+	assert.NotContains(t, stderr, "Continue with")
 	data, err := os.ReadFile(filepath.Join(h.dir, "saved.json"))
 	require.NoError(t, err)
 	assert.Contains(t, string(data), `"target": "production"`)

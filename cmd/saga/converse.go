@@ -23,13 +23,13 @@ func (p *program) conversation(c *cli.Command, kind string, begin beginning) *cl
 	c.Flags = append(c.Flags,
 		outputFlag(),
 		stringFlag("save", "keep the position in `FILE` all the time, not only when interrupted", ""),
-		stringFlag("resume", "go on with the "+c.Name+" saved as `NAME`, or in a file", ""))
+		stringFlag("resume", "continue the "+c.Name+" saved as `NAME`, or in a file", ""))
 	c.Flags = slices.Concat(c.Flags, answeringFlags(c.Name), serverChoice())
 	c.Action = func(ctx context.Context, c *cli.Command) error {
 		resumed, output := c.String("resume") != "", c.String("output")
 		switch {
 		case resumed && (c.NArg() > 0 || c.String("json") != ""):
-			return p.usage(c, "--resume goes on with the arguments the call was made with; give it alone")
+			return p.usage(c, "--resume has the arguments the call was made with; give it alone")
 		case resumed && c.Bool("detach"):
 			return p.usage(c, "--detach is for a call that begins; one that is saved is detached")
 		case !resumed && c.NArg() == 0:
@@ -59,8 +59,8 @@ func mayReplace(path string) error {
 	return nil
 }
 
-// converse has begin start something, or goes on with what --resume names; saves where it
-// stands if it is stopped; and prints what it comes to.
+// converse has begin start something, or resumes what --resume names. It saves where that
+// stands if it is stopped, and prints its outcome.
 func (p *program) converse(ctx context.Context, c *cli.Command, begin beginning) error {
 	saved, resumed, save := new(state.Call), "", c.String("save")
 	if name := c.String("resume"); name != "" {
@@ -102,7 +102,7 @@ func (p *program) converse(ctx context.Context, c *cli.Command, begin beginning)
 	var result *outcome
 	if resumed != "" {
 		if at := newInspector(c).expiry(saved.Position.Token); !at.IsZero() && time.Now().After(at) {
-			p.say("saga: this call could go on until %s only; the server will hardly take it up again", at.Local().Format("2006-01-02 15:04"))
+			p.say("saga: this call could be resumed until %s only; the server will hardly continue it", at.Local().Format("2006-01-02 15:04"))
 		}
 		result, err = resume(ctx, connection, saved.Position, handlers)
 	} else {

@@ -20,7 +20,7 @@ import (
 // verbs are the commands by the kind of what they begin.
 var verbs = map[string]string{"tool": "call", "prompt": "get", "resource": "read"}
 
-// begun reports whether there is something to go on with.
+// begun reports whether the server has begun, so that there is something to resume.
 func begun(position client.Position) bool {
 	return position.Token != "" || position.Task != "" || position.Round > 0
 }
@@ -87,7 +87,7 @@ func (p *program) keep(saved *state.Call, path string) (string, error) {
 		if saved.Stdio != "" {
 			where = "--stdio " + quote(saved.Stdio)
 		}
-		err = fmt.Errorf("%w\nThe server goes on with it, as a task. See how far it is with:\n  %s tasks watch %s %s", err, p.self, where, quote(saved.Position.Task))
+		err = fmt.Errorf("%w\nThe server continues it, as a task. See how far it is with:\n  %s tasks watch %s %s", err, p.self, where, quote(saved.Position.Task))
 	}
 	return "", err
 }
@@ -105,7 +105,7 @@ func (p *program) forgetLine(path string) string {
 	return p.self + " calls rm " + quote(state.Given(path))
 }
 
-// detached saves a call that is to go on without this program.
+// detached saves a call that continues without this program.
 func (p *program) detached(c *cli.Command, saved *state.Call) error {
 	path, err := p.keep(saved, c.String("save"))
 	if err != nil {
@@ -120,12 +120,12 @@ func (p *program) detached(c *cli.Command, saved *state.Call) error {
 func (p *program) goOn(saved *state.Call, path string) string {
 	name := quote(state.Given(path))
 	if saved.Position.Task != "" {
-		return fmt.Sprintf(`the server goes on with the call, as a task. Come back to it with:
+		return fmt.Sprintf(`the server continues the call, as a task. Come back to it with:
   %[1]s call --resume %[2]s     to answer what it asks, and wait for its result
   %[1]s tasks watch %[2]s       to see how far it is
   %[1]s tasks cancel %[2]s      to have it ended`, p.self, name)
 	}
-	text := fmt.Sprintf("the call is saved. Go on with:\n  %s %s --resume %s", p.self, verbs[saved.Position.Kind()], name)
+	text := fmt.Sprintf("the call is saved. Continue with:\n  %s %s --resume %s", p.self, verbs[saved.Position.Kind()], name)
 	if saved.Position.Dialect == "saga" {
 		text += fmt.Sprintf("\nor have what it did undone:\n  %s cancel %s", p.self, name)
 	}
@@ -170,7 +170,7 @@ func tokenRefused(cause error) *client.Error {
 	return nil
 }
 
-// refused says what has become of a call that the server does not go on with.
+// refused says what has become of a call that the server does not continue.
 func (p *program) refused(saved *state.Call, refusal *client.Error) string {
 	position := saved.Position
 	if position.Task != "" {
@@ -180,7 +180,7 @@ Servers keep tasks for a limited time. The task may also belong to another user 
 It said: %s
 `, saved.URL+saved.Stdio, refusal.Message)
 	}
-	text := fmt.Sprintf(`The server does not go on with this call, at
+	text := fmt.Sprintf(`The server does not continue this call, at
 %s.
 Most often it has waited for too long: a server takes answers for some minutes only, unless
 it is set up otherwise. It may also have been given other keys, or be another server than
@@ -200,7 +200,7 @@ func (p *program) cancelCommand() *cli.Command {
 		Name:      "cancel",
 		Usage:     "end a saved call and undo what its tool has done",
 		ArgsUsage: "NAME",
-		Description: `Ends a call that was saved when it was stopped, instead of going on with it. NAME is one that
+		Description: `Ends a call that was saved when it was stopped, instead of resuming it. NAME is one that
 saga calls lists, or a file. The server undoes what the tool has done so far, and says what
 could not be undone. Then the call is forgotten; if something is left, it is kept, so that
 the command can be given again.

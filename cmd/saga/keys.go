@@ -25,14 +25,14 @@ func (p *program) keysCommand() *cli.Command {
 		Name:  "keys",
 		Usage: "create and rotate the keys that seal tokens",
 		Description: `A keyset holds one primary key, which seals, and others, which still open. To rotate
-without refusing anybody's token:
+without refusing a token:
 
    saga keys add                  a new key, which only opens
    (distribute the file; servers load it by themselves)
    saga keys promote ID --replica http://a:8080 --replica http://b:8080
    (distribute it again, and wait for one --token-ttl)
    saga keys disable OLD
-   (distribute it; when nobody complains:)
+   (distribute it; when no client complains:)
    saga keys destroy OLD --yes`,
 		Commands: []*cli.Command{
 			p.keysetCommand(&cli.Command{

@@ -31,7 +31,7 @@ import (
 	"github.com/mcpsaga/mcpsaga/server"
 )
 
-// defaultAddr is where a server listens, and is looked for, unless told otherwise.
+// defaultAddr is where a server listens, and where the client commands look for one, by default.
 const defaultAddr = "127.0.0.1:8080"
 
 func serverFlags() []cli.Flag {
@@ -86,7 +86,7 @@ Examples:
 				log.Info("serving", "url", "http://"+listener.Addr().String()+server.Endpoint,
 					"allow-host", c.StringSlice("allow-host"), "allow-origin", c.StringSlice("allow-origin"), "trusted-proxy", c.StringSlice("trusted-proxy"))
 				if term.Is(p.stderr) {
-					p.say("saga: call a tool from another terminal with: %s call --server http://%s release_notes\nsaga: stop with Ctrl-C; calls that wait for an answer go on when a server runs again", p.self, listener.Addr())
+					p.say("saga: call a tool from another terminal with: %s call --server http://%s release_notes\nsaga: stop with Ctrl-C; calls that wait for an answer continue when a server runs again", p.self, listener.Addr())
 				}
 				return s.Serve(ctx, listener)
 			})

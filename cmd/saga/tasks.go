@@ -30,7 +30,7 @@ far they are. An access token and headers are sent only to the server of --serve
 that are commands are asked only if --stdio names them.
 
 NAME is that of a saved call, a file, or the id of a task of --server or --stdio, which
-somebody else may have begun.
+another user may have begun.
 
 Examples:
    saga tasks
@@ -94,13 +94,13 @@ func (p *program) namedTask(name string) (saved *state.Call, path string, err er
 	case err != nil:
 		return nil, "", p.notSaved(err)
 	case saved.Position.Task == "":
-		return nil, "", &exitError{exitUsage, fmt.Errorf("the saved call %s is no task; go on with it by %s %s --resume %s",
+		return nil, "", &exitError{exitUsage, fmt.Errorf("the saved call %s is no task; resume it by %s %s --resume %s",
 			state.Given(path), p.self, verbs[saved.Position.Kind()], quote(state.Given(path)))}
 	}
 	return saved, path, nil
 }
 
-// leaving are handlers of somebody who only looks.
+// leaving are handlers that answer nothing, of a user who only looks.
 func leaving(onProgress func(client.Progress)) client.Handlers {
 	return client.Handlers{
 		Elicit:     func(context.Context, *client.Request) (*client.ElicitResult, error) { return nil, client.ErrPause },

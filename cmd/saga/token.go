@@ -126,11 +126,11 @@ func (p *program) printExplanation(x *inspection) error {
 	case d == nil:
 		return table.Flush()
 	case d.Next == "":
-		row("goes on", "not at all: it can only be undone")
+		row("continues", "not at all: it can only be undone")
 	case d.Flow:
-		row("goes on", "in the flow")
+		row("continues", "in the flow")
 	default:
-		row("goes on", "in the step function %q", d.Next)
+		row("continues", "in the step function %q", d.Next)
 	}
 	if err := table.Flush(); err != nil {
 		return err

@@ -137,6 +137,6 @@ func (w *Watcher) fail(ctx context.Context, err error, asked bool) {
 	}
 	if first || asked || f.text != err.Error() || now.Sub(f.logged) >= reminder {
 		f.logged, f.text = now, err.Error()
-		w.Log.ErrorContext(ctx, "cannot reload the keyset, going on with the keys loaded before and trying again", "error", err, "since", f.since)
+		w.Log.ErrorContext(ctx, "cannot reload the keyset, keeping the keys loaded before and trying again", "error", err, "since", f.since)
 	}
 }

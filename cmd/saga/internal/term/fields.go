@@ -231,7 +231,7 @@ func (in *input) description() string {
 
 // examples show what formats look like, in words that are not taken for a value.
 var examples = map[string]string{
-	"email":     "such as somebody@example.com",
+	"email":     "such as ann@example.com",
 	"uri":       "such as https://example.com/",
 	"date":      "such as 2026-07-28",
 	"date-time": "such as 2026-07-28T15:00:00Z",

@@ -2,7 +2,7 @@
 //
 // Everything a server sends is shown without what a terminal would act on. The
 // person can always leave a question: decline it, dismiss it, or stop the call
-// to go on with it later.
+// to resume it later.
 package term
 
 import (
@@ -142,7 +142,7 @@ const (
 // choose asks which of the options to take, or to stop. Its errors are those of run.
 func (t *Terminal) choose(ctx context.Context, title string, options ...huh.Option[string]) (string, error) {
 	choice := options[0].Value
-	options = append(options, huh.NewOption("Stop here: save the call and go on later", optionPause))
+	options = append(options, huh.NewOption("Stop here: save the call to resume it later", optionPause))
 	err := t.run(ctx, huh.NewGroup(huh.NewSelect[string]().Title(title).Options(options...).Value(&choice)))
 	if err == nil && choice == optionPause {
 		err = client.ErrPause
