@@ -124,8 +124,8 @@ func (f File) Elicit(r *client.Request) (*client.ElicitResult, error) {
 	return client.Accept(raw), nil
 }
 
-// fieldsOf lists a form's fields by the names and values that a file has to have. The
-// texts of broken rules have the titles that a person would see instead.
+// fieldsOf lists a form's fields by the names and values that a file must use. Errors of
+// validation name them by the titles that a person would see.
 func fieldsOf(form *steps.FormSpec) string {
 	var fields []string
 	for _, f := range form.Fields {

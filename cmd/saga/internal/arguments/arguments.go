@@ -26,7 +26,7 @@ func (e *Error) Error() string { return e.Reason }
 
 func fail(format string, args ...any) error { return &Error{fmt.Sprintf(format, args...)} }
 
-// schema is what matters here of an input schema.
+// schema is the part of an input schema that decides how arguments are read.
 type schema struct {
 	Type                 any                `json:"type"`
 	Items                *schema            `json:"items"`
@@ -40,7 +40,7 @@ func Parse(base map[string]any, words []string, inputSchema json.RawMessage) (ma
 	var input schema
 	if len(inputSchema) > 0 {
 		if err := json.Unmarshal(inputSchema, &input); err != nil {
-			input = schema{} // of a shape this program does not know: take values as they are
+			input = schema{} // an unknown kind of schema: values stay texts
 		}
 	}
 	merged := map[string]any{}
@@ -99,7 +99,7 @@ func parseWord(word string, input *schema) (name string, value any, err error) {
 	return name, value, err
 }
 
-// kind is the one type that a value must have, or empty if there are several.
+// kind returns the type that a value must have, or nothing if there are several.
 func (s *schema) kind() string {
 	if s == nil {
 		return ""
@@ -124,7 +124,7 @@ var typed = map[string]struct{ words, begins string }{
 	"array": {"a JSON array", "["}, "object": {"a JSON object", "{"},
 }
 
-// convert reads a value of a type from the command line. What is no text stays as it is written.
+// convert converts a value of the command line to a type.
 func convert(name, text, kind string) (any, error) {
 	t, known := typed[kind]
 	if !known {

@@ -25,9 +25,9 @@ func Default() (string, error) {
 	return filepath.Join(dir, "saga", "keyset.json"), nil
 }
 
-// LoadOrCreate loads the keyset at path, and creates one there, readable by this
-// user only, if there is none. Of several processes that try at once one creates
-// it and the others load it. created reports what happened.
+// LoadOrCreate loads the keyset at path or, if there is none, creates one that only this
+// user can read, and reports that. Of several processes that do so at once, one creates the
+// file and the others load it.
 func LoadOrCreate(path string) (keys *codec.Keyset, created bool, err error) {
 	keys, err = codec.LoadKeyset(path)
 	if !errors.Is(err, fs.ErrNotExist) {

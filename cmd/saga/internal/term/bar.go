@@ -14,9 +14,8 @@ import (
 	"github.com/mcpsaga/mcpsaga/cmd/saga/internal/plain"
 )
 
-// Bar shows at a terminal how far a call is: in one line, which it takes away again; or,
-// for a terminal that takes plain lines only, in a line for each new text. A nil Bar shows
-// nothing. It is safe for concurrent use.
+// Bar shows the progress of a call at a terminal: in one line, which it removes again or, in
+// plain lines, in a line for each new text. A nil Bar shows nothing. It is safe for concurrent use.
 type Bar struct {
 	out   io.Writer
 	width int
@@ -48,7 +47,7 @@ func NewBar(out *os.File, getenv func(string) string) *Bar {
 	return b
 }
 
-// Show shows progress. Of what comes faster than it can be read, some is left out, but not the last.
+// Show shows progress. If it comes faster than a person reads, Show leaves some out, but not the last.
 func (b *Bar) Show(p client.Progress) {
 	text := Progress(p)
 	if b == nil || text == "" {
@@ -76,7 +75,7 @@ func (b *Bar) Expect() {
 	b.plan("waiting for the server", silence)
 }
 
-// plan shows a text after a time, in place of what else was to be shown.
+// plan shows a text after a time, instead of any that was planned before.
 func (b *Bar) plan(text string, after time.Duration) {
 	b.drop()
 	if after <= 0 {
@@ -95,7 +94,7 @@ func (b *Bar) plan(text string, after time.Duration) {
 	b.later = later
 }
 
-// drop forgets what was to be shown.
+// drop cancels what was planned.
 func (b *Bar) drop() {
 	if b.later != nil {
 		b.later.Stop()
@@ -116,7 +115,7 @@ func (b *Bar) draw(text string) {
 	fmt.Fprint(b.out, "\r"+ansi.Truncate(text, b.width-1, "…")+ansi.EraseLineRight)
 }
 
-// Clear takes the line away, for something else to be shown.
+// Clear removes the line, so that something else can be shown.
 func (b *Bar) Clear() {
 	if b == nil {
 		return
@@ -130,13 +129,13 @@ func (b *Bar) Clear() {
 	b.shown, b.last = "", time.Time{}
 }
 
-// bar draws a part of the whole, from 0 to 1.
+// bar draws a part of the whole, which is 1.
 func bar(part float64) string {
 	full := int(min(max(part, 0), 1) * barWidth)
 	return strings.Repeat("█", full) + strings.Repeat("░", barWidth-full)
 }
 
-// Progress says in a line what a server tells of a call.
+// Progress describes a server's report of progress in one line.
 func Progress(p client.Progress) string {
 	var parts []string
 	switch {
@@ -155,7 +154,7 @@ func Progress(p client.Progress) string {
 	return strings.Join(parts, " ")
 }
 
-// clock is a time of today, or with its day.
+// clock formats a time, with its day unless that is today.
 func clock(t time.Time) string {
 	t = t.Local()
 	if day := time.DateOnly; t.Format(day) != time.Now().Format(day) {

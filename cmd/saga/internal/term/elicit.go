@@ -40,7 +40,7 @@ func (t *Terminal) Elicit(ctx context.Context, r *client.Request) (*client.Elici
 		}
 		t.inputs[base] = inputs
 	}
-	if t.accessible { // no key leaves a form of lines, so the way out comes first
+	if t.accessible { // no key leaves a form of lines, so it begins with the ways to leave it
 		if result, err := t.left(ctx); result != nil || err != nil {
 			return result, err
 		}
@@ -107,7 +107,7 @@ func (t *Terminal) pages(inputs []*input, send *bool) []*huh.Group {
 	return pages
 }
 
-// left asks what leaving the form means. It returns nil and no error to go back.
+// left asks what to do instead of answering. It returns nil and no error to show the form again.
 func (t *Terminal) left(ctx context.Context) (*client.ElicitResult, error) {
 	choice, err := t.choose(ctx, "What now?", append([]huh.Option[string]{huh.NewOption("Answer", optionBack)}, refusals...)...)
 	if errors.Is(err, errLeft) {
@@ -116,7 +116,7 @@ func (t *Terminal) left(ctx context.Context) (*client.ElicitResult, error) {
 	return t.refused(choice), err
 }
 
-// refusals are the ways to give no answer.
+// refusals are the options that give no answer.
 var refusals = []huh.Option[string]{
 	huh.NewOption("Decline: tell the tool no", optionDecline), huh.NewOption("Dismiss: give the tool no answer", optionCancel),
 }
@@ -173,8 +173,8 @@ func (t *Terminal) link(ctx context.Context, r *client.Request) (*client.ElicitR
 	return client.Accept(nil), nil
 }
 
-// showAddress prints an address with its host standing out, and returns the host
-// and what is odd about it.
+// showAddress prints an address with its host emphasized, and returns the host and what is
+// suspicious about it.
 func (t *Terminal) showAddress(address string) (host string, remarks []string) {
 	parsed, err := url.Parse(address)
 	if err != nil || parsed.Host == "" {
@@ -185,7 +185,7 @@ func (t *Terminal) showAddress(address string) (host string, remarks []string) {
 	if before, after, found := strings.Cut(shown, host); found {
 		shown = before + t.styled(lipgloss.NewStyle().Bold(true).Underline(true), host) + after
 	}
-	lipgloss.Fprintln(t.out, "  "+shown) // not wrapped: an address must stay whole to be copied
+	lipgloss.Fprintln(t.out, "  "+shown) // not wrapped, so that it can be copied
 	lipgloss.Fprintln(t.out, "  Host: "+host)
 	return host, oddities(parsed)
 }

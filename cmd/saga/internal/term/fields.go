@@ -25,8 +25,8 @@ const (
 	listLines = 10
 )
 
-// input is one field of a form as it is being filled in. It outlives the widget
-// that shows it, so that a form can be left and taken up again.
+// input is a field of a form and what was entered. It outlives the widget that shows it, so
+// that a person can leave a form and return to it.
 type input struct {
 	field steps.Field
 	t     *Terminal
@@ -61,7 +61,7 @@ func newInput(t *Terminal, field steps.Field) *input {
 		in.text = strconv.FormatFloat(v, 'g', -1, 64)
 	}
 	if in.choice == nil && field.Required && len(field.Choices) > 0 {
-		in.choice = field.Choices[0].Value // something has to be marked, and nothing is sent without being confirmed
+		in.choice = field.Choices[0].Value // the list marks one anyway, and nothing is sent without being confirmed
 	}
 	return in
 }
@@ -92,8 +92,8 @@ func (in *input) value() (any, error) {
 	return in.parse(in.text)
 }
 
-// isList reports whether one of several things is to be chosen. An optional
-// boolean has three.
+// isList reports whether the field is a list to choose one from. That of an optional boolean
+// has three choices.
 func (in *input) isList() bool {
 	return len(in.field.Choices) > 0 || in.field.Type == "boolean" && !in.field.Required
 }
@@ -105,7 +105,7 @@ func (in *input) several(choices []string) any {
 	return append([]string{}, choices...)
 }
 
-// parse reads a typed value. An empty one is a field left out.
+// parse converts what was typed; nil stands for nothing.
 func (in *input) parse(text string) (any, error) {
 	trimmed := strings.TrimSpace(text)
 	if trimmed == "" {
@@ -145,7 +145,7 @@ func (in *input) check(value any, err error) error {
 	return err
 }
 
-// checkText validates what has been typed so far.
+// checkText validates what was typed so far.
 func (in *input) checkText(text string) error {
 	if text == "" && in.t.accessible {
 		text = in.initial
@@ -198,7 +198,7 @@ func choiceLabel(choice steps.Choice) string {
 	return plain.Short(cmp.Or(choice.Title, choice.Value), maxLabel)
 }
 
-// listHeight counts the title and description, as the form library does.
+// listHeight includes the title and description, as the form library wants it.
 func (in *input) listHeight(choices int) int {
 	return min(choices, listLines) + 1 + strings.Count(in.description()+"\n", "\n")
 }
@@ -211,7 +211,7 @@ func (in *input) title() string {
 	if !in.t.accessible {
 		return title
 	}
-	// A form of lines shows nothing but the title.
+	// In a form of lines the library shows only the title.
 	if description := in.description(); description != "" {
 		title += "\n" + description
 	}
@@ -229,7 +229,7 @@ func (in *input) description() string {
 	return shown
 }
 
-// examples show what formats look like, in words that are not taken for a value.
+// examples show what formats look like, so that they are not mistaken for a value.
 var examples = map[string]string{
 	"email":     "such as ann@example.com",
 	"uri":       "such as https://example.com/",
@@ -237,7 +237,7 @@ var examples = map[string]string{
 	"date-time": "such as 2026-07-28T15:00:00Z",
 }
 
-// summary is the value as one short line, with choices as they stood in the list.
+// summary returns the value as a short line, with choices as the list showed them.
 func (in *input) summary(width int) string {
 	value, _ := in.value()
 	text := fmt.Sprint(value)
@@ -254,7 +254,7 @@ func (in *input) summary(width int) string {
 	return plain.Short(text, width)
 }
 
-// labels are what stands for values in the list of choices, if they are there.
+// labels returns values as the list of choices shows them.
 func (in *input) labels(values ...string) string {
 	var labels []string
 	for _, value := range values {

@@ -39,7 +39,7 @@ func (t *Terminal) Review(ctx context.Context, r *client.Request, result *steps.
 		huh.NewOption("Edit it first", Myself))
 }
 
-// toBeSent shows what is sent if the person agrees, and warns of what they do not see of it.
+// toBeSent shows what is sent if the person agrees, and warns of invisible characters in it.
 func (t *Terminal) toBeSent(who, text string) {
 	t.heading(who, text)
 	if n := plain.Hidden(text); n > 0 {
@@ -61,7 +61,7 @@ func (t *Terminal) decide(ctx context.Context, title string, options ...huh.Opti
 
 // AnswerSample has the person answer in the model's place, starting from draft.
 func (t *Terminal) AnswerSample(ctx context.Context, r *client.Request, draft string) (string, error) {
-	// What is asked may be longer than the screen, so the field says what it is for.
+	// The request may be longer than the screen, so the field says what it is for.
 	title := "Your answer, in place of a model's"
 	if draft == "" {
 		t.heading(r.Tool+" asks a model, and you are to answer for it", Describe(r.Sample))
@@ -93,7 +93,7 @@ func (t *Terminal) AnswerSample(ctx context.Context, r *client.Request, draft st
 	}
 }
 
-// Describe shows a request to a model as text: everything that would be sent.
+// Describe returns everything that a request would send to a model, as text.
 func Describe(r *steps.SampleRequest) string {
 	var b strings.Builder
 	if r.SystemPrompt != "" {
@@ -112,7 +112,7 @@ func Describe(r *steps.SampleRequest) string {
 	return b.String()
 }
 
-// Blocks shows content as text. What is none is named.
+// Blocks returns content as text. It names blocks that are none.
 func Blocks(blocks content.Blocks) string {
 	var parts []string
 	for _, block := range blocks {

@@ -1,8 +1,7 @@
-// Package term asks a person at a terminal what a saga wants to know.
+// Package term asks a person at a terminal the questions of a saga.
 //
-// Everything a server sends is shown without what a terminal would act on. The
-// person can always leave a question: decline it, dismiss it, or stop the call
-// to resume it later.
+// It removes from a server's texts what would control the terminal. The person can always
+// leave a question: decline it, dismiss it, or stop the call to resume it later.
 package term
 
 import (
@@ -48,9 +47,9 @@ type Terminal struct {
 // Is reports whether f is a terminal.
 func Is(f *os.File) bool { return term.IsTerminal(int(f.Fd())) }
 
-// New returns the terminal at in and out, or nil if one of them is none. It uses
-// questions of plain lines, fit for screen readers, if the environment variable
-// SAGA_ACCESSIBLE is set, TERM is "dumb", or the terminal does not know its size.
+// New returns the terminal at in and out, or nil if one of them is none. Its forms are plain
+// lines, fit for screen readers, if the environment variable SAGA_ACCESSIBLE is set, TERM is
+// "dumb", or the terminal does not know its size.
 func New(in, out *os.File, getenv func(string) string) *Terminal {
 	if !Is(in) || !Is(out) {
 		return nil
