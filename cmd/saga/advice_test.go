@@ -5,7 +5,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -135,21 +134,6 @@ func TestExplainSavedCall(t *testing.T) {
 	require.Equal(t, exitNeedsAnswer, code)
 	out := h.ok("token", "explain", "saved.json")
 	assert.Contains(t, out, "complex_tool")
-	_, stderr, _ := h.run("call", "--resume", "saved.json")
-	assert.NotContains(t, stderr, "hardly", "there is time")
 	_, _, code = h.run("token", "explain", "nothing-there")
 	assert.Equal(t, exitFailed, code)
-}
-
-// Who resumes a call that is too old is told before answering.
-func TestResumeWarnsOfExpiry(t *testing.T) {
-	t.Parallel()
-	h := newHome(t)
-	address, _ := h.serve("--token-ttl", "1s")
-	_, _, code := h.run("call", "complex_tool", "--server", address, "--save", "saved.json")
-	require.Equal(t, exitNeedsAnswer, code)
-	require.Eventually(t, func() bool {
-		_, stderr, _ := h.run("call", "--resume", "saved.json")
-		return strings.Contains(stderr, "could be resumed until") && strings.Contains(stderr, "needs an answer")
-	}, time.Minute, 200*time.Millisecond)
 }

@@ -20,15 +20,10 @@ func (p *program) callsCommand() *cli.Command {
 	return &cli.Command{
 		Name:  "calls",
 		Usage: "list the calls that were saved, and remove them",
-		Description: `Lists the calls that were stopped and saved: their names, when they were saved, until when
-the server takes them up again, and what they wait for. Go on with one by
---resume NAME, end it with saga cancel NAME, forget it with saga calls rm NAME.
-
-Until when a call can be resumed is sealed in its token. The list says it if the keyset is
-that of the server, as your own is for a server that you started.
-
-What is older than 30 days is removed by itself.`,
-		Flags:  append([]cli.Flag{outputFlag()}, keysetFlags()...),
+		Description: `Lists the calls that were stopped and saved: their names, when they were saved, and what
+they wait for. Resume one by --resume NAME, end it with saga cancel NAME, forget it with
+saga calls rm NAME. What is older than 30 days is removed by itself.`,
+		Flags:  []cli.Flag{outputFlag()},
 		Action: p.listCalls,
 		Commands: []*cli.Command{{
 			Name:      "rm",
@@ -36,19 +31,9 @@ What is older than 30 days is removed by itself.`,
 			ArgsUsage: "NAME ...",
 			Description: `Removes saved calls, by name or file. They cannot be resumed then, and what their tools have
 done stays done: saga cancel undoes it.`,
-			Flags: append([]cli.Flag{
-				boolFlag("all", "remove all of them"),
-				boolFlag("expired", "remove those that no server takes up again, as far as that is known"),
-			}, keysetFlags()...),
+			Flags:  []cli.Flag{boolFlag("all", "remove all of them")},
 			Action: p.removeCalls,
 		}},
-	}
-}
-
-func keysetFlags() []cli.Flag {
-	return []cli.Flag{
-		stringFlag("keyset", "the keyset `FILE` (default: this user's own)", ""),
-		stringFlag("audience", "the `NAME` of the deployment", ""),
 	}
 }
 
@@ -58,10 +43,8 @@ type callRow struct {
 	Subject string    `json:"subject,omitempty"`
 	Server  string    `json:"server,omitempty"`
 	Saved   time.Time `json:"saved"`
-	// Expires is nil if it is not known.
-	Expires *time.Time `json:"expires,omitempty"`
-	Waits   string     `json:"waitsFor,omitempty"`
-	Error   string     `json:"error,omitempty"`
+	Waits   string    `json:"waitsFor,omitempty"`
+	Error   string    `json:"error,omitempty"`
 }
 
 func (p *program) listCalls(_ context.Context, c *cli.Command) error {
@@ -73,37 +56,30 @@ func (p *program) listCalls(_ context.Context, c *cli.Command) error {
 	if err != nil {
 		return failed(err)
 	}
-	look := newInspector(c)
 	var rows []callRow
 	for _, s := range saved {
-		rows = append(rows, describeCall(s, look))
-	}
-	return printRows(p, c, rows, "There are no saved calls.", "NAME\tOF\tSERVER\tSAVED\tRESUMABLE\tWAITS FOR", func(row callRow) string {
-		if row.Error != "" {
-			return fmt.Sprintf("%s\t\t\t%s\t\tcannot be read: %s", plain.Line(row.Name), ago(row.Saved), plain.Line(row.Error))
+		row := callRow{Name: s.Name, Saved: s.At}
+		if s.Err != nil {
+			row.Error = s.Err.Error()
+		} else {
+			position := s.Call.Position
+			row.Kind, row.Subject, row.Server, row.Waits = position.Kind(), position.Subject(), s.Call.URL+s.Call.Stdio, "the server"
+			if pending := position.Pending(); len(pending) > 0 {
+				row.Waits = waitsFor(pending[0])
+			}
 		}
-		return fmt.Sprintf("%s\t%s\t%s\t%s\t%s\t%s", plain.Line(row.Name), cell(row.Kind+" "+row.Subject), cell(row.Server), ago(row.Saved), until(row.Expires), cell(row.Waits))
+		rows = append(rows, row)
+	}
+	return printRows(p, c, rows, "There are no saved calls.", "NAME\tOF\tSERVER\tSAVED\tWAITS FOR", func(row callRow) string {
+		waits := cell(row.Waits)
+		if row.Error != "" {
+			waits = "cannot be read: " + plain.Line(row.Error)
+		}
+		return fmt.Sprintf("%s\t%s\t%s\t%s\t%s", plain.Line(row.Name), cell(row.Kind+" "+row.Subject), cell(row.Server), ago(row.Saved), waits)
 	})
 }
 
-func describeCall(s state.Saved, look *inspector) callRow {
-	row := callRow{Name: s.Name, Saved: s.At}
-	if s.Err != nil {
-		row.Error = s.Err.Error()
-		return row
-	}
-	position := s.Call.Position
-	row.Kind, row.Subject, row.Server = position.Kind(), position.Subject(), s.Call.URL+s.Call.Stdio
-	if at := look.expiry(position.Token); !at.IsZero() {
-		row.Expires = &at
-	}
-	row.Waits = "the server"
-	if pending := position.Pending(); len(pending) > 0 {
-		row.Waits = waitsFor(pending[0])
-	}
-	return row
-}
-
+// waitsFor is the question of a step, or else its id.
 func waitsFor(step client.Step) string {
 	var params struct {
 		Message string `json:"message"`
@@ -115,9 +91,9 @@ func waitsFor(step client.Step) string {
 }
 
 func (p *program) removeCalls(_ context.Context, c *cli.Command) error {
-	names, all, expired := c.Args().Slice(), c.Bool("all"), c.Bool("expired")
-	if (len(names) > 0) == (all || expired) {
-		return p.usage(c, "name the calls to remove, or use --all or --expired")
+	names, all := c.Args().Slice(), c.Bool("all")
+	if (len(names) > 0) == all {
+		return p.usage(c, "name the calls to remove, or use --all")
 	}
 	var paths []string
 	for _, name := range names {
@@ -127,17 +103,13 @@ func (p *program) removeCalls(_ context.Context, c *cli.Command) error {
 		}
 		paths = append(paths, path)
 	}
-	if all || expired {
+	if all {
 		saved, err := state.List()
 		if err != nil {
 			return failed(err)
 		}
-		look := newInspector(c)
 		for _, s := range saved {
-			row := describeCall(s, look)
-			if all || row.Expires != nil && time.Now().After(*row.Expires) {
-				paths = append(paths, s.Path)
-			}
+			paths = append(paths, s.Path)
 		}
 	}
 	for _, path := range paths {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"os"
 	"slices"
-	"time"
 
 	"github.com/urfave/cli/v3"
 
@@ -101,9 +100,6 @@ func (p *program) converse(ctx context.Context, c *cli.Command, begin beginning)
 	p.bar.Expect()
 	var result *outcome
 	if resumed != "" {
-		if at := newInspector(c).expiry(saved.Position.Token); !at.IsZero() && time.Now().After(at) {
-			p.say("saga: this call could be resumed until %s only; the server will hardly continue it", at.Local().Format("2006-01-02 15:04"))
-		}
 		result, err = resume(ctx, connection, saved.Position, handlers)
 	} else {
 		result, err = begin(ctx, c, connection, handlers)

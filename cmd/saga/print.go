@@ -90,7 +90,7 @@ func ago(t time.Time) string {
 	return fmt.Sprintf("%d days ago", int(d.Hours()/24))
 }
 
-// until says until when a call can be resumed, if that is known.
+// until says until when a task is kept, if that is known.
 func until(expires *time.Time) string {
 	switch {
 	case expires == nil:

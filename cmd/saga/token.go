@@ -23,6 +23,13 @@ import (
 // maxTokenInput limits what is read as a token, in bytes.
 const maxTokenInput = 4 * tokens.HardMaxToken
 
+func keysetFlags() []cli.Flag {
+	return []cli.Flag{
+		stringFlag("keyset", "the keyset `FILE` (default: this user's own)", ""),
+		stringFlag("audience", "the `NAME` of the deployment", ""),
+	}
+}
+
 func (p *program) tokenCommand() *cli.Command {
 	return &cli.Command{
 		Name:  "token",
@@ -63,11 +70,11 @@ func (p *program) explainToken(_ context.Context, c *cli.Command) error {
 	} else if saved, err := state.Load(state.Path(token)); err == nil {
 		token = saved.Position.Token
 	}
-	look := newInspector(c)
-	if look.err != nil {
-		return failed(nameServers(look.err))
+	opener, err := tokenOpener(c)
+	if err != nil {
+		return failed(nameServers(err))
 	}
-	x := look.inspect(token)
+	x := inspect(opener, token)
 	err = p.printExplanation(x)
 	switch {
 	case err != nil:
@@ -163,35 +170,18 @@ func when(t time.Time) string {
 // only with the one it was made for, so all are tried.
 var purposes = []string{"saga", "mrtr", "handshake", sessionid.Purpose, sessionid.ResumePurpose}
 
-// inspector opens tokens, if it has keys.
-type inspector struct {
-	codec *tokens.Codec
-	err   error
-}
-
-// newInspector has the keys of --keyset, or this user's own, and the audience of
+// tokenOpener opens tokens with the keys of --keyset, or this user's own, and the audience of
 // --audience.
-func newInspector(c *cli.Command) *inspector {
+func tokenOpener(c *cli.Command) (*tokens.Codec, error) {
 	path, err := keysetPath(c)
 	if err != nil {
-		return &inspector{err: err}
+		return nil, err
 	}
 	keys, err := codec.LoadKeyset(path)
 	if err != nil {
-		return &inspector{err: err}
+		return nil, err
 	}
-	opener, err := tokens.New(keys, tokens.Options{Audience: c.String("audience"), MaxToken: tokens.HardMaxToken, MaxPlaintext: tokens.HardMaxPlaintext})
-	return &inspector{opener, err}
-}
-
-// expiry returns when a token expires; zero if that is not known.
-func (l *inspector) expiry(token string) time.Time {
-	if l.err == nil {
-		if claims := l.inspect(token).Claims; claims != nil {
-			return claims.ExpiresAt
-		}
-	}
-	return time.Time{}
+	return tokens.New(keys, tokens.Options{Audience: c.String("audience"), MaxToken: tokens.HardMaxToken, MaxPlaintext: tokens.HardMaxPlaintext})
 }
 
 // inspection is what can be seen of a token.
@@ -206,11 +196,11 @@ type inspection struct {
 	err   error
 }
 
-func (l *inspector) inspect(token string) *inspection {
+func inspect(opener *tokens.Codec, token string) *inspection {
 	var x *inspection
 	for _, purpose := range purposes {
 		x = &inspection{purpose: purpose}
-		x.Explanation = l.codec.Explain(tokens.Binding{Purpose: purpose}, time.Now(), token, x.see)
+		x.Explanation = opener.Explain(tokens.Binding{Purpose: purpose}, time.Now(), token, x.see)
 		if x.Claims != nil {
 			break
 		}

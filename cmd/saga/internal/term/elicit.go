@@ -3,7 +3,6 @@ package term
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net"
 	"net/url"
 	"reflect"
@@ -134,12 +133,8 @@ func (t *Terminal) refused(choice string) *client.ElicitResult {
 	return nil
 }
 
-const (
-	optionOpen  = "open"
-	optionAgree = "agree"
-)
-
-// link asks whether to visit an address. It is opened only if the person says so.
+// link asks whether the person visits an address. No program is started with one that a server
+// has chosen.
 func (t *Terminal) link(ctx context.Context, r *client.Request) (*client.ElicitResult, error) {
 	link, err := steps.Step{Params: r.Params}.Link()
 	if err != nil {
@@ -150,27 +145,16 @@ func (t *Terminal) link(ctx context.Context, r *client.Request) (*client.ElicitR
 	for _, remark := range remarks {
 		t.say("Careful: " + remark)
 	}
-	var options []huh.Option[string]
-	if t.open != nil {
-		options = append(options, huh.NewOption("Open "+host+" in the browser", optionOpen))
-	}
-	options = append(options, huh.NewOption("Agree, and open it myself", optionAgree))
-	choice, err := t.choose(ctx, "Visit "+host+"?", append(options, refusals...)...)
-	if errors.Is(err, errLeft) {
-		err = client.ErrPause
-	}
-	if err != nil {
+	choice, err := t.choose(ctx, "Visit "+host+"?", append([]huh.Option[string]{huh.NewOption("Agree, and open it in a browser", optionAgree)}, refusals...)...)
+	switch {
+	case errors.Is(err, errLeft):
+		return nil, client.ErrPause
+	case err != nil:
 		return nil, err
+	case choice == optionAgree:
+		return client.Accept(nil), nil
 	}
-	if result := t.refused(choice); result != nil {
-		return result, nil
-	}
-	if choice == optionOpen {
-		if err := t.open(ctx, link.URL); err != nil {
-			t.say(fmt.Sprintf("The browser could not be started (%v). Please open the address yourself.", err))
-		}
-	}
-	return client.Accept(nil), nil
+	return t.refused(choice), nil
 }
 
 // showAddress prints an address with its host emphasized, and returns the host and what is

@@ -10,8 +10,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
-	"runtime"
 	"strings"
 
 	tea "charm.land/bubbletea/v2"
@@ -35,8 +33,6 @@ type Terminal struct {
 	accessible bool
 	width      int
 	height     int // 0 if it is not known
-	// open shows an address in the person's browser; nil if that is not possible.
-	open func(ctx context.Context, url string) error
 	// inputs keeps what was entered, by step id as first asked, so that a form
 	// that is asked again starts from it.
 	inputs map[string][]*input
@@ -56,11 +52,6 @@ func New(in, out *os.File, getenv func(string) string) *Terminal {
 	}
 	t := &Terminal{in: in, out: out, inputs: map[string][]*input{}}
 	t.width, t.height, t.accessible = look(out, getenv)
-	if opener := browser(getenv); opener != nil {
-		t.open = func(ctx context.Context, url string) error {
-			return exec.CommandContext(ctx, opener[0], append(opener[1:], url)...).Run()
-		}
-	}
 	return t
 }
 
@@ -73,18 +64,6 @@ func look(out *os.File, getenv func(string) string) (width, height int, accessib
 		return maxWidth, 0, true
 	}
 	return min(width, maxWidth), height, accessible
-}
-
-func browser(getenv func(string) string) []string {
-	switch {
-	case runtime.GOOS == "darwin":
-		return []string{"open"}
-	case runtime.GOOS == "windows":
-		return []string{"rundll32", "url.dll,FileProtocolHandler"}
-	case getenv("DISPLAY") != "" || getenv("WAYLAND_DISPLAY") != "":
-		return []string{"xdg-open"}
-	}
-	return nil
 }
 
 // heading introduces a question. The texts are the server's.
@@ -130,9 +109,10 @@ func (t *Terminal) styled(style lipgloss.Style, text string) string {
 	return style.Render(text)
 }
 
-// Options of a person who does not answer a question.
+// Options of a person who is asked something.
 const (
 	optionBack    = "back"
+	optionAgree   = "agree"
 	optionDecline = "decline"
 	optionCancel  = "cancel"
 	optionPause   = "pause"
