@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -40,34 +41,44 @@ func serverChoice() []cli.Flag {
 	}
 }
 
+// withClient has do use the server of connect, until the terminal is closed.
+func (p *program) withClient(ctx context.Context, c *cli.Command, target *state.Call, do func(context.Context, *client.Client) error) error {
+	connection, err := p.connect(c, target)
+	if err != nil {
+		return err
+	}
+	defer connection.Close()
+	ctx, stop := untilClosed(ctx)
+	defer stop()
+	return do(ctx, connection)
+}
+
 // connect returns a client for the server of the flags, or else of a saved call,
 // and notes in target which server that is.
-func (p *program) connect(c *cli.Command, target *state.Call, maxRounds int) (*client.Client, error) {
+func (p *program) connect(c *cli.Command, target *state.Call) (*client.Client, error) {
 	if c.String("server") != "" && c.String("stdio") != "" {
 		return nil, p.usage(c, "use either --server (or SAGA_SERVER) or --stdio (or SAGA_STDIO)")
 	}
 	if c.String("server") != "" || c.String("stdio") != "" {
 		target.URL, target.Stdio, target.Dir = c.String("server"), c.String("stdio"), ""
 		if target.Stdio != "" {
-			// The command may name files of this directory, from where the call need not be resumed.
-			target.Dir, _ = os.Getwd() // else it is as if that had not been said
+			target.Dir, _ = os.Getwd() // of which the command may name files, wherever the call is resumed
 		}
 	}
 	if target.URL == "" && target.Stdio == "" {
 		target.URL = defaultServer
 	}
-	if maxRounds < 0 {
-		return nil, p.usage(c, "--max-rounds %d: the server has to be allowed some rounds", maxRounds)
-	}
-	if c.Duration("timeout") < 0 {
-		return nil, p.usage(c, "--timeout %v: the server has to have some time", c.Duration("timeout"))
-	}
 	protocol := c.String("protocol")
-	if protocol != "" && protocol != "saga" && !slices.Contains(mcp.SupportedProtocolVersions(), protocol) {
+	switch {
+	case c.Int("max-rounds") < 0:
+		return nil, p.usage(c, "--max-rounds %d: the server has to be allowed some rounds", c.Int("max-rounds"))
+	case c.Duration("timeout") < 0:
+		return nil, p.usage(c, "--timeout %v: the server has to have some time", c.Duration("timeout"))
+	case protocol != "" && protocol != "saga" && !slices.Contains(mcp.SupportedProtocolVersions(), protocol):
 		return nil, p.usage(c, "--protocol is saga or one of %s, not %q", strings.Join(mcp.SupportedProtocolVersions(), ", "), protocol)
 	}
 	options := client.Options{
-		Name: "saga", Version: buildinfo.Version(), MaxRounds: maxRounds,
+		Name: "saga", Version: buildinfo.Version(), MaxRounds: c.Int("max-rounds"),
 		Protocol: protocol, Sessions: legacy.Open, PreferTasks: c.Bool("detach"),
 		Timeout: c.Duration("timeout"), RetryFor: max(c.Duration("retry-for"), time.Millisecond),
 	}
@@ -79,8 +90,7 @@ func (p *program) connect(c *cli.Command, target *state.Call, maxRounds int) (*c
 		})
 	}
 	if target.Stdio != "" {
-		// The log may hold what others have said, so a terminal gets it without control
-		// sequences.
+		// The log may hold texts of others, so a terminal gets it without control sequences.
 		var log io.Writer = p.stderr
 		if term.Is(p.stderr) {
 			log = &plain.Writer{To: p.stderr}

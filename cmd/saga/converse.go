@@ -25,19 +25,14 @@ func (p *program) conversation(c *cli.Command, kind string, begin beginning) *cl
 		stringFlag("resume", "continue the "+c.Name+" saved as `NAME`, or in a file", ""))
 	c.Flags = slices.Concat(c.Flags, answeringFlags(c.Name), serverChoice())
 	c.Action = func(ctx context.Context, c *cli.Command) error {
-		resumed, output := c.String("resume") != "", c.String("output")
-		switch {
+		switch resumed := c.String("resume") != ""; {
 		case resumed && (c.NArg() > 0 || c.String("json") != ""):
 			return p.usage(c, "--resume has the arguments the call was made with; give it alone")
 		case resumed && c.Bool("detach"):
 			return p.usage(c, "--detach is for a call that begins; one that is saved is detached")
 		case !resumed && c.NArg() == 0:
 			return p.usage(c, "which %s? %s %ss lists them", kind, p.self, kind)
-		case output != "text" && output != "json":
-			return p.usage(c, "--output is text or json, not %q", output)
 		}
-		ctx, stop := untilClosed(ctx)
-		defer stop()
 		return p.converse(ctx, c, begin)
 	}
 	return c
@@ -76,12 +71,6 @@ func (p *program) converse(ctx context.Context, c *cli.Command, begin beginning)
 	if err != nil {
 		return err
 	}
-	connection, err := p.connect(c, saved, c.Int("max-rounds"))
-	if err != nil {
-		return err
-	}
-	defer connection.Close()
-
 	p.bar = term.NewBar(p.stderr, os.Getenv)
 	defer p.bar.Clear()
 	if p.bar != nil {
@@ -97,27 +86,29 @@ func (p *program) converse(ctx context.Context, c *cli.Command, begin beginning)
 		}
 		return nil
 	}
-	p.bar.Expect()
-	var result *outcome
-	if resumed != "" {
-		result, err = resume(ctx, connection, saved.Position, handlers)
-	} else {
-		result, err = begin(ctx, c, connection, handlers)
-	}
-	p.bar.Clear()
-	switch {
-	case errors.Is(err, errDetached):
-		return p.detached(c, saved)
-	case err != nil:
-		return p.interrupted(c, saved, resumed, asker.refused, err)
-	}
-	err = p.end(c, result, asker.refused)
-	if err != nil && exitCode(err) == exitUsage && begun(saved.Position) {
-		// The result cannot be put where it was to go: keep the way to it.
-		return p.interrupted(c, saved, resumed, false, &client.InterruptedError{Position: saved.Position, Err: err})
-	}
-	forget(save, resumed)
-	return err
+	return p.withClient(ctx, c, saved, func(ctx context.Context, connection *client.Client) error {
+		p.bar.Expect()
+		var result *outcome
+		if resumed != "" {
+			result, err = resume(ctx, connection, saved.Position, handlers)
+		} else {
+			result, err = begin(ctx, c, connection, handlers)
+		}
+		p.bar.Clear()
+		switch {
+		case errors.Is(err, errDetached):
+			return p.detached(c, saved)
+		case err != nil:
+			return p.interrupted(c, saved, resumed, asker.refused, err)
+		}
+		err = p.end(c, result, asker.refused)
+		if err != nil && exitCode(err) == exitUsage && begun(saved.Position) {
+			// The result cannot be put where it was to go: keep the way to it.
+			return p.interrupted(c, saved, resumed, false, &client.InterruptedError{Position: saved.Position, Err: err})
+		}
+		forget(save, resumed)
+		return err
+	})
 }
 
 func resume(ctx context.Context, connection *client.Client, position client.Position, handlers client.Handlers) (*outcome, error) {

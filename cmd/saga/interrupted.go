@@ -217,25 +217,22 @@ Example:
 			if err != nil {
 				return p.notSaved(err)
 			}
-			connection, err := p.connect(c, saved, 0)
-			if err != nil {
-				return err
-			}
-			defer connection.Close()
-			if saved.Position.Task != "" {
-				return p.cancelTask(ctx, c, connection, saved, path)
-			}
-			result, err := connection.Cancel(ctx, saved.Position)
-			if refusal := tokenRefused(err); refusal != nil {
-				return &exitError{exitServer, fmt.Errorf("%sForget it with: %s", p.refused(saved, refusal), p.forgetLine(path))}
-			}
-			if err != nil {
-				return p.serverFailed(err)
-			}
-			if !result.Outstanding() {
-				forget(path)
-			}
-			return p.end(c, ofTool(result), false)
+			return p.withClient(ctx, c, saved, func(ctx context.Context, connection *client.Client) error {
+				if saved.Position.Task != "" {
+					return p.cancelTask(ctx, c, connection, saved, path)
+				}
+				result, err := connection.Cancel(ctx, saved.Position)
+				if refusal := tokenRefused(err); refusal != nil {
+					return &exitError{exitServer, fmt.Errorf("%sForget it with: %s", p.refused(saved, refusal), p.forgetLine(path))}
+				}
+				if err != nil {
+					return p.serverFailed(err)
+				}
+				if !result.Outstanding() {
+					forget(path)
+				}
+				return p.end(c, ofTool(result), false)
+			})
 		},
 	}
 }

@@ -111,20 +111,17 @@ func (p *program) listCommand(name, description string, read func(context.Contex
 			if err := p.noArguments(c); err != nil {
 				return err
 			}
-			connection, err := p.connect(c, new(state.Call), 0)
-			if err != nil {
-				return err
-			}
-			defer connection.Close()
-			all, rows, err := read(ctx, connection)
-			if err != nil {
-				return p.serverFailed(err)
-			}
-			if c.String("output") == "json" {
-				return p.printJSON(all)
-			}
-			return printRows(p, c, rows, "The server has no "+name+".", "", func(row listRow) string {
-				return fmt.Sprintf("%s\t%s\t%s", row.name, plain.Line(row.takes), plain.Line(row.description))
+			return p.withClient(ctx, c, new(state.Call), func(ctx context.Context, connection *client.Client) error {
+				all, rows, err := read(ctx, connection)
+				if err != nil {
+					return p.serverFailed(err)
+				}
+				if c.String("output") == "json" {
+					return p.printJSON(all)
+				}
+				return printRows(p, c, rows, "The server has no "+name+".", "", func(row listRow) string {
+					return fmt.Sprintf("%s\t%s\t%s", row.name, plain.Line(row.takes), plain.Line(row.description))
+				})
 			})
 		},
 	}

@@ -143,7 +143,16 @@ func listFlag(name, usage string) *cli.StringSliceFlag {
 	return &cli.StringSliceFlag{Name: name, Usage: usage, Sources: env(name)}
 }
 
-func outputFlag() cli.Flag { return stringFlag("output", "text, or json for all of it", "text") }
+func outputFlag() cli.Flag {
+	f := stringFlag("output", "text, or json for all of it", "text")
+	f.Validator = func(output string) error {
+		if output != "text" && output != "json" {
+			return fmt.Errorf("--output is text or json, not %q", output)
+		}
+		return nil
+	}
+	return f
+}
 
 func (p *program) versionCommand() *cli.Command {
 	return &cli.Command{

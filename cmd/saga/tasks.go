@@ -66,14 +66,9 @@ func (p *program) taskCommand(name, usage string, flags []cli.Flag, do func(cont
 			if err != nil {
 				return err
 			}
-			connection, err := p.connect(c, saved, c.Int("max-rounds"))
-			if err != nil {
-				return err
-			}
-			defer connection.Close()
-			ctx, stop := untilClosed(ctx)
-			defer stop()
-			err = do(ctx, c, connection, saved, path)
+			err = p.withClient(ctx, c, saved, func(ctx context.Context, connection *client.Client) error {
+				return do(ctx, c, connection, saved, path)
+			})
 			if exitCode(err) == exitServer && path == "" && c.String("server")+c.String("stdio") == "" {
 				name := c.Args().First()
 				err = &exitError{exitServer, fmt.Errorf("%w\nThere is no saved call %s, so it was taken for the id of a task; %s tasks lists those of saved calls", err, name, p.self)}
@@ -252,12 +247,9 @@ const (
 )
 
 func (p *program) listTasks(ctx context.Context, c *cli.Command) error {
-	if output := c.String("output"); output != "text" && output != "json" {
-		return p.usage(c, "--output is text or json, not %q", output)
-	}
 	var chosen state.Call
 	if c.String("server") != "" || c.String("stdio") != "" {
-		connection, err := p.connect(c, &chosen, 0) // which completes the address
+		connection, err := p.connect(c, &chosen) // which completes the address
 		if err != nil {
 			return err
 		}
@@ -303,7 +295,7 @@ func (p *program) listTasks(ctx context.Context, c *cli.Command) error {
 func (p *program) connectForList(c *cli.Command, call *state.Call, named bool) (*client.Client, error) {
 	if named {
 		copied := *call
-		return p.connect(c, &copied, 0)
+		return p.connect(c, &copied)
 	}
 	if call.Stdio != "" {
 		return nil, nil
