@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"net/url"
 	"os"
-	"os/exec"
 	"runtime"
 	"slices"
 	"strings"
@@ -95,8 +94,11 @@ func (p *program) connect(c *cli.Command, target *state.Call) (*client.Client, e
 		if term.Is(p.stderr) {
 			log = &plain.Writer{To: p.stderr}
 		}
-		command, flag := shell()
-		return client.New(&client.Stdio{Command: command, Args: []string{flag, target.Stdio}, Dir: target.Dir, Stderr: log, Initialize: true}, options), nil
+		shell := []string{"sh", "-c"}
+		if runtime.GOOS == "windows" {
+			shell = []string{"cmd", "/C"}
+		}
+		return client.New(&client.Stdio{Command: shell[0], Args: []string{shell[1], target.Stdio}, Dir: target.Dir, Stderr: log, Initialize: true}, options), nil
 	}
 	header := http.Header{}
 	for _, line := range c.StringSlice("header") {
@@ -116,23 +118,13 @@ func (p *program) connect(c *cli.Command, target *state.Call) (*client.Client, e
 	return client.New(&client.HTTP{URL: target.URL, Bearer: c.String("bearer"), Header: header}, options), nil
 }
 
-// shell runs a command line as the user would write it.
-func shell() (command, flag string) {
-	if runtime.GOOS == "windows" {
-		return "cmd", "/C"
-	}
-	if path, err := exec.LookPath("sh"); err == nil {
-		return path, "-c"
-	}
-	return "/bin/sh", "-c"
-}
-
-// withAdvice adds what to do when there is no server at all.
+// withAdvice adds what to do when there is no server at all, or it wants an access token.
 func (p *program) withAdvice(err error) error {
-	if lost, ok := errors.AsType[*client.TransportError](err); ok && !lost.Sent {
+	lost, ok := errors.AsType[*client.TransportError](err)
+	switch {
+	case ok && !lost.Sent:
 		return &exitError{exitServer, fmt.Errorf("%w\nStart a server with %s serve, or name one with --server or --stdio", err, p.self)}
-	}
-	if lost, ok := errors.AsType[*client.TransportError](err); ok && lost.Status == http.StatusUnauthorized {
+	case ok && lost.Status == http.StatusUnauthorized:
 		return &exitError{exitServer, fmt.Errorf("%w\nGive an access token in SAGA_BEARER, or with --bearer", err)}
 	}
 	return err

@@ -11,7 +11,6 @@ import (
 
 	"github.com/urfave/cli/v3"
 
-	"github.com/mcpsaga/mcpsaga/cmd/saga/internal/plain"
 	"github.com/mcpsaga/mcpsaga/cmd/saga/internal/state"
 	"github.com/mcpsaga/mcpsaga/codec"
 	"github.com/mcpsaga/mcpsaga/internal/engine"
@@ -38,7 +37,7 @@ func (p *program) tokenCommand() *cli.Command {
 			Name:      "explain",
 			Usage:     "say what a token holds and whether a server would accept it",
 			ArgsUsage: "TOKEN (or the NAME of a saved call, or - for standard input)",
-			Description: `Needs the keyset that sealed the token, and the audience of the deployment. It shows the
+			Description: `Needs the keyset that sealed the token, and the audience of the deployment. It prints the
 state of the saga, which clients never see; its secret part is not shown. Tokens of callers
 who identified themselves cannot be opened here: they are bound to the caller. Of a state
 that is kept in a ledger the token holds a reference only.
@@ -75,7 +74,7 @@ func (p *program) explainToken(_ context.Context, c *cli.Command) error {
 		return failed(nameServers(err))
 	}
 	x := inspect(opener, token)
-	err = p.printExplanation(x)
+	err = p.printJSON(x.explanation())
 	switch {
 	case err != nil:
 	case x.Reason == tokens.ReasonMalformed:
@@ -88,82 +87,79 @@ func (p *program) explainToken(_ context.Context, c *cli.Command) error {
 	return failed(err)
 }
 
-func (p *program) printExplanation(x *inspection) error {
-	table := p.table()
-	row := func(name, format string, args ...any) {
-		fmt.Fprintf(table, "%s\t%s\n", name, plain.Line(fmt.Sprintf(format, args...)))
-	}
+// explanation is what token explain prints, as JSON.
+type explanation struct {
+	Format     string    `json:"format,omitempty"`
+	Characters int       `json:"characters,omitempty"`
+	Key        string    `json:"key,omitempty"`
+	MadeFor    string    `json:"madeFor,omitempty"`
+	ID         string    `json:"id,omitempty"`
+	Turn       uint32    `json:"turn,omitempty"`
+	Tool       string    `json:"tool,omitempty"`
+	Revision   uint32    `json:"revision,omitempty"`
+	Issued     time.Time `json:"issued,omitzero"`
+	Expires    time.Time `json:"expires,omitzero"`
+	Deadline   time.Time `json:"deadline,omitzero"`
+	Continues  string    `json:"continues,omitempty"`
+	// State is a text, or base64, if it is in an encoding of the tool's own.
+	State any    `json:"state,omitempty"`
+	Size  string `json:"size,omitempty"`
+	*engine.Description
+}
+
+func (x *inspection) explanation() explanation {
+	shown := explanation{Description: x.holds}
 	// What has another version has another layout, if it is a token at all.
 	if x.Version != "" && x.Reason != tokens.ReasonVersion {
-		row("format", "%s, %s", x.Version, count(x.Length, "character"))
-		if x.Reason != tokens.ReasonMalformed { // else it was not read
-			row("key", "%s, %s", keyID(x.KeyID), keyRemark(x.Key))
+		shown.Format, shown.Characters = x.Version, x.Length
+		switch {
+		case x.Reason == tokens.ReasonMalformed: // then the key was not read
+		case x.Key == nil:
+			shown.Key = keyID(x.KeyID) + ", which is not in the keyset"
+		case x.Key.Primary:
+			shown.Key = keyID(x.KeyID) + ", the primary"
+		default:
+			shown.Key = keyID(x.KeyID) + ", " + x.Key.Status()
 		}
 	}
-	if claims := x.Claims; claims != nil {
-		made := x.purpose
-		switch {
-		case x.purpose == sessionid.Purpose:
-			made = "a session"
-		case x.resumesRequest():
-			made = "resuming a request"
-		case x.purpose == turns.Paged.Purpose:
-			made = "the next part of a result"
-		}
-		row("made for", "%s", made)
-		if claims.Tool != "" {
-			row("saga", "%s, after %s", claims.ID, count(int(claims.Turn), "turn"))
-			row("tool", "%s, revision %d", claims.Tool, claims.Revision)
-		}
-		row("issued", "%s", when(claims.IssuedAt))
-		if !x.resumesRequest() { // else it is good as long as the request's task is kept
-			row("expires", "%s", when(claims.ExpiresAt))
-		}
-		if !claims.Deadline.IsZero() {
-			row("deadline", "%s", when(claims.Deadline))
-		}
-		switch {
-		case x.apart:
-			row("holds", "a reference to the server's ledger, where the state is")
-		case claims.Tool != "":
-			row("holds", "%s of state, %d secret (%s in %d bytes, %d of padding)", count(x.StateLen, "byte"), x.SecretLen, x.Coding, x.BodyLen, x.PaddingLen)
-		}
+	claims := x.Claims
+	if claims == nil {
+		return shown
+	}
+	shown.MadeFor, shown.ID, shown.Turn, shown.Tool, shown.Revision = x.purpose, claims.ID.String(), claims.Turn, claims.Tool, claims.Revision
+	shown.Issued, shown.Expires, shown.Deadline = claims.IssuedAt, claims.ExpiresAt, claims.Deadline
+	switch {
+	case x.purpose == sessionid.Purpose:
+		shown.MadeFor = "a session"
+	case x.purpose == sessionid.ResumePurpose && claims.Tool == "":
+		shown.MadeFor = "resuming a request"
+		shown.Expires = time.Time{} // it is good as long as the request's task is kept
+	case x.purpose == turns.Paged.Purpose:
+		shown.MadeFor = "the next part of a result"
 	}
 	switch d := x.holds; {
+	case x.apart:
+		shown.State = "kept in the server's ledger"
 	case d == nil:
-		return table.Flush()
-	case d.Next == "":
-		row("continues", "not at all: it can only be undone")
-	case d.Flow:
-		row("continues", "in the flow")
-	default:
-		row("continues", "in the step function %q", d.Next)
+	case json.Valid(d.State):
+		shown.State = json.RawMessage(d.State)
+	case utf8.Valid(d.State) && len(d.State) > 0:
+		shown.State = string(d.State)
+	case len(d.State) > 0:
+		shown.State = d.State
 	}
-	if err := table.Flush(); err != nil {
-		return err
+	if d := x.holds; d != nil {
+		shown.Size = fmt.Sprintf("%s of state, %d secret (%s in %d bytes, %d of padding)", count(x.StateLen, "byte"), x.SecretLen, x.Coding, x.BodyLen, x.PaddingLen)
+		switch {
+		case d.Next == "":
+			shown.Continues = "not at all: it can only be undone"
+		case d.Flow:
+			shown.Continues = "in the flow"
+		default:
+			shown.Continues = fmt.Sprintf("in the step function %s", d.Next)
+		}
 	}
-	return p.printHolds(x.holds)
-}
-
-func keyRemark(key *codec.KeyInfo) string {
-	switch {
-	case key == nil:
-		return "which is not in the keyset"
-	case key.Primary:
-		return "the primary"
-	}
-	return key.Status()
-}
-
-func when(t time.Time) string {
-	if t.IsZero() {
-		return "never"
-	}
-	left := time.Until(t).Round(time.Second)
-	if left < 0 {
-		return fmt.Sprintf("%s (%s ago)", t.Format(time.RFC3339), -left)
-	}
-	return fmt.Sprintf("%s (in %s)", t.Format(time.RFC3339), left)
+	return shown
 }
 
 // purposes are what the server's dialects seal tokens for. A token can be opened
@@ -208,11 +204,6 @@ func inspect(opener *tokens.Codec, token string) *inspection {
 	return x
 }
 
-// resumesRequest reports whether the token resumes a request, rather than a saga.
-func (x *inspection) resumesRequest() bool {
-	return x.purpose == sessionid.ResumePurpose && x.Claims.Tool == ""
-}
-
 // see reads what the token holds.
 func (x *inspection) see(all *tokens.Contents) {
 	switch {
@@ -229,23 +220,4 @@ func (x *inspection) see(all *tokens.Contents) {
 			x.holds = &holds
 		}
 	}
-}
-
-// printHolds prints what a saga holds as JSON. A state in an encoding of the tool's own is a
-// text, or its bytes in base64.
-func (p *program) printHolds(d *engine.Description) error {
-	shown := struct {
-		*engine.Description
-		State any `json:"state,omitempty"`
-	}{Description: d}
-	switch {
-	case len(d.State) == 0:
-	case json.Valid(d.State):
-		shown.State = json.RawMessage(d.State)
-	case utf8.Valid(d.State):
-		shown.State = string(d.State)
-	default:
-		shown.State = d.State
-	}
-	return p.printJSON(shown)
 }
