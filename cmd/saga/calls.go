@@ -141,3 +141,45 @@ func removable(name string) (string, error) {
 	}
 	return "", err
 }
+
+func (p *program) cancelCommand() *cli.Command {
+	return &cli.Command{
+		Name:      "cancel",
+		Usage:     "end a saved call and undo what its tool has done",
+		ArgsUsage: "NAME",
+		Description: `Ends a call that was saved when it was stopped, instead of resuming it. NAME is one that
+saga calls lists, or a file. The server undoes what the tool has done so far, and says what
+could not be undone. Then the call is forgotten; if something is left, it is kept, so that
+the command can be given again.
+
+Example:
+   saga cancel 20260728-150000-ABCDEF`,
+		Flags: append([]cli.Flag{outputFlag()}, serverChoice()...),
+		Action: func(ctx context.Context, c *cli.Command) error {
+			if c.NArg() != 1 {
+				return p.usage(c, "which saved call? %s calls lists them", p.self)
+			}
+			path := state.Path(c.Args().First())
+			saved, err := state.Load(path)
+			if err != nil {
+				return p.notSaved(err)
+			}
+			return p.withClient(ctx, c, saved, func(ctx context.Context, connection *client.Client) error {
+				if saved.Position.Task != "" {
+					return p.cancelTask(ctx, c, connection, saved, path)
+				}
+				result, err := connection.Cancel(ctx, saved.Position)
+				if refusal := tokenRefused(err); refusal != nil {
+					return &exitError{exitServer, fmt.Errorf("%sForget it with: %s", p.refused(saved, refusal), p.forgetLine(path))}
+				}
+				if err != nil {
+					return p.serverFailed(err)
+				}
+				if !result.Outstanding() {
+					forget(path)
+				}
+				return p.end(c, ofTool(result), false)
+			})
+		},
+	}
+}

@@ -1,11 +1,17 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"os"
+	"regexp"
 	"slices"
+	"strings"
+	"time"
 
+	"github.com/sourcegraph/jsonrpc2"
 	"github.com/urfave/cli/v3"
 
 	"github.com/mcpsaga/mcpsaga/client"
@@ -122,4 +128,182 @@ func resume(ctx context.Context, connection *client.Client, position client.Posi
 	}
 	result, err := connection.Resume(ctx, position, handlers)
 	return ofTool(result), err
+}
+
+// verbs are the commands by the kind of what they begin.
+var verbs = map[string]string{"tool": "call", "prompt": "get", "resource": "read"}
+
+// begun reports whether the server has begun, so that there is something to resume.
+func begun(position client.Position) bool {
+	return position.Token != "" || position.Task != "" || position.Round > 0
+}
+
+// interrupted saves where a call stands and says what to do now. resumed is the file
+// that the call was resumed from, or empty.
+func (p *program) interrupted(c *cli.Command, saved *state.Call, resumed string, declined bool, err error) error {
+	stopped, ok := errors.AsType[*client.InterruptedError](err)
+	if !ok {
+		return err
+	}
+	cause, position := p.withAdvice(stopped.Err), stopped.Position
+	kind := position.Kind()
+	refusal, _ := errors.AsType[*client.Error](cause)
+	switch {
+	case exitCode(cause) == exitInterrupted:
+		cause = &exitError{exitInterrupted, errors.New("stopped")}
+	case declined && kind != "tool" && refusal != nil:
+		// A prompt or resource has no result that says so, and has changed nothing.
+		return &exitError{exitDeclined, fmt.Errorf("the %s is not given: %s", kind, refusal.Message)}
+	case errors.As(cause, new(*client.TaskError)):
+		forget(c.String("save"), resumed)
+		return &exitError{exitServer, cause}
+	}
+	if !begun(position) {
+		return p.notBegun(c, kind, cause)
+	}
+	saved.Position = position
+	text := ""
+	if refusal = tokenRefused(cause); refusal != nil {
+		text = p.refused(saved, refusal)
+		if before, err := state.Load(resumed); err == nil && (before.URL != saved.URL || before.Stdio != saved.Stdio) {
+			// It stays a call of the server that it is from.
+			text += fmt.Sprintf("Or, as the call was begun at another server, ask that one:\n  %s %s --resume %s\n", p.self, verbs[kind], quote(state.Given(resumed)))
+			saved.URL, saved.Stdio = before.URL, before.Stdio
+		}
+	}
+	path, err := p.keep(saved, cmp.Or(c.String("save"), resumed))
+	switch {
+	case err != nil:
+		return &exitError{exitCode(cause), fmt.Errorf("%w\n%w", cause, err)}
+	case refusal != nil:
+		return &exitError{exitServer, fmt.Errorf("%sYour answers are kept in %s\nuntil you forget them with: %s", text, path, p.forgetLine(path))}
+	}
+	return &exitError{exitCode(cause), fmt.Errorf("%w\n%s", cause, p.goOn(saved, path))}
+}
+
+// keep saves a call that is not over, at path or where this user's calls are, and returns where.
+func (p *program) keep(saved *state.Call, path string) (string, error) {
+	var err error
+	if path == "" {
+		path, err = state.NewPath(time.Now())
+	}
+	if err == nil {
+		err = saved.Save(path)
+	}
+	if err == nil {
+		state.Clean(time.Now())
+		return path, nil
+	}
+	err = fmt.Errorf("the call could not be saved: %w", err)
+	if saved.Position.Task != "" {
+		where := "--server " + quote(saved.URL)
+		if saved.Stdio != "" {
+			where = "--stdio " + quote(saved.Stdio)
+		}
+		err = fmt.Errorf("%w\nThe server continues it, as a task. See how far it is with:\n  %s tasks watch %s %s", err, p.self, where, quote(saved.Position.Task))
+	}
+	return "", err
+}
+
+// forget removes the files of a call that is over; those without a name are none.
+func forget(paths ...string) {
+	for _, path := range paths {
+		if path != "" {
+			_ = os.Remove(path)
+		}
+	}
+}
+
+func (p *program) forgetLine(path string) string {
+	return p.self + " calls rm " + quote(state.Given(path))
+}
+
+// detached saves a call that continues without this program.
+func (p *program) detached(c *cli.Command, saved *state.Call) error {
+	path, err := p.keep(saved, c.String("save"))
+	if err != nil {
+		return failed(err)
+	}
+	p.say("saga: %s", p.goOn(saved, path))
+	fmt.Fprintln(p.stdout, state.Given(path))
+	return nil
+}
+
+// goOn says how to come back to a call that is saved.
+func (p *program) goOn(saved *state.Call, path string) string {
+	name := quote(state.Given(path))
+	if saved.Position.Task != "" {
+		return fmt.Sprintf(`the server continues the call, as a task. Come back to it with:
+  %[1]s call --resume %[2]s     to answer what it asks, and wait for its result
+  %[1]s tasks watch %[2]s       to see how far it is
+  %[1]s tasks cancel %[2]s      to have it ended`, p.self, name)
+	}
+	text := fmt.Sprintf("the call is saved. Continue with:\n  %s %s --resume %s", p.self, verbs[saved.Position.Kind()], name)
+	if saved.Position.Dialect == "saga" {
+		text += fmt.Sprintf("\nor have what it did undone:\n  %s cancel %s", p.self, name)
+	}
+	return text
+}
+
+// askedOldWay finds the requests by which servers ask in older revisions of MCP, and what they say of
+// tools that must be tasks of one.
+var askedOldWay = regexp.MustCompile(`elicitation/create|sampling/createMessage|roots/list|task augmentation`)
+
+// olderAdvice is what to add to a server's error if it seems to have asked by a request, though
+// what was spoken has none: the server decides that for itself, whatever revision it has agreed to.
+func olderAdvice(c *cli.Command, text string) string {
+	if c.String("protocol") != "" || strings.Contains(text, "--protocol") || !askedOldWay.MatchString(text) {
+		return ""
+	}
+	return "\nIf it asks as servers of older revisions of MCP do, speak one of these with it: --protocol 2025-11-25"
+}
+
+// notBegun adds to the reason why the server has not begun what to do about it. There is
+// nothing to keep.
+func (p *program) notBegun(c *cli.Command, kind string, cause error) error {
+	refusal, ok := errors.AsType[*client.Error](cause)
+	switch {
+	case !ok:
+	case olderAdvice(c, refusal.Message) != "":
+		return fmt.Errorf("%w%s", cause, olderAdvice(c, refusal.Message))
+	case refusal.Code == jsonrpc2.CodeInvalidParams:
+		return fmt.Errorf("%w\n%s %ss lists what the server has", cause, p.self, kind)
+	case refusal.Code == jsonrpc2.CodeMethodNotFound:
+		return fmt.Errorf("%w\nThe server has no %ss, or none over the protocol of --protocol", cause, kind)
+	}
+	return cause
+}
+
+// tokenRefused returns the server's refusal if the cause is that it does not take the
+// token or the answers: to send them again would meet the same.
+func tokenRefused(cause error) *client.Error {
+	if refusal, ok := errors.AsType[*client.Error](cause); ok && refusal.Code == jsonrpc2.CodeInvalidParams {
+		return refusal
+	}
+	return nil
+}
+
+// refused says what has become of a call that the server does not continue.
+func (p *program) refused(saved *state.Call, refusal *client.Error) string {
+	position := saved.Position
+	if position.Task != "" {
+		return fmt.Sprintf(`The server does not know the task, at
+%s.
+Servers keep tasks for a limited time. The task may also belong to another user or server.
+It said: %s
+`, saved.URL+saved.Stdio, refusal.Message)
+	}
+	text := fmt.Sprintf(`The server does not continue this call, at
+%s.
+Most often it has waited for too long: a server takes answers for some minutes only, unless
+it is set up otherwise. It may also have been given other keys, or be another server than
+the one that began the call.
+It said: %s
+`, saved.URL+saved.Stdio, refusal.Message)
+	if position.Tool != "" {
+		text += `This time the tool has not run, and nothing was undone. What it had done in earlier turns,
+if anything, stays as it is, unless the server has undone it already.
+`
+	}
+	return text + fmt.Sprintf("Start again with %s %s %s\n", p.self, verbs[position.Kind()], quote(position.Subject()))
 }
