@@ -137,3 +137,18 @@ func TestExplainSavedCall(t *testing.T) {
 	_, _, code = h.run("token", "explain", "nothing-there")
 	assert.Equal(t, exitFailed, code)
 }
+
+// A name is suggested if it differs in one place, and not much.
+func TestDidYouMean(t *testing.T) {
+	names := []string{"call", "calls", "watch", "answers", "release_notes", "promote"}
+	for given, want := range map[string]string{
+		"cal": "call", "wathc": "watch", "anwsers": "answers", "relase_notes": "release_notes", "releasenotes": "release_notes", "callss": "calls",
+		"": "", "x": "", "rotate": "", "frobnicate": "", strings.Repeat("call", 1000): "",
+	} {
+		if want != "" {
+			want = "; did you mean --" + want + "?"
+		}
+		assert.Equal(t, want, didYouMean(given, "--", names), given)
+	}
+	assert.Empty(t, didYouMean("call", "", nil))
+}
