@@ -247,38 +247,40 @@ const (
 )
 
 func (p *program) listTasks(ctx context.Context, c *cli.Command) error {
+	// Credentials are for the server that the user has named.
 	var chosen state.Call
+	var named *client.Client
 	if c.String("server") != "" || c.String("stdio") != "" {
-		connection, err := p.connect(c, &chosen) // which completes the address
-		if err != nil {
+		var err error
+		if named, err = p.connect(c, &chosen); err != nil {
 			return err
 		}
-		_ = connection.Close()
+		defer named.Close()
 	}
 	saved, err := state.List()
 	if err != nil {
 		return failed(err)
 	}
 	var wait sync.WaitGroup
-	turns := make(chan struct{}, asking)
+	places := make(chan struct{}, asking)
 	var rows []*taskRow
 	for _, s := range saved {
-		if s.Err != nil || s.Call.Position.Task == "" || chosen.URL+chosen.Stdio != "" && (chosen.URL != s.Call.URL || chosen.Stdio != s.Call.Stdio) {
+		if s.Err != nil || s.Call.Position.Task == "" || named != nil && (chosen.URL != s.Call.URL || chosen.Stdio != s.Call.Stdio) {
 			continue
 		}
 		row := &taskRow{Name: s.Name, Task: s.Call.Position.Task, Tool: s.Call.Position.Tool, Server: s.Call.URL + s.Call.Stdio, Saved: s.At}
 		rows = append(rows, row)
-		connection, err := p.connectForList(c, s.Call, chosen.URL+chosen.Stdio != "")
-		if err != nil {
-			return err
-		}
-		if connection == nil {
-			continue
+		connection := named
+		if named == nil {
+			if s.Call.Stdio != "" {
+				continue
+			}
+			connection = client.New(&client.HTTP{URL: s.Call.URL}, client.Options{Name: "saga", Retries: -1})
+			defer connection.Close()
 		}
 		wait.Go(func() {
-			turns <- struct{}{}
-			defer func() { <-turns }()
-			defer connection.Close()
+			places <- struct{}{}
+			defer func() { <-places }()
 			ctx, stop := context.WithTimeout(ctx, askFor)
 			defer stop()
 			row.ask(ctx, connection, s.Call.Position)
@@ -288,19 +290,6 @@ func (p *program) listTasks(ctx context.Context, c *cli.Command) error {
 	return printRows(p, c, rows, "None of the saved calls is a task.", "NAME\tTOOL\tSERVER\tSAVED\tKEPT\tSTATE", func(row *taskRow) string {
 		return fmt.Sprintf("%s\t%s\t%s\t%s\t%s\t%s", plain.Line(row.Name), cell(row.Tool), cell(row.Server), ago(row.Saved), until(row.Expires), row.state())
 	})
-}
-
-// connectForList returns a connection to ask for the state of a saved task, or nil if the
-// server is not to be asked. Credentials are for the server that the user has named.
-func (p *program) connectForList(c *cli.Command, call *state.Call, named bool) (*client.Client, error) {
-	if named {
-		copied := *call
-		return p.connect(c, &copied)
-	}
-	if call.Stdio != "" {
-		return nil, nil
-	}
-	return client.New(&client.HTTP{URL: call.URL}, client.Options{Name: "saga", Retries: -1, Timeout: askFor}), nil
 }
 
 func (r *taskRow) ask(ctx context.Context, connection *client.Client, position client.Position) {
