@@ -48,7 +48,7 @@ type asker struct {
 
 // newAsker returns what answers steps, and the handlers that ask it.
 func (p *program) newAsker(c *cli.Command) (a *asker, h client.Handlers, err error) {
-	a = &asker{p: p, yes: c.Bool("yes-sampling"), detach: c.Bool("detach"), term: term.New(p.stdin, p.stderr, os.Getenv)}
+	a = &asker{p: p, yes: c.Bool("yes-sampling"), detach: c.Bool("detach"), term: term.New(p.stdin, p.stderr)}
 	if path := c.String("answers"); path != "" {
 		if path == "-" && c.String("json") == "-" {
 			return nil, h, p.usage(c, "--answers and --json cannot both be read from the standard input")

@@ -77,7 +77,7 @@ func (p *program) converse(ctx context.Context, c *cli.Command, begin beginning)
 	if err != nil {
 		return err
 	}
-	p.bar = term.NewBar(p.stderr, os.Getenv)
+	p.bar = term.NewBar(p.stderr)
 	defer p.bar.Clear()
 	if p.bar != nil {
 		handlers.OnProgress = p.bar.Show

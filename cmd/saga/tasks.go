@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"strings"
 	"sync"
 	"time"
@@ -201,7 +200,7 @@ func (p *program) taskResult(ctx context.Context, c *cli.Command, connection *cl
 			return failed(fmt.Errorf("the task has not ended: it is %s; wait for it with --wait", term.Progress(client.Progress{Message: task.Message, Task: task})))
 		}
 	}
-	p.bar = term.NewBar(p.stderr, os.Getenv)
+	p.bar = term.NewBar(p.stderr)
 	result, err := connection.Resume(ctx, saved.Position, leaving(p.bar.Show))
 	p.bar.Clear()
 	if err != nil {

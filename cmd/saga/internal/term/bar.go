@@ -38,12 +38,12 @@ const (
 )
 
 // NewBar returns a bar for out, or nil if that is no terminal.
-func NewBar(out *os.File, getenv func(string) string) *Bar {
+func NewBar(out *os.File) *Bar {
 	if !Is(out) {
 		return nil
 	}
 	b := &Bar{out: out}
-	b.width, _, b.lines = look(out, getenv)
+	b.width, _, b.lines = look(out)
 	return b
 }
 

@@ -46,19 +46,19 @@ func Is(f *os.File) bool { return term.IsTerminal(int(f.Fd())) }
 // New returns the terminal at in and out, or nil if one of them is none. Its forms are plain
 // lines, fit for screen readers, if the environment variable SAGA_ACCESSIBLE is set, TERM is
 // "dumb", or the terminal does not know its size.
-func New(in, out *os.File, getenv func(string) string) *Terminal {
+func New(in, out *os.File) *Terminal {
 	if !Is(in) || !Is(out) {
 		return nil
 	}
 	t := &Terminal{in: in, out: out, inputs: map[string][]*input{}}
-	t.width, t.height, t.accessible = look(out, getenv)
+	t.width, t.height, t.accessible = look(out)
 	return t
 }
 
 // look returns the size of a terminal, and whether it gets plain lines: a form on a
 // screen without a size would not be seen.
-func look(out *os.File, getenv func(string) string) (width, height int, accessible bool) {
-	accessible = getenv("SAGA_ACCESSIBLE") != "" || getenv("TERM") == "dumb"
+func look(out *os.File) (width, height int, accessible bool) {
+	accessible = os.Getenv("SAGA_ACCESSIBLE") != "" || os.Getenv("TERM") == "dumb"
 	width, height, err := term.GetSize(int(out.Fd()))
 	if err != nil || width <= 0 || height <= 0 {
 		return maxWidth, 0, true
