@@ -150,10 +150,7 @@ func (p *program) cancelCommand() *cli.Command {
 		Description: `Ends a call that was saved when it was stopped, instead of resuming it. NAME is one that
 saga calls lists, or a file. The server undoes what the tool has done so far, and says what
 could not be undone. Then the call is forgotten; if something is left, it is kept, so that
-the command can be given again.
-
-Example:
-   saga cancel 20260728-150000-ABCDEF`,
+the command can be given again.`,
 		Flags: append([]cli.Flag{outputFlag()}, serverChoice()...),
 		Action: func(ctx context.Context, c *cli.Command) error {
 			if c.NArg() != 1 {

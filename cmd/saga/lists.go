@@ -15,12 +15,7 @@ import (
 )
 
 func (p *program) toolsCommand() *cli.Command {
-	return p.listCommand("tools", `Lists what a server offers. Tools marked * may ask something before they have a result.
-
-Examples:
-   saga tools
-   saga tools --server https://tools.example.com/mcp
-   saga tools --output json`, func(ctx context.Context, connection *client.Client) (any, []listRow, error) {
+	return p.listCommand("tools", "Lists what a server offers. Tools marked * may ask something before they have a result.", func(ctx context.Context, connection *client.Client) (any, []listRow, error) {
 		tools, err := connection.Tools(ctx)
 		var rows []listRow
 		for _, tool := range tools {
@@ -57,12 +52,7 @@ func argumentName(name string, required bool) string {
 }
 
 func (p *program) promptsCommand() *cli.Command {
-	return p.listCommand("prompts", `Lists the prompts that a server offers, with their arguments; those in brackets may be
-left out.
-
-Examples:
-   saga prompts
-   saga prompts --server https://tools.example.com/mcp --output json`, func(ctx context.Context, connection *client.Client) (any, []listRow, error) {
+	return p.listCommand("prompts", "Lists the prompts that a server offers, with their arguments; those in brackets may be left out.", func(ctx context.Context, connection *client.Client) (any, []listRow, error) {
 		prompts, err := connection.Prompts(ctx)
 		var rows []listRow
 		for _, prompt := range prompts {
@@ -78,11 +68,7 @@ Examples:
 
 func (p *program) resourcesCommand() *cli.Command {
 	return p.listCommand("resources", `Lists the resources that a server offers, and its templates: addresses with places {such}
-as these, which saga read fills in.
-
-Examples:
-   saga resources
-   saga resources --output json`, func(ctx context.Context, connection *client.Client) (any, []listRow, error) {
+as these, which saga read fills in.`, func(ctx context.Context, connection *client.Client) (any, []listRow, error) {
 		resources, err := connection.Resources(ctx)
 		if err != nil {
 			return nil, nil, err

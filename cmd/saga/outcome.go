@@ -34,15 +34,15 @@ type outcome struct {
 // file is a part of an outcome that can be written into a file.
 type file struct {
 	name, kind string // name may be a URI, or missing
-	text       string
-	blob       []byte // nil for a text
+	data       []byte
+	isBinary   bool
 }
 
-func (f *file) data() []byte {
-	if f.blob == nil {
-		return []byte(f.text)
+func newFile(name, kind, text string, blob []byte) file {
+	if blob == nil {
+		return file{name, kind, []byte(text), false}
 	}
-	return f.blob
+	return file{name, kind, blob, true}
 }
 
 func ofTool(r *client.Result) *outcome {
@@ -56,11 +56,11 @@ func ofTool(r *client.Result) *outcome {
 	for _, block := range r.Content {
 		switch b := block.(type) {
 		case content.Image:
-			o.files = append(o.files, file{kind: b.MIMEType, blob: orEmpty(b.Data)})
+			o.files = append(o.files, file{kind: b.MIMEType, data: b.Data})
 		case content.Audio:
-			o.files = append(o.files, file{kind: b.MIMEType, blob: orEmpty(b.Data)})
+			o.files = append(o.files, file{kind: b.MIMEType, data: b.Data})
 		case content.EmbeddedResource:
-			o.files = append(o.files, file{b.URI, b.MIMEType, b.Text, b.Blob})
+			o.files = append(o.files, newFile(b.URI, b.MIMEType, b.Text, b.Blob))
 		}
 	}
 	return o
@@ -83,7 +83,7 @@ func ofResource(r *client.ResourceResult) *outcome {
 	}
 	o := &outcome{raw: r.Raw, isResource: true}
 	for _, c := range r.Contents {
-		o.files = append(o.files, file{c.URI, c.MIMEType, c.Text, c.Blob})
+		o.files = append(o.files, newFile(c.URI, c.MIMEType, c.Text, c.Blob))
 	}
 	return o
 }
@@ -122,18 +122,18 @@ func (p *program) end(c *cli.Command, o *outcome, refused bool) error {
 var errBinary = errors.New("the resource is not text: name a file with --to FILE")
 
 func (p *program) printParts(c *cli.Command, parts []file) error {
-	if len(parts) == 1 && parts[0].blob != nil && !term.Is(p.stdout) {
-		_, err := p.stdout.Write(parts[0].blob)
+	if len(parts) == 1 && parts[0].isBinary && !term.Is(p.stdout) {
+		_, err := p.stdout.Write(parts[0].data)
 		return failed(err)
 	}
 	for i, part := range parts {
 		if len(parts) > 1 {
 			p.say("saga: part %d: %s %s", i+1, plain.Line(part.name), plain.Line(part.kind))
 		}
-		if part.blob != nil {
+		if part.isBinary {
 			return p.usage(c, "%w", errBinary)
 		}
-		p.print(part.text)
+		p.print(string(part.data))
 	}
 	return nil
 }
@@ -147,16 +147,16 @@ func (p *program) write(to string, o *outcome) error {
 		return &exitError{exitUsage, fmt.Errorf("--to: the resource has %d parts, so name a directory that is there; %q is none", len(o.files), to)}
 	}
 	for i, f := range o.files {
-		name, data := to, f.data()
+		name := to
 		if isFile {
-			err = os.WriteFile(to, data, 0o666)
+			err = os.WriteFile(to, f.data, 0o666)
 		} else {
-			name, err = writeNew(to, f.fileName(i+1), data)
+			name, err = writeNew(to, f.fileName(i+1), f.data)
 		}
 		if err != nil {
 			return &exitError{exitUsage, fmt.Errorf("--to: %w", err)}
 		}
-		p.say("saga: wrote %s (%d bytes, %s)", name, len(data), cmp.Or(plain.Line(f.kind), "of no type"))
+		p.say("saga: wrote %s (%d bytes, %s)", name, len(f.data), cmp.Or(plain.Line(f.kind), "of no type"))
 	}
 	return nil
 }

@@ -136,9 +136,7 @@ func (p *program) workerCommand() *cli.Command {
 		Description: `Works on the tasks that servers with the same --ledger, --keyset and --audience have begun,
 undoes what no client comes back to, and removes what is no longer needed, until it is
 interrupted. Servers do this as well, unless --workers is 0. Start as many workers as you
-like, and stop any of them.
-
-Example:
+like, and stop any of them:
    saga worker --ledger postgres://saga@db.example.com/saga --keyset /etc/saga/keyset.json --workers 64`,
 		Flags: append([]cli.Flag{workersFlag()}, serverFlags()...),
 		Action: func(ctx context.Context, c *cli.Command) error {
