@@ -178,7 +178,7 @@ func (p *program) interrupted(c *cli.Command, saved *state.Call, resumed string,
 	case refusal != nil:
 		return &exitError{exitServer, fmt.Errorf("%sYour answers are kept in %s\nuntil you forget them with: %s", text, path, p.forgetLine(path))}
 	}
-	return &exitError{exitCode(cause), fmt.Errorf("%w\n%s", cause, p.goOn(saved, path))}
+	return &exitError{exitCode(cause), fmt.Errorf("%w\n%s", cause, p.howToResume(saved, path))}
 }
 
 // keep saves a call that is not over, at path or where this user's calls are, and returns where.
@@ -224,21 +224,21 @@ func (p *program) detached(c *cli.Command, saved *state.Call) error {
 	if err != nil {
 		return failed(err)
 	}
-	p.say("saga: %s", p.goOn(saved, path))
+	p.say("%s", p.howToResume(saved, path))
 	fmt.Fprintln(p.stdout, state.Given(path))
 	return nil
 }
 
-// goOn says how to come back to a call that is saved.
-func (p *program) goOn(saved *state.Call, path string) string {
+// howToResume says how to come back to a call that is saved.
+func (p *program) howToResume(saved *state.Call, path string) string {
 	name := quote(state.Given(path))
 	if saved.Position.Task != "" {
-		return fmt.Sprintf(`the server continues the call, as a task. Come back to it with:
+		return fmt.Sprintf(`The server continues the call, as a task. Come back to it with:
   %[1]s call --resume %[2]s     to answer what it asks, and wait for its result
   %[1]s tasks watch %[2]s       to see how far it is
   %[1]s tasks cancel %[2]s      to have it ended`, p.self, name)
 	}
-	text := fmt.Sprintf("the call is saved. Continue with:\n  %s %s --resume %s", p.self, verbs[saved.Position.Kind()], name)
+	text := fmt.Sprintf("The call is saved. Continue with:\n  %s %s --resume %s", p.self, verbs[saved.Position.Kind()], name)
 	if saved.Position.Dialect == "saga" {
 		text += fmt.Sprintf("\nor have what it did undone:\n  %s cancel %s", p.self, name)
 	}
