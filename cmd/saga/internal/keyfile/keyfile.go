@@ -114,7 +114,7 @@ func (w *Watcher) look(ctx context.Context, asked bool) {
 	}
 	first, failed := w.keys == nil, !w.failing.since.IsZero()
 	if !first && !failed && !asked && slices.Equal(keys.Keys(), w.keys.Keys()) {
-		return
+		return // ids are random, so keys with the same ids are the same keys
 	}
 	w.Set(keys)
 	switch {

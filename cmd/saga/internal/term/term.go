@@ -247,10 +247,10 @@ type lineReader struct {
 	err error
 }
 
-// Read implements io.Reader. It returns one byte.
+// Read implements io.Reader. It returns one byte at most.
 func (l *lineReader) Read(p []byte) (n int, err error) {
 	if l.err == nil {
-		n, l.err = l.in.Read(p[:1])
+		n, l.err = l.in.Read(p[:min(len(p), 1)])
 	}
 	return n, l.err
 }
