@@ -171,8 +171,11 @@ func (a *asker) sampleWithPerson(ctx context.Context, r *client.Request) (*steps
 			continue // ask what to do now
 		}
 		consent, err = a.term.Review(ctx, r, result)
-		if err != nil || consent == term.Send {
-			return result, err
+		switch {
+		case err != nil:
+			return nil, err
+		case consent == term.Send:
+			return result, nil
 		}
 		if draft = result.Text(); draft == "" {
 			break
