@@ -26,13 +26,14 @@ import (
 type child struct {
 	cmd    *exec.Cmd
 	lines  linestream.Conn
+	in     io.Reader
 	out    io.WriteCloser
 	grace  time.Duration
 	lastID atomic.Uint64
 
 	mu sync.Mutex // guards what follows
-	// listening gets notifications, by what they belong to (see hear).
-	listening map[string]chan<- note
+	// hearing are the calls that get notifications, by their ids.
+	hearing map[uint64]chan<- note
 
 	// greeting is held while the process is greeted.
 	greeting chan struct{}
@@ -45,10 +46,18 @@ type child struct {
 	done chan struct{}
 	exit error
 
-	// taken, if not nil, gets the lines that the process writes, which are read from raw.
-	taken atomic.Pointer[io.PipeWriter]
-	raw   io.Reader
+	// diverted, if not nil, gets the lines that the process writes.
+	diverted atomic.Pointer[io.PipeWriter]
 }
+
+// note is a notification.
+type note struct {
+	method string
+	params json.RawMessage
+}
+
+// maxNotes is how many notifications wait for a call that is slow to take them. More are dropped.
+const maxNotes = 64
 
 // launch starts a process, from which nothing is read yet.
 func launch(s *Stdio) (*child, error) {
@@ -57,7 +66,7 @@ func launch(s *Stdio) (*child, error) {
 	cmd.Stderr = cmp.Or[io.Writer](s.Stderr, os.Stderr)
 	c := &child{
 		cmd: cmd, grace: cmp.Or(s.Grace, defaultGrace), done: make(chan struct{}),
-		listening: make(map[string]chan<- note), greeting: make(chan struct{}, 1),
+		hearing: make(map[uint64]chan<- note), greeting: make(chan struct{}, 1),
 	}
 	c.ctx, c.end = context.WithCancelCause(context.Background())
 	// Grandchildren may hold the pipes open after the process has gone.
@@ -73,7 +82,7 @@ func launch(s *Stdio) (*child, error) {
 	if err := cmd.Start(); err != nil {
 		return nil, err
 	}
-	c.raw, c.out = stdout, stdin
+	c.in, c.out = stdout, stdin
 	c.lines = linestream.Conn{
 		In: bufio.NewReader(stdout), Out: stdin, Limit: cmp.Or(s.MaxLine, defaultMaxResponse), Read: c.read, Ended: c.close,
 	}
@@ -81,15 +90,14 @@ func launch(s *Stdio) (*child, error) {
 	return c, nil
 }
 
-// close ends the connection, which asks the process to finish; reap sees to it that
-// it does.
+// close ends the connection, which asks the process to finish; reap makes sure that it does.
 func (c *child) close(why error) {
 	c.end(why)
 	_ = c.out.Close()
 }
 
-// reap waits for the end of the connection and then of the process: the closed
-// input is the request to finish, a signal the reminder.
+// reap waits for the end of the connection and then of the process. The closed input asks it to
+// finish, a signal reminds it.
 func (c *child) reap() {
 	<-c.ctx.Done()
 	terminate := time.AfterFunc(c.grace, func() { _ = c.cmd.Process.Signal(syscall.SIGTERM) })
@@ -108,20 +116,15 @@ func (c *child) read(line []byte) ([]linestream.Message, error) {
 	case !bytes.HasSuffix(line, []byte("\n")):
 		return nil, io.EOF // it was cut off
 	}
-	line = bytes.TrimSpace(line)
-	if to := c.taken.Load(); to != nil {
-		_, err := to.Write(append(line, '\n'))
+	if to := c.diverted.Load(); to != nil {
+		_, err := to.Write(line)
 		return nil, err
 	}
-	var wire struct {
-		ID     json.RawMessage `json:"id"`
-		Method string          `json:"method"`
-		Params json.RawMessage `json:"params"`
-	}
+	var wire wireMessage
 	if err := json.Unmarshal(line, &wire); err != nil {
 		return nil, &ProtocolError{Reason: fmt.Sprintf("the server wrote a line that is not a JSON-RPC message: %.80q", line), Err: err}
 	}
-	m := linestream.Message{Text: line, Handle: func() error { return c.handle(wire.ID, note{wire.Method, wire.Params}) }}
+	m := linestream.Message{Text: line, Handle: func() error { return c.handle(&wire) }}
 	if wire.Method == "" {
 		m.Answers, _ = strconv.ParseUint(string(wire.ID), 10, 64)
 	}
@@ -130,23 +133,25 @@ func (c *child) read(line []byte) ([]linestream.Message, error) {
 
 // handle handles what is no answer to a request. Of requests of the server's own, the dialects
 // spoken here have none but ping.
-func (c *child) handle(id json.RawMessage, n note) error {
+func (c *child) handle(m *wireMessage) error {
 	switch {
-	case n.method == "": // then a call waits in vain
-		return malformed("the server answered request %.40s, which was not asked", id)
-	case id == nil:
-		c.hear(n)
+	case m.Method == "": // then a call waits in vain
+		return malformed("the server answered request %.40s, which was not asked", m.ID)
+	case m.ID == nil:
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		for _, notes := range c.hearing {
+			select {
+			case notes <- note{m.Method, m.Params}:
+			default:
+			}
+		}
 		return nil
-	case n.method == "ping":
-		return c.write(map[string]any{"jsonrpc": "2.0", "id": id, "result": struct{}{}})
+	case m.Method == "ping":
+		return c.write(map[string]any{"jsonrpc": "2.0", "id": m.ID, "result": struct{}{}})
 	}
-	refusal := &Error{Code: jsonrpc2.CodeMethodNotFound, Message: outOfPlace(n.method)}
-	return c.write(map[string]any{"jsonrpc": "2.0", "id": id, "error": refusal})
-}
-
-// outOfPlace is why a request of a server's own is not answered.
-func outOfPlace(method string) string {
-	return fmt.Sprintf("the server sent the request %.40q, and in MCP %s servers send none: it asks as in older revisions; speak one of these with it (--protocol %s)", method, revision, older[0])
+	refusal := &Error{Code: jsonrpc2.CodeMethodNotFound, Message: outOfPlace(m.Method)}
+	return c.write(map[string]any{"jsonrpc": "2.0", "id": m.ID, "error": refusal})
 }
 
 func (c *child) write(message any) error {
@@ -191,15 +196,10 @@ func (c *child) call(ctx context.Context, r *request) (json.RawMessage, error) {
 	if err != nil {
 		return nil, c.lost(err)
 	}
-	hear := func() {}
+	notes := make(chan note, maxNotes)
 	if r.notify != nil {
-		key := fmt.Sprintf("subscription %d", id)
-		if r.progress != "" {
-			key = fmt.Sprintf("progress %q", r.progress)
-		}
-		begin, stop := c.listen(ctx, key, r.notify)
-		defer stop()
-		hear = begin
+		c.hear(id, notes)
+		defer c.hear(id, nil)
 	}
 	// A process that does not read would block the write for ever.
 	unblock := context.AfterFunc(ctx, func() { c.close(nil) })
@@ -207,19 +207,46 @@ func (c *child) call(ctx context.Context, r *request) (json.RawMessage, error) {
 	if !unblock() {
 		return nil, ctx.Err()
 	}
-	hear() // not before: what is heard may end the context, which is no reason to close the connection
 	if err != nil {
 		return nil, c.lost(err)
 	}
-	response, err := wait()
+	var response json.RawMessage
+	answered := make(chan error, 1)
+	go func() {
+		var err error
+		response, err = wait()
+		answered <- err
+	}()
+	for {
+		select {
+		case n := <-notes:
+			r.notify(n.method, n.params)
+			continue
+		case err = <-answered:
+		}
+		break
+	}
 	switch {
 	case err == nil:
+		for len(notes) > 0 { // they came before
+			n := <-notes
+			r.notify(n.method, n.params)
+		}
 		return parseResponse(response, id)
 	case ctx.Err() != nil:
 		c.cancel(id)
 		return nil, ctx.Err()
 	}
 	return nil, c.lost(io.ErrUnexpectedEOF)
+}
+
+// hear has a call get notifications, or no more of them if notes is nil.
+func (c *child) hear(id uint64, notes chan<- note) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.hearing[id] = notes; notes == nil {
+		delete(c.hearing, id)
+	}
 }
 
 // cancel tells the process that the caller has given the request up.
@@ -248,18 +275,24 @@ func (c *child) lost(err error) error {
 	return &TransportError{Sent: true, Err: err, final: final}
 }
 
-// take has Read get what the process writes from now on, and call no more.
-func (c *child) take() {
+// divert has Read get what the process writes from now on, and call no more.
+func (c *child) divert() {
 	from, to := io.Pipe()
-	c.raw = from
-	c.taken.Store(to)
+	c.in = from
+	c.diverted.Store(to)
 	context.AfterFunc(c.ctx, func() { _ = to.CloseWithError(io.EOF) }) // frees both ends
 }
 
 // Read reads what the process of [Stdio.Open] writes. If that ends by itself the error says how, here
 // and in Write.
 func (c *child) Read(p []byte) (int, error) {
-	n, err := c.raw.Read(p)
+	n, err := c.in.Read(p)
+	return n, c.ended(n, err)
+}
+
+// Write writes what it reads.
+func (c *child) Write(p []byte) (int, error) {
+	n, err := c.out.Write(p)
 	return n, c.ended(n, err)
 }
 
@@ -268,12 +301,6 @@ func (c *child) ended(n int, err error) error {
 		return err
 	}
 	return c.lost(err)
-}
-
-// Write writes what it reads.
-func (c *child) Write(p []byte) (int, error) {
-	n, err := c.out.Write(p)
-	return n, c.ended(n, err)
 }
 
 // Close ends it and waits for that.

@@ -64,7 +64,9 @@ type Client struct {
 	options   Options
 	// dialects are the protocols spoken here.
 	dialects []dialect
-	choice   choice
+	// choosing is held while what the client speaks is read or decided; chosen is nil before.
+	choosing chan struct{}
+	chosen   *spoken
 	sessions sessions
 	headers  atomic.Pointer[toolHeaders] // nil until they are known
 }
@@ -77,10 +79,8 @@ func New(transport Transport, options Options) *Client {
 	options.RetryFor = cmp.Or(options.RetryFor, defaultRetryFor)
 	options.RetryPause = cmp.Or(options.RetryPause, defaultRetryPause)
 	options.Limits = options.Limits.withDefaults()
-	c := &Client{transport: transport, options: options}
-	c.dialects = []dialect{sagaDialect{}, statelessDialect{options}, sessionDialect{}}
-	c.choice.lock = make(chan struct{}, 1)
-	return c
+	dialects := []dialect{sagaDialect{}, statelessDialect{options}, sessionDialect{}}
+	return &Client{transport: transport, options: options, dialects: dialects, choosing: make(chan struct{}, 1)}
 }
 
 // Close closes the transport. Calls under way fail.
@@ -95,9 +95,9 @@ func (c *Client) send(ctx context.Context, r request) (json.RawMessage, error) {
 		if result, last = c.attempt(ctx, r); last == nil {
 			return result, nil
 		}
-		if r.tool != "" && c.options.Retries >= 0 && mayRepeat(last, true) && !mayRepeat(last, false) {
+		if r.keyed != "" && c.options.Retries >= 0 && mayRepeat(last, true) && !mayRepeat(last, false) {
 			// It may have begun a saga. Only who knows the key again does not begin another.
-			r.tool, r.harmless = "", c.takesKeys(ctx, r.tool)
+			r.keyed, r.harmless = "", c.takesKeys(ctx, r.keyed)
 		}
 		if !mayRepeat(last, r.harmless) {
 			return nil, backoff.Permanent(last)

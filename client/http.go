@@ -126,27 +126,9 @@ func (s *sender) RoundTrip(r *http.Request) (*http.Response, error) {
 	s.h.mark(r)
 	response, err := s.h.client.Transport.RoundTrip(r)
 	if err == nil && contentType(response) != eventStream {
-		response.Body = struct {
-			io.Reader
-			io.Closer
-		}{&limitReader{response.Body, s.h.limit() + 1}, response.Body}
+		response.Body = http.MaxBytesReader(nil, response.Body, s.h.limit())
 	}
 	return response, err
-}
-
-// limitReader fails where a response is too long.
-type limitReader struct {
-	from io.Reader
-	left int64
-}
-
-func (l *limitReader) Read(p []byte) (int, error) {
-	if l.left <= 0 {
-		return 0, errors.New("the response is too long")
-	}
-	n, err := l.from.Read(p[:min(int64(len(p)), l.left)])
-	l.left -= int64(n)
-	return n, err
 }
 
 // mark adds what h sends with every request.
@@ -327,21 +309,16 @@ func readEvents(ctx context.Context, stream io.Reader, limit int64, id uint64, n
 			}
 			break
 		}
-		var message struct {
-			ID     json.RawMessage `json:"id"`
-			Method string          `json:"method"`
-			Params json.RawMessage `json:"params"`
+		var m wireMessage
+		switch known := json.Unmarshal([]byte(event.Data), &m) == nil; {
+		case event.Data == "" || m.Method == "ping":
+		case !known || m.Method == "":
+			return parseResponse([]byte(event.Data), id)
+		case m.ID != nil:
+			return nil, malformed("%s", outOfPlace(m.Method)) // its answer would be waited for
+		case notify != nil:
+			notify(m.Method, m.Params)
 		}
-		if event.Data == "" || json.Unmarshal([]byte(event.Data), &message) == nil && message.Method != "" {
-			if message.ID != nil && message.Method != "ping" {
-				return nil, malformed("%s", outOfPlace(message.Method)) // its answer would be waited for
-			}
-			if notify != nil && message.Method != "" {
-				notify(message.Method, message.Params)
-			}
-			continue
-		}
-		return parseResponse([]byte(event.Data), id)
 	}
 	if rest.N <= 0 {
 		return nil, tooMuch(limit, "bytes in an answer")

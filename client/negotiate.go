@@ -14,12 +14,6 @@ import (
 	"github.com/mcpsaga/mcpsaga/internal/jsonview"
 )
 
-// choice is what a client has decided to speak with its server, once it has.
-type choice struct {
-	lock chan struct{} // is held by who reads or decides
-	made *spoken
-}
-
 // spoken are the protocols by which the things of a server are reached.
 type spoken struct {
 	// tools calls tools, toolList lists them, features is for prompts and resources.
@@ -41,17 +35,17 @@ const probePatience = 15 * time.Second
 // speak returns what to speak, and asks the server the first time.
 func (c *Client) speak(ctx context.Context) (*spoken, error) {
 	select {
-	case c.choice.lock <- struct{}{}:
+	case c.choosing <- struct{}{}:
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	}
-	defer func() { <-c.choice.lock }()
-	if c.choice.made != nil {
-		return c.choice.made, nil
+	defer func() { <-c.choosing }()
+	if c.chosen != nil {
+		return c.chosen, nil
 	}
-	made, err := c.choose(ctx)
-	c.choice.made = made
-	return made, err
+	var err error
+	c.chosen, err = c.choose(ctx)
+	return c.chosen, err
 }
 
 func (c *Client) choose(ctx context.Context) (*spoken, error) {
@@ -70,39 +64,34 @@ func (c *Client) choose(ctx context.Context) (*spoken, error) {
 	if slices.Contains(supportedBy(err), revision) {
 		found, err = c.discover(ctx) // it has refused what it says it speaks
 	}
-	if err != nil {
-		if isOlder(err) || c.neverDiscovers(ctx, err) {
+	switch {
+	case err == nil && slices.Contains(found.versions, revision):
+		made := &spoken{tools: stateless, toolList: stateless, features: stateless, tasks: found.tasks}
+		if found.saga && (!c.options.PreferTasks || !found.tasks) {
+			made.tools = sagaDialect{}
+		}
+		return made, nil
+	case err == nil:
+		err = &ProtocolError{Reason: fmt.Sprintf("the server speaks MCP %.200v, and this client %s and what is older", found.versions, revision)}
+		if slices.ContainsFunc(found.versions, isOld) {
 			return c.withSessions(err)
 		}
-		return nil, err
+	case isOlder(err), c.neverDiscovers(ctx, err):
+		return c.withSessions(err)
 	}
-	if !slices.Contains(found.versions, revision) {
-		unknown := &ProtocolError{Reason: fmt.Sprintf("the server speaks MCP %.200v, and this client %s and what is older", found.versions, revision)}
-		if slices.ContainsFunc(found.versions, isOld) {
-			return c.withSessions(unknown)
-		}
-		return nil, unknown
-	}
-	made := &spoken{tools: stateless, toolList: stateless, features: stateless, tasks: found.tasks}
-	if found.saga && (!c.options.PreferTasks || !found.tasks) {
-		made.tools = sagaDialect{}
-	}
-	return made, nil
+	return nil, err
 }
 
 // withSessions speaks an older revision. why says what made that necessary, or is nil.
 func (c *Client) withSessions(why error) (*spoken, error) {
-	if c.options.Sessions == nil {
-		err := fmt.Errorf("older revisions of MCP than %s need Options.Sessions", revision)
-		if why != nil {
-			err = fmt.Errorf("%w (to server/discover it said: %w)", err, why)
-		}
-		return nil, err
+	if c.options.Sessions != nil {
+		return &spoken{tools: sessionDialect{}, toolList: sessionDialect{}, features: sessionDialect{}}, nil
 	}
-	if process, is := c.transport.(*Stdio); is {
-		process.keep() // if it has been asked what it speaks
+	err := fmt.Errorf("older revisions of MCP than %s need Options.Sessions", revision)
+	if why != nil {
+		err = fmt.Errorf("%w (to server/discover it said: %w)", err, why)
 	}
-	return &spoken{tools: sessionDialect{}, toolList: sessionDialect{}, features: sessionDialect{}}, nil
+	return nil, err
 }
 
 type discovered struct {
@@ -129,12 +118,10 @@ func (c *Client) discover(ctx context.Context) (*discovered, error) {
 	if err := read(raw, &wire, "the server's answer to server/discover"); err != nil {
 		return nil, err
 	}
-	capability := func(kind, name string) bool {
-		return jsonview.Get(jsonview.Get(wire.Capabilities, kind), name) != nil
-	}
 	return &discovered{
 		versions: wire.Versions.items,
-		saga:     capability("experimental", sagaMarker), tasks: capability("extensions", tasksExtension),
+		saga:     jsonview.Get(wire.Capabilities, "experimental", sagaMarker) != nil,
+		tasks:    jsonview.Get(wire.Capabilities, "extensions", tasksExtension) != nil,
 	}, nil
 }
 
@@ -184,8 +171,8 @@ func (c *Client) neverDiscovers(ctx context.Context, err error) bool {
 // be a task, which it can be over the other protocol that the server has. err is what the
 // server said: then nothing has begun.
 func (c *Client) mustBeTask(ctx context.Context, p *Position, err error) bool {
-	var refused *Error
-	if p.Round > 0 || p.Dialect != (sagaDialect{}).name() || !errors.As(err, &refused) || refused.Code != jsonrpc2.CodeInvalidParams {
+	refused, ok := errors.AsType[*Error](err)
+	if !ok || refused.Code != jsonrpc2.CodeInvalidParams || p.Round > 0 || p.Dialect != (sagaDialect{}).name() {
 		return false
 	}
 	spoken, err := c.speak(ctx)

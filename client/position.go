@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+
+	"github.com/mcpsaga/mcpsaga/internal/jsonview"
 )
 
 // positionVersion is the version of [Position] this package writes. It reads
@@ -116,12 +118,15 @@ func (p Position) snapshot() Position {
 }
 
 // suspended moves the position to the server's next suspension.
-func (p *Position) suspended(token string, steps []Step, keepAnswers bool) error {
+func (p *Position) suspended(t turn, keepAnswers bool, limits Limits) error {
+	if len(p.Parts)+len(t.parts) > limits.Items {
+		return tooMuch(limits.Items, "blocks in a result")
+	}
 	if !keepAnswers {
 		p.Answers = nil
 	}
-	answered, asked := p.answered(), make(map[string]bool, len(steps))
-	for _, step := range steps {
+	answered, asked := p.answered(), make(map[string]bool, len(t.steps))
+	for _, step := range t.steps {
 		if asked[step.StepID] {
 			return malformed("the server sent two steps with the id %q in one turn", step.StepID)
 		}
@@ -130,9 +135,30 @@ func (p *Position) suspended(token string, steps []Step, keepAnswers bool) error
 		}
 		asked[step.StepID] = true
 	}
-	p.Token, p.Key, p.Steps = token, "", steps
+	p.Token, p.Key, p.Steps, p.Parts = t.token, "", t.steps, append(p.Parts, t.parts...)
 	p.Round++
 	return nil
+}
+
+// whole returns a result with the parts that came before it in front.
+func (p *Position) whole(result json.RawMessage) (json.RawMessage, error) {
+	if len(p.Parts) == 0 {
+		return result, nil
+	}
+	var members map[string]json.RawMessage
+	if err := read(result, &members, "the server's tool result"); err != nil {
+		return nil, err
+	}
+	blocks := slices.Clone(p.Parts)
+	for block := range jsonview.Elements(members["content"]) {
+		blocks = append(blocks, block)
+	}
+	content, err := json.Marshal(blocks)
+	if err != nil || members == nil {
+		return nil, malformed("the server's result is no tool result")
+	}
+	members["content"] = content
+	return json.Marshal(members)
 }
 
 // PositionError says why a call cannot be continued or cancelled from a position.

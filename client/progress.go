@@ -3,13 +3,12 @@ package client
 import (
 	"crypto/rand"
 	"encoding/json"
-	"math"
 	"time"
 
 	jsonv2 "github.com/go-json-experiment/json"
 )
 
-// Progress tells how far a call is.
+// Progress says how far a call is.
 type Progress struct {
 	// Done is how much is done, and Total how much there is, or 0 if that is not known.
 	// Their unit is the server's. Both are finite numbers.
@@ -22,7 +21,7 @@ type Progress struct {
 	Until time.Time
 }
 
-// progressToken is the token that asks for progress, if the caller wants it.
+// progressToken returns the token that asks for progress, or "" if the caller does not want it.
 func (h *Handlers) progressToken() string {
 	if h.OnProgress == nil {
 		return ""
@@ -30,43 +29,20 @@ func (h *Handlers) progressToken() string {
 	return rand.Text()
 }
 
-// progressOf returns what has OnProgress see the notifications of a request with the
-// token.
+// progressOf returns what has OnProgress see the notifications with the token; nil without one.
 func (h *Handlers) progressOf(token string) func(method string, params json.RawMessage) {
 	if token == "" {
 		return nil
 	}
 	return func(method string, params json.RawMessage) {
-		if p, ok := readProgress(method, params); ok && p.token == token {
-			h.OnProgress(p.Progress)
+		var wire struct {
+			Token   string  `json:"progressToken"`
+			Done    float64 `json:"progress"`
+			Total   float64 `json:"total"`
+			Message string  `json:"message"`
+		}
+		if method == "notifications/progress" && jsonv2.Unmarshal(params, &wire) == nil && wire.Token == token {
+			h.OnProgress(Progress{Done: wire.Done, Total: max(wire.Total, 0), Message: wire.Message})
 		}
 	}
-}
-
-type notedProgress struct {
-	Progress
-	token string
-}
-
-// readProgress reads a notification, if it is one of progress.
-func readProgress(method string, params json.RawMessage) (p notedProgress, ok bool) {
-	var wire struct {
-		Token   any     `json:"progressToken"`
-		Done    float64 `json:"progress"`
-		Total   float64 `json:"total"`
-		Message string  `json:"message"`
-	}
-	if method != "notifications/progress" || jsonv2.Unmarshal(params, &wire) != nil {
-		return p, false
-	}
-	p.token, ok = wire.Token.(string)
-	p.Progress = Progress{Done: finite(wire.Done), Total: max(finite(wire.Total), 0), Message: wire.Message}
-	return p, ok
-}
-
-func finite(f float64) float64 {
-	if math.IsInf(f, 0) || math.IsNaN(f) {
-		return 0
-	}
-	return f
 }

@@ -55,15 +55,11 @@ func (c *Client) Prompts(ctx context.Context) ([]Prompt, error) {
 // Errors are always an [*InterruptedError], as those of [Client.Call]; go on with
 // [Client.ResumePrompt].
 func (c *Client) GetPrompt(ctx context.Context, name string, arguments map[string]string, handlers Handlers) (*PromptResult, error) {
-	position := Position{Version: positionVersion, Prompt: name}
-	spoken, err := c.speak(ctx)
-	if err == nil {
-		position.Dialect = spoken.features.name()
-		if len(arguments) > 0 {
-			position.Arguments, err = encodeArguments(arguments)
-		}
+	var given any
+	if len(arguments) > 0 {
+		given = arguments
 	}
-	return drive(ctx, c, position, err, handlers, parsePrompt)
+	return start(ctx, c, Position{Prompt: name}, given, handlers, parsePrompt)
 }
 
 // ResumePrompt continues to get a prompt; see [Client.Resume].
@@ -146,15 +142,7 @@ func (c *Client) ResourceTemplates(ctx context.Context) ([]ResourceTemplate, err
 // asks on the way. See [Client.GetPrompt] for its errors; go on with
 // [Client.ResumeResource].
 func (c *Client) ReadResource(ctx context.Context, uri string, handlers Handlers) (*ResourceResult, error) {
-	position := Position{Version: positionVersion, URI: uri}
-	if uri == "" {
-		return nil, &InterruptedError{Position: position, Err: positionError("it has no URI")}
-	}
-	spoken, err := c.speak(ctx)
-	if err == nil {
-		position.Dialect = spoken.features.name()
-	}
-	return drive(ctx, c, position, err, handlers, parseRead)
+	return start(ctx, c, Position{URI: uri}, nil, handlers, parseRead)
 }
 
 // ResumeResource continues to read a resource; see [Client.Resume].

@@ -44,10 +44,8 @@ type Stdio struct {
 	// without.
 	Initialize bool
 
-	mu    sync.Mutex
-	child *child
-	// spare is a process that Open hands over instead of starting one.
-	spare  *child
+	mu     sync.Mutex
+	child  *child
 	closed bool
 }
 
@@ -60,44 +58,29 @@ func (s *Stdio) Close() error {
 	return nil
 }
 
-// drop ends the process, if there is one; the next request starts another.
-func (s *Stdio) drop() {
+// take returns the process that runs, if there is one; the next request starts another.
+func (s *Stdio) take() *child {
 	s.mu.Lock()
-	running := []*child{s.child, s.spare}
-	s.child, s.spare = nil, nil
-	s.mu.Unlock()
-	for _, c := range running {
-		if c != nil {
-			_ = c.Close()
-		}
+	defer s.mu.Unlock()
+	running := s.child
+	s.child = nil
+	return running
+}
+
+// drop ends the process.
+func (s *Stdio) drop() {
+	if running := s.take(); running != nil {
+		_ = running.Close()
 	}
 }
 
-// keep has the next Open hand over the process, which has answered all it was asked.
-func (s *Stdio) keep() {
-	s.mu.Lock()
-	s.child, s.spare = nil, s.child
-	s.mu.Unlock()
-}
-
-// hasSpare reports whether the next Open starts no process.
-func (s *Stdio) hasSpare() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.spare != nil
-}
-
-// Open starts a process of its own, or takes the one that has refused MCP 2026-07-28 to a
-// [Client], and returns what it reads and writes, for programs that speak with it by themselves.
-// Close of what is returned ends it, as Close of s would.
+// Open takes over the process that runs, which must have answered all it was asked, or starts one.
+// It returns what the process reads and writes, for programs that speak with it by themselves.
+// Close of what is returned ends it.
 func (s *Stdio) Open() (io.ReadWriteCloser, error) {
-	s.mu.Lock()
-	spare := s.spare
-	s.spare = nil
-	s.mu.Unlock()
-	if spare != nil {
-		spare.take()
-		return spare, nil
+	if running := s.take(); running != nil && running.ctx.Err() == nil {
+		running.divert()
+		return running, nil
 	}
 	started, err := launch(s)
 	if err != nil {
@@ -112,7 +95,7 @@ func (s *Stdio) exchange(ctx context.Context, r *request) (json.RawMessage, erro
 		missing := errors.Is(err, exec.ErrNotFound) || errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission)
 		return nil, &TransportError{Err: err, final: missing || errors.Is(err, errClosed)}
 	}
-	if s.Initialize && r.method != "initialize" && !r.introduced {
+	if s.Initialize && r.header == nil {
 		if err := running.greet(ctx); err != nil {
 			return nil, err
 		}

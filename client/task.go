@@ -99,10 +99,10 @@ func parseTask(raw json.RawMessage, limits Limits) (*Task, error) {
 		Updated  string          `json:"lastUpdatedAt"`
 		TTL      *float64        `json:"ttlMs"`
 		Poll     float64         `json:"pollIntervalMs"`
-		Requests inputRequest    `json:"inputRequests"`
+		Requests inputRequests   `json:"inputRequests"`
 		Result   json.RawMessage `json:"result"`
 		Error    *Error          `json:"error"`
-	}{Requests: inputRequest{max: limits.Steps}}
+	}{Requests: inputRequests{max: limits.Steps}}
 	if err := read(raw, &wire, "the server's task"); err != nil {
 		return nil, err
 	}
@@ -132,12 +132,6 @@ func parseTask(raw json.RawMessage, limits Limits) (*Task, error) {
 	return task, nil
 }
 
-// milliseconds is a duration that JSON gives as a number, which may be any.
-func milliseconds(n float64) time.Duration {
-	const most = float64(1<<62) / float64(time.Millisecond)
-	return time.Duration(min(max(n, 0), most) * float64(time.Millisecond))
-}
-
 type taskParams struct {
 	TaskID         string                     `json:"taskId"`
 	InputResponses map[string]json.RawMessage `json:"inputResponses,omitempty"`
@@ -146,8 +140,8 @@ type taskParams struct {
 
 // taskRequest is a request about a task. All can be repeated: answers to questions that
 // have been answered are ignored.
-func (d statelessDialect) taskRequest(method, id string, h *Handlers, answers map[string]json.RawMessage) request {
-	r := introduced(method, id, taskParams{id, answers, d.meta(h).withTasks()})
+func (c *Client) taskRequest(method, id string, h *Handlers, answers map[string]json.RawMessage) request {
+	r := introduced(method, id, taskParams{id, answers, statelessDialect{c.options}.meta(h).withTasks()})
 	r.later = true
 	return r
 }
@@ -179,25 +173,25 @@ func (c *Client) checkTask(p *Position) error {
 }
 
 func (c *Client) task(ctx context.Context, id string, h *Handlers) (*Task, error) {
-	raw, err := c.send(ctx, statelessDialect{c.options}.taskRequest("tasks/get", id, h, nil))
+	raw, err := c.send(ctx, c.taskRequest("tasks/get", id, h, nil))
 	if err != nil {
 		return nil, err
 	}
 	task, err := parseTask(raw, c.options.Limits)
 	if err == nil && task.ID != id {
-		return nil, malformed("the server was asked for one task and told of another")
+		return nil, malformed("the server was asked for one task and answered with another")
 	}
 	return task, err
 }
 
 // cancelTask asks the server to end the task, which it may do or not, and waits for the
 // end, for as long as a turn may take.
-func (c *Client) cancelTask(ctx context.Context, p *Position) (*Result, error) {
+func (c *Client) cancelTask(ctx context.Context, p *Position) (json.RawMessage, error) {
 	if err := c.checkTask(p); err != nil {
 		return nil, err
 	}
 	h := new(Handlers)
-	if _, err := c.send(ctx, statelessDialect{c.options}.taskRequest("tasks/cancel", p.Task, h, nil)); err != nil {
+	if _, err := c.send(ctx, c.taskRequest("tasks/cancel", p.Task, h, nil)); err != nil {
 		return nil, err
 	}
 	waiting, stop := context.WithTimeoutCause(ctx, c.options.Timeout, fmt.Errorf("the server has been asked to cancel the task, and has not done so yet: %w", ErrTimeout))
@@ -208,23 +202,12 @@ func (c *Client) cancelTask(ctx context.Context, p *Position) (*Result, error) {
 		case err != nil:
 			return nil, err
 		case task.Status == "completed":
-			return parseResult(task.Result, c.options.Limits)
+			return task.Result, nil
 		case task.Ended():
 			return nil, &TaskError{*task}
 		}
 		if err := sleep(waiting, min(task.pause(), defaultPoll)); err != nil {
 			return nil, err
 		}
-	}
-}
-
-func sleep(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
 	}
 }

@@ -1,12 +1,10 @@
 package client
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/json"
-	"fmt"
 	"slices"
 
 	"github.com/mcpsaga/mcpsaga/content"
@@ -66,11 +64,10 @@ func (c *Client) Tools(ctx context.Context) ([]Tool, error) {
 	}
 	known := toolHeaders{}
 	tools = slices.DeleteFunc(tools, func(t Tool) bool {
-		found, allowed := mirrors(t.InputSchema)
-		if allowed && found != nil {
-			known[t.Name] = found
-		}
-		return !allowed
+		m := mirrors{names: map[string]bool{}}
+		m.look(t.InputSchema, []string{}, 0)
+		known[t.Name] = m.found
+		return m.wrong
 	})
 	c.headers.Store(&known)
 	return tools, nil
@@ -80,15 +77,9 @@ func (c *Client) Tools(ctx context.Context) ([]Tool, error) {
 // result. Arguments are anything that encodes to a JSON object, or nil.
 //
 // A tool that failed by its own account is a result with IsError set. Errors are
-// always an [*InterruptedError]; its Err tells why, its Position where.
+// always an [*InterruptedError]; its Err says why, its Position where.
 func (c *Client) Call(ctx context.Context, tool string, arguments any, handlers Handlers) (*Result, error) {
-	position := Position{Version: positionVersion, Tool: tool, Key: rand.Text()}
-	spoken, err := c.speak(ctx)
-	if err == nil {
-		position.Dialect = spoken.tools.name()
-		position.Arguments, err = encodeArguments(arguments)
-	}
-	return drive(ctx, c, position, err, handlers, parseResult)
+	return start(ctx, c, Position{Tool: tool, Key: rand.Text()}, arguments, handlers, parseResult)
 }
 
 // Resume continues the call of a tool from position, which may have been made by
@@ -97,26 +88,9 @@ func (c *Client) Resume(ctx context.Context, position Position, handlers Handler
 	return resume(ctx, c, position, cmp.Or(position.Tool, position.Task), handlers, parseResult)
 }
 
-func encodeArguments(arguments any) (json.RawMessage, error) {
-	if arguments == nil {
-		return nil, nil
-	}
-	raw, err := json.Marshal(arguments)
-	if err != nil {
-		return nil, fmt.Errorf("the arguments do not encode as JSON: %w", err)
-	}
-	if bytes.Equal(raw, []byte("null")) {
-		return nil, nil
-	}
-	if !bytes.HasPrefix(raw, []byte("{")) {
-		return nil, fmt.Errorf("the arguments of a tool must be a JSON object, not %s", raw)
-	}
-	return raw, nil
-}
-
 // Result is what a tool returned in the end: MCP's CallToolResult. Its texts are the server's.
 type Result struct {
-	// Content is what the tool has to say. A block that breaks MCP's rules is kept
+	// Content is what the tool says. A block that breaks MCP's rules is kept
 	// as a [content.Unknown]: the tool has run, and its result is not thrown away.
 	Content content.Blocks
 	// StructuredContent is the result as JSON, or nil.
@@ -132,7 +106,7 @@ func parseResult(raw json.RawMessage, limits Limits) (*Result, error) {
 		Content           bounded[json.RawMessage] `json:"content"`
 		StructuredContent json.RawMessage          `json:"structuredContent"`
 		IsError           bool                     `json:"isError"`
-	}{Content: bounded[json.RawMessage]{max: limits.Items, what: "blocks in a result"}}
+	}{Content: limits.blocks()}
 	if err := read(raw, &wire, "the server's tool result"); err != nil {
 		return nil, err
 	}

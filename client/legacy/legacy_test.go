@@ -38,14 +38,8 @@ func TestMain(m *testing.M) {
 		if mode != "1" {
 			noteStart(os.Getenv("STARTS"))
 		}
-		switch mode {
-		case "brittle":
+		if mode == "brittle" {
 			answerOnce()
-		case "tasks":
-			s, stop := newTaskServer()
-			_ = s.ServeStdio(context.Background(), os.Stdin, os.Stdout)
-			stop()
-			os.Exit(0)
 		}
 		if newServer().Run(context.Background(), &mcp.StdioTransport{}) != nil {
 			os.Exit(1)
