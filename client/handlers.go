@@ -41,27 +41,19 @@ type Handlers struct {
 // Request is a step that a handler is to answer. All texts are the server's: do not
 // trust them, and strip control sequences before a terminal shows them.
 type Request struct {
-	// Tool is the tool that asks, or the prompt or resource.
-	Tool string
+	Tool string // the tool that asks, or the prompt or resource
 	// StepID names the step within the call. A question that is asked again comes
 	// with another id, which starts with the first one, a ~ and a number.
 	StepID string
-	// Round is the number of the suspension, from 1.
-	Round int
-	// Params are the parameters of the step as they came.
-	Params json.RawMessage
+	Round  int             // number of the suspension, from 1
+	Params json.RawMessage // parameters of the step as they came
 
-	// Mode is how the user is asked: "form" or "url".
-	Mode string
-	// Message tells the user what is wanted.
-	Message string
-	// Schema is the JSON schema of the content in form mode: a flat object.
-	Schema json.RawMessage
-	// URL is the address to visit in url mode. Show it and ask before opening it.
-	URL string
+	Mode    string          // how the user is asked: form or url
+	Message string          // what the user is to know
+	Schema  json.RawMessage // in form mode, the JSON schema of the content: a flat object
+	URL     string          // in url mode, the address to visit; show it and ask before opening it
 
-	// Sample is what the model is asked, and nil if it is the user who is asked.
-	Sample *steps.SampleRequest
+	Sample *steps.SampleRequest // what the model is asked; nil if the user is asked
 }
 
 // Form returns the form to show, in form mode. Its Validate method judges what
@@ -71,11 +63,8 @@ func (r *Request) Form() (*steps.FormSpec, error) { return steps.Step{Params: r.
 
 // ElicitResult is what the user did. Make one with [Accept], [Decline] or [Cancel].
 type ElicitResult struct {
-	// Action is "accept", "decline" or "cancel".
-	Action string `json:"action"`
-	// Content is what the user entered, in form mode: a JSON object, given as
-	// anything encoding/json makes one from.
-	Content any `json:"content,omitempty"`
+	Action  string `json:"action"`            // accept, decline or cancel
+	Content any    `json:"content,omitempty"` // what the user entered in a form; anything that encodes to a JSON object
 }
 
 // Accept answers a form with what the user entered: a struct or a map whose

@@ -17,23 +17,13 @@ import (
 // The size of a response is limited by [HTTP] and [Stdio], the time for a turn and
 // the number of rounds by [Options].
 type Limits struct {
-	// Steps is how many steps a tool may ask at once: 100 by default.
-	Steps int
-	// Fields is how many fields a form may have: 200 by default.
-	Fields int
-	// Choices is how many choices all fields of a form may have together: 1000 by
-	// default.
-	Choices int
-	// FormBytes is how long a form may be, as JSON with all its texts: 256 KiB by
-	// default.
-	FormBytes int
-	// Items is how many items a list of tools, prompts or resources may have, on all
-	// its pages, and a result: 10 000 by default.
-	Items int
-	// ListBytes is how long all pages of a list may be together: 32 MiB by default.
-	ListBytes int
-	// Pages is how many pages a list may have: 1000 by default.
-	Pages int
+	Steps     int // steps that a tool may ask at once: 100 by default
+	Fields    int // fields in a form: 200
+	Choices   int // choices of all fields of a form together: 1000
+	FormBytes int // bytes in a form, as JSON with all its texts: 256 KiB
+	Items     int // items in a list, on all its pages, and in a result: 10 000
+	ListBytes int // bytes in all pages of a list together: 32 MiB
+	Pages     int // pages of a list: 1000
 }
 
 func (l Limits) withDefaults() Limits {
@@ -49,10 +39,8 @@ func (l Limits) withDefaults() Limits {
 // steps of the last round are in the position, not asked; [Client.Resume] starts
 // counting anew.
 type LimitError struct {
-	// What is what there is too much of, such as "fields in a form".
-	What string
-	// Limit is how much of it is taken.
-	Limit int64
+	What  string // of what there is too much, such as "fields in a form"
+	Limit int64  // how much of it is taken
 }
 
 // Error implements error.

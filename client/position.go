@@ -18,13 +18,11 @@ const positionVersion = 1
 //
 // It contains what the user answered. Store it with mode 0600.
 type Position struct {
-	// Version is that of the format, which is 1.
-	Version int `json:"version"`
+	Version int `json:"version"` // of the format: 1
 	// Dialect names the wire protocol of the call: "saga", "mcp-2026-07-28", or
-	// "mcp-sessions", whose calls cannot be gone on with.
+	// "mcp-sessions", whose calls cannot be continued.
 	Dialect string `json:"dialect"`
-	// Tool is the name of the tool that was called, Prompt that of the prompt that is
-	// wanted, URI the address of the resource that is read. One of them is set.
+	// Tool, Prompt or URI is what was called, got or read. One of them is set.
 	Tool   string `json:"tool,omitempty"`
 	Prompt string `json:"prompt,omitempty"`
 	URI    string `json:"uri,omitempty"`
@@ -36,7 +34,7 @@ type Position struct {
 	// Task is the id of the task that the call has become, verbatim. The server works on
 	// it whether or not a client is there. Tool may be empty then.
 	Task string `json:"task,omitempty"`
-	// Key is what a server with a ledger knows the first call again by, until there is a
+	// Key is by what a server with a ledger knows the first call again, until there is a
 	// token. Empty for prompts and resources.
 	Key string `json:"key,omitempty"`
 	// Round is the number of suspensions so far.
@@ -46,29 +44,22 @@ type Position struct {
 	// Answers are the answers so far, in the order they were given: of a saga and of a
 	// task all, otherwise those of the last suspension.
 	Answers []Answer `json:"answers,omitempty"`
-	// Parts are the blocks of the result that have come so far, of a saga that gives it in
-	// parts.
+	// Parts are the blocks of the result so far, of a saga that gives it in parts.
 	Parts []json.RawMessage `json:"parts,omitempty"`
 }
 
 // Step is one thing the server asks, as it came.
 type Step struct {
-	// Type is the kind of step: "elicitation", "sampling" or "roots".
-	Type string `json:"type"`
-	// StepID names the step within the call.
-	StepID string `json:"stepId"`
-	// Params are the parameters of the MCP request of that kind.
-	Params json.RawMessage `json:"params,omitempty"`
+	Type   string          `json:"type"`             // elicitation, sampling or roots
+	StepID string          `json:"stepId"`           // names the step within the call
+	Params json.RawMessage `json:"params,omitempty"` // of the MCP request of that kind
 }
 
 // Answer is the client's answer to one step: a result or an error.
 type Answer struct {
-	// StepID names the step.
-	StepID string `json:"stepId"`
-	// Result is the result of the MCP request of that kind, or nil.
-	Result json.RawMessage `json:"result,omitempty"`
-	// Error says why the step failed, or is nil.
-	Error *Error `json:"error,omitempty"`
+	StepID string          `json:"stepId"`
+	Result json.RawMessage `json:"result,omitempty"` // of the MCP request of that kind, or nil
+	Error  *Error          `json:"error,omitempty"`  // why the step failed, or nil
 }
 
 // Kind returns "tool", "prompt" or "resource".
@@ -163,8 +154,7 @@ func (p *Position) whole(result json.RawMessage) (json.RawMessage, error) {
 
 // PositionError says why a call cannot be continued or cancelled from a position.
 type PositionError struct {
-	// Reason says what is wrong with the position and what to do.
-	Reason string
+	Reason string // what is wrong with the position and what to do
 }
 
 // Error implements error.

@@ -13,12 +13,9 @@ type Progress struct {
 	// Done is how much is done, and Total how much there is, or 0 if that is not known.
 	// Their unit is the server's. Both are finite numbers.
 	Done, Total float64
-	// Message says what is being done, or is empty. It is the server's.
-	Message string
-	// Task is the state of the task that the call has become, or nil.
-	Task *Task
-	// Until is when the server is asked again, if the tool sleeps and nothing is done; else zero.
-	Until time.Time
+	Message     string    // what is being done, or empty; the server's
+	Task        *Task     // state of the task that the call has become, or nil
+	Until       time.Time // when the server is asked again, if the tool sleeps and nothing is done
 }
 
 // progressToken returns the token that asks for progress, or "" if the caller does not want it.

@@ -14,28 +14,15 @@ const tasksExtension = "io.modelcontextprotocol/tasks"
 // Task is the state of a task: a call of a tool that the server works on by itself. Its
 // texts are the server's.
 type Task struct {
-	// ID is the task's id. It is as good as a key to it: keep it where only the user can
-	// read it.
-	ID string
-	// Status is "working", "input_required", "completed", "failed" or "cancelled". The
-	// last three are final.
-	Status string
-	// Message says more of the status, or is empty.
-	Message string
-	// Created and Updated are when the task began and last changed by the server's clock;
-	// zero if the server does not say.
-	Created, Updated time.Time
-	// TTL is how long the server keeps the task from its creation on; 0 means for ever.
-	TTL time.Duration
-	// Poll is how long the server asks to wait before it is asked again, 0 if it does not
-	// say.
-	Poll time.Duration
-	// Steps are what it asks, if Status is "input_required".
-	Steps []Step
-	// Result is the tool's result as it came, if Status is "completed".
-	Result json.RawMessage
-	// Error is why there is none, if Status is "failed".
-	Error *Error
+	ID               string          // as good as a key to the task: keep it where only the user can read it
+	Status           string          // working, input_required, completed, failed or cancelled; the last three are final
+	Message          string          // more about the status, or empty
+	Created, Updated time.Time       // by the server's clock; zero if it does not say
+	TTL              time.Duration   // how long the server keeps the task after its creation; 0 is for ever
+	Poll             time.Duration   // how long to wait before the server is asked again; 0 if it does not say
+	Steps            []Step          // what it asks, if it is input_required
+	Result           json.RawMessage // the tool's result as it came, if it is completed
+	Error            *Error          // why there is none, if it has failed
 }
 
 // Ended reports whether the status is final.
@@ -46,8 +33,7 @@ func (t *Task) Ended() bool {
 // TaskError says that a task has ended without a result of its tool: it has failed, which
 // is not the tool's own account, or it was cancelled.
 type TaskError struct {
-	// Task is its last state.
-	Task Task
+	Task Task // its last state
 }
 
 // Error implements error.
@@ -79,8 +65,7 @@ const (
 	defaultPoll = time.Second
 	minPoll     = 100 * time.Millisecond
 	maxPoll     = time.Minute
-	// maxTaskID is the longest id that is taken, in bytes.
-	maxTaskID = 4 << 10
+	maxTaskID   = 4 << 10 // bytes
 )
 
 // pause is how long to wait before the server is asked for the task again.
@@ -88,8 +73,7 @@ func (t *Task) pause() time.Duration {
 	return min(max(cmp.Or(t.Poll, defaultPoll), minPoll), maxPoll)
 }
 
-// parseTask reads the state of a task: that of a result "task", of tasks/get, or of a
-// notification.
+// parseTask reads the state of a task: that of a result "task", or of tasks/get.
 func parseTask(raw json.RawMessage, limits Limits) (*Task, error) {
 	wire := struct {
 		ID       string          `json:"taskId"`
@@ -97,7 +81,7 @@ func parseTask(raw json.RawMessage, limits Limits) (*Task, error) {
 		Message  string          `json:"statusMessage"`
 		Created  string          `json:"createdAt"`
 		Updated  string          `json:"lastUpdatedAt"`
-		TTL      *float64        `json:"ttlMs"`
+		TTL      float64         `json:"ttlMs"` // null is for ever
 		Poll     float64         `json:"pollIntervalMs"`
 		Requests inputRequests   `json:"inputRequests"`
 		Result   json.RawMessage `json:"result"`
@@ -109,19 +93,14 @@ func parseTask(raw json.RawMessage, limits Limits) (*Task, error) {
 	if len(wire.ID) == 0 || len(wire.ID) > maxTaskID {
 		return nil, malformed("the server's task needs an id of at most %d bytes, not one of %d", maxTaskID, len(wire.ID))
 	}
-	task := &Task{ID: wire.ID, Status: wire.Status, Message: wire.Message, Poll: milliseconds(wire.Poll)}
+	task := &Task{ID: wire.ID, Status: wire.Status, Message: wire.Message, TTL: milliseconds(wire.TTL), Poll: milliseconds(wire.Poll)}
 	task.Created, _ = time.Parse(time.RFC3339, wire.Created) // to show only
 	task.Updated, _ = time.Parse(time.RFC3339, wire.Updated)
-	if wire.TTL != nil {
-		task.TTL = milliseconds(*wire.TTL)
-	}
 	switch task.Status {
 	case "working", "cancelled":
 	case "input_required":
 		task.Steps = wire.Requests.steps
-		if err := limits.checkForms(task.Steps); err != nil {
-			return nil, err
-		}
+		return task, limits.checkForms(task.Steps)
 	case "completed":
 		task.Result = wire.Result
 	case "failed":
@@ -132,16 +111,15 @@ func parseTask(raw json.RawMessage, limits Limits) (*Task, error) {
 	return task, nil
 }
 
-type taskParams struct {
-	TaskID         string                     `json:"taskId"`
-	InputResponses map[string]json.RawMessage `json:"inputResponses,omitempty"`
-	Meta           *requestMeta               `json:"_meta"`
-}
-
-// taskRequest is a request about a task. All can be repeated: answers to questions that
+// taskRequest returns a request about a task. All can be repeated: answers to questions that
 // have been answered are ignored.
 func (c *Client) taskRequest(method, id string, h *Handlers, answers map[string]json.RawMessage) request {
-	r := introduced(method, id, taskParams{id, answers, statelessDialect{c.options}.meta(h).withTasks()})
+	params := struct {
+		TaskID         string                     `json:"taskId"`
+		InputResponses map[string]json.RawMessage `json:"inputResponses,omitempty"`
+		Meta           *requestMeta               `json:"_meta"`
+	}{id, answers, statelessDialect{c.options}.meta(h).withTasks()}
+	r := introduced(method, id, params)
 	r.later = true
 	return r
 }

@@ -12,18 +12,12 @@ import (
 
 // Tool describes a tool of the server. All texts are the server's.
 type Tool struct {
-	// Name is what [Client.Call] takes.
-	Name string `json:"name"`
-	// Title is a name to show, or empty.
-	Title string `json:"title,omitempty"`
-	// Description is for the model and the user.
-	Description string `json:"description,omitempty"`
-	// InputSchema is the JSON schema of the arguments.
-	InputSchema json.RawMessage `json:"inputSchema"`
-	// OutputSchema is the JSON schema of the structured result, or nil.
-	OutputSchema json.RawMessage `json:"outputSchema,omitempty"`
-	// Meta is MCP's _meta, by namespaced key. A server marks its sagas there.
-	Meta map[string]json.RawMessage `json:"_meta,omitempty"`
+	Name         string                     `json:"name"`            // what [Client.Call] takes
+	Title        string                     `json:"title,omitempty"` // a name to show, or empty
+	Description  string                     `json:"description,omitempty"`
+	InputSchema  json.RawMessage            `json:"inputSchema"`            // JSON schema of the arguments
+	OutputSchema json.RawMessage            `json:"outputSchema,omitempty"` // JSON schema of the structured result, or nil
+	Meta         map[string]json.RawMessage `json:"_meta,omitempty"`        // by namespaced key; a server marks its sagas here
 }
 
 // sagaMarker is the key in a tool's _meta that says how to call it.
@@ -90,15 +84,12 @@ func (c *Client) Resume(ctx context.Context, position Position, handlers Handler
 
 // Result is what a tool returned in the end: MCP's CallToolResult. Its texts are the server's.
 type Result struct {
-	// Content is what the tool says. A block that breaks MCP's rules is kept
-	// as a [content.Unknown]: the tool has run, and its result is not thrown away.
-	Content content.Blocks
-	// StructuredContent is the result as JSON, or nil.
-	StructuredContent json.RawMessage
-	// IsError says that the tool ran and failed.
-	IsError bool
-	// Raw is the whole result as it came, with whatever else the server put there.
-	Raw json.RawMessage
+	// Content is what the tool says. A block that breaks MCP's rules is kept as a
+	// [content.Unknown]: the tool has run, and its result is not thrown away.
+	Content           content.Blocks
+	StructuredContent json.RawMessage // the result as JSON, or nil
+	IsError           bool            // the tool ran and failed
+	Raw               json.RawMessage // the whole result as it came, with whatever else the server put there
 }
 
 func parseResult(raw json.RawMessage, limits Limits) (*Result, error) {
