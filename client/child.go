@@ -31,20 +31,16 @@ type child struct {
 	grace  time.Duration
 	lastID atomic.Uint64
 
-	mu sync.Mutex // guards what follows
-	// hearing are the calls that get notifications, by their ids.
-	hearing map[uint64]chan<- note
+	mu      sync.Mutex
+	hearing map[uint64]chan<- note // the calls that get notifications, by their ids
 
-	// greeting is held while the process is greeted.
-	greeting chan struct{}
+	greeting sync.Mutex
 	greeted  bool
 
-	// ctx ends when the connection does, and its cause says why.
-	ctx context.Context
-	end context.CancelCauseFunc
-	// done is closed when the process has ended; exit then says how.
-	done chan struct{}
-	exit error
+	ctx  context.Context // ends when the connection does; its cause says why
+	end  context.CancelCauseFunc
+	done chan struct{} // closed when the process has ended
+	exit error         // how it has ended
 
 	// diverted, if not nil, gets the lines that the process writes.
 	diverted atomic.Pointer[io.PipeWriter]
@@ -64,10 +60,7 @@ func launch(s *Stdio) (*child, error) {
 	cmd := exec.Command(s.Command, s.Args...)
 	cmd.Dir, cmd.Env = s.Dir, s.Env
 	cmd.Stderr = cmp.Or[io.Writer](s.Stderr, os.Stderr)
-	c := &child{
-		cmd: cmd, grace: cmp.Or(s.Grace, defaultGrace), done: make(chan struct{}),
-		hearing: make(map[uint64]chan<- note), greeting: make(chan struct{}, 1),
-	}
+	c := &child{cmd: cmd, grace: cmp.Or(s.Grace, defaultGrace), done: make(chan struct{}), hearing: map[uint64]chan<- note{}}
 	c.ctx, c.end = context.WithCancelCause(context.Background())
 	// Grandchildren may hold the pipes open after the process has gone.
 	cmd.WaitDelay = c.grace
@@ -164,12 +157,8 @@ func (c *child) write(message any) error {
 
 // greet goes through MCP's handshake (2025-11-25, basic/lifecycle), once.
 func (c *child) greet(ctx context.Context) error {
-	select {
-	case c.greeting <- struct{}{}:
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-	defer func() { <-c.greeting }()
+	c.greeting.Lock()
+	defer c.greeting.Unlock()
 	if c.greeted {
 		return nil
 	}
@@ -211,27 +200,21 @@ func (c *child) call(ctx context.Context, r *request) (json.RawMessage, error) {
 		return nil, c.lost(err)
 	}
 	var response json.RawMessage
-	answered := make(chan error, 1)
+	answered := make(chan struct{})
 	go func() {
-		var err error
 		response, err = wait()
-		answered <- err
+		close(answered)
 	}()
-	for {
+	for waiting := true; waiting || len(notes) > 0; {
 		select {
 		case n := <-notes:
 			r.notify(n.method, n.params)
-			continue
-		case err = <-answered:
+		case <-answered:
+			waiting, answered = false, nil // what came before is still heard
 		}
-		break
 	}
 	switch {
 	case err == nil:
-		for len(notes) > 0 { // they came before
-			n := <-notes
-			r.notify(n.method, n.params)
-		}
 		return parseResponse(response, id)
 	case ctx.Err() != nil:
 		c.cancel(id)

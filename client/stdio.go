@@ -24,17 +24,12 @@ var errClosed = errors.New("the client was closed")
 // The process is started with the first request, and again when it has ended:
 // since the server keeps nothing between turns, calls under way go on.
 type Stdio struct {
-	// Command is the program, looked up in PATH, and Args are its arguments.
-	Command string
-	Args    []string
-	// Dir is its working directory; empty means this process's.
-	Dir string
-	// Env is its environment; nil means this process's.
-	Env []string
-	// Stderr receives what it writes to its standard error; nil means this process's.
-	Stderr io.Writer
-	// MaxLine limits the length of one message in bytes. 0 means 8 MiB.
-	MaxLine int
+	Command string    // looked up in PATH
+	Args    []string  // its arguments
+	Dir     string    // its working directory; empty means this process's
+	Env     []string  // its environment; nil means this process's
+	Stderr  io.Writer // gets its standard error; nil means this process's
+	MaxLine int       // limits the length of one message in bytes; 0 means 8 MiB
 	// Grace is how long Close waits after closing the process's input before it
 	// asks the process to terminate, and then again before it kills it. 0 means
 	// 3 seconds.
