@@ -57,48 +57,43 @@ const maxNotes = 64
 
 // launch starts a process, from which nothing is read yet.
 func launch(s *Stdio) (*child, error) {
-	cmd := exec.Command(s.Command, s.Args...)
-	cmd.Dir, cmd.Env = s.Dir, s.Env
-	cmd.Stderr = cmp.Or[io.Writer](s.Stderr, os.Stderr)
-	c := &child{cmd: cmd, grace: cmp.Or(s.Grace, defaultGrace), done: make(chan struct{}), hearing: map[uint64]chan<- note{}}
+	c := &child{grace: cmp.Or(s.Grace, defaultGrace), done: make(chan struct{}), hearing: map[uint64]chan<- note{}}
 	c.ctx, c.end = context.WithCancelCause(context.Background())
-	// Grandchildren may hold the pipes open after the process has gone.
-	cmd.WaitDelay = c.grace
-	stdin, err := cmd.StdinPipe()
+	c.cmd = exec.CommandContext(c.ctx, s.Command, s.Args...)
+	c.cmd.Dir, c.cmd.Env = s.Dir, s.Env
+	c.cmd.Stderr = cmp.Or[io.Writer](s.Stderr, os.Stderr)
+	// The end of its input asks the process to finish, a signal reminds it. Then it is killed, and
+	// what grandchildren hold open is closed.
+	c.cmd.Cancel = func() error {
+		time.AfterFunc(c.grace, func() { _ = c.cmd.Process.Signal(syscall.SIGTERM) })
+		return os.ErrProcessDone // Wait is to say how it ended
+	}
+	c.cmd.WaitDelay = 2 * c.grace
+	out, err := c.cmd.StdinPipe()
 	if err != nil {
 		return nil, err
 	}
-	stdout, err := cmd.StdoutPipe()
+	in, err := c.cmd.StdoutPipe()
 	if err != nil {
 		return nil, err
 	}
-	if err := cmd.Start(); err != nil {
+	if err := c.cmd.Start(); err != nil {
 		return nil, err
 	}
-	c.in, c.out = stdout, stdin
-	c.lines = linestream.Conn{
-		In: bufio.NewReader(stdout), Out: stdin, Limit: cmp.Or(s.MaxLine, defaultMaxResponse), Read: c.read, Ended: c.close,
-	}
-	go c.reap()
+	c.in, c.out = in, out
+	c.lines = linestream.Conn{In: bufio.NewReader(in), Out: out, Limit: cmp.Or(s.MaxLine, defaultMaxResponse), Read: c.read, Ended: c.close}
+	go func() {
+		<-c.ctx.Done()
+		c.exit = c.cmd.Wait()
+		close(c.done)
+	}()
 	return c, nil
 }
 
-// close ends the connection, which asks the process to finish; reap makes sure that it does.
+// close ends the connection, and so the process.
 func (c *child) close(why error) {
 	c.end(why)
 	_ = c.out.Close()
-}
-
-// reap waits for the end of the connection and then of the process. The closed input asks it to
-// finish, a signal reminds it.
-func (c *child) reap() {
-	<-c.ctx.Done()
-	terminate := time.AfterFunc(c.grace, func() { _ = c.cmd.Process.Signal(syscall.SIGTERM) })
-	kill := time.AfterFunc(2*c.grace, func() { _ = c.cmd.Process.Kill() })
-	c.exit = c.cmd.Wait()
-	terminate.Stop()
-	kill.Stop()
-	close(c.done)
 }
 
 // read returns the message in a line.

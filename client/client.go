@@ -56,9 +56,10 @@ type Client struct {
 	transport Transport
 	options   Options
 	dialects  []dialect
-	choosing  chan struct{} // held while chosen is read or decided
-	chosen    *spoken       // nil until it is decided
-	sessions  sessions
+	choosing  chan struct{}     // held while chosen is read or decided
+	chosen    *spoken           // nil until it is decided
+	idle      chan *openSession // for the next request
+	closed    atomic.Bool
 	headers   atomic.Pointer[toolHeaders] // nil until they are known
 }
 
@@ -71,11 +72,17 @@ func New(transport Transport, options Options) *Client {
 	options.RetryPause = cmp.Or(options.RetryPause, defaultRetryPause)
 	options.Limits = options.Limits.withDefaults()
 	dialects := []dialect{sagaDialect{}, statelessDialect{options}, sessionDialect{}}
-	return &Client{transport: transport, options: options, dialects: dialects, choosing: make(chan struct{}, 1)}
+	return &Client{
+		transport: transport, options: options, dialects: dialects,
+		choosing: make(chan struct{}, 1), idle: make(chan *openSession, 1),
+	}
 }
 
 // Close closes the transport. Calls under way fail.
-func (c *Client) Close() error { return errors.Join(c.sessions.close(), c.transport.Close()) }
+func (c *Client) Close() error {
+	c.closed.Store(true)
+	return errors.Join(c.closeIdle(), c.transport.Close())
+}
 
 // send sends r, and sends it again when its connection was lost, or the server asks
 // for that, and a second time does no harm.

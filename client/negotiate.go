@@ -49,37 +49,25 @@ func (c *Client) speak(ctx context.Context) (*spoken, error) {
 }
 
 func (c *Client) choose(ctx context.Context) (*spoken, error) {
-	stateless := statelessDialect{c.options}
+	d := statelessDialect{c.options}
 	switch protocol := c.options.Protocol; {
 	case protocol == "saga":
-		return &spoken{tools: sagaDialect{}, toolList: sagaDialect{}, features: stateless}, nil
+		return &spoken{tools: sagaDialect{}, toolList: sagaDialect{}, features: d}, nil
 	case protocol == revision:
-		return &spoken{tools: stateless, toolList: stateless, features: stateless}, nil
+		return &spoken{tools: d, toolList: d, features: d}, nil
 	case isOld(protocol):
 		return c.withSessions(nil)
 	case protocol != "":
 		return nil, fmt.Errorf("there is no protocol %q here: use saga, %s, or one of %v", protocol, revision, older)
 	}
-	found, err := c.discover(ctx)
+	made, err := c.discover(ctx)
 	if slices.Contains(supportedBy(err), revision) {
-		found, err = c.discover(ctx) // it has refused what it says it speaks
+		made, err = c.discover(ctx) // it has refused what it says it speaks
 	}
-	switch {
-	case err == nil && slices.Contains(found.versions, revision):
-		made := &spoken{tools: stateless, toolList: stateless, features: stateless, tasks: found.tasks}
-		if found.saga && (!c.options.PreferTasks || !found.tasks) {
-			made.tools = sagaDialect{}
-		}
-		return made, nil
-	case err == nil:
-		err = &ProtocolError{Reason: fmt.Sprintf("the server speaks MCP %.200v, and this client %s and what is older", found.versions, revision)}
-		if slices.ContainsFunc(found.versions, isOld) {
-			return c.withSessions(err)
-		}
-	case isOlder(err), c.neverDiscovers(ctx, err):
+	if err != nil && (isOlder(err) || c.neverDiscovers(ctx, err)) {
 		return c.withSessions(err)
 	}
-	return nil, err
+	return made, err
 }
 
 // withSessions speaks an older revision. why says what made that necessary, or is nil.
@@ -94,13 +82,8 @@ func (c *Client) withSessions(why error) (*spoken, error) {
 	return nil, err
 }
 
-type discovered struct {
-	versions    []string
-	saga, tasks bool
-}
-
 // discover asks a server what it speaks (MCP 2026-07-28, server/discover).
-func (c *Client) discover(ctx context.Context) (*discovered, error) {
+func (c *Client) discover(ctx context.Context) (*spoken, error) {
 	if _, process := c.transport.(*Stdio); process && c.options.Sessions != nil {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeoutCause(ctx, min(probePatience, c.options.Timeout), ErrTimeout)
@@ -118,11 +101,18 @@ func (c *Client) discover(ctx context.Context) (*discovered, error) {
 	if err := read(raw, &wire, "the server's answer to server/discover"); err != nil {
 		return nil, err
 	}
-	return &discovered{
-		versions: wire.Versions.items,
-		saga:     jsonview.Get(wire.Capabilities, "experimental", sagaMarker) != nil,
-		tasks:    jsonview.Get(wire.Capabilities, "extensions", tasksExtension) != nil,
-	}, nil
+	if !slices.Contains(wire.Versions.items, revision) {
+		unknown := &ProtocolError{Reason: fmt.Sprintf("the server speaks MCP %.200v, and this client %s and what is older", wire.Versions.items, revision)}
+		if slices.ContainsFunc(wire.Versions.items, isOld) {
+			return c.withSessions(unknown)
+		}
+		return nil, unknown
+	}
+	made := &spoken{tools: d, toolList: d, features: d, tasks: jsonview.Get(wire.Capabilities, "extensions", tasksExtension) != nil}
+	if jsonview.Get(wire.Capabilities, "experimental", sagaMarker) != nil && (!c.options.PreferTasks || !made.tasks) {
+		made.tools = sagaDialect{}
+	}
+	return made, nil
 }
 
 // isOlder reports whether the error that answered server/discover is one of a server that

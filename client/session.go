@@ -26,12 +26,9 @@ type Session interface {
 
 // SessionConfig says how a [Session] is opened.
 type SessionConfig struct {
-	// Transport leads to the server: a [*HTTP] or [*Stdio].
-	Transport Transport
-	// Name and Version introduce the client.
-	Name, Version string
-	// Revision is the revision of MCP to offer; empty means the newest with sessions.
-	Revision string
+	Transport     Transport // leads to the server: a [*HTTP] or [*Stdio]
+	Name, Version string    // introduce the client
+	Revision      string    // revision of MCP to offer; empty means the newest with sessions
 	// Elicitation, Sampling and Roots say what the client can answer.
 	Elicitation, Sampling, Roots bool
 	// Answer answers a request of the server. An [*Error] is sent as it is.
@@ -70,55 +67,40 @@ func (sessionDialect) parse(raw json.RawMessage, _ Limits) (turn, error) {
 // errNotKept: a call ends with its session.
 var errNotKept = errors.New("the server speaks a revision of MCP in which a call that has stopped cannot go on later")
 
-// sessions keeps a session for the next request.
-type sessions struct {
-	mu     sync.Mutex
-	idle   *openSession
-	closed bool
-}
-
-// take returns the session that was kept, if there is one.
-func (s *sessions) take() (idle *openSession, closed bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	idle, s.idle = s.idle, nil
-	return idle, s.closed
-}
-
-// keep keeps a session, or closes it if there is one or none is wanted any more.
-func (s *sessions) keep(o *openSession) {
-	s.mu.Lock()
-	free := s.idle == nil && !s.closed
-	if free {
-		s.idle = o
-	}
-	s.mu.Unlock()
-	if !free {
-		_ = o.Close()
-	}
-}
-
-func (s *sessions) close() error {
-	s.mu.Lock()
-	s.closed = true
-	s.mu.Unlock()
-	if idle, _ := s.take(); idle != nil {
-		return idle.Close()
-	}
-	return nil
-}
-
 // openSession is a session and what it was opened for.
 type openSession struct {
 	Session
 	config SessionConfig
-	// call is the one that has the session, or nil.
-	call atomic.Pointer[sessionCall]
+	call   atomic.Pointer[sessionCall] // the one that has the session, or nil
+}
+
+// keep keeps a session for the next request, or closes it if there is one.
+func (c *Client) keep(s *openSession) {
+	select {
+	case c.idle <- s:
+	default:
+		_ = s.Close()
+	}
+	if c.closed.Load() {
+		_ = c.closeIdle()
+	}
+}
+
+func (c *Client) closeIdle() error {
+	select {
+	case s := <-c.idle:
+		return s.Close()
+	default:
+		return nil
+	}
 }
 
 // session returns a session whose server knows what h can answer or, without, what clients
 // usually can.
 func (c *Client) session(ctx context.Context, h *Handlers) (*openSession, error) {
+	if c.closed.Load() {
+		return nil, &TransportError{Err: errClosed, final: true}
+	}
 	s := &openSession{}
 	introduction := implementationOf(c.options)
 	s.config = SessionConfig{
@@ -126,16 +108,14 @@ func (c *Client) session(ctx context.Context, h *Handlers) (*openSession, error)
 		Elicitation: h == nil || h.Elicit != nil, Sampling: h == nil || h.Sample != nil, Roots: h != nil && h.Roots != nil,
 		Answer: s.answer, Notify: s.notify,
 	}
-	found, closed := c.sessions.take()
-	if closed {
-		return nil, &TransportError{Err: errClosed, final: true}
-	}
-	if found != nil {
-		can, want := found.config, s.config
+	select {
+	case idle := <-c.idle:
+		can, want := idle.config, s.config
 		if h == nil || can.Elicitation == want.Elicitation && can.Sampling == want.Sampling && can.Roots == want.Roots {
-			return found, nil
+			return idle, nil
 		}
-		_ = found.Close()
+		_ = idle.Close()
+	default:
 	}
 	if c.options.Sessions == nil {
 		return nil, errors.New("this call needs Options.Sessions, as its server speaks an older revision of MCP")
@@ -152,10 +132,7 @@ func (c *Client) session(ctx context.Context, h *Handlers) (*openSession, error)
 	if _, is := c.transport.(*Stdio); is && c.options.Protocol == "" && open(probePatience) == nil {
 		return s, nil
 	}
-	if err := open(c.options.Timeout); err != nil {
-		return nil, err
-	}
-	return s, nil
+	return s, open(c.options.Timeout)
 }
 
 // sessionCall is a request in a session, whose handlers answer what the server asks meanwhile.
@@ -167,8 +144,7 @@ type sessionCall struct {
 	// patience ends the call. It does not run while a handler works: only the time in which no
 	// question is open counts as the server's.
 	patience *time.Timer
-	// waiting is how many of the server's requests wait.
-	waiting atomic.Int64
+	waiting  atomic.Int64 // how many of the server's requests wait
 	// handling is held while a handler works, and guards asked: how often each kind of step was
 	// asked.
 	handling sync.Mutex
@@ -201,7 +177,7 @@ func (c *Client) inSession(ctx context.Context, r *request) (json.RawMessage, er
 	if errors.As(err, new(*TransportError)) {
 		_ = s.Close()
 	} else {
-		c.sessions.keep(s)
+		c.keep(s)
 	}
 	return result, err
 }
