@@ -23,6 +23,29 @@ type dialect interface {
 	keepsAnswers() bool
 }
 
+// params are the parameters of all requests.
+type params struct {
+	Name           string                     `json:"name,omitempty"`
+	URI            string                     `json:"uri,omitempty"`
+	Arguments      json.RawMessage            `json:"arguments,omitempty"`
+	SagaToken      string                     `json:"sagaToken,omitempty"`
+	CompletedSteps []Answer                   `json:"completedSteps,omitzero"`
+	TaskID         string                     `json:"taskId,omitempty"`
+	InputResponses map[string]json.RawMessage `json:"inputResponses,omitempty"`
+	RequestState   string                     `json:"requestState,omitempty"`
+	Cursor         string                     `json:"cursor,omitempty"`
+	Meta           meta                       `json:"_meta,omitzero"`
+}
+
+// meta is what a request says about itself. The first three are for MCP 2026-07-28.
+type meta struct {
+	Version       string          `json:"io.modelcontextprotocol/protocolVersion,omitempty"`
+	Capabilities  map[string]any  `json:"io.modelcontextprotocol/clientCapabilities,omitzero"`
+	Client        *implementation `json:"io.modelcontextprotocol/clientInfo,omitempty"`
+	Key           string          `json:"io.github.mcpsaga/idempotencyKey,omitempty"`
+	ProgressToken string          `json:"progressToken,omitempty"`
+}
+
 // request is a JSON-RPC request that has not been sent yet.
 type request struct {
 	method string

@@ -95,7 +95,7 @@ func (f *follower) update(ctx context.Context, answers map[string]json.RawMessag
 	if len(answers) == 0 {
 		return nil
 	}
-	_, err := f.send(ctx, f.taskRequest("tasks/update", f.p.Task, f.h, answers))
+	_, err := f.aboutTask(ctx, "tasks/update", f.p.Task, f.h, answers)
 	for id := range answers {
 		f.sent[id] = err == nil
 	}

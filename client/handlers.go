@@ -38,6 +38,21 @@ type Handlers struct {
 	OnProgress func(Progress)
 }
 
+// capabilities are what a client that answers with h declares.
+func (h *Handlers) capabilities() map[string]any {
+	capabilities := map[string]any{}
+	if h.Elicit != nil {
+		capabilities["elicitation"] = map[string]any{"form": struct{}{}, "url": struct{}{}}
+	}
+	if h.Sample != nil {
+		capabilities["sampling"] = struct{}{}
+	}
+	if h.Roots != nil {
+		capabilities["roots"] = struct{}{}
+	}
+	return capabilities
+}
+
 // Request is a step that a handler is to answer. All texts are the server's: do not
 // trust them, and strip control sequences before a terminal shows them.
 type Request struct {

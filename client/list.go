@@ -8,11 +8,6 @@ import (
 	"github.com/sourcegraph/jsonrpc2"
 )
 
-type listParams struct {
-	Cursor string       `json:"cursor,omitempty"`
-	Meta   *requestMeta `json:"_meta,omitempty"`
-}
-
 // list reads all pages of a list. what is the server's word for its items.
 func list[T any](ctx context.Context, c *Client, d dialect, method, what string) ([]T, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, c.options.Timeout, ErrTimeout)

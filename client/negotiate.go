@@ -90,7 +90,7 @@ func (c *Client) discover(ctx context.Context) (*spoken, error) {
 		defer cancel()
 	}
 	d := statelessDialect{c.options}
-	raw, err := c.send(ctx, introduced("server/discover", "", listParams{Meta: d.meta(new(Handlers))}))
+	raw, err := c.send(ctx, d.request("server/discover", "", new(Handlers), params{}))
 	if err != nil {
 		return nil, err
 	}

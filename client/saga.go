@@ -14,34 +14,19 @@ type sagaDialect struct{}
 func (sagaDialect) name() string       { return "saga" }
 func (sagaDialect) keepsAnswers() bool { return true }
 
-// sagaParams are those of all methods of the proposal.
-type sagaParams struct {
-	Name      string          `json:"name,omitempty"`
-	Arguments json.RawMessage `json:"arguments,omitempty"`
-	SagaToken string          `json:"sagaToken,omitempty"`
-	Answers   []Answer        `json:"completedSteps,omitzero"`
-	Meta      callMeta        `json:"_meta,omitzero"`
-}
-
-// callMeta is what a call says about itself.
-type callMeta struct {
-	Key           string `json:"io.github.mcpsaga/idempotencyKey,omitempty"`
-	ProgressToken string `json:"progressToken,omitempty"`
-}
-
 func (sagaDialect) next(p *Position, h *Handlers) request {
-	meta := callMeta{ProgressToken: h.progressToken()}
-	r := request{notify: h.progressOf(meta.ProgressToken)}
+	m := meta{ProgressToken: h.progressToken()}
+	r := request{notify: h.progressOf(m.ProgressToken)}
 	if p.Token != "" {
 		answers := append([]Answer{}, p.Answers...) // the proposal wants the array even when it is empty
-		r.method, r.params, r.harmless = "tools/resumeSaga", sagaParams{SagaToken: p.Token, Answers: answers, Meta: meta}, true
+		r.method, r.params, r.harmless = "tools/resumeSaga", params{SagaToken: p.Token, CompletedSteps: answers, Meta: m}, true
 		return r
 	}
-	meta.Key = p.Key
+	m.Key = p.Key
 	if p.Key != "" { // it is empty in a position of an earlier version
 		r.keyed = p.Tool
 	}
-	r.method, r.params = "tools/callSaga", sagaParams{Name: p.Tool, Arguments: p.Arguments, Meta: meta}
+	r.method, r.params = "tools/callSaga", params{Name: p.Tool, Arguments: p.Arguments, Meta: m}
 	return r
 }
 
@@ -52,12 +37,12 @@ func (sagaDialect) cancel(p *Position) request {
 	if len(p.Pending()) > 0 {
 		answers = nil // the turn was not taken, and must not be now
 	}
-	return request{method: "tools/cancelSaga", params: sagaParams{SagaToken: p.Token, Answers: answers}, harmless: true}
+	return request{method: "tools/cancelSaga", params: params{SagaToken: p.Token, CompletedSteps: answers}, harmless: true}
 }
 
 // list returns a request of MCP without a handshake, which servers of this module take.
 func (sagaDialect) list(method, cursor string) request {
-	return request{method: method, params: listParams{Cursor: cursor}, harmless: true}
+	return request{method: method, params: params{Cursor: cursor}, harmless: true}
 }
 
 func (sagaDialect) parse(raw json.RawMessage, limits Limits) (turn, error) {

@@ -45,19 +45,16 @@ func (sessionDialect) name() string       { return "mcp-sessions" }
 func (sessionDialect) keepsAnswers() bool { return true }
 
 func (sessionDialect) next(p *Position, h *Handlers) request {
-	params := callParams{Name: cmp.Or(p.Tool, p.Prompt), URI: p.URI, Arguments: p.Arguments}
-	token := h.progressToken()
-	if token != "" {
-		params.Meta = callMeta{ProgressToken: token}
-	}
+	q := params{Name: cmp.Or(p.Tool, p.Prompt), URI: p.URI, Arguments: p.Arguments}
+	q.Meta.ProgressToken = h.progressToken()
 	return request{
-		method: callMethods[p.Kind()], params: params, harmless: p.Kind() != "tool", notify: h.progressOf(token),
+		method: callMethods[p.Kind()], params: q, harmless: p.Kind() != "tool", notify: h.progressOf(q.Meta.ProgressToken),
 		session: true, handlers: h, subject: p.Subject(),
 	}
 }
 
 func (sessionDialect) list(method, cursor string) request {
-	return request{method: method, params: listParams{Cursor: cursor}, harmless: true, session: true}
+	return request{method: method, params: params{Cursor: cursor}, harmless: true, session: true}
 }
 
 func (sessionDialect) parse(raw json.RawMessage, _ Limits) (turn, error) {

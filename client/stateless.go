@@ -6,6 +6,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"errors"
+	"slices"
 	"strings"
 
 	jsonv2 "github.com/go-json-experiment/json"
@@ -24,43 +25,19 @@ type statelessDialect struct{ options Options }
 func (statelessDialect) name() string       { return "mcp-" + revision }
 func (statelessDialect) keepsAnswers() bool { return false }
 
-// requestMeta is what every request of this revision says about itself.
-type requestMeta struct {
-	Version      string         `json:"io.modelcontextprotocol/protocolVersion"`
-	Capabilities map[string]any `json:"io.modelcontextprotocol/clientCapabilities"`
-	Client       implementation `json:"io.modelcontextprotocol/clientInfo"`
-	callMeta
-}
-
-// meta introduces a client that answers with h.
-func (d statelessDialect) meta(h *Handlers) *requestMeta {
-	capabilities := map[string]any{}
-	if h.Elicit != nil {
-		capabilities["elicitation"] = map[string]any{"form": struct{}{}, "url": struct{}{}}
+// request returns a request of this revision, by a client that answers with h. Headers repeat what it
+// says, for gateways (basic/transports/streamable-http); name is what it is about, or empty.
+func (d statelessDialect) request(method, name string, h *Handlers, p params) request {
+	header := map[string]string{"MCP-Protocol-Version": revision, "Mcp-Method": method}
+	if name != "" {
+		header["Mcp-Name"] = encodeHeader(name)
 	}
-	if h.Sample != nil {
-		capabilities["sampling"] = struct{}{}
+	introduction := implementationOf(d.options)
+	p.Meta.Version, p.Meta.Client, p.Meta.Capabilities = revision, &introduction, h.capabilities()
+	if !slices.Contains([]string{"server/discover", "prompts/get", "resources/read"}, method) { // which know no tasks
+		p.Meta.Capabilities["extensions"] = map[string]any{tasksExtension: struct{}{}}
 	}
-	if h.Roots != nil {
-		capabilities["roots"] = struct{}{}
-	}
-	return &requestMeta{Version: revision, Capabilities: capabilities, Client: implementationOf(d.options)}
-}
-
-// withTasks declares the tasks extension as well: for calls and lists of tools, and what is about tasks.
-func (m *requestMeta) withTasks() *requestMeta {
-	m.Capabilities["extensions"] = map[string]any{tasksExtension: struct{}{}}
-	return m
-}
-
-// callParams are those of a call in this revision and in sessions.
-type callParams struct {
-	Name           string                     `json:"name,omitempty"`
-	URI            string                     `json:"uri,omitempty"`
-	Arguments      json.RawMessage            `json:"arguments,omitempty"`
-	InputResponses map[string]json.RawMessage `json:"inputResponses,omitempty"`
-	RequestState   string                     `json:"requestState,omitempty"`
-	Meta           any                        `json:"_meta,omitempty"`
+	return request{method: method, params: p, harmless: true, header: header}
 }
 
 // callMethods are the methods that call a thing of that kind.
@@ -70,44 +47,27 @@ var callMethods = map[string]string{"tool": "tools/call", "prompt": "prompts/get
 // nothing. Of a tool, requests after the first are harmless as well: its server has to
 // expect that they are repeated.
 func (d statelessDialect) next(p *Position, h *Handlers) request {
-	meta := d.meta(h)
-	meta.ProgressToken = h.progressToken()
-	params := callParams{Name: cmp.Or(p.Tool, p.Prompt), URI: p.URI, Arguments: p.Arguments, RequestState: p.Token, Meta: meta}
-	params.InputResponses = make(map[string]json.RawMessage, len(p.Answers)) // omitted while it is empty
+	q := params{Name: cmp.Or(p.Tool, p.Prompt), URI: p.URI, Arguments: p.Arguments, RequestState: p.Token}
+	q.InputResponses = make(map[string]json.RawMessage, len(p.Answers)) // omitted while it is empty
 	for _, answer := range p.Answers {
-		params.InputResponses[answer.StepID] = answer.Result
+		q.InputResponses[answer.StepID] = answer.Result
 	}
 	isTool := p.Kind() == "tool"
-	if isTool {
-		meta.withTasks().Key = p.Key
-		if params.Arguments == nil {
-			params.Arguments = json.RawMessage("{}") // as many servers insist
-		}
+	if isTool && q.Arguments == nil {
+		q.Arguments = json.RawMessage("{}") // as many servers insist
 	}
-	r := introduced(callMethods[p.Kind()], p.Subject(), params)
-	r.notify = h.progressOf(meta.ProgressToken)
-	if isTool && p.Round == 0 {
-		r.harmless = false
-		if p.Key != "" {
-			r.keyed = p.Tool
-		}
+	q.Meta.Key, q.Meta.ProgressToken = p.Key, h.progressToken()
+	r := d.request(callMethods[p.Kind()], p.Subject(), h, q)
+	r.notify = h.progressOf(q.Meta.ProgressToken)
+	r.harmless = !isTool || p.Round > 0
+	if !r.harmless && p.Key != "" {
+		r.keyed = p.Tool
 	}
 	return r
 }
 
 func (d statelessDialect) list(method, cursor string) request {
-	// Servers may leave out what a client cannot call.
-	return introduced(method, "", listParams{Cursor: cursor, Meta: d.meta(new(Handlers)).withTasks()})
-}
-
-// introduced returns a request of this revision. Headers repeat what it says, for gateways
-// (basic/transports/streamable-http); name is what it is about, or empty.
-func introduced(method, name string, params any) request {
-	header := map[string]string{"MCP-Protocol-Version": revision, "Mcp-Method": method}
-	if name != "" {
-		header["Mcp-Name"] = encodeHeader(name)
-	}
-	return request{method: method, params: params, harmless: true, header: header}
+	return d.request(method, "", new(Handlers), params{Cursor: cursor})
 }
 
 // encodeHeader encodes a value that cannot stand in a header as it is.

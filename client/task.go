@@ -111,17 +111,12 @@ func parseTask(raw json.RawMessage, limits Limits) (*Task, error) {
 	return task, nil
 }
 
-// taskRequest returns a request about a task. All can be repeated: answers to questions that
+// aboutTask sends a request about a task. All can be repeated: answers to questions that
 // have been answered are ignored.
-func (c *Client) taskRequest(method, id string, h *Handlers, answers map[string]json.RawMessage) request {
-	params := struct {
-		TaskID         string                     `json:"taskId"`
-		InputResponses map[string]json.RawMessage `json:"inputResponses,omitempty"`
-		Meta           *requestMeta               `json:"_meta"`
-	}{id, answers, statelessDialect{c.options}.meta(h).withTasks()}
-	r := introduced(method, id, params)
+func (c *Client) aboutTask(ctx context.Context, method, id string, h *Handlers, answers map[string]json.RawMessage) (json.RawMessage, error) {
+	r := statelessDialect{c.options}.request(method, id, h, params{TaskID: id, InputResponses: answers})
 	r.later = true
-	return r
+	return c.send(ctx, r)
 }
 
 // Task asks the server for the state of the task that a call has become. position is one
@@ -151,7 +146,7 @@ func (c *Client) checkTask(p *Position) error {
 }
 
 func (c *Client) task(ctx context.Context, id string, h *Handlers) (*Task, error) {
-	raw, err := c.send(ctx, c.taskRequest("tasks/get", id, h, nil))
+	raw, err := c.aboutTask(ctx, "tasks/get", id, h, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -169,7 +164,7 @@ func (c *Client) cancelTask(ctx context.Context, p *Position) (json.RawMessage, 
 		return nil, err
 	}
 	h := new(Handlers)
-	if _, err := c.send(ctx, c.taskRequest("tasks/cancel", p.Task, h, nil)); err != nil {
+	if _, err := c.aboutTask(ctx, "tasks/cancel", p.Task, h, nil); err != nil {
 		return nil, err
 	}
 	waiting, stop := context.WithTimeoutCause(ctx, c.options.Timeout, fmt.Errorf("the server has been asked to cancel the task, and has not done so yet: %w", ErrTimeout))
