@@ -37,8 +37,8 @@ type Error struct {
 	// that the other side does not know, and -32602 for what it does not take: an
 	// unknown tool, arguments that do not fit, a token that has expired.
 	Code    int64           `json:"code"`
-	Message string          `json:"message"` // from a server it is text to show, not to trust
-	Data    json.RawMessage `json:"data,omitempty"`
+	Message string          `json:"message"`        // from a server it is text to show, not to trust
+	Data    json.RawMessage `json:"data,omitempty"` // whatever else the sender said, or nil
 }
 
 // Error implements error.

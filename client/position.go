@@ -57,7 +57,7 @@ type Step struct {
 
 // Answer is the client's answer to one step: a result or an error.
 type Answer struct {
-	StepID string          `json:"stepId"`
+	StepID string          `json:"stepId"`           // names the step
 	Result json.RawMessage `json:"result,omitempty"` // of the MCP request of that kind, or nil
 	Error  *Error          `json:"error,omitempty"`  // why the step failed, or nil
 }

@@ -9,23 +9,23 @@ import (
 
 // Prompt describes a prompt of the server. All texts are the server's.
 type Prompt struct {
-	Name        string           `json:"name"`            // what [Client.GetPrompt] takes
-	Title       string           `json:"title,omitempty"` // a name to show, or empty
-	Description string           `json:"description,omitempty"`
-	Arguments   []PromptArgument `json:"arguments,omitempty"`
+	Name        string           `json:"name"`                  // what [Client.GetPrompt] takes
+	Title       string           `json:"title,omitempty"`       // a name to show, or empty
+	Description string           `json:"description,omitempty"` // for the user
+	Arguments   []PromptArgument `json:"arguments,omitempty"`   // what it takes
 }
 
 // PromptArgument describes an argument of a prompt.
 type PromptArgument struct {
-	Name        string `json:"name"`
-	Title       string `json:"title,omitempty"` // a name to show, or empty
-	Description string `json:"description,omitempty"`
-	Required    bool   `json:"required,omitempty"`
+	Name        string `json:"name"`                  // its key among the arguments
+	Title       string `json:"title,omitempty"`       // a name to show, or empty
+	Description string `json:"description,omitempty"` // for the user
+	Required    bool   `json:"required,omitempty"`    // it must be given
 }
 
 // PromptResult is what a prompt comes to: MCP's GetPromptResult. Its texts are the server's.
 type PromptResult struct {
-	Description string
+	Description string            // what the messages are for
 	Messages    []content.Message // for a model; a block that breaks MCP's rules is a [content.Unknown]
 	Raw         json.RawMessage   // the whole result as it came
 }
@@ -79,21 +79,21 @@ func parsePrompt(raw json.RawMessage, limits Limits) (*PromptResult, error) {
 
 // Resource describes a resource of the server. All texts are the server's.
 type Resource struct {
-	URI         string `json:"uri"` // what [Client.ReadResource] takes
-	Name        string `json:"name"`
-	Title       string `json:"title,omitempty"` // a name to show, or empty
-	Description string `json:"description,omitempty"`
-	MIMEType    string `json:"mimeType,omitempty"`
-	Size        *int64 `json:"size,omitempty"` // in bytes; nil if the server does not say
+	URI         string `json:"uri"`                   // what [Client.ReadResource] takes
+	Name        string `json:"name"`                  // identifies it
+	Title       string `json:"title,omitempty"`       // a name to show, or empty
+	Description string `json:"description,omitempty"` // for the model and the user
+	MIMEType    string `json:"mimeType,omitempty"`    // of its contents, or empty
+	Size        *int64 `json:"size,omitempty"`        // in bytes; nil if the server does not say
 }
 
 // ResourceTemplate describes a family of resources. All texts are the server's.
 type ResourceTemplate struct {
-	URITemplate string `json:"uriTemplate"` // RFC 6570: expand it, and read the URI
-	Name        string `json:"name"`
-	Title       string `json:"title,omitempty"` // a name to show, or empty
-	Description string `json:"description,omitempty"`
-	MIMEType    string `json:"mimeType,omitempty"` // if all have the same
+	URITemplate string `json:"uriTemplate"`           // RFC 6570: expand it, and read the URI
+	Name        string `json:"name"`                  // identifies it
+	Title       string `json:"title,omitempty"`       // a name to show, or empty
+	Description string `json:"description,omitempty"` // for the model and the user
+	MIMEType    string `json:"mimeType,omitempty"`    // if all have the same
 }
 
 // ResourceResult is what a resource holds: MCP's ReadResourceResult. Its texts are the server's.

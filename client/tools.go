@@ -12,9 +12,9 @@ import (
 
 // Tool describes a tool of the server. All texts are the server's.
 type Tool struct {
-	Name         string                     `json:"name"`            // what [Client.Call] takes
-	Title        string                     `json:"title,omitempty"` // a name to show, or empty
-	Description  string                     `json:"description,omitempty"`
+	Name         string                     `json:"name"`                   // what [Client.Call] takes
+	Title        string                     `json:"title,omitempty"`        // a name to show, or empty
+	Description  string                     `json:"description,omitempty"`  // for the model and the user
 	InputSchema  json.RawMessage            `json:"inputSchema"`            // JSON schema of the arguments
 	OutputSchema json.RawMessage            `json:"outputSchema,omitempty"` // JSON schema of the structured result, or nil
 	Meta         map[string]json.RawMessage `json:"_meta,omitempty"`        // by namespaced key; a server marks its sagas here
