@@ -32,7 +32,7 @@ type child struct {
 	lastID atomic.Uint64
 
 	mu      sync.Mutex
-	hearing map[uint64]chan<- note // the calls that get notifications, by their ids
+	hearing map[uint64]chan<- *wireMessage // the calls that get notifications, by their ids
 
 	greeting sync.Mutex
 	greeted  bool
@@ -46,18 +46,12 @@ type child struct {
 	diverted atomic.Pointer[io.PipeWriter]
 }
 
-// note is a notification.
-type note struct {
-	method string
-	params json.RawMessage
-}
-
 // maxNotes is how many notifications wait for a call that is slow to take them. More are dropped.
 const maxNotes = 64
 
 // launch starts a process, from which nothing is read yet.
 func launch(s *Stdio) (*child, error) {
-	c := &child{grace: cmp.Or(s.Grace, defaultGrace), done: make(chan struct{}), hearing: map[uint64]chan<- note{}}
+	c := &child{grace: cmp.Or(s.Grace, defaultGrace), done: make(chan struct{}), hearing: map[uint64]chan<- *wireMessage{}}
 	c.ctx, c.end = context.WithCancelCause(context.Background())
 	c.cmd = exec.CommandContext(c.ctx, s.Command, s.Args...)
 	c.cmd.Dir, c.cmd.Env = s.Dir, s.Env
@@ -130,7 +124,7 @@ func (c *child) handle(m *wireMessage) error {
 		defer c.mu.Unlock()
 		for _, notes := range c.hearing {
 			select {
-			case notes <- note{m.Method, m.Params}:
+			case notes <- m:
 			default:
 			}
 		}
@@ -180,7 +174,7 @@ func (c *child) call(ctx context.Context, r *request) (json.RawMessage, error) {
 	if err != nil {
 		return nil, c.lost(err)
 	}
-	notes := make(chan note, maxNotes)
+	notes := make(chan *wireMessage, maxNotes)
 	if r.notify != nil {
 		c.hear(id, notes)
 		defer c.hear(id, nil)
@@ -203,7 +197,7 @@ func (c *child) call(ctx context.Context, r *request) (json.RawMessage, error) {
 	for waiting := true; waiting || len(notes) > 0; {
 		select {
 		case n := <-notes:
-			r.notify(n.method, n.params)
+			r.notify(n.Method, n.Params)
 		case <-answered:
 			waiting, answered = false, nil // what came before is still heard
 		}
@@ -212,25 +206,21 @@ func (c *child) call(ctx context.Context, r *request) (json.RawMessage, error) {
 	case err == nil:
 		return parseResponse(response, id)
 	case ctx.Err() != nil:
-		c.cancel(id)
+		// The process hears that the caller has given the request up.
+		defer time.AfterFunc(c.grace, func() { c.close(nil) }).Stop()
+		_ = c.write(message{JSONRPC: "2.0", Method: "notifications/cancelled", Params: map[string]any{"requestId": id}})
 		return nil, ctx.Err()
 	}
 	return nil, c.lost(io.ErrUnexpectedEOF)
 }
 
 // hear has a call get notifications, or no more of them if notes is nil.
-func (c *child) hear(id uint64, notes chan<- note) {
+func (c *child) hear(id uint64, notes chan<- *wireMessage) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.hearing[id] = notes; notes == nil {
 		delete(c.hearing, id)
 	}
-}
-
-// cancel tells the process that the caller has given the request up.
-func (c *child) cancel(id uint64) {
-	defer time.AfterFunc(c.grace, func() { c.close(nil) }).Stop()
-	_ = c.write(message{JSONRPC: "2.0", Method: "notifications/cancelled", Params: map[string]any{"requestId": id}})
 }
 
 // lost says why a request on this connection got no answer.

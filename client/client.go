@@ -55,7 +55,7 @@ type Options struct {
 type Client struct {
 	transport Transport
 	options   Options
-	dialects  []dialect
+	dialects  map[string]dialect
 	choosing  chan struct{}     // held while chosen is read or decided
 	chosen    *spoken           // nil until it is decided
 	idle      chan *openSession // for the next request
@@ -71,7 +71,7 @@ func New(transport Transport, options Options) *Client {
 	options.RetryFor = cmp.Or(options.RetryFor, defaultRetryFor)
 	options.RetryPause = cmp.Or(options.RetryPause, defaultRetryPause)
 	options.Limits = options.Limits.withDefaults()
-	dialects := []dialect{sagaDialect{}, statelessDialect{options}, sessionDialect{}}
+	dialects := map[string]dialect{sagaProposal: sagaDialect{}, stateless: statelessDialect{options}, inSessions: sessionDialect{}}
 	return &Client{
 		transport: transport, options: options, dialects: dialects,
 		choosing: make(chan struct{}, 1), idle: make(chan *openSession, 1),

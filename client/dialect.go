@@ -5,11 +5,16 @@ import (
 	"time"
 )
 
+// The names of dialects, for Position.Dialect.
+const (
+	sagaProposal = "saga"
+	stateless    = "mcp-" + revision
+	inSessions   = "mcp-sessions"
+)
+
 // dialect is a wire protocol: it turns a position into the request of the next turn, and
 // a response into what the turn brought. A new one is a file and a line in [New].
 type dialect interface {
-	// name is what Position.Dialect holds.
-	name() string
 	// next returns the request of the turn that follows p, all of whose steps are
 	// answered, by a client that can do what h can.
 	next(p *Position, h *Handlers) request
@@ -81,10 +86,8 @@ type turn struct {
 }
 
 func (c *Client) dialect(p *Position) (dialect, error) {
-	for _, d := range c.dialects {
-		if d.name() == p.Dialect {
-			return d, nil
-		}
+	if d := c.dialects[p.Dialect]; d != nil {
+		return d, nil
 	}
 	return nil, positionError("it uses the protocol %q, which this version does not know", p.Dialect)
 }

@@ -19,9 +19,9 @@ func start[R any](ctx context.Context, c *Client, p Position, arguments any, h H
 	}
 	spoken, err := c.speak(ctx)
 	if err == nil {
-		p.Dialect = spoken.features.name()
+		p.Dialect = spoken.features
 		if p.Kind() == "tool" {
-			p.Dialect = spoken.tools.name()
+			p.Dialect = spoken.tools
 		}
 		p.Arguments, err = encodeArguments(arguments)
 	}
@@ -87,8 +87,7 @@ func (c *Client) turns(ctx context.Context, p *Position, h *Handlers) (json.RawM
 		raw, err := c.send(ctx, next)
 		if err != nil && c.mustBeTask(ctx, p, err) {
 			// Nothing has happened yet; with the other protocol it can.
-			d = statelessDialect{c.options}
-			p.Dialect = d.name()
+			p.Dialect, d = stateless, c.dialects[stateless]
 			continue
 		}
 		if err != nil {
@@ -174,7 +173,8 @@ func (c *Client) cancel(ctx context.Context, p Position) (json.RawMessage, error
 		return nil, err
 	}
 	_, err := c.dialect(&p)
-	switch saga := (sagaDialect{}); {
+	var saga sagaDialect
+	switch {
 	case p.Task != "":
 		return c.cancelTask(ctx, &p)
 	case p.Tool == "":
@@ -183,7 +183,7 @@ func (c *Client) cancel(ctx context.Context, p Position) (json.RawMessage, error
 		return nil, positionError("the call has not begun: the server knows nothing of it")
 	case err != nil:
 		return nil, err
-	case p.Dialect != saga.name():
+	case p.Dialect != sagaProposal:
 		return nil, positionError("the protocol %s cannot cancel: forget the position", p.Dialect)
 	default:
 		raw, err := c.send(ctx, saga.cancel(&p))

@@ -9,14 +9,14 @@ import (
 )
 
 // list reads all pages of a list. what is the server's word for its items.
-func list[T any](ctx context.Context, c *Client, d dialect, method, what string) ([]T, error) {
+func list[T any](ctx context.Context, c *Client, protocol, method, what string) ([]T, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, c.options.Timeout, ErrTimeout)
 	defer cancel()
 	limits := c.options.Limits
 	items := bounded[T]{max: limits.Items, what: what + " in a list"}
 	size, cursor, seen := 0, "", map[string]bool{}
 	for range limits.Pages {
-		raw, err := c.send(ctx, d.list(method, cursor))
+		raw, err := c.send(ctx, c.dialects[protocol].list(method, cursor))
 		if err != nil {
 			return nil, err
 		}

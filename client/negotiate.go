@@ -17,7 +17,7 @@ import (
 // spoken are the protocols by which the things of a server are reached.
 type spoken struct {
 	// tools calls tools, toolList lists them, features is for prompts and resources.
-	tools, toolList, features dialect
+	tools, toolList, features string
 	// tasks: the server has the tasks extension, so that a tool which the saga proposal
 	// cannot call may be called as a task.
 	tasks bool
@@ -49,12 +49,11 @@ func (c *Client) speak(ctx context.Context) (*spoken, error) {
 }
 
 func (c *Client) choose(ctx context.Context) (*spoken, error) {
-	d := statelessDialect{c.options}
 	switch protocol := c.options.Protocol; {
 	case protocol == "saga":
-		return &spoken{tools: sagaDialect{}, toolList: sagaDialect{}, features: d}, nil
+		return &spoken{tools: sagaProposal, toolList: sagaProposal, features: stateless}, nil
 	case protocol == revision:
-		return &spoken{tools: d, toolList: d, features: d}, nil
+		return &spoken{tools: stateless, toolList: stateless, features: stateless}, nil
 	case isOld(protocol):
 		return c.withSessions(nil)
 	case protocol != "":
@@ -73,7 +72,7 @@ func (c *Client) choose(ctx context.Context) (*spoken, error) {
 // withSessions speaks an older revision. why says what made that necessary, or is nil.
 func (c *Client) withSessions(why error) (*spoken, error) {
 	if c.options.Sessions != nil {
-		return &spoken{tools: sessionDialect{}, toolList: sessionDialect{}, features: sessionDialect{}}, nil
+		return &spoken{tools: inSessions, toolList: inSessions, features: inSessions}, nil
 	}
 	err := fmt.Errorf("older revisions of MCP than %s need Options.Sessions", revision)
 	if why != nil {
@@ -89,8 +88,7 @@ func (c *Client) discover(ctx context.Context) (*spoken, error) {
 		ctx, cancel = context.WithTimeoutCause(ctx, min(probePatience, c.options.Timeout), ErrTimeout)
 		defer cancel()
 	}
-	d := statelessDialect{c.options}
-	raw, err := c.send(ctx, d.request("server/discover", "", new(Handlers), params{}))
+	raw, err := c.send(ctx, statelessDialect{c.options}.request("server/discover", "", new(Handlers), params{}))
 	if err != nil {
 		return nil, err
 	}
@@ -108,9 +106,9 @@ func (c *Client) discover(ctx context.Context) (*spoken, error) {
 		}
 		return nil, unknown
 	}
-	made := &spoken{tools: d, toolList: d, features: d, tasks: jsonview.Get(wire.Capabilities, "extensions", tasksExtension) != nil}
+	made := &spoken{tools: stateless, toolList: stateless, features: stateless, tasks: jsonview.Get(wire.Capabilities, "extensions", tasksExtension) != nil}
 	if jsonview.Get(wire.Capabilities, "experimental", sagaMarker) != nil && (!c.options.PreferTasks || !made.tasks) {
-		made.tools = sagaDialect{}
+		made.tools = sagaProposal
 	}
 	return made, nil
 }
@@ -162,13 +160,13 @@ func (c *Client) neverDiscovers(ctx context.Context, err error) bool {
 // server said: then nothing has begun.
 func (c *Client) mustBeTask(ctx context.Context, p *Position, err error) bool {
 	refused, ok := errors.AsType[*Error](err)
-	if !ok || refused.Code != jsonrpc2.CodeInvalidParams || p.Round > 0 || p.Dialect != (sagaDialect{}).name() {
+	if !ok || refused.Code != jsonrpc2.CodeInvalidParams || p.Round > 0 || p.Dialect != sagaProposal {
 		return false
 	}
 	spoken, err := c.speak(ctx)
 	if err != nil || !spoken.tasks {
 		return false
 	}
-	tools, err := c.Tools(ctx)
-	return err == nil && slices.ContainsFunc(tools, func(t Tool) bool { return t.Name == p.Tool && !t.IsSaga() })
+	tool := c.tool(ctx, p.Tool)
+	return tool != nil && !tool.IsSaga()
 }

@@ -168,7 +168,7 @@ func positionError(format string, args ...any) error {
 // task's id, without version and dialect, gets these.
 func (p *Position) check() error {
 	if p.Version == 0 && p.Dialect == "" && p.Task != "" {
-		p.Version, p.Dialect = positionVersion, statelessDialect{}.name()
+		p.Version, p.Dialect = positionVersion, stateless
 	}
 	switch {
 	case p.Version == 0 || p.Subject() == "":
@@ -177,7 +177,7 @@ func (p *Position) check() error {
 		return positionError("it is of a tool, a prompt and a resource at once")
 	case p.Version > positionVersion:
 		return positionError("it was written by a newer version of this program (%d, this one reads up to %d): update", p.Version, positionVersion)
-	case p.Token == "" && p.Task == "" && p.Tool != "" && p.Dialect == (sagaDialect{}).name() && len(p.Steps)+len(p.Answers) > 0:
+	case p.Token == "" && p.Task == "" && p.Tool != "" && p.Dialect == sagaProposal && len(p.Steps)+len(p.Answers) > 0:
 		return positionError("it has steps but no token; start the call again")
 	}
 	seen := make(map[string]bool, len(p.Answers))

@@ -18,20 +18,14 @@ type Progress struct {
 	Until       time.Time // when the server is asked again, if the tool sleeps and nothing is done
 }
 
-// progressToken returns the token that asks for progress, or "" if the caller does not want it.
-func (h *Handlers) progressToken() string {
+// progress returns a token that asks for progress, and what has OnProgress see the notifications
+// with it; nothing if the caller does not want them.
+func (h *Handlers) progress() (token string, notify func(method string, params json.RawMessage)) {
 	if h.OnProgress == nil {
-		return ""
+		return "", nil
 	}
-	return rand.Text()
-}
-
-// progressOf returns what has OnProgress see the notifications with the token; nil without one.
-func (h *Handlers) progressOf(token string) func(method string, params json.RawMessage) {
-	if token == "" {
-		return nil
-	}
-	return func(method string, params json.RawMessage) {
+	token = rand.Text()
+	return token, func(method string, params json.RawMessage) {
 		var wire struct {
 			Token   string  `json:"progressToken"`
 			Done    float64 `json:"progress"`

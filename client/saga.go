@@ -11,12 +11,12 @@ import (
 // tools/resumeSaga carries the token and every answer so far.
 type sagaDialect struct{}
 
-func (sagaDialect) name() string       { return "saga" }
 func (sagaDialect) keepsAnswers() bool { return true }
 
 func (sagaDialect) next(p *Position, h *Handlers) request {
-	m := meta{ProgressToken: h.progressToken()}
-	r := request{notify: h.progressOf(m.ProgressToken)}
+	var m meta
+	var r request
+	m.ProgressToken, r.notify = h.progress()
 	if p.Token != "" {
 		answers := append([]Answer{}, p.Answers...) // the proposal wants the array even when it is empty
 		r.method, r.params, r.harmless = "tools/resumeSaga", params{SagaToken: p.Token, CompletedSteps: answers, Meta: m}, true

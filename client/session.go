@@ -41,16 +41,14 @@ type SessionConfig struct {
 // the client waits. Nothing of a call can be kept: where it stands is in the session.
 type sessionDialect struct{}
 
-func (sessionDialect) name() string       { return "mcp-sessions" }
 func (sessionDialect) keepsAnswers() bool { return true }
 
 func (sessionDialect) next(p *Position, h *Handlers) request {
 	q := params{Name: cmp.Or(p.Tool, p.Prompt), URI: p.URI, Arguments: p.Arguments}
-	q.Meta.ProgressToken = h.progressToken()
-	return request{
-		method: callMethods[p.Kind()], params: q, harmless: p.Kind() != "tool", notify: h.progressOf(q.Meta.ProgressToken),
-		session: true, handlers: h, subject: p.Subject(),
-	}
+	r := request{method: callMethods[p.Kind()], harmless: p.Kind() != "tool", session: true, handlers: h, subject: p.Subject()}
+	q.Meta.ProgressToken, r.notify = h.progress()
+	r.params = q
+	return r
 }
 
 func (sessionDialect) list(method, cursor string) request {

@@ -22,7 +22,6 @@ const revision = "2026-07-28"
 // with the answers of this round and the server's token.
 type statelessDialect struct{ options Options }
 
-func (statelessDialect) name() string       { return "mcp-" + revision }
 func (statelessDialect) keepsAnswers() bool { return false }
 
 // request returns a request of this revision, by a client that answers with h. Headers repeat what it
@@ -56,9 +55,10 @@ func (d statelessDialect) next(p *Position, h *Handlers) request {
 	if isTool && q.Arguments == nil {
 		q.Arguments = json.RawMessage("{}") // as many servers insist
 	}
-	q.Meta.Key, q.Meta.ProgressToken = p.Key, h.progressToken()
+	token, notify := h.progress()
+	q.Meta.Key, q.Meta.ProgressToken = p.Key, token
 	r := d.request(callMethods[p.Kind()], p.Subject(), h, q)
-	r.notify = h.progressOf(q.Meta.ProgressToken)
+	r.notify = notify
 	r.harmless = !isTool || p.Round > 0
 	if !r.harmless && p.Key != "" {
 		r.keyed = p.Tool

@@ -134,12 +134,12 @@ func (c *Client) checkTask(p *Position) error {
 	if err := p.check(); err != nil {
 		return err
 	}
-	switch d, err := c.dialect(p); {
+	switch _, err := c.dialect(p); {
 	case err != nil:
 		return err
 	case p.Task == "":
 		return positionError("the call is no task")
-	case d.name() != (statelessDialect{}).name():
+	case p.Dialect != stateless:
 		return positionError("the protocol %s has no tasks", p.Dialect)
 	}
 	return nil

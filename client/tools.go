@@ -36,13 +36,22 @@ const keyMarker = "io.github.mcpsaga/idempotencyKey"
 
 // takesKeys asks the server whether a first call of the tool can be repeated with its key.
 // If it cannot be asked, it does not.
-func (c *Client) takesKeys(ctx context.Context, tool string) bool {
+func (c *Client) takesKeys(ctx context.Context, name string) bool {
 	ctx, cancel := context.WithTimeout(ctx, c.options.RetryFor)
 	defer cancel()
-	tools, err := c.Tools(ctx)
-	return err == nil && slices.ContainsFunc(tools, func(t Tool) bool {
-		return t.Name == tool && string(t.Meta[keyMarker]) == "true"
-	})
+	tool := c.tool(ctx, name)
+	return tool != nil && string(tool.Meta[keyMarker]) == "true"
+}
+
+// tool returns a tool from the server's list, or nil.
+func (c *Client) tool(ctx context.Context, name string) *Tool {
+	tools, _ := c.Tools(ctx)
+	for _, tool := range tools {
+		if tool.Name == name {
+			return &tool
+		}
+	}
+	return nil
 }
 
 // Tools lists the server's tools, all pages of them. Over HTTP those are left out whose
@@ -53,7 +62,7 @@ func (c *Client) Tools(ctx context.Context) ([]Tool, error) {
 		return nil, err
 	}
 	tools, err := list[Tool](ctx, c, spoken.toolList, "tools/list", "tools")
-	if _, overHTTP := c.transport.(*HTTP); err != nil || !overHTTP || spoken.toolList.name() != (statelessDialect{}).name() {
+	if _, overHTTP := c.transport.(*HTTP); err != nil || !overHTTP || spoken.toolList != stateless {
 		return tools, err
 	}
 	known := toolHeaders{}
