@@ -15,10 +15,10 @@ import (
 )
 
 // answerStep has a step answered. Where an answer cannot be an error, it is returned as one.
-func answerStep(ctx context.Context, p *Position, handlers *Handlers, step Step, errorsToo bool) (Answer, error) {
+func answerStep(ctx context.Context, p *Position, handlers *Handlers, step Step) (Answer, error) {
 	request := &Request{Tool: p.Subject(), StepID: step.StepID, Round: p.Round, Params: step.Params}
 	answer, err := handlers.answer(ctx, request, step.Type)
-	if err == nil && answer.Error != nil && !errorsToo {
+	if err == nil && answer.Error != nil && !p.keepsAnswers() {
 		err = answer.Error
 	}
 	if err != nil {

@@ -26,7 +26,6 @@ import (
 type child struct {
 	cmd    *exec.Cmd
 	lines  linestream.Conn
-	in     io.Reader
 	out    io.WriteCloser
 	grace  time.Duration
 	lastID atomic.Uint64
@@ -42,14 +41,15 @@ type child struct {
 	done chan struct{} // closed when the process has ended
 	exit error         // how it has ended
 
-	// diverted, if not nil, gets the lines that the process writes.
+	// diverted, if not nil, gets the lines that the process writes, and raw reads them.
 	diverted atomic.Pointer[io.PipeWriter]
+	raw      io.Reader
 }
 
 // maxNotes is how many notifications wait for a call that is slow to take them. More are dropped.
 const maxNotes = 64
 
-// launch starts a process, from which nothing is read yet.
+// launch starts a process.
 func launch(s *Stdio) (*child, error) {
 	c := &child{grace: cmp.Or(s.Grace, defaultGrace), done: make(chan struct{}), hearing: map[uint64]chan<- *wireMessage{}}
 	c.ctx, c.end = context.WithCancelCause(context.Background())
@@ -74,8 +74,9 @@ func launch(s *Stdio) (*child, error) {
 	if err := c.cmd.Start(); err != nil {
 		return nil, err
 	}
-	c.in, c.out = in, out
+	c.out = out
 	c.lines = linestream.Conn{In: bufio.NewReader(in), Out: out, Limit: cmp.Or(s.MaxLine, defaultMaxResponse), Read: c.read, Ended: c.close}
+	c.lines.Start(c.ctx)
 	go func() {
 		<-c.ctx.Done()
 		c.exit = c.cmd.Wait()
@@ -246,7 +247,7 @@ func (c *child) lost(err error) error {
 // divert has Read get what the process writes from now on, and call no more.
 func (c *child) divert() {
 	from, to := io.Pipe()
-	c.in = from
+	c.raw = from
 	c.diverted.Store(to)
 	context.AfterFunc(c.ctx, func() { _ = to.CloseWithError(io.EOF) }) // frees both ends
 }
@@ -254,7 +255,7 @@ func (c *child) divert() {
 // Read reads what the process of [Stdio.Open] writes. If that ends by itself the error says how, here
 // and in Write.
 func (c *child) Read(p []byte) (int, error) {
-	n, err := c.in.Read(p)
+	n, err := c.raw.Read(p)
 	return n, c.ended(n, err)
 }
 

@@ -22,10 +22,6 @@ type dialect interface {
 	list(method, cursor string) request
 	// parse reads the result of next. Its errors are *ProtocolError.
 	parse(result json.RawMessage, limits Limits) (turn, error)
-	// keepsAnswers: every turn carries all answers of the call so far, so that the ids of
-	// steps never repeat, and an answer can be an error. Otherwise a turn carries those of
-	// the last round, and a handler that fails ends the call.
-	keepsAnswers() bool
 }
 
 // params are the parameters of all requests.

@@ -77,7 +77,7 @@ func (c *Client) turns(ctx context.Context, p *Position, h *Handlers) (json.RawM
 	}
 	for rounds := 0; rounds <= c.options.MaxRounds; rounds++ {
 		for _, step := range p.Pending() {
-			if _, err := answerStep(ctx, p, h, step, d.keepsAnswers()); err != nil {
+			if _, err := answerStep(ctx, p, h, step); err != nil {
 				return nil, err
 			}
 		}
@@ -104,7 +104,7 @@ func (c *Client) turns(ctx context.Context, p *Position, h *Handlers) (json.RawM
 		case turn.task != nil:
 			return c.follow(ctx, p, h, turn.task)
 		}
-		if err := c.suspend(ctx, p, h, turn, d.keepsAnswers()); err != nil {
+		if err := c.suspend(ctx, p, h, turn); err != nil {
 			return nil, err
 		}
 		if len(turn.parts) > 0 && len(turn.steps) == 0 {
@@ -115,11 +115,11 @@ func (c *Client) turns(ctx context.Context, p *Position, h *Handlers) (json.RawM
 }
 
 // suspend moves p to a suspension, and waits for as long as the tool sleeps.
-func (c *Client) suspend(ctx context.Context, p *Position, h *Handlers, t turn, keepAnswers bool) error {
+func (c *Client) suspend(ctx context.Context, p *Position, h *Handlers, t turn) error {
 	if err := c.options.Limits.checkForms(t.steps); err != nil {
 		return err
 	}
-	if err := p.suspended(t, keepAnswers, c.options.Limits); err != nil {
+	if err := p.suspended(t, c.options.Limits); err != nil {
 		return err
 	}
 	if err := h.report(ctx, p); err != nil || len(t.steps) > 0 || t.wait <= 0 {

@@ -80,7 +80,7 @@ func (f *follower) answer(ctx context.Context, task *Task) error {
 		return tooManyRounds(f.options.MaxRounds)
 	}
 	for _, step := range pending {
-		answer, err := answerStep(ctx, f.p, f.h, step, false)
+		answer, err := answerStep(ctx, f.p, f.h, step)
 		if err == nil {
 			err = f.update(ctx, map[string]json.RawMessage{answer.StepID: answer.Result})
 		}

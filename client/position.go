@@ -99,6 +99,11 @@ func (p Position) answered() map[string]bool {
 	return ids
 }
 
+// keepsAnswers reports whether every turn carries all answers of the call so far, so that the ids
+// of steps never repeat, and an answer can be an error. Otherwise a turn carries those of the last
+// round, and a handler that fails ends the call.
+func (p Position) keepsAnswers() bool { return p.Dialect != stateless }
+
 // snapshot returns a copy that does not change when the call continues.
 func (p Position) snapshot() Position {
 	c := p
@@ -109,11 +114,11 @@ func (p Position) snapshot() Position {
 }
 
 // suspended moves the position to the server's next suspension.
-func (p *Position) suspended(t turn, keepAnswers bool, limits Limits) error {
+func (p *Position) suspended(t turn, limits Limits) error {
 	if len(p.Parts)+len(t.parts) > limits.Items {
 		return tooMuch(limits.Items, "blocks in a result")
 	}
-	if !keepAnswers {
+	if !p.keepsAnswers() {
 		p.Answers = nil
 	}
 	answered, asked := p.answered(), make(map[string]bool, len(t.steps))

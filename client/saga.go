@@ -11,8 +11,6 @@ import (
 // tools/resumeSaga carries the token and every answer so far.
 type sagaDialect struct{}
 
-func (sagaDialect) keepsAnswers() bool { return true }
-
 func (sagaDialect) next(p *Position, h *Handlers) request {
 	var m meta
 	var r request

@@ -41,8 +41,6 @@ type SessionConfig struct {
 // the client waits. Nothing of a call can be kept: where it stands is in the session.
 type sessionDialect struct{}
 
-func (sessionDialect) keepsAnswers() bool { return true }
-
 func (sessionDialect) next(p *Position, h *Handlers) request {
 	q := params{Name: cmp.Or(p.Tool, p.Prompt), URI: p.URI, Arguments: p.Arguments}
 	r := request{method: callMethods[p.Kind()], harmless: p.Kind() != "tool", session: true, handlers: h, subject: p.Subject()}

@@ -22,8 +22,6 @@ const revision = "2026-07-28"
 // with the answers of this round and the server's token.
 type statelessDialect struct{ options Options }
 
-func (statelessDialect) keepsAnswers() bool { return false }
-
 // request returns a request of this revision, by a client that answers with h. Headers repeat what it
 // says, for gateways (basic/transports/streamable-http); name is what it is about, or empty.
 func (d statelessDialect) request(method, name string, h *Handlers, p params) request {

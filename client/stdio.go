@@ -73,27 +73,22 @@ func (s *Stdio) drop() {
 // It returns what the process reads and writes, for programs that speak with it by themselves.
 // Close of what is returned ends it.
 func (s *Stdio) Open() (io.ReadWriteCloser, error) {
-	if running := s.take(); running != nil && running.ctx.Err() == nil {
-		running.divert()
-		return running, nil
-	}
-	started, err := launch(s)
+	running, err := s.running()
 	if err != nil {
-		return nil, &TransportError{Err: err, final: true}
+		return nil, err
 	}
-	return started, nil
+	s.take()
+	running.divert()
+	return running, nil
 }
 
 func (s *Stdio) exchange(ctx context.Context, r *request) (json.RawMessage, error) {
 	running, err := s.running()
-	if err != nil {
-		missing := errors.Is(err, exec.ErrNotFound) || errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission)
-		return nil, &TransportError{Err: err, final: missing || errors.Is(err, errClosed)}
+	if err == nil && s.Initialize && r.header == nil {
+		err = running.greet(ctx)
 	}
-	if s.Initialize && r.header == nil {
-		if err := running.greet(ctx); err != nil {
-			return nil, err
-		}
+	if err != nil {
+		return nil, err
 	}
 	return running.call(ctx, r)
 }
@@ -103,14 +98,14 @@ func (s *Stdio) running() (*child, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
-		return nil, errClosed
+		return nil, &TransportError{Err: errClosed, final: true}
 	}
 	if s.child == nil || s.child.ctx.Err() != nil {
 		started, err := launch(s)
 		if err != nil {
-			return nil, err
+			missing := errors.Is(err, exec.ErrNotFound) || errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission)
+			return nil, &TransportError{Err: err, final: missing}
 		}
-		started.lines.Start(started.ctx)
 		s.child = started
 	}
 	return s.child, nil

@@ -91,6 +91,8 @@ func newServer() *mcp.Server {
 		return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: text}}}, nil, nil
 	})
 	mcp.AddTool(s, &mcp.Tool{Name: "stay"}, func(ctx context.Context, _ *mcp.CallToolRequest, _ none) (*mcp.CallToolResult, any, error) {
+		ctx, stop := context.WithTimeout(ctx, 10*time.Second) // a cancellation may come too late
+		defer stop()
 		<-ctx.Done()
 		return nil, nil, ctx.Err()
 	})
