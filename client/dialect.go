@@ -49,18 +49,13 @@ type meta struct {
 
 // request is a JSON-RPC request that has not been sent yet.
 type request struct {
-	method string
-	params any
-	// header is sent with the request over HTTP. A request with headers needs no handshake.
-	header map[string]string
-	// harmless reports that the server may process the request twice.
-	harmless bool
-	// keyed is the tool of a first call that carries an idempotency key, or empty: if the
-	// tool takes keys, the call is harmless.
-	keyed string
-	// later: it is not the first turn of a call.
-	later bool
-	// notify gets what the server says before it answers. It is nil if the caller does not want it.
+	method   string
+	params   any
+	header   map[string]string // for HTTP; a request with headers needs no handshake
+	harmless bool              // the server may process it twice
+	keyed    string            // the tool of a first call that is harmless if the tool takes idempotency keys
+	later    bool              // it is not the first turn of a call
+	// notify, if not nil, gets what the server says before it answers.
 	notify func(method string, params json.RawMessage)
 	// session: it goes through a session, in which handlers answer what the server asks.
 	// subject is what is called.
@@ -75,10 +70,8 @@ type turn struct {
 	task   *Task
 	token  string
 	steps  []Step
-	// parts are a part of the result that comes with a suspension, and wait is when to come
-	// back.
-	parts []json.RawMessage
-	wait  time.Duration
+	parts  []json.RawMessage // of the result, which come with a suspension
+	wait   time.Duration     // when to come back
 }
 
 func (c *Client) dialect(p *Position) (dialect, error) {

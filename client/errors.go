@@ -26,7 +26,7 @@ const (
 var ErrPause = errors.New("paused before the step was answered")
 
 // ErrTimeout is in the chain of the error of a turn that took longer than
-// Options.Timeout, or whose response began and then did not go on (see HTTP.Stall).
+// Options.Timeout, or whose response began and then stalled (see HTTP.Stall).
 var ErrTimeout = errors.New("the server did not answer in time")
 
 // Error is a JSON-RPC error: either the server's answer to a request, or, when a
@@ -105,7 +105,7 @@ func malformed(format string, args ...any) error {
 // *[ProtocolError], *[LimitError], *[PositionError], what OnPosition returned, or an
 // error that says what a handler should have returned.
 type InterruptedError struct {
-	// Position is where the call stands. [Client.Resume] goes on from it, and repeats the turn that
+	// Position is where the call stands. [Client.Resume] continues from it, and repeats the turn that
 	// failed, if one did. If it has no token, the call never got an answer, and Resume starts it
 	// (possibly for the second time, unless the tool takes idempotency keys).
 	Position Position

@@ -9,16 +9,16 @@ import (
 )
 
 // Handlers answer what a tool asks. They are called one at a time, in the order
-// of the server's steps, from the goroutine that called [Client.Call].
+// of the server's steps.
 //
 // A kind of step without a handler is answered with an error saying that this
 // client does not support it; the tool decides what that means.
 //
 // What a handler returns as its error becomes the step's error and is sent to
 // the server: an [*Error] as it is, any other error as its text with the code
-// -32603. Return an [*Error] to keep details (paths, addresses) to yourself. Two
-// kinds of error are not sent but stop the call, with the step still to be answered:
-// [ErrPause], and any error once the context is done.
+// -32603. Return an [*Error] to keep details (paths, addresses) to yourself.
+// [ErrPause], and any error once the context is done, are not sent but stop the
+// call, with the step still to be answered.
 type Handlers struct {
 	// Elicit asks the user.
 	Elicit func(context.Context, *Request) (*ElicitResult, error)

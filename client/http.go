@@ -44,7 +44,7 @@ type HTTP struct {
 	Bearer      string
 	Header      http.Header // is sent with every request
 	MaxResponse int64       // limits the size of a response in bytes; 0 means 8 MiB
-	// Stall is how long a response that has begun may take to go on, by 1 KiB or to its
+	// Stall is how long a response that has begun may take for the next 1 KiB, or to its
 	// end. It does not apply to streams of events, which may wait for the tool. 0 means
 	// 30 seconds.
 	Stall time.Duration
@@ -253,15 +253,14 @@ func retryAfter(header http.Header) time.Duration {
 	return 0
 }
 
-// defaultStall is how long [HTTP] waits for a response to go on, unless it says
-// otherwise.
+// defaultStall is the default of HTTP.Stall.
 const defaultStall = 30 * time.Second
 
-// errStalled is the error of a turn whose response began and then did not go on.
+// errStalled is the error of a turn whose response began and then stalled.
 var errStalled = fmt.Errorf("%w: its answer began and does not go on", ErrTimeout)
 
-// minProgress is how many bytes count as going on: a server that sends one now and
-// then keeps its client waiting as long as it likes.
+// minProgress is how many bytes count as progress: a server could send one now and then, and
+// keep its client waiting as long as it likes.
 const minProgress = 1 << 10
 
 // readAll reads in to its end. Before the first byte it waits as long as it takes, as the

@@ -14,7 +14,7 @@ import (
 const positionVersion = 1
 
 // Position is where a call stands. It is plain JSON data, complete by itself:
-// any process that reaches a server with the same keys can go on from it.
+// any process that reaches a server with the same keys can continue from it.
 //
 // It contains what the user answered. Store it with mode 0600.
 type Position struct {
@@ -23,29 +23,23 @@ type Position struct {
 	// "mcp-sessions", whose calls cannot be continued.
 	Dialect string `json:"dialect"`
 	// Tool, Prompt or URI is what was called, got or read. One of them is set.
-	Tool   string `json:"tool,omitempty"`
-	Prompt string `json:"prompt,omitempty"`
-	URI    string `json:"uri,omitempty"`
-	// Arguments are those of the tool or prompt, a JSON object.
-	Arguments json.RawMessage `json:"arguments,omitempty"`
-	// Token is the server's last token, verbatim. It is empty until the server has
-	// suspended the call for the first time.
-	Token string `json:"token,omitempty"`
+	Tool      string          `json:"tool,omitempty"`
+	Prompt    string          `json:"prompt,omitempty"`
+	URI       string          `json:"uri,omitempty"`
+	Arguments json.RawMessage `json:"arguments,omitempty"` // of the tool or prompt, a JSON object
+	Token     string          `json:"token,omitempty"`     // the server's last, verbatim; empty before the first suspension
 	// Task is the id of the task that the call has become, verbatim. The server works on
 	// it whether or not a client is there. Tool may be empty then.
 	Task string `json:"task,omitempty"`
 	// Key is by what a server with a ledger knows the first call again, until there is a
 	// token. Empty for prompts and resources.
-	Key string `json:"key,omitempty"`
-	// Round is the number of suspensions so far.
-	Round int `json:"round"`
-	// Steps are the steps of the last suspension, in the server's order.
-	Steps []Step `json:"steps,omitempty"`
+	Key   string `json:"key,omitempty"`
+	Round int    `json:"round"`           // the number of suspensions so far
+	Steps []Step `json:"steps,omitempty"` // of the last suspension, in the server's order
 	// Answers are the answers so far, in the order they were given: of a saga and of a
 	// task all, otherwise those of the last suspension.
-	Answers []Answer `json:"answers,omitempty"`
-	// Parts are the blocks of the result so far, of a saga that gives it in parts.
-	Parts []json.RawMessage `json:"parts,omitempty"`
+	Answers []Answer          `json:"answers,omitempty"`
+	Parts   []json.RawMessage `json:"parts,omitempty"` // blocks of the result so far, of a saga that gives it in parts
 }
 
 // Step is one thing the server asks, as it came.

@@ -40,7 +40,7 @@ func (c *Client) Prompts(ctx context.Context) ([]Prompt, error) {
 // on the way. A step that cannot be answered, or whose handler fails, ends the call
 // with an [*Error]: this protocol knows no answers that are errors.
 //
-// Errors are always an [*InterruptedError], as those of [Client.Call]; go on with
+// Errors are always an [*InterruptedError], as those of [Client.Call]; continue with
 // [Client.ResumePrompt].
 func (c *Client) GetPrompt(ctx context.Context, name string, arguments map[string]string, handlers Handlers) (*PromptResult, error) {
 	var given any
@@ -115,7 +115,7 @@ func (c *Client) ResourceTemplates(ctx context.Context) ([]ResourceTemplate, err
 }
 
 // ReadResource reads the resource at uri, and answers with handlers what the server
-// asks on the way. See [Client.GetPrompt] for its errors; go on with
+// asks on the way. See [Client.GetPrompt] for its errors; continue with
 // [Client.ResumeResource].
 func (c *Client) ReadResource(ctx context.Context, uri string, handlers Handlers) (*ResourceResult, error) {
 	return start(ctx, c, Position{URI: uri}, nil, handlers, parseRead)

@@ -22,7 +22,7 @@ var errClosed = errors.New("the client was closed")
 // do not copy it afterwards.
 //
 // The process is started with the first request, and again when it has ended:
-// since the server keeps nothing between turns, calls under way go on.
+// since the server keeps nothing between turns, calls under way continue.
 type Stdio struct {
 	Command string    // looked up in PATH
 	Args    []string  // its arguments

@@ -37,9 +37,7 @@ var headerToken = regexp.MustCompile("^[!#$%&'*+.^_`|~0-9A-Za-z-]+$")
 type mirrors struct {
 	found []mirrored
 	names map[string]bool
-	// wrong: the schema uses the keyword in a way that MCP does not allow. Such a tool must not
-	// be called.
-	wrong bool
+	wrong bool // the schema uses the keyword as MCP does not allow: the tool must not be called
 }
 
 // look searches a schema at a path of properties from the root, which is nil where the schema is

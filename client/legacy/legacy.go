@@ -9,7 +9,7 @@
 // transport with two addresses (HTTP with SSE), and over the standard input and output of
 // a process. They are in a package of their own so that only who imports it links the SDK.
 //
-// A call in a session cannot be stopped and gone on with later, and ends with the
+// A call in a session cannot be stopped and continued later, and ends with the
 // session. The SDK reads messages into types of its own: the fields of a form come in the
 // order of their names, and a result with a block of an unknown type is an error.
 package legacy
@@ -104,28 +104,24 @@ func Open(limit context.Context, config client.SessionConfig) (_ client.Session,
 		w := &watcher{inner: sender.Transport}
 		sender.Transport = w
 		err = connect(&mcp.StreamableClientTransport{Endpoint: t.URL, HTTPClient: sender})
+		if err == nil {
+			break
+		}
 		switch status := int(w.status.Load()); status {
 		case http.StatusUnauthorized, http.StatusForbidden:
-			if err != nil {
-				return nil, &client.TransportError{Sent: true, Status: status, Err: err}
-			}
-		// What servers of 2024-11-05 say to a POST.
+			return nil, &client.TransportError{Sent: true, Status: status, Err: err}
 		case http.StatusBadRequest, http.StatusNotFound, http.StatusMethodNotAllowed:
-			if err == nil {
-				break
-			}
+			// What servers of 2024-11-05 say to a POST.
 			w.status.Store(0)
 			older := connect(&mcp.SSEClientTransport{Endpoint: t.URL, HTTPClient: sender})
-			switch {
-			case older == nil:
+			if older == nil {
 				return s, nil
-			case status != http.StatusBadRequest && !errors.As(err, new(*jsonrpc.Error)):
+			}
+			if status != http.StatusBadRequest && !errors.As(err, new(*jsonrpc.Error)) {
 				return nil, notThere(t.URL, status, int(w.status.Load()), older)
 			}
 		}
-		if err != nil {
-			return nil, err
-		}
+		return nil, err
 	default:
 		return nil, fmt.Errorf("there are no sessions over a %T", t)
 	}

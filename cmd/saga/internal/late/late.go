@@ -1,5 +1,5 @@
 // Package late is a ledger whose database cannot be reached yet: servers start without it,
-// and go on when it is there.
+// and use it when it is there.
 package late
 
 import (
@@ -23,7 +23,7 @@ const (
 )
 
 // Open opens a ledger. If that fails and away says that it may well be there later, Open
-// returns a store all the same, which goes on trying: until it has succeeded, its methods
+// returns a store all the same, which keeps trying. Until it has succeeded, its methods
 // fail with the error, and those that wait do so.
 func Open(ctx context.Context, log *slog.Logger, open func(context.Context) (ledger.Store, error), away func(error) bool) (ledger.Store, error) {
 	limited, cancel := context.WithTimeout(ctx, first)
@@ -45,7 +45,7 @@ type store struct {
 
 	ctx   context.Context // ends when the store is closed
 	stop  context.CancelFunc
-	ended chan struct{} // closed when nobody tries any more
+	ended chan struct{} // closed when there are no more attempts
 
 	mu    sync.Mutex
 	inner ledger.Store // nil until it is there
@@ -54,7 +54,7 @@ type store struct {
 
 func (s *store) try() {
 	defer close(s.ended)
-	told := time.Now()
+	logged := time.Now()
 	for {
 		select {
 		case <-s.ctx.Done():
@@ -75,8 +75,8 @@ func (s *store) try() {
 		changed := s.why.Error() != err.Error()
 		s.why = err
 		s.mu.Unlock()
-		if s.ctx.Err() == nil && (changed || time.Since(told) >= reminder) {
-			told = time.Now()
+		if s.ctx.Err() == nil && (changed || time.Since(logged) >= reminder) {
+			logged = time.Now()
 			s.log.Warn("the ledger still cannot be opened", "error", err)
 		}
 	}

@@ -1,4 +1,4 @@
-// Package state keeps calls that were interrupted, so that they can go on later.
+// Package state keeps calls that were interrupted, so that they can be continued later.
 package state
 
 import (
