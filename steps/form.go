@@ -1,7 +1,6 @@
 package steps
 
 import (
-	"bytes"
 	"encoding/json"
 	"reflect"
 	"slices"
@@ -13,6 +12,7 @@ import (
 
 	"github.com/mcpsaga/mcpsaga/internal/checkerr"
 	"github.com/mcpsaga/mcpsaga/internal/jsonview"
+	"github.com/mcpsaga/mcpsaga/internal/schema"
 )
 
 // Form is a question for the user whose answer is a T: form mode elicitation
@@ -37,16 +37,17 @@ type Form[T any] struct {
 
 // declaredForm is what a declaration comes to.
 type declaredForm struct {
-	spec     *FormSpec
-	params   json.RawMessage
-	integers bool // whether it has a field that is one
-	err      error
-	lacks    error // why it cannot be asked as it stands: a field still needs choices
+	spec   *FormSpec
+	params json.RawMessage
+	err    error
+	lacks  error // why it cannot be asked as it stands: a field still needs choices
 }
 
 func declaredAs(spec *FormSpec) declaredForm {
-	integers := slices.ContainsFunc(spec.Fields, func(f Field) bool { return f.Type == typeInteger })
-	return declaredForm{spec: spec, params: spec.AppendParams(nil), integers: integers, lacks: spec.lacks()}
+	if err := spec.verify(); err != nil {
+		return declaredForm{err: err}
+	}
+	return declaredForm{spec: spec, params: spec.AppendParams(nil), lacks: spec.lacks()}
 }
 
 func (f *Form[T]) declared() *declaredForm {
@@ -64,12 +65,9 @@ func declareForm(id, message string, t reflect.Type) declaredForm {
 	if err := checkID(id, false); err != nil {
 		return declaredForm{err: err}
 	}
-	if message == "" {
-		return declaredForm{err: &QuestionError{StepID: id, Reason: "has no Message"}}
-	}
 	fields, err := inferFields(t)
 	if err != nil {
-		return declaredForm{err: withID(id, err)}
+		return declaredForm{err: err}
 	}
 	return declaredAs(&FormSpec{Message: message, Fields: fields})
 }
@@ -141,9 +139,6 @@ func (d *declaredForm) with(options []FormOption) declaredForm {
 			return declaredForm{err: err}
 		}
 	}
-	if err := spec.verify(); err != nil {
-		return declaredForm{err: err}
-	}
 	return declaredAs(spec)
 }
 
@@ -185,27 +180,11 @@ func (f *Form[T]) Answer(a Answers) (T, error) {
 	if content == nil {
 		return answer, nil
 	}
-	if made := f.declared(); made.integers {
-		content = plainIntegers(made.spec, content)
-	}
-	if err := json2.Unmarshal(content, &answer); err != nil {
+	if err := schema.Decode(content, &answer, json2.JoinOptions()); err != nil {
 		var zero T
 		return zero, &StepError{StepID: f.ID, Err: err}
 	}
 	return answer, nil
-}
-
-// plainIntegers returns content with the form's integers written as such: to JSON
-// Schema 3.0 is an integer, to Go's decoders it is not.
-func plainIntegers(spec *FormSpec, content jsontext.Value) jsontext.Value {
-	return jsonview.Rewrite(content, func(name, v []byte) []byte {
-		if f := spec.find(string(name)); f != nil && f.Type == typeInteger && bytes.ContainsAny(v, ".eE") {
-			if n, ok := integer(v); ok {
-				return strconv.AppendInt(nil, n, 10)
-			}
-		}
-		return v
-	})
 }
 
 // What a user did with a question (MCP page "client/elicitation").

@@ -3,8 +3,6 @@ package steps
 import (
 	"slices"
 	"strconv"
-
-	"github.com/mcpsaga/mcpsaga/internal/secretname"
 )
 
 // FormOption changes how a [Form] is asked. See [Message], [Choices], [Default],
@@ -64,9 +62,6 @@ func Default(field string, value any) FormOption {
 func Title(field, title string) FormOption {
 	return fieldOption(field, "Title", func(f *Field) string {
 		f.Title = title
-		if secretname.Looks(title) && f.free() && !f.notSecret {
-			return secretReason
-		}
 		return ""
 	})
 }

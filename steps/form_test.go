@@ -183,7 +183,7 @@ func TestRefusedForms(t *testing.T) {
 	}](t, "1 is less than 3")
 	refusal[struct {
 		A int `default:"x"`
-	}](t, `"x" is not of the type integer`)
+	}](t, "the default x is not valid: it must be a whole number")
 	refusal[struct {
 		A int `maximum:"3" default:"4"`
 	}](t, "the default 4 is not valid: it must be at most 3")

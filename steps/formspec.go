@@ -1,10 +1,12 @@
 package steps
 
 import (
+	"errors"
 	"fmt"
 	"strconv"
 
 	"github.com/mcpsaga/mcpsaga/internal/jsonview"
+	"github.com/mcpsaga/mcpsaga/internal/secretname"
 )
 
 // FormSpec is a form in the restricted schema that MCP allows for elicitation
@@ -118,19 +120,19 @@ func (s *FormSpec) find(name string) *Field {
 	return nil
 }
 
-// verify reports what MCP does not allow in the form, after what its declaration
-// was checked for.
+// verify reports all that MCP does not allow in the form, apart from what lacks reports.
 func (s *FormSpec) verify() error {
 	if s.Message == "" {
 		return &QuestionError{Reason: "has no Message"}
 	}
+	var problems []error
 	for i := range s.Fields {
 		f := &s.Fields[i]
 		if reason := f.verify(); reason != "" {
-			return &QuestionError{Where: "field " + strconv.Quote(f.Name), Reason: reason}
+			problems = append(problems, &QuestionError{Where: "field " + strconv.Quote(f.Name), Reason: reason})
 		}
 	}
-	return nil
+	return errors.Join(problems...)
 }
 
 // lacks reports a field that still needs choices.
@@ -144,32 +146,32 @@ func (s *FormSpec) lacks() error {
 	return nil
 }
 
-// verify reports what MCP does not allow in the field, or contradicts itself, or
-// "".
+// verify says what MCP does not allow in the field, or what contradicts itself there, or "".
 func (f *Field) verify() string {
 	if len(f.Choices) > 0 && f.MinItems != nil && *f.MinItems > len(f.Choices) {
 		return fmt.Sprintf("minItems %d is more than there are choices", *f.MinItems)
 	}
 	for i, c := range f.Choices {
-		for _, other := range f.Choices[:i] {
-			if other.Value == c.Value {
-				return "there are two choices " + strconv.Quote(c.Value)
-			}
+		if offered(f.Choices[:i], c.Value) {
+			return "there are two choices " + strconv.Quote(c.Value)
 		}
 	}
+	if f.Default != nil && f.Multiple && len(f.Choices) == 0 {
+		return "has a default but no choices"
+	}
 	if f.Default != nil {
-		if f.Multiple && len(f.Choices) == 0 {
-			return "has a default but no choices"
-		}
 		if rule := f.check(jsonOf(f.Default)); rule != "" {
 			return fmt.Sprintf("the default %v is not valid: it %s", f.Default, rule)
 		}
 	}
+	// What a user chooses is no secret, whatever its name.
+	free := len(f.Choices) == 0 && !f.Multiple && f.Type != typeBoolean
+	if free && !f.notSecret && (secretname.Looks(f.Name) || secretname.Looks(f.Title)) {
+		return "looks like a secret, and MCP forbids to ask for secrets in a form: use a steps.Link " +
+			`(URL mode), or say why it is none in the tag notsecret:"..."`
+	}
 	return ""
 }
-
-// free reports whether the user can enter any text or number in the field.
-func (f *Field) free() bool { return len(f.Choices) == 0 && !f.Multiple && f.Type != typeBoolean }
 
 // defaultOf returns what a Go value is as one of the types of [Field.Default].
 func (f *Field) defaultOf(v any) (any, bool) {

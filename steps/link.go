@@ -5,8 +5,8 @@ import (
 	"net"
 	"net/url"
 
-	"github.com/mcpsaga/mcpsaga/internal/fieldtags"
 	"github.com/mcpsaga/mcpsaga/internal/jsonview"
+	"github.com/mcpsaga/mcpsaga/internal/schema"
 )
 
 // Link sends the user to a web page: URL mode elicitation (MCP page
@@ -136,7 +136,7 @@ type linkParams struct {
 // checkURL says why a user must not be sent to u, or "". The reason does not
 // repeat u: it may hold what should not be in a log.
 func checkURL(u string) string {
-	if !fieldtags.IsURI(u) {
+	if !schema.IsURI(u) {
 		return "the URL is not a valid absolute URL"
 	}
 	parsed, err := url.Parse(u)

@@ -11,8 +11,8 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/mcpsaga/mcpsaga/internal/checkerr"
-	"github.com/mcpsaga/mcpsaga/internal/fieldtags"
 	"github.com/mcpsaga/mcpsaga/internal/jsonview"
+	"github.com/mcpsaga/mcpsaga/internal/schema"
 )
 
 // Validate checks one value against the field's rules. A value is what
@@ -167,7 +167,7 @@ func (f *Field) checkString(v jsontext.Value) string {
 	if f.Format == "" {
 		return ""
 	}
-	return fieldtags.CheckFormat(f.Format, s)
+	return schema.CheckFormat(f.Format, s)
 }
 
 func (f *Field) checkNumber(v jsontext.Value) string {

@@ -1,0 +1,138 @@
+package schema
+
+import (
+	"fmt"
+	"maps"
+	"net/mail"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/google/jsonschema-go/jsonschema"
+)
+
+// The formats of text that MCP knows and that are checked.
+const (
+	formatEmail    = "email"
+	formatURI      = "uri"
+	formatDate     = "date"
+	formatDateTime = "date-time"
+)
+
+// CheckFormat returns the rule that s breaks as a text of the given format, or "".
+// Formats that MCP does not know are not checked.
+func CheckFormat(format, s string) string {
+	switch format {
+	case formatEmail:
+		// ParseAddress also accepts a name before the address; MCP wants the address.
+		if addr, err := mail.ParseAddress(s); err != nil || addr.Address != s {
+			return "must be an email address, such as ada@example.com"
+		}
+	case formatURI:
+		if !IsURI(s) {
+			return "must be an absolute URI, such as https://example.com/"
+		}
+	case formatDate:
+		if _, err := time.Parse(time.DateOnly, s); err != nil {
+			return "must be a date written as 2026-07-28"
+		}
+	case formatDateTime:
+		if !isDateTime(s) {
+			return "must be a date and time written as 2026-07-28T15:04:05Z"
+		}
+	}
+	return ""
+}
+
+// isDateTime reports whether s is a date-time of RFC 3339. Package time also reads
+// hours of one digit, a comma for the decimal point, and offsets beyond a day.
+func isDateTime(s string) bool {
+	if _, err := time.Parse(time.RFC3339, s); err != nil || s[len("2006-01-02T1")] == ':' || strings.Contains(s, ",") {
+		return false
+	}
+	offset := s[len(s)-len("23:59"):]
+	return strings.HasSuffix(s, "Z") || offset[:2] <= "23" && offset[3:] <= "59"
+}
+
+// IsURI reports whether s is an absolute URI. The url package lets through
+// characters that RFC 3986 wants percent-encoded.
+func IsURI(s string) bool {
+	if strings.ContainsFunc(s, func(r rune) bool {
+		return r <= ' ' || r >= 0x7f || strings.ContainsRune("\"<>\\^`{|}", r)
+	}) {
+		return false
+	}
+	u, err := url.Parse(s)
+	if err != nil || u.Scheme == "" {
+		return false
+	}
+	if u.Scheme == "http" || u.Scheme == "https" {
+		return u.Hostname() != ""
+	}
+	return u.Host != "" || u.Path != "" || u.Opaque != ""
+}
+
+// formats are the parts of a schema where text has a format. The library takes the
+// keyword for a note, as JSON Schema allows; an author who writes it wants it checked.
+// They are found where a value always passes: in members, in items, in the values of
+// a map.
+type formats struct {
+	format  string
+	members map[string]*formats
+	items   *formats
+	others  *formats
+}
+
+// findFormats returns the formats in a schema, or nil if there are none. The schema
+// is a tree.
+func findFormats(s *jsonschema.Schema) *formats {
+	if s == nil {
+		return nil
+	}
+	f := formats{format: s.Format, items: findFormats(s.Items), others: findFormats(s.AdditionalProperties)}
+	for name, member := range s.Properties {
+		if found := findFormats(member); found != nil {
+			if f.members == nil {
+				f.members = map[string]*formats{}
+			}
+			f.members[name] = found
+		}
+	}
+	if f.format == "" && f.members == nil && f.items == nil && f.others == nil {
+		return nil
+	}
+	return &f
+}
+
+// broken returns the first rule that a value breaks, or "", and where: a JSON Pointer. That
+// it puts together on the way back only: the names in it are the client's, and may be long.
+func (f *formats) broken(v any) (at, rule string) {
+	if f == nil {
+		return "", ""
+	}
+	switch v := v.(type) {
+	case string:
+		return "", CheckFormat(f.format, v)
+	case []any:
+		if f.items == nil {
+			return "", ""
+		}
+		for i, item := range v {
+			if at, rule = f.items.broken(item); rule != "" {
+				return fmt.Sprintf("/%d%s", i, at), rule
+			}
+		}
+	case map[string]any:
+		for _, name := range slices.Sorted(maps.Keys(v)) {
+			within, ok := f.members[name]
+			if !ok {
+				within = f.others
+			}
+			if at, rule = within.broken(v[name]); rule != "" {
+				return "/" + name + at, rule
+			}
+		}
+	}
+	return "", ""
+}
