@@ -250,18 +250,6 @@ func parseElicited(result json.RawMessage) (e elicited, reason string) {
 	return e, ""
 }
 
-// checkObject says why an untrusted message is not a JSON object, or "": valid JSON,
-// without duplicate names, in UTF-8.
-func checkObject(raw json.RawMessage) string {
-	switch {
-	case !jsonview.Valid(raw):
-		return "it is not valid JSON"
-	case jsontext.Value(raw).Kind() != '{':
-		return "it is not a JSON object"
-	}
-	return ""
-}
-
 // parsed reads a result with parse, which returns why it is malformed, or "".
 func parsed[T any](id string, result json.RawMessage, parse func(json.RawMessage) (T, string)) (T, error) {
 	v, reason := parse(result)

@@ -49,12 +49,11 @@ func Choices(field string, choices ...Choice) FormOption {
 // strings or a time.Time. Nil shows nothing.
 func Default(field string, value any) FormOption {
 	return fieldOption(field, "Default", func(f *Field) string {
-		v, ok := f.defaultOf(value)
-		if !ok {
-			return "a value of this type cannot be a default"
+		if value == nil {
+			f.Default = nil
+			return ""
 		}
-		f.Default = v
-		return ""
+		return f.setDefault(jsonOf(value))
 	})
 }
 

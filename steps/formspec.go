@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strconv"
 
+	"github.com/go-json-experiment/json/jsontext"
+
 	"github.com/mcpsaga/mcpsaga/internal/jsonview"
 	"github.com/mcpsaga/mcpsaga/internal/secretname"
 )
@@ -173,21 +175,24 @@ func (f *Field) verify() string {
 	return ""
 }
 
-// defaultOf returns what a Go value is as one of the types of [Field.Default].
-func (f *Field) defaultOf(v any) (any, bool) {
-	raw := jsonOf(v)
-	switch raw.Kind() {
-	case '"':
-		return jsonview.String(raw)
-	case 't', 'f':
-		return raw.Kind() == 't', true
-	case '0':
-		if n, ok := integer(raw); ok && f.Type != typeNumber {
-			return n, true
-		}
-		return number(raw)
-	case '[':
-		return jsonview.Strings(raw)
+// setDefault sets what the form shows at first, and says what is wrong if it is not of
+// the field's type.
+func (f *Field) setDefault(v jsontext.Value) string {
+	ok := false
+	switch {
+	case f.Multiple:
+		f.Default, ok = jsonview.Strings(v)
+	case f.Type == typeBoolean:
+		f.Default, ok = v.Kind() == 't', v.Kind() == 't' || v.Kind() == 'f'
+	case f.Type == typeInteger:
+		f.Default, ok = integer(v)
+	case f.Type == typeNumber:
+		f.Default, ok = number(v)
+	default:
+		f.Default, ok = jsonview.String(v)
 	}
-	return nil, v == nil
+	if !ok {
+		return fmt.Sprintf("the default %s is not valid: it %s", v, f.check(v))
+	}
+	return ""
 }

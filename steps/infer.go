@@ -4,7 +4,9 @@ import (
 	"errors"
 	"reflect"
 	"slices"
+	"strconv"
 
+	"github.com/go-json-experiment/json/jsontext"
 	"github.com/google/jsonschema-go/jsonschema"
 
 	"github.com/mcpsaga/mcpsaga/internal/schema"
@@ -16,10 +18,15 @@ func inferFields(t reflect.Type) ([]Field, error) {
 	if err != nil {
 		return nil, asQuestionError(err)
 	}
-	fields := make([]Field, 0, len(s.PropertyOrder))
+	var fields []Field
 	for _, name := range s.PropertyOrder {
 		f := fieldOf(name, s.Properties[name])
 		f.Required = slices.Contains(s.Required, name)
+		if v := s.Properties[name].Default; v != nil {
+			if reason := f.setDefault(jsontext.Value(v)); reason != "" {
+				return nil, &QuestionError{Where: t.String() + ", field " + strconv.Quote(name), Reason: reason}
+			}
+		}
 		fields = append(fields, f)
 	}
 	return fields, nil
@@ -65,9 +72,6 @@ func fieldOf(name string, s *jsonschema.Schema) Field {
 			}
 			f.Choices = append(f.Choices, c)
 		}
-	}
-	if s.Default != nil {
-		f.Default, _ = f.defaultOf(s.Default)
 	}
 	return f
 }

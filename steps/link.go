@@ -5,7 +5,6 @@ import (
 	"net"
 	"net/url"
 
-	"github.com/mcpsaga/mcpsaga/internal/jsonview"
 	"github.com/mcpsaga/mcpsaga/internal/schema"
 )
 
@@ -67,7 +66,7 @@ func (l *Link) Step() (Step, error) {
 	if l.URL == "" {
 		return Step{}, &QuestionError{StepID: l.ID, Reason: "has no URL: declare one, or ask With(steps.URL(...))"}
 	}
-	params := appendJSON(nil, &linkParams{"url", l.Message, l.URL})
+	params := appendJSON(nil, &linkParams{"url", &l.Message, l.URL})
 	return Step{ID: l.ID, Kind: Elicitation, Params: params, Needs: Features{Links: true}, Varied: l.varied}, nil
 }
 
@@ -106,31 +105,27 @@ func (l *Link) Answer(a Answers) error {
 // elicitation/create in URL mode. The URL is checked as that of a declared link. The
 // error is a *[QuestionError].
 func (s Step) Link() (*Link, error) {
-	if reason := checkObject(s.Params); reason != "" {
-		return nil, &QuestionError{Reason: reason}
+	var p linkParams
+	if err := readParams(s.Params, &p); err != nil {
+		return nil, err
 	}
-	if text(get(s.Params, "mode")) != "url" {
+	switch {
+	case p.Mode != "url":
 		return nil, &QuestionError{Where: "mode", Reason: `is not "url"`}
-	}
-	message, ok := jsonview.String(get(s.Params, "message"))
-	if !ok {
+	case p.Message == nil:
 		return nil, &QuestionError{Where: "message", Reason: "must be a string"}
 	}
-	page, ok := jsonview.String(get(s.Params, "url"))
-	if !ok {
-		return nil, &QuestionError{Where: "url", Reason: "must be a string"}
-	}
-	if reason := checkURL(page); reason != "" {
+	if reason := checkURL(p.URL); reason != "" {
 		return nil, &QuestionError{Where: "url", Reason: reason}
 	}
-	return &Link{ID: s.ID, Message: message, URL: page}, nil
+	return &Link{ID: s.ID, Message: *p.Message, URL: p.URL}, nil
 }
 
 // linkParams are the parameters of elicitation/create in URL mode.
 type linkParams struct {
-	Mode    string `json:"mode"`
-	Message string `json:"message"`
-	URL     string `json:"url"`
+	Mode    string  `json:"mode"`
+	Message *string `json:"message"`
+	URL     string  `json:"url"`
 }
 
 // checkURL says why a user must not be sent to u, or "". The reason does not

@@ -1,14 +1,10 @@
 package steps
 
 import (
-	"bytes"
 	stdjson "encoding/json"
 	"errors"
-	"reflect"
 	"strconv"
-	"strings"
 
-	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/mcpsaga/mcpsaga/content"
@@ -18,7 +14,7 @@ import (
 // sampleParams are the parameters of sampling/createMessage.
 type sampleParams struct {
 	Messages  []sampleMessage `json:"messages"`
-	MaxTokens tokenCount      `json:"maxTokens"`
+	MaxTokens count           `json:"maxTokens"`
 	sampleSettings
 }
 
@@ -53,57 +49,6 @@ type modelHint struct {
 type toolChoice struct {
 	Mode string `json:"mode"`
 }
-
-// reason is an error of our own among those of the library.
-type reason string
-
-func (r reason) Error() string { return string(r) }
-
-const errTokenCount reason = "must be a whole number above 0"
-
-// demands are what the library does not ask of the members of sampling/createMessage.
-var demands = json.WithUnmarshalers(json.JoinUnmarshalers(
-	// JSON that is kept as it is must be an object. Null is taken for none.
-	json.UnmarshalFunc(func(raw []byte, o *stdjson.RawMessage) error {
-		switch v := jsontext.Value(raw); v.Kind() {
-		case 'n':
-		case '{':
-			*o = bytes.Clone(v)
-		default:
-			return reason("must be an object")
-		}
-		return nil
-	}),
-	// A number of tokens is read however it is written: 3, 3.0 and 3e0 are the same.
-	json.UnmarshalFunc(func(raw []byte, n *tokenCount) error {
-		i, _ := integer(raw)
-		if *n = tokenCount(i); int64(*n) != i || i <= 0 {
-			return errTokenCount
-		}
-		return nil
-	}),
-	// Nothing is taken for a string that is none, not even null.
-	json.UnmarshalFunc(func(raw []byte, l *[]string) error {
-		list, ok := jsonview.Strings(raw)
-		if *l = list; !ok && jsontext.Value(raw).Kind() != 'n' {
-			return reason("must be a list of strings")
-		}
-		return nil
-	}),
-	// Hints are read as far as they can be: they are only hints.
-	json.UnmarshalFunc(func(raw []byte, h *[]modelHint) error {
-		for hint := range jsonview.Elements(raw) {
-			if name := get(hint, "name"); text(name) != "" {
-				*h = append(*h, modelHint{text(name)})
-			} else if !absent(name) && name.Kind() != '"' {
-				return reason("must have names that are strings")
-			}
-		}
-		return nil
-	}),
-))
-
-type tokenCount int
 
 // AppendParams appends the request as the parameters of sampling/createMessage to
 // dst. The same request always gives the same bytes. The error is a
@@ -177,12 +122,9 @@ func (r *SampleRequest) UnmarshalJSON(data []byte) error {
 func (s Step) Sample() (*SampleRequest, error) { return parseSample(s.Params) }
 
 func parseSample(params stdjson.RawMessage) (*SampleRequest, error) {
-	if why := checkObject(params); why != "" {
-		return nil, &QuestionError{Reason: why}
-	}
 	var p sampleParams
-	if err := json.Unmarshal(params, &p, demands); err != nil {
-		return nil, misfit(err)
+	if err := readParams(params, &p); err != nil {
+		return nil, err
 	}
 	if p.Messages == nil {
 		return nil, &QuestionError{Where: "messages", Reason: "must be an array"}
@@ -208,7 +150,7 @@ func parseSample(params stdjson.RawMessage) (*SampleRequest, error) {
 		r.Messages = append(r.Messages, SampleMessage{m.Role, blocks})
 	}
 	if p.MaxTokens == 0 {
-		return nil, &QuestionError{Where: "maxTokens", Reason: string(errTokenCount)}
+		return nil, &QuestionError{Where: "maxTokens", Reason: "must be a whole number above 0"}
 	}
 	if m := p.ModelPreferences; m != nil {
 		r.ModelPreferences = &ModelPreferences{CostPriority: m.CostPriority, SpeedPriority: m.SpeedPriority, IntelligencePriority: m.IntelligencePriority}
@@ -227,33 +169,6 @@ func parseSample(params stdjson.RawMessage) (*SampleRequest, error) {
 		}
 	}
 	return r, nil
-}
-
-// misfit says which member of what a server sent is not of the type it must be.
-func misfit(err error) error {
-	var at *json.SemanticError
-	if !errors.As(err, &at) || at.GoType == nil {
-		return &QuestionError{Reason: err.Error()}
-	}
-	where := ""
-	for token := range at.JSONPointer.Tokens() {
-		if _, err := strconv.Atoi(token); err == nil {
-			where += "[" + token + "]"
-		} else {
-			where += "." + token
-		}
-	}
-	why := reason("must be a number")
-	switch at.GoType.Kind() {
-	case reflect.String:
-		why = "must be a string"
-	case reflect.Struct, reflect.Pointer:
-		why = "must be an object"
-	case reflect.Slice:
-		why = "must be an array"
-	}
-	errors.As(err, &why)
-	return &QuestionError{Where: strings.TrimPrefix(where, "."), Reason: string(why)}
 }
 
 // SampleResult is what a client's model said: a CreateMessageResult. Treat it as

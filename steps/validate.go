@@ -1,13 +1,11 @@
 package steps
 
 import (
-	"math"
 	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
 
-	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/mcpsaga/mcpsaga/internal/checkerr"
@@ -79,46 +77,6 @@ func (s *FormSpec) validateJSON(stepID string, content jsontext.Value) error {
 	return nil
 }
 
-// jsonOf returns a value as JSON, and nothing for nil. What JSON cannot hold, such as NaN,
-// becomes null, which no field allows.
-func jsonOf(v any) jsontext.Value {
-	if v == nil {
-		return nil
-	}
-	if x, ok := v.(float64); ok && integral(x) { // not rounded, as JSON's shortest form would be
-		return strconv.AppendInt(nil, int64(x), 10)
-	}
-	raw, err := json.Marshal(v, lossy)
-	if err != nil {
-		return jsontext.Value("null")
-	}
-	return raw
-}
-
-// integral reports whether x is a whole number that an int64 holds.
-func integral(x float64) bool {
-	return x == math.Trunc(x) && x >= math.MinInt64 && x < math.MaxInt64
-}
-
-// maxExact is the largest integer up to which float64 holds every integer.
-const maxExact = 1 << 53
-
-// integer returns the integer that a JSON number stands for, however it is
-// written: 3, 3.0 and 3e0 are the same.
-func integer(v jsontext.Value) (int64, bool) {
-	if v.Kind() != '0' {
-		return 0, false
-	}
-	if n, err := strconv.ParseInt(string(v), 10, 64); err == nil {
-		return n, true
-	}
-	x, err := strconv.ParseFloat(string(v), 64)
-	if err != nil || x != math.Trunc(x) || math.Abs(x) > maxExact {
-		return 0, false
-	}
-	return int64(x), true
-}
-
 const ruleRequired = "is required"
 
 // check returns the first rule that a value breaks, or "". Nil stands for a field that was
@@ -159,9 +117,9 @@ func (f *Field) checkString(v jsontext.Value) string {
 			if n == 0 && *f.MinLength == 1 {
 				return "must not be empty"
 			}
-			return "must be at least " + count(*f.MinLength, "character") + " long"
+			return "must be at least " + countOf(*f.MinLength, "character") + " long"
 		case f.MaxLength != nil && n > *f.MaxLength:
-			return "must be at most " + count(*f.MaxLength, "character") + " long"
+			return "must be at most " + countOf(*f.MaxLength, "character") + " long"
 		}
 	}
 	if f.Format == "" {
@@ -198,9 +156,9 @@ func (f *Field) checkList(v jsontext.Value) string {
 	}
 	switch {
 	case f.MinItems != nil && len(list) < *f.MinItems:
-		return "needs at least " + count(*f.MinItems, "choice")
+		return "needs at least " + countOf(*f.MinItems, "choice")
 	case f.MaxItems != nil && len(list) > *f.MaxItems:
-		return "takes at most " + count(*f.MaxItems, "choice")
+		return "takes at most " + countOf(*f.MaxItems, "choice")
 	}
 	return ""
 }
@@ -231,7 +189,7 @@ func listed(choices []Choice) string {
 // very small.
 func plainNumber(x float64) string { return string(appendJSON(nil, x)) }
 
-func count(n int, noun string) string {
+func countOf(n int, noun string) string {
 	if n == 1 {
 		return "1 " + noun
 	}
