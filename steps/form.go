@@ -1,13 +1,13 @@
 package steps
 
 import (
+	"cmp"
 	"encoding/json"
 	"reflect"
 	"slices"
 	"strconv"
 	"sync"
 
-	json2 "github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/mcpsaga/mcpsaga/internal/checkerr"
@@ -29,13 +29,12 @@ type Form[T any] struct {
 	// Message says to the user what is asked and why. It is required.
 	Message string
 
-	base   *Form[T] // the form as declared, if this is an instance or varies it
-	varied bool
-	once   sync.Once
-	made   declaredForm // of an instance that is not varied: its base's
+	nth, varied bool
+	once        sync.Once
+	made        *declaredForm // set from the beginning unless this is a declaration
 }
 
-// declaredForm is what a declaration comes to.
+// declaredForm is what a declaration comes to, or what With makes of it.
 type declaredForm struct {
 	spec   *FormSpec
 	params json.RawMessage
@@ -43,31 +42,26 @@ type declaredForm struct {
 	lacks  error // why it cannot be asked as it stands: a field still needs choices
 }
 
-func declaredAs(spec *FormSpec) declaredForm {
+func declaredAs(spec *FormSpec) *declaredForm {
 	if err := spec.verify(); err != nil {
-		return declaredForm{err: err}
+		return &declaredForm{err: err}
 	}
-	return declaredForm{spec: spec, params: spec.AppendParams(nil), lacks: spec.lacks()}
+	return &declaredForm{spec: spec, params: spec.AppendParams(nil), lacks: spec.lacks()}
 }
 
 func (f *Form[T]) declared() *declaredForm {
-	switch {
-	case f.varied:
-		return &f.made
-	case f.base != nil:
-		return f.base.declared()
-	}
-	f.once.Do(func() { f.made = declareForm(f.ID, f.Message, reflect.TypeFor[T]()) })
-	return &f.made
+	f.once.Do(func() {
+		if f.made == nil {
+			f.made = declareForm(f.ID, f.Message, reflect.TypeFor[T]())
+		}
+	})
+	return f.made
 }
 
-func declareForm(id, message string, t reflect.Type) declaredForm {
-	if err := checkID(id, false); err != nil {
-		return declaredForm{err: err}
-	}
+func declareForm(id, message string, t reflect.Type) *declaredForm {
 	fields, err := inferFields(t)
-	if err != nil {
-		return declaredForm{err: err}
+	if err = cmp.Or(checkID(id, false), err); err != nil {
+		return &declaredForm{err: err}
 	}
 	return declaredAs(&FormSpec{Message: message, Fields: fields})
 }
@@ -77,15 +71,12 @@ func (f *Form[T]) StepID() string { return f.ID }
 
 // Verify implements [Question].
 func (f *Form[T]) Verify() error {
-	if f.base != nil {
+	if f.nth {
 		if err := checkID(f.ID, true); err != nil {
 			return err
 		}
 	}
-	if err := f.declared().err; err != nil {
-		return withID(f.ID, err)
-	}
-	return nil
+	return withID(f.ID, f.declared().err)
 }
 
 // Step implements [Request]. The Params of all steps of one form share memory: do not
@@ -105,30 +96,18 @@ func (f *Form[T]) Step() (Step, error) {
 // choices that are known only now, a draft to start from. A field that does not
 // exist, or that cannot have what is given, makes Step fail.
 func (f *Form[T]) With(options ...FormOption) *Form[T] {
-	return &Form[T]{ID: f.ID, Message: f.Message, base: f.root(), varied: true, made: f.declared().with(options)}
+	return &Form[T]{ID: f.ID, Message: f.Message, nth: f.nth, varied: true, made: f.declared().with(options)}
 }
 
 // Nth returns the n-th instance of the form, for a question asked in a loop: the
 // same form with the id "ID#n". Ask and read through the same instance.
 func (f *Form[T]) Nth(n int) *Form[T] {
-	nth := &Form[T]{ID: nthID(f.ID, n), Message: f.Message, base: f.root(), varied: f.varied}
-	if f.varied {
-		nth.made = f.made
-	}
-	return nth
+	return &Form[T]{ID: nthID(f.ID, n), Message: f.Message, nth: true, varied: f.varied, made: f.declared()}
 }
 
-func (f *Form[T]) root() *Form[T] {
-	if f.base != nil {
-		return f.base
-	}
-	return f
-}
-
-// with returns what the options make of a form.
-func (d *declaredForm) with(options []FormOption) declaredForm {
+func (d *declaredForm) with(options []FormOption) *declaredForm {
 	if d.err != nil {
-		return *d
+		return d
 	}
 	spec := &FormSpec{Message: d.spec.Message, Fields: slices.Clone(d.spec.Fields)}
 	for _, o := range options {
@@ -136,7 +115,7 @@ func (d *declaredForm) with(options []FormOption) declaredForm {
 			continue
 		}
 		if err := o.applyForm(spec); err != nil {
-			return declaredForm{err: err}
+			return &declaredForm{err: err}
 		}
 	}
 	return declaredAs(spec)
@@ -180,7 +159,7 @@ func (f *Form[T]) Answer(a Answers) (T, error) {
 	if content == nil {
 		return answer, nil
 	}
-	if err := schema.Decode(content, &answer, json2.JoinOptions()); err != nil {
+	if err := schema.Decode(content, &answer); err != nil {
 		var zero T
 		return zero, &StepError{StepID: f.ID, Err: err}
 	}

@@ -1,8 +1,10 @@
 package steps
 
 import (
+	"cmp"
 	"slices"
 	"strconv"
+	"strings"
 )
 
 // FormOption changes how a [Form] is asked. See [Message], [Choices], [Default],
@@ -88,15 +90,9 @@ func fieldOption(field, option string, apply func(*Field) string) FormOption {
 }
 
 func names(fields []Field) string {
-	if len(fields) == 0 {
-		return "none"
+	var names []string
+	for _, f := range fields {
+		names = append(names, strconv.Quote(f.Name))
 	}
-	var out []byte
-	for i, f := range fields {
-		if i > 0 {
-			out = append(out, ", "...)
-		}
-		out = strconv.AppendQuote(out, f.Name)
-	}
-	return string(out)
+	return cmp.Or(strings.Join(names, ", "), "none")
 }

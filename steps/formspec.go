@@ -1,6 +1,7 @@
 package steps
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"strconv"
@@ -81,12 +82,7 @@ type Choice struct {
 	Title string
 }
 
-func (c Choice) label() string {
-	if c.Title != "" {
-		return c.Title
-	}
-	return c.Value
-}
+func (c Choice) label() string { return cmp.Or(c.Title, c.Value) }
 
 // Chooser is implemented by string types whose values are a closed set. A form's
 // field of such a type, or of a list of it, has these choices.
@@ -97,12 +93,7 @@ type Chooser interface {
 }
 
 // Label returns what the user knows the field by: its title, or else its name.
-func (f Field) Label() string {
-	if f.Title != "" {
-		return f.Title
-	}
-	return f.Name
-}
+func (f Field) Label() string { return cmp.Or(f.Title, f.Name) }
 
 // Field returns the field called name, and false if there is none.
 func (s *FormSpec) Field(name string) (Field, bool) {

@@ -31,44 +31,26 @@ func (f Field) Validate(value any) error {
 // that are not in the form are ignored: MCP's schema does not forbid them. The
 // error names every broken rule.
 func (s *FormSpec) Validate(content map[string]any) error {
+	return s.validate("", func(f *Field) jsontext.Value { return jsonOf(content[f.Name]) })
+}
+
+// validateJSON is Validate for content that is still JSON: a valid object.
+func (s *FormSpec) validateJSON(stepID string, content jsontext.Value) error {
+	values := make(map[string]jsontext.Value, len(s.Fields))
+	for name, v := range jsonview.Members(content) {
+		if f := s.find(string(name)); f != nil {
+			values[f.Name] = v
+		}
+	}
+	return s.validate(stepID, func(f *Field) jsontext.Value { return values[f.Name] })
+}
+
+func (s *FormSpec) validate(stepID string, value func(*Field) jsontext.Value) error {
 	var broken []string
 	for i := range s.Fields {
 		f := &s.Fields[i]
-		if rule := f.check(jsonOf(content[f.Name])); rule != "" {
+		if rule := f.check(value(f)); rule != "" {
 			broken = append(broken, f.Label()+": "+rule)
-		}
-	}
-	if len(broken) > 0 {
-		return &checkerr.InvalidError{Reason: strings.Join(broken, "; ")}
-	}
-	return nil
-}
-
-// validateJSON is Validate for content that is still JSON: a valid object of
-// the values MCP allows.
-func (s *FormSpec) validateJSON(stepID string, content jsontext.Value) error {
-	var broken []string
-	var room [32]bool
-	seen := room[:]
-	if len(s.Fields) > len(seen) {
-		seen = make([]bool, len(s.Fields))
-	}
-	for name, v := range jsonview.Members(content) {
-		for i := range s.Fields {
-			f := &s.Fields[i]
-			if f.Name != string(name) {
-				continue
-			}
-			seen[i] = true
-			if rule := f.check(v); rule != "" {
-				broken = append(broken, f.Label()+": "+rule)
-			}
-			break
-		}
-	}
-	for i := range s.Fields {
-		if f := &s.Fields[i]; !seen[i] && f.Required {
-			broken = append(broken, f.Label()+": "+ruleRequired)
 		}
 	}
 	if len(broken) > 0 {
@@ -77,15 +59,12 @@ func (s *FormSpec) validateJSON(stepID string, content jsontext.Value) error {
 	return nil
 }
 
-const ruleRequired = "is required"
-
 // check returns the first rule that a value breaks, or "". Nil stands for a field that was
 // left out.
 func (f *Field) check(v jsontext.Value) string {
-	kind := v.Kind()
-	switch {
+	switch kind := v.Kind(); {
 	case v == nil && f.Required:
-		return ruleRequired
+		return "is required"
 	case v == nil:
 	case f.Multiple:
 		return f.checkList(v)
@@ -171,18 +150,14 @@ func offered(choices []Choice, s string) bool {
 const maxListed = 10
 
 func listed(choices []Choice) string {
-	var b strings.Builder
-	for i, c := range choices {
-		if i > 0 {
-			b.WriteString(", ")
-		}
-		if i == maxListed {
-			b.WriteString("…")
-			break
-		}
-		b.WriteString(strconv.Quote(c.label()))
+	var labels []string
+	for _, c := range choices[:min(len(choices), maxListed)] {
+		labels = append(labels, strconv.Quote(c.label()))
 	}
-	return b.String()
+	if len(choices) > maxListed {
+		labels = append(labels, "…")
+	}
+	return strings.Join(labels, ", ")
 }
 
 // plainNumber writes x as people would: without an exponent unless it is very large or

@@ -63,14 +63,15 @@ func isName(parent jsontext.Kind, length int64) bool { return parent == '{' && l
 // Decode decodes JSON that fits the schema of a type, or an author's schema that allows
 // more. To JSON Schema 1.0 and 1e3 are integers, which decoders of Go refuse, so what
 // cannot be decoded is decoded again with [readInteger]. The error is for the caller.
-func Decode(raw []byte, into any, options jsonv2.Options) error {
-	err := jsonv2.Unmarshal(raw, into, options)
+func Decode(raw []byte, into any, options ...jsonv2.Options) error {
+	err := jsonv2.Unmarshal(raw, into, options...)
 	if err == nil {
 		return nil
 	}
 	reflect.ValueOf(into).Elem().SetZero()
-	others, _ := jsonv2.GetOption(options, jsonv2.WithUnmarshalers)
-	err = jsonv2.Unmarshal(raw, into, options, jsonv2.WithUnmarshalers(jsonv2.JoinUnmarshalers(readInteger, others)))
+	all := jsonv2.JoinOptions(options...)
+	others, _ := jsonv2.GetOption(all, jsonv2.WithUnmarshalers)
+	err = jsonv2.Unmarshal(raw, into, all, jsonv2.WithUnmarshalers(jsonv2.JoinUnmarshalers(readInteger, others)))
 	if wrong, ok := errors.AsType[*jsonv1.UnmarshalTypeError](err); ok {
 		return fmt.Errorf("%s: %s is not of the type %s", wrong.Field, wrong.Value, wrong.Type)
 	}
