@@ -31,13 +31,13 @@ type property[V any] struct {
 	Type        string   `json:"type"`
 	Title       string   `json:"title,omitzero"`
 	Description string   `json:"description,omitzero"`
-	MinLength   *count   `json:"minLength,omitzero"`
-	MaxLength   *count   `json:"maxLength,omitzero"`
+	MinLength   *int     `json:"minLength,omitzero"`
+	MaxLength   *int     `json:"maxLength,omitzero"`
 	Format      string   `json:"format,omitzero"`
 	Minimum     *float64 `json:"minimum,omitzero"`
 	Maximum     *float64 `json:"maximum,omitzero"`
-	MinItems    *count   `json:"minItems,omitzero"`
-	MaxItems    *count   `json:"maxItems,omitzero"`
+	MinItems    *int     `json:"minItems,omitzero"`
+	MaxItems    *int     `json:"maxItems,omitzero"`
 	Items       V        `json:"items,omitzero"`
 	Enum        V        `json:"enum,omitzero"`
 	EnumNames   V        `json:"enumNames,omitzero"`
@@ -81,7 +81,7 @@ func (s *FormSpec) AppendParams(dst []byte) []byte {
 func propertyOf(f *Field) *property[any] {
 	p := &property[any]{
 		Type: f.Type, Title: f.Title, Description: f.Description, Format: f.Format,
-		MinLength: (*count)(f.MinLength), MaxLength: (*count)(f.MaxLength), Minimum: f.Minimum, Maximum: f.Maximum, Default: f.Default,
+		MinLength: f.MinLength, MaxLength: f.MaxLength, Minimum: f.Minimum, Maximum: f.Maximum, Default: f.Default,
 	}
 	if p.Type == "" {
 		p.Type = typeString
@@ -108,7 +108,7 @@ func propertyOf(f *Field) *property[any] {
 		p.Enum = values
 	}
 	if f.Multiple {
-		p.Type, p.MinItems, p.MaxItems = "array", (*count)(f.MinItems), (*count)(f.MaxItems)
+		p.Type, p.MinItems, p.MaxItems = "array", f.MinItems, f.MaxItems
 	}
 	return p
 }
@@ -165,7 +165,7 @@ func parseField(name string, schema []byte) (Field, error) {
 	reason := ""
 	switch p.Type {
 	case typeString:
-		f.MinLength, f.MaxLength, f.Format = (*int)(p.MinLength), (*int)(p.MaxLength), p.Format
+		f.MinLength, f.MaxLength, f.Format = p.MinLength, p.MaxLength, p.Format
 		if reason = f.parseChoices(p.Enum, "oneOf", p.OneOf); reason == "" {
 			reason = f.parseTitles(p.EnumNames)
 		}
@@ -173,7 +173,7 @@ func parseField(name string, schema []byte) (Field, error) {
 		f.Minimum, f.Maximum = p.Minimum, p.Maximum
 	case typeBoolean:
 	case "array":
-		f.Type, f.Multiple, f.MinItems, f.MaxItems = typeString, true, (*int)(p.MinItems), (*int)(p.MaxItems)
+		f.Type, f.Multiple, f.MinItems, f.MaxItems = typeString, true, p.MinItems, p.MaxItems
 		var items propertyItems[jsontext.Value]
 		if p.Items != nil {
 			if err := json2.Unmarshal(p.Items, &items, demands); err != nil {

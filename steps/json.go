@@ -64,15 +64,6 @@ func integer(v jsontext.Value) (int64, bool) {
 	return int64(x), true
 }
 
-// get returns the value of an object's member, or nil if there is none.
-func get(object []byte, name string) jsontext.Value { return jsonview.Get(object, name) }
-
-// text returns the text of a string, or "" if v is none.
-func text(v jsontext.Value) string {
-	s, _ := jsonview.String(v)
-	return s
-}
-
 // absent reports that a member is missing, or null, which peers write for that.
 func absent(v jsontext.Value) bool { return v == nil || v.Kind() == 'n' }
 
@@ -99,9 +90,6 @@ type reason string
 
 func (r reason) Error() string { return string(r) }
 
-// count is a whole number from 0 on, however it is written: 3, 3.0 and 3e0 are the same.
-type count int
-
 // demands are what the library does not ask of the members of questions.
 var demands = json.WithUnmarshalers(json.JoinUnmarshalers(
 	// JSON that is kept as it is must be an object. Null is taken for none.
@@ -115,9 +103,10 @@ var demands = json.WithUnmarshalers(json.JoinUnmarshalers(
 		}
 		return nil
 	}),
-	json.UnmarshalFunc(func(raw []byte, n *count) error {
+	// Counts are whole numbers, however they are written: 3, 3.0 and 3e0 are the same.
+	json.UnmarshalFunc(func(raw []byte, n *int) error {
 		i, ok := integer(raw)
-		if *n = count(i); !ok || i < 0 || int64(*n) != i {
+		if *n = int(i); !ok || i < 0 || int64(*n) != i {
 			return reason("must be a whole number from 0 on")
 		}
 		return nil
@@ -130,17 +119,8 @@ var demands = json.WithUnmarshalers(json.JoinUnmarshalers(
 		}
 		return nil
 	}),
-	// Hints are read as far as they can be: they are only hints.
-	json.UnmarshalFunc(func(raw []byte, h *[]modelHint) error {
-		for hint := range jsonview.Elements(raw) {
-			if name := get(hint, "name"); text(name) != "" {
-				*h = append(*h, modelHint{text(name)})
-			} else if !absent(name) && name.Kind() != '"' {
-				return reason("must have names that are strings")
-			}
-		}
-		return nil
-	}),
+	json.UnmarshalFunc(readContent),
+	json.UnmarshalFromFunc(readPreferences),
 ))
 
 // readParams reads what a server sent.

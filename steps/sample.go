@@ -118,51 +118,51 @@ func (s *Sample) Answer(a Answers) (SampleResult, error) {
 // MaxTokens are required. The client may change or ignore the rest.
 type SampleRequest struct {
 	// Messages is the conversation so far.
-	Messages []SampleMessage
+	Messages []SampleMessage `json:"messages,omitzero"`
 	// MaxTokens is the most tokens to generate. It must be more than 0.
-	MaxTokens int
+	MaxTokens int `json:"maxTokens,omitzero"`
 	// SystemPrompt is a system prompt to use, or empty.
-	SystemPrompt string
+	SystemPrompt string `json:"systemPrompt,omitzero"`
 	// ModelPreferences help the client to choose a model, or are nil.
-	ModelPreferences *ModelPreferences
+	ModelPreferences *ModelPreferences `json:"modelPreferences,omitzero"`
 	// Temperature is the randomness of the model, or nil for the model's own.
-	Temperature *float64
+	Temperature *float64 `json:"temperature,omitzero"`
 	// StopSequences are texts at which the model stops.
-	StopSequences []string
+	StopSequences []string `json:"stopSequences,omitempty"`
 	// Metadata is a JSON object for the model's provider, or nil.
-	Metadata stdjson.RawMessage
+	Metadata stdjson.RawMessage `json:"metadata,omitzero"`
 	// IncludeContext asks the client to add context from MCP servers: "none", which is
 	// the same as empty, "thisServer" or "allServers". The latter two are deprecated
 	// and need the feature SamplingContext.
-	IncludeContext string
+	IncludeContext string `json:"includeContext,omitzero"`
 	// Tools are tools that the model may use; the tool that samples runs them.
 	// They need the feature SamplingTools.
-	Tools []SampleTool
+	Tools []SampleTool `json:"tools,omitempty"`
 	// ToolChoice says whether the model uses Tools, which must be given: "auto",
 	// "required" for at least one, or "none". Empty leaves it to the model.
-	ToolChoice string
+	ToolChoice string `json:"-"`
 }
 
 // SampleMessage is one message of a conversation.
 type SampleMessage struct {
 	// Role is who speaks.
-	Role content.Role
+	Role content.Role `json:"role"`
 	// Content is what is said: texts, images and audio; besides, tool uses of the
 	// model, or nothing but tool results of the user.
-	Content content.Blocks
+	Content content.Blocks `json:"content"`
 }
 
 // ModelPreferences help a client to choose a model. Each priority is between 0
 // (unimportant) and 1 (most important), or nil if not said.
 type ModelPreferences struct {
 	// Hints are names of models or parts of them, in order of preference.
-	Hints []string
+	Hints []string `json:"-"`
 	// CostPriority says how much a low price matters.
-	CostPriority *float64
+	CostPriority *float64 `json:"costPriority,omitzero"`
 	// SpeedPriority says how much a quick answer matters.
-	SpeedPriority *float64
+	SpeedPriority *float64 `json:"speedPriority,omitzero"`
 	// IntelligencePriority says how much a capable model matters.
-	IntelligencePriority *float64
+	IntelligencePriority *float64 `json:"intelligencePriority,omitzero"`
 }
 
 // SampleTool is a tool that a model may use while sampling.

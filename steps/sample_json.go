@@ -1,10 +1,13 @@
 package steps
 
 import (
+	"cmp"
 	stdjson "encoding/json"
 	"errors"
+	"slices"
 	"strconv"
 
+	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/mcpsaga/mcpsaga/content"
@@ -13,41 +16,45 @@ import (
 
 // sampleParams are the parameters of sampling/createMessage.
 type sampleParams struct {
-	Messages  []sampleMessage `json:"messages"`
-	MaxTokens count           `json:"maxTokens"`
-	sampleSettings
+	plainRequest
+	ToolChoice *toolChoice `json:"toolChoice,omitzero"`
 }
 
-type sampleMessage struct {
-	Role    content.Role   `json:"role"`
-	Content jsontext.Value `json:"content"`
+type plainRequest SampleRequest // without its methods
+
+type toolChoice struct {
+	Mode string `json:"mode"`
 }
 
-// sampleSettings are those of the parameters that most requests do not have.
-type sampleSettings struct {
-	SystemPrompt     string             `json:"systemPrompt,omitzero"`
-	ModelPreferences *preferences       `json:"modelPreferences,omitzero"`
-	Temperature      *float64           `json:"temperature,omitzero"`
-	StopSequences    []string           `json:"stopSequences,omitempty"`
-	Metadata         stdjson.RawMessage `json:"metadata,omitzero"`
-	IncludeContext   string             `json:"includeContext,omitzero"`
-	Tools            []SampleTool       `json:"tools,omitempty"`
-	ToolChoice       *toolChoice        `json:"toolChoice,omitzero"`
-}
-
+// preferences are ModelPreferences with the hints as MCP has them.
 type preferences struct {
-	Hints                []modelHint `json:"hints,omitempty"`
-	CostPriority         *float64    `json:"costPriority,omitzero"`
-	SpeedPriority        *float64    `json:"speedPriority,omitzero"`
-	IntelligencePriority *float64    `json:"intelligencePriority,omitzero"`
+	Hints []modelHint `json:"hints,omitempty"`
+	*ModelPreferences
 }
 
 type modelHint struct {
 	Name string `json:"name"`
 }
 
-type toolChoice struct {
-	Mode string `json:"mode"`
+var withHints = json.WithMarshalers(json.MarshalToFunc(writePreferences))
+
+func writePreferences(e *jsontext.Encoder, m ModelPreferences) error {
+	p := preferences{ModelPreferences: &m}
+	for _, name := range m.Hints {
+		p.Hints = append(p.Hints, modelHint{name})
+	}
+	return json.MarshalEncode(e, &p)
+}
+
+func readPreferences(d *jsontext.Decoder, m *ModelPreferences) error {
+	p := preferences{ModelPreferences: m}
+	err := json.UnmarshalDecode(d, &p)
+	for _, hint := range p.Hints {
+		if hint.Name != "" { // MCP does not require it
+			m.Hints = append(m.Hints, hint.Name)
+		}
+	}
+	return err
 }
 
 // AppendParams appends the request as the parameters of sampling/createMessage to
@@ -74,33 +81,27 @@ func (r *SampleRequest) AppendParams(dst []byte) ([]byte, error) {
 	out = strconv.AppendInt(append(out, `],"maxTokens":`...), int64(r.MaxTokens), 10)
 	if r.SystemPrompt != "" || r.ModelPreferences != nil || r.Temperature != nil || r.StopSequences != nil ||
 		r.Metadata != nil || r.IncludeContext != "" || r.Tools != nil || r.ToolChoice != "" {
-		if settings := appendJSON(nil, r.settings()); len(settings) > len("{}") {
-			settings[0] = ','
-			return append(out, settings...), nil
+		if rest, _ := json.Marshal(r.rest(), lossy, withHints); len(rest) > len("{}") {
+			rest[0] = ','
+			return append(out, rest...), nil
 		}
 	}
 	return append(out, '}'), nil
 }
 
-func (r *SampleRequest) settings() *sampleSettings {
-	s := &sampleSettings{SystemPrompt: r.SystemPrompt, Temperature: r.Temperature, StopSequences: r.StopSequences,
-		Metadata: r.Metadata, IncludeContext: r.IncludeContext}
-	if m := r.ModelPreferences; m != nil {
-		s.ModelPreferences = &preferences{CostPriority: m.CostPriority, SpeedPriority: m.SpeedPriority, IntelligencePriority: m.IntelligencePriority}
-		for _, name := range m.Hints {
-			s.ModelPreferences.Hints = append(s.ModelPreferences.Hints, modelHint{name})
+// rest is what most requests do not have.
+func (r *SampleRequest) rest() *sampleParams {
+	p := &sampleParams{plainRequest: plainRequest(*r)}
+	p.Messages, p.MaxTokens, p.Tools = nil, 0, slices.Clone(p.Tools)
+	for i := range p.Tools {
+		if p.Tools[i].InputSchema == nil {
+			p.Tools[i].InputSchema = []byte(`{"type":"object"}`)
 		}
-	}
-	for _, t := range r.Tools {
-		if t.InputSchema == nil {
-			t.InputSchema = []byte(`{"type":"object"}`)
-		}
-		s.Tools = append(s.Tools, t)
 	}
 	if r.ToolChoice != "" {
-		s.ToolChoice = &toolChoice{r.ToolChoice}
+		p.ToolChoice = &toolChoice{r.ToolChoice}
 	}
-	return s
+	return p
 }
 
 // MarshalJSON implements encoding/json.Marshaler: see [SampleRequest.AppendParams].
@@ -129,46 +130,41 @@ func parseSample(params stdjson.RawMessage) (*SampleRequest, error) {
 	if p.Messages == nil {
 		return nil, &QuestionError{Where: "messages", Reason: "must be an array"}
 	}
-	r := &SampleRequest{
-		MaxTokens: int(p.MaxTokens), SystemPrompt: p.SystemPrompt, Temperature: p.Temperature, StopSequences: p.StopSequences,
-		Metadata: p.Metadata, Tools: p.Tools, IncludeContext: p.IncludeContext, Messages: []SampleMessage{},
-	}
 	for i, m := range p.Messages {
-		fail := func(member, why string) error {
-			return &QuestionError{Where: "messages[" + strconv.Itoa(i) + "]." + member, Reason: why}
+		where := "messages[" + strconv.Itoa(i) + "]"
+		switch {
+		case m.Content == nil:
+			return nil, &QuestionError{Where: where + ".content", Reason: notContent}
+		case m.Role != content.User && m.Role != content.Assistant:
+			return nil, &QuestionError{Where: where + ".role", Reason: "must be user or assistant"}
 		}
-		if k := m.Content.Kind(); k != '{' && k != '[' {
-			return nil, fail("content", "must be a content block or an array of them")
-		}
-		var blocks content.Blocks
-		if err := blocks.UnmarshalSampling(m.Content); err != nil {
-			return nil, fail("content", err.Error())
-		}
-		if m.Role != content.User && m.Role != content.Assistant {
-			return nil, fail("role", "must be user or assistant")
-		}
-		r.Messages = append(r.Messages, SampleMessage{m.Role, blocks})
 	}
 	if p.MaxTokens == 0 {
 		return nil, &QuestionError{Where: "maxTokens", Reason: "must be a whole number above 0"}
-	}
-	if m := p.ModelPreferences; m != nil {
-		r.ModelPreferences = &ModelPreferences{CostPriority: m.CostPriority, SpeedPriority: m.SpeedPriority, IntelligencePriority: m.IntelligencePriority}
-		for _, hint := range m.Hints {
-			r.ModelPreferences.Hints = append(r.ModelPreferences.Hints, hint.Name)
-		}
 	}
 	for i, t := range p.Tools {
 		if t.Name == "" {
 			return nil, &QuestionError{Where: "tools[" + strconv.Itoa(i) + "].name", Reason: "must be a string that is not empty"}
 		}
 	}
-	if c := p.ToolChoice; c != nil {
-		if r.ToolChoice = c.Mode; c.Mode == "" {
-			r.ToolChoice = "auto"
-		}
+	r := SampleRequest(p.plainRequest)
+	if p.ToolChoice != nil {
+		r.ToolChoice = cmp.Or(p.ToolChoice.Mode, "auto")
 	}
-	return r, nil
+	return &r, nil
+}
+
+const notContent = "must be a content block or an array of them"
+
+// readContent reads the content of a message.
+func readContent(raw []byte, b *content.Blocks) error {
+	if k := jsontext.Value(raw).Kind(); k != '{' && k != '[' {
+		return reason(notContent)
+	}
+	if err := b.UnmarshalSampling(raw); err != nil {
+		return reason(err.Error())
+	}
+	return nil
 }
 
 // SampleResult is what a client's model said: a CreateMessageResult. Treat it as

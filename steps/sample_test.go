@@ -132,7 +132,7 @@ func TestParseSampleRequestRefusals(t *testing.T) {
 		`{"messages":[],"maxTokens":1,"modelPreferences":1}`:                                   "modelPreferences: must be an object",
 		`{"messages":[],"maxTokens":1,"stopSequences":[1]}`:                                    "stopSequences: must be a list of strings",
 		`{"messages":[],"maxTokens":1,"stopSequences":[null]}`:                                 "stopSequences: must be a list of strings",
-		`{"messages":[],"maxTokens":1,"modelPreferences":{"hints":[{"name":"a"},{"name":1}]}}`: "modelPreferences.hints: must have names that are strings",
+		`{"messages":[],"maxTokens":1,"modelPreferences":{"hints":[{"name":"a"},{"name":1}]}}`: "modelPreferences.hints[1].name: must be a string",
 		`{"messages":[],"maxTokens":1,"tools":1}`:                                              "tools: must be an array",
 		`{"messages":[],"maxTokens":1,"tools":[{}]}`:                                           "tools[0].name: must be a string that is not empty",
 		`{"messages":[],"maxTokens":1,"toolChoice":1}`:                                         "toolChoice: must be an object",

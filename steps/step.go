@@ -207,7 +207,7 @@ const againMark = "\n\nThat cannot be used, please correct it. "
 // The error is a *[QuestionError]: the step is not an elicitation.
 func (s Step) Again(refused string) (Step, error) {
 	reason := checkObject(s.Params)
-	message, ok := jsonview.String(get(s.Params, "message"))
+	message, ok := jsonview.String(jsonview.Get(s.Params, "message"))
 	switch {
 	case s.Kind != Elicitation:
 		reason = "only an elicitation can be asked again"

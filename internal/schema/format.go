@@ -73,63 +73,30 @@ func IsURI(s string) bool {
 	return u.Host != "" || u.Path != "" || u.Opaque != ""
 }
 
-// formats are the parts of a schema where text has a format. The library takes the
-// keyword for a note, as JSON Schema allows; an author who writes it wants it checked.
-// They are found where a value always passes: in members, in items, in the values of
-// a map.
-type formats struct {
-	format  string
-	members map[string]*formats
-	items   *formats
-	others  *formats
-}
-
-// findFormats returns the formats in a schema, or nil if there are none. The schema
-// is a tree.
-func findFormats(s *jsonschema.Schema) *formats {
+// brokenFormat returns the first format of a schema that a value does not have, or "", and
+// where: a JSON Pointer. The library takes the keyword for a note, as JSON Schema allows; an
+// author who writes it wants it checked. It is where a value always passes: in members, in
+// items, in the values of a map.
+func brokenFormat(s *jsonschema.Schema, v any) (at, rule string) {
 	if s == nil {
-		return nil
-	}
-	f := formats{format: s.Format, items: findFormats(s.Items), others: findFormats(s.AdditionalProperties)}
-	for name, member := range s.Properties {
-		if found := findFormats(member); found != nil {
-			if f.members == nil {
-				f.members = map[string]*formats{}
-			}
-			f.members[name] = found
-		}
-	}
-	if f.format == "" && f.members == nil && f.items == nil && f.others == nil {
-		return nil
-	}
-	return &f
-}
-
-// broken returns the first rule that a value breaks, or "", and where: a JSON Pointer. That
-// it puts together on the way back only: the names in it are the client's, and may be long.
-func (f *formats) broken(v any) (at, rule string) {
-	if f == nil {
 		return "", ""
 	}
 	switch v := v.(type) {
 	case string:
-		return "", CheckFormat(f.format, v)
+		return "", CheckFormat(s.Format, v)
 	case []any:
-		if f.items == nil {
-			return "", ""
-		}
 		for i, item := range v {
-			if at, rule = f.items.broken(item); rule != "" {
+			if at, rule = brokenFormat(s.Items, item); rule != "" {
 				return fmt.Sprintf("/%d%s", i, at), rule
 			}
 		}
 	case map[string]any:
 		for _, name := range slices.Sorted(maps.Keys(v)) {
-			within, ok := f.members[name]
+			within, ok := s.Properties[name]
 			if !ok {
-				within = f.others
+				within = s.AdditionalProperties
 			}
-			if at, rule = within.broken(v[name]); rule != "" {
+			if at, rule = brokenFormat(within, v[name]); rule != "" {
 				return "/" + name + at, rule
 			}
 		}

@@ -23,7 +23,6 @@ import (
 type Schema struct {
 	resolved *jsonschema.Resolved
 	plain    *plain
-	formats  *formats
 }
 
 // Schema returns it as it is written.
@@ -53,7 +52,7 @@ func Resolve(s *jsonschema.Schema, raw json.RawMessage) (*Schema, json.RawMessag
 	if err != nil {
 		return nil, nil, err
 	}
-	ready := &Schema{resolved, newPlain(s), findFormats(s)}
+	ready := &Schema{resolved, newPlain(s)}
 	if raw == nil {
 		raw, err = json.Marshal(s)
 		return ready, raw, err
@@ -81,7 +80,7 @@ func (s *Schema) Validate(raw json.RawMessage) error {
 	if err := s.resolved.Validate(v); err != nil {
 		return brief(inWords(err))
 	}
-	if at, rule := s.formats.broken(v); rule != "" {
+	if at, rule := brokenFormat(s.Schema(), v); rule != "" {
 		return brief(fmt.Errorf("%s %s", at, rule))
 	}
 	return nil
