@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math"
 	"reflect"
-	"slices"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -275,7 +274,7 @@ func verifyTools(tools []SampleTool) error {
 // a tool use of the model is answered in the very next message, which is the
 // user's and holds nothing else.
 func verifyMessages(messages []SampleMessage) error {
-	var pending []string // the tool uses of the message before
+	var open map[string]bool // the tool uses of the message before, and whether they are still to be answered
 	for i, m := range messages {
 		fail := func(reason string, args ...any) error {
 			return &QuestionError{Where: fmt.Sprintf("Messages[%d]", i), Reason: fmt.Sprintf(reason, args...)}
@@ -286,7 +285,8 @@ func verifyMessages(messages []SampleMessage) error {
 		if len(m.Content) == 0 {
 			return fail("has no Content")
 		}
-		var uses, results []string
+		var uses map[string]bool
+		results := 0
 		for _, b := range m.Content {
 			if p := reflect.ValueOf(b); p.Kind() == reflect.Pointer { // a natural slip, which works
 				if b = nil; !p.IsNil() {
@@ -299,46 +299,47 @@ func verifyMessages(messages []SampleMessage) error {
 				if m.Role != content.Assistant {
 					return fail("a tool use belongs in a message of the assistant")
 				}
-				uses = append(uses, b.ID)
-			case content.ToolResult:
-				if m.Role != content.User {
-					return fail("a tool result belongs in a message of the user")
+				if uses == nil {
+					uses = map[string]bool{}
 				}
-				results = append(results, b.ToolUseID)
+				uses[b.ID] = true
+			case content.ToolResult:
+				unanswered, asked := open[b.ToolUseID]
+				switch {
+				case m.Role != content.User:
+					return fail("a tool result belongs in a message of the user")
+				case !asked:
+					return fail("answers the tool use %q, which the message before does not hold", b.ToolUseID)
+				case !unanswered:
+					return fail("answers the tool use %q twice", b.ToolUseID)
+				}
+				open[b.ToolUseID] = false
+				results++
 			case nil:
 				return fail("holds a nil block")
 			default:
 				return fail("a %s block is not allowed in sampling; allowed are text, image, audio, tool_use and tool_result", b.BlockType())
 			}
 		}
-		if len(results) > 0 && len(results) != len(m.Content) {
+		if results > 0 && results != len(m.Content) {
 			return fail("a message with tool results must hold nothing else")
 		}
-		if len(pending)+len(results) > 0 {
-			if unanswered := without(pending, results); len(unanswered) > 0 {
-				return fail("must answer the tool use %q of the message before", unanswered[0])
-			}
-			if unasked := without(results, pending); len(unasked) > 0 {
-				return fail("answers the tool use %q, which the message before does not hold", unasked[0])
-			}
+		if id, ok := firstOpen(open); ok {
+			return fail("must answer the tool use %q of the message before", id)
 		}
-		if len(results) > len(pending) {
-			return fail("answers a tool use twice")
-		}
-		pending = uses
+		open = uses
 	}
-	if len(pending) > 0 {
-		return &QuestionError{Where: "Messages", Reason: fmt.Sprintf("the tool use %q at the end has no result", pending[0])}
+	if id, ok := firstOpen(open); ok {
+		return &QuestionError{Where: "Messages", Reason: fmt.Sprintf("the tool use %q at the end has no result", id)}
 	}
 	return nil
 }
 
-// without returns the elements of a that are not in b. Both may be as long as a
-// message allows.
-func without(a, b []string) []string {
-	known := make(map[string]bool, len(b))
-	for _, s := range b {
-		known[s] = true
+func firstOpen(uses map[string]bool) (id string, ok bool) {
+	for use, open := range uses {
+		if open && (!ok || use < id) {
+			id, ok = use, true
+		}
 	}
-	return slices.DeleteFunc(slices.Clone(a), func(s string) bool { return known[s] })
+	return id, ok
 }

@@ -101,7 +101,7 @@ func TestSampleRequestRules(t *testing.T) {
 		`Messages[1]: must answer the tool use "2"`:      messages(said(content.Assistant, use("1"), use("2")), said(content.User, res("1"))),
 		`Messages[1]: must answer the tool use "1"`:      messages(said(content.Assistant, use("1")), said(content.User, content.Text{})),
 		"Messages[1]: a message with tool results must":  messages(said(content.Assistant, use("1")), said(content.User, res("1"), &content.Text{})),
-		"Messages[1]: answers a tool use twice":          messages(said(content.Assistant, use("1")), said(content.User, res("1"), res("1"))),
+		"Messages[1]: answers the tool use \"1\" twice":  messages(said(content.Assistant, use("1")), said(content.User, res("1"), res("1"))),
 		"Messages[0]: image block: member \"_meta\"":     messages(said(content.User, content.Image{Meta: json.RawMessage(`1`)}), said(content.User, &content.Audio{}, &content.Image{})),
 	} {
 		s := &steps.Sample{ID: "s", Request: full()}
