@@ -159,13 +159,13 @@ func TestRefusedForms(t *testing.T) {
 	}](t, `"-1" is not a whole number from 0 on`)
 	refusal[struct {
 		A string `minLength:"2" maxLength:"1"`
-	}](t, "minLength 2 is more than maxLength 1")
+	}](t, "tag maxLength: 1 is less than 2, the least allowed so far")
 	refusal[struct {
 		A []string `enum:"a" minItems:"2"`
 	}](t, "minItems 2 is more than there are choices")
 	refusal[struct {
 		A []string `enum:"a|b" minItems:"2" maxItems:"1"`
-	}](t, "minItems 2 is more than maxItems 1")
+	}](t, "tag maxItems: 1 is less than 2, the least allowed so far")
 	refusal[struct {
 		A int `minimum:"x"`
 	}](t, `"x" is not a number`)

@@ -263,7 +263,7 @@ func refused(t reflect.Type) string {
 // missing returns the first of a field's tags that the author's schema does not repeat,
 // or "". What the tags come to is in member.
 func missing(given *jsonschema.Schema, st reflect.StructTag, member *jsonschema.Schema) string {
-	for _, t := range tags() {
+	for _, t := range tags {
 		keyword := t.name
 		if t.name == "header" {
 			keyword = headerKeyword

@@ -33,7 +33,7 @@ func keys(st reflect.StructTag) (keys []string, ok bool) {
 // packages must not be mistaken for one of ours: form is no misspelt format.
 func misspelt(key string) string {
 	names := []string{"const", "description", "jsonschema", "required"} // which authors may expect to be tags
-	for _, t := range tags() {
+	for _, t := range tags {
 		names = append(names, t.name)
 	}
 	if slices.Contains(names, key) {

@@ -99,33 +99,31 @@ type tag struct {
 
 // tags are read in this order: enum decides what the later ones mean, and a default
 // must satisfy all others.
-func tags() []tag {
-	return []tag{
-		{"title", allKinds, everywhere, func(f *field, v string) string { f.Title = v; return "" }},
-		{"enum", text | choosing | textList | choiceList, everywhere, (*field).setEnum},
-		{"enumNames", choosing, inForm, func(f *field, v string) string { f.note("enumNames", true); return only("legacy", v) }},
-		{"format", text | instant, everywhere, (*field).setFormat},
-		{"pattern", text, inTool, (*field).setPattern},
-		{"minLength", text, everywhere, func(f *field, v string) string { return setCount(&f.MinLength, v) }},
-		{"maxLength", text, everywhere, func(f *field, v string) string { return setCount(&f.MaxLength, v) }},
-		{"minimum", numbers, everywhere, func(f *field, v string) string { return f.setLimit(&f.Minimum, v) }},
-		{"maximum", numbers, everywhere, func(f *field, v string) string { return f.setLimit(&f.Maximum, v) }},
-		{"exclusiveMinimum", numbers, inTool, func(f *field, v string) string { return f.setLimit(&f.ExclusiveMinimum, v) }},
-		{"exclusiveMaximum", numbers, inTool, func(f *field, v string) string { return f.setLimit(&f.ExclusiveMaximum, v) }},
-		{"multipleOf", numbers, inTool, (*field).setMultipleOf},
-		{"minItems", lists, everywhere, func(f *field, v string) string { return f.setItems(&f.MinItems, v) }},
-		{"maxItems", lists, everywhere, func(f *field, v string) string { return f.setItems(&f.MaxItems, v) }},
-		{"uniqueItems", lists, inTool, func(f *field, v string) string { f.UniqueItems = true; return only("true", v) }},
-		{"header", text | choosing | wholeNumber | boolean, inTool, func(f *field, v string) string { f.note(headerKeyword, v); return "" }},
-		{"default", allKinds &^ (list | object | anything), everywhere, (*field).setDefault},
-		{"notsecret", allKinds, everywhere, (*field).setNotSecret},
-	}
+var tags = []tag{
+	{"title", allKinds, everywhere, func(f *field, v string) string { f.Title = v; return "" }},
+	{"enum", text | choosing | textList | choiceList, everywhere, (*field).setEnum},
+	{"enumNames", choosing, inForm, func(f *field, v string) string { f.note("enumNames", true); return only("legacy", v) }},
+	{"format", text | instant, everywhere, (*field).setFormat},
+	{"pattern", text, inTool, (*field).setPattern},
+	{"minLength", text, everywhere, func(f *field, v string) string { return setCount(&f.MinLength, v, nil) }},
+	{"maxLength", text, everywhere, func(f *field, v string) string { return setCount(&f.MaxLength, v, f.MinLength) }},
+	{"minimum", numbers, everywhere, func(f *field, v string) string { return f.setLimit(&f.Minimum, v) }},
+	{"maximum", numbers, everywhere, func(f *field, v string) string { return f.setLimit(&f.Maximum, v) }},
+	{"exclusiveMinimum", numbers, inTool, func(f *field, v string) string { return f.setLimit(&f.ExclusiveMinimum, v) }},
+	{"exclusiveMaximum", numbers, inTool, func(f *field, v string) string { return f.setLimit(&f.ExclusiveMaximum, v) }},
+	{"multipleOf", numbers, inTool, (*field).setMultipleOf},
+	{"minItems", lists, everywhere, func(f *field, v string) string { return f.setItems(&f.MinItems, v, nil) }},
+	{"maxItems", lists, everywhere, func(f *field, v string) string { return f.setItems(&f.MaxItems, v, f.MinItems) }},
+	{"uniqueItems", lists, inTool, func(f *field, v string) string { f.UniqueItems = true; return only("true", v) }},
+	{"header", text | choosing | wholeNumber | boolean, inTool, func(f *field, v string) string { f.note(headerKeyword, v); return "" }},
+	{"default", allKinds &^ (list | object | anything), everywhere, (*field).setDefault},
+	{"notsecret", allKinds, everywhere, (*field).setNotSecret},
 }
 
 // read puts what the tags of a field say into its schema, which has the limits of the
 // field's type: tags can only narrow them. What a tag cannot mean is refused, as a rule
 // that its author believes in and that nothing enforces is worse than none. read returns
-// which tag is wrong, or "" if it is several, and why.
+// which tag is wrong, or "" if it is all of them, and why.
 func (f *field) read(st reflect.StructTag) (tag, reason string) {
 	written, ok := keys(st)
 	if !ok {
@@ -142,7 +140,7 @@ func (f *field) read(st reflect.StructTag) (tag, reason string) {
 			return key, reason
 		}
 	}
-	for _, t := range tags() {
+	for _, t := range tags {
 		value, ok := st.Lookup(t.name)
 		if !ok {
 			continue
@@ -154,12 +152,12 @@ func (f *field) read(st reflect.StructTag) (tag, reason string) {
 			return t.name, wrong
 		}
 	}
-	return "", contradiction(f.Schema)
+	return "", ""
 }
 
 func (f *field) allowed() string {
 	var names []string
-	for _, t := range tags() {
+	for _, t := range tags {
 		if t.on&f.kind != 0 && t.in&f.place != 0 {
 			names = append(names, t.name)
 		}
@@ -170,7 +168,7 @@ func (f *field) allowed() string {
 // hasTags reports whether a field has one of the tags of this package.
 func hasTags(st reflect.StructTag) bool {
 	written, _ := keys(st)
-	return slices.ContainsFunc(tags(), func(t tag) bool { return slices.Contains(written, t.name) })
+	return slices.ContainsFunc(tags, func(t tag) bool { return slices.Contains(written, t.name) })
 }
 
 // misplaced says why a tag cannot be used in a place, whatever the field, or "".
@@ -189,39 +187,8 @@ func misplaced(key string, in place) string {
 		return "is for forms; titles of choices are written in the tag enum"
 	case key == "header" && in == inForm:
 		return "is for the arguments of a tool; what a user enters comes in no header"
-	case key == "const", in == inForm && slices.ContainsFunc(tags(), func(t tag) bool { return t.name == key && t.in == inTool }):
+	case key == "const", in == inForm && slices.ContainsFunc(tags, func(t tag) bool { return t.name == key && t.in == inTool }):
 		return "MCP does not allow this keyword in forms; check it in the step function and ask again"
-	}
-	return ""
-}
-
-// contradiction says why no value can satisfy a field's limits, or "".
-func contradiction(s *jsonschema.Schema) string {
-	real := func(n *int) *float64 {
-		if n == nil {
-			return nil
-		}
-		return new(float64(*n))
-	}
-	for _, c := range []struct {
-		lowest, highest string
-		low, high       *float64
-		exclusive       bool
-	}{
-		{"minLength", "maxLength", real(s.MinLength), real(s.MaxLength), false},
-		{"minItems", "maxItems", real(s.MinItems), real(s.MaxItems), false},
-		{"minimum", "maximum", s.Minimum, s.Maximum, false},
-		{"exclusiveMinimum", "maximum", s.ExclusiveMinimum, s.Maximum, true},
-		{"minimum", "exclusiveMaximum", s.Minimum, s.ExclusiveMaximum, true},
-		{"exclusiveMinimum", "exclusiveMaximum", s.ExclusiveMinimum, s.ExclusiveMaximum, true},
-	} {
-		switch {
-		case c.low == nil || c.high == nil || *c.low < *c.high:
-		case c.exclusive:
-			return fmt.Sprintf("%s %v leaves nothing up to %s %v", c.lowest, *c.low, c.highest, *c.high)
-		case *c.low > *c.high:
-			return fmt.Sprintf("%s %v is more than %s %v", c.lowest, *c.low, c.highest, *c.high)
-		}
 	}
 	return ""
 }
@@ -299,20 +266,23 @@ func (f *field) setPattern(v string) string {
 	return ""
 }
 
-func setCount(n **int, v string) string {
+func setCount(n **int, v string, least *int) string {
 	i, err := strconv.Atoi(v)
-	if err != nil || i < 0 {
+	switch {
+	case err != nil || i < 0:
 		return fmt.Sprintf("%q is not a whole number from 0 on", v)
+	case least != nil && i < *least:
+		return fmt.Sprintf("%s is less than %d, the least allowed so far", v, *least)
 	}
 	*n = &i
 	return ""
 }
 
-func (f *field) setItems(n **int, v string) string {
+func (f *field) setItems(n **int, v string, least *int) string {
 	if *n != nil {
 		return "an array has a fixed number of items; use a slice"
 	}
-	wrong := setCount(n, v)
+	wrong := setCount(n, v, least)
 	if f.MinItems != nil && *f.MinItems > 0 {
 		f.Type, f.Types = "array", nil // to Go a null is a list without items
 	}
@@ -332,8 +302,13 @@ func (f *field) setLimit(limit **float64, v string) string {
 		return fmt.Sprintf("%s is more than %v, the most allowed so far", v, *f.Maximum)
 	}
 	*limit = &x
+	if reaches(f.ExclusiveMinimum, f.Maximum) || reaches(f.Minimum, f.ExclusiveMaximum) || reaches(f.ExclusiveMinimum, f.ExclusiveMaximum) {
+		return v + " leaves no number that is allowed"
+	}
 	return ""
 }
+
+func reaches(low, high *float64) bool { return low != nil && high != nil && *low >= *high }
 
 func (f *field) setMultipleOf(v string) string {
 	x, ok := parseNumber(v)
