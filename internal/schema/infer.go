@@ -49,7 +49,7 @@ func ForTool(t reflect.Type, instead *jsonschema.Schema) (*jsonschema.Schema, js
 		return nil, nil, err
 	}
 	in := inference{inTool, defaults{}}
-	if err := in.annotate(s, t, instead); err != nil {
+	if err := in.annotate(s, t, cmp.Or(instead, s)); err != nil {
 		return nil, nil, err
 	}
 	return cmp.Or(instead, s), in.defaults.options(), nil
@@ -65,7 +65,7 @@ func ForForm(t reflect.Type) (*jsonschema.Schema, error) {
 	if err != nil {
 		return nil, &FieldError{t.String(), "", err.Error()}
 	}
-	return s, inference{inForm, nil}.annotate(s, t, nil)
+	return s, inference{inForm, nil}.annotate(s, t, s)
 }
 
 var (
@@ -89,8 +89,8 @@ type inference struct {
 	defaults defaults
 }
 
-// annotate works on the schema of a type and of all that is in it. given is the part of
-// an author's own schema that must say the same as the tags, or nil.
+// annotate works on the schema of a type and of all that is in it. given is the schema
+// that must say the same as the tags: s itself unless the author gave another.
 func (in inference) annotate(s *jsonschema.Schema, t reflect.Type, given *jsonschema.Schema) error {
 	t = base(t)
 	switch {
@@ -99,7 +99,7 @@ func (in inference) annotate(s *jsonschema.Schema, t reflect.Type, given *jsonsc
 	case t.Kind() == reflect.String:
 		return addChoices(s, t)
 	case (t.Kind() == reflect.Slice || t.Kind() == reflect.Array) && s.Items != nil:
-		return in.annotate(s.Items, t.Elem(), within(given, func(s *jsonschema.Schema) *jsonschema.Schema { return s.Items }))
+		return in.annotate(s.Items, t.Elem(), cmp.Or(given.Items, nothing))
 	case t.Kind() == reflect.Map && s.AdditionalProperties != nil:
 		keys := &jsonschema.Schema{}
 		if err := addChoices(keys, t.Key()); err != nil {
@@ -108,28 +108,14 @@ func (in inference) annotate(s *jsonschema.Schema, t reflect.Type, given *jsonsc
 		if keys.Enum != nil {
 			s.PropertyNames = keys
 		}
-		return in.annotate(s.AdditionalProperties, t.Elem(), within(given, func(s *jsonschema.Schema) *jsonschema.Schema { return s.AdditionalProperties }))
+		return in.annotate(s.AdditionalProperties, t.Elem(), cmp.Or(given.AdditionalProperties, nothing))
 	case t.Kind() == reflect.Struct && s.Properties != nil:
-		members := map[string]string{}
-		var found []error
-		for _, f := range reflect.VisibleFields(t) {
-			if err := in.annotateField(s, t, f, given, members); err != nil {
-				found = append(found, err)
-			}
-		}
-		return errors.Join(found...)
+		return in.annotateStruct(s, t, given)
 	}
 	return nil
 }
 
-// within returns a part of an author's own schema: nil if there is none, and an empty
-// schema if it says nothing there.
-func within(given *jsonschema.Schema, part func(*jsonschema.Schema) *jsonschema.Schema) *jsonschema.Schema {
-	if given == nil {
-		return nil
-	}
-	return cmp.Or(part(given), &jsonschema.Schema{})
-}
+var nothing = &jsonschema.Schema{}
 
 // addChoices allows only the choices of a string type that is a steps.Chooser. (Package
 // steps imports this one, so its types are only known by what they look like.)
@@ -152,65 +138,80 @@ func addChoices(s *jsonschema.Schema, t reflect.Type) error {
 	return nil
 }
 
-// annotateField works on the schema of a struct's field. members are the fields before
-// it, by their names in JSON.
-func (in inference) annotateField(s *jsonschema.Schema, t reflect.Type, f reflect.StructField, given *jsonschema.Schema, members map[string]string) error {
-	fail := func(tag, format string, args ...any) error {
-		return &FieldError{t.String() + "." + f.Name, tag, fmt.Sprintf(format, args...)}
-	}
-	name, options, _ := strings.Cut(f.Tag.Get("json"), ",")
-	if f.Anonymous {
-		if reason := in.notInlined(f, name); reason != "" {
-			return fail("", "%s", reason)
+func (in inference) annotateStruct(s *jsonschema.Schema, t reflect.Type, given *jsonschema.Schema) error {
+	fields := map[string]string{} // by their names in JSON
+	var problems []error
+	for _, f := range reflect.VisibleFields(t) {
+		fail := func(tag, reason string) {
+			problems = append(problems, &FieldError{t.String() + "." + f.Name, tag, reason})
 		}
-		return nil
+		name, tag, reason := in.nameOf(f)
+		switch other, taken := fields[name]; {
+		case reason != "":
+			fail(tag, reason)
+		case name == "":
+		case taken:
+			fail("", fmt.Sprintf("has the same name %q as %s", name, other))
+		default:
+			fields[name] = f.Name
+			if err := in.annotate(s.Properties[name], f.Type, cmp.Or(given.Properties[name], nothing)); err != nil {
+				problems = append(problems, err)
+			} else if tag, reason := in.annotateField(s, name, t, f, given); reason != "" {
+				fail(tag, reason)
+			}
+		}
 	}
-	if !f.IsExported() || f.Tag.Get("json") == "-" {
-		return nil
+	return errors.Join(problems...)
+}
+
+// nameOf returns the name of a field in JSON, or "" if it has none. What it returns
+// besides is wrong with the field, and with which tag.
+func (in inference) nameOf(f reflect.StructField) (name, tag, reason string) {
+	name, options, _ := strings.Cut(f.Tag.Get("json"), ",")
+	switch {
+	case f.Anonymous:
+		return "", "", in.notInlined(f, name)
+	case !f.IsExported() || f.Tag.Get("json") == "-":
+		return "", "", ""
 	}
-	name = cmp.Or(name, f.Name)
-	if other, ok := members[name]; ok {
-		return fail("", "has the same name %q as %s", name, other)
-	}
-	members[name] = f.Name
 	for option := range strings.SplitSeq(options, ",") {
 		switch {
 		case in.place == inForm && !slices.Contains([]string{"", "omitempty", "omitzero"}, option):
-			return fail("json", "the option %q is not for forms; use omitempty or omitzero", option)
+			return "", "json", fmt.Sprintf("the option %q is not for forms; use omitempty or omitzero", option)
 		case option == "string":
-			return fail("json", `the option "string" is not what the schema says; use a string`)
+			return "", "json", `the option "string" is not what the schema says; use a string`
 		}
 	}
 	if in.place == inForm {
-		if reason := refused(f.Type); reason != "" {
-			return fail("", "%s", reason)
-		}
+		reason = refused(f.Type)
 	}
+	return cmp.Or(name, f.Name), "", reason
+}
+
+// annotateField reads the tags of a field of t into its member of s. It returns which tag
+// is wrong, and why.
+func (in inference) annotateField(s *jsonschema.Schema, name string, t reflect.Type, f reflect.StructField, given *jsonschema.Schema) (tag, reason string) {
 	member := s.Properties[name]
-	given = within(given, func(s *jsonschema.Schema) *jsonschema.Schema { return s.Properties[name] })
-	if err := in.annotate(member, f.Type, given); err != nil {
-		return err
-	}
-	tagged := field{member, kindOf(f.Type, member), in.place}
-	if tag, reason := tagged.read(f.Tag); reason != "" {
-		return fail(tag, "%s", reason)
+	read := field{member, kindOf(f.Type, member), in.place}
+	if tag, reason := read.read(f.Tag); reason != "" {
+		return tag, reason
 	}
 	optional := in.place == inForm && f.Type.Kind() == reflect.Pointer
 	if member.Default != nil && in.place == inTool {
 		optional = true
 		if reason := in.defaults.add(t, f, member.Default); reason != "" {
-			return fail("default", "%s", reason)
+			return "default", reason
 		}
 	}
 	if optional {
 		s.Required = slices.DeleteFunc(s.Required, func(n string) bool { return n == name })
 	}
-	if given != nil {
-		if tag := missing(given, f.Tag, member); tag != "" {
-			return fail(tag, "the schema that was given instead does not say the same of %q; write it there, or leave the tag out", name)
+	if given != s {
+		if tag := missing(cmp.Or(given.Properties[name], nothing), f.Tag, member); tag != "" {
+			return tag, fmt.Sprintf("the schema that was given instead does not say the same of %q; write it there, or leave the tag out", name)
 		}
 	}
-	return nil
+	return "", ""
 }
 
 // notInlined says why the members of an embedded field are not those that the schema
