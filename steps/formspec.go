@@ -33,43 +33,48 @@ const (
 // Field is one field of a form. Limits that are nil do not apply.
 type Field struct {
 	// Name is the field's key in the content. It is unique within the form.
-	Name string
+	Name string `json:"-"`
 	// Type is the JSON type of the value, or of one value if Multiple is set:
 	// "string", "number", "integer" or "boolean". Empty stands for "string".
-	Type string
+	Type string `json:"type"`
 	// Title is the field's name for the user, or empty.
-	Title string
+	Title string `json:"title,omitzero"`
 	// Description explains the field to the user, or is empty.
-	Description string
+	Description string `json:"description,omitzero"`
 	// Required reports that the user cannot leave the field out.
-	Required bool
+	Required bool `json:"-"`
 
-	// MinLength and MaxLength bound the length of a string, in characters
-	// (Unicode code points).
-	MinLength, MaxLength *int
+	// MinLength bounds the length of a string, in characters (Unicode code points).
+	MinLength *int `json:"minLength,omitzero"`
+	// MaxLength bounds it as well.
+	MaxLength *int `json:"maxLength,omitzero"`
 	// Format is the format of a string, or empty: "email", a bare address (RFC 5322
 	// addr-spec); "uri", an absolute URI (RFC 3986); "date" and "date-time" (RFC
 	// 3339). Others are kept and not checked.
-	Format string
+	Format string `json:"format,omitzero"`
 
-	// Minimum and Maximum bound a number or integer; both are allowed values.
-	Minimum, Maximum *float64
+	// Minimum is the least number or integer that is allowed.
+	Minimum *float64 `json:"minimum,omitzero"`
+	// Maximum is the greatest.
+	Maximum *float64 `json:"maximum,omitzero"`
 
 	// Choices are the strings to choose from. If there are none the user enters
 	// any string.
-	Choices []Choice
+	Choices []Choice `json:"-"`
 	// LegacyTitles writes the choices' titles as "enumNames", the form of MCP
 	// 2025-06-18 that newer revisions keep for old clients. It is not available
 	// with Multiple.
-	LegacyTitles bool
+	LegacyTitles bool `json:"-"`
 	// Multiple lets the user choose several: the value is a list of strings.
-	Multiple bool
-	// MinItems and MaxItems bound the number of choices made.
-	MinItems, MaxItems *int
+	Multiple bool `json:"-"`
+	// MinItems is the least number of choices made.
+	MinItems *int `json:"minItems,omitzero"`
+	// MaxItems is the greatest.
+	MaxItems *int `json:"maxItems,omitzero"`
 
 	// Default is what the form shows at first: a string, float64 (number), int64
 	// (integer), bool or []string (Multiple), or nil for nothing.
-	Default any
+	Default any `json:"-"`
 
 	notSecret bool // the author says that the field is no secret, whatever its name
 }

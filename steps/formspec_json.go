@@ -1,6 +1,7 @@
 package steps
 
 import (
+	"cmp"
 	"encoding/json"
 
 	json2 "github.com/go-json-experiment/json"
@@ -28,22 +29,15 @@ type formSchema struct {
 // it stands, as it depends on the type or may be something else in schemas of other
 // servers; any value is written.
 type property[V any] struct {
-	Type        string   `json:"type"`
-	Title       string   `json:"title,omitzero"`
-	Description string   `json:"description,omitzero"`
-	MinLength   *int     `json:"minLength,omitzero"`
-	MaxLength   *int     `json:"maxLength,omitzero"`
-	Format      string   `json:"format,omitzero"`
-	Minimum     *float64 `json:"minimum,omitzero"`
-	Maximum     *float64 `json:"maximum,omitzero"`
-	MinItems    *int     `json:"minItems,omitzero"`
-	MaxItems    *int     `json:"maxItems,omitzero"`
-	Items       V        `json:"items,omitzero"`
-	Enum        V        `json:"enum,omitzero"`
-	EnumNames   V        `json:"enumNames,omitzero"`
-	OneOf       V        `json:"oneOf,omitzero"`
-	Default     V        `json:"default,omitzero"`
+	plainField
+	Items     V `json:"items,omitzero"`
+	Enum      V `json:"enum,omitzero"`
+	EnumNames V `json:"enumNames,omitzero"`
+	OneOf     V `json:"oneOf,omitzero"`
+	Default   V `json:"default,omitzero"`
 }
+
+type plainField Field // without its methods
 
 // propertyItems are the choices of a list. Titled ones come without a type.
 type propertyItems[V any] struct {
@@ -79,13 +73,8 @@ func (s *FormSpec) AppendParams(dst []byte) []byte {
 }
 
 func propertyOf(f *Field) *property[any] {
-	p := &property[any]{
-		Type: f.Type, Title: f.Title, Description: f.Description, Format: f.Format,
-		MinLength: f.MinLength, MaxLength: f.MaxLength, Minimum: f.Minimum, Maximum: f.Maximum, Default: f.Default,
-	}
-	if p.Type == "" {
-		p.Type = typeString
-	}
+	p := &property[any]{plainField: plainField(*f), Default: f.Default}
+	p.Type = cmp.Or(f.Type, typeString)
 	var values, labels []string
 	var choices []propertyChoice
 	titled := false
@@ -108,7 +97,7 @@ func propertyOf(f *Field) *property[any] {
 		p.Enum = values
 	}
 	if f.Multiple {
-		p.Type, p.MinItems, p.MaxItems = "array", f.MinItems, f.MaxItems
+		p.Type = "array"
 	}
 	return p
 }
@@ -161,19 +150,17 @@ func parseField(name string, schema []byte) (Field, error) {
 	if err := json2.Unmarshal(schema, &p, demands); err != nil {
 		return Field{}, misfit(where, err)
 	}
-	f := Field{Name: name, Type: p.Type, Title: p.Title, Description: p.Description}
+	f := Field(p.plainField)
+	f.Name = name
 	reason := ""
 	switch p.Type {
+	case typeNumber, typeInteger, typeBoolean:
 	case typeString:
-		f.MinLength, f.MaxLength, f.Format = p.MinLength, p.MaxLength, p.Format
 		if reason = f.parseChoices(p.Enum, "oneOf", p.OneOf); reason == "" {
 			reason = f.parseTitles(p.EnumNames)
 		}
-	case typeNumber, typeInteger:
-		f.Minimum, f.Maximum = p.Minimum, p.Maximum
-	case typeBoolean:
 	case "array":
-		f.Type, f.Multiple, f.MinItems, f.MaxItems = typeString, true, p.MinItems, p.MaxItems
+		f.Type, f.Multiple = typeString, true
 		var items propertyItems[jsontext.Value]
 		if p.Items != nil {
 			if err := json2.Unmarshal(p.Items, &items, demands); err != nil {
