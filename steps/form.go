@@ -3,9 +3,9 @@ package steps
 import (
 	"cmp"
 	"encoding/json"
+	"fmt"
 	"reflect"
 	"slices"
-	"strconv"
 	"sync"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -16,12 +16,10 @@ import (
 )
 
 // Form is a question for the user whose answer is a T: form mode elicitation
-// (MCP page "client/elicitation"). T is a flat struct. The form's fields are T's exported fields,
-// named and made optional by their json tags; what else MCP allows is said in struct tags. The
-// package documentation lists them.
+// (MCP page "client/elicitation"). T is a flat struct, whose exported fields become the
+// fields of the form; the package documentation lists their types and tags.
 //
-// Do not copy or change a Form after its first use. It may be used by many
-// goroutines at once.
+// Do not copy or change a Form after its first use. Many goroutines may use it at once.
 type Form[T any] struct {
 	// ID correlates the answer with the question. It is unique within a saga, and has
 	// 1 to 64 characters of A-Z a-z 0-9 _ - . : / .
@@ -121,11 +119,9 @@ func (d *declaredForm) with(options []FormOption) *declaredForm {
 	return declaredAs(spec)
 }
 
-// Check implements [Question]. The user's content is validated against the form
-// that was asked: the declared one, or the one in step.Params if step is Varied.
-// Content of a user who did not accept is ignored, and so are members that are
-// not in the form. An error of another type than Question's says that step was
-// not made from this form.
+// Check implements [Question]. It validates the user's content against the form that
+// was asked: the declared one, or the one in step.Params if step is Varied. It ignores
+// the content of a user who did not accept, and members that are not in the form.
 func (f *Form[T]) Check(step Step, result json.RawMessage) error {
 	spec := f.declared().spec
 	if step.Varied {
@@ -144,12 +140,9 @@ func (f *Form[T]) Check(step Step, result json.RawMessage) error {
 	return spec.validateJSON(step.ID, e.content)
 }
 
-// Answer returns what the user entered. A field that the user left out is zero,
-// even if the form shows a default for it: the default was there to be accepted
-// and was not. (Make the field required to have the default sent.)
-//
-// Content has been validated by Check when a turn hands it out; Answer only
-// decodes it. The error is a *[StepError].
+// Answer returns what the user entered. A field that the user left out is zero, even
+// if the form shows a default for it. (Make the field required to have the default
+// sent.) Check has validated what a turn hands out. The error is a *[StepError].
 func (f *Form[T]) Answer(a Answers) (T, error) {
 	var answer T
 	content, err := acceptedBy(a, f.ID)
@@ -186,46 +179,33 @@ func parseElicited(result json.RawMessage) (e elicited, reason string) {
 	if reason = checkObject(result); reason != "" {
 		return e, reason
 	}
-	var action jsontext.Value
+	var content jsontext.Value
+	ok := false
 	for name, v := range jsonview.Members(result) {
 		switch string(name) {
 		case "action":
-			action = v
+			e.action, ok = jsonview.String(v)
 		case "content":
-			e.content = v
-		}
-	}
-	for _, a := range [...]string{accepted, declined, cancelled} {
-		if jsonview.Is(action, a) {
-			e.action = a
+			content = v
 		}
 	}
 	switch {
-	case action.Kind() != '"':
+	case !ok:
 		return e, `"action" must be a string: "accept", "decline" or "cancel"`
-	case e.action == declined, e.action == cancelled, e.action == accepted && (e.content == nil || e.content.Kind() == 'n'):
-		e.content = nil
-		return e, ""
-	case e.action != accepted:
+	case e.action != accepted && e.action != declined && e.action != cancelled:
 		return e, `"action" must be "accept", "decline" or "cancel"`
-	case e.content.Kind() != '{':
+	case e.action != accepted || absent(content):
+		return e, ""
+	case content.Kind() != '{':
 		return e, `"content" must be an object`
 	}
-	for name, v := range jsonview.Members(e.content) {
-		ok := true
-		switch v := jsontext.Value(v); v.Kind() {
-		case '{', 'n':
-			ok = false
-		case '[':
-			for item := range jsonview.Elements(v) {
-				ok = ok && jsontext.Value(item).Kind() == '"'
-			}
-		}
-		if !ok {
-			return e, "content member " + strconv.Quote(string(name)) +
-				" must be a string, a number, a boolean or a list of strings"
+	for name, v := range jsonview.Members(content) {
+		kind := jsontext.Value(v).Kind()
+		if _, ok := jsonview.Strings(v); kind == '{' || kind == 'n' || kind == '[' && !ok {
+			return e, fmt.Sprintf("content member %q must be a string, a number, a boolean or a list of strings", name)
 		}
 	}
+	e.content = content
 	return e, ""
 }
 

@@ -1,7 +1,6 @@
 package steps
 
 import (
-	"errors"
 	"reflect"
 	"slices"
 	"strconv"
@@ -12,11 +11,12 @@ import (
 	"github.com/mcpsaga/mcpsaga/internal/schema"
 )
 
-// inferFields returns the fields of a form whose answer is of type t.
+// inferFields returns the fields of a form whose answer is of type t. Its errors are for
+// withID.
 func inferFields(t reflect.Type) ([]Field, error) {
 	s, err := schema.ForForm(t)
 	if err != nil {
-		return nil, asQuestionError(err)
+		return nil, err
 	}
 	var fields []Field
 	for _, name := range s.PropertyOrder {
@@ -30,22 +30,6 @@ func inferFields(t reflect.Type) ([]Field, error) {
 		fields = append(fields, f)
 	}
 	return fields, nil
-}
-
-// asQuestionError returns an error about fields, or several that are joined, as one of
-// this package.
-func asQuestionError(err error) error {
-	if joined, ok := err.(interface{ Unwrap() []error }); ok {
-		var all []error
-		for _, e := range joined.Unwrap() {
-			all = append(all, asQuestionError(e))
-		}
-		return errors.Join(all...)
-	}
-	if problem, ok := errors.AsType[*schema.FieldError](err); ok {
-		return &QuestionError{Where: problem.Where(), Reason: problem.Reason}
-	}
-	return err
 }
 
 // fieldOf returns the field of a form that a member of [schema.ForForm] describes.
