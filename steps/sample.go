@@ -5,8 +5,7 @@ import (
 	"fmt"
 	"math"
 	"reflect"
-
-	"github.com/go-json-experiment/json/jsontext"
+	"slices"
 
 	"github.com/mcpsaga/mcpsaga/content"
 )
@@ -30,8 +29,8 @@ type Sample struct {
 	nth, varied bool
 }
 
-// Promptf is for [Sample.With]: it makes the messages a single one of the user,
-// formatted as by [fmt.Sprintf].
+// Promptf is for [Sample.With]: it makes the messages one message of the user, formatted
+// as by [fmt.Sprintf].
 func Promptf(format string, args ...any) func(*SampleRequest) {
 	text := content.Text{Text: fmt.Sprintf(format, args...)}
 	return func(r *SampleRequest) {
@@ -77,12 +76,11 @@ func (s *Sample) Step() (Step, error) {
 	return Step{ID: s.ID, Kind: Sampling, Params: params, Needs: s.Request.Needs(), Varied: s.varied}, nil
 }
 
-// With returns the question with other messages or settings: those of [Promptf], or
-// what functions of your own make of a copy of the declared request.
+// With returns the question with other messages or settings: those of [Promptf], or of
+// functions of your own that change a copy of the declared request. They must replace
+// slices and what pointers lead to, which the copy shares.
 //
 //	advice.With(func(r *steps.SampleRequest) { r.Messages = conversation })
-//
-// Replace slices and what pointers lead to, as the declared request shares them.
 func (s *Sample) With(changes ...func(*SampleRequest)) *Sample {
 	varied := *s
 	varied.varied = true
@@ -112,9 +110,8 @@ func (s *Sample) Answer(a Answers) (SampleResult, error) {
 	return answered(a, s.ID, parseSampleResult)
 }
 
-// SampleRequest is what a model is asked: the parameters of
-// sampling/createMessage (MCP page "client/sampling"). Only Messages and
-// MaxTokens are required. The client may change or ignore the rest.
+// SampleRequest is what a model is asked: the parameters of sampling/createMessage.
+// Messages and MaxTokens are required; the client may change or ignore the rest.
 type SampleRequest struct {
 	// Messages is the conversation so far.
 	Messages []SampleMessage `json:"messages,omitzero"`
@@ -130,12 +127,12 @@ type SampleRequest struct {
 	StopSequences []string `json:"stopSequences,omitempty"`
 	// Metadata is a JSON object for the model's provider, or nil.
 	Metadata stdjson.RawMessage `json:"metadata,omitzero"`
-	// IncludeContext asks the client to add context from MCP servers: "none", which is
-	// the same as empty, "thisServer" or "allServers". The latter two are deprecated
-	// and need the feature SamplingContext.
+	// IncludeContext asks the client to add context from MCP servers: "none" or empty,
+	// "thisServer" or "allServers", which are deprecated and need the feature
+	// SamplingContext.
 	IncludeContext string `json:"includeContext,omitzero"`
-	// Tools are tools that the model may use; the tool that samples runs them.
-	// They need the feature SamplingTools.
+	// Tools are what the model may use, and your tool then runs. They need the feature
+	// SamplingTools.
 	Tools []SampleTool `json:"tools,omitempty"`
 	// ToolChoice says whether the model uses Tools, which must be given: "auto",
 	// "required" for at least one, or "none". Empty leaves it to the model.
@@ -151,8 +148,8 @@ type SampleMessage struct {
 	Content content.Blocks `json:"content"`
 }
 
-// ModelPreferences help a client to choose a model. Each priority is between 0
-// (unimportant) and 1 (most important), or nil if not said.
+// ModelPreferences help a client to choose a model. A priority is between 0
+// (unimportant) and 1 (most important), or nil.
 type ModelPreferences struct {
 	// Hints are names of models or parts of them, in order of preference.
 	Hints []string `json:"-"`
@@ -207,49 +204,31 @@ func (r *SampleRequest) Verify() error {
 		return fail("MaxTokens", "%d is not more than 0", r.MaxTokens)
 	case r.Temperature != nil && (math.IsNaN(*r.Temperature) || math.IsInf(*r.Temperature, 0)):
 		return fail("Temperature", "is not a number")
-	case r.Metadata != nil && !isObject(r.Metadata):
+	case r.Metadata != nil && checkObject(r.Metadata) != "":
 		return fail("Metadata", "is not a JSON object")
-	}
-	switch r.IncludeContext {
-	case "", "none", "thisServer", "allServers":
-	default:
+	case !slices.Contains([]string{"", "none", "thisServer", "allServers"}, r.IncludeContext):
 		return fail("IncludeContext", "%q is not one of none, thisServer and allServers", r.IncludeContext)
-	}
-	switch r.ToolChoice {
-	case "":
-	case "auto", "required", "none":
-		if len(r.Tools) == 0 {
-			return fail("ToolChoice", "there are no Tools to choose")
-		}
-	default:
+	case !slices.Contains([]string{"", "auto", "required", "none"}, r.ToolChoice):
 		return fail("ToolChoice", "%q is not one of auto, required and none", r.ToolChoice)
+	case r.ToolChoice != "" && len(r.Tools) == 0:
+		return fail("ToolChoice", "there are no Tools to choose")
 	}
 	if p := r.ModelPreferences; p != nil {
-		for _, x := range []struct {
-			name  string
-			value *float64
-		}{{"CostPriority", p.CostPriority}, {"SpeedPriority", p.SpeedPriority}, {"IntelligencePriority", p.IntelligencePriority}} {
-			// Written so that NaN fails as well.
-			if x.value != nil && !(*x.value >= 0 && *x.value <= 1) {
-				return fail("ModelPreferences."+x.name, "%v is not between 0 and 1", *x.value)
+		for i, x := range []*float64{p.CostPriority, p.SpeedPriority, p.IntelligencePriority} {
+			if x != nil && !(*x >= 0 && *x <= 1) { // written so that NaN fails as well
+				name := []string{"Cost", "Speed", "Intelligence"}[i]
+				return fail("ModelPreferences."+name+"Priority", "%v is not between 0 and 1", *x)
 			}
 		}
 	}
-	if len(r.Tools) > 0 {
-		if err := verifyTools(r.Tools); err != nil {
-			return err
-		}
+	if err := verifyTools(r.Tools); err != nil {
+		return err
 	}
 	return verifyMessages(r.Messages)
 }
 
-func isObject(raw []byte) bool {
-	v := jsontext.Value(raw)
-	return v.Kind() == '{' && v.IsValid()
-}
-
 func verifyTools(tools []SampleTool) error {
-	names := map[string]bool{}
+	names := make(map[string]bool, len(tools))
 	for i, t := range tools {
 		reason := ""
 		switch {
@@ -257,9 +236,9 @@ func verifyTools(tools []SampleTool) error {
 			reason = "has no Name"
 		case names[t.Name]:
 			reason = "there are two tools of this name"
-		case t.InputSchema != nil && !isObject(t.InputSchema):
+		case t.InputSchema != nil && checkObject(t.InputSchema) != "":
 			reason = "InputSchema is not a JSON object"
-		case t.OutputSchema != nil && !isObject(t.OutputSchema):
+		case t.OutputSchema != nil && checkObject(t.OutputSchema) != "":
 			reason = "OutputSchema is not a JSON object"
 		}
 		if reason != "" {
