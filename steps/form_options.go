@@ -25,9 +25,9 @@ type formOption func(*FormSpec) error
 
 func (o formOption) applyForm(s *FormSpec) error { return o(s) }
 
-// Choices replaces the values that the user can choose for a field. The field
-// must be a string or a list of strings, and there must be at least one choice.
-// A declared default that is no longer among the choices is dropped.
+// Choices replaces the values that the user can choose for a field, which must be a string
+// or a list of strings. There must be at least one. A default that is no longer among them
+// is dropped.
 func Choices(field string, choices ...Choice) FormOption {
 	return fieldOption(field, "Choices", func(f *Field) string {
 		if f.Type != typeString {
@@ -46,9 +46,8 @@ func Choices(field string, choices ...Choice) FormOption {
 	})
 }
 
-// Default replaces what the form shows at first in a field. value must be valid
-// there: a string (or a type made of one), a number of any type, a bool, a list of
-// strings or a time.Time. Nil shows nothing.
+// Default replaces what the form shows at first in a field: a string (or a type made of
+// one), a number of any type, a bool, a list of strings, a time.Time, or nil for nothing.
 func Default(field string, value any) FormOption {
 	return fieldOption(field, "Default", func(f *Field) string {
 		if value == nil {

@@ -12,9 +12,9 @@ import (
 	"github.com/mcpsaga/mcpsaga/internal/secretname"
 )
 
-// FormSpec is a form in the restricted schema that MCP allows for elicitation
-// (page "client/elicitation"): a flat list of fields. [Form] makes one from a Go
-// type, [Step.Form] from what is sent; both ends validate with the same code.
+// FormSpec is a form as MCP allows it (page "client/elicitation"): a flat list of fields.
+// [Form] makes one of a Go type, [Step.Form] of what is sent. Servers and clients validate
+// what the user enters with the same code.
 type FormSpec struct {
 	// Message says to the user what is asked and why.
 	Message string
@@ -89,11 +89,11 @@ type Choice struct {
 
 func (c Choice) label() string { return cmp.Or(c.Title, c.Value) }
 
-// Chooser is implemented by string types whose values are a closed set. A form's
-// field of such a type, or of a list of it, has these choices.
+// Chooser is for string types with a closed set of values. A field of such a type, or of
+// a list of it, has these choices.
 type Chooser interface {
-	// Choices returns the values to choose from. It is called on the type's zero
-	// value and must always return the same.
+	// Choices returns the values. It is called on the type's zero value, and must always
+	// return the same.
 	Choices() []Choice
 }
 

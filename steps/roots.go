@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// RootsList asks which directories the client works in (MCP page
-// "client/roots"). They are information, not permission: check access yourself.
+// RootsList asks which directories the client works in (MCP page "client/roots").
+// They are information, not permission: check access yourself.
 type RootsList struct {
 	// ID correlates the answer with the question. It is unique within a saga, and has
 	// 1 to 64 characters of A-Z a-z 0-9 _ - . : / .

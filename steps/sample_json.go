@@ -171,15 +171,15 @@ func readContent(raw []byte, b *content.Blocks) error {
 // input from outside, which it is.
 type SampleResult struct {
 	// Role is who speaks, as a rule [content.Assistant].
-	Role content.Role
+	Role content.Role `json:"role"`
 	// Content is what was said.
-	Content content.Blocks
+	Content content.Blocks `json:"content"`
 	// Model is the name of the model.
-	Model string
-	// StopReason says why the model stopped, or is empty: "endTurn" if it had said what
-	// it had to say, "stopSequence", "maxTokens" if the text may end in mid-sentence,
-	// "toolUse" if it wants to use tools (see [SampleResult.ToolUses]), or another.
-	StopReason string
+	Model string `json:"model"`
+	// StopReason says why the model stopped, or is empty: "endTurn", "stopSequence",
+	// "maxTokens" if the text may end in mid-sentence, "toolUse" if the model wants to
+	// use tools (see [SampleResult.ToolUses]), or another reason.
+	StopReason string `json:"stopReason,omitzero"`
 }
 
 // Text returns the texts of the content, joined by newlines.
@@ -200,23 +200,15 @@ func (r SampleResult) ToolUses() []content.ToolUse {
 // Message returns the result as a message, to go on with the conversation.
 func (r SampleResult) Message() SampleMessage { return SampleMessage{Role: r.Role, Content: r.Content} }
 
-// MarshalJSON implements encoding/json.Marshaler. A single block is written
-// alone, as every client and server understands it.
+// MarshalJSON implements encoding/json.Marshaler. It writes a single block alone, as
+// every client and server understands it.
 func (r SampleResult) MarshalJSON() ([]byte, error) {
-	said, err := r.Content.AppendSampling(nil)
-	if err != nil {
-		return nil, err
-	}
-	return appendJSON(nil, &sampleResult{r.Role, said, r.Model, r.StopReason}), nil
+	return json.Marshal(plainResult(r), lossy, alone)
 }
 
-// sampleResult is a CreateMessageResult.
-type sampleResult struct {
-	Role       content.Role   `json:"role"`
-	Content    jsontext.Value `json:"content"`
-	Model      string         `json:"model"`
-	StopReason string         `json:"stopReason,omitzero"`
-}
+type plainResult SampleResult // without its methods
+
+var alone = json.WithMarshalers(json.MarshalFunc(func(b content.Blocks) ([]byte, error) { return b.AppendSampling(nil) }))
 
 // UnmarshalJSON implements encoding/json.Unmarshaler. It demands what MCP
 // demands: role, content and model.

@@ -13,13 +13,10 @@ import (
 	"github.com/mcpsaga/mcpsaga/internal/schema"
 )
 
-// Validate checks one value against the field's rules. A value is what
-// encoding/json makes of it (string, float64, bool, []any), or a Go integer or a
-// []string; nil stands for a field that was left out. The error's text
-// is the field's label and the rule that the value breaks.
-//
-// Formats are checked by the net/mail, net/url and time packages; strings are
-// measured in characters; 3.0 is an integer.
+// Validate checks a value against the field's rules. A value is what encoding/json decodes
+// (string, float64, bool, []any), a Go integer or a []string; nil stands for a field that
+// was left out. 3.0 is an integer. The error's text is the field's label and the rule that
+// the value breaks.
 func (f Field) Validate(value any) error {
 	if rule := f.check(jsonOf(value)); rule != "" {
 		return &checkerr.FieldError{Name: f.Name, Label: f.Label(), Rule: rule}
@@ -27,9 +24,8 @@ func (f Field) Validate(value any) error {
 	return nil
 }
 
-// Validate checks the content that a user entered against every field. Members
-// that are not in the form are ignored: MCP's schema does not forbid them. The
-// error names every broken rule.
+// Validate checks what a user entered in all fields. It ignores members that are not in
+// the form, as MCP does not forbid them. The error names every broken rule.
 func (s *FormSpec) Validate(content map[string]any) error {
 	return s.validate("", func(f *Field) jsontext.Value { return jsonOf(content[f.Name]) })
 }
