@@ -249,62 +249,17 @@ func verifyTools(tools []SampleTool) error {
 	return nil
 }
 
-// verifyMessages checks the roles and how tool uses and tool results go together:
-// a tool use of the model is answered in the very next message, which is the
-// user's and holds nothing else.
+// verifyMessages checks the roles and how tool uses and tool results go together: the
+// next message answers all tool uses of the model, and holds nothing else.
 func verifyMessages(messages []SampleMessage) error {
-	var open map[string]bool // the tool uses of the message before, and whether they are still to be answered
+	var open map[string]bool // the tool uses of the message before: whether they lack a result
 	for i, m := range messages {
-		fail := func(reason string, args ...any) error {
-			return &QuestionError{Where: fmt.Sprintf("Messages[%d]", i), Reason: fmt.Sprintf(reason, args...)}
+		uses, reason := verifyMessage(m, open)
+		if id, ok := firstOpen(open); ok && reason == "" {
+			reason = fmt.Sprintf("must answer the tool use %q of the message before", id)
 		}
-		if m.Role != content.User && m.Role != content.Assistant {
-			return fail("the Role %q is not one of user and assistant", m.Role)
-		}
-		if len(m.Content) == 0 {
-			return fail("has no Content")
-		}
-		var uses map[string]bool
-		results := 0
-		for _, b := range m.Content {
-			if p := reflect.ValueOf(b); p.Kind() == reflect.Pointer { // a natural slip, which works
-				if b = nil; !p.IsNil() {
-					b = p.Elem().Interface().(content.Block)
-				}
-			}
-			switch b := b.(type) {
-			case content.Text, content.Image, content.Audio:
-			case content.ToolUse:
-				if m.Role != content.Assistant {
-					return fail("a tool use belongs in a message of the assistant")
-				}
-				if uses == nil {
-					uses = map[string]bool{}
-				}
-				uses[b.ID] = true
-			case content.ToolResult:
-				unanswered, asked := open[b.ToolUseID]
-				switch {
-				case m.Role != content.User:
-					return fail("a tool result belongs in a message of the user")
-				case !asked:
-					return fail("answers the tool use %q, which the message before does not hold", b.ToolUseID)
-				case !unanswered:
-					return fail("answers the tool use %q twice", b.ToolUseID)
-				}
-				open[b.ToolUseID] = false
-				results++
-			case nil:
-				return fail("holds a nil block")
-			default:
-				return fail("a %s block is not allowed in sampling; allowed are text, image, audio, tool_use and tool_result", b.BlockType())
-			}
-		}
-		if results > 0 && results != len(m.Content) {
-			return fail("a message with tool results must hold nothing else")
-		}
-		if id, ok := firstOpen(open); ok {
-			return fail("must answer the tool use %q of the message before", id)
+		if reason != "" {
+			return &QuestionError{Where: fmt.Sprintf("Messages[%d]", i), Reason: reason}
 		}
 		open = uses
 	}
@@ -321,4 +276,54 @@ func firstOpen(uses map[string]bool) (id string, ok bool) {
 		}
 	}
 	return id, ok
+}
+
+// verifyMessage returns the tool uses of a message, and marks those of the message before
+// that it answers.
+func verifyMessage(m SampleMessage, open map[string]bool) (uses map[string]bool, reason string) {
+	if m.Role != content.User && m.Role != content.Assistant {
+		return nil, fmt.Sprintf("the Role %q is not one of user and assistant", m.Role)
+	}
+	if len(m.Content) == 0 {
+		return nil, "has no Content"
+	}
+	results := 0
+	for _, b := range m.Content {
+		if p := reflect.ValueOf(b); p.Kind() == reflect.Pointer { // a natural slip, which works
+			if b = nil; !p.IsNil() {
+				b = p.Elem().Interface().(content.Block)
+			}
+		}
+		switch b := b.(type) {
+		case content.Text, content.Image, content.Audio:
+		case content.ToolUse:
+			if m.Role != content.Assistant {
+				return nil, "a tool use belongs in a message of the assistant"
+			}
+			if uses == nil {
+				uses = map[string]bool{}
+			}
+			uses[b.ID] = true
+		case content.ToolResult:
+			lacks, asked := open[b.ToolUseID]
+			switch {
+			case m.Role != content.User:
+				return nil, "a tool result belongs in a message of the user"
+			case !asked:
+				return nil, fmt.Sprintf("answers the tool use %q, which the message before does not hold", b.ToolUseID)
+			case !lacks:
+				return nil, fmt.Sprintf("answers the tool use %q twice", b.ToolUseID)
+			}
+			open[b.ToolUseID] = false
+			results++
+		case nil:
+			return nil, "holds a nil block"
+		default:
+			return nil, fmt.Sprintf("a %s block is not allowed in sampling; allowed are text, image, audio, tool_use and tool_result", b.BlockType())
+		}
+	}
+	if results > 0 && results != len(m.Content) {
+		return nil, "a message with tool results must hold nothing else"
+	}
+	return uses, ""
 }
