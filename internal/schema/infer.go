@@ -218,15 +218,16 @@ func (in inference) annotateField(s *jsonschema.Schema, name string, t reflect.T
 // has, or "".
 func (in inference) notInlined(f reflect.StructField, name string) string {
 	t := f.Type
-	if t.Kind() == reflect.Pointer {
+	if t.Kind() == reflect.Pointer && in.place == inTool {
 		t = t.Elem()
 	}
+	merged := t.Kind() == reflect.Struct && name == ""
 	switch {
-	case in.place == inForm && (f.Type.Kind() != reflect.Struct || f.Tag.Get("json") != "" || t == timeType):
+	case in.place == inForm && (!merged || t == timeType):
 		return "only a struct without a json tag can be embedded in a form"
 	case t.Kind() != reflect.Struct && !f.IsExported():
 		return "" // nothing to JSON
-	case t.Kind() != reflect.Struct || name != "":
+	case !merged:
 		return "is embedded, but not merged into the struct by JSON; make it a field with a name"
 	case hasTags(f.Tag):
 		return "an embedded struct has no member of its own that its tags could be about; put them on its fields"
@@ -236,29 +237,30 @@ func (in inference) notInlined(f reflect.StructField, name string) string {
 
 // refused says why a form cannot have a field of a type, and what to do instead, or "".
 func refused(t reflect.Type) string {
-	const allowed = "MCP forms hold only text, numbers, booleans and lists of choices"
 	if t.Kind() == reflect.Pointer {
-		if t = t.Elem(); t.Kind() == reflect.Pointer {
-			return fmt.Sprintf("%s points to a pointer; one is enough to make a field optional", t)
-		}
+		t = t.Elem()
 	}
-	switch kind := t.Kind(); {
+	kind := t.Kind()
+	switch {
 	case t == numberType || kind == reflect.Slice && t.Elem() == numberType:
 		return fmt.Sprintf("%s is text to Go and a number to JSON; use float64, an integer type, or string", numberType)
 	case t == timeType, kind == reflect.String, kind == reflect.Slice && t.Elem().Kind() == reflect.String:
 		return ""
 	case kind >= reflect.Bool && kind <= reflect.Float64 && kind != reflect.Uintptr:
 		return ""
-	case kind == reflect.Slice:
-		return fmt.Sprintf("%s is a list of something else than strings; %s: use []string with an enum tag", t, allowed)
-	case kind == reflect.Struct:
-		return fmt.Sprintf("%s is nested; %s: move its fields up, or ask for them in a form of their own", t, allowed)
-	case kind == reflect.Map:
-		return fmt.Sprintf("%s is a map; %s: name each member as a field", t, allowed)
-	case kind == reflect.Interface:
-		return fmt.Sprintf("%s can be anything; %s: choose one of these", t, allowed)
 	}
-	return fmt.Sprintf("a form cannot have a %s; %s", t, allowed)
+	const allowed = "MCP forms hold only text, numbers, booleans and lists of choices"
+	advice, ok := map[reflect.Kind][2]string{
+		reflect.Slice:     {"is a list of something else than strings", "use []string with an enum tag"},
+		reflect.Struct:    {"is nested", "move its fields up, or ask for them in a form of their own"},
+		reflect.Map:       {"is a map", "name each member as a field"},
+		reflect.Interface: {"can be anything", "choose one of these"},
+		reflect.Pointer:   {"points to a pointer", "one is enough to make a field optional"},
+	}[kind]
+	if !ok {
+		return fmt.Sprintf("a form cannot have a %s; %s", t, allowed)
+	}
+	return fmt.Sprintf("%s %s; %s: %s", t, advice[0], allowed, advice[1])
 }
 
 // missing returns the first of a field's tags that the author's schema does not repeat,
