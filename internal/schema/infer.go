@@ -223,7 +223,7 @@ func (in inference) notInlined(f reflect.StructField, name string) string {
 	}
 	merged := t.Kind() == reflect.Struct && name == ""
 	switch {
-	case in.place == inForm && (!merged || t == timeType):
+	case in.place == inForm && (!merged || t == timeType || f.Tag.Get("json") != ""):
 		return "only a struct without a json tag can be embedded in a form"
 	case t.Kind() != reflect.Struct && !f.IsExported():
 		return "" // nothing to JSON
