@@ -21,16 +21,23 @@ type Blocks []Block
 func (b Blocks) Text() string {
 	var texts []string
 	for _, block := range b {
-		switch t := block.(type) {
-		case Text:
+		if t, ok := value(block).(Text); ok {
 			texts = append(texts, t.Text)
-		case *Text: // a natural slip
-			if t != nil {
-				texts = append(texts, t.Text)
-			}
 		}
 	}
 	return strings.Join(texts, "\n")
+}
+
+// value returns what a pointer to a block leads to: a natural slip, which works.
+func value(block Block) Block {
+	p := reflect.ValueOf(block)
+	switch {
+	case p.Kind() != reflect.Pointer:
+		return block
+	case p.IsNil():
+		return nil
+	}
+	return p.Elem().Interface().(Block)
 }
 
 // AppendJSON appends the list's JSON array to dst. On error it returns dst as it
@@ -123,6 +130,7 @@ type resourceContents struct {
 var lossy = json.JoinOptions(jsontext.AllowInvalidUTF8(true))
 
 func appendBlock(dst []byte, block Block) ([]byte, error) {
+	block = value(block)
 	var plain any
 	switch b := block.(type) {
 	case Text:
@@ -155,10 +163,7 @@ func appendBlock(dst []byte, block Block) ([]byte, error) {
 			return nil, &blockError{member: "type", err: errEmpty}
 		}
 		return jsontext.AppendFormat(dst, b.Raw)
-	default:
-		if p := reflect.ValueOf(block); p.Kind() == reflect.Pointer && !p.IsNil() { // a natural slip, which works
-			return appendBlock(dst, p.Elem().Interface().(Block))
-		}
+	case nil:
 		return nil, &blockError{err: errNil}
 	}
 	if err := check(block); err != nil {
