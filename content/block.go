@@ -146,14 +146,28 @@ const (
 	typeToolResult   = "tool_result"
 )
 
-// BlockType returns the value of the member "type", or "" of an [Unknown] that has none.
-func (Text) BlockType() string             { return typeText }
-func (Image) BlockType() string            { return typeImage }
-func (Audio) BlockType() string            { return typeAudio }
-func (ResourceLink) BlockType() string     { return typeResourceLink }
+// BlockType returns "text".
+func (Text) BlockType() string { return typeText }
+
+// BlockType returns "image".
+func (Image) BlockType() string { return typeImage }
+
+// BlockType returns "audio".
+func (Audio) BlockType() string { return typeAudio }
+
+// BlockType returns "resource_link".
+func (ResourceLink) BlockType() string { return typeResourceLink }
+
+// BlockType returns "resource".
 func (EmbeddedResource) BlockType() string { return typeResource }
-func (ToolUse) BlockType() string          { return typeToolUse }
-func (ToolResult) BlockType() string       { return typeToolResult }
+
+// BlockType returns "tool_use".
+func (ToolUse) BlockType() string { return typeToolUse }
+
+// BlockType returns "tool_result".
+func (ToolResult) BlockType() string { return typeToolResult }
+
+// BlockType returns the member "type" of Raw, or "" if it has none.
 func (u Unknown) BlockType() string {
 	if !jsonview.Valid(u.Raw) {
 		return ""

@@ -211,24 +211,52 @@ func check(block Block) error {
 }
 
 // MarshalJSON implements encoding/json.Marshaler.
-func (b Text) MarshalJSON() ([]byte, error)             { return appendBlock(nil, b) }
-func (b Image) MarshalJSON() ([]byte, error)            { return appendBlock(nil, b) }
-func (b Audio) MarshalJSON() ([]byte, error)            { return appendBlock(nil, b) }
-func (b ResourceLink) MarshalJSON() ([]byte, error)     { return appendBlock(nil, b) }
-func (b EmbeddedResource) MarshalJSON() ([]byte, error) { return appendBlock(nil, b) }
-func (b ToolUse) MarshalJSON() ([]byte, error)          { return appendBlock(nil, b) }
-func (b ToolResult) MarshalJSON() ([]byte, error)       { return appendBlock(nil, b) }
-func (b Unknown) MarshalJSON() ([]byte, error)          { return appendBlock(nil, b) }
+func (b Text) MarshalJSON() ([]byte, error) { return appendBlock(nil, b) }
 
-// UnmarshalJSON implements encoding/json.Unmarshaler. It refuses blocks of other types.
-func (b *Text) UnmarshalJSON(data []byte) error             { return unmarshal(data, b) }
-func (b *Image) UnmarshalJSON(data []byte) error            { return unmarshal(data, b) }
-func (b *Audio) UnmarshalJSON(data []byte) error            { return unmarshal(data, b) }
-func (b *ResourceLink) UnmarshalJSON(data []byte) error     { return unmarshal(data, b) }
+// UnmarshalJSON implements encoding/json.Unmarshaler. It refuses other blocks.
+func (b *Text) UnmarshalJSON(data []byte) error { return unmarshal(data, b) }
+
+// MarshalJSON implements encoding/json.Marshaler.
+func (b Image) MarshalJSON() ([]byte, error) { return appendBlock(nil, b) }
+
+// UnmarshalJSON implements encoding/json.Unmarshaler. It refuses other blocks.
+func (b *Image) UnmarshalJSON(data []byte) error { return unmarshal(data, b) }
+
+// MarshalJSON implements encoding/json.Marshaler.
+func (b Audio) MarshalJSON() ([]byte, error) { return appendBlock(nil, b) }
+
+// UnmarshalJSON implements encoding/json.Unmarshaler. It refuses other blocks.
+func (b *Audio) UnmarshalJSON(data []byte) error { return unmarshal(data, b) }
+
+// MarshalJSON implements encoding/json.Marshaler.
+func (b ResourceLink) MarshalJSON() ([]byte, error) { return appendBlock(nil, b) }
+
+// UnmarshalJSON implements encoding/json.Unmarshaler. It refuses other blocks.
+func (b *ResourceLink) UnmarshalJSON(data []byte) error { return unmarshal(data, b) }
+
+// MarshalJSON implements encoding/json.Marshaler.
+func (b EmbeddedResource) MarshalJSON() ([]byte, error) { return appendBlock(nil, b) }
+
+// UnmarshalJSON implements encoding/json.Unmarshaler. It refuses other blocks.
 func (b *EmbeddedResource) UnmarshalJSON(data []byte) error { return unmarshal(data, b) }
-func (b *ToolUse) UnmarshalJSON(data []byte) error          { return unmarshal(data, b) }
-func (b *ToolResult) UnmarshalJSON(data []byte) error       { return unmarshal(data, b) }
-func (b *Unknown) UnmarshalJSON(data []byte) error          { return unmarshal(data, b) }
+
+// MarshalJSON implements encoding/json.Marshaler.
+func (b ToolUse) MarshalJSON() ([]byte, error) { return appendBlock(nil, b) }
+
+// UnmarshalJSON implements encoding/json.Unmarshaler. It refuses other blocks.
+func (b *ToolUse) UnmarshalJSON(data []byte) error { return unmarshal(data, b) }
+
+// MarshalJSON implements encoding/json.Marshaler.
+func (b ToolResult) MarshalJSON() ([]byte, error) { return appendBlock(nil, b) }
+
+// UnmarshalJSON implements encoding/json.Unmarshaler. It refuses other blocks.
+func (b *ToolResult) UnmarshalJSON(data []byte) error { return unmarshal(data, b) }
+
+// MarshalJSON implements encoding/json.Marshaler.
+func (b Unknown) MarshalJSON() ([]byte, error) { return appendBlock(nil, b) }
+
+// UnmarshalJSON implements encoding/json.Unmarshaler. It refuses other blocks.
+func (b *Unknown) UnmarshalJSON(data []byte) error { return unmarshal(data, b) }
 
 func unmarshal[B Block](data []byte, into *B) error {
 	block, err := ParseBlock(data)
