@@ -197,7 +197,7 @@ func (r SampleResult) ToolUses() []content.ToolUse {
 	return uses
 }
 
-// Message returns the result as a message, to go on with the conversation.
+// Message returns the result as a message, to continue the conversation.
 func (r SampleResult) Message() SampleMessage { return SampleMessage{Role: r.Role, Content: r.Content} }
 
 // MarshalJSON implements encoding/json.Marshaler. It writes a single block alone, as
