@@ -249,7 +249,7 @@ func parseSampleResult(result stdjson.RawMessage) (r SampleResult, reason string
 	case !stopped && stop != nil && stop.Kind() != 'n':
 		return r, `"stopReason" must be a string`
 	case said.Kind() != '{' && said.Kind() != '[':
-		return r, `"content" must be a content block or an array of them`
+		return r, `"content" ` + notContent
 	}
 	if err := r.Content.UnmarshalSampling(said); err != nil {
 		return r, `"content": ` + err.Error()

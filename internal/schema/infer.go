@@ -120,8 +120,11 @@ var nothing = &jsonschema.Schema{}
 // addChoices allows only the choices of a string type that is a steps.Chooser. (Package
 // steps imports this one, so its types are only known by what they look like.)
 func addChoices(s *jsonschema.Schema, t reflect.Type) error {
+	if t.Kind() != reflect.String {
+		return nil
+	}
 	method := reflect.Zero(t).MethodByName("Choices")
-	if t.Kind() != reflect.String || !method.IsValid() {
+	if !method.IsValid() {
 		return nil
 	}
 	if m := method.Type(); m.NumIn() != 0 || m.NumOut() != 1 || m.Out(0).Kind() != reflect.Slice || !m.Out(0).Elem().ConvertibleTo(choiceType) {
@@ -164,8 +167,8 @@ func (in inference) annotateStruct(s *jsonschema.Schema, t reflect.Type, given *
 	return errors.Join(problems...)
 }
 
-// nameOf returns the name of a field in JSON, or "" if it has none. What it returns
-// besides is wrong with the field, and with which tag.
+// nameOf returns the name of a field in JSON, or "" if it has none. Otherwise it returns
+// what is wrong with the field, and with which tag.
 func (in inference) nameOf(f reflect.StructField) (name, tag, reason string) {
 	name, options, _ := strings.Cut(f.Tag.Get("json"), ",")
 	switch {
@@ -192,8 +195,7 @@ func (in inference) nameOf(f reflect.StructField) (name, tag, reason string) {
 // is wrong, and why.
 func (in inference) annotateField(s *jsonschema.Schema, name string, t reflect.Type, f reflect.StructField, given *jsonschema.Schema) (tag, reason string) {
 	member := s.Properties[name]
-	read := field{member, kindOf(f.Type, member), in.place}
-	if tag, reason := read.read(f.Tag); reason != "" {
+	if tag, reason := (&field{member, kindOf(f.Type, member), in.place}).read(f.Tag); reason != "" {
 		return tag, reason
 	}
 	optional := in.place == inForm && f.Type.Kind() == reflect.Pointer
