@@ -37,14 +37,13 @@ type declaredForm struct {
 	spec   *FormSpec
 	params json.RawMessage
 	err    error
-	lacks  error // why it cannot be asked as it stands: a field still needs choices
 }
 
 func declaredAs(spec *FormSpec) *declaredForm {
 	if err := spec.verify(); err != nil {
 		return &declaredForm{err: err}
 	}
-	return &declaredForm{spec: spec, params: spec.AppendParams(nil), lacks: spec.lacks()}
+	return &declaredForm{spec: spec, params: spec.AppendParams(nil)}
 }
 
 func (f *Form[T]) declared() *declaredForm {
@@ -84,8 +83,8 @@ func (f *Form[T]) Step() (Step, error) {
 		return Step{}, err
 	}
 	made := f.declared()
-	if made.lacks != nil {
-		return Step{}, withID(f.ID, made.lacks)
+	if err := made.spec.lacks(); err != nil {
+		return Step{}, withID(f.ID, err)
 	}
 	return Step{ID: f.ID, Kind: Elicitation, Params: made.params, Needs: Features{Forms: true}, Varied: f.varied}, nil
 }
