@@ -179,13 +179,13 @@ func (x *trial) retire(e *entry, tool *engine.Program, pos *engine.Position, bef
 // proceed resumes a saga and answers until its end.
 func (x *trial) proceed(e *entry, pos *engine.Position, before string) *broken {
 	c := x.client
-	c.rig.setNow(e.At)
+	c.rig.clock.set(e.At)
 	c.latest = true
 	token, err := c.rig.sealed(pos)
 	if err != nil {
 		return &broken{what: err.Error(), advice: "keep less in the state"}
 	}
-	c.last = reply{token: token}
+	c.last.Token = token
 	answers := e.first()
 	for range mostTurns {
 		q := c.resume(answers...)
@@ -195,7 +195,7 @@ func (x *trial) proceed(e *entry, pos *engine.Position, before string) *broken {
 		switch {
 		case rep.err != nil:
 			return &broken{what: fmt.Sprintf("it cannot go on: %v", rep.err), advice: keepGoing}
-		case rep.out != nil:
+		case rep.ended:
 			return x.proceeded(e, before)
 		}
 		if answers, err = x.recall(e); err != nil {

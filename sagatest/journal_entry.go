@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 	"reflect"
 	"regexp"
-	"slices"
 	"strings"
 	"time"
 
@@ -63,13 +62,13 @@ type recordedAnswer struct {
 
 // suspended makes an entry of a response, while a script is played.
 func (x *trial) suspended(rep reply) {
-	p := rep.position
+	p := rep.Position
 	parts := p.Encode()
 	e := &entry{
-		Tool: p.Tool, Revision: p.Revision, Saga: saga.ID(p.ID).String(), Turn: p.Turn, Deadline: p.Deadline, At: x.client.rig.now,
+		Tool: p.Tool, Revision: p.Revision, Saga: saga.ID(p.ID).String(), Turn: p.Turn, Deadline: p.Deadline, At: x.client.rig.clock.now(),
 		Position: parts.Body, State: parts.State, Record: parts.Effects, Secrets: parts.Secrets,
 	}
-	for _, s := range rep.steps {
+	for _, s := range rep.Steps {
 		e.Waits = append(e.Waits, waiting{s.ID, asked(s).Message()})
 	}
 	calls, _ := x.client.rig.watch.taken()
@@ -86,7 +85,7 @@ func (x *trial) suspended(rep reply) {
 // so far.
 func (x *trial) answered(q request) {
 	for _, a := range q.answers {
-		if slices.ContainsFunc(x.client.sent, func(b steps.Answer) bool { return a.StepID == b.StepID }) {
+		if x.client.hasSent(a) {
 			continue
 		}
 		for _, e := range x.sweep.entries {

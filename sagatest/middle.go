@@ -103,6 +103,6 @@ func (p Player) stage(c *client) error {
 		return err
 	}
 	token, err := c.rig.sealed(pos)
-	c.last = reply{token: token, position: pos}
+	c.last.Token, c.last.Position = token, pos
 	return err
 }

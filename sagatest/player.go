@@ -102,12 +102,12 @@ func (p Player) client(t testing.TB, d saga.Definition, args any) *client {
 		p.ID = saga.ID{0: 0x5a, 1: 0x6a, 15: 1}
 	}
 	// The pause before the call itself does not count.
-	r := &rig{definition: d, args: raw, keys: keys, client: p.Client, resends: p.Resends, parts: p.Parts, policies: make(map[string]turns.Policy), id: p.ID, watch: new(watch), first: make(map[string]time.Time)}
-	r.setNow(p.Now.Add(-p.Pause))
+	r := &rig{definition: d, args: raw, keys: keys, client: p.Client, resends: p.Resends, parts: p.Parts, policies: make(map[string]turns.Policy), id: p.ID, watch: new(watch)}
+	r.clock.set(p.Now.Add(-p.Pause))
 	if demandsLedger(tool) {
 		r.newLedger()
 	}
-	return &client{rig: r, pause: p.Pause, latest: p.Resends, shift: make(map[string]int)}
+	return &client{rig: r, pause: p.Pause, latest: p.Resends, shift: make(map[string]int), first: make(map[string]time.Time), waited: make(map[string]bool)}
 }
 
 func encodeArgs(args any) (json.RawMessage, error) {
@@ -134,16 +134,16 @@ func (p Player) run(t testing.TB, c *client, prepared int) *Played {
 		if err != nil {
 			t.Fatalf("sagatest: %v", err)
 		}
-		if c.last.token != "" && q.token == "" { // the client leaves
+		if c.last.Token != "" && q.token == "" { // the client leaves
 			return p.played(t, c, c.last, before)
 		}
 		rep := c.send(q)
 		c.take(q, rep)
-		if rep.err != nil || rep.out != nil {
+		if rep.err != nil || rep.ended {
 			return p.played(t, c, rep, before)
 		}
-		if prepared > 0 && p.isPrepared(c.last.steps) {
-			prepared -= len(c.last.steps)
+		if prepared > 0 && p.isPrepared(c.last.Steps) {
+			prepared -= len(c.last.Steps)
 			before = len(c.rounds)
 		}
 	}

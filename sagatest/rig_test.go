@@ -82,12 +82,12 @@ func TestTurnsAreThoseOfProduction(t *testing.T) {
 				if q.cancels = test.cancels; q.cancels {
 					q.answers = nil
 				}
-				c.rig.setNow(c.rig.now.Add(test.jump))
+				c.rig.clock.pass(test.jump)
 				rep := c.send(q)
 				require.ErrorIs(t, rep.err, test.err)
 				assert.Equal(t, test.held, len(held) > 0)
 				if test.err == nil {
-					assert.Contains(t, rep.out.Result.Content.Text(), test.says)
+					assert.Contains(t, rep.Result.Content.Text(), test.says)
 				}
 			})
 		}

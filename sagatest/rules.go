@@ -2,6 +2,7 @@ package sagatest
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -17,20 +18,16 @@ func (x *trial) inspect(rep reply) {
 	if rep.cut {
 		return
 	}
-	err := rep.err
-	if rep.out != nil {
-		err = rep.out.Err
-	}
-	if b, ok := mistake(err); ok {
+	if b, ok := mistake(cmp.Or(rep.err, rep.Err)); ok {
 		x.breaks(b)
 	}
-	if len(rep.reworded) > 0 {
+	if len(rep.Reworded) > 0 {
 		x.breaks(broken{"a flow does the same each time it runs", "",
-			fmt.Sprintf("question %q is asked anew, as it has other words now than when it was answered", rep.reworded[0]),
+			fmt.Sprintf("question %q is asked anew, as it has other words now than when it was answered", rep.Reworded[0]),
 			"let the words depend on nothing but the arguments, the answers, what effects returned, and the Run: r.Now(), r.NewID(), r.Rand(); do not range over a map"})
 	}
 	w := x.client.rig.watch
-	if rep.token != "" {
+	if rep.Token != "" {
 		for _, c := range w.outside {
 			if c.turn == w.last {
 				x.breaks(broken{"until its last turn, a saga acts by effects only", "",
@@ -57,14 +54,14 @@ func (x *trial) inspect(rep reply) {
 
 // leaks checks that no secret of a state is shown to the client.
 func (x *trial) leaks(rep reply) {
-	if rep.position != nil {
-		x.secrets = append(x.secrets, secretValues(rep.position.Encode().Secrets)...)
+	if rep.Position != nil {
+		x.secrets = append(x.secrets, secretValues(rep.Position.Encode().Secrets)...)
 	}
 	if len(x.secrets) == 0 {
 		return
 	}
 	shown := map[string]string{}
-	for _, s := range rep.steps {
+	for _, s := range rep.Steps {
 		shown[fmt.Sprintf("step %q", s.ID)] = string(s.Params)
 	}
 	e := x.client.played(rep)

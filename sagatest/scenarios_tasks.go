@@ -41,7 +41,6 @@ func (s *sweep) tasks() (list []scenario) {
 		return nil // there are bubbles for tests only
 	}
 	writes, want := 0, alike
-	s.bubbled = make(map[string]bool)
 	s.inBubble(s.quiet(), "as a task", func(x *trial) {
 		if first := x.runsAsTask(taskPlan{}); first != nil {
 			writes = first.writes
@@ -51,9 +50,7 @@ func (s *sweep) tasks() (list []scenario) {
 		}
 	})
 	add := func(name string, want expectation, p taskPlan) {
-		name = "as a task, " + name
-		s.bubbled[name] = true
-		list = append(list, scenario{name, func(x *trial) { x.runsAsTask(p) }, want})
+		list = append(list, scenario{"as a task, " + name, 0, want, func(x *trial, _ request) { x.runsAsTask(p) }})
 	}
 	add("with nothing going wrong", want, taskPlan{})
 	add("with two workers", want, taskPlan{workers: 1})
@@ -161,12 +158,12 @@ func (x *trial) drives(o *office, p taskPlan) (*line, error) {
 		return nil, err
 	}
 	x.last = replyOfTask(task)
-	if out := x.last.out; out != nil && out.Result != nil && !x.last.cancelled && !x.client.rig.parts {
+	if result := x.last.Result; result != nil && !x.last.cancelled && !x.client.rig.parts {
 		events, err := o.desk.Events(ctx, principal, task.ID, 0, int(task.Events))
 		if err != nil {
 			return nil, err
 		}
-		out.Result = whole(events, *out.Result)
+		x.last.Result = whole(events, *result)
 	}
 	x.inspect(x.last)
 	return first, nil
@@ -219,7 +216,7 @@ func (x *trial) answersAll(ctx context.Context, o *office, p taskPlan, id string
 		if task.Status.Ended() || len(open) == 0 {
 			continue
 		}
-		x.client.last = reply{token: "a task", steps: open}
+		x.client.last.Token, x.client.last.Steps = "a task", open
 		list, later, leaves, err := x.client.answers()
 		if !x.leadsOn(err, leaves) {
 			return nil, errScript
@@ -264,7 +261,7 @@ func replyOfTask(t *tasks.Task) reply {
 	case t.End == nil:
 		rep.err, rep.undone = errors.New("the task was cancelled"), true
 	default:
-		rep.out = &t.End.Outcome
+		rep.End, rep.ended = *t.End, true
 	}
 	return rep
 }

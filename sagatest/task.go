@@ -23,7 +23,7 @@ type office struct {
 
 func newOffice(r *rig) (*office, error) {
 	o := &office{rig: r}
-	r.began = time.Now()
+	r.clock.began = time.Now()
 	r.newLedger()
 	r.watch.begin(1, func() {})
 	s, err := o.host(o.line())
@@ -47,7 +47,7 @@ func (o *office) line() *line { return newLine(o.rig.ledger, turnWorld{o.rig.wat
 
 func (o *office) host(l *line) (*host, error) {
 	o.rig.tools = nil // each makes its own
-	return o.rig.hostAt(l, o.rig.storeNow, nil)
+	return o.rig.host(l, &o.rig.clock)
 }
 
 // worker has another server work.

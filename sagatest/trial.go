@@ -56,20 +56,15 @@ func (x *trial) send(q request) reply {
 // deliver sends a request whose response arrives.
 func (x *trial) deliver(q request) reply {
 	rep := x.send(q)
-	x.accept(q, rep)
-	return rep
-}
-
-func (x *trial) accept(q request, rep reply) {
 	if x.sweep.recording {
 		x.answered(q)
 	}
 	x.client.take(q, rep)
 	x.requests = append(x.requests, q)
-	x.last = rep
-	if x.sweep.recording && rep.position != nil {
+	if x.last = rep; x.sweep.recording && rep.Position != nil {
 		x.suspended(rep)
 	}
+	return rep
 }
 
 // to plays by the script until the given turn comes next.
@@ -119,7 +114,7 @@ func (x *trial) failed(err error) {
 // request returns the next request by the script.
 func (x *trial) request() (request, bool) {
 	q, err := x.client.next()
-	return q, x.leadsOn(err, x.client.last.token != "" && q.token == "")
+	return q, x.leadsOn(err, x.client.last.Token != "" && q.token == "")
 }
 
 // leadsOn reports a script that has no answer, or by which the client leaves.
@@ -133,15 +128,7 @@ func (x *trial) leadsOn(err error, leaves bool) bool {
 	return err == nil
 }
 
-// requestOf plays by the script up to a turn, and returns the turn's request.
-func (x *trial) requestOf(turn int) (request, bool) {
-	if !x.to(turn) {
-		return request{}, false
-	}
-	return x.request()
-}
-
-func (x *trial) over() bool { return x.last.out != nil }
+func (x *trial) over() bool { return x.last.ended }
 
 // mostTries is how often a client sends a request again.
 const mostTries = 3
@@ -165,7 +152,7 @@ func (x *trial) play() bool {
 
 func (x *trial) endless() {
 	still := "pauses"
-	if list := x.client.last.steps; len(list) > 0 {
+	if list := x.client.last.Steps; len(list) > 0 {
 		still = fmt.Sprintf("asks %q", list[0].ID)
 	}
 	x.breaks(broken{"a saga ends", "", fmt.Sprintf("after %d turns the tool still %s", mostTurns, still), "let the tool give up when its user does not want it to go on"})
@@ -181,7 +168,7 @@ func (x *trial) playOn() bool {
 		answers, _, leaves, err := x.client.answers()
 		if err != nil || leaves {
 			answers = nil
-			for _, s := range x.client.last.steps {
+			for _, s := range x.client.last.Steps {
 				answers = append(answers, refusal(s))
 			}
 		}
@@ -220,18 +207,19 @@ func (x *trial) instead(a steps.Answer) (request, bool) {
 	return x.client.resume(answers...), true
 }
 
-// fault plans what goes wrong with the n-th effect of a turn.
-func (x *trial) fault(turn, n int, f fault) {
+// fault plans what goes wrong with an effect.
+func (x *trial) fault(p point, f fault) {
 	w := x.client.rig.watch
-	w.faults = append(w.faults, target{turn, n, f})
+	w.faults = append(w.faults, target{p.turn, p.n, f})
 }
 
-// cutOff sends a request whose turn is to be cut off by a planned fault.
-func (x *trial) cutOff(q request) bool {
+// cutOff sends a request whose turn is to be cut off.
+func (x *trial) cutOff(q request, c cut) bool {
+	x.fault(c.point, c.fault)
 	rep := x.send(q)
 	if rep.cut {
 		if r := x.client.rig; r.ledger != nil {
-			r.setNow(r.now.Add(afterLease))
+			r.clock.pass(afterLease)
 		}
 		x.orphans = x.orphans || q.token == "" && x.acted(1)
 		return true
@@ -245,11 +233,10 @@ func (x *trial) cutOff(q request) bool {
 	return false
 }
 
-// awake lets the time pass that the saga sleeps.
-func (x *trial) awake() {
-	if r := x.client.rig; r.now.Before(x.client.last.wake) {
-		r.setNow(x.client.last.wake)
-	}
+// expire lets the time pass until no token of the saga is good any more.
+func (x *trial) expire() {
+	x.client.rig.clock.until(x.client.last.Wake)
+	x.client.rig.clock.pass(tooLate)
 }
 
 // acted reports whether the author's code was called by effects in a turn, and may
