@@ -16,6 +16,7 @@ import (
 type client struct {
 	rig    *rig
 	script *script
+	recall func(Asked) (Answer, bool) // answers instead of the script, if it is not nil
 	// latest: only the answers to the last questions are sent, not all so far.
 	latest bool
 	pause  time.Duration
@@ -41,14 +42,9 @@ func (c *client) fork() *client {
 // answers returns what the script answers to the questions of the last round.
 // leaves: the client does not come back.
 func (c *client) answers() (list []steps.Answer, later time.Duration, leaves bool, err error) {
-	return c.answersBy(func(a Asked) (Answer, bool) { return c.script.find(a.Question, a.Again-c.shift[a.Question]) })
-}
-
-// answersBy is answers by something else than the script.
-func (c *client) answersBy(find func(Asked) (Answer, bool)) (list []steps.Answer, later time.Duration, leaves bool, err error) {
 	for _, s := range c.last.Steps {
 		a := asked(s)
-		scripted, ok := find(a)
+		scripted, ok := c.find(a)
 		if !ok {
 			return nil, 0, false, errors.New(c.script.lack(a))
 		}
@@ -63,6 +59,13 @@ func (c *client) answersBy(find func(Asked) (Answer, bool)) (list []steps.Answer
 		list, later = append(list, given), max(later, scripted.later)
 	}
 	return list, later, false, nil
+}
+
+func (c *client) find(a Asked) (Answer, bool) {
+	if c.recall != nil {
+		return c.recall(a)
+	}
+	return c.script.find(a.Question, a.Again-c.shift[a.Question])
 }
 
 // resume returns the request that brings these answers.

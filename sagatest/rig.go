@@ -198,7 +198,7 @@ type host struct {
 
 // connect begins the line of the server that takes a turn.
 func (r *rig) connect(turn int) {
-	r.line = newLine(r.ledger, turnWorld{r.watch, turn})
+	r.line = newLine(r.ledger, r.watch, turn)
 	r.line.fails, r.fails = r.fails, 0
 }
 

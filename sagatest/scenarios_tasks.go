@@ -99,10 +99,6 @@ func (s *sweep) inBubble(t testing.TB, name string, run func(x *trial)) {
 		}
 	}()
 	synctest.Test(testOf(t), func(inside *testing.T) {
-		if _, ok := t.(*testing.T); ok {
-			run(s.newTrial(inside, name))
-			return
-		}
 		run(s.newTrial(bubbleTB{inside, t}, name))
 	})
 }

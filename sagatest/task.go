@@ -43,7 +43,7 @@ func (o *office) close() {
 	_ = o.rig.ledger.Close()
 }
 
-func (o *office) line() *line { return newLine(o.rig.ledger, turnWorld{o.rig.watch, 1}) }
+func (o *office) line() *line { return newLine(o.rig.ledger, o.rig.watch, 1) }
 
 func (o *office) host(l *line) (*host, error) {
 	o.rig.tools = nil // each makes its own

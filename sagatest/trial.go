@@ -209,8 +209,7 @@ func (x *trial) instead(a steps.Answer) (request, bool) {
 
 // fault plans what goes wrong with an effect.
 func (x *trial) fault(p point, f fault) {
-	w := x.client.rig.watch
-	w.faults = append(w.faults, target{p.turn, p.n, f})
+	x.client.rig.watch.plan = target{p.turn, p.n, f}
 }
 
 // cutOff sends a request whose turn is to be cut off.

@@ -1,6 +1,7 @@
 package sagatest
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -81,12 +82,11 @@ type watch struct {
 	late  []string // effects asked for after a flow had suspended
 	stray []string // effects asked for when no turn was under way
 	// seen numbers the calls of this turn.
-	seen map[string]int
-	// The scenario's plan.
-	faults []target
-	stubs  map[string][]sagahooks.Performed
-	dead   bool
-	stop   context.CancelFunc
+	seen  map[string]int
+	plan  target // the scenario's
+	stubs map[string][]sagahooks.Performed
+	dead  bool
+	stop  context.CancelFunc
 	// look returns what the author's world looks like, or is nil.
 	look    func() string
 	looked  string
@@ -156,21 +156,8 @@ func (w *watch) lookAgain() {
 	}
 }
 
-// turnWorld is the watch as one turn knows it. It tells what a turn does from what
-// a goroutine does that has outlived its turn.
-type turnWorld struct {
-	*watch
-	turn int
-}
-
-// over reports whether the turn is over or was cut off.
-func (w *turnWorld) over() bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.turn != w.watch.turn || w.dead
-}
-
-func (w *turnWorld) Late(effect string, over bool) {
+// Late implements [sagahooks.World].
+func (w *line) Late(effect string, over bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if over {
@@ -180,13 +167,14 @@ func (w *turnWorld) Late(effect string, over bool) {
 	}
 }
 
-func (w *turnWorld) Perform(ctx context.Context, c sagahooks.Call, perform func(context.Context) (sagahooks.Value, error)) (any, error) {
+// Perform implements [sagahooks.World].
+func (w *line) Perform(ctx context.Context, c sagahooks.Call, perform func(context.Context) (sagahooks.Value, error)) (any, error) {
 	fault, stub := w.before(c)
 	switch {
 	case fault == cutBefore:
 		runtime.Goexit()
 	case fault == stopBefore:
-		return nil, ctx.Err()
+		return nil, cmp.Or(ctx.Err(), context.Canceled)
 	case fault == refuse:
 		return nil, w.after(c, nil, saga.Refused(&disturbed{"refused"}), false, false)
 	case fault == failUndone:
@@ -213,10 +201,13 @@ func (w *turnWorld) Perform(ctx context.Context, c sagahooks.Call, perform func(
 }
 
 // before says what is to happen to a call.
-func (w *turnWorld) before(c sagahooks.Call) (fault, *sagahooks.Performed) {
+func (w *line) before(c sagahooks.Call) (fault, *sagahooks.Performed) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.turn != w.watch.turn {
+	switch {
+	case w.died:
+		return stopBefore, nil
+	case w.turn != w.watch.turn:
 		w.stray = append(w.stray, c.Effect)
 		return cutBefore, nil
 	}
@@ -238,20 +229,17 @@ func (w *turnWorld) before(c sagahooks.Call) (fault, *sagahooks.Performed) {
 		n = len(w.seen)
 		w.seen[id] = n
 	}
-	for _, t := range w.faults {
-		if t.turn != w.turn || t.n != n {
-			continue
-		}
-		switch t.fault {
-		case cutBefore:
-			w.dead = true
-			w.record(c, Call{Cut: true})
-		case stopBefore:
-			w.stop()
-		}
-		return t.fault, nil
+	if w.plan.turn != w.turn || w.plan.n != n {
+		return noFault, nil
 	}
-	return noFault, nil
+	switch w.plan.fault {
+	case cutBefore:
+		w.dead = true
+		w.record(c, Call{Cut: true})
+	case stopBefore:
+		w.stop()
+	}
+	return w.plan.fault, nil
 }
 
 func (w *watch) after(c sagahooks.Call, out *sagahooks.Value, err error, reached, cut bool) error {
