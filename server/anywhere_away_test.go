@@ -19,9 +19,9 @@ import (
 )
 
 // newAway are three servers whose ledger can be away.
-func newAway(t *testing.T, tools ...saga.Definition) (*anywhere, *counting) {
+func newAway(t *testing.T, tools ...saga.Definition) (*anywhere, *troubled) {
 	memory := ledger.NewMemory(ledger.MemoryOptions{})
-	store := &counting{Store: memory}
+	store := newTroubled(memory)
 	t.Cleanup(func() { _ = memory.Close() })
 	return &anywhere{replicas(t, 3, server.Options{Ledger: store, Tools: tools}), nil, 0}, store
 }

@@ -3,10 +3,11 @@ package server_test
 import (
 	"context"
 	"errors"
-	"iter"
 	"sync"
 	"time"
 
+	"github.com/mcpsaga/mcpsaga/internal/store"
+	"github.com/mcpsaga/mcpsaga/internal/store/storetest"
 	"github.com/mcpsaga/mcpsaga/ledger"
 )
 
@@ -21,7 +22,7 @@ type fault struct {
 
 // failing is a ledger that fails from its nth call on, for a while.
 type failing struct {
-	ledger.Store
+	*storetest.Intercept
 	fault
 
 	mu      sync.Mutex
@@ -29,8 +30,13 @@ type failing struct {
 	left    int       // calls until it fails
 	failed  bool      // it has begun to
 	back    time.Time // when it works again
-	watches []context.CancelCauseFunc
-	bells   []func()
+	listens []context.CancelCauseFunc
+}
+
+func newFailing(inner ledger.Store, how fault) *failing {
+	f := &failing{fault: how}
+	f.Intercept = &storetest.Intercept{Store: inner, Around: f.around}
+	return f
 }
 
 // arm has the nth call from now on be the first to fail.
@@ -54,24 +60,12 @@ func (f *failing) away(waits bool) (away bool, back time.Time) {
 			break
 		}
 		f.failed, f.back = true, time.Now().Add(f.lasts)
-		for _, cancel := range f.watches {
+		for _, cancel := range f.listens {
 			cancel(errDown)
-		}
-		for _, bell := range f.bells {
-			bell()
 		}
 		return true, f.back
 	}
 	return false, time.Time{}
-}
-
-// fails is called before each call but a swap.
-func (f *failing) fails(ctx context.Context, waits bool) error {
-	away, back := f.away(waits)
-	if !away {
-		return nil
-	}
-	return f.wait(ctx, back)
 }
 
 // wait hangs, if that is how it fails, and returns the error.
@@ -87,76 +81,30 @@ func (f *failing) wait(ctx context.Context, back time.Time) error {
 	}
 }
 
-func (f *failing) Load(ctx context.Context, key string) (*ledger.Record, error) {
-	if err := f.fails(ctx, false); err != nil {
-		return nil, err
-	}
-	return f.Store.Load(ctx, key)
-}
-
-func (f *failing) Swap(ctx context.Context, r *ledger.Record, items ...ledger.Item) error {
-	away, back := f.away(false)
-	if !away {
-		return f.Store.Swap(ctx, r, items...)
-	}
-	if !f.made {
+// around is called for each call. Waiting for work to come is no call of its own.
+func (f *failing) around(ctx context.Context, c storetest.Call, next func() error) error {
+	away, back := f.away(c.Method == "Take" || c.Method == "Renew" || c.Method == "Forget")
+	switch {
+	case !away:
+		return next()
+	case !f.made || !c.Writes():
 		return f.wait(ctx, back)
 	}
-	rev := r.Rev
-	err := f.Store.Swap(context.WithoutCancel(ctx), r, items...)
-	r.Rev = rev
-	if err != nil {
+	if err := next(); err != nil {
 		return err
 	}
-	return errors.Join(ledger.ErrUnknown, f.wait(ctx, back))
+	return errors.Join(store.ErrUnknown, f.wait(ctx, back))
 }
 
-func (f *failing) Items(ctx context.Context, key string, after uint64, limit int) ([]ledger.Item, error) {
-	if err := f.fails(ctx, false); err != nil {
-		return nil, err
+// Listen implements [store.Store]: it ends when the ledger begins to fail.
+func (f *failing) Listen(ctx context.Context, changed func(store.ID, uint64)) error {
+	if away, back := f.away(true); away {
+		return f.wait(ctx, back)
 	}
-	return f.Store.Items(ctx, key, after, limit)
-}
-
-func (f *failing) Count(ctx context.Context, owner string, most int) (int, error) {
-	if err := f.fails(ctx, false); err != nil {
-		return 0, err
-	}
-	return f.Store.Count(ctx, owner, most)
-}
-
-func (f *failing) Now(ctx context.Context) (time.Time, error) {
-	if err := f.fails(ctx, false); err != nil {
-		return time.Time{}, err
-	}
-	return f.Store.Now(ctx)
-}
-
-func (f *failing) Take(ctx context.Context, t ledger.Take) ([]*ledger.Record, error) {
-	if err := f.fails(ctx, true); err != nil {
-		return nil, err
-	}
-	return f.Store.Take(ctx, t)
-}
-
-func (f *failing) Watch(ctx context.Context, key string, after uint64) iter.Seq2[*ledger.Record, error] {
-	return func(yield func(*ledger.Record, error) bool) {
-		if err := f.fails(ctx, false); err != nil {
-			yield(nil, err)
-			return
-		}
-		ctx, cancel := context.WithCancelCause(ctx)
-		defer cancel(nil)
-		f.mu.Lock()
-		f.watches = append(f.watches, cancel)
-		f.mu.Unlock()
-		f.Store.Watch(ctx, key, after)(yield)
-	}
-}
-
-func (f *failing) Notify(key string, rev uint64, changed func()) (stop func()) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
 	f.mu.Lock()
-	f.bells = append(f.bells, changed)
+	f.listens = append(f.listens, cancel)
 	f.mu.Unlock()
-	return f.Store.(ledger.Notifier).Notify(key, rev, changed)
+	return f.Store.Listen(ctx, changed)
 }

@@ -20,7 +20,7 @@ import (
 	"github.com/mcpsaga/mcpsaga/codec"
 	"github.com/mcpsaga/mcpsaga/internal/longtests"
 	"github.com/mcpsaga/mcpsaga/internal/memoryhttp"
-	"github.com/mcpsaga/mcpsaga/internal/records"
+	"github.com/mcpsaga/mcpsaga/internal/store"
 	"github.com/mcpsaga/mcpsaga/ledger"
 	"github.com/mcpsaga/mcpsaga/saga"
 	"github.com/mcpsaga/mcpsaga/server"
@@ -93,7 +93,7 @@ type faultyRig struct {
 
 func newFaultyRig(t *testing.T, replicas int, how fault) *faultyRig {
 	memory := ledger.NewMemory(ledger.MemoryOptions{})
-	f := &faultyRig{t: t, keys: newKeys(t), store: &failing{Store: memory, fault: how}}
+	f := &faultyRig{t: t, keys: newKeys(t), store: newFailing(memory, how)}
 	var hosts memoryhttp.Network
 	transport := &http.Transport{DialContext: hosts.Dial}
 	f.http = &http.Client{Transport: transport}
@@ -304,10 +304,11 @@ func faultyCall(t *testing.T, replicas, n int, how fault, way func(*caller, sseE
 		assert.Nil(t, response.Error, response.data)
 		time.Sleep(40 * time.Minute)
 		assert.Equal(t, want+1, f.desk.now(), "nothing is held twice, and nothing in vain")
-		book := records.New(f.store.Store, func() *codec.Keyset { return f.keys }, "", 0)
-		for waiting, err := range book.List(t.Context()) {
-			if assert.NoError(t, err) {
-				assert.Fail(t, "it is left behind", "%+v", waiting)
+		left, err := f.store.List(t.Context(), store.Filter{Statuses: []store.Status{store.Working, store.Waiting, store.Sleeping, store.Undoing, store.Outstanding}}, store.Cursor{}, 100)
+		require.NoError(t, err)
+		for _, r := range left {
+			if r.Mode == store.ModeCall || r.Mode == store.ModeTask || r.Mode == store.ModeClient {
+				assert.Fail(t, "it is left behind", "%+v", r)
 			}
 		}
 	})

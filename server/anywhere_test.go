@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -22,25 +21,12 @@ import (
 // with each message.
 type anywhere struct {
 	rigs  []*rig
-	store *taskCounter
+	store *troubled
 	n     int
 }
 
-// taskCounter counts what is written of tasks.
-type taskCounter struct {
-	ledger.Store
-	writes atomic.Int64
-}
-
-func (s *taskCounter) Swap(ctx context.Context, r *ledger.Record, items ...ledger.Item) error {
-	if r.Queue != "" {
-		s.writes.Add(1)
-	}
-	return s.Store.Swap(ctx, r, items...)
-}
-
 func newAnywhere(t *testing.T, tools ...saga.Definition) *anywhere {
-	store := &taskCounter{Store: ledger.NewMemory(ledger.MemoryOptions{})}
+	store := newTroubled(ledger.NewMemory(ledger.MemoryOptions{}))
 	t.Cleanup(func() { _ = store.Close() })
 	return &anywhere{replicas(t, 3, server.Options{Ledger: store, Tools: tools}), store, 0}
 }

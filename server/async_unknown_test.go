@@ -1,7 +1,6 @@
 package server_test
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -11,6 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/mcpsaga/mcpsaga/internal/store"
 	"github.com/mcpsaga/mcpsaga/ledger"
 	"github.com/mcpsaga/mcpsaga/server"
 )
@@ -21,13 +21,10 @@ type altered struct {
 	on *atomic.Bool
 }
 
-func (a altered) Load(ctx context.Context, key string) (*ledger.Record, error) {
-	r, err := a.Store.Load(ctx, key)
+func (a altered) Load(ctx context.Context, id store.ID) (*store.Record, error) {
+	r, err := a.Store.Load(ctx, id)
 	if r != nil && a.on.Load() {
-		copied := *r
-		copied.Body = bytes.Clone(r.Body)
-		copied.Body[len(copied.Body)-1] ^= 1
-		r = &copied
+		r.State[len(r.State)-1] ^= 1
 	}
 	return r, err
 }

@@ -15,7 +15,7 @@ func (c *connections) count(_ net.Conn, state http.ConnState) {
 	switch state {
 	case http.StateNew:
 		c.open.Add(1)
-	case http.StateClosed, http.StateHijacked:
+	case http.StateClosed:
 		c.open.Add(-1)
 	}
 }

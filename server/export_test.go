@@ -17,38 +17,3 @@ func NewWith(o Options, d dialect.New) (*Server, error) {
 	o.dialects = append([]registration{{new: d}}, registered...)
 	return New(o)
 }
-
-// lot is a dialect that parks streams.
-type lot interface {
-	Parked() int
-	Tend(now time.Time)
-	ParkAfter(wait time.Duration)
-}
-
-// SetParkAfter has streams be parked sooner. There are no clients yet.
-func SetParkAfter(s *Server, wait time.Duration) {
-	for _, d := range s.sessions {
-		if l, ok := d.(lot); ok {
-			l.ParkAfter(wait)
-		}
-	}
-}
-
-// Parked returns how many streams are parked.
-func Parked(s *Server) (n int) {
-	for _, d := range s.sessions {
-		if l, ok := d.(lot); ok {
-			n += l.Parked()
-		}
-	}
-	return n
-}
-
-// TendParked looks after the parked streams as if it were that time.
-func TendParked(s *Server, now time.Time) {
-	for _, d := range s.sessions {
-		if l, ok := d.(lot); ok {
-			l.Tend(now)
-		}
-	}
-}

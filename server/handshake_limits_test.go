@@ -8,7 +8,9 @@ import (
 
 	"github.com/stretchr/testify/assert"
 
+	"github.com/mcpsaga/mcpsaga/saga"
 	"github.com/mcpsaga/mcpsaga/server"
+	"github.com/mcpsaga/mcpsaga/steps"
 )
 
 // What is in memory of sessions is bounded: of those not in use, the one unused for the
@@ -106,4 +108,41 @@ func TestHandshakeManyAtOnce(t *testing.T) {
 	}
 	all.Wait()
 	assert.Contains(t, c.ask(toolCall(100, "sum", `{}`)), `"sum":3`)
+}
+
+// As many calls of one caller wait as its limits say, in one session and in several, whichever
+// revision its clients speak.
+func TestWaitingCallsAreBounded(t *testing.T) {
+	t.Parallel()
+	thinks := saga.Flow[struct{}, string]{
+		Info: saga.Info{Name: "thinks", Asks: []steps.Question{legacySample}},
+		Run:  func(r *saga.Run, _ struct{}) (string, error) { return "thought", r.AskAll(legacySample) },
+	}
+	for _, version := range []string{"2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"} {
+		t.Run(version, func(t *testing.T) {
+			t.Parallel()
+			r := waitingRig(t, new(world), false, func(o *server.Options) {
+				o.Authenticate, o.MaxSessionsPerPrincipal, o.Tools = who, 1, []saga.Definition{thinks}
+			})[0]
+			waiting := 0
+			call := func(c *legacyClient, id int) {
+				resp := c.post(toolCall(id, "thinks", `{}`))
+				if resp.StatusCode == http.StatusOK && resp.Header.Get("Content-Type") == "text/event-stream" {
+					c.read(resp).wait("sampling/createMessage")
+					waiting++
+					return
+				}
+				assert.Contains(t, readAll(t, resp), "too many")
+			}
+			first := r.connect(version, everything, as("ann"))
+			for i := range 4 {
+				call(first, 1+i)
+				call(r.connect(version, everything, as("ann")), 1)
+				call(first, 10+i)
+			}
+			assert.Equal(t, 2, waiting)
+			call(r.connect(version, everything, as("bob")), 1)
+			assert.Equal(t, 3, waiting, "others are served")
+		})
+	}
 }

@@ -1,13 +1,10 @@
 package server_test
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -225,33 +222,11 @@ func TestSessionEndsWithoutLedger(t *testing.T) {
 	assert.Equal(t, 404, resp.StatusCode, "and ends with its time")
 }
 
-// flakyStore is a ledger that can be out of order.
-type flakyStore struct {
-	ledger.Store
-	down atomic.Bool
-}
-
-var errDown = errors.New("out of order")
-
-func (s *flakyStore) Load(ctx context.Context, key string) (*ledger.Record, error) {
-	if s.down.Load() {
-		return nil, errDown
-	}
-	return s.Store.Load(ctx, key)
-}
-
-func (s *flakyStore) Swap(ctx context.Context, r *ledger.Record, items ...ledger.Item) error {
-	if s.down.Load() {
-		return errDown
-	}
-	return s.Store.Swap(ctx, r, items...)
-}
-
 // With a ledger a session ends everywhere, with what is in memory of it.
 func TestSessionEndsEverywhere(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {
-		store := &flakyStore{Store: ledger.NewMemory(ledger.MemoryOptions{})}
+		store := newTroubled(ledger.NewMemory(ledger.MemoryOptions{}))
 		t.Cleanup(func() { _ = store.Store.Close() })
 		w := new(world)
 		r := replicas(t, 3, server.Options{Ledger: store, Tools: legacyDefinitions(w.tool(newGate()))})
@@ -264,12 +239,12 @@ func TestSessionEndsEverywhere(t *testing.T) {
 			}
 		}()
 
-		store.down.Store(true)
+		store.setDown(true)
 		resp := c.at(r[1]).request("DELETE", "", nil)
 		assert.Contains(t, readAll(t, resp), "send the same request again")
 		assert.Equal(t, 503, resp.StatusCode)
 		assert.Contains(t, c.at(r[2]).ask(listTools), `"tools"`, "sessions need no ledger")
-		store.down.Store(false)
+		store.setDown(false)
 		resp = c.at(r[1]).request("DELETE", "", nil)
 		readAll(t, resp)
 		require.Equal(t, 204, resp.StatusCode)

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/mcpsaga/mcpsaga/internal/store"
 	"github.com/mcpsaga/mcpsaga/ledger"
 	"github.com/mcpsaga/mcpsaga/server"
 )
@@ -92,22 +93,22 @@ func TestATaskIsToldOnOneStream(t *testing.T) {
 type slowTask struct {
 	ledger.Store
 	next atomic.Bool // the next task that begins is the one
-	key  atomic.Pointer[string]
+	key  atomic.Pointer[store.ID]
 	free chan struct{}
 }
 
-func (s *slowTask) Swap(ctx context.Context, r *ledger.Record, items ...ledger.Item) error {
-	if r.Rev == 0 && r.Queue != "" && s.next.CompareAndSwap(true, false) {
-		s.key.Store(&r.Key)
+func (s *slowTask) Write(ctx context.Context, r *store.Record, c store.Change) error {
+	if r.Head == 0 && r.Mode == store.ModeTask && s.next.CompareAndSwap(true, false) {
+		s.key.Store(&r.ID)
 	}
-	return s.Store.Swap(ctx, r, items...)
+	return s.Store.Write(ctx, r, c)
 }
 
-func (s *slowTask) Load(ctx context.Context, key string) (*ledger.Record, error) {
-	if slow := s.key.Load(); slow != nil && *slow == key {
+func (s *slowTask) Load(ctx context.Context, id store.ID) (*store.Record, error) {
+	if slow := s.key.Load(); slow != nil && *slow == id {
 		<-s.free
 	}
-	return s.Store.Load(ctx, key)
+	return s.Store.Load(ctx, id)
 }
 
 // A GET that lags behind does not tell the end of a task whose result the client has by then.

@@ -349,5 +349,5 @@ func TestHooksKnowWhoseSagaIsUndone(t *testing.T) {
 	post(seatMessage("resumeSaga", token, rowSeven))
 	now.set(now.Now().Add(65 * time.Minute))
 	until(t, func() bool { held, _ := g.now(); return held == 0 })
-	assert.Contains(t, g.seen(), "undo tool seat:  of ann by ")
+	assert.Contains(t, g.seen(), "undo tool seat: tools/resumeSaga of ann by saga proposal")
 }

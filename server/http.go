@@ -2,24 +2,20 @@ package server
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"io"
 	"log/slog"
 	"mime"
 	"net"
 	"net/http"
-	"sync"
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/mcpsaga/mcpsaga/internal/durable"
 	"github.com/mcpsaga/mcpsaga/internal/engine"
-	"github.com/mcpsaga/mcpsaga/internal/lazyctx"
 	"github.com/mcpsaga/mcpsaga/server/internal/dialect"
 	"github.com/mcpsaga/mcpsaga/server/internal/wire"
-	"github.com/mcpsaga/mcpsaga/steps"
 )
 
 // Endpoint is the path at which [Server.Handler] serves MCP.
@@ -93,24 +89,38 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	return err
 }
 
-// serveMCP serves one HTTP exchange: it checks what no dialect needs to know of, reads the
-// message and has its dialect answer it.
+// serveMCP serves one HTTP exchange. Streams wait here: what is only needed to read the message
+// is done in functions that have returned by then, and leave their stack free.
 func (s *Server) serveMCP(w http.ResponseWriter, r *http.Request) {
 	if s.keeper != nil {
 		r = r.WithContext(durable.Patient(r.Context()))
 	}
-	reply := wire.Reply{Writer: w, Request: r}
+	x := s.read(w, r)
+	if x == nil {
+		return
+	}
+	if sessions, ok := x.Dialect.(dialect.Sessions); ok {
+		sessions.Reply(r.Context(), &x.Exchange, x.reply)
+		return
+	}
+	s.serveMessage(x)
+}
+
+// read checks what no dialect needs to know of, reads the message and finds its dialect. It returns
+// nil if it has answered the exchange.
+func (s *Server) read(w http.ResponseWriter, r *http.Request) *httpExchange {
+	reply := wire.Reply{Writer: w}
 	if s.health.stopping.Load() {
 		w.Header().Set("Connection", "close")
 	}
 	if why := s.guard.refuse(r); why != "" {
 		s.log.Info("request refused", "reason", why, "host", clip(r.Host), "origin", clip(r.Header.Get("Origin")))
 		s.refuse(reply, r, wire.Refuse(http.StatusForbidden, wire.CodeInvalidRequest, why))
-		return
+		return nil
 	}
 	if r.Method == http.MethodOptions && r.Header.Get("Origin") != "" && r.Header.Get("Access-Control-Request-Method") != "" {
 		w.WriteHeader(http.StatusNoContent) // a browser asks on behalf of a page; crossOrigin has said what is allowed
-		return
+		return nil
 	}
 	x := &httpExchange{server: s, request: r, reply: reply}
 	x.Exchange = dialect.Exchange{Message: &x.message, Header: r.Header, HTTPMethod: r.Method, Owner: x}
@@ -120,34 +130,40 @@ func (s *Server) serveMCP(w http.ResponseWriter, r *http.Request) {
 			s.log.Info("request refused", "reason", "not authenticated", "error", err)
 			w.Header().Set("WWW-Authenticate", "Bearer")
 			s.refuse(reply, r, wire.Refuse(http.StatusUnauthorized, wire.CodeInvalidRequest, "authentication is required"))
-			return
+			return nil
 		}
 		x.Principal = x.principal.binding()
 	}
 	if r.Method != http.MethodPost {
-		if sessions, ok := s.match(&x.message, r.Header).(dialect.Sessions); ok {
-			sessions.Reply(r.Context(), &x.Exchange, reply)
-			return
-		}
-		w.Header().Set("Allow", http.MethodPost)
-		s.refuse(reply, r, wire.Refuse(http.StatusMethodNotAllowed, wire.CodeInvalidRequest, "only POST is allowed"))
-		return
+		x.Dialect = s.match(&x.message, r.Header)
+		return x
 	}
+	if rerr := s.readMessage(x, w); rerr != nil {
+		if x.message.ID == nil {
+			s.refuse(reply, r, rerr)
+		} else {
+			reply.Error(x.message.ID, rerr)
+		}
+		return nil
+	}
+	return x
+}
+
+// readMessage reads what was POSTed, a message or a batch, and finds its dialect.
+func (s *Server) readMessage(x *httpExchange, w http.ResponseWriter) *wire.Error {
+	r := x.request
 	if kind := r.Header.Get("Content-Type"); kind != jsonType { // as almost all write it
 		if kind, _, err := mime.ParseMediaType(kind); err != nil || kind != jsonType {
-			s.refuse(reply, r, wire.Refuse(http.StatusUnsupportedMediaType, wire.CodeInvalidRequest, "the Content-Type must be application/json"))
-			return
+			return wire.Refuse(http.StatusUnsupportedMediaType, wire.CodeInvalidRequest, "the Content-Type must be application/json")
 		}
 	}
 	body, err := s.readBody(w, r)
 	if err != nil {
 		var tooLarge *http.MaxBytesError
 		if errors.As(err, &tooLarge) {
-			s.refuse(reply, r, wire.Refuse(http.StatusRequestEntityTooLarge, wire.CodeInvalidRequest, "the message is too large"))
-			return
+			return wire.Refuse(http.StatusRequestEntityTooLarge, wire.CodeInvalidRequest, "the message is too large")
 		}
-		s.refuse(reply, r, wire.Refuse(http.StatusBadRequest, wire.CodeParseError, "the body could not be read"))
-		return
+		return wire.Refuse(http.StatusBadRequest, wire.CodeParseError, "the body could not be read")
 	}
 	// What is read from now on is that the client goes away: the end of the server's
 	// ReadTimeout would look the same, and cancel the turn.
@@ -157,25 +173,24 @@ func (s *Server) serveMCP(w http.ResponseWriter, r *http.Request) {
 	if jsontext.Value(body).Kind() == '[' {
 		sessions, ok := s.match(&x.message, x.Header).(dialect.Sessions)
 		if !ok {
-			s.refuse(reply, r, wire.Refuse(http.StatusBadRequest, wire.CodeInvalidRequest, wire.BatchText))
-			return
+			return wire.Refuse(http.StatusBadRequest, wire.CodeInvalidRequest, wire.BatchText)
 		}
-		x.Batch = new(dialect.Batch)
+		x.Dialect, x.Batch = sessions, new(dialect.Batch)
 		x.Batch.Messages, x.Batch.Error = s.parseBatch(sessions, body)
-		sessions.Reply(r.Context(), &x.Exchange, reply)
-		return
+		return nil
 	}
 	var rerr *wire.Error
 	if x.message, rerr = wire.Parse(body); rerr != nil {
 		rerr.Status = http.StatusBadRequest
-		if x.message.ID == nil {
-			s.refuse(reply, r, rerr)
-			return
-		}
-		reply.Error(x.message.ID, rerr)
-		return
+		return rerr
 	}
-	s.serveMessage(x)
+	if x.Dialect = s.match(&x.message, x.Header); x.Dialect == nil {
+		return notServed()
+	}
+	if _, ok := x.Dialect.(dialect.Strict); !ok {
+		return dialect.Contradiction(x.Header, &x.message)
+	}
+	return nil
 }
 
 // readBody reads the whole body, so that the request's context ends when the client goes away.
@@ -223,24 +238,13 @@ func (s *Server) match(m *wire.Message, header http.Header) dialect.Dialect {
 	return nil
 }
 
+// serveMessage answers a message of a dialect without sessions.
 func (s *Server) serveMessage(x *httpExchange) {
 	m, reply := &x.message, x.reply
-	d := s.match(m, x.Header)
-	if d == nil {
-		reply.Error(m.ID, notServed())
-		return
-	}
-	if _, ok := d.(dialect.Strict); !ok {
-		if rerr := dialect.Contradiction(x.Header, m); rerr != nil {
-			reply.Error(m.ID, rerr)
-			return
-		}
-	}
-	x.Dialect = d
-	sessions, ok := d.(dialect.Sessions)
 	switch {
-	case ok:
-		sessions.Reply(x.request.Context(), &x.Exchange, reply)
+	case x.HTTPMethod != http.MethodPost:
+		reply.Header().Set("Allow", http.MethodPost)
+		s.refuse(reply, x.request, wire.Refuse(http.StatusMethodNotAllowed, wire.CodeInvalidRequest, "only POST is allowed"))
 	case m.Reply != nil:
 		s.refuse(reply, x.request, wire.Refuse(http.StatusBadRequest, wire.CodeInvalidRequest, "this server sends no requests, so it takes no responses"))
 	case m.ID == nil:
@@ -259,157 +263,3 @@ const jsonType = "application/json"
 // firstRoom is how much memory a body gets before anything of it has come, in bytes.
 // Most fit in it.
 const firstRoom = 4 << 10
-
-// keepAlive is how often an idle event stream shows that it is alive.
-const keepAlive = 15 * time.Second
-
-// httpExchange is a request that was POSTed, and the way back to its client. The response
-// is a JSON object unless something is to be said before; then it becomes a stream of
-// events that ends with the response (MCP 2026-07-28, basic/transports/streamable-http).
-// Until then nothing is written, as some errors must have a status of their own.
-type httpExchange struct {
-	dialect.Exchange
-	server    *Server
-	request   *http.Request
-	principal Principal
-	message   wire.Message
-	reply     wire.Reply
-	ctx       lazyctx.Context // ends when the client has gone
-
-	mu     sync.Mutex
-	events *wire.EventStream // nil until something is to be said
-	alive  *time.Timer       // shows now and then that an open stream is; nil unless it is kept open
-	broken bool
-	over   bool
-}
-
-// Account implements [dialect.Owner]: the principal's account, or that of an anonymous caller's
-// key, so that one caller cannot take what is there for all. Those without a key are not distinguished
-// and share what is there.
-func (x *httpExchange) Account() string {
-	if x.principal != (Principal{}) {
-		return "principal " + x.principal.binding()
-	}
-	if key := x.server.opts.CallerKey(x.request); key != "" {
-		return "key " + key
-	}
-	return ""
-}
-
-func (x *httpExchange) caller() (p Principal, remote string) {
-	return x.principal, x.request.RemoteAddr
-}
-
-func (x *httpExchange) answer() {
-	s := x.server
-	x.Way = x
-	x.ctx.Init(x.request.Context(), time.Time{})
-	defer func() { // whatever has ended the exchange, nothing is written any more
-		x.mu.Lock()
-		defer x.mu.Unlock()
-		x.over = true
-		if x.alive != nil {
-			x.alive.Stop()
-		}
-		x.ctx.Cancel()
-	}()
-	ctx := context.Context(&x.ctx)
-	if len(x.Header[wire.SessionHeader]) > 0 { // as most have none
-		for _, sessions := range s.sessions {
-			joined, leave := sessions.Join(ctx, &x.Exchange)
-			defer leave()
-			ctx = joined
-		}
-	}
-	scratch, room := s.buffers.Get(), s.buffers.Get()
-	x.Scratch = *scratch
-	result, rerr := s.host.Dispatch(ctx, &x.Exchange, nil)
-	response := wire.AppendResponse(*room, x.message.ID, result, rerr)
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	x.over = true
-	done := true // whether the response is no longer used
-	switch {
-	case x.ctx.Err() != nil: // nothing is sent to a client that has cancelled by going away
-	case x.events != nil && x.events.Started():
-		x.send(func() error { return x.events.Event("", response) })
-	case rerr == nil:
-		done = x.reply.JSON(http.StatusOK, response)
-	default:
-		done = x.reply.Response(response, rerr)
-	}
-	if done {
-		s.buffers.Put(room, response)
-		s.buffers.Put(scratch, *scratch)
-	}
-}
-
-// Notify implements [dialect.Way]. A client that does not take it is treated as gone.
-func (x *httpExchange) Notify(method string, params json.RawMessage) {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	if x.over || x.events == nil && !x.open() {
-		return
-	}
-	x.send(func() error { return x.events.Event("", wire.AppendCall(nil, 0, method, params)) })
-}
-
-// open begins the stream, if the client takes one.
-func (x *httpExchange) open() bool {
-	if wire.AcceptsEvents(x.Header) {
-		x.events = x.reply.Events(x.server.eventTimeout)
-	}
-	return x.events != nil
-}
-
-func (x *httpExchange) send(event func() error) {
-	if x.broken || x.ctx.Err() != nil {
-		return
-	}
-	if event() != nil {
-		x.broken = true
-		x.ctx.Cancel()
-	}
-}
-
-func (*httpExchange) Call(context.Context, string, json.RawMessage) (steps.Answer, error) {
-	return steps.Answer{}, dialect.ErrNoBackChannel
-}
-
-// Post implements [dialect.Poster].
-func (x *httpExchange) Post(id uint64, method string, params json.RawMessage) bool {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	if x.over || x.events == nil && !x.open() {
-		return false
-	}
-	x.send(func() error { return x.events.Event("", wire.AppendCall(nil, id, method, params)) })
-	return !x.broken
-}
-
-// Hangup implements [dialect.Way]: the answer comes on this connection or not at all.
-func (*httpExchange) Hangup(time.Duration) {}
-
-func (x *httpExchange) KeepOpen() (ended <-chan struct{}, rerr *wire.Error) {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	if x.events == nil && !x.open() {
-		return nil, wire.Refuse(http.StatusNotAcceptable, wire.CodeInvalidRequest, "a subscription is a text/event-stream, which the Accept header excludes")
-	}
-	x.alive = time.AfterFunc(x.server.keepAlive, x.showAlive)
-	return nil, nil
-}
-
-// showAlive keeps proxies from giving up an idle stream, and finds connections that are
-// dead.
-func (x *httpExchange) showAlive() {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	if x.over || x.broken {
-		return
-	}
-	if x.events.Started() {
-		x.send(x.events.Alive)
-	}
-	x.alive.Reset(x.server.keepAlive)
-}

@@ -20,19 +20,19 @@ const module = "github.com/mcpsaga/mcpsaga/"
 // bottom. A package refers to those of lower layers only: not to its neighbours in a layer,
 // and never upwards.
 var layers = [][]string{
-	{"gosdk", "sagatest", "ledger/ledgertest", "ledger/sqlite", "ledger/postgres"},
+	{"gosdk", "sagatest", "ledger/sqlite", "ledger/postgres"},
 	{"server"},
 	{"server/internal/proposal", "server/internal/stateless", "server/internal/handshake", "server/internal/async", "server/internal/echo"},
 	{"server/internal/handshake/resumable", "server/internal/handshake/revision", "server/internal/handshake/tasks2025"},
 	{"server/internal/dialect"},
 	{"server/internal/wire"},
-	{"internal/durable"}, // which nothing uses yet
+	{"internal/durable"},
 	{"internal/tasks"},
 	{"internal/turns"},
 	{"saga"},
 	{"internal/engine"},
-	{"internal/records"},
-	{"codec", "client", "ledger", "internal/store"},
+	{"ledger"},
+	{"codec", "client", "internal/store"},
 	{"steps"},
 	{"content"},
 }
@@ -55,18 +55,14 @@ var below = map[string][]string{
 // knows says what alone a package refers to. So the stores of the ledger stand above the
 // server, which links none of their drivers, and know nothing of it.
 var knows = map[string][]string{
-	"internal/records":  {"codec", "ledger", "internal/fields"},
-	"ledger":            {},
-	"internal/store":    {},
-	"ledger/ledgertest": {"ledger"},
-	"ledger/sqlite":     {"ledger"},
-	"ledger/postgres":   {"ledger"},
+	"ledger":          {"internal/store"},
+	"internal/store":  {},
+	"ledger/sqlite":   {"ledger", "internal/store"},
+	"ledger/postgres": {"ledger", "internal/store"},
 }
 
-// recordUsers are all that may refer to the records in a ledger: the runner of turns, the
-// command that shows them, the dialect that remembers sessions in them, the hub by which
-// replicas tell each other of changes, and the server that looks whether they can be written.
-var recordUsers = []string{"server", "internal/turns", "internal/tasks", "cmd/saga", "server/internal/handshake", "server/internal/dialect"}
+// coreUsers are all that may refer to the durable core, rather than to what it does for turns and tasks.
+var coreUsers = []string{"server", "sagatest", "cmd/saga", "server/internal/handshake", "server/internal/dialect", "server/internal/async"}
 
 func layerOf(name string) int {
 	return slices.IndexFunc(layers, func(l []string) bool { return slices.Contains(l, name) })
@@ -118,13 +114,13 @@ func TestLayers(t *testing.T) {
 				assert.NotContains(t, below[name], i, "%s is not to know of %s", name, i)
 			}
 			if at < 0 && helpers[name] && to >= 0 {
-				assert.Greater(t, to, layerOf("internal/records"), "%s is a helper of all, which is not to refer to %s", name, i)
+				assert.Greater(t, to, layerOf("internal/engine"), "%s is a helper of all, which is not to refer to %s", name, i)
 			}
 			if only, limited := knows[name]; limited {
 				assert.Contains(t, only, i, "%s is not to know of %s", name, i)
 			}
-			if i == "internal/records" {
-				assert.Contains(t, recordUsers, name, "%s is to do without the records in a ledger", name)
+			if i == "internal/durable" {
+				assert.Contains(t, coreUsers, name, "%s is to do without the durable core", name)
 			}
 			if i == "internal/engine" {
 				assert.Contains(t, engineUsers, name, "%s is to do without the engine", name)

@@ -1,11 +1,9 @@
 package server_test
 
 import (
-	"context"
 	"net/http"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -16,30 +14,6 @@ import (
 	"github.com/mcpsaga/mcpsaga/server"
 )
 
-// faulty is a store that can be away altogether.
-type faulty struct{ counting }
-
-func (f *faulty) Take(ctx context.Context, t ledger.Take) ([]*ledger.Record, error) {
-	if err := f.fail(ctx); err != nil {
-		return nil, err
-	}
-	return f.Store.Take(ctx, t)
-}
-
-func (f *faulty) Count(ctx context.Context, owner string, most int) (int, error) {
-	if err := f.fail(ctx); err != nil {
-		return 0, err
-	}
-	return f.Store.Count(ctx, owner, most)
-}
-
-func (f *faulty) Now(ctx context.Context) (time.Time, error) {
-	if err := f.fail(ctx); err != nil {
-		return time.Time{}, err
-	}
-	return f.Store.Now(ctx)
-}
-
 // While the ledger is away, what needs it is to be sent again; all else is served, and all
 // goes on when it is back.
 func TestLedgerIsAway(t *testing.T) {
@@ -48,7 +22,7 @@ func TestLedgerIsAway(t *testing.T) {
 			t.Parallel()
 			inBubble(t, func(t *testing.T) {
 				s := new(seats)
-				store := &faulty{counting{Store: ledger.NewMemory(ledger.MemoryOptions{})}}
+				store := newTroubled(ledger.NewMemory(ledger.MemoryOptions{}))
 				r := newRig(t, server.Options{Keys: newKeys(t), Tools: []saga.Definition{s.tool(), complextool.Tool}, Ledger: store})
 				_, body := say(r, "", nil)
 				first := tokenOf(t, body)

@@ -16,6 +16,8 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"github.com/mcpsaga/mcpsaga/internal/store"
+	"github.com/mcpsaga/mcpsaga/internal/store/storetest"
 	"github.com/mcpsaga/mcpsaga/ledger"
 	"github.com/mcpsaga/mcpsaga/saga"
 	"github.com/mcpsaga/mcpsaga/server"
@@ -23,7 +25,7 @@ import (
 
 // sick is a store that is asked how it is, and counts how often.
 type sick struct {
-	ledger.Store
+	*storetest.Intercept
 	asked atomic.Int32
 	down  atomic.Bool
 	hangs atomic.Bool
@@ -31,19 +33,24 @@ type sick struct {
 
 var errNoDatabase = errors.New("dial tcp: no route to db.internal")
 
-func (s *sick) Now(ctx context.Context) (time.Time, error) {
-	s.asked.Add(1)
-	if s.hangs.Load() {
-		<-ctx.Done()
-		return time.Time{}, ctx.Err()
-	}
-	if s.down.Load() {
-		return time.Time{}, errNoDatabase
-	}
-	return time.Now(), nil
+func newSick() *sick {
+	s := new(sick)
+	s.Intercept = &storetest.Intercept{Store: ledger.NewMemory(ledger.MemoryOptions{}), Around: func(ctx context.Context, c storetest.Call, next func() error) error {
+		if c.Method != "Check" && c.ID != (store.ID{1}) {
+			return next()
+		}
+		s.asked.Add(1)
+		if s.hangs.Load() {
+			<-ctx.Done()
+			return ctx.Err()
+		}
+		if s.down.Load() {
+			return errNoDatabase
+		}
+		return next()
+	}}
+	return s
 }
-
-func newSick() *sick { return &sick{Store: ledger.NewMemory(ledger.MemoryOptions{})} }
 
 // ready asks a server's /readyz under a name of the loopback interface, or any other.
 func ready(t *testing.T, h http.Handler, host, query string) (int, string) {

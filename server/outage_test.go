@@ -17,9 +17,9 @@ import (
 )
 
 // outageRig is a server whose ledger can be away, with a tool for turns and tools for tasks.
-func outageRig(t *testing.T) (*rig, *faulty, *seats) {
+func outageRig(t *testing.T) (*rig, *troubled, *seats) {
 	s := new(seats)
-	store := &faulty{counting{Store: &fullStore{Store: inMemory(t)}}}
+	store := newTroubled(inMemory(t))
 	return newRig(t, server.Options{Tools: append(taskTools(), s.tool()), Authenticate: users, Ledger: store}), store, s
 }
 
@@ -151,9 +151,9 @@ func init() {
 // No SDK sends an answer again that was refused. So what a client sends while the ledger is away
 // for some seconds, or full, is not refused: it waits, and the client notices nothing.
 func TestShortOutageLosesNothing(t *testing.T) {
-	outages := map[string]func(store *faulty, begins bool){
-		"away": func(store *faulty, begins bool) { store.setDown(begins) },
-		"full": func(store *faulty, begins bool) { store.Store.(*fullStore).full.Store(begins) },
+	outages := map[string]func(store *troubled, begins bool){
+		"away": func(store *troubled, begins bool) { store.setDown(begins) },
+		"full": func(store *troubled, begins bool) { store.full.Store(begins) },
 	}
 	for what, prepare := range answerings {
 		for _, lasts := range []time.Duration{2 * time.Second, 5 * time.Second} {
@@ -228,7 +228,7 @@ func TestLongOutageGathersNoRequests(t *testing.T) {
 func TestAnswersDoNotWaitForAFullLedger(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {
-		store := &fullStore{Store: inMemory(t)}
+		store := newTroubled(inMemory(t))
 		r := newRig(t, server.Options{Tools: []saga.Definition{new(seats).tool()}, Ledger: store})
 		c := r.connect("2025-11-25", everything)
 		events := c.stream(toolCall(7, "seat", `{}`))

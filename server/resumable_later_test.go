@@ -77,8 +77,8 @@ func TestResumeWhatIsNoTask(t *testing.T) {
 	}
 }
 
-// Its stream is parked once the client knows how to resume it, and goes on.
-func TestAParkedRequestCanBeResumed(t *testing.T) {
+// Its stream goes on once the client knows how to resume it.
+func TestARequestThatCanBeResumedGoesOn(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {
 		r := newTaskRig(t, withWork)
@@ -86,7 +86,6 @@ func TestAParkedRequestCanBeResumed(t *testing.T) {
 		s := c.stream(toolCall(7, "work", "{}"))
 		asked := s.wait("elicitation/create")
 		p := s.policy()
-		r.parks(1)
 		c.reply(asked.ID, yesSure)
 		end := s.message()
 		require.Empty(t, end.Method, "it is not told twice: %s", end.data)

@@ -122,17 +122,12 @@ type Options struct {
 	// MaxSessions is how many such sessions may be in memory: those with streams or calls,
 	// and those that left something there, of which the one unused for the longest gives
 	// way. When all are in use, requests that need another one are refused with the status
-	// 503. Default 10000.
-	//
-	// With a ledger and over HTTP/1.1, calls that only wait for their client's answer take no
-	// such place: after a second their streams are parked, up to twice as many as MaxSessions.
-	// When there is no room for another one, the client that has waited longest is asked to come
-	// back later, while its call continues. Where streams cannot be parked (over HTTP/2, or behind
-	// middleware that wraps the http.ResponseWriter), clients that wait are asked the same when there
-	// is no room otherwise.
+	// 503. Default 10000. Twice as many calls may be under way in all of them together; more are
+	// answered with an error. A call that waits for its client takes about 75 kB, and a stream
+	// that belongs to no request about 37 kB.
 	MaxSessions int
-	// MaxSessionsPerPrincipal is how many of them one principal may have, or the
-	// anonymous callers of one CallerKey, besides twice as many parked streams. Default 100.
+	// MaxSessionsPerPrincipal is how many of them one principal may have, or the anonymous callers
+	// of one CallerKey. Twice as many of its calls may be under way. Default 100.
 	MaxSessionsPerPrincipal int
 	// MaxStreams is how many subscriptions of clients of MCP 2026-07-28 may be open
 	// at once. Default 1024.

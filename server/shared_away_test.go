@@ -2,10 +2,7 @@ package server_test
 
 import (
 	"context"
-	"iter"
 	"net/http/httptest"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -17,94 +14,17 @@ import (
 	"github.com/mcpsaga/mcpsaga/server"
 )
 
-// counting is a ledger that counts, and can be out of order.
-type counting struct {
-	ledger.Store
-	loads, swaps atomic.Int64
-	hangs        atomic.Bool
-
-	mu      sync.Mutex
-	watches map[*context.CancelCauseFunc]struct{}
-	down    bool
-}
-
-func (s *counting) setDown(down bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.down = down
-	for cancel := range s.watches {
-		(*cancel)(errDown)
-	}
-}
-
-func (s *counting) fail(ctx context.Context) error {
-	if s.hangs.Load() {
-		<-ctx.Done()
-		return ctx.Err()
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.down {
-		return errDown
-	}
-	return nil
-}
-
-func (s *counting) Load(ctx context.Context, key string) (*ledger.Record, error) {
-	s.loads.Add(1)
-	if err := s.fail(ctx); err != nil {
-		return nil, err
-	}
-	return s.Store.Load(ctx, key)
-}
-
-func (s *counting) Swap(ctx context.Context, r *ledger.Record, items ...ledger.Item) error {
-	s.swaps.Add(1)
-	if err := s.fail(ctx); err != nil {
-		return err
-	}
-	return s.Store.Swap(ctx, r, items...)
-}
-
-func (s *counting) Watch(ctx context.Context, key string, after uint64) iter.Seq2[*ledger.Record, error] {
-	return func(yield func(*ledger.Record, error) bool) {
-		ctx, cancel := context.WithCancelCause(ctx)
-		defer cancel(nil)
-		if err := s.fail(ctx); err != nil {
-			yield(nil, err)
-			return
-		}
-		s.mu.Lock()
-		if s.watches == nil {
-			s.watches = make(map[*context.CancelCauseFunc]struct{})
-		}
-		s.watches[&cancel] = struct{}{}
-		s.mu.Unlock()
-		for r, err := range s.Store.Watch(ctx, key, after) {
-			if err != nil && ctx.Err() != nil {
-				err = context.Cause(ctx)
-			}
-			if !yield(r, err) {
-				break
-			}
-		}
-		s.mu.Lock()
-		delete(s.watches, &cancel)
-		s.mu.Unlock()
-	}
-}
-
 // While the ledger is away, replicas tell their own clients at once, wait for nothing, and tell
 // the others' as soon as it is back.
 func TestChangesWithoutTheLedger(t *testing.T) {
 	t.Parallel()
-	for name, away := range map[string]func(*counting, bool){
-		"fails": (*counting).setDown, "hangs": func(s *counting, down bool) { s.hangs.Store(down) },
+	for name, away := range map[string]func(*troubled, bool){
+		"fails": (*troubled).setDown, "hangs": func(s *troubled, down bool) { s.hangs.Store(down) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			inBubble(t, func(t *testing.T) {
-				store := &counting{Store: inMemory(t)}
+				store := newTroubled(inMemory(t))
 				r := sharing(t, 2, func() ledger.Store { return store })
 				c := r[1].connect("2025-11-25", everything)
 				require.Contains(t, c.ask(resourceRequest("subscribe", "notes://a")), `"result":{}`)
@@ -136,7 +56,7 @@ func TestStreamsWithoutTheLedger(t *testing.T) {
 	for name, late := range map[string]time.Duration{"the other begins at once": 2 * time.Second, "later": 20 * time.Second} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				store := &counting{Store: ledger.NewMemory(ledger.MemoryOptions{})}
+				store := newTroubled(ledger.NewMemory(ledger.MemoryOptions{}))
 				o := server.Options{Ledger: store}
 				here := newBubble(t, o)
 				o.Keys = here.keys

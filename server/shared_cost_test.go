@@ -18,7 +18,7 @@ import (
 // A burst costs a few writes, whatever is in it, and all hear of everything, though there is no
 // room to say what it was.
 func TestBurstsAreCoalesced(t *testing.T) {
-	store := &counting{Store: inMemory(t)}
+	store := newTroubled(inMemory(t))
 	r := sharing(t, 2, func() ledger.Store { return store })
 	var uris []string
 	for i := range 1000 {
@@ -27,7 +27,7 @@ func TestBurstsAreCoalesced(t *testing.T) {
 	modern := r[1].listen(listenFor(1, object{"promptsListChanged": true, "resourceSubscriptions": uris}))
 	modern.must("1", acknowledged)
 	huge := "notes://" + strings.Repeat("x", 1<<20)
-	before, begun := store.swaps.Load(), time.Now()
+	before, begun := store.writes.Load(), time.Now()
 	for range 20 {
 		for _, uri := range uris {
 			r[0].srv.ResourceUpdated(uri)
@@ -42,7 +42,7 @@ func TestBurstsAreCoalesced(t *testing.T) {
 		require.True(t, ok)
 		heard[string(m.Params)] = true
 	}
-	wrote, took := store.swaps.Load()-before, time.Since(begun)
+	wrote, took := store.writes.Load()-before, time.Since(begun)
 	assert.LessOrEqual(t, wrote, int64(took/(50*time.Millisecond))+3)
 	assert.Less(t, said, 2*time.Second)
 	t.Log("20 000 changes were said in", said, "and heard in", took, "with", wrote, "writes")
@@ -52,15 +52,15 @@ func TestBurstsAreCoalesced(t *testing.T) {
 func TestSessionsAreReadOnce(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {
-		store := &counting{Store: inMemory(t)}
+		store := newTroubled(inMemory(t))
 		r := sharing(t, 1, func() ledger.Store { return store })[0]
 		c := r.connect("2025-11-25", everything)
 		time.Sleep(1100 * time.Millisecond)
 		begun := time.Now()
 		count := func(do func()) (loads, swaps int64) {
-			loads, swaps = store.loads.Load(), store.swaps.Load()
+			loads, swaps = store.loads.Load(), store.writes.Load()
 			do()
-			return store.loads.Load() - loads, store.swaps.Load() - swaps
+			return store.loads.Load() - loads, store.writes.Load() - swaps
 		}
 		for i, message := range []string{toolCall(1, "sum", `{}`), `{"jsonrpc":"2.0","id":1,"method":"logging/setLevel","params":{"level":"error"}}`, toolCall(1, "sum", `{}`), resourceRequest("subscribe", "notes://a")} {
 			loads, swaps := count(func() { c.ask(message) })

@@ -3,7 +3,6 @@ package server_test
 import (
 	"bufio"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -22,28 +21,6 @@ import (
 	"github.com/mcpsaga/mcpsaga/steps"
 )
 
-// mortal is a store as a process sees it that dies: from then on it changes nothing.
-type mortal struct {
-	ledger.Store
-	dead atomic.Bool
-}
-
-var errDead = errors.New("the process is dead")
-
-func (m *mortal) Swap(ctx context.Context, r *ledger.Record, items ...ledger.Item) error {
-	if m.dead.Load() {
-		return errDead
-	}
-	return m.Store.Swap(ctx, r, items...)
-}
-
-func (m *mortal) Take(ctx context.Context, t ledger.Take) ([]*ledger.Record, error) {
-	if m.dead.Load() {
-		return nil, errDead
-	}
-	return m.Store.Take(ctx, t)
-}
-
 // What a plain call did on a pipe is undone: at once if its client hangs up or the server is
 // told to stop, and by the next process after twenty minutes if its own has died.
 func TestStdioCallsThatNobodyComesBackFor(t *testing.T) {
@@ -54,7 +31,7 @@ func TestStdioCallsThatNobodyComesBackFor(t *testing.T) {
 				defer memory.Close()
 				var held atomic.Int32
 				options := server.Options{Keys: newKeys(t), Tools: []saga.Definition{countedTool(&held)}}
-				one := &mortal{Store: memory}
+				one := newTroubled(memory)
 				options.Ledger, options.Workers = one, 1
 				first := serverOf(t, options)
 				options.Ledger, options.Workers = memory, 1
@@ -78,7 +55,7 @@ func TestStdioCallsThatNobodyComesBackFor(t *testing.T) {
 				// Nothing is undone as long as the client is there.
 				time.Sleep(8 * time.Minute)
 				require.EqualValues(t, 1, held.Load())
-				one.dead.Store(how == "the server dies")
+				one.setDown(how == "the server dies")
 				if how == "the server stops" {
 					stop()
 				} else {

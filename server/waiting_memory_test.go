@@ -52,12 +52,6 @@ func (m memoryUse) String() string {
 	return fmt.Sprintf("%d goroutines; bytes each: live %d, heap %d, stacks %d, resident %d", m.Goroutines, m.Live, m.Heap, m.Stacks, m.RSS)
 }
 
-// few reports whether each of n sessions that wait uses as little as it may.
-func (m memoryUse) few(n int) bool {
-	return m.Goroutines < 16 && m.Live+m.Stacks < 6_000 &&
-		(n < 9_000 || m.Heap+m.Stacks < 10_000) // with fewer, what is left over from their beginning counts for too much
-}
-
 func useOfMemory() (m memoryUse) {
 	runtime.GC() // and what finalizers and pools hold
 	debug.FreeOSMemory()
@@ -94,7 +88,6 @@ func TestCrowdProcess(t *testing.T) {
 	}
 	s, err := server.New(server.Options{Tools: []saga.Definition{asks}, Keys: newKeys(t), Ledger: store})
 	require.NoError(t, err)
-	server.SetParkAfter(s, parkAfter)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	go func() { _ = s.Serve(t.Context(), l) }()
@@ -124,7 +117,7 @@ type crowd struct {
 }
 
 func newCrowd(t testing.TB) *crowd {
-	cmd := exec.Command(os.Args[0], "-test.run=^TestCrowdProcess$", "-crowd-ledger="+*crowdLedger, "-crowd-profile="+*crowdProfile)
+	cmd := exec.Command(os.Args[0], "-test.memprofilerate=1", "-test.run=^TestCrowdProcess$", "-crowd-ledger="+*crowdLedger, "-crowd-profile="+*crowdProfile)
 	cmd.Env = append(os.Environ(), crowdDir+"="+t.TempDir(), "GOGC=100", "GOMEMLIMIT=off") // as servers run
 	cmd.Stderr = os.Stderr
 	out, err := cmd.StdoutPipe()
@@ -176,20 +169,11 @@ func (w *crowdClient) post(addr, message string) (*http.Response, error) {
 
 // begin opens a session and calls the tool.
 func (c *crowd) begin() (w *crowdClient, err error) {
-	w = new(crowdClient)
-	if w.conn, err = net.Dial("tcp", c.addr); err != nil {
+	if w, err = c.connect(); err != nil {
 		return nil, err
 	}
-	w.in = bufio.NewReaderSize(w.conn, 1<<10)
-	resp, err := w.post(c.addr, `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{"elicitation":{}},"clientInfo":{"name":"crowd","version":"1"}}}`)
+	resp, err := w.post(c.addr, toolCall(1, "ask", `{}`))
 	if err != nil {
-		return nil, err
-	}
-	if _, err = io.Copy(io.Discard, resp.Body); err != nil {
-		return nil, err
-	}
-	w.session = resp.Header.Get("Mcp-Session-Id")
-	if resp, err = w.post(c.addr, toolCall(1, "ask", `{}`)); err != nil {
 		return nil, err
 	}
 	w.body = resp.Body
@@ -203,6 +187,45 @@ func (c *crowd) begin() (w *crowdClient, err error) {
 	return w, err
 }
 
+// listen opens a session and its stream that belongs to no request.
+func (c *crowd) listen() (w *crowdClient, err error) {
+	if w, err = c.connect(); err != nil {
+		return nil, err
+	}
+	_, err = fmt.Fprintf(w.conn, "GET /mcp HTTP/1.1\r\nHost: %s\r\nAccept: text/event-stream\r\nMcp-Session-Id: %s\r\nMCP-Protocol-Version: 2025-11-25\r\n\r\n", c.addr, w.session)
+	if err != nil {
+		return nil, err
+	}
+	resp, err := http.ReadResponse(w.in, nil)
+	if err != nil {
+		return nil, err
+	}
+	if resp.StatusCode != http.StatusOK {
+		return nil, fmt.Errorf("the stream was refused: %s", resp.Status)
+	}
+	w.body = resp.Body
+	_, err = w.read("")
+	return w, err
+}
+
+// connect opens a session.
+func (c *crowd) connect() (w *crowdClient, err error) {
+	w = new(crowdClient)
+	if w.conn, err = net.Dial("tcp", c.addr); err != nil {
+		return nil, err
+	}
+	w.in = bufio.NewReaderSize(w.conn, 1<<10)
+	resp, err := w.post(c.addr, `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{"elicitation":{}},"clientInfo":{"name":"crowd","version":"1"}}}`)
+	if err != nil {
+		return nil, err
+	}
+	if _, err = io.Copy(io.Discard, resp.Body); err != nil {
+		return nil, err
+	}
+	w.session = resp.Header.Get("Mcp-Session-Id")
+	return w, nil
+}
+
 // read reads until a message of the stream has that text.
 func (w *crowdClient) read(text string) (string, error) {
 	var read []byte
@@ -214,7 +237,7 @@ func (w *crowdClient) read(text string) (string, error) {
 			continue
 		}
 		line := strings.TrimSuffix(string(read), "\n")
-		if data, ok := strings.CutPrefix(line, "data: "); ok && strings.Contains(data, text) {
+		if data, ok := strings.CutPrefix(line, "data:"); ok && strings.Contains(data, text) {
 			return data, nil
 		}
 		read = read[:0]
@@ -242,8 +265,8 @@ func (c *crowd) answer(w *crowdClient) error {
 	return err
 }
 
-// gather has n more sessions wait.
-func (c *crowd) gather(n int) []*crowdClient {
+// gather has n more sessions begin something.
+func (c *crowd) gather(n int, begin func() (*crowdClient, error)) []*crowdClient {
 	c.t.Helper()
 	all := make([]*crowdClient, n)
 	next := make(chan int)
@@ -251,7 +274,7 @@ func (c *crowd) gather(n int) []*crowdClient {
 	for range 16 {
 		group.Go(func() {
 			for i := range next {
-				w, err := c.begin()
+				w, err := begin()
 				if !assert.NoError(c.t, err) {
 					continue
 				}
@@ -271,8 +294,8 @@ func (c *crowd) gather(n int) []*crowdClient {
 	return all
 }
 
-// A session whose call waits for the client's answer costs next to no memory, and one more is
-// served as well.
+// What a session costs that waits: one whose call waits for the client's answer, and one with an idle
+// stream of its own.
 func TestWaitingSessions(t *testing.T) {
 	if raceEnabled {
 		t.Skip("the race detector takes memory of its own")
@@ -280,24 +303,40 @@ func TestWaitingSessions(t *testing.T) {
 	t.Parallel() // the server is a process of its own
 	c := newCrowd(t)
 	n := *crowdSize
-	for _, w := range c.gather(300) { // what is made once, and what is remembered of the last ones
+	for _, w := range c.gather(300, c.begin) { // what is made once
 		require.NoError(t, c.answer(w))
 		require.NoError(t, w.conn.Close())
 	}
 	time.Sleep(500 * time.Millisecond)
-	before := c.use("before")
-	began := time.Now()
-	all := c.gather(n)
-	t.Log(n, "sessions wait after", time.Since(began).Round(time.Millisecond))
-	// Their streams are parked after a while, and what their beginning took is given back.
-	each := c.use("waiting").since(before, n)
-	for end := time.Now().Add(time.Minute); time.Now().Before(end) && !each.few(n); time.Sleep(200 * time.Millisecond) {
-		each = c.use("waiting").since(before, n)
+	waiting := func(of string, begin func() (*crowdClient, error), goroutines, most int) []*crowdClient {
+		before := c.use("before " + of)
+		began := time.Now()
+		all := c.gather(n, begin)
+		t.Log(n, of, "wait after", time.Since(began).Round(time.Millisecond))
+		few := func(m memoryUse) bool { return m.Goroutines <= goroutines*n+16 && m.Live+m.Stacks < most }
+		each := c.use(of).since(before, n)
+		for end := time.Now().Add(10 * time.Second); time.Now().Before(end) && !few(each); time.Sleep(500 * time.Millisecond) {
+			each = c.use(of).since(before, n) // stacks shrink when memory is tidied up
+		}
+		t.Log(of, each)
+		assert.True(t, few(each), "none of the %s takes more than %d goroutines and %d bytes", of, goroutines, most)
+		return all
 	}
-	t.Log(each)
-	assert.True(t, each.few(n), "none of them takes a goroutine, or 6000 bytes")
+	waiting("ended calls", func() (*crowdClient, error) {
+		w, err := c.begin()
+		if err == nil {
+			err = c.answer(w)
+			_ = w.conn.Close()
+		}
+		return w, err
+	}, 0, 5_000)
+	for _, w := range waiting("streams", c.listen, 2, 36_000) {
+		_ = w.conn.Close()
+	}
+	time.Sleep(time.Second)
+	all := waiting("calls", c.begin, 3, 75_000)
 	for _, i := range []int{0, n / 2, n - 1} {
 		require.NoError(t, c.answer(all[i]))
 	}
-	require.NoError(t, c.answer(c.gather(1)[0]), "one more is served as well")
+	require.NoError(t, c.answer(c.gather(1, c.begin)[0]), "one more is served as well")
 }

@@ -41,7 +41,7 @@ func TestMistakesGetAdvice(t *testing.T) {
 		"a keyset nowhere":           {[]string{"keys", "new", "--keyset", "no/where/k.json"}, exitFailed, "there is no directory no/where: make it first"},
 		"a token without keys":       {[]string{"token", "explain", "x", "--keyset", "none.json"}, exitFailed, "name that of the server with --keyset"},
 		"no ledger":                  {[]string{"ledger", "--ledger", "sqlite:none.db"}, exitFailed, "Name that of the servers with --ledger; saga serve makes one"},
-		"a ledger without keys":      {[]string{"ledger", "check", "--ledger", "postgres://x", "--keyset", "none.json"}, exitFailed, "name that of the server with --keyset"},
+		"a ledger without keys":      {[]string{"ledger", "--ledger", "postgres://x", "--keyset", "none.json"}, exitFailed, "name that of the server with --keyset"},
 		"tokens of no time":          {[]string{"serve", "--token-ttl", "-5s"}, exitUsage, "--token-ttl -5s: tokens have to last a second at least"},
 		"an origin that is none":     {[]string{"serve", "--ledger", "off", "--allow-origin", "x"}, exitUsage, `--allow-origin "x": it must be scheme, host and port`},
 		"a host that is none":        {[]string{"serve", "--ledger", "off", "--allow-host", "http://x"}, exitUsage, `--allow-host "http://x": it must be a host name`},

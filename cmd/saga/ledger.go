@@ -2,9 +2,11 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
+	"iter"
 	"log/slog"
 	"os"
 	"strings"
@@ -14,7 +16,8 @@ import (
 
 	"github.com/mcpsaga/mcpsaga/cmd/saga/internal/plain"
 	"github.com/mcpsaga/mcpsaga/codec"
-	"github.com/mcpsaga/mcpsaga/internal/records"
+	"github.com/mcpsaga/mcpsaga/internal/durable"
+	"github.com/mcpsaga/mcpsaga/internal/store"
 )
 
 // openTime is how long a command waits for a ledger.
@@ -26,7 +29,7 @@ func (p *program) ledgerCommand() *cli.Command {
 	}
 	return &cli.Command{
 		Name:  "ledger",
-		Usage: "list what a ledger has servers look after, and have it undone",
+		Usage: "list what a ledger has servers look after, show what happened, and have it undone",
 		Description: `Lists the sagas that have done something and wait: which tool, since when, until when they
 are left alone, what they have done, how often undoing that has failed and why; and the tasks
 that have not ended, or could not be undone. Needs the
@@ -34,11 +37,14 @@ keyset and the audience of the servers: with others it finds nothing.
 
 Examples:
    saga ledger
+   saga ledger show 5f3a1c0e
    saga ledger --ledger sqlite:/var/lib/saga/ledger.db --keyset /etc/saga/keyset.json --audience prod
    saga ledger undo 5f3a1c0e`,
 		Flags: flags(stringFlag("output", "text, or json", "text")),
 		Action: func(ctx context.Context, c *cli.Command) error {
-			return p.mustBeCommand(c, func(c *cli.Command) error { return p.withLedger(ctx, c, p.listLedger) })
+			return p.mustBeCommand(c, func(c *cli.Command) error {
+				return p.withLedger(ctx, c, func(o *durable.Operator) error { return p.listLedger(ctx, c, o) })
+			})
 		},
 		Commands: []*cli.Command{{
 			Name:      "undo",
@@ -55,40 +61,68 @@ Exits with 1 if it is not undone.`,
 				if err != nil {
 					return err
 				}
-				return p.withLedger(ctx, c, func(ctx context.Context, c *cli.Command, b *records.Book) error {
-					return p.undoSaga(ctx, c, b, id)
-				})
+				return p.withLedger(ctx, c, func(o *durable.Operator) error { return p.undoSaga(ctx, c, o, id) })
+			},
+		}, {
+			Name:      "show",
+			Usage:     "show what has happened to a saga",
+			ArgsUsage: "SAGA (its id, or the beginning of it)",
+			Description: `Shows the history of a saga, also of one that has ended and is still remembered: what happened
+when, and to which effects. What clients and tools have said is not shown, but for errors.`,
+			Flags: flags(stringFlag("output", "text, or json", "text")),
+			Action: func(ctx context.Context, c *cli.Command) error {
+				id, err := p.oneArgument(c, "id of the saga")
+				if err != nil {
+					return err
+				}
+				return p.withLedger(ctx, c, func(o *durable.Operator) error { return p.showSaga(ctx, c, o, id) })
 			},
 		}, {
 			Name:        "check",
-			Usage:       "say whether a ledger answers and can be written, and what is in it for these keys",
-			Description: "Writes a small record, which servers soon remove. Exits with 1 if the ledger does not answer, or\ncannot be written.",
+			Usage:       "say whether a ledger answers and can be written",
+			Description: "Leaves nothing in the ledger. Exits with 1 if it does not answer, or cannot be written.",
 			Flags:       flags(),
 			Action: func(ctx context.Context, c *cli.Command) error {
 				if err := p.noArguments(c); err != nil {
 					return err
 				}
-				return p.withLedger(ctx, c, p.checkLedger)
+				return p.checkLedger(ctx, c)
 			},
 		}},
 	}
 }
 
-// withLedger opens the ledger and the keyset that the flags name.
-func (p *program) withLedger(ctx context.Context, c *cli.Command, do func(context.Context, *cli.Command, *records.Book) error) error {
+// namedLedger returns the ledger that the flags name, if a command can look into it.
+func (p *program) namedLedger(c *cli.Command) (ledgerName, error) {
 	l := ledgerOf(c)
 	switch path, isFile := strings.CutPrefix(l.name, ledgerSQLite); {
 	case l.name == ledgerMemory:
-		return p.usage(c, "a ledger in memory is within its server: nobody else can look into it")
+		return l, p.usage(c, "a ledger in memory is within its server: nobody else can look into it")
 	case l.name == ledgerOff:
-		return p.usage(c, "name the ledger with --ledger: sqlite:PATH or postgres://USER@HOST/DATABASE")
+		return l, p.usage(c, "name the ledger with --ledger: sqlite:PATH or postgres://USER@HOST/DATABASE")
 	case isFile && path == "", !isFile && !isPostgres(l.name):
-		return p.usage(c, "%v", errNoSuchLedger)
+		return l, p.usage(c, "%v", errNoSuchLedger)
 	case isFile:
 		// It would be created.
 		if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
-			return failed(fmt.Errorf("there is no ledger: %w\nName that of the servers with --ledger; %s serve makes one for you", err, p.self))
+			return l, failed(fmt.Errorf("there is no ledger: %w\nName that of the servers with --ledger; %s serve makes one for you", err, p.self))
 		}
+	}
+	return l, nil
+}
+
+// openNow opens a ledger that is to be there.
+func (l ledgerName) openNow(ctx context.Context) (store.Store, error) {
+	ctx, cancel := context.WithTimeout(ctx, openTime)
+	defer cancel()
+	return l.open(ctx, slog.New(slog.DiscardHandler), false)
+}
+
+// withLedger opens the ledger and the keyset that the flags name.
+func (p *program) withLedger(ctx context.Context, c *cli.Command, do func(*durable.Operator) error) error {
+	l, err := p.namedLedger(c)
+	if err != nil {
+		return err
 	}
 	path, err := keysetPath(c)
 	if err != nil {
@@ -98,14 +132,12 @@ func (p *program) withLedger(ctx context.Context, c *cli.Command, do func(contex
 	if err != nil {
 		return failed(nameServers(err))
 	}
-	opening, cancel := context.WithTimeout(ctx, openTime)
-	store, err := l.open(opening, slog.New(slog.DiscardHandler), false)
-	cancel()
+	s, err := l.openNow(ctx)
 	if err != nil {
 		return failed(err)
 	}
-	defer closeStore(store)
-	return do(ctx, c, records.New(store, func() *codec.Keyset { return keys }, c.String("audience"), 0))
+	defer closeStore(s)
+	return do(durable.NewOperator(s, func() *codec.Keyset { return keys }, c.String("audience")))
 }
 
 // nameServers says what to do where there is no keyset, to who needs that of a server.
@@ -121,7 +153,7 @@ type waitingRow struct {
 	Task      bool          `json:"task,omitempty"`
 	Tool      string        `json:"tool"`
 	Revision  uint32        `json:"revision"`
-	State     records.State `json:"state"`
+	State     durable.State `json:"state"`
 	Since     time.Time     `json:"since,omitzero"`
 	Due       *time.Time    `json:"due,omitempty"`
 	Effects   []string      `json:"effects"`
@@ -129,10 +161,10 @@ type waitingRow struct {
 	LastError string        `json:"lastError,omitempty"`
 }
 
-func rowOf(w records.Waiting) waitingRow {
+func rowOf(w durable.Waiting) waitingRow {
 	row := waitingRow{
-		Saga: w.Saga, Task: w.Task, Tool: w.Target.Name, Revision: w.Target.Revision, State: w.State, Since: w.Began,
-		Effects: w.Effects, Attempts: w.Attempts, LastError: w.LastError,
+		Saga: w.Saga, Task: w.Task, Tool: w.Tool, Revision: w.Revision, State: w.State, Since: w.Began,
+		Effects: w.Effects, Attempts: w.Failures, LastError: w.LastError,
 	}
 	if row.Effects == nil {
 		row.Effects = []string{}
@@ -143,24 +175,53 @@ func rowOf(w records.Waiting) waitingRow {
 	return row
 }
 
-func (p *program) listLedger(ctx context.Context, c *cli.Command, b *records.Book) error {
-	var rows []waitingRow
-	for w, err := range b.List(ctx) {
+// listedAtOnce is how many rows stand in the same columns.
+const listedAtOnce = 100
+
+// listLedger prints the list while it reads it, as it may be long.
+func (p *program) listLedger(ctx context.Context, c *cli.Command, o *durable.Operator) error {
+	asJSON := c.String("output") == "json"
+	table := p.table("SAGA", "TOOL", "STATE", "SINCE", "UNDONE AT", "HAS DONE", "ATTEMPTS", "LAST ERROR")
+	n := 0
+	for w, err := range o.Waiting(ctx) {
 		if err != nil {
 			return failed(err)
 		}
-		rows = append(rows, rowOf(w))
-	}
-	if len(rows) == 0 && c.String("output") != "json" {
-		return p.sayNothingWaits(ctx, b)
-	}
-	return printRows(p, c, rows, "", "SAGA\tTOOL\tSTATE\tSINCE\tUNDONE AT\tHAS DONE\tATTEMPTS\tLAST ERROR", func(row waitingRow) string {
-		if row.Task {
-			row.Effects = []string{"(a task)"}
+		row := rowOf(w)
+		if asJSON {
+			before := ","
+			if n == 0 {
+				before = "["
+			}
+			text, err := json.MarshalIndent(row, "  ", "  ")
+			if err != nil {
+				return failed(err)
+			}
+			fmt.Fprintf(p.stdout, "%s\n  %s", before, text)
+		} else {
+			if row.Task {
+				row.Effects = []string{"(a task)"}
+			}
+			fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\t%d\t%s\n", row.Saga, cell(row.Tool), row.State, ago(row.Since), due(row.Due),
+				cell(strings.Join(row.Effects, ", ")), row.Attempts, plain.Short(row.LastError, 2*maxCell))
 		}
-		return fmt.Sprintf("%s\t%s\t%s\t%s\t%s\t%s\t%d\t%s", row.Saga, cell(row.Tool), row.State, ago(row.Since), due(row.Due),
-			cell(strings.Join(row.Effects, ", ")), row.Attempts, plain.Short(row.LastError, 2*maxCell))
-	})
+		if n++; n%listedAtOnce == 0 && !asJSON {
+			if err := table.Flush(); err != nil {
+				return failed(err)
+			}
+		}
+	}
+	switch {
+	case asJSON && n == 0:
+		p.print("[]")
+	case asJSON:
+		p.print("\n]")
+	case n == 0:
+		p.sayNothingWaits()
+	default:
+		return failed(table.Flush())
+	}
+	return nil
 }
 
 // due says when somebody looks at a saga again, without its client.
@@ -174,74 +235,97 @@ func due(at *time.Time) string {
 	return at.Local().Format("2006-01-02 15:04:05")
 }
 
-// sayNothingWaits tells an empty list from one for other keys, as far as that can be known.
-func (p *program) sayNothingWaits(ctx context.Context, b *records.Book) error {
-	known, err := b.Targets(ctx)
-	switch {
-	case err != nil:
-		return failed(err)
-	case len(known) == 0:
-		p.say("No server with this keyset and audience has used this ledger yet. If one should have, look at --keyset and --audience: with others, nothing can be found.")
-	default:
-		p.say("Nothing waits with something to be undone.")
-	}
-	return nil
+func (p *program) sayNothingWaits() {
+	p.say("Nothing waits with something to be undone, of servers with this keyset and audience. If something should, look at --keyset and --audience: with others, nothing can be found.")
 }
 
-func (p *program) undoSaga(ctx context.Context, c *cli.Command, b *records.Book, id string) error {
-	var found []records.Waiting
-	others := 0
-	for w, err := range b.List(ctx) {
+// findSaga returns the one saga of a list whose id begins so, or nil, and whether the list has others.
+func (p *program) findSaga(c *cli.Command, list iter.Seq2[durable.Waiting, error], id string) (found *durable.Waiting, others bool, err error) {
+	const whole = 32
+	n := 0
+	for w, err := range list {
+		if err != nil {
+			return nil, false, failed(err)
+		}
+		if others = true; id == "" || !strings.HasPrefix(w.Saga, strings.ToLower(id)) {
+			continue
+		}
+		if found = &w; len(id) == whole {
+			return found, true, nil
+		}
+		n++
+	}
+	if n > 1 {
+		return nil, true, p.usage(c, "%d sagas begin with %s: give more of the id", n, plain.Short(id, maxCell))
+	}
+	return found, others, nil
+}
+
+func (p *program) showSaga(ctx context.Context, c *cli.Command, o *durable.Operator, id string) error {
+	found, _, err := p.findSaga(c, o.All(ctx), id)
+	switch {
+	case err != nil:
+		return err
+	case found == nil:
+		return failed(fmt.Errorf("the ledger has no saga %s of servers with this keyset and audience, or has forgotten it", plain.Short(id, maxCell)))
+	}
+	type happened struct {
+		N       uint64    `json:"n"`
+		At      time.Time `json:"at"`
+		Kind    string    `json:"kind"`
+		Effects []string  `json:"effects,omitempty"`
+		Text    string    `json:"text,omitempty"`
+	}
+	var rows []happened
+	for e, err := range o.History(ctx, found.ID) {
 		if err != nil {
 			return failed(err)
 		}
-		others++
-		if strings.HasPrefix(w.Saga, strings.ToLower(id)) && id != "" {
-			found = append(found, w)
-		}
+		rows = append(rows, happened(e))
 	}
-	switch len(found) {
-	case 1:
-	case 0:
-		if others > 0 {
-			return failed(fmt.Errorf("no saga %s waits with something to be undone: %s ledger lists the sagas that wait", plain.Short(id, maxCell), p.self))
-		}
-		if err := p.sayNothingWaits(ctx, b); err != nil {
-			return err
-		}
+	return printRows(p, c, rows, "", "N\tAT\tWHAT\tEFFECTS\t", func(row happened) string {
+		return fmt.Sprintf("%d\t%s\t%s\t%s\t%s", row.N, row.At.Local().Format("2006-01-02 15:04:05.000"), row.Kind,
+			cell(strings.Join(row.Effects, ", ")), plain.Short(row.Text, 2*maxCell))
+	})
+}
+
+func (p *program) undoSaga(ctx context.Context, c *cli.Command, o *durable.Operator, id string) error {
+	before, others, err := p.findSaga(c, o.Waiting(ctx), id)
+	switch {
+	case err != nil:
+		return err
+	case before == nil && others:
+		return failed(fmt.Errorf("no saga %s waits with something to be undone: %s ledger lists the sagas that wait", plain.Short(id, maxCell), p.self))
+	case before == nil:
+		p.sayNothingWaits()
 		return failed(fmt.Errorf("no saga %s waits with something to be undone", plain.Short(id, maxCell)))
-	default:
-		return p.usage(c, "%d sagas begin with %s: give more of the id", len(found), plain.Short(id, maxCell))
 	}
-	before := found[0]
-	undo, what := b.UndoNow, fmt.Sprintf("%s of %s to be undone: %s", before.Saga, before.Target.Name, strings.Join(before.Effects, ", "))
+	what := fmt.Sprintf("%s of %s to be undone: %s", before.Saga, before.Tool, strings.Join(before.Effects, ", "))
 	if before.Task {
-		undo, what = b.UndoTask, fmt.Sprintf("the task %s of %s to be cancelled", before.Saga, before.Target.Name)
+		what = fmt.Sprintf("the task %s of %s to be cancelled", before.Saga, before.Tool)
 	}
-	if err := undo(ctx, before.Key); err != nil {
+	if err := o.UndoNow(ctx, before.ID); err != nil {
 		return failed(err)
 	}
 	p.say("saga: asked for %s", plain.Line(what))
-	return p.awaitUndo(ctx, b, before, c.Duration("wait"))
+	return p.awaitUndo(ctx, o, before, c.Duration("wait"))
 }
 
 // awaitUndo waits until a server has undone a saga, or failed to.
-func (p *program) awaitUndo(ctx context.Context, b *records.Book, before records.Waiting, limit time.Duration) error {
+func (p *program) awaitUndo(ctx context.Context, o *durable.Operator, before *durable.Waiting, limit time.Duration) error {
 	const every = 250 * time.Millisecond
 	for end := time.Now().Add(limit); ; {
-		w, err := b.Look(ctx, before)
+		w, err := o.Look(ctx, before.ID)
 		switch {
-		case errors.Is(err, records.ErrNothingWaits):
+		case errors.Is(err, durable.ErrNothingWaits):
 			p.say("saga: it is undone")
 			return nil
 		case err != nil:
 			return failed(err)
-		case w.TooLate:
-			return failed(records.ErrTooLate)
-		case w.Attempts > before.Attempts:
+		case w.Failures > before.Failures:
 			return failed(fmt.Errorf("it could not be undone: %s\nIt is tried again at %s", plain.Line(w.LastError), due(rowOf(w).Due)))
 		case !time.Now().Before(end):
-			return failed(fmt.Errorf("no server has undone it within %v: is one running that has the tool %q in revision %d? It does so when it is there", limit, w.Target.Name, w.Target.Revision))
+			return failed(fmt.Errorf("no server has undone it within %v: is one running that has the tool %q in revision %d? It does so when it is there", limit, w.Tool, w.Revision))
 		}
 		select {
 		case <-ctx.Done():
@@ -251,48 +335,32 @@ func (p *program) awaitUndo(ctx context.Context, b *records.Book, before records
 	}
 }
 
-func (p *program) checkLedger(ctx context.Context, c *cli.Command, b *records.Book) error {
-	begun := time.Now()
+func (p *program) checkLedger(ctx context.Context, c *cli.Command) error {
+	l, err := p.namedLedger(c)
+	if err != nil {
+		return err
+	}
+	s, err := l.openNow(ctx)
+	if err != nil {
+		return failed(err)
+	}
+	defer closeStore(s)
 	ctx, cancel := context.WithTimeout(ctx, openTime)
 	defer cancel()
-	now, err := b.Store().Now(ctx)
-	took := time.Since(begun)
+	begun := time.Now()
+	if _, err := s.Heads(ctx, []store.ID{{1}}); err != nil {
+		return failed(err)
+	}
+	answered := time.Now()
+	now, err := s.Check(ctx)
 	if err != nil {
 		return failed(err)
 	}
-	if err := b.Probe(ctx); err != nil {
-		return failed(err)
-	}
-	known, err := b.Targets(ctx)
-	if err != nil {
-		return failed(err)
-	}
-	states := map[records.State]int{}
-	sum, tasks := 0, 0
-	for w, err := range b.List(ctx) {
-		if err != nil {
-			return failed(err)
-		}
-		if w.Task {
-			tasks++
-			continue
-		}
-		states[w.State]++
-		sum++
-	}
+	written := time.Now()
 	table := p.table()
-	fmt.Fprintf(table, "ledger\t%s\n", plain.Line(ledgerOf(c).String()))
-	fmt.Fprintf(table, "answers\tin %v\n", took.Round(time.Microsecond))
-	fmt.Fprintf(table, "its clock\t%s, %v from the one here\n", now.UTC().Format(time.RFC3339), now.Sub(begun.Add(took/2)).Round(time.Millisecond))
-	fmt.Fprintf(table, "tools of servers with these keys\t%d\n", len(known))
-	fmt.Fprintf(table, "sagas that wait with something to be undone\t%d\n", sum)
-	if tasks > 0 {
-		fmt.Fprintf(table, "tasks that have not ended, or could not be undone\t%d\n", tasks)
-	}
-	for _, state := range []records.State{records.Suspended, records.Running, records.Undoing, records.Failing, records.GivenUp, records.Unreadable} {
-		if n := states[state]; n > 0 {
-			fmt.Fprintf(table, "  %s\t%d\n", state, n)
-		}
-	}
+	fmt.Fprintf(table, "ledger\t%s\n", plain.Line(l.String()))
+	fmt.Fprintf(table, "answers\tin %v\n", answered.Sub(begun).Round(time.Microsecond))
+	fmt.Fprintf(table, "can be written\tin %v\n", written.Sub(answered).Round(time.Microsecond))
+	fmt.Fprintf(table, "its clock\t%s, %v from the one here\n", now.UTC().Format(time.RFC3339), now.Sub(answered.Add(written.Sub(answered)/2)).Round(time.Millisecond))
 	return failed(table.Flush())
 }

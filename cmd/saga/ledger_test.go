@@ -1,12 +1,18 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"io"
+	"log/slog"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -14,64 +20,134 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/mcpsaga/mcpsaga/codec"
+	"github.com/mcpsaga/mcpsaga/internal/durable"
 	"github.com/mcpsaga/mcpsaga/internal/postgrestest"
-	"github.com/mcpsaga/mcpsaga/internal/records"
 	"github.com/mcpsaga/mcpsaga/ledger/sqlite"
+	"github.com/mcpsaga/mcpsaga/saga"
+	"github.com/mcpsaga/mcpsaga/server"
+	"github.com/mcpsaga/mcpsaga/steps"
 )
 
-// ledgerHome is a home with a ledger, in which sagas wait.
+// ledgerHome is a home with a ledger, and a server whose tool trip has effects.
 type ledgerHome struct {
 	*home
-	book *records.Book
+	url     string
+	stop    func()
+	failing atomic.Bool // hotels cannot be given back
 }
 
 func newLedgerHome(t *testing.T) *ledgerHome {
 	t.Helper()
-	h := newHome(t)
+	h := &ledgerHome{home: newHome(t)}
 	h.env = append(h.env, "SAGA_KEYSET=k.json", "SAGA_AUDIENCE=prod", "SAGA_LEDGER=sqlite:l.db")
 	h.ok("keys", "new")
 	keys, err := codec.LoadKeyset(filepath.Join(h.dir, "k.json"))
 	require.NoError(t, err)
 	store, err := sqlite.Open(t.Context(), filepath.Join(h.dir, "l.db"))
 	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, store.Close()) })
-	return &ledgerHome{h, records.New(store, func() *codec.Keyset { return keys }, "prod", 0)}
+	s, err := server.New(server.Options{
+		Keys: keys, Audience: "prod", Ledger: store, Tools: []saga.Definition{h.trip()}, Logger: slog.New(slog.DiscardHandler),
+	})
+	require.NoError(t, err)
+	web := httptest.NewServer(s.Handler())
+	h.url = web.URL + server.Endpoint
+	h.stop = sync.OnceFunc(func() {
+		web.Close()
+		s.Close()
+		assert.NoError(t, store.Close())
+	})
+	t.Cleanup(h.stop)
+	return h
 }
 
-var tripTool = records.Target{Name: "trip", Revision: 2}
+// trip asks where to, holds a hotel and a flight, and asks whether that is right.
+func (h *ledgerHome) trip() saga.Definition {
+	type where struct {
+		To string `json:"to"`
+	}
+	type sure struct {
+		Sure bool `json:"sure"`
+	}
+	to, right := &steps.Form[where]{ID: "where", Message: "Where to?"}, &steps.Form[sure]{ID: "sure", Message: "Right?"}
+	hold := func(name string, undo func() error) *saga.Effect[string, string] {
+		return &saga.Effect[string, string]{
+			Name: name, Tries: 1,
+			Do:   func(_ context.Context, _ saga.Key, in string) (string, error) { return in, nil },
+			Undo: func(context.Context, saga.Performed[string, string]) error { return undo() },
+		}
+	}
+	hotel := hold("hold-hotel", func() error {
+		if h.failing.Load() {
+			return errors.New("hotel:\x1b[31m no answer\nsecond line")
+		}
+		return nil
+	})
+	flight := hold("hold-flight", func() error { return nil })
+	return saga.Flow[struct{}, string]{
+		Info: saga.Info{Name: "trip", Revision: 2, Asks: []steps.Question{to, right}, Effects: []saga.Declared{hotel, flight}},
+		Run: func(r *saga.Run, _ struct{}) (string, error) {
+			w, err := saga.Ask(r, to)
+			if err != nil {
+				return "", err
+			}
+			for _, e := range []*saga.Effect[string, string]{hotel, flight} {
+				if _, err := saga.Do(r, e, w.To); err != nil {
+					return "", err
+				}
+			}
+			_, err = saga.Ask(r, right)
+			return "booked", err
+		},
+	}
+}
 
-// waits adds a saga that waits for its client until due.
-func (h *ledgerHome) waits(id byte, due time.Time, change func(*records.Entry)) {
+// waits begins a saga that has held both and waits for its client, and returns its id.
+func (h *ledgerHome) waits() (id string) {
 	h.t.Helper()
-	require.NoError(h.t, h.book.Announce(h.t.Context(), []records.Target{tripTool}))
-	e, err := h.book.Saga(h.t.Context(), "somebody", [16]byte{id, 1})
-	require.NoError(h.t, err)
-	e.Target, e.Began, e.Effects = tripTool, time.Now().Add(-3*time.Hour), []string{"hold-hotel", "hold-flight"}
-	e.Wake = due
-	change(e)
-	require.NoError(h.t, h.book.Put(h.t.Context(), e))
+	before := h.ids()
+	_, stderr, code := h.run("call", "trip", "--server", h.url, "--answers", h.file("to.json", `{"where":{"to":"Oslo, by the secret tunnel"}}`))
+	require.Equal(h.t, exitNeedsAnswer, code, stderr)
+	for id := range h.ids() {
+		if !before[id] {
+			return id
+		}
+	}
+	require.Fail(h.t, "the ledger does not list it")
+	return ""
 }
 
-func unchanged(*records.Entry) {}
+// ids are those of the sagas that wait.
+func (h *ledgerHome) ids() map[string]bool {
+	h.t.Helper()
+	ids := map[string]bool{}
+	for _, row := range h.rows("ledger") {
+		ids[row["saga"].(string)] = true
+	}
+	return ids
+}
+
+// rows are what a command prints as JSON.
+func (h *ledgerHome) rows(args ...string) (rows []map[string]any) {
+	h.t.Helper()
+	require.NoError(h.t, json.Unmarshal([]byte(h.ok(append(args, "--output", "json")...)), &rows))
+	return rows
+}
 
 func TestLedgerLists(t *testing.T) {
 	t.Parallel()
 	h := newLedgerHome(t)
 	_, stderr, code := h.run("ledger")
 	assert.Zero(t, code)
-	assert.Contains(t, stderr, "No server with this keyset and audience has used this ledger yet")
-	require.NoError(t, h.book.Announce(t.Context(), []records.Target{tripTool}))
-	_, stderr, _ = h.run("ledger")
 	assert.Contains(t, stderr, "Nothing waits")
+	assert.Empty(t, h.rows("ledger"))
+	first, second := h.waits(), h.waits()
+	h.failing.Store(true)
+	_, stderr, code = h.run("ledger", "undo", second)
+	assert.Equal(t, exitFailed, code, stderr)
 
-	due := time.Now().Add(time.Hour).Truncate(time.Second)
-	h.waits(0xab, due, unchanged)
-	h.waits(0xcd, due, func(e *records.Entry) {
-		e.Attempts, e.LastError = 3, "hotel:\x1b[31m no answer\nsecond line"
-	})
 	table := h.ok("ledger")
 	for _, want := range []string{
-		"SAGA", "ab010000000000000000000000000000", "trip", "suspended", "3 h ago", due.Local().Format("2006-01-02 15:04:05"),
+		"SAGA", first, second, "trip", "suspended", "just now", time.Now().Local().Format("2006-"),
 		"hold-hotel, hold-flight", "failing", "no answer",
 	} {
 		assert.Contains(t, table, want)
@@ -79,79 +155,129 @@ func TestLedgerLists(t *testing.T) {
 	assert.NotContains(t, table, "\x1b", "what a service said is not trusted")
 	assert.Equal(t, 3, strings.Count(table, "\n"))
 
-	var rows []map[string]any
-	require.NoError(t, json.Unmarshal([]byte(h.ok("ledger", "--output", "json")), &rows))
+	rows := h.rows("ledger")
 	require.Len(t, rows, 2)
 	for _, row := range rows {
 		assert.Equal(t, "trip", row["tool"])
 		assert.EqualValues(t, 2, row["revision"])
-		assert.Equal(t, []any{"hold-hotel", "hold-flight"}, row["effects"])
-		assert.Equal(t, due.UTC().Format(time.RFC3339), row["due"])
+		assert.NotEmpty(t, row["due"])
 	}
+	assert.Equal(t, []any{"hold-hotel", "hold-flight"}, rows[0]["effects"])
+	assert.Equal(t, []any{"hold-hotel"}, rows[1]["effects"])
+	assert.EqualValues(t, 1, rows[1]["attempts"])
 
-	out := h.ok("ledger", "check")
-	assert.Regexp(t, `answers +in `, out)
-	assert.Regexp(t, `sagas that wait .* 2\n`, out)
-	assert.Regexp(t, `failing +1\n`, out)
-
-	// With other keys, or for another audience, nothing is found, and nothing is harmed.
+	// For another audience nothing is found, and with other keys nothing is read. Nothing is harmed.
+	stdout, stderr, code := h.run("ledger", "--audience", "test")
+	assert.Zero(t, code)
+	assert.Empty(t, stdout)
+	assert.Contains(t, stderr, "look at --keyset and --audience")
+	_, stderr, code = h.run("ledger", "undo", first, "--audience", "test")
+	assert.Equal(t, exitFailed, code)
+	assert.Contains(t, stderr, "look at --keyset and --audience")
 	h.ok("keys", "new", "--keyset", "other.json")
-	for _, args := range [][]string{{"--keyset", "other.json"}, {"--audience", "test"}} {
-		stdout, stderr, code := h.run(append([]string{"ledger"}, args...)...)
-		assert.Zero(t, code)
-		assert.Empty(t, stdout)
-		assert.Contains(t, stderr, "look at --keyset and --audience")
-		_, stderr, code = h.run(append([]string{"ledger", "undo", "ab"}, args...)...)
-		assert.Equal(t, exitFailed, code)
-		assert.Contains(t, stderr, "look at --keyset and --audience")
-	}
+	table = h.ok("ledger", "--keyset", "other.json")
+	assert.Equal(t, 2, strings.Count(table, "unreadable"))
+	assert.NotContains(t, table, "hotel")
+	_, stderr, code = h.run("ledger", "undo", first, "--keyset", "other.json")
+	assert.Equal(t, exitFailed, code)
+	assert.Contains(t, stderr, "no saga "+first)
 }
 
 func TestLedgerUndo(t *testing.T) {
 	t.Parallel()
 	h := newLedgerHome(t)
-	later := time.Now().Add(time.Hour)
-	h.waits(0xab, later, unchanged)
-	h.waits(0xac, later, unchanged)
-	h.waits(0xad, later, unchanged)
-
-	_, stderr, code := h.run("ledger", "undo", "a")
-	assert.Equal(t, exitUsage, code)
-	assert.Contains(t, stderr, "3 sagas")
-	_, stderr, code = h.run("ledger", "undo", "ff")
-	assert.Equal(t, exitFailed, code)
-	assert.Contains(t, stderr, "no saga ff")
-	assert.NotContains(t, stderr, "Nothing waits", "three do")
-	_, stderr, code = h.run("ledger", "undo", "ad", "--wait", "300ms")
-	assert.Equal(t, exitFailed, code)
-	assert.Contains(t, stderr, `is one running that has the tool "trip" in revision 2?`)
-
-	// A server with the tool takes what is due, and does it.
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		for range 3 {
-			found, _, err := h.book.Take(t.Context(), []records.Target{tripTool}, 1, time.Minute)
-			if !assert.NoError(t, err) || !assert.Len(t, found, 1) {
-				return
-			}
-			e := found[0]
-			assert.True(t, e.UndoNow)
-			if e.ID[0] == 0xac {
-				e.Attempts, e.LastError, e.Wake = 1, "hotel: no answer", later
-			} else {
-				e.Ended, e.Wake, e.KeepUntil = true, time.Time{}, later
-			}
-			assert.NoError(t, h.book.Put(t.Context(), e))
-		}
-	}()
-	_, stderr, code = h.run("ledger", "undo", "AB01")
+	first, second, third := h.waits(), h.waits(), h.waits()
+	for _, args := range [][]string{{"undo", "zz"}, {"undo", ""}, {"show", "zz"}} {
+		_, stderr, code := h.run(append([]string{"ledger"}, args...)...)
+		assert.Equal(t, exitFailed, code)
+		assert.Contains(t, stderr, "no saga "+args[1])
+		assert.NotContains(t, stderr, "Nothing waits", "three do")
+	}
+	_, stderr, code := h.run("ledger", "undo", strings.ToUpper(first[:12]))
 	assert.Zero(t, code, stderr)
 	assert.Contains(t, stderr, "it is undone")
-	_, stderr, code = h.run("ledger", "undo", "ac")
+	_, stderr, code = h.run("ledger", "undo", first)
 	assert.Equal(t, exitFailed, code)
-	assert.Contains(t, stderr, "could not be undone: hotel: no answer")
-	<-done
+	assert.Contains(t, stderr, "no saga "+first)
+	h.failing.Store(true)
+	for range 2 { // the second tries again what could not be undone
+		_, stderr, code = h.run("ledger", "undo", second)
+		assert.Equal(t, exitFailed, code)
+		assert.Contains(t, stderr, "could not be undone: ")
+		assert.Contains(t, stderr, "no answer")
+	}
+	h.failing.Store(false)
+	_, stderr, code = h.run("ledger", "undo", second)
+	assert.Zero(t, code, stderr)
+	h.stop()
+	_, stderr, code = h.run("ledger", "undo", third, "--wait", "300ms")
+	assert.Equal(t, exitFailed, code)
+	assert.Contains(t, stderr, `is one running that has the tool "trip" in revision 2?`)
+}
+
+// Sagas whose ids begin alike are told apart.
+func TestLedgerFindsByTheBeginning(t *testing.T) {
+	t.Parallel()
+	p := &program{stderr: os.Stderr}
+	ids := []string{"ab01" + strings.Repeat("0", 28), "ab02" + strings.Repeat("0", 28), "cd01" + strings.Repeat("0", 28), ""}
+	read := 0
+	list := func(yield func(durable.Waiting, error) bool) {
+		for read = 1; read <= len(ids); read++ {
+			if !yield(durable.Waiting{Saga: ids[read-1]}, nil) {
+				return
+			}
+		}
+	}
+	c := p.ledgerCommand()
+	_, _, err := p.findSaga(c, list, "ab")
+	require.Equal(t, exitUsage, exitCode(err))
+	require.ErrorContains(t, err, "2 sagas")
+	found, _, err := p.findSaga(c, list, "AB02")
+	require.NoError(t, err)
+	assert.Equal(t, ids[1], found.Saga)
+	found, _, err = p.findSaga(c, list, ids[0])
+	require.NoError(t, err)
+	assert.Equal(t, ids[0], found.Saga)
+	assert.Equal(t, 1, read, "there is no other with this id")
+	found, others, err := p.findSaga(c, list, "ef")
+	require.NoError(t, err)
+	assert.Nil(t, found)
+	assert.True(t, others)
+}
+
+// The history of a saga says what happened, also when it has ended, and nothing of what was said.
+func TestLedgerShow(t *testing.T) {
+	t.Parallel()
+	h := newLedgerHome(t)
+	id := h.waits()
+	_, stderr, code := h.run("ledger", "undo", id)
+	require.Zero(t, code, stderr)
+	var kinds []any
+	rows := h.rows("ledger", "show", id[:16])
+	for i, row := range rows {
+		assert.EqualValues(t, i+1, row["n"])
+		assert.NotEmpty(t, row["at"])
+		kinds = append(kinds, row["kind"])
+	}
+	assert.Equal(t, []any{"turn", "begun", "turn", "undo", "undoing", "end"}, kinds)
+	table := h.ok("ledger", "show", id)
+	assert.Equal(t, len(rows)+1, strings.Count(table, "\n"))
+	assert.Contains(t, table, "hold-hotel, hold-flight")
+	assert.Regexp(t, ` end +undone\n$`, table)
+	assert.NotContains(t, table, "tunnel")
+	_, stderr, code = h.run("ledger", "show", id, "--audience", "test")
+	assert.Equal(t, exitFailed, code)
+	assert.Contains(t, stderr, "no saga "+id)
+}
+
+// A ledger is well whatever is in it, and whoever can read that.
+func TestLedgerCheck(t *testing.T) {
+	t.Parallel()
+	h := newLedgerHome(t)
+	out := h.ok("ledger", "check", "--keyset", "missing.json")
+	assert.Regexp(t, `answers +in `, out)
+	assert.Regexp(t, `can be written +in `, out)
+	assert.Regexp(t, `its clock +.* from the one here\n`, out)
 }
 
 func TestLedgerMistakes(t *testing.T) {
@@ -269,13 +395,18 @@ func TestCheckOfALedgerThatCanOnlyBeRead(t *testing.T) {
 	h.serve("--ledger", db.URL("postgres", "postgres"))
 	db.Exec("CREATE ROLE app LOGIN; GRANT USAGE ON SCHEMA mcpsaga_ledger TO app; GRANT SELECT ON ALL TABLES IN SCHEMA mcpsaga_ledger TO app")
 	h.ok("ledger", "check", "--ledger", db.URL("postgres", "postgres"))
-	_, stderr, code := h.run("ledger", "check", "--ledger", db.URL("app", "postgres"))
-	assert.Equal(t, exitFailed, code)
-	assert.Contains(t, stderr, "permission denied")
-	db.Exec("GRANT ALL ON mcpsaga_ledger.records TO app")
-	_, stderr, code = h.run("ledger", "check", "--ledger", db.URL("app", "postgres"))
-	assert.Equal(t, exitFailed, code)
-	assert.Contains(t, stderr, "permission denied for table items")
+	for _, c := range []struct{ do, want string }{
+		{"", "this role may not use those that there are"},
+		{"GRANT ALL ON mcpsaga_ledger.records TO app", "this role may not use those that there are"},
+		{"GRANT ALL ON mcpsaga_ledger.items TO app; ALTER ROLE app SET default_transaction_read_only = on", "the database can only be read"},
+	} {
+		db.Exec(c.do)
+		_, stderr, code := h.run("ledger", "check", "--ledger", db.URL("app", "postgres"))
+		assert.Equal(t, exitFailed, code)
+		assert.Contains(t, stderr, c.want)
+	}
+	db.Exec("ALTER ROLE app RESET default_transaction_read_only")
+	h.ok("ledger", "check", "--ledger", db.URL("app", "postgres"))
 }
 
 // A server starts though its database is away, serves what needs none, and goes on with it

@@ -174,7 +174,7 @@ func inProcess(t *testing.T, args ...string) (stdout, stderr string, code int) {
 }
 
 func TestHelp(t *testing.T) {
-	for _, command := range []string{"", "serve", "stdio", "call", "tasks", "tasks watch", "tools", "keys", "keys new", "keys promote", "ledger", "ledger undo", "ledger check", "token explain", "completion"} {
+	for _, command := range []string{"", "serve", "stdio", "call", "tasks", "tasks watch", "tools", "keys", "keys new", "keys promote", "ledger", "ledger undo", "ledger show", "ledger check", "token explain", "completion"} {
 		out, _, code := inProcess(t, append(strings.Fields(command), "--help")...)
 		assert.Zero(t, code)
 		assert.Contains(t, out, strings.TrimSpace("saga "+command))

@@ -18,8 +18,8 @@ import (
 	"github.com/mcpsaga/mcpsaga/cmd/saga/internal/plain"
 	"github.com/mcpsaga/mcpsaga/cmd/saga/internal/state"
 	"github.com/mcpsaga/mcpsaga/codec"
+	"github.com/mcpsaga/mcpsaga/internal/durable"
 	"github.com/mcpsaga/mcpsaga/internal/engine"
-	"github.com/mcpsaga/mcpsaga/internal/records"
 	"github.com/mcpsaga/mcpsaga/internal/sessionid"
 	"github.com/mcpsaga/mcpsaga/internal/tokens"
 	"github.com/mcpsaga/mcpsaga/internal/turns"
@@ -74,8 +74,8 @@ func (p *program) explainToken(ctx context.Context, c *cli.Command) error {
 	}
 	found := look.inspect(token)
 	if found.apart && ledgerOf(c).isOpenToCommands() {
-		return p.withLedger(ctx, c, func(ctx context.Context, _ *cli.Command, b *records.Book) error {
-			look.parts = func(x *tokens.Contents) (engine.Encoded, error) { return turns.Parts(ctx, turns.BlobsOf(b), "", x) }
+		return p.withLedger(ctx, c, func(o *durable.Operator) error {
+			look.parts = func(x *tokens.Contents) (engine.Encoded, error) { return turns.Parts(ctx, o.Blob, "", x) }
 			return p.explain(look.inspect(token))
 		})
 	}

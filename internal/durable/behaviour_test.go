@@ -174,9 +174,6 @@ func TestATaskBeginsAfterAQuestion(t *testing.T) {
 			inBubble(t, func(t *testing.T, r *rig) {
 				m := r.manager(nil, tool)
 				r.work(m)
-				undo, cancel := context.WithCancel(context.Background())
-				defer cancel()
-				go func() { _ = m.Turns.Work(undo) }()
 				s := call(m, "ask", "{}")
 				s.Request.Policy = policy
 				asked := r.start(m, s)

@@ -248,7 +248,7 @@ func (h *hold) insert(one *calling, change func(r *row) []event) error {
 		t.takes = 0
 	}
 	r.Keep = keepUntil(r)
-	if err := c.rows.write(ctx, r, t.takes, max(0, c.MaxCalls), events...); err != nil {
+	if err := c.rows.write(ctx, r, t.takes, shareOf(one.start.Account, c.MaxCalls), events...); err != nil {
 		h.row = nil
 		h.notes.back(told)
 		if errors.Is(err, store.ErrConflict) {

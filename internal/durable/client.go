@@ -363,14 +363,17 @@ func (c *Core) PutBlob(ctx context.Context, principal string, id [16]byte, data 
 	r := &row{read: time.Now(), state: state{Stand: stand{Position: data}}}
 	r.Record = store.Record{
 		ID: c.rows.hashID("blob", principal, string(id[:])), Audience: c.rows.audience, Account: c.rows.owner(principal),
-		Tool: "blob", Mode: store.ModeClient, Status: store.Waiting, Keep: until,
+		Tool: blobTool, Mode: store.ModeClient, Status: store.Waiting, Keep: until,
 	}
 	return fullLedger(c.rows.write(ctx, r, 0, max(0, c.MaxSagas), event{kind: kindBegun}))
 }
 
+// blobTool is in place of the name of a tool, none of which has parentheses.
+const blobTool = "(blob)"
+
 // Blob implements [turns.Memory].
-func (c *Core) Blob(ctx context.Context, principal string, id [16]byte) ([]byte, error) {
-	r, err := c.rows.load(ctx, c.rows.hashID("blob", principal, string(id[:])))
+func (o *Operator) Blob(ctx context.Context, principal string, id [16]byte) ([]byte, error) {
+	r, err := o.rows.load(ctx, o.rows.hashID("blob", principal, string(id[:])))
 	if r == nil || err != nil {
 		return nil, err
 	}

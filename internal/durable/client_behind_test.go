@@ -234,7 +234,7 @@ func (x *played) start(slot int, skew time.Duration) *process {
 	p := &process{play: x, slot: slot, skew: skew, noise: rand.New(rand.NewPCG(x.seed, uint64(x.started)))}
 	ctx, cancel := context.WithCancel(context.WithValue(context.Background(), processKey{}, p))
 	p.stop = cancel
-	runner, err := turns.New(turns.Config{
+	runner := turns.New(turns.Config{
 		Registry: registry, Codec: sealer, Log: slog.New(slog.NewTextHandler(logTo{p}, nil)), Timeout: time.Minute, UndoGrace: modelGrace,
 		Now: p.clock,
 		NewID: func() (id tokens.ID) {
@@ -242,8 +242,8 @@ func (x *played) start(slot int, skew time.Duration) *process {
 			return id
 		},
 	})
-	must(err)
 	p.Runner = runner
+	var err error
 	p.core, err = durable.New(durable.Config{Turns: runner, Store: newGated(x.store, p)})
 	must(err)
 	x.workers.Go(func() { _ = p.core.Work(context.WithValue(ctx, workerKey{}, true)) })

@@ -103,7 +103,7 @@ func TestSingleUseIsRequiredOfOldRevisions(t *testing.T) {
 	s := newFleet(t, w.trip(func(i *saga.Info) { i.Revision = 1 }), w.trip(func(i *saga.Info) { i.SingleUse = saga.SingleUseRequired }))
 	tools, err := engine.NewRegistry(s.tools...)
 	require.NoError(t, err)
-	_, err = turns.New(turns.Config{Registry: tools, Now: time.Now})
+	err = turns.NeedLedger(tools)
 	var wrong *saga.DefinitionError
 	require.ErrorAs(t, err, &wrong)
 }

@@ -222,8 +222,7 @@ func tail(token string) string { return token[max(0, len(token)-6):] }
 // undoNow is an operator's.
 func (x *played) undoNow(e event) {
 	registry, sealer := modelShared()
-	runner, err := turns.New(turns.Config{Registry: registry, Codec: sealer, Log: slog.New(slog.DiscardHandler), Now: time.Now})
-	must(err)
+	runner := turns.New(turns.Config{Registry: registry, Codec: sealer, Log: slog.New(slog.DiscardHandler), Now: time.Now})
 	operator, err := durable.New(durable.Config{Turns: runner, Store: x.store})
 	must(err)
 	var list []durable.Waiting

@@ -185,7 +185,7 @@ func TestSingleUseIsRequired(t *testing.T) {
 	s := newFleet(t, w.trip(func(i *saga.Info) { i.SingleUse, i.Effects = saga.SingleUseRequired, nil }))
 	tools, err := engine.NewRegistry(s.tools...)
 	require.NoError(t, err)
-	_, err = turns.New(turns.Config{Registry: tools, Now: time.Now})
+	err = turns.NeedLedger(tools)
 	var wrong *saga.DefinitionError
 	require.ErrorAs(t, err, &wrong)
 	assert.Equal(t, "trip", wrong.Tool)

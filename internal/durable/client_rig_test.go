@@ -129,7 +129,7 @@ func (s *fleet) replica(change ...func(*clientConfig)) *replica {
 		f(&config)
 	}
 	l.Store, l.Around = config.Store, l.around
-	runner, err := turns.New(config.Config)
+	runner := turns.New(config.Config)
 	if config.forgets {
 		require.NoError(s.t, err)
 		return &replica{runner, nil, l}

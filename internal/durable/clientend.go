@@ -40,6 +40,9 @@ func (c *Core) endClient(r *row, end *turns.End, again []byte) []event {
 	r.UndoNow = false
 	r.Status, r.Wake = store.Ended, time.Time{}
 	e := event{kind: kindEnd, body: body{Ending: completed}}
+	if s.How != howTurn {
+		e.Ending = cancelled
+	}
 	s.Effects = nil
 	if r.Again = again; len(again) > 0 {
 		if report := turns.UndoReport(end.Result); report != nil {

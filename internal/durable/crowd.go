@@ -2,6 +2,7 @@ package durable
 
 import (
 	"context"
+	"sync"
 	"time"
 
 	"github.com/mcpsaga/mcpsaga/internal/store"
@@ -18,8 +19,8 @@ const (
 	// crowdIdle is after how long at least it gives way to others. A look is noted when the last
 	// one was a sixteenth of crowdPatience ago (see [Core.Renew]), which is less.
 	crowdIdle = 2 * time.Minute
-	// crowdSample is how many tasks are looked through for one that gives way.
-	crowdSample = 64
+	// crowdEnds is how long a new task waits for one that gives way to end.
+	crowdEnds = 2 * time.Second
 )
 
 // crowded reports whether a task was begun when its account was half full, and goes on. Calls have a
@@ -44,28 +45,79 @@ func (c *Core) keepLooking(ctx context.Context, id store.ID) {
 	}
 }
 
-// displace ends a task of an account that rests, and that no client has looked at for the longest of
-// some. It reports whether there is one.
+// displace ends a task of an account that rests, and that no client has looked at for the longest. It
+// reports whether there was one. All tasks of the account are looked through for it, so not more than once a
+// second.
 func (c *Core) displace(ctx context.Context, of *row) bool {
-	list, err := c.rows.store.List(ctx, store.Filter{Audience: c.rows.audience, Account: of.Account, Mode: store.ModeTask}, store.Cursor{}, crowdSample)
-	if err != nil {
+	if !c.crowd.mayLook(of.Account) {
 		return false
 	}
-	var last *row
-	for _, record := range list {
-		r, err := c.rows.load(ctx, record.ID)
-		if err != nil || r == nil || !crowded(r) || r.Until.After(r.now()) || isOver(r, r.now()) {
-			continue
+	filter := store.Filter{Audience: c.rows.audience, Account: of.Account, Mode: store.ModeTask}
+	var last *store.Record
+	var wanted time.Time
+	for after, n := (store.Cursor{}), operatorsPage; n == operatorsPage; {
+		list, err := c.rows.store.List(ctx, filter, after, operatorsPage)
+		if err != nil {
+			return false
 		}
-		idle := r.now().Add(crowdPatience).Sub(r.Times.Wanted)
-		if idle >= max(crowdIdle, 3*r.Times.Poll) && (last == nil || r.Times.Wanted.Before(last.Times.Wanted)) {
-			last = r
+		for _, record := range list {
+			after = store.Cursor{Created: record.Created, ID: record.ID}
+			var s summary
+			if c.rows.open(record.ID, placeSummary, 0, record.Summary, &s) != nil || s.Wanted.IsZero() || record.Until.After(record.Now) {
+				continue
+			}
+			idle := record.Now.Add(crowdPatience).Sub(s.Wanted)
+			if idle >= max(crowdIdle, 3*s.Poll) && (last == nil || s.Wanted.Before(wanted)) {
+				last, wanted = record, s.Wanted
+			}
 		}
+		n = len(list)
 	}
 	if last == nil {
 		return false
 	}
-	next := last.clone()
+	r, err := c.rows.load(ctx, last.ID)
+	if err != nil || r == nil || !crowded(r) || r.Times.Wanted.After(wanted) {
+		return false
+	}
+	next := r.clone()
 	next.Times.Wanted = next.now()
-	return c.apply(ctx, next, event{kind: kindCancel, body: body{Text: "made way for another"}}, true) == nil
+	if c.apply(ctx, next, event{kind: kindCancel, body: body{Text: "made way for another"}}, true) != nil {
+		return false
+	}
+	c.crowd.found(of.Account)
+	ctx, cancel := context.WithTimeout(ctx, crowdEnds)
+	defer cancel()
+	for r, err := range c.follow(ctx, func() (*row, error) { return next, nil }) {
+		if err != nil || r.Status.Over() {
+			break
+		}
+	}
+	return true
+}
+
+// crowd knows the accounts that were looked through in vain lately.
+type crowd struct {
+	mu   sync.Mutex
+	vain map[store.ID]time.Time
+}
+
+// mayLook reports whether an account is to be looked through, which is taken to be in vain until found.
+func (c *crowd) mayLook(account store.ID) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if time.Since(c.vain[account]) < time.Second {
+		return false
+	}
+	if c.vain == nil || len(c.vain) > 1000 {
+		c.vain = make(map[store.ID]time.Time)
+	}
+	c.vain[account] = time.Now()
+	return true
+}
+
+func (c *crowd) found(account store.ID) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.vain, account)
 }

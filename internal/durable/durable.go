@@ -76,10 +76,11 @@ type Config struct {
 // Core drives sagas. It is safe for concurrent use.
 type Core struct {
 	Config
-	rows   rows
+	Operator
 	hub    hub
 	worker worker
 	clock  clock
+	crowd  crowd
 
 	identity struct { // of the store, once it is known
 		sync.Mutex

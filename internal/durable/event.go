@@ -17,8 +17,8 @@ type kind string
 
 // What happens to a saga. Each change of its record appends at least one of these.
 const (
-	// kindBegun: the saga was begun. kindTurn: a turn has ended, or come further. kindRest: it was put
-	// to rest without that, to be tried again or handed over.
+	// kindBegun: the saga was begun, or a turn of one that its client drives. kindTurn: a turn has
+	// ended, or come further. kindRest: it was put to rest without that, to be tried again or handed over.
 	kindBegun kind = "begun"
 	kindTurn  kind = "turn"
 	kindRest  kind = "rest"
@@ -90,6 +90,15 @@ func (k kind) visible() bool {
 	return k != kindTurn && k != kindRest && k != kindEffect && k != kindKeep && k != kindUndone
 }
 
+// tells reports whether the item is an event as clients see it.
+func (k kind) tells() bool {
+	switch k {
+	case kindProgress, kindLog, kindPartial, kindQuestion, kindEnd:
+		return true
+	}
+	return false
+}
+
 // sealItems numbers events from after on, and seals them.
 func (s *sealer) sealItems(id store.ID, after uint64, events []event) ([]store.Item, error) {
 	items := make([]store.Item, len(events))
@@ -149,6 +158,17 @@ func (e ending) status() tasks.Status {
 		return tasks.Failed
 	}
 	return tasks.Cancelled
+}
+
+// String returns the ending as operators read it.
+func (e ending) String() string {
+	switch e {
+	case completed:
+		return "completed"
+	case failed:
+		return "failed"
+	}
+	return "undone"
 }
 
 // given is an answer that was taken: the number of its question, and a digest.

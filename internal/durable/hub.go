@@ -72,10 +72,13 @@ func (h *hub) enter() (leave func()) {
 	})
 }
 
+// listenAgain is how soon the store is listened to again after it has failed.
+const listenAgain = 250 * time.Millisecond
+
 func (h *hub) listen(ctx context.Context) {
 	for ctx.Err() == nil {
 		err := h.store.Listen(ctx, h.changed)
-		if errors.Is(err, store.ErrClosed) || sleep(ctx, time.Second) != nil {
+		if errors.Is(err, store.ErrClosed) || sleep(ctx, listenAgain) != nil {
 			return
 		}
 	}

@@ -3,12 +3,25 @@ package durable
 import (
 	"context"
 	"errors"
+	"fmt"
 	"iter"
 	"slices"
 	"time"
 
+	"github.com/mcpsaga/mcpsaga/codec"
 	"github.com/mcpsaga/mcpsaga/internal/store"
 )
+
+// Operator looks at the sagas of an audience, and has them undone, without the tools that they are of. A
+// [Core] is one as well. It is safe for concurrent use.
+type Operator struct{ rows rows }
+
+// NewOperator returns an operator who has the keys of the servers whose store it is.
+func NewOperator(s store.Store, keys func() *codec.Keyset, audience string) *Operator {
+	o := new(Operator)
+	o.rows.store, o.rows.keys, o.rows.audience = s, keys, audience
+	return o
+}
 
 // Waiting is a saga that a server will look at again, as operators see it.
 type Waiting struct {
@@ -53,6 +66,8 @@ const (
 	// Unreadable: for a server that can read it. Nothing else is known of it but what is in the
 	// clear.
 	Unreadable State = "unreadable"
+	// Over: for nothing. Only [Operator.All] lists such.
+	Over State = "over"
 )
 
 // operatorsPage is how many records are read at a time.
@@ -60,18 +75,27 @@ const operatorsPage = 200
 
 // Waiting lists the sagas that wait with something to be undone, and the tasks that have not ended
 // or whose undo has not, in the order in which they were begun.
-func (c *Core) Waiting(ctx context.Context) iter.Seq2[Waiting, error] {
+func (o *Operator) Waiting(ctx context.Context) iter.Seq2[Waiting, error] {
+	return o.list(ctx, concerns, store.Working, store.Waiting, store.Sleeping, store.Undoing, store.Outstanding)
+}
+
+// All lists all sagas that the store still has.
+func (o *Operator) All(ctx context.Context) iter.Seq2[Waiting, error] {
+	return o.list(ctx, isSaga, store.Working, store.Waiting, store.Sleeping, store.Undoing, store.Outstanding, store.Ended)
+}
+
+func (o *Operator) list(ctx context.Context, listed func(*store.Record) bool, statuses ...store.Status) iter.Seq2[Waiting, error] {
 	return func(yield func(Waiting, error) bool) {
-		filter := store.Filter{Audience: c.rows.audience, Statuses: []store.Status{store.Working, store.Waiting, store.Sleeping, store.Undoing, store.Outstanding}}
+		filter := store.Filter{Audience: o.rows.audience, Statuses: statuses}
 		for after := (store.Cursor{}); ; {
-			list, err := insist(ctx, &c.rows.reads, func() ([]*store.Record, error) { return c.rows.store.List(ctx, filter, after, operatorsPage) })
+			list, err := insist(ctx, &o.rows.reads, func() ([]*store.Record, error) { return o.rows.store.List(ctx, filter, after, operatorsPage) })
 			if err != nil {
 				yield(Waiting{}, err)
 				return
 			}
 			for _, record := range list {
 				after = store.Cursor{Created: record.Created, ID: record.ID}
-				if w, ok := c.waiting(record); ok && !yield(w, nil) {
+				if listed(record) && !yield(o.waiting(record), nil) {
 					return
 				}
 			}
@@ -82,19 +106,28 @@ func (c *Core) Waiting(ctx context.Context) iter.Seq2[Waiting, error] {
 	}
 }
 
-// waiting shows a record to operators; ok is false if it is not for them.
-func (c *Core) waiting(r *store.Record) (w Waiting, ok bool) {
-	if r.Mode != store.ModeClient && r.Mode != store.ModeTask && r.Mode != store.ModeCall || r.Mode == store.ModeClient && r.Wake.IsZero() && r.Status != store.Outstanding && r.Status != store.Undoing {
-		return w, false // there is nothing to undo
-	}
-	w = Waiting{ID: r.ID, Task: r.Mode != store.ModeClient, Tool: r.Tool, Revision: r.Revision, Began: r.Created, Due: r.Wake}
+func isSaga(r *store.Record) bool {
+	return (r.Mode == store.ModeClient || r.Mode == store.ModeTask || r.Mode == store.ModeCall) && r.Tool != blobTool
+}
+
+// concerns reports whether something of a saga waits for servers, or for operators.
+func concerns(r *store.Record) bool {
+	idle := r.Mode == store.ModeClient && r.Wake.IsZero() && r.Status != store.Undoing // nothing is to be undone
+	return isSaga(r) && r.Status != store.Ended && (!idle || r.Status == store.Outstanding)
+}
+
+// waiting shows a record to operators.
+func (o *Operator) waiting(r *store.Record) Waiting {
+	w := Waiting{ID: r.ID, Task: r.Mode != store.ModeClient, Tool: r.Tool, Revision: r.Revision, Began: r.Created, Due: r.Wake}
 	var s summary
-	if err := c.rows.open(r.ID, placeSummary, 0, r.Summary, &s); err != nil {
+	if err := o.rows.open(r.ID, placeSummary, 0, r.Summary, &s); err != nil {
 		w.State, w.LastError = Unreadable, err.Error()
-		return w, true
+		return w
 	}
 	w.Saga, w.Effects, w.Failures, w.LastError = s.Saga.String(), s.Effects, s.Failures, s.LastError
 	switch held := r.Until.After(r.Now); {
+	case r.Status == store.Ended:
+		w.State = Over
 	case r.Wake.IsZero():
 		w.State = GivenUp
 	case r.Status == store.Outstanding, s.Failures > 0:
@@ -110,26 +143,30 @@ func (c *Core) waiting(r *store.Record) (w Waiting, ok bool) {
 	default:
 		w.State = Queued
 	}
-	return w, true
+	return w
 }
 
 // ErrNothingWaits: the saga has ended, or never was.
 var ErrNothingWaits = errors.New("no such saga waits with something to be undone")
 
-// Look returns how it is with a saga that [Core.Waiting] has listed. It fails with
-// [ErrNothingWaits] if it waits for nothing any more.
-func (c *Core) Look(ctx context.Context, id store.ID) (Waiting, error) {
-	record, err := insist(ctx, &c.rows.reads, func() (*store.Record, error) { return c.rows.store.Load(ctx, id) })
-	if errors.Is(err, store.ErrNotFound) {
+// Look returns how it is with a saga that [Operator.Waiting] has listed. It fails with
+// [ErrNothingWaits] if it waits for nothing any more, and with [ErrTooLate] if it is a task that is not
+// undone any more.
+func (o *Operator) Look(ctx context.Context, id store.ID) (Waiting, error) {
+	record, err := insist(ctx, &o.rows.reads, func() (*store.Record, error) { return o.rows.store.Load(ctx, id) })
+	switch {
+	case errors.Is(err, store.ErrNotFound):
 		return Waiting{}, ErrNothingWaits
-	}
-	if err != nil {
+	case err != nil:
 		return Waiting{}, err
 	}
-	if w, ok := c.waiting(record); ok && record.Status != store.Ended {
-		return w, nil
+	if r, err := o.rows.openRow(record); err == nil && (r.Final && !r.Status.Over() || r.Status == store.Ended && r.Shown.Ending == completed) {
+		return Waiting{}, ErrTooLate
 	}
-	return Waiting{}, ErrNothingWaits
+	if !concerns(record) {
+		return Waiting{}, ErrNothingWaits
+	}
+	return o.waiting(record), nil
 }
 
 // Entry is an entry of a saga's history.
@@ -137,16 +174,16 @@ type Entry struct {
 	N    uint64
 	At   time.Time
 	Kind string
-	// Effects are names, Text is for people. What clients and tools have said is not in it.
+	// Effects are names, Text is for people. What clients and tools have said is not in it, but for errors.
 	Effects []string
 	Text    string
 }
 
 // History returns what has happened to a saga, in order. Entries of progress may be gone.
-func (c *Core) History(ctx context.Context, id store.ID) iter.Seq2[Entry, error] {
+func (o *Operator) History(ctx context.Context, id store.ID) iter.Seq2[Entry, error] {
 	return func(yield func(Entry, error) bool) {
 		for after := uint64(0); ; {
-			events, _, err := c.rows.log(ctx, id, after, operatorsPage)
+			events, _, err := o.rows.log(ctx, id, after, operatorsPage)
 			if errors.Is(err, store.ErrNotFound) {
 				err = ErrNothingWaits
 			}
@@ -157,6 +194,9 @@ func (c *Core) History(ctx context.Context, id store.ID) iter.Seq2[Entry, error]
 			for i := range events {
 				e := &events[i]
 				after = e.n
+				if e.kind == kindEnd {
+					e.Text = e.Ending.String() // not the tool's words
+				}
 				if !yield(Entry{e.n, e.at, string(e.kind), e.Effects, e.Text}, nil) {
 					return
 				}
@@ -169,23 +209,25 @@ func (c *Core) History(ctx context.Context, id store.ID) iter.Seq2[Entry, error]
 }
 
 // Ping finds out whether the store can be read, and Check whether it can be written.
-func (c *Core) Ping(ctx context.Context) error {
-	_, err := c.rows.store.Load(ctx, store.ID{1})
+func (o *Operator) Ping(ctx context.Context) error {
+	_, err := o.rows.store.Load(ctx, store.ID{1})
 	if errors.Is(err, store.ErrNotFound) {
 		return nil
 	}
 	return err
 }
 
-// Check is [Core.Ping] for what is written.
-func (c *Core) Check(ctx context.Context) error {
-	_, err := c.rows.store.Check(ctx)
-	return err
+// Check is [Operator.Ping] for what is written.
+func (o *Operator) Check(ctx context.Context) error {
+	if _, err := o.rows.store.Check(ctx); err != nil {
+		return fmt.Errorf("nothing can be written: %w", err)
+	}
+	return nil
 }
 
 // WriteFailures counts the writes that the store has failed to make.
-func (c *Core) WriteFailures() uint64 {
-	p := &c.rows.writes
+func (o *Operator) WriteFailures() uint64 {
+	p := &o.rows.writes
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.failures

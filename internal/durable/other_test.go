@@ -57,8 +57,9 @@ func TestNoticesReachEveryProcess(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		go func() {
-			_ = b.Notices(ctx, 0, func(list []durable.Notice, lost bool) { got <- told{list, lost} })
+			_ = b.Notices(ctx, func(list []durable.Notice, _ uint64, lost bool) { got <- told{list, lost} }, func(context.Context, error) {})
 		}()
+		assert.Equal(t, told{}, <-got, "none yet")
 		synctest.Wait()
 		began := time.Now()
 		require.NoError(t, a.Tell(t.Context(), []durable.Notice{{By: "a", Kind: "tools"}, {By: "a", Kind: "resource", Of: "file:x"}}))

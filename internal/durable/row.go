@@ -43,6 +43,8 @@ type summary struct {
 	LastError string   `cbor:"13,keyasint,omitempty"`
 	// Keep is until when it is shown after its end.
 	Keep time.Time `cbor:"14,keyasint,omitzero"`
+	// Wanted is until when it goes on although no client looks at it; see crowd.go.
+	Wanted time.Time `cbor:"15,keyasint,omitzero"`
 }
 
 func (s *state) summary() *summary {
@@ -54,7 +56,7 @@ func (s *state) summary() *summary {
 		Effects: effects,
 		Saga:    s.Saga, Name: s.Name, Note: s.Note, Message: clip(s.Shown.Message), TTL: s.Times.TTL, Poll: s.Times.Poll, Updated: s.Shown.Updated,
 		Ending: s.Shown.Ending, Bad: s.Shown.Bad, Cancelled: s.Cancelled, Failures: s.Running.Failures, LastError: s.Running.LastError,
-		Keep: s.Times.Keep,
+		Keep: s.Times.Keep, Wanted: s.Times.Wanted,
 	}
 }
 
@@ -149,6 +151,9 @@ func (r *row) fold(e *event) {
 		if r.Times.Keep.Before(e.Until) {
 			r.Times.Keep = e.Until
 		}
+		if e.Note != nil {
+			r.Note = e.Note
+		}
 	}
 }
 
@@ -179,6 +184,11 @@ func (s *rows) prepare(r *row, lease time.Duration, most int, events ...event) (
 	items, err := s.sealItems(r.ID, r.Head, events)
 	if err != nil {
 		return nil, err
+	}
+	for i := range events {
+		if events[i].kind.tells() {
+			r.Shown.Newest = items[i].N
+		}
 	}
 	record := r.Record
 	record.Format = format

@@ -21,6 +21,15 @@ var ErrUnreadable = fmt.Errorf("%w: a record cannot be read here", ErrUnavailabl
 // format is that of what is sealed. A record that has a newer one is left to newer programs.
 const format = 1
 
+// encoder encodes what is sealed. Times are as exact as those of stores.
+var encoder = func() cbor.EncMode {
+	m, err := cbor.EncOptions{Time: cbor.TimeRFC3339Nano}.EncMode()
+	if err != nil {
+		panic(err) // the options are settled
+	}
+	return m
+}()
+
 // sealer seals what a store keeps of one audience. Each body is bound to the place that it is for:
 // a row that was copied, or exchanged for another or an older one, does not open.
 type sealer struct {
@@ -50,7 +59,7 @@ func appendParts(b []byte, parts ...string) []byte {
 
 // seal encodes a value, pads it so that its size tells little, and encrypts it.
 func (s *sealer) seal(id store.ID, place string, n uint64, v any) ([]byte, error) {
-	plain, err := cbor.Marshal(v)
+	plain, err := encoder.Marshal(v)
 	if err != nil {
 		return nil, fmt.Errorf("durable: encode: %w", err)
 	}
@@ -106,6 +115,14 @@ func (s *sealer) sagaID(principal string, saga [16]byte) store.ID {
 	return s.hashID("saga", principal, string(saga[:]))
 }
 func (s *sealer) owner(principal string) store.ID { return s.hashID("owner", principal) }
+
+// account is what a saga counts on: a named account, or if there is none the principal's own.
+func (s *sealer) account(name, principal string) store.ID {
+	if name == "" {
+		return s.owner(principal)
+	}
+	return s.hashID("account", name)
+}
 
 // unreadable reports whether an error is about one record, rather than about the store.
 func unreadable(err error) bool { return errors.Is(err, ErrUnreadable) }

@@ -87,7 +87,7 @@ func (c *Core) newRow(s *tasks.Start, turn *turns.TaskTurn) (*row, error) {
 	q, set, now := &s.Request, turn.Program.Tasks, c.clock.now()
 	r := &row{read: time.Now()}
 	r.Record = store.Record{
-		Audience: c.rows.audience, Owner: c.rows.owner(q.Principal), Account: c.rows.owner(cmp.Or(s.Account, q.Principal)),
+		Audience: c.rows.audience, Owner: c.rows.owner(q.Principal), Account: c.rows.account(s.Account, q.Principal),
 		Tool: turn.Program.Target, Revision: turn.Program.Revision, Mode: store.ModeTask, Status: store.Working, Now: now,
 	}
 	r.state = state{Saga: turn.Saga, Principal: q.Principal, Name: s.ID, Note: s.Note, Stand: stand{Answers: keptAnswers(turn.Answers)}}
@@ -259,9 +259,7 @@ func (c *Core) insert(ctx context.Context, s *tasks.Start, r *row, lease time.Du
 	if r.Mode == store.ModeCall {
 		most = c.MaxCalls
 	}
-	if most < 0 {
-		most = 0
-	}
+	most = shareOf(s.Account, most)
 	write := func(most int) error {
 		r.Keep = keepUntil(r)
 		err := c.rows.write(ctx, r, lease, most, event{kind: kindBegun})
@@ -283,6 +281,20 @@ func (c *Core) insert(ctx context.Context, s *tasks.Start, r *row, lease time.Du
 		err = write(most)
 	}
 	return full(err)
+}
+
+// accountShare is what part of a principal's limit an account has that is no principal's.
+const accountShare = 4
+
+// shareOf is how many an account may have of what a principal may have; 0 is any number.
+func shareOf(account string, limit int) int {
+	switch {
+	case limit < 0:
+		return 0
+	case account == "":
+		return limit
+	}
+	return max(1, limit/accountShare)
 }
 
 // full says in words of a dialect that an account is full.

@@ -116,6 +116,8 @@ type shown struct {
 	// Half is the number of the item at which Told was Halved: see maxTold.
 	Half   uint64 `cbor:"10,keyasint,omitempty"`
 	Halved uint64 `cbor:"11,keyasint,omitempty"`
+	// Newest is the number of the newest item that is an event as clients see it.
+	Newest uint64 `cbor:"12,keyasint,omitempty"`
 	// Ending is how it has ended, Bad that its result says that the tool has failed. End is the result, or
 	// the failure.
 	Ending ending `cbor:"7,keyasint,omitempty"`

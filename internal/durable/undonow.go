@@ -10,31 +10,32 @@ import (
 // ErrTooLate: what the task did is final, so it only goes forward.
 var ErrTooLate = errors.New("it is too late to undo it: what it did is final")
 
-// UndoNow has a saga undone that [Core.Waiting] has listed: a task is cancelled, one that its client drives ends
-// although that could still come back, and what could not be undone before is tried again. A turn
+// UndoNow has a server undo a saga that [Operator.Waiting] has listed: a task is cancelled, one that its client
+// drives ends although that could still come back, and what could not be undone before is tried again. A turn
 // that is under way ends first. It fails with [ErrNothingWaits] or [ErrTooLate].
-func (c *Core) UndoNow(ctx context.Context, id store.ID) error {
-	find := func() (*row, error) {
-		r, err := c.rows.load(ctx, id)
-		if err == nil && r == nil {
-			err = ErrNothingWaits
-		}
-		return r, err
-	}
-	var refused error
-	_, err := c.input(ctx, find, func(r *row) (input *event, run bool, err error) {
-		switch refused = nil; {
-		case r.Status == store.Ended, r.Client != nil && r.Wake.IsZero() && r.Status == store.Waiting:
-			refused = ErrNothingWaits
-		case r.Final && !r.Status.Over():
-			refused = ErrTooLate
+func (o *Operator) UndoNow(ctx context.Context, id store.ID) error {
+	for {
+		r, err := o.rows.load(ctx, id)
+		switch {
+		case err != nil:
+			return err
+		case r == nil, r.Status == store.Ended, r.Client != nil && r.Wake.IsZero() && r.Status == store.Waiting:
+			return ErrNothingWaits
+		case r.Status == store.Outstanding && r.Until.After(r.now()):
+			return nil // it is being tried again
+		case r.Status == store.Outstanding: // which takes no signals
+			r.Fence++
+			r.Running.Doubt, r.Running.Tries, r.Running.Held = uncertain(r), r.Running.Tries+r.Record.Tries, false
+			r.Wake = dueAt(r.now())
+			r.Keep = keepUntil(r)
+			err = o.rows.write(ctx, r, 0, 0, event{kind: kindUndo})
+		case r.Final:
+			return ErrTooLate
 		default:
-			return &event{kind: kindUndo}, true, nil
+			err = o.rows.signal(ctx, r, event{kind: kindUndo})
 		}
-		return nil, false, nil
-	})
-	if refused != nil {
-		return refused
+		if !errors.Is(err, store.ErrConflict) && !errors.Is(err, store.ErrNotFound) {
+			return err
+		}
 	}
-	return err
 }

@@ -80,9 +80,9 @@ func (c *Core) view(r *row) (*tasks.Task, error) {
 // glance shows a row but for the result.
 func (c *Core) glance(r *row) (*tasks.Task, error) {
 	t := &tasks.Task{
-		ID: r.Name, Saga: r.Saga, Note: json.RawMessage(r.Note), Created: r.Created, Updated: r.Shown.Updated, TTL: r.Times.TTL, Poll: r.Times.Poll,
+		ID: r.Name, Saga: r.Saga, Note: json.RawMessage(r.Note), Created: r.Created, Updated: later(r.Shown.Updated, r.Created), TTL: r.Times.TTL, Poll: r.Times.Poll,
 		Status: statusOf(r), Message: r.Shown.Message, Cancelling: r.Cancelled, Bad: r.Shown.Bad, Progress: r.Shown.Progress.engine(),
-		Events: r.Head, Told: r.Shown.Told, Rev: r.Head,
+		Events: r.Shown.Newest, Told: r.Shown.Told, Rev: r.Head,
 	}
 	for _, g := range r.Stand.Given {
 		t.Given = append(t.Given, tasks.Given(g))
@@ -168,7 +168,7 @@ func (c *Core) listed(record *store.Record) (*tasks.Task, error) {
 		return nil, nil
 	}
 	t := &tasks.Task{
-		ID: s.Name, Saga: s.Saga, Note: json.RawMessage(s.Note), Created: record.Created, Updated: s.Updated, TTL: s.TTL, Poll: s.Poll,
+		ID: s.Name, Saga: s.Saga, Note: json.RawMessage(s.Note), Created: record.Created, Updated: later(s.Updated, record.Created), TTL: s.TTL, Poll: s.Poll,
 		Message: s.Message, Cancelling: s.Cancelled, Bad: s.Bad, Events: record.Head, Rev: record.Head, Status: tasks.Working,
 	}
 	t.Program, _ = c.Turns.ProgramOf(record.Tool, record.Revision)

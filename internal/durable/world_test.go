@@ -124,10 +124,9 @@ func (w *world) serve(place int) *server {
 	require.NoError(w.t, err)
 	registry, err := engine.NewRegistry(here.machine(revision), here.flow(revision))
 	require.NoError(w.t, err)
-	runner, err := turns.New(turns.Config{
+	runner := turns.New(turns.Config{
 		Registry: registry, Codec: c, Log: slog.New(slog.DiscardHandler), Now: func() time.Time { return time.Now().Add(skew) },
 	})
-	require.NoError(w.t, err)
 	m, err := durable.New(durable.Config{Turns: runner, Store: l, Workers: 8, Attempts: 1000, Lease: lease})
 	require.NoError(w.t, err)
 	works := make(chan none)

@@ -103,13 +103,11 @@ func TestCancelFindsInnerTurns(t *testing.T) {
 						}
 					}
 					words := 0
-					r := newShared(t, w.long(c.sleep, c.over, last)).replica(func(cfg *Config) {
-						cfg.Ledger = nil
-						cfg.Model = func(context.Context, *steps.SampleRequest) (*steps.SampleResult, error) {
-							words++ // something else each time
-							return &steps.SampleResult{Role: content.Assistant, Model: "m", Content: content.Blocks{content.Text{Text: fmt.Sprint(words)}}}, nil
-						}
-					})
+					r := newRunner(t, w.long(c.sleep, c.over, last))
+					r.Model = func(context.Context, *steps.SampleRequest) (*steps.SampleResult, error) {
+						words++ // something else each time
+						return &steps.SampleResult{Role: content.Assistant, Model: "m", Content: content.Blocks{content.Text{Text: fmt.Sprint(words)}}}, nil
+					}
 					q := Request{Policy: policy, Principal: "ann", Client: steps.Features{Forms: true}, Program: r.Registry.Find(engine.KindTool, "trip"), Arguments: []byte(`{"to":"Rome"}`)}
 					first, err := r.Call(t.Context(), q)
 					require.NoError(t, err)

@@ -1,11 +1,7 @@
 package turns
 
 import (
-	"context"
 	"encoding/json"
-	"errors"
-	"fmt"
-	"slices"
 	"testing"
 	"time"
 
@@ -17,8 +13,6 @@ import (
 	"github.com/mcpsaga/mcpsaga/content"
 	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/internal/tokens"
-	"github.com/mcpsaga/mcpsaga/ledger"
-	"github.com/mcpsaga/mcpsaga/saga"
 	"github.com/mcpsaga/mcpsaga/steps"
 )
 
@@ -78,154 +72,4 @@ func TestResponsesAreRecordedExactly(t *testing.T) {
 			assert.Equal(t, end.Contents[i].Blob == nil, c.Blob == nil)
 		}
 	}
-}
-
-// A prompt or a resource has no results that say that they failed: how it failed is recorded.
-func TestFailuresAreRecorded(t *testing.T) {
-	runs := 0
-	fail := map[string]error{
-		"told":      saga.Failf("no room"),
-		"hidden":    errors.New("secret"),
-		"not found": fmt.Errorf("%w here", saga.ErrNotFound),
-		"declined":  nil,
-	}
-	ask := &steps.Form[tripForm]{ID: "where", Message: "There?"}
-	type args struct {
-		How string `json:"how"`
-	}
-	prompt := saga.Prompt[args, struct{}]{Machine: saga.Machine[args, struct{}]{
-		Info:  saga.Info{Name: "p", Asks: []steps.Question{ask}, SingleUse: saga.SingleUseRequired},
-		Start: func(t *saga.Turn[args, struct{}]) (saga.Next, error) { return t.Ask("end", ask) },
-		Steps: saga.Steps[args, struct{}]{"end": func(t *saga.Turn[args, struct{}]) (saga.Next, error) {
-			if _, err := ask.Answer(t); err != nil {
-				return nil, err
-			}
-			runs++
-			return nil, fail[t.Args.How]
-		}},
-	}}
-	s := newShared(t, prompt)
-	var reasons []string
-	a := s.replica(func(c *Config) {
-		c.Hook = func(ctx context.Context, turn *Turn, next func(context.Context) error) error {
-			err := next(ctx)
-			reasons = append(reasons, turn.Outcome+" "+turn.Reason)
-			return err
-		}
-	})
-	for how := range fail {
-		first := a.begin(t, fmt.Sprintf(`{"how":%q}`, how), func(q *Request) { q.Program = a.Registry.Find(engine.KindPrompt, "p") })
-		answer := say("where", true)
-		if how == "declined" {
-			answer.Result = []byte(`{"action":"decline"}`)
-		}
-		_, once := a.resume(first.Token, answer)
-		require.Error(t, once)
-		_, again := a.resume(first.Token, answer)
-		require.Error(t, again)
-		var was, is *engine.ToolError
-		if errors.As(once, &was) {
-			require.ErrorAs(t, again, &is)
-			assert.Equal(t, was.Text, is.Text)
-			assert.Equal(t, was.Disclosed, is.Disclosed)
-		} else {
-			assert.ErrorIs(t, once, saga.ErrNotFound)
-			assert.ErrorIs(t, again, saga.ErrNotFound)
-		}
-		assert.Contains(t, reasons[len(reasons)-1], " recorded")
-		assert.NotContains(t, reasons[len(reasons)-2], " recorded")
-		_, err := a.resume(first.Token, say("where", false))
-		spent(t, err)
-		end, err := a.cancel(first.Token)
-		require.NoError(t, err)
-		assert.Contains(t, end.Result.Content.Text(), "the prompt has ended")
-	}
-	assert.Equal(t, 3, runs)
-}
-
-// Who reads the store learns nothing, and who changes it gains nothing.
-func TestRecordsTellNothing(t *testing.T) {
-	_, s := sharedTrip(t)
-	a := s.replica()
-	seen := &seeing{Store: s.store}
-	a.line.Store = seen
-	secret := "unmistakable-4711"
-	first := a.begin(t, fmt.Sprintf(`{"to":%q,"early":true}`, secret), func(q *Request) { q.IdempotencyKey = secret })
-	second, err := a.resume(first.Token, say("where", true))
-	require.NoError(t, err)
-	require.GreaterOrEqual(t, len(seen.all), 4)
-	for _, r := range seen.all {
-		for _, text := range []string{r.Key, r.Queue, r.Owner, string(r.Body)} {
-			for _, word := range []string{secret, "trip", "ann", "here", "hold", "where", first.Token, second.Token} {
-				assert.NotContains(t, text, word)
-			}
-		}
-		assert.LessOrEqual(t, len(r.Key), ledger.MaxName)
-	}
-	// A body that is moved to another record does not open.
-	a.line.Store = s.store
-	last := seen.all[len(seen.all)-1]
-	third, err := a.call(`{"to":"Oslo","early":true}`)
-	require.NoError(t, err)
-	x, err := a.Codec.Open(tokens.Binding{Purpose: "saga", Principal: "ann"}, time.Now(), third.Token)
-	require.NoError(t, err)
-	e, err := a.records.Saga(t.Context(), "ann", x.Claims.ID)
-	require.NoError(t, err)
-	moved := last
-	moved.Key = e.Key()
-	r, err := s.store.Load(t.Context(), moved.Key)
-	require.NoError(t, err)
-	moved.Rev = r.Rev
-	require.NoError(t, s.store.Swap(t.Context(), &moved))
-	_, err = a.resume(third.Token, say("where", true))
-	require.ErrorIs(t, err, ErrLedger)
-}
-
-// seeing remembers what is written to a store.
-type seeing struct {
-	ledger.Store
-	all []ledger.Record
-}
-
-func (s *seeing) Swap(ctx context.Context, r *ledger.Record, items ...ledger.Item) error {
-	kept := *r
-	kept.Body = slices.Clone(r.Body)
-	s.all = append(s.all, kept)
-	return s.Store.Swap(ctx, r, items...)
-}
-
-// Who writes into the store can put back a record as it was: then a turn is taken again, and
-// what has ended well is undone. This cannot be prevented, and the documents say so.
-func TestRecordsThatArePutBack(t *testing.T) {
-	w, s := sharedTrip(t)
-	a := s.replica()
-	seen := &seeing{Store: s.store}
-	a.line.Store = seen
-	first := a.begin(t, `{"to":"Rome"}`)
-	second, err := a.resume(first.Token, say("where", true))
-	require.NoError(t, err)
-	was := seen.all[len(seen.all)-1]
-	_, err = a.resume(second.Token, say("pay", true))
-	require.NoError(t, err)
-	_, err = a.resume(second.Token, say("pay", false))
-	spent(t, err)
-	_, err = a.cancel(second.Token)
-	require.NoError(t, err)
-	require.ElementsMatch(t, []string{"hold", "charge"}, w.things(), "it has ended")
-
-	putBack := func() *replica {
-		now, err := s.store.Load(t.Context(), was.Key)
-		require.NoError(t, err)
-		old := was
-		old.Rev = now.Rev
-		require.NoError(t, s.store.Swap(t.Context(), &old))
-		return s.replica()
-	}
-	end, err := putBack().resume(second.Token, say("pay", false))
-	require.NoError(t, err)
-	assert.Contains(t, end.Result.Content.Text(), "not booked", "the same turn with another answer")
-	end, err = putBack().cancel(second.Token)
-	require.NoError(t, err)
-	assert.Contains(t, end.Result.Content.Text(), "Undone: hold")
-	assert.Equal(t, []string{"charge"}, w.things())
 }

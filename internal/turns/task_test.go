@@ -27,3 +27,15 @@ func TestUndoOfATaskThatDidNothing(t *testing.T) {
 	require.NoError(t, err)
 	assert.Empty(t, UndoReport(end.Result).Undone)
 }
+
+func TestTasksNeedALedger(t *testing.T) {
+	tool := saga.Machine[struct{}, struct{}]{Info: saga.Info{Name: "long", Tasks: saga.Tasks{Mode: saga.TasksRequired}},
+		Start: func(t *saga.Turn[struct{}, struct{}]) (saga.Next, error) { return t.Textf("done") }}
+	tools, err := engine.NewRegistry(tool)
+	require.NoError(t, err)
+	err = NeedLedger(tools)
+	var wrong *saga.DefinitionError
+	require.ErrorAs(t, err, &wrong)
+	assert.Equal(t, "its Tasks are required, for which the server needs a ledger", wrong.Problem)
+	assert.NotContains(t, err.Error(), "\n", "it is said once")
+}

@@ -1,4 +1,5 @@
-// Package intercept is for tests: it makes a store that delays, counts or fails.
+// Package intercept wraps a store: for tests in which it delays, counts or fails, and for one that is
+// opened late.
 package intercept
 
 import (
@@ -8,7 +9,7 @@ import (
 	"github.com/mcpsaga/mcpsaga/internal/store"
 )
 
-// Store is a store whose calls a test may delay, count or have fail.
+// Store is a store whose calls may be delayed, counted or refused.
 type Store struct {
 	store.Store
 	// Around is called for each call but Close, with what it is about; next makes the call. An error of
@@ -88,6 +89,11 @@ func (i *Store) Log(ctx context.Context, id store.ID, after uint64, limit int) (
 // Heads implements [store.Store].
 func (i *Store) Heads(ctx context.Context, ids []store.ID) ([]uint64, error) {
 	return do(ctx, i, Call{Method: "Heads"}, func() ([]uint64, error) { return i.Store.Heads(ctx, ids) })
+}
+
+// Identity implements [store.Store].
+func (i *Store) Identity(ctx context.Context) (store.ID, error) {
+	return do(ctx, i, Call{Method: "Identity"}, func() (store.ID, error) { return i.Store.Identity(ctx) })
 }
 
 // Listen implements [store.Store].

@@ -4,8 +4,8 @@ import (
 	"context"
 	"errors"
 
-	"github.com/mcpsaga/mcpsaga/internal/jsonview"
 	"github.com/mcpsaga/mcpsaga/internal/durable"
+	"github.com/mcpsaga/mcpsaga/internal/jsonview"
 	"github.com/mcpsaga/mcpsaga/internal/tasks"
 	"github.com/mcpsaga/mcpsaga/server/internal/dialect"
 	"github.com/mcpsaga/mcpsaga/server/internal/wire"

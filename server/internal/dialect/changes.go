@@ -210,7 +210,7 @@ func (s *Subscription) Next() (e Event, ok bool) {
 func (s *Subscription) wake() {
 	select {
 	case s.Ready <- struct{}{}:
-	default: // it has been told
+	default: // it is awake
 	}
 }
 

@@ -98,7 +98,7 @@ type Exchange struct {
 	// Header is that of the HTTP request, or nil.
 	Header http.Header
 	// Principal is who sent it, in a form in which no two look the same; empty is
-	// nobody in particular.
+	// an anonymous caller.
 	Principal string
 	// Owner says on whose account limits count; nil if that is not known.
 	Owner Owner
@@ -108,7 +108,7 @@ type Exchange struct {
 
 	// Dialect is what serves the message.
 	Dialect Dialect
-	// Notifier tells the client what goes on; nil if it wants to hear nothing.
+	// Notifier sends progress and log messages; nil if the client wants none.
 	Notifier *Notifier
 	// Trace is the trace context that the message came with, as far as hooks need it.
 	Trace turns.Trace
@@ -122,7 +122,7 @@ type Exchange struct {
 	// Batch are the messages that came as one, if they did. Message is empty then.
 	Batch *Batch
 
-	// Client is set if the client has introduced itself to somebody else's transport, by
+	// Client is set if the client has introduced itself to a transport not of ours, by
 	// which the message came. That transport sees to headers, lists and sessions.
 	Client *Introduction
 	// Caller is what the dialect whose rules the message has followed knows of the client;
@@ -148,7 +148,7 @@ type Batched struct {
 	Error   *wire.Error
 }
 
-// Introduction is what a client has said of itself in a handshake of somebody else's.
+// Introduction is what a client has said of itself in the handshake of a transport not of ours.
 type Introduction struct {
 	// Version is the revision that it speaks.
 	Version string
@@ -163,8 +163,8 @@ type Way interface {
 	Notify(method string, params json.RawMessage)
 	// Call sends a request of the server's own and waits for what the client says to it:
 	// an error of the client's is an answer. It fails with [ErrNoBackChannel] where
-	// nothing can be asked, with [context.Cause] when ctx ends, having told the client
-	// that no answer is needed any more, and with an error that is [turns.ErrGone] when
+	// nothing can be asked, with [context.Cause] when ctx ends, having cancelled the
+	// question, and with an error that is [turns.ErrGone] when
 	// the client is gone.
 	Call(ctx context.Context, method string, params json.RawMessage) (steps.Answer, error)
 	// Hangup gives the connection up, for the client to come back for the rest after a
@@ -231,8 +231,8 @@ func (x *Exchange) LedgerAccount(session string) string {
 	return ""
 }
 
-// Shares reports whether what LedgerAccount returns is the account of several callers, who cannot be
-// told apart.
+// Shares reports whether what LedgerAccount returns is the account of several callers, who look
+// alike.
 func (x *Exchange) Shares() bool {
 	return x.Principal == "" && x.Header != nil && x.Account() == ""
 }
@@ -246,7 +246,7 @@ type Host struct {
 	Tools *engine.Registry
 	Turns *turns.Runner
 	// Tasks are the server's; nil without a ledger. With CallsOnly no tool may be a task: calls are
-	// driven by Tasks, and clients are told of no tasks. See [Host.OffersTasks].
+	// driven by Tasks, and clients see no tasks. See [Host.OffersTasks].
 	Tasks tasks.Viewer
 	// Core has the documents of sessions; nil without a ledger.
 	Core      *durable.Core

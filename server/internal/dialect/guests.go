@@ -45,7 +45,7 @@ type Caller struct {
 	Experiments Experiments
 	// Tasks: it can have tasks by the rules of its own revision.
 	Tasks bool
-	// Session names its session, as nobody can guess; empty where there is none.
+	// Session names its session, as no one can guess; empty where there is none.
 	Session string
 	// Asked are the questions of guests that wait in the session; nil where there is none.
 	Asked *Asked

@@ -183,7 +183,7 @@ const codeMalformed = -32602
 
 // ReadAnswer reads a client's response to one of our requests, whose ids are
 // numbers, from what [wire.Parse] has found valid. The result's form is for the engine to check; an error that is none is
-// an error all the same. An id that is not ours comes back as 0, which is nobody's.
+// an error all the same. An id that is not ours comes back as 0, which is no question's.
 func ReadAnswer(raw jsontext.Value) (id uint64, a steps.Answer) {
 	var number, result, wrong jsontext.Value
 	for name, v := range jsonview.Members(raw) {
@@ -243,10 +243,10 @@ const (
 )
 
 // unencodable stands for data of a log message that is not JSON, which is its author's
-// mistake; the turn goes on.
+// mistake; the turn continues.
 var unencodable = json.RawMessage(strconv.Quote("this message cannot be shown"))
 
-// Notifier tells a client what goes on in one request, as far as it wants to know (MCP,
+// Notifier sends a client the progress and log messages of one request that it wants (MCP,
 // basic/utilities/progress and server/utilities/logging). It is silent after Close.
 type Notifier struct {
 	// Way is the way to the client.

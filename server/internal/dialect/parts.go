@@ -104,7 +104,7 @@ func with(object jsontext.Value, name string, value []byte) jsontext.Value {
 }
 
 // Turn has q take the turn that the call asks for. asks is the policy of the dialect's other
-// tokens. It reports whether the call goes on with a token.
+// tokens. It reports whether the call has a token.
 func (r *Resumed) Turn(q *turns.Request, asks turns.Policy) bool {
 	q.Parts = true
 	if r.Token == "" {

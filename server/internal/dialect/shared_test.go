@@ -1,7 +1,6 @@
 package dialect
 
 import (
-	"io"
 	"log/slog"
 	"testing"
 	"time"
@@ -10,7 +9,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/mcpsaga/mcpsaga/codec"
-	"github.com/mcpsaga/mcpsaga/internal/records"
+	"github.com/mcpsaga/mcpsaga/internal/durable"
+	"github.com/mcpsaga/mcpsaga/internal/engine"
+	"github.com/mcpsaga/mcpsaga/internal/tokens"
+	"github.com/mcpsaga/mcpsaga/internal/turns"
 	"github.com/mcpsaga/mcpsaga/ledger"
 )
 
@@ -23,7 +25,13 @@ func TestSubscribersComeWhileSessionsAreTouched(t *testing.T) {
 	require.NoError(t, err)
 	var here, other Hub
 	for _, h := range []*Hub{&here, &other} {
-		h.Share(records.New(store, func() *codec.Keyset { return keys }, "test", 0), slog.New(slog.NewTextHandler(io.Discard, nil)))
+		sealer, err := tokens.New(keys, tokens.Options{})
+		require.NoError(t, err)
+		registry, err := engine.NewRegistry()
+		require.NoError(t, err)
+		core, err := durable.New(durable.Config{Turns: turns.New(turns.Config{Registry: registry, Codec: sealer}), Store: store})
+		require.NoError(t, err)
+		h.Share(core, slog.New(slog.DiscardHandler))
 	}
 	told, subscribed := make(chan []SessionID), make(chan struct{})
 	here.OnTouched(func(ids []SessionID) {

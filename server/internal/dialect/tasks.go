@@ -23,7 +23,7 @@ import (
 // TasksExtension is the name of the tasks extension of MCP 2026-07-28 (SEP-2663).
 const TasksExtension = "io.modelcontextprotocol/tasks"
 
-// OffersTasks reports whether clients are told of tasks.
+// OffersTasks reports whether clients see tasks.
 func (h *Host) OffersTasks() bool { return h.Tasks != nil && !h.CallsOnly }
 
 // TaskMode says whether the program's sagas can be tasks here: without a ledger none can.
@@ -34,16 +34,16 @@ func (h *Host) TaskMode(t *engine.Program) engine.TaskMode {
 	return t.Tasks.Mode
 }
 
-// MayName reports whether whoever sends x may look for a task of that id where tasks are listed
-// as well: a principal's tasks are one set there, whatever protocol began them. But of those that nobody
-// is known to own, which all clients that have not authenticated share, only ids that a server has
+// MayName reports whether the sender of x may look for a task of that id where tasks are listed
+// as well: a principal's tasks are one set there, whatever protocol began them. But of those without a
+// known owner, which all clients that have not authenticated share, only ids that a server has
 // made up are looked for.
 func (x *Exchange) MayName(id string) bool {
 	return x.Header == nil || x.Principal != "" || OwnTaskID(id)
 }
 
 // OwnTaskID reports whether an id has the form of those that servers make: 22 of A-Z a-z 0-9 - _ .
-// A protocol that has no list looks for no others, so that nobody finds by guessing what was begun by
+// A protocol that has no list looks for no others, so that no one finds by guessing what was begun by
 // another protocol under a name that can be guessed.
 func OwnTaskID(id string) bool {
 	return len(id) == 22 && !strings.ContainsFunc(id, func(c rune) bool {
@@ -132,7 +132,7 @@ func AppendInputRequests(b []byte, asked []steps.Step) []byte {
 const eventPage = 100
 
 // TaskResult is a copy of the result of a task, which begins with the parts that the tool has yielded:
-// whoever waits for a task has not had them.
+// a client that waits for a task has not had them.
 func (h *Host) TaskResult(ctx context.Context, principal string, t *tasks.Task) (*content.Result, error) {
 	result := *t.End.Result
 	if t.Program == nil || !t.Program.Yields {
@@ -164,7 +164,7 @@ func (h *Host) TaskFailure(ctx context.Context, t *tasks.Task) *wire.Error {
 	}
 	err := t.Err
 	if !errors.As(err, new(*turns.Error)) {
-		err = &turns.Error{Err: err} // whoever ran it has logged it, once
+		err = &turns.Error{Err: err} // it was logged where it failed
 	}
 	rerr := h.Translate(ctx, "", err)
 	if rerr.Code == wire.CodeTryAgain {

@@ -5,7 +5,6 @@ import (
 	"math"
 	"time"
 
-	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/internal/jsonview"
 	"github.com/mcpsaga/mcpsaga/server/internal/wire"
 )
@@ -69,27 +68,6 @@ var ErrLeft = error(gone("the request can be resumed"))
 
 // little is by how much progress grows when nothing has happened.
 const little = 1e-9
-
-// Shown is what a [Notifier] has told of progress.
-type Shown struct {
-	sent  int
-	shown engine.Progress
-	last  time.Time
-}
-
-// Shown returns what the notifier has told of progress.
-func (n *Notifier) Shown() Shown {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return Shown{n.sent, n.shown, n.last}
-}
-
-// Continue has the notifier go on where another one has stopped.
-func (n *Notifier) Continue(s Shown) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.sent, n.shown, n.last = s.sent, s.shown, s.last
-}
 
 // Alive repeats the last progress, if nothing was sent for so long: clients that wait only for
 // a while take it for a sign that they do not wait in vain. As progress must grow, it grows by

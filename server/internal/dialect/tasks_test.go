@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 
+	"github.com/mcpsaga/mcpsaga/internal/durable"
 	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/internal/tasks"
 	"github.com/mcpsaga/mcpsaga/steps"
@@ -55,7 +56,7 @@ func TestAppendInputRequests(t *testing.T) {
 func TestTaskMode(t *testing.T) {
 	p := &engine.Program{Tasks: engine.Tasks{Mode: engine.TasksOptional}}
 	assert.Equal(t, engine.TasksForbidden, (&Host{}).TaskMode(p))
-	assert.Equal(t, engine.TasksOptional, (&Host{Tasks: new(tasks.Manager)}).TaskMode(p))
+	assert.Equal(t, engine.TasksOptional, (&Host{Tasks: new(durable.Core)}).TaskMode(p))
 }
 
 func TestReadTasksCapability(t *testing.T) {

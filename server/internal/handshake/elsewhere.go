@@ -120,6 +120,10 @@ func (d *handshake) giveTaken(ctx context.Context, principal, task string, a ste
 // replyElsewhere answers GET with the rest of a request whose stream is not here, or not any
 // more.
 func (d *handshake) replyElsewhere(ctx context.Context, x *dialect.Exchange, r wire.Reply, s *session, last eventID) {
+	if last.number == 0 || d.Tasks == nil {
+		r.Error(nil, nothingToResume())
+		return
+	}
 	found, err := d.findReading(ctx, s.agreed, x.Principal, last.number)
 	switch {
 	case err != nil:
@@ -134,15 +138,8 @@ func (d *handshake) replyElsewhere(ctx context.Context, x *dialect.Exchange, r w
 	if last.mark != "" && last.mark != markOf(task, told) {
 		told = 0
 	}
-	d.readOn(ctx, x, r, s, found, told, nil)
-}
-
-// readOn has a stream carry the rest of a request. before is what was parked of it, or nil. It
-// reports whether it is parked now.
-func (d *handshake) readOn(ctx context.Context, x *dialect.Exchange, r wire.Reply, s *session, found *reading, told uint64, before *parked) bool {
-	task := found.task.ID
 	st := s.open(1, nil, true)
-	reader := &streamReader{gone: make(chan struct{}), after: x.Header.Get("Last-Event-ID")}
+	reader := &streamReader{gone: make(chan struct{}), after: x.Header.Get("Last-Event-ID"), opening: markOf(task, told)}
 	defer st.carriedBy(reader, 0)()
 	m := &wire.Message{ID: found.ID, Method: found.Method}
 	respond := func(ctx context.Context, x *dialect.Exchange, p *peer, post *way) []byte {
@@ -151,7 +148,7 @@ func (d *handshake) readOn(ctx context.Context, x *dialect.Exchange, r wire.Repl
 		}
 		c := d.newCall(x, p, post, found.Token)
 		defer c.Notifier.Close()
-		result, err := c.goOn(ctx, found, told, before)
+		result, err := c.goOn(ctx, found, told)
 		var rerr *wire.Error
 		if err != nil {
 			rerr = c.refusal(ctx, err)
@@ -168,9 +165,9 @@ func (d *handshake) readOn(ctx context.Context, x *dialect.Exchange, r wire.Repl
 	if rerr != nil { // it must not look like the answer to the request, which goes on
 		s.forget(st)
 		r.Error(nil, wire.TryAgain(rerr.Message))
-		return false
+		return
 	}
-	return st.pump(ctx, x, r, reader, 0, markOf(task, told), nil)
+	st.pump(ctx, r, reader)
 }
 
 // readOnTries is how often it is tried to read on, as several may at once.
@@ -182,13 +179,12 @@ func nothingToResume() *wire.Error {
 }
 
 // goOn waits for what another request has begun to wait for, and answers as that would have.
-func (c *call) goOn(ctx context.Context, found *reading, told uint64, before *parked) (json.RawMessage, error) {
+func (c *call) goOn(ctx context.Context, found *reading, told uint64) (json.RawMessage, error) {
 	r := &reader{call: c, uri: found.URI, number: found.number, wait: callWait}
 	if p := found.task.Program; found.Method == resumable.Method || p != nil && found.Alone && c.canResume() && c.TaskMode(p) != engine.TasksForbidden {
 		r.token.Store(true)
 	} else if found.Method != resultMethod && found.Alone && c.canResume() {
 		r.resumes = found.task.Created.Add(resumable.After)
-		r.token.Store(before != nil) // it was not parked before
 	}
 	if noteOf(found.task) == nil || noteOf(found.task).Call == nil || found.Method != callMethod {
 		r.alias = &found.alias
@@ -197,10 +193,7 @@ func (c *call) goOn(ctx context.Context, found *reading, told uint64, before *pa
 	if found.Method == resultMethod {
 		return c.readResult(ctx, r, task, told)
 	}
-	if before != nil {
-		before.pass(r)
-		c.Notifier.Continue(before.shown)
-	} else if found.Alone {
+	if found.Alone {
 		var err error
 		if task, err = r.enter(ctx, task, nil); err != nil {
 			return nil, err

@@ -10,7 +10,7 @@ import (
 	"github.com/mcpsaga/mcpsaga/steps"
 )
 
-// What guests are told of a session's client; see [dialect.Guest].
+// What guests learn of a session's client; see [dialect.Guest].
 
 // caller is what is known of a client. session is the name of its session, as the client
 // itself does not know it.

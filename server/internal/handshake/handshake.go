@@ -3,22 +3,23 @@
 // requests, and their answers resume it through the same sealed token as everywhere, but
 // the token does not leave the server.
 //
-// What can be said without knowing of sessions has folders of its own: revision is what clients of each
-// revision can read, tasks2025 the tasks of 2025-11-25, and resumable what resumable requests (SEP-975)
-// say. Here are sessions, streams, and calls that wait for their client:
+// What needs no session has folders of its own: revision is what clients of each revision can read,
+// tasks2025 the tasks of 2025-11-25, and resumable what resumable requests (SEP-975) say. The rest:
 //
-//   - handshake.go has the methods; peer.go is what was agreed on, and stdio, where the connection is
-//     the session; guests.go is what dialects are told that are spoken within this one.
-//   - Sessions over HTTP, the Streamable HTTP transport (http.go): a session is what its id says,
-//     and what is in memory of it (session.go) while there is more to know (table.go, leaving.go); streams
-//     outlive a connection (stream.go). What a client has set in its session is in a record in the ledger,
-//     if there is one, which all replicas read (remembered.go, listens.go).
+//   - Methods: handshake.go has the table of them, tools.go and prompts.go what runs code of authors.
+//     peer.go is what both sides have agreed on, and stdio, where the connection is the session;
+//     guests.go is what dialects learn that are spoken within this one.
+//   - Sessions over HTTP (http.go, http_streams.go): a session is what its id says, and what is in
+//     memory of it (session.go) while there is more to know (table.go, session_end.go). A stream
+//     outlives its connection, which the goroutine of a request carries (stream.go, way.go). What a
+//     client has set in its session is in a record in the ledger, if there is one, which all replicas
+//     read (remembered.go, listens.go).
 //   - Calls with a ledger: the work is a task for which the request waits (taskcall.go, waiting.go,
-//     reader.go, note.go), so that any replica goes on with it (numbers.go, elsewhere.go): its client
-//     answers, cancels and reads on wherever its messages come. Clients that know of tasks or resume tokens
-//     have two more ways to it (tasks.go and tasks_told.go, resumable.go). While the call only waits for its
-//     client, its stream is parked: the connection is kept, and no goroutine (parked.go, lot.go).
-//   - Calls without a ledger: the process that has the call's stream asks the client itself (asking.go).
+//     reader.go, note.go), so that any replica can continue it (numbers.go, elsewhere.go): its client
+//     answers, cancels and reads on wherever its messages come. Clients that know of tasks or resume
+//     tokens have two more ways to it (tasks.go and task_status.go, resumable.go).
+//   - Calls without a ledger: the process that has the call's stream asks the client itself
+//     (questions.go).
 //
 // Batches are read where they came. The transport of 2024-11-05 with two HTTP endpoints is not served.
 package handshake
@@ -28,7 +29,6 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
-	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -46,15 +46,20 @@ import (
 type handshake struct {
 	*dialect.Host
 	sessions sessionTable
-	// taskTools are the tools for clients that are offered tasks; nil if nobody is.
+	// open are the calls under way in sessions over HTTP.
+	open dialect.Limit
+	// taskTools are the tools for clients that are offered tasks; nil without tasks.
 	taskTools []json.RawMessage
-	// parkAfter is parkAfter, unless a test cannot wait.
-	parkAfter time.Duration
 }
+
+// callsPer is how many calls may be under way for each session that may be in memory. One session
+// may have [maxCalls] of them.
+const callsPer = 2
 
 // New is of the type [dialect.New].
 func New(h *dialect.Host) (dialect.Dialect, error) {
-	d := &handshake{Host: h, parkAfter: parkAfter}
+	d := &handshake{Host: h}
+	d.open.What, d.open.Most, d.open.MostOwned = "calls", callsPer*h.Limits.MaxSessions, callsPer*h.Limits.MaxSessionsPerPrincipal
 	if h.OffersTasks() {
 		d.taskTools = tasks2025.Tools(h)
 	}
@@ -110,7 +115,7 @@ type method struct {
 	lasting bool
 	// open methods need no handshake.
 	open bool
-	// foreign methods can also come by transports of somebody else's, which have lists
+	// foreign methods can also come by transports not of ours, which have lists
 	// and sessions of their own.
 	foreign bool
 	// lingering methods change the session for as long as it is in memory.
@@ -177,9 +182,6 @@ func (d *handshake) serve(ctx context.Context, x *dialect.Exchange, p *peer, pos
 		defer c.Notifier.Close()
 	}
 	result, err := method.serve(c, ctx)
-	if err != nil && post != nil && post.isParked() {
-		return nil, nil // it goes on without this
-	}
 	if err != nil {
 		return nil, c.refusal(ctx, err)
 	}
@@ -199,7 +201,7 @@ func (d *handshake) newCall(x *dialect.Exchange, p *peer, post *way, token jsont
 	return c
 }
 
-// refusal is what the client reads of an error. That nobody waits any more is no fault, and is
+// refusal is what the client reads of an error. That the client has left is no fault, and is
 // not logged as one.
 func (c *call) refusal(ctx context.Context, err error) *wire.Error {
 	if errors.Is(err, turns.ErrGone) {
@@ -257,7 +259,7 @@ func (c *call) subscribe(ctx context.Context) (json.RawMessage, error) {
 	if !c.Tools.Serves(uri) {
 		return nil, notFound(uri)
 	}
-	from := c.Hub.Position() // what is told from now on is for the subscriber
+	from := c.Hub.Position() // the subscriber gets what is published from now on
 	remembered, err := c.remember(ctx, func(r *settings) (bool, error) { return subscribe(r, uri, from) })
 	if remembered || err != nil {
 		return emptyResult, err

@@ -1,13 +1,11 @@
 package handshake
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"net/http"
-	"strings"
 	"time"
 
 	"github.com/mcpsaga/mcpsaga/server/internal/dialect"
@@ -25,22 +23,41 @@ const (
 	goneSessionText = "there is no such session, or no longer: send initialize again"
 )
 
+// Reply implements [dialect.Sessions].
 func (d *handshake) Reply(ctx context.Context, x *dialect.Exchange, r wire.Reply) {
-	m := x.Message
+	m, session := x.Message, x.Header.Get(wire.SessionHeader)
 	switch {
+	case x.HTTPMethod == http.MethodGet && session != "":
+		d.replyToGet(ctx, x, r)
+	case x.HTTPMethod == http.MethodDelete && session != "":
+		d.replyToDelete(ctx, x, r)
 	case x.HTTPMethod != http.MethodPost:
-		d.replyToOther(ctx, x, r)
-		return
+		refuseMethod(r, session)
 	case x.Batch != nil:
 		d.replyToBatch(ctx, x, r)
-		return
 	case m.Method == "initialize" && m.ID != nil:
 		d.replyToInitialize(ctx, x, r)
-		return
-	case x.Header.Get(wire.SessionHeader) == "" && m.Reply == nil:
+	case session == "" && m.Reply == nil:
 		d.replyWithoutSession(ctx, x, r)
-		return
+	default:
+		d.replyInSession(ctx, x, r)
 	}
+}
+
+// refuseMethod refuses what is neither POST nor, in a session, GET, which opens a stream, or
+// DELETE, which ends the session.
+func refuseMethod(r wire.Reply, session string) {
+	allowed := "POST"
+	if session != "" {
+		allowed = "GET, POST, DELETE"
+	}
+	r.Header().Set("Allow", allowed)
+	r.Error(nil, wire.Refuse(http.StatusMethodNotAllowed, wire.CodeInvalidRequest, "only "+allowed+" is allowed"))
+}
+
+// replyInSession answers a message that came in a session.
+func (d *handshake) replyInSession(ctx context.Context, x *dialect.Exchange, r wire.Reply) {
+	m := x.Message
 	method := d.method(m)
 	asks := m.Reply == nil && m.ID != nil
 	s, rerr := d.sessionOf(ctx, x, needs{
@@ -87,8 +104,8 @@ func (d *handshake) answered(ctx context.Context, x *dialect.Exchange, s *sessio
 	if errors.Is(err, errNobodyWaits) && d.Tasks != nil {
 		err = d.answerTask(ctx, x, s, id, answer)
 	}
-	nobody := errors.Is(err, errNobodyWaits) || errors.Is(err, errNoQuestion)
-	if nobody && len(d.Guests) > 0 {
+	unasked := errors.Is(err, errNobodyWaits) || errors.Is(err, errNoQuestion)
+	if unasked && len(d.Guests) > 0 {
 		if taken, rerr := d.GuestsAnswered(ctx, d.visitor(x, s, m)); taken {
 			return rerr
 		}
@@ -96,7 +113,7 @@ func (d *handshake) answered(ctx context.Context, x *dialect.Exchange, s *sessio
 	switch {
 	case err == nil:
 		return nil
-	case nobody:
+	case unasked:
 		d.Log.InfoContext(ctx, "answer refused", "reason", "nothing waits for it here: the call has ended, or runs in another replica, which the requests of its session do not always reach")
 		return wire.Refuse(http.StatusBadRequest, wire.CodeInvalidRequest, err.Error())
 	case errors.Is(err, errHeld):
@@ -152,31 +169,6 @@ func (d *handshake) replyWithoutSession(ctx context.Context, x *dialect.Exchange
 	default:
 		r.Error(m.ID, wire.Refuse(http.StatusBadRequest, wire.CodeInvalidRequest, noSessionText))
 	}
-}
-
-// replyToOther answers GET, which opens a stream, and DELETE, which ends a session.
-func (d *handshake) replyToOther(ctx context.Context, x *dialect.Exchange, r wire.Reply) {
-	allowed := "POST"
-	if x.Header.Get(wire.SessionHeader) != "" {
-		allowed = "GET, POST, DELETE"
-	}
-	if allowed == "POST" || x.HTTPMethod != http.MethodGet && x.HTTPMethod != http.MethodDelete {
-		r.Header().Set("Allow", allowed)
-		r.Error(nil, wire.Refuse(http.StatusMethodNotAllowed, wire.CodeInvalidRequest, "only "+allowed+" is allowed"))
-		return
-	}
-	if x.HTTPMethod == http.MethodDelete {
-		d.replyToDelete(ctx, x, r)
-		return
-	}
-	resumes := x.Header.Get("Last-Event-ID") != ""
-	s, rerr := d.sessionOf(ctx, x, needs{memory: true, calls: resumes})
-	if rerr != nil {
-		r.Error(nil, rerr)
-		return
-	}
-	defer d.release(s, nil)
-	d.replyToGet(ctx, x, r, s)
 }
 
 // replyToDelete ends a session.
@@ -271,138 +263,4 @@ func (d *handshake) replyToBatch(ctx context.Context, x *dialect.Exchange, r wir
 		return
 	}
 	d.replyWithStream(ctx, x, r, s, requests, wrong)
-}
-
-// replyWithStream answers requests that may take long, or send messages before their
-// response: as JSON if they turn out to do neither, else as a stream. wrong is nil unless
-// the requests came as a batch; it holds the responses to what was no message in it.
-func (d *handshake) replyWithStream(ctx context.Context, x *dialect.Exchange, r wire.Reply, s *session, requests []*wire.Message, wrong [][]byte) {
-	streams := wire.AcceptsEvents(x.Header)
-	st := s.open(len(requests), wrong, d.Tasks != nil && len(requests) > 0 && d.method(requests[0]).numbered)
-	reader := &streamReader{gone: make(chan struct{})}
-	defer st.carriedBy(reader, 0)() // first of all: a call may give it up at once
-	for _, m := range requests {
-		task, rerr := "", (*wire.Error)(nil)
-		if d.Tasks != nil {
-			task, rerr = d.takeOver(ctx, x, s, m)
-		}
-		if rerr == nil {
-			rerr = d.begin(ctx, x, s, st, m, streams, task, nil)
-		}
-		if rerr != nil {
-			st.add(eventResponse, wire.AppendResponse(nil, m.ID, nil, rerr))
-		}
-	}
-	responses, plain := st.awaitStream(ctx, reader, streams)
-	if !plain {
-		st.pump(ctx, x, r, reader, 0, "", nil)
-		return
-	}
-	if ctx.Err() == nil {
-		body := bytes.Join(responses, []byte{','})
-		if wrong != nil {
-			body = append(append([]byte{'['}, body...), ']')
-		}
-		r.JSON(http.StatusOK, body)
-	}
-	s.forget(st) // it cannot be resumed
-}
-
-// begin has respond, which is d.respond if it is nil, serve a request whose response goes to a
-// stream. It outlives the HTTP request if the connection breaks. task is the task that the request
-// resumes, or empty. If it cannot begin, nothing comes on the stream.
-func (d *handshake) begin(ctx context.Context, x *dialect.Exchange, s *session, st *stream, m *wire.Message, streams bool, task string, respond responder) *wire.Error {
-	ctx, cancel := sessionContext(ctx, s)
-	call, err := s.begin(m, task, cancel)
-	if err != nil {
-		cancel(nil)
-		return wire.NewError(wire.CodeInvalidRequest, err.Error())
-	}
-	if st.single {
-		s.mu.Lock()
-		st.call = call
-		s.mu.Unlock()
-	}
-	ended := d.sessions.running.Begin()
-	one := &dialect.Exchange{Message: m, Header: x.Header, Principal: x.Principal, Owner: x.Owner, Dialect: d, HTTPMethod: x.HTTPMethod}
-	post := &way{s, st, call}
-	if streams {
-		one.Way = post
-	}
-	go func() {
-		defer ended()
-		defer cancel(nil)
-		var response []byte
-		if respond == nil {
-			response = d.respond(ctx, one, s.peer, post)
-		} else {
-			response = respond(ctx, one, s.peer, post)
-		}
-		d.release(s, m.ID)
-		s.mu.Lock()
-		mark, left := call.mark, call.left
-		s.mu.Unlock()
-		if left || context.Cause(ctx) == dialect.ErrCancelled {
-			response = nil
-		}
-		st.addMarked(mark, eventResponse, response)
-		if left && st.single {
-			s.forget(st) // the rest of it is not here
-		}
-	}()
-	return nil
-}
-
-// responder answers a request that came in a session, and returns the response; nil is none.
-type responder func(ctx context.Context, x *dialect.Exchange, p *peer, post *way) []byte
-
-// replyToGet answers GET: with the stream that belongs to no request, or with the
-// rest of the one that the client lost.
-func (d *handshake) replyToGet(ctx context.Context, x *dialect.Exchange, r wire.Reply, s *session) {
-	if !wire.AcceptsEvents(x.Header) {
-		r.Error(nil, wire.Refuse(http.StatusNotAcceptable, wire.CodeInvalidRequest, "the client must accept text/event-stream"))
-		return
-	}
-	if s.answering.Err() != nil { // some clients give up their session for a refusal
-		out := r.Events(patience)
-		_ = out.Start(x.Header.Get("Last-Event-ID"))
-		_ = out.Retry(stopRetry)
-		out.End()
-		return
-	}
-	s.mu.Lock()
-	st, last, here := s.general, eventID{event: s.general.last}, false
-	if id := x.Header.Get("Last-Event-ID"); id != "" {
-		var ok bool
-		if last, ok = parseEventID(id); ok {
-			st = s.streams[last.stream]
-			if st == nil && strings.HasPrefix(last.stream, generalStream) {
-				// Of another replica, or from before the session was in memory: what was not
-				// read of it is lost without a ledger, and what comes now is not.
-				st, last = s.general, eventID{event: s.general.last}
-			} else {
-				here = true
-			}
-		} else {
-			st, last = nil, eventID{}
-		}
-	}
-	s.mu.Unlock()
-	if st == nil && last.number != 0 && d.Tasks != nil {
-		d.replyElsewhere(ctx, x, r, s, last)
-		return
-	}
-	if st == nil {
-		r.Error(nil, wire.Refuse(http.StatusBadRequest, wire.CodeInvalidRequest, "there is nothing to resume after this Last-Event-ID, or no longer"))
-		return
-	}
-	var changes *dialect.Subscription
-	reader := &streamReader{gone: make(chan struct{})}
-	defer st.carriedBy(reader, 0)()
-	if st == s.general {
-		d.listens(ctx, s, x, here)
-		defer d.tells(ctx, s, x)()
-		changes = s.changes
-	}
-	st.pump(ctx, x, r, reader, last.event, last.mark, changes)
 }

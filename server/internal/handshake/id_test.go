@@ -138,7 +138,7 @@ func TestTheTableKeepsLittle(t *testing.T) {
 	d.Hub = new(dialect.Hub)
 	enter := func() *session {
 		t.Helper()
-		s, rerr := d.enter(begin(t, d, "", "2025-11-25", `{}`), &dialect.Exchange{}, true)
+		s, rerr := d.enter(begin(t, d, "", "2025-11-25", `{}`), &dialect.Exchange{})
 		require.Nil(t, rerr)
 		return s
 	}
@@ -160,7 +160,7 @@ func TestTheTableKeepsLittle(t *testing.T) {
 	again, _ := d.sessions.use(newer.agreed.name, newer.keys, nil)
 	require.Same(t, newer, again)
 	assert.Zero(t, d.sessions.idle.Len())
-	_, rerr := d.enter(begin(t, d, "", "2025-11-25", `{}`), &dialect.Exchange{}, true)
+	_, rerr := d.enter(begin(t, d, "", "2025-11-25", `{}`), &dialect.Exchange{})
 	require.NotNil(t, rerr)
 	assert.Equal(t, 503, rerr.Status)
 	d.release(busy, nil)
@@ -182,7 +182,7 @@ func TestEndingsAreKnownWhileTheyMatter(t *testing.T) {
 	}
 	assert.True(t, ended(older))
 	assert.False(t, ended(newer))
-	_, rerr := d.enter(older, &dialect.Exchange{}, true)
+	_, rerr := d.enter(older, &dialect.Exchange{})
 	require.NotNil(t, rerr)
 	assert.Equal(t, 404, rerr.Status)
 	newer.expires = older.expires.Add(time.Hour)

@@ -16,8 +16,8 @@ import (
 // whatever replica it is. With a ledger nothing of such a stream is kept between two of them:
 // the ids of its events say up to where the client has heard, and any replica tells the rest.
 
-// listens has what belongs to no request be told to a client from where it stopped. here says
-// that the stream which it goes on with is in memory, with what it has not read.
+// listens has the client get what belongs to no request from where it stopped. here says that the
+// stream which it reads on is in memory, with what it has not read.
 func (d *handshake) listens(ctx context.Context, s *session, x *dialect.Exchange, here bool) {
 	if d.Core == nil {
 		s.linger()
@@ -68,7 +68,7 @@ func (d *handshake) carry(ctx context.Context, s *session) {
 		return true, nil
 	})
 	if err != nil && ctx.Err() == nil {
-		d.Log.InfoContext(ctx, "another connection of the same session may be told the same", "error", err)
+		d.Log.InfoContext(ctx, "another connection of the same session may get the same", "error", err)
 	}
 	s.mu.Lock()
 	if s.carrier == name {
@@ -90,9 +90,9 @@ func processOf(carrier string) string {
 	return by
 }
 
-// told is what the id of an event says of how much the client has heard; empty if nobody could
+// position is what the id of an event says of how much the client has heard; empty if no replica could
 // tell the rest. changes are nil if the stream belongs to a request.
-func (s *session) told(changes *dialect.Subscription) string {
+func (s *session) position(changes *dialect.Subscription) string {
 	if changes == nil {
 		return ""
 	}
@@ -125,12 +125,9 @@ func (d *handshake) touched(ids []dialect.SessionID) {
 		}
 	}
 	for _, id := range ids {
-		if t.byRandom[id] != nil || t.lot.agreed(id) != nil {
+		if t.byRandom[id] != nil {
 			here = append(here, id)
 		}
-	}
-	if ids == nil {
-		here = append(here, t.lot.sessions()...)
 	}
 	closed := t.closed
 	t.mu.Unlock()
@@ -177,10 +174,6 @@ func (d *handshake) refresh() {
 			s.mu.Unlock()
 			if tells != nil { // there may be another task
 				tells.Search()
-			}
-		} else if a := t.lot.agreed(next); a != nil {
-			if found := d.recordOf(context.Background(), a); found != nil && found.Value.Ended {
-				t.end(a, d.Turns.Now())
 			}
 		}
 	}

@@ -90,7 +90,7 @@ func (d *handshake) newPeer(version string, capabilities jsontext.Value) (p *pee
 	return p, "", true
 }
 
-// introduced is a client that somebody else's transport has let in.
+// introduced is a client that a transport not of ours has let in.
 func (d *handshake) introduced(i *dialect.Introduction) (*peer, *wire.Error) {
 	capabilities := jsontext.Value(i.Capabilities)
 	wrong := wire.NewError(wire.CodeInvalidParams, "the client's capabilities are not of MCP's form")

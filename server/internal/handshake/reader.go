@@ -55,8 +55,6 @@ type reader struct {
 	noted *taskNote
 	// seen is told of each change that the client may see; it may be nil.
 	seen func(*tasks.Task)
-	// asked are the questions that the client is asked, by step ids.
-	asked map[string]posted
 	// notes is the way of what the task tells, on a stream.
 	notes *notes
 	w     *waiter
@@ -111,9 +109,6 @@ func (r *reader) read(ctx context.Context, task *tasks.Task, seen uint64) (*task
 		r.w.passing = r.passing
 		if r.number != 0 {
 			r.w.post, r.w.left = r.ask, r.stops
-		}
-		if r.asked == nil {
-			r.asked = make(map[string]posted)
 		}
 		r.post.mu.Lock()
 		r.post.call.reader = r
@@ -243,19 +238,14 @@ func (r *reader) ask(step steps.Step, n uint64) (takeBack func(why error), err e
 	}
 	id := questionID(r.number, n)
 	p := r.post
-	asked, before := r.asked[step.ID]
-	if !before || asked.n != n { // else it was asked before the stream was parked
-		asked = posted{n: n, at: time.Now()}
-		asked.event = p.stream.addMarked(p.mark(), eventRequest, wire.AppendCall(nil, id, method, params))
-		r.asked[step.ID] = asked
-	}
+	event := p.stream.addMarked(p.mark(), eventRequest, wire.AppendCall(nil, id, method, params))
 	back := func(why error) {
 		p.mu.Lock()
 		if why == errAnswered && slices.Contains(p.call.answered, id) {
 			why = nil
 		}
 		// A client that reads on after a break must not ask its user what needs no answer any more.
-		p.stream.drop(func(e streamEvent) bool { return e.number == asked.event })
+		p.stream.drop(func(e streamEvent) bool { return e.number == event })
 		p.mu.Unlock()
 		if why != nil {
 			p.Notify(dialect.Cancellation(strconv.AppendUint(nil, id, 10), why))
@@ -263,16 +253,13 @@ func (r *reader) ask(step steps.Step, n uint64) (takeBack func(why error), err e
 	}
 	var late *time.Timer
 	if r.late > 0 {
-		late = time.AfterFunc(time.Until(asked.at.Add(r.late)), func() {
+		late = time.AfterFunc(r.late, func() {
 			back(turns.ErrLate)
 			a := steps.Answer{StepID: step.ID, Error: &steps.ClientError{Code: dialect.CodeLate, Message: turns.ErrLate.Error()}}
 			_ = r.giveTaken(context.Background(), r.Principal, r.task, a, n) // if that fails, others may answer
 		})
 	}
 	return func(why error) {
-		if !errors.Is(why, dialect.ErrLeft) {
-			delete(r.asked, step.ID)
-		}
 		switch {
 		case late != nil && !late.Stop():
 			return // the client knows

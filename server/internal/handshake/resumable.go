@@ -114,15 +114,15 @@ func (r *reader) resumed(ctx context.Context, task *tasks.Task, seen uint64) (js
 	return r.resultOf(task, result, err)
 }
 
-// resumesLater has the client told how to resume its request, if that takes long, until stop is
+// resumesLater sends the client how to resume its request, if that takes long, until stop is
 // called.
 func (r *reader) resumesLater() (stop func()) {
 	if r.resumes.IsZero() || r.token.Load() {
 		return func() {}
 	}
-	told := make(chan struct{})
+	sent := make(chan struct{})
 	t := time.AfterFunc(max(0, time.Until(r.resumes)), func() {
-		defer close(told)
+		defer close(sent)
 		r.token.Store(true) // before the client reads it
 		if r.sendPolicy(r.task) != nil {
 			r.token.Store(false)
@@ -130,7 +130,7 @@ func (r *reader) resumesLater() (stop func()) {
 	})
 	return func() {
 		if !t.Stop() {
-			<-told // nothing comes after the response
+			<-sent // nothing comes after the response
 		}
 	}
 }
@@ -163,8 +163,7 @@ func (c *call) requestStatus(ctx context.Context) (json.RawMessage, error) {
 	return resumable.Status(status, pending, asks), nil
 }
 
-// hasMessage reports whether the task has told anything after an event that the client would
-// be told.
+// hasMessage reports whether the task has an event after that one which the client would get.
 func (c *call) hasMessage(ctx context.Context, t resumable.Ticket, after uint64) (bool, error) {
 	for {
 		events, err := c.Tasks.Events(ctx, c.Principal, t.Task, after, eventPage)
@@ -184,8 +183,8 @@ func (c *call) hasMessage(ctx context.Context, t resumable.Ticket, after uint64)
 	}
 }
 
-// Ids of the events of a resumable request end with a mark: how much of what its task has told
-// was passed on with them and before. So a client that shows the last one that it has got
+// Ids of the events of a resumable request end with a mark: how many of its task's events
+// were passed on with them and before. So a client that shows the last one that it has got
 // (Last-Event-ID) does so to any replica.
 
 func markOf(task string, told uint64) string {
@@ -236,13 +235,13 @@ func (d *handshake) takeOver(ctx context.Context, x *dialect.Exchange, s *sessio
 	case errors.Is(err, resumable.Err):
 		return "", resumable.Err // also where the id is in use
 	case err != nil:
-		return "", nil // it will be told why
+		return "", nil // its answer says why
 	}
 	s.endOlder(ctx, m.ID, func(old *sessionCall) bool { return old.task == t.Task })
 	return t.Task, nil
 }
 
-// endOlder ends the call with an id without an answer, if it is one that a request goes on with.
+// endOlder ends the call with an id without an answer, if it is one that a request continues.
 func (s *session) endOlder(ctx context.Context, id jsontext.Value, is func(*sessionCall) bool) {
 	ctx, cancel := context.WithTimeout(ctx, takeOverTime)
 	defer cancel()

@@ -27,8 +27,8 @@ import (
 )
 
 // A session's id is a token: what the handshake agreed on, sealed with the server's keys. So
-// any replica that has the keys serves any request of any session, and a session that nobody
-// uses takes no memory. Of what a client declares, the id holds what the server understands,
+// any replica that has the keys serves any request of any session, and an idle
+// session takes no memory. Of what a client declares, the id holds what the server understands,
 // which is a few bits, however much the client sends.
 
 // agreed is what a session's id says.
@@ -111,16 +111,10 @@ type session struct {
 	idle, overdue *time.Timer
 	// check ends it if it was ended on another replica; nil if there is no memory of it.
 	check func(context.Context)
-	// park may take the connection of a stream that has waited for parkAfter; nil without a ledger.
-	park      func(x *dialect.Exchange, st *stream, r wire.Reply, out *wire.EventStream, event uint64) bool
-	parkAfter time.Duration
 	// resting is its place among those not in use, or nil. The table's mutex guards it, and
 	// idleSince, which is since when.
 	resting   *list.Element
 	idleSince time.Time
-	// leaves: its last call has left, and it goes with the request that the call came by. The
-	// table's mutex guards it.
-	leaves bool
 
 	mu sync.Mutex
 	// busy counts the requests and calls under way; while there are any, the session stays
@@ -137,7 +131,7 @@ type session struct {
 	// general carries what belongs to no request, on the client's GET.
 	general *stream
 	posts   uint64 // streams so far
-	// teller tells on it how tasks are; nil if there is nobody to tell, or no tasks are offered.
+	// teller sends the status of tasks on it; nil if no connection carries it, or no tasks are offered.
 	teller    *tasks2025.Teller
 	beginning sync.Mutex // is held while it is noted that the session has begun a task
 	remembered
@@ -169,12 +163,10 @@ type sessionCall struct {
 	asking, answers int
 	// message is the request.
 	message *wire.Message
-	// reader waits for its task, if there is one. parked: that leaves because the stream is
-	// parked.
+	// reader waits for its task, if there is one.
 	reader *reader
-	parked bool
 	// task is the task that it waits for, if it can be gone on with. mark is what the ids of its
-	// events say of how much of that was told. left: it ends without an answer, which is to be had
+	// events say of how much of that was passed on. left: it ends without an answer, which is to be had
 	// otherwise. over is closed when it has ended.
 	task, mark string
 	left       bool
@@ -290,8 +282,8 @@ func (s *session) fits(size int) bool {
 	return size <= s.most
 }
 
-// answered hands a response of the client to whoever waits for it. One that nobody waits for
-// is refused: who thinks that it has arrived would wait for the call. One that there is no
+// answered hands a response of the client to the call that waits for it. One that none waits for
+// is refused: a client that thinks that it has arrived would wait for the call. One that there is no
 // room for can be sent again.
 func (s *session) answered(id uint64, answer steps.Answer, size int) error {
 	s.mu.Lock()
@@ -325,7 +317,7 @@ func (s *session) questionID() uint64 {
 
 const leastQuestion = dialect.LeastQuestion
 
-// questionOf returns the id of the question that a response is to, whoever has asked it; nil
+// questionOf returns the id of the question that a response is to, of any replica; nil
 // if it can be none. Some clients lose their session if a refusal does not name it.
 func questionOf(response jsontext.Value) jsontext.Value {
 	id, _ := dialect.ReadAnswer(response)

@@ -23,8 +23,7 @@ func replica(t *testing.T, keys *codec.Keyset, change ...func(*dialect.Limits)) 
 	require.NoError(t, err)
 	c, err := tokens.New(keys, tokens.Options{})
 	require.NoError(t, err)
-	runner, err := turns.New(turns.Config{Registry: tools, Codec: c, Log: slog.New(slog.DiscardHandler), Now: time.Now})
-	require.NoError(t, err)
+	runner := turns.New(turns.Config{Registry: tools, Codec: c, Log: slog.New(slog.DiscardHandler), Now: time.Now})
 	limits := dialect.Limits{SessionTTL: time.Hour, SessionIdle: time.Minute, MaxSessions: 10, MaxSessionsPerPrincipal: 10}
 	for _, f := range change {
 		f(&limits)
@@ -61,7 +60,7 @@ func TestSessionInUseDoesNotExpire(t *testing.T) {
 	d := replica(t, newKeyset(t))
 	a := begin(t, d, "", "2025-11-25", `{}`)
 	keys := d.Turns.Codec.Keyset()
-	opened, rerr := d.enter(a, &dialect.Exchange{}, true)
+	opened, rerr := d.enter(a, &dialect.Exchange{})
 	require.Nil(t, rerr)
 	opened.linger()
 	use := func() *session {

@@ -10,7 +10,6 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
-	"github.com/mcpsaga/mcpsaga/server/internal/dialect"
 	"github.com/mcpsaga/mcpsaga/server/internal/handshake/revision"
 	"github.com/mcpsaga/mcpsaga/server/internal/wire"
 )
@@ -22,9 +21,8 @@ import (
 type stream struct {
 	// name is unique in the session and part of the events' ids.
 	name    string
-	single  bool         // it carries one request
-	call    *sessionCall // that, if there is only one
-	session *session     // its mu guards what follows
+	single  bool     // it carries one request
+	session *session // its mu guards what follows
 
 	// number is that of its request, if other replicas can go on with it. It is part of the
 	// events' ids, so there are none while it is unknown.
@@ -38,7 +36,7 @@ type stream struct {
 	noted  int           // bytes of notifications
 	size   int           // bytes of events
 	due    int           // responses still to come; the stream ends when there are none
-	// changed is closed when something above changes, if somebody waits for that.
+	// changed is closed when something above changes; nil unless a connection waits for that.
 	changed chan struct{}
 	// reader is the connection that carries the stream; a newer one takes over.
 	reader *streamReader
@@ -67,9 +65,16 @@ type streamReader struct {
 	// retry is when the client should come back; set before gone is closed.
 	retry time.Duration
 	// after is the id of the event after which the client reads on, empty if it reads from the
-	// first. It is told again at once: clients take the last id of the connection that breaks, and
+	// first. It is sent again at once: clients take the last id of the connection that breaks, and
 	// are lost if that had none.
 	after string
+
+	out *wire.EventStream
+	// number is that of the last event that was written, and opening the end of the id from which
+	// the client can resume before there is any. primed: the client knows that id.
+	number  uint64
+	opening string
+	primed  bool
 }
 
 // maxNotes and maxNoteBytes bound the notifications kept for one stream; the bytes
@@ -289,97 +294,90 @@ func (st *stream) awaitStream(ctx context.Context, reader *streamReader, streams
 	}
 }
 
-// pump writes a stream's events from after a number on, until the stream has ended
-// or the connection is to. opening is the end of the id from which the client can resume before
-// it has any of these. Changes, if there are any, become events of the stream. When there has
-// been nothing to write for a while, the stream may be parked: then pump returns true.
-func (st *stream) pump(ctx context.Context, x *dialect.Exchange, r wire.Reply, reader *streamReader, number uint64, opening string, changes *dialect.Subscription) (parked bool) {
-	var changed <-chan struct{}
-	if changes != nil {
-		changed, opening = changes.Ready, st.session.told(changes)
-	}
-	out := r.Events(patience)
-	defer func() {
-		if !parked {
-			out.End()
-		}
-	}()
-	var idle *time.Timer
-	var long <-chan time.Time
-	if st.session.park != nil && st.single {
-		idle = time.NewTimer(st.session.parkAfter)
-		defer idle.Stop()
-		long = idle.C
-	}
-	// Others can resume from the first event on (SEP-1699); one that was parked has begun.
-	primed := st.session.revision < revision.November2025 || out.Started()
+// pump writes a stream's events until the stream has ended or the connection is to. On the stream
+// that belongs to no request, changes become events.
+func (st *stream) pump(ctx context.Context, r wire.Reply, to *streamReader) {
+	to.out = r.Events(patience)
+	defer to.out.End()
+	to.primed = st.session.revision < revision.November2025 // others can resume from the first event on (SEP-1699)
 	alive := time.NewTicker(aliveEvery)
 	defer alive.Stop()
+	var changed <-chan struct{}
+	if st == st.session.general {
+		changed = st.session.changes.Ready
+	}
 	for {
-		if !primed {
-			if first, ok := st.eventID(number, opening); ok {
-				if primed = true; out.Start(first) != nil {
-					return false
+		more, ok := st.write(to)
+		if !ok {
+			return
+		}
+		select {
+		case <-more:
+		case <-to.gone:
+		case <-changed:
+			st.tell()
+		case <-alive.C:
+			if to.out.Alive() != nil {
+				return
+			}
+			st.session.check(ctx)
+		case <-st.session.ctx.Done():
+			return
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// tell adds the change that waits for the longest.
+func (st *stream) tell() {
+	changes := st.session.changes
+	if e, ok := changes.Next(); ok {
+		st.addMarked(st.session.position(changes), eventNote, wire.AppendCall(nil, 0, e.Method(), e.Params()))
+	}
+}
+
+// write writes what there is. It returns what is closed when there is more, and false if the
+// connection is to end.
+func (st *stream) write(to *streamReader) (more <-chan struct{}, ok bool) {
+	for {
+		if !to.primed {
+			if first, ok := st.eventID(to.number, to.opening); ok {
+				if to.primed = true; to.out.Start(first) != nil {
+					return nil, false
 				}
 			}
 		}
 		// Something at once, for what is between us to see that there is a response.
-		if !out.Started() {
-			first := out.Alive
-			if reader.after != "" {
-				first = func() error { return out.Start(reader.after) }
+		if !to.out.Started() {
+			first := to.out.Alive
+			if to.after != "" {
+				first = func() error { return to.out.Start(to.after) }
 			}
 			if first() != nil {
-				return false
+				return nil, false
 			}
 		}
 		select {
-		case <-reader.gone:
-			if reader.retry != 0 {
-				_ = out.Retry(reader.retry) // the client may have gone as well
+		case <-to.gone:
+			if to.retry != 0 {
+				_ = to.out.Retry(to.retry) // the client may have gone as well
 			}
-			return false
+			return nil, false
 		default:
 		}
-		events, ended, more := st.after(number)
-		if len(events) > 0 && !primed {
+		events, ended, more := st.after(to.number)
+		if len(events) > 0 && !to.primed {
 			continue // its id is known now
 		}
 		for _, e := range events {
 			id, _ := st.eventID(e.number, e.mark)
-			if out.Event(id, e.data) != nil {
-				return false
+			if to.out.Event(id, e.data) != nil {
+				return nil, false
 			}
-			number = e.number
-			if idle != nil {
-				idle.Reset(st.session.parkAfter)
-			}
+			to.number = e.number
 		}
-		if ended {
-			return false
-		}
-		select {
-		case <-more:
-		case <-reader.gone:
-		case <-changed:
-			if e, ok := changes.Next(); ok {
-				st.addMarked(st.session.told(changes), eventNote, wire.AppendCall(nil, 0, e.Method(), e.Params()))
-			}
-		case <-alive.C:
-			if out.Alive() != nil {
-				return false
-			}
-			st.session.check(ctx)
-		case <-long:
-			if st.session.park(x, st, r, out, number) {
-				return true
-			}
-			idle.Reset(st.session.parkAfter)
-		case <-st.session.ctx.Done():
-			return false
-		case <-ctx.Done():
-			return false
-		}
+		return more, !ended
 	}
 }
 

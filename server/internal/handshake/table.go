@@ -6,7 +6,6 @@ import (
 	"crypto/rand"
 	"errors"
 	"log/slog"
-	"maps"
 	"net/http"
 	"sync"
 	"time"
@@ -23,12 +22,11 @@ import (
 
 // sessionTable holds what is in memory of the sessions of clients that speak HTTP. A session
 // comes in when a request needs more than its id says, and goes when nothing of it is left
-// to remember, or when others need the room. It goes on all the same.
+// to remember, or when others need the room. The session itself continues.
 //
-// Its lock is taken first, then a session's, then the hub's and its subscription's. The lot's is
-// taken under the table's, or under one of the ledger's store, and only for a look. Under none of
-// them anything is sent, the ledger asked, or somebody waited for; and the hub holds none of its own
-// when it tells of sessions that others have changed.
+// Its lock is taken first, then a session's, then the hub's and its subscription's. Under none of
+// them anything is sent, or the ledger asked; and the hub holds none of its own when it tells of
+// sessions that others have changed.
 type sessionTable struct {
 	mu    sync.Mutex
 	byID  map[string]*session
@@ -42,8 +40,6 @@ type sessionTable struct {
 	byRandom map[tokens.ID]*session
 	going    going
 	stale    stale
-	// lot has the streams that wait without a session in memory.
-	lot lot
 	// running are the calls under way.
 	running tally.Tally
 }
@@ -69,8 +65,8 @@ func (t *sessionTable) run(f func()) {
 }
 
 // enter puts a session into memory, in use, unless it is there already or may not be. If there
-// is no room, whoever only waits gives way to who has just come, if he has (fresh).
-func (d *handshake) enter(a *agreed, x *dialect.Exchange, fresh bool) (*session, *wire.Error) {
+// is no room, one that is not in use gives way.
+func (d *handshake) enter(a *agreed, x *dialect.Exchange) (*session, *wire.Error) {
 	t := &d.sessions
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -85,8 +81,8 @@ func (d *handshake) enter(a *agreed, x *dialect.Exchange, fresh bool) (*session,
 		return nil, goneSession()
 	case t.closed:
 		err = dialect.ErrStopping
-	case owner != "" && len(t.owned[owner]) >= d.Limits.MaxSessionsPerPrincipal && !t.evict(owner) && !(fresh && t.displace(maps.Keys(t.owned[owner]))),
-		len(t.byID) >= d.Limits.MaxSessions && !t.evict("") && !(fresh && t.displace(maps.Values(t.byID))):
+	case owner != "" && len(t.owned[owner]) >= d.Limits.MaxSessionsPerPrincipal && !t.evict(owner),
+		len(t.byID) >= d.Limits.MaxSessions && !t.evict(""):
 		err = errFull
 	}
 	if err != nil {
@@ -116,9 +112,6 @@ func (d *handshake) enter(a *agreed, x *dialect.Exchange, fresh bool) (*session,
 		}
 		t.owned[owner][s] = struct{}{}
 	}
-	if d.Tasks != nil { // and so a ledger
-		s.park, s.parkAfter = d.park, d.parkAfter
-	}
 	s.check = func(ctx context.Context) { d.look(ctx, s) }
 	s.idle = time.AfterFunc(d.Limits.SessionIdle, func() { t.forget(s) })
 	s.overdue = time.AfterFunc(a.expires.Sub(d.Turns.Now()), func() { t.over(s) })
@@ -147,7 +140,6 @@ func (t *sessionTable) hold(s *session) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.busy++
-	s.leaves = false
 	s.idle.Stop()
 	if s.resting != nil {
 		t.idle.Remove(s.resting)
@@ -219,7 +211,7 @@ func (d *handshake) sessionOf(ctx context.Context, x *dialect.Exchange, n needs)
 	case late:
 		return nil, goneSession()
 	case n.memory:
-		if s, rerr = d.enter(a, x, true); rerr != nil {
+		if s, rerr = d.enter(a, x); rerr != nil {
 			return nil, rerr
 		}
 	default:
@@ -231,7 +223,7 @@ func (d *handshake) sessionOf(ctx context.Context, x *dialect.Exchange, n needs)
 	return s, nil
 }
 
-// find finds out what a session's id says, whose it is, and whether it goes on. The session
+// find finds out what a session's id says, whose it is, and whether it has ended. The session
 // is nil unless it is in memory; then it is in use. What the ledger remembers of it was found
 // now; it is nil if there is no ledger or this does not say, and may be nil for what is public.
 func (d *handshake) find(ctx context.Context, x *dialect.Exchange, name string, public bool, log *slog.Logger) (a *agreed, s *session, found *document, late bool, rerr *wire.Error) {
@@ -254,7 +246,7 @@ func (d *handshake) find(ctx context.Context, x *dialect.Exchange, name string, 
 		log.InfoContext(ctx, "request refused", "reason", "the session belongs to another principal")
 	} else if ended {
 		rerr = goneSession()
-	} else if d.Tasks != nil && !(public && t.going.has(a.id)) { // which may be told a second too long
+	} else if d.Tasks != nil && !(public && t.going.has(a.id)) { // which may be served a second too long
 		if found = d.recordOf(ctx, a); found != nil && found.Value.Ended {
 			t.end(a, d.Turns.Now())
 			rerr = goneSession()
@@ -274,7 +266,7 @@ func (d *handshake) Join(ctx context.Context, x *dialect.Exchange) (context.Cont
 		return ctx, func() {} // revisions of others have no sessions
 	}
 	s, rerr := d.sessionOf(ctx, x, needs{memory: true, quiet: true})
-	if rerr != nil { // whoever only names it is not using it
+	if rerr != nil { // a request that only names it is not using it
 		return ctx, func() {}
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
@@ -288,45 +280,5 @@ func (d *handshake) Join(ctx context.Context, x *dialect.Exchange) (context.Cont
 		}
 		cancel(nil)
 		d.release(s, nil)
-	}
-}
-
-// A session's id is good until it expires, so what a client has ended before must be
-// remembered: by this process, and in the ledger by all, if there is one.
-
-// endings are sessions that were ended before their time. The table's mutex guards them.
-type endings struct {
-	ids   map[tokens.ID]*list.Element
-	order list.List // of ending, the oldest first
-}
-
-type ending struct {
-	id      tokens.ID
-	expires time.Time
-}
-
-// maxEndings bounds what a process remembers of sessions that were ended. Above, the oldest
-// are forgotten: their ids open again, for those whom they were given to.
-const maxEndings = 10_000
-
-func (e *endings) has(id tokens.ID) bool { return e.ids[id] != nil }
-
-func (e *endings) add(id tokens.ID, expires time.Time) {
-	if e.has(id) {
-		return
-	}
-	if e.ids == nil {
-		e.ids = make(map[tokens.ID]*list.Element)
-	}
-	e.ids[id] = e.order.PushBack(ending{id, expires})
-	if len(e.ids) > maxEndings {
-		delete(e.ids, e.order.Remove(e.order.Front()).(ending).id)
-	}
-}
-
-// forget removes those that have expired by themselves, as far as they were ended first.
-func (e *endings) forget(now time.Time) {
-	for first := e.order.Front(); first != nil && !now.Before(first.Value.(ending).expires); first = e.order.Front() {
-		delete(e.ids, e.order.Remove(first).(ending).id)
 	}
 }

@@ -41,7 +41,7 @@ func (c *call) createTask(ctx context.Context, t *engine.Program, args json.RawM
 	if err != nil {
 		return nil, err
 	}
-	q.Client = c.peer.features // whoever waits for the result asks
+	q.Client = c.peer.features // the request that waits for the result asks
 	var note taskNote
 	if c.Notifier != nil {
 		note.Token = c.Notifier.Token

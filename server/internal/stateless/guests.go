@@ -9,7 +9,7 @@ import (
 // Guests are protocols that clients of this revision may speak besides: their requests follow its
 // rules, and so do the results. See [dialect.Guest].
 
-// caller is what guests are told of a client.
+// caller is what guests learn of a client.
 func (d *stateless) caller(r *request) *dialect.Caller {
 	return &dialect.Caller{Features: r.features, Experiments: d.Experiments(r.experimental), Tasks: r.tasks, Result: d.toolResult}
 }

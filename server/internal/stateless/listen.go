@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"sync"
-	"time"
 
 	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/internal/tasks"
@@ -40,7 +38,7 @@ func (d *stateless) listen(ctx context.Context, r *request) ([]byte, error) {
 		return nil, rerr
 	}
 	// First of all: each task is looked for in the ledger.
-	leave, rerr := d.streams.enter(r.Account())
+	leave, rerr := d.streams.Enter(r.Account())
 	if rerr != nil {
 		return nil, rerr
 	}
@@ -131,7 +129,7 @@ func (d *stateless) readFilter(ctx context.Context, r *request) (h listenFilter,
 	looked := make(map[string]struct{}, len(f.URIs))
 	for _, uri := range f.URIs {
 		if ctx.Err() != nil {
-			return h, wire.NewError(wire.CodeInternalError, dialect.InternalText) // nobody reads it
+			return h, wire.NewError(wire.CodeInternalError, dialect.InternalText) // no client reads it
 		}
 		if _, twice := looked[uri]; twice {
 			continue
@@ -148,39 +146,3 @@ func (d *stateless) readFilter(ctx context.Context, r *request) (h listenFilter,
 }
 
 var tooManyURIsText = fmt.Sprintf("params.notifications.resourceSubscriptions has too many URIs: %d with %d bytes altogether may be there", dialect.MaxURIs, dialect.MaxURIBytes)
-
-// streams are the responses that stay open until somebody ends them (subscriptions).
-// Each holds a connection or a part of one, so there are limits: one for all, and one
-// for each owner.
-type streams struct {
-	most, mostOwned int
-
-	mu    sync.Mutex
-	open  int
-	owned map[string]int
-}
-
-// enter counts a stream in, unless there are too many. leave must be called when it has
-// ended.
-func (s *streams) enter(owner string) (leave func(), rerr *wire.Error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	switch {
-	case owner != "" && s.owned[owner] >= s.mostOwned:
-		return nil, wire.Refuse(http.StatusTooManyRequests, wire.CodeInvalidRequest, "this caller has too many subscriptions open; end some")
-	case s.open >= s.most:
-		rerr := wire.Refuse(http.StatusServiceUnavailable, wire.CodeInternalError, "too many subscriptions are open; try again later")
-		rerr.RetryAfter = time.Second
-		return nil, rerr
-	}
-	s.open++
-	s.owned[owner]++
-	return func() {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		s.open--
-		if s.owned[owner]--; s.owned[owner] == 0 {
-			delete(s.owned, owner)
-		}
-	}, nil
-}

@@ -40,7 +40,7 @@ type stateless struct {
 	info []byte
 	// params are the arguments that HTTP headers repeat, by tool; most have none.
 	params  map[string][]paramHeader
-	streams streams
+	streams dialect.Limit
 }
 
 // method is one method of the dialect.
@@ -52,7 +52,7 @@ type method struct {
 	saga bool
 	// tasks methods are those of the tasks extension, which the client has to have declared.
 	tasks bool
-	// foreign methods can also come by transports of somebody else's, which have lists
+	// foreign methods can also come by transports not of ours, which have lists
 	// and subscriptions of their own.
 	foreign bool
 }
@@ -61,7 +61,7 @@ type method struct {
 // not allowed.
 func New(h *dialect.Host) (dialect.Dialect, error) {
 	d := &stateless{Host: h, params: make(map[string][]paramHeader)}
-	d.streams = streams{most: h.Limits.MaxStreams, mostOwned: h.Limits.MaxStreamsPerPrincipal, owned: make(map[string]int)}
+	d.streams.What, d.streams.Most, d.streams.MostOwned = "subscriptions", h.Limits.MaxStreams, h.Limits.MaxStreamsPerPrincipal
 	var err error
 	if d.info, err = wire.Marshal(h.Info); err != nil {
 		return nil, err

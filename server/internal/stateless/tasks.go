@@ -28,7 +28,7 @@ func missingTasks() *wire.Error {
 	return rerr
 }
 
-// createTask begins a task, or goes on with the rounds that come before it.
+// createTask begins a task, or continues the rounds that come before it.
 func (d *stateless) createTask(ctx context.Context, r *request, t *engine.Program, args json.RawMessage, p *dialect.Params) ([]byte, error) {
 	q, err := d.prepare(r, t, args, p)
 	if err != nil {

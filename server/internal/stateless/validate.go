@@ -39,7 +39,7 @@ type meta struct {
 // out by them what a server speaks.
 func (d *stateless) validate(x *dialect.Exchange) (*request, *wire.Error) {
 	r := &request{Exchange: x}
-	// On stdio there are no headers to compare, and transports of somebody else's see to
+	// On stdio there are no headers to compare, and transports not of ours see to
 	// those of MCP's own methods.
 	onHTTP := x.Header != nil && x.Client == nil
 	if x.Client != nil && !d.table[x.Message.Method].foreign {

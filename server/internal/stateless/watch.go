@@ -43,7 +43,7 @@ func (d *stateless) findTasks(ctx context.Context, r *request, ids []string, h *
 		if err != nil {
 			return err
 		}
-		if task.Status.Ended() { // its result may be large, and is read when it can be told
+		if task.Status.Ended() { // its result may be large, and is read when it can be sent
 			task = &tasks.Task{ID: id, Saga: task.Saga, Status: task.Status}
 		}
 		h.TaskIDs = append(h.TaskIDs, id)
@@ -65,7 +65,7 @@ type watched struct {
 
 // watch tells of each task at once, so that nothing is missed that happened since its client
 // has heard of it, and then of each change. A task waits for the subscriber: how it stands
-// when that reads is what is told, whatever was in between.
+// when that reads is what is sent, whatever was in between.
 func (d *stateless) watch(ctx context.Context, r *request, list []*tasks.Task) watched {
 	ctx, cancel := context.WithCancel(ctx)
 	news, broken := make(chan []byte), make(chan struct{})

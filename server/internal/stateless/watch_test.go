@@ -166,7 +166,7 @@ func TestTaskFailures(t *testing.T) {
 func TestNoRoomToWatch(t *testing.T) {
 	tools, err := engine.NewRegistry()
 	require.NoError(t, err)
-	d := &stateless{Host: &dialect.Host{Tools: tools, Tasks: nothing{}}}
+	d := &stateless{Host: &dialect.Host{Tools: tools, Tasks: nothing{}}, streams: dialect.Limit{What: "subscriptions"}}
 	m := &wire.Message{ID: []byte("1"), Params: []byte(`{"notifications":{"taskIds":["` + watchedID + `"]}}`)}
 	_, err = d.listen(t.Context(), &request{Exchange: &dialect.Exchange{Message: m, Way: subscriber{}}, tasks: true})
 	var rerr *wire.Error

@@ -39,7 +39,7 @@ type Message struct {
 }
 
 // Parse reads one message. The ID is set even if the rest is refused, so
-// that the error can be sent to whoever waits for it. The parts are in raw's memory,
+// that the error can be sent to the sender of the request. The parts are in raw's memory,
 // which must not change afterwards.
 //
 // Here the message is validated, once and as a whole: that it is JSON, in UTF-8,
@@ -108,7 +108,7 @@ func Parse(raw []byte) (Message, *Error) {
 const MaxNesting = 256
 
 // MaxID is how long an id may be, in bytes. It is kept for as long as its request
-// is open, and repeated in what is told meanwhile.
+// is open, and repeated in notifications meanwhile.
 const MaxID = 1 << 10
 
 // DeepText is the text of an error: a message is nested too deep.

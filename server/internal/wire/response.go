@@ -85,7 +85,7 @@ func Marshal(v any) (json.RawMessage, error) {
 }
 
 // BufferPool has buffers that responses are put together in. What it gets back is
-// wiped, so nothing that one caller was told can turn up in what another is.
+// wiped, so no response of one caller can turn up in that of another.
 //
 // A response is some of a kilobyte, and several of them were a good part of what
 // a turn left to the garbage collector.
@@ -109,7 +109,7 @@ func (p *BufferPool) Get() *[]byte {
 }
 
 // Put ends the use of what Get returned and of used, which is what has become of
-// it. Nobody may look at either any more.
+// it. Neither may be used any more.
 func (p *BufferPool) Put(b *[]byte, used []byte) {
 	if cap(used) <= largestKept {
 		clear(used[:cap(used)]) // all of it: a response may have been begun and then replaced
@@ -125,8 +125,6 @@ const jsonType = "application/json"
 type Reply struct {
 	// Writer is what the reply is written to.
 	Writer http.ResponseWriter
-	// Request is what is replied to; nil if the connection must stay where it is.
-	Request *http.Request
 }
 
 // Header returns the header, which is sent with what comes first.
@@ -142,7 +140,7 @@ const inOneWrite = 2 << 10
 // that fails, as the client has gone, may leave others at work on it (as that of
 // HTTP/2 did before https://go.dev/issue/58446).
 func (r Reply) JSON(status int, body []byte) (done bool) {
-	// One array for the three values takes one allocation; nobody else has it.
+	// One array for the three values takes one allocation.
 	values := [...]string{jsonType, "no-store", "nosniff"}
 	h := r.Writer.Header()
 	h["Content-Type"] = values[0:1:1]
@@ -175,9 +173,6 @@ func (r Reply) Response(response []byte, rerr *Error) (done bool) {
 // Events returns the reply as a stream of events, which has not begun. A client may take
 // as long as patience to accept one.
 func (r Reply) Events(patience time.Duration) *EventStream {
-	if d, ok := r.Writer.(*Detached); ok {
-		return d.Resume(patience)
-	}
 	s := &EventStream{w: r.Writer, rc: http.NewResponseController(r.Writer), patience: patience}
 	// The server takes the end of its limit on reading for the client's going away. An
 	// error means that there is no such limit.
@@ -189,7 +184,7 @@ func (r Reply) Events(patience time.Duration) *EventStream {
 const EventsType = "text/event-stream"
 
 // comeBack is how long a client waits before it comes back to a stream that it can
-// resume, unless told otherwise.
+// resume, unless the stream says otherwise.
 const comeBack = time.Second
 
 // EventStream writes server-sent events. It is not safe for concurrent use.
@@ -200,16 +195,15 @@ type EventStream struct {
 	// is for the whole response, which may be a stream without an end.
 	patience time.Duration
 	started  bool
-	buf      []byte
 }
 
 // Start sends the header, which otherwise goes out with the first event, and an event
 // without a message that the client can resume from if it has an id.
 func (s *EventStream) Start(id string) error {
 	if id == "" {
-		return s.send(nil)
+		return s.send("")
 	}
-	return s.send(fmt.Appendf(s.buf[:0], "id: %s\nretry: %d\ndata:\n\n", id, comeBack.Milliseconds()))
+	return s.send("id: %s\nretry: %d\ndata:\n\n", id, comeBack.Milliseconds())
 }
 
 // Started reports whether anything has been sent.
@@ -217,27 +211,27 @@ func (s *EventStream) Started() bool { return s.started }
 
 // Retry tells when to come back.
 func (s *EventStream) Retry(after time.Duration) error {
-	return s.send(fmt.Appendf(s.buf[:0], "retry: %d\n\n", max(after.Milliseconds(), 0)))
+	return s.send("retry: %d\n\n", max(after.Milliseconds(), 0))
 }
 
 // Event sends a message, which has no line ends. Without an id it cannot be resumed
 // after.
 func (s *EventStream) Event(id string, message []byte) error {
-	b := s.buf[:0]
-	if id != "" {
-		b = append(append(append(b, "id: "...), id...), '\n')
+	if id == "" {
+		return s.send("data: %s\n\n", message)
 	}
-	return s.send(append(append(append(b, "data: "...), message...), "\n\n"...))
+	return s.send("id: %s\ndata: %s\n\n", id, message)
 }
 
 // Alive sends a comment, which clients skip. It shows proxies that the stream is in
 // use, and us that the connection is.
-func (s *EventStream) Alive() error { return s.send([]byte(":\n\n")) }
+func (s *EventStream) Alive() error { return s.send(":\n\n") }
 
 // End lifts the limit on writing, or the connection's next response would have it.
 func (s *EventStream) End() { s.rc.SetWriteDeadline(time.Time{}) }
 
-func (s *EventStream) send(b []byte) error {
+// send keeps no buffer: a stream may wait for long after its last event.
+func (s *EventStream) send(format string, args ...any) error {
 	if !s.started {
 		s.started = true
 		values := [...]string{EventsType, "no-cache, no-store", "no", "nosniff"} // as in [Reply.JSON]
@@ -250,11 +244,8 @@ func (s *EventStream) send(b []byte) error {
 	}
 	// Writers that know no deadlines, as in tests, do without.
 	s.rc.SetWriteDeadline(time.Now().Add(s.patience))
-	if len(b) > 0 {
-		if cap(b) <= 64<<10 {
-			s.buf = b
-		}
-		if _, err := s.w.Write(b); err != nil {
+	if format != "" {
+		if _, err := fmt.Fprintf(s.w, format, args...); err != nil {
 			return err
 		}
 	}

@@ -15,7 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/mcpsaga/mcpsaga/cmd/saga/internal/late"
-	"github.com/mcpsaga/mcpsaga/ledger"
+	"github.com/mcpsaga/mcpsaga/internal/store"
 )
 
 var (
@@ -29,7 +29,7 @@ type database struct {
 	opened atomic.Int32
 }
 
-func (d *database) open(context.Context) (ledger.Store, error) {
+func (d *database) open(context.Context) (store.Store, error) {
 	d.opened.Add(1)
 	if err := d.fails.Load(); err != nil {
 		return nil, *err
@@ -41,18 +41,16 @@ func isAway(err error) bool { return errors.Is(err, errAway) }
 
 // there is a store that answers.
 type there struct {
-	ledger.Store
+	store.Store
 	closed atomic.Bool
 }
 
-func (*there) Load(context.Context, string) (*ledger.Record, error) {
-	return &ledger.Record{Key: "k", Rev: 7}, nil
+func (*there) Load(_ context.Context, id store.ID) (*store.Record, error) {
+	return &store.Record{ID: id, Head: 7}, nil
 }
 
-func (*there) Now(context.Context) (time.Time, error) { return time.Now(), nil }
-
-func (*there) Take(context.Context, ledger.Take) ([]*ledger.Record, error) {
-	return []*ledger.Record{{Key: "due"}}, nil
+func (*there) Take(context.Context, store.Take) ([]*store.Record, time.Time, error) {
+	return []*store.Record{{Tool: "due"}}, time.Time{}, nil
 }
 
 func (t *there) Close() error {
@@ -86,7 +84,7 @@ func TestOpenWaitsOnlyForWhatMayCome(t *testing.T) {
 func TestOpenDoesNotHang(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		begun := time.Now()
-		s, err := late.Open(t.Context(), slog.New(slog.DiscardHandler), func(ctx context.Context) (ledger.Store, error) {
+		s, err := late.Open(t.Context(), slog.New(slog.DiscardHandler), func(ctx context.Context) (store.Store, error) {
 			<-ctx.Done()
 			return nil, ctx.Err()
 		}, isAway)
@@ -103,18 +101,18 @@ func TestStoreComesLater(t *testing.T) {
 		d.fails.Store(&errAway)
 		s, err := late.Open(t.Context(), slog.New(slog.NewTextHandler(&log, nil)), d.open, isAway)
 		require.NoError(t, err)
-		_, err = s.Load(t.Context(), "k")
+		_, err = s.Load(t.Context(), store.ID{1})
 		require.ErrorIs(t, err, errAway)
-		_, err = s.Now(t.Context())
+		_, err = s.Check(t.Context())
 		require.ErrorIs(t, err, errAway)
-		require.ErrorIs(t, s.Swap(t.Context(), &ledger.Record{}), errAway)
+		_, err = s.Identity(t.Context())
+		require.ErrorIs(t, err, errAway)
+		require.ErrorIs(t, s.Write(t.Context(), &store.Record{}, store.Change{}), errAway)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		_, err = s.Take(ctx, ledger.Take{})
+		_, _, err = s.Take(ctx, store.Take{})
 		cancel()
 		require.ErrorIs(t, err, context.DeadlineExceeded)
-		for _, err := range s.Watch(ctx, "k", 0) {
-			require.ErrorIs(t, err, context.DeadlineExceeded)
-		}
+		require.ErrorIs(t, s.Listen(ctx, nil), context.DeadlineExceeded)
 
 		time.Sleep(5 * time.Minute)
 		synctest.Wait()
@@ -127,16 +125,16 @@ func TestStoreComesLater(t *testing.T) {
 
 		taken := make(chan string, 1)
 		go func() {
-			due, err := s.Take(t.Context(), ledger.Take{})
+			due, _, err := s.Take(t.Context(), store.Take{})
 			assert.NoError(t, err)
-			taken <- due[0].Key
+			taken <- due[0].Tool
 		}()
 		synctest.Wait()
 		d.fails.Store(nil)
 		assert.Equal(t, "due", <-taken, "who has waited goes on")
-		r, err := s.Load(t.Context(), "k")
+		r, err := s.Load(t.Context(), store.ID{1})
 		require.NoError(t, err)
-		assert.EqualValues(t, 7, r.Rev)
+		assert.EqualValues(t, 7, r.Head)
 		assert.Contains(t, log.String(), "the ledger is there now")
 		attempts := d.opened.Load()
 		time.Sleep(time.Minute)
@@ -153,14 +151,14 @@ func TestCloseBeforeTheStoreIsThere(t *testing.T) {
 		require.NoError(t, err)
 		waited := make(chan error, 1)
 		go func() {
-			_, err := s.Take(t.Context(), ledger.Take{})
+			_, _, err := s.Take(t.Context(), store.Take{})
 			waited <- err
 		}()
 		synctest.Wait()
 		require.NoError(t, s.Close())
-		require.ErrorIs(t, <-waited, ledger.ErrClosed)
-		_, err = s.Load(t.Context(), "k")
-		require.ErrorIs(t, err, ledger.ErrClosed)
+		require.ErrorIs(t, <-waited, store.ErrClosed)
+		_, err = s.Load(t.Context(), store.ID{1})
+		require.ErrorIs(t, err, store.ErrClosed)
 		require.NoError(t, s.Close())
 	})
 }

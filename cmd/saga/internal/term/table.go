@@ -41,7 +41,7 @@ func Columns(f *os.File) int {
 // Write implements io.Writer.
 func (t *Table) Write(rows []byte) (int, error) { return t.rows.Write(rows) }
 
-// Flush writes the table.
+// Flush writes the rows as a table. What is written after that is another one.
 func (t *Table) Flush() error {
 	var columns bytes.Buffer
 	w := tabwriter.NewWriter(&columns, 0, 4, 2, ' ', 0)
@@ -54,6 +54,7 @@ func (t *Table) Flush() error {
 	if !t.fits(text) {
 		text = t.records()
 	}
+	t.rows.Reset()
 	_, err := io.WriteString(t.out, text)
 	return err
 }

@@ -1,9 +1,9 @@
 // Package resumable has the words of resumable requests (SEP-975): a client that declares
-// resumableRequests is told by which token it can resume a request when its connection is gone, or
-// this server: with requests/resume, which has the id of the request and goes on as that would have,
+// resumableRequests gets a token by which it can resume a request when its connection is gone, or
+// this server: with requests/resume, which has the id of the request and continues as that would have,
 // in any session of the same principal. With requests/getStatus it asks how the request is.
 //
-// Here is what the messages say, and the token. How a request goes on is the handshake's: it is one
+// Here is what the messages say, and the token. How a request continues is the handshake's: it is one
 // more way to a call that any replica can go on with anyway.
 package resumable
 
@@ -30,7 +30,7 @@ const (
 	// have less.
 	maxWait = time.Hour
 	// After is how long a request takes until it can be resumed whatever it is of. Of calls of
-	// tools that may be tasks clients are told it first of all. Most others are over by then.
+	// tools that may be tasks clients get it first of all. Most others are over by then.
 	After = 2 * time.Second
 )
 
@@ -53,7 +53,7 @@ func WaitOf(t *engine.Program) time.Duration {
 	return max(wait.Truncate(time.Second), time.Second)
 }
 
-// Policy are the parameters by which a client is told how to resume the request with that id.
+// Policy are the parameters by which a client learns how to resume the request with that id.
 func Policy(id jsontext.Value, token string, wait time.Duration) []byte {
 	b := append([]byte(`{"requestId":`), id...)
 	b = wire.AppendString(append(b, `,"resumeToken":`...), token)

@@ -3,7 +3,7 @@
 // at it with tasks/get, and waits for its end with tasks/result, on whose stream the task asks its
 // questions. Clients of other revisions see nothing of them.
 //
-// offer.go is what clients are told of tasks, and how they ask for one; view.go answers those who
+// offer.go is what clients see of tasks, and how they ask for one; view.go answers those who
 // look at tasks, list or cancel them; teller.go tells a session how its tasks are. To begin a task,
 // and to wait for it, is the handshake's: there a task is one way among others to take a call to its
 // end.

@@ -12,7 +12,7 @@ import (
 	"github.com/mcpsaga/mcpsaga/server/internal/dialect"
 )
 
-// MaxFollowed is of how many tasks of a session a client is told: of the newest.
+// MaxFollowed is of how many tasks of a session a client hears: of the newest.
 const MaxFollowed = 100
 
 // Teller tells a session how its tasks are while a connection carries its stream.
@@ -20,7 +20,7 @@ type Teller struct {
 	view    Request
 	session Session
 	ctx     context.Context // of the connection
-	// since is when tasks must have ended for the client to be told, which has looked before.
+	// since is when tasks must have ended for the client to hear of it, which has looked before.
 	since time.Time
 
 	mu        sync.Mutex
@@ -30,7 +30,7 @@ type Teller struct {
 	busy      bool
 }
 
-// Session is the session that is told.
+// Session is the session whose client hears of tasks.
 type Session interface {
 	// Begun returns the ids of the newest tasks that the session has begun anywhere.
 	Begun(context.Context) ([]string, error)
@@ -42,7 +42,7 @@ type Session interface {
 	Go(func())
 }
 
-// followed is a task that a client is told of.
+// followed is a task that a client hears of.
 type followed struct {
 	stop    func()
 	told    string // what was told last
@@ -77,7 +77,7 @@ func (t *Teller) Search() {
 	t.work()
 }
 
-// Follow has the client be told of a task.
+// Follow has the client hear of a task.
 func (t *Teller) Follow(id string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -107,7 +107,7 @@ func (t *Teller) changed(id string) {
 	}
 }
 
-// work has somebody do what there is to do. The teller is locked.
+// work has a goroutine do what there is to do. The teller is locked.
 func (t *Teller) work() {
 	if t.busy || t.followed == nil {
 		return
@@ -226,7 +226,7 @@ func (t *Teller) listen(id string, f *followed) error {
 	f.stop = end
 	over := t.followed == nil || f.over
 	t.mu.Unlock()
-	if over { // whoever has ended it did not know of this
+	if over { // the goroutine that has ended it did not know of this
 		end()
 	}
 	return nil

@@ -129,7 +129,7 @@ func (r Request) List(ctx context.Context) (json.RawMessage, error) {
 	return append(b, '}'), nil
 }
 
-// Lists reports whether whoever sends a message may see a list of tasks: over HTTP only
+// Lists reports whether the sender of a message may see a list of tasks: over HTTP only
 // those who are known.
 func Lists(x *dialect.Exchange) bool { return x.Header == nil || x.Principal != "" }
 

@@ -11,15 +11,15 @@ import (
 	"github.com/mcpsaga/mcpsaga/server/internal/wire"
 )
 
-// How the tasks of a session are is told on the stream of its GET, on whatever replica that is: an
+// The stream of a session's GET carries the status of its tasks, on whatever replica that is: an
 // alias leads from the session to the tasks that it has begun, and who carries the stream follows
-// them. A task whose result the client waits for here is told of by that request's stream alone.
+// them. The status of a task whose result the client waits for here is on that request's stream alone.
 
 func (d *handshake) begunName(a *agreed) durable.Name {
 	return d.Core.DocumentName("tasks of a session", string(a.id[:]))
 }
 
-// begun has the client be told of a task that its session has begun. If that cannot be noted it
+// begun has the client hear of a task that its session has begun. If that cannot be noted it
 // still has tasks/get.
 func (c *call) begun(ctx context.Context, id string) {
 	s := c.peer.session
@@ -40,7 +40,7 @@ func (c *call) begun(ctx context.Context, id string) {
 	_, err := durable.ChangeDocument(ctx, c.Core, c.Principal, c.begunName(s.agreed), s.agreed.expires, nil, add)
 	s.beginning.Unlock()
 	if err != nil {
-		c.Log.InfoContext(ctx, "a session is not told how a task is", "error", err)
+		c.Log.InfoContext(ctx, "a session does not hear of the status of a task", "error", err)
 		return
 	}
 	s.mu.Lock()
@@ -54,7 +54,7 @@ func (c *call) begun(ctx context.Context, id string) {
 	}
 }
 
-// tells has the client be told how its tasks are, until stop is called.
+// tells sends the client the status of its tasks, until stop is called.
 func (d *handshake) tells(ctx context.Context, s *session, x *dialect.Exchange) (stop func()) {
 	if !d.offersTasks(s.peer) {
 		return func() {}
@@ -123,7 +123,7 @@ func (t toldSession) Awaits(task string) bool {
 }
 
 func (t toldSession) Tell(task json.RawMessage) {
-	t.s.general.addMarked(t.s.told(t.s.changes), eventNote, wire.AppendCall(nil, 0, tasks2025.StatusMethod, task))
+	t.s.general.addMarked(t.s.position(t.s.changes), eventNote, wire.AppendCall(nil, 0, tasks2025.StatusMethod, task))
 }
 
 func (t toldSession) Go(f func()) { t.sessions.run(f) }

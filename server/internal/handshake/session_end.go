@@ -1,11 +1,11 @@
 package handshake
 
 import (
+	"container/list"
 	"context"
-	"iter"
-	"slices"
 	"time"
 
+	"github.com/mcpsaga/mcpsaga/internal/tokens"
 	"github.com/mcpsaga/mcpsaga/server/internal/dialect"
 )
 
@@ -36,55 +36,6 @@ func (t *sessionTable) evict(owner string) bool {
 	return true
 }
 
-// displace has the streams of one of the sessions end whose calls only wait for their clients: with
-// a ledger these come back and find their calls, and a request that was refused would be lost. The
-// session goes when they have ended. One that goes anyhow makes room as well, once.
-func (t *sessionTable) displace(sessions iter.Seq[*session]) bool {
-	for s := range sessions {
-		if s.leaves {
-			s.leaves = false
-			return true
-		}
-		if waits := s.waitsOnly(); len(waits) > 0 {
-			for _, r := range waits {
-				r.leave(stopRetry)
-			}
-			return true
-		}
-	}
-	return false
-}
-
-// leaving notes that a session is about to go, if none of its calls stays.
-func (t *sessionTable) leaving(s *session) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.leaves = true
-	for _, c := range s.calls {
-		s.leaves = s.leaves && c.left
-	}
-}
-
-// waitsOnly returns who reads for the calls of the session; none if any of them can do without
-// its client, or the client could not come back.
-func (s *session) waitsOnly() (list []*reader) {
-	s.mu.Lock()
-	for _, c := range s.calls {
-		if c.reader == nil || c.left || !c.reader.w.waits.Load() {
-			s.mu.Unlock()
-			return nil
-		}
-		list = append(list, c.reader)
-	}
-	s.mu.Unlock()
-	if slices.ContainsFunc(list, func(r *reader) bool { return !r.canLeave() }) {
-		return nil
-	}
-	return list
-}
-
 // forget takes a session out of memory that has been idle for long enough.
 func (t *sessionTable) forget(s *session) {
 	t.mu.Lock()
@@ -111,7 +62,6 @@ func (t *sessionTable) over(s *session) {
 
 // end ends a session, and remembers that.
 func (t *sessionTable) end(a *agreed, now time.Time) {
-	defer t.lot.end(a.id)
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.ends.forget(now)
@@ -156,7 +106,6 @@ func (t *sessionTable) remove(s *session, why error) {
 // Drain implements [dialect.Sessions]: streams that belong to no request close.
 func (d *handshake) Drain() {
 	t := &d.sessions
-	t.lot.drain()
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for _, s := range t.byID {
@@ -165,7 +114,7 @@ func (d *handshake) Drain() {
 }
 
 // isClosed reports whether the dialect's Close was called. Before, a server that stops still begins
-// sessions: any replica goes on with them.
+// sessions: any replica continues them.
 func (t *sessionTable) isClosed() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -180,8 +129,47 @@ func (d *handshake) Close() {
 		t.remove(s, dialect.ErrStopping)
 	}
 	t.mu.Unlock()
-	t.lot.close()
 	ctx, cancel := context.WithTimeout(context.Background(), closeGrace)
 	defer cancel()
 	_ = t.running.Wait(ctx)
+}
+
+// A session's id is good until it expires, so what a client has ended before must be
+// remembered: by this process, and in the ledger by all, if there is one.
+
+// endings are sessions that were ended before their time. The table's mutex guards them.
+type endings struct {
+	ids   map[tokens.ID]*list.Element
+	order list.List // of ending, the oldest first
+}
+
+type ending struct {
+	id      tokens.ID
+	expires time.Time
+}
+
+// maxEndings bounds what a process remembers of sessions that were ended. Above, the oldest
+// are forgotten: their ids open again, for those whom they were given to.
+const maxEndings = 10_000
+
+func (e *endings) has(id tokens.ID) bool { return e.ids[id] != nil }
+
+func (e *endings) add(id tokens.ID, expires time.Time) {
+	if e.has(id) {
+		return
+	}
+	if e.ids == nil {
+		e.ids = make(map[tokens.ID]*list.Element)
+	}
+	e.ids[id] = e.order.PushBack(ending{id, expires})
+	if len(e.ids) > maxEndings {
+		delete(e.ids, e.order.Remove(e.order.Front()).(ending).id)
+	}
+}
+
+// forget removes those that have expired by themselves, as far as they were ended first.
+func (e *endings) forget(now time.Time) {
+	for first := e.order.Front(); first != nil && !now.Before(first.Value.(ending).expires); first = e.order.Front() {
+		delete(e.ids, e.order.Remove(first).(ending).id)
+	}
 }

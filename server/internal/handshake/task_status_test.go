@@ -11,7 +11,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/mcpsaga/mcpsaga/codec"
+	"github.com/mcpsaga/mcpsaga/internal/durable"
 	"github.com/mcpsaga/mcpsaga/internal/engine"
+	"github.com/mcpsaga/mcpsaga/internal/store"
 	"github.com/mcpsaga/mcpsaga/internal/tokens"
 	"github.com/mcpsaga/mcpsaga/internal/turns"
 	"github.com/mcpsaga/mcpsaga/ledger"
@@ -24,8 +26,8 @@ type interrupted struct {
 	then func()
 }
 
-func (s *interrupted) Load(ctx context.Context, key string) (*ledger.Record, error) {
-	r, err := s.Store.Load(ctx, key)
+func (s *interrupted) Load(ctx context.Context, id store.ID) (*store.Record, error) {
+	r, err := s.Store.Load(ctx, id)
 	if f := s.then; f != nil {
 		s.then = nil
 		f()
@@ -41,10 +43,11 @@ func beginner(t *testing.T, keys *codec.Keyset, store ledger.Store, a *agreed) *
 	require.NoError(t, err)
 	registry, err := engine.NewRegistry()
 	require.NoError(t, err)
-	d.Turns, err = turns.New(turns.Config{Registry: registry, Codec: c, Log: slog.New(slog.DiscardHandler), Now: time.Now, Ledger: store})
+	d.Turns = turns.New(turns.Config{Registry: registry, Codec: c, Log: slog.New(slog.DiscardHandler), Now: time.Now})
+	d.Core, err = durable.New(durable.Config{Turns: d.Turns, Store: store})
 	require.NoError(t, err)
 	x := &dialect.Exchange{}
-	s, rerr := d.enter(a, x, true)
+	s, rerr := d.enter(a, x)
 	require.Nil(t, rerr)
 	return d.newCall(x, s.peer, &way{session: s}, nil)
 }
@@ -63,9 +66,8 @@ func TestTasksBegunAtOnceAreAllTold(t *testing.T) {
 			one.begun(t.Context(), ids[0])
 			one.begun(t.Context(), ids[0]) // it is known
 		}
-		var list begunTasks
-		_, err := one.Turns.Records().Alias(t.Context(), &list, begunName(a)...)
+		list, err := durable.ReadDocument[[]string](t.Context(), one.Core, one.begunName(a))
 		require.NoError(t, err)
-		assert.Equal(t, []string{"b", "a", "d", "c"}, list.IDs)
+		assert.Equal(t, []string{"b", "a", "d", "c"}, list.Value)
 	})
 }

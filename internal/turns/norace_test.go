@@ -1,5 +1,0 @@
-//go:build !race
-
-package turns
-
-const raceEnabled = false
