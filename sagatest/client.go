@@ -30,6 +30,7 @@ type client struct {
 	shift  map[string]int
 	sent   []steps.Answer
 	rounds []Round
+	before int // the rounds that were answered with what was given before the play
 }
 
 // fork returns a client that stands at the same point.
@@ -42,6 +43,7 @@ func (c *client) fork() *client {
 // answers returns what the script answers to the questions of the last round.
 // leaves: the client does not come back.
 func (c *client) answers() (list []steps.Answer, later time.Duration, leaves bool, err error) {
+	allGiven := len(c.last.Steps) > 0
 	for _, s := range c.last.Steps {
 		a := asked(s)
 		scripted, ok := c.find(a)
@@ -56,7 +58,10 @@ func (c *client) answers() (list []steps.Answer, later time.Duration, leaves boo
 			return nil, 0, false, fmt.Errorf("the answer to %q: %w", a.Question, err)
 		}
 		given.StepID = s.ID
-		list, later = append(list, given), max(later, scripted.later)
+		list, later, allGiven = append(list, given), max(later, scripted.later), allGiven && scripted.given
+	}
+	if allGiven {
+		c.before = len(c.rounds)
 	}
 	return list, later, false, nil
 }

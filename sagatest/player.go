@@ -57,13 +57,21 @@ func Play(t testing.TB, d saga.Definition, args any, script ...Answer) *Played {
 func (p Player) Play(t testing.TB, d saga.Definition, args any, answers ...Answer) *Played {
 	t.Helper()
 	c := p.client(t, d, args)
-	all, prepared := p.prepare(answers)
-	c.script = newScript(all)
+	c.script = newScript(p.answers(answers))
 	if err := p.stage(c); err != nil {
 		t.Fatalf("sagatest: the play cannot start there: %v", err)
 		return nil
 	}
-	played := p.run(t, c, prepared)
+	played := c.run(t)
+	played.Rounds = played.Rounds[c.before:]
+	if text := c.script.leftover(); text != "" {
+		t.Errorf("sagatest: %s", text)
+	}
+	for _, name := range slices.Sorted(maps.Keys(c.rig.watch.stubs)) {
+		if n := len(c.rig.watch.stubs[name]); n > 0 {
+			t.Errorf("sagatest: effect %q was given as performed, but the tool did not come to it %d of the times", name, n)
+		}
+	}
 	checkCost(t, played.Rounds, p.MaxRounds, p.MaxToken)
 	if failed := played.Err; failed != nil {
 		t.Logf("sagatest: why the tool failed, which the client does not learn: %v", failed)
@@ -124,46 +132,24 @@ func encodeArgs(args any) (json.RawMessage, error) {
 // pause often.
 const mostTurnsOfPlay = 1000
 
-// run drives the saga to its end. Rounds that are answered by what was prepared
-// are not part of the play.
-func (p Player) run(t testing.TB, c *client, prepared int) *Played {
+// run drives the saga to its end.
+func (c *client) run(t testing.TB) *Played {
 	t.Helper()
-	before := 0
 	for range mostTurnsOfPlay {
 		q, err := c.next()
 		if err != nil {
 			t.Fatalf("sagatest: %v", err)
 		}
 		if c.last.Token != "" && q.token == "" { // the client leaves
-			return p.played(t, c, c.last, before)
+			return c.played(c.last)
 		}
 		rep := c.send(q)
-		c.take(q, rep)
-		if rep.err != nil || rep.ended {
-			return p.played(t, c, rep, before)
-		}
-		if prepared > 0 && p.isPrepared(c.last.Steps) {
-			prepared -= len(c.last.Steps)
-			before = len(c.rounds)
+		if c.take(q, rep); rep.err != nil || rep.ended {
+			return c.played(rep)
 		}
 	}
 	t.Fatalf("sagatest: the saga has not ended after %d turns.\n  what to do: let the tool give up at some time, or take away what Always answers", mostTurnsOfPlay)
 	return nil
-}
-
-func (p Player) played(t testing.TB, c *client, rep reply, before int) *Played {
-	t.Helper()
-	played := c.played(rep)
-	played.Rounds = played.Rounds[before:]
-	if text := c.script.leftover(); text != "" {
-		t.Errorf("sagatest: %s", text)
-	}
-	for _, name := range slices.Sorted(maps.Keys(c.rig.watch.stubs)) {
-		if n := len(c.rig.watch.stubs[name]); n > 0 {
-			t.Errorf("sagatest: effect %q was given as performed, but the tool did not come to it %d of the times", name, n)
-		}
-	}
-	return played
 }
 
 // usualRounds is as many rounds as every client in use goes through with.

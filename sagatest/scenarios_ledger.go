@@ -3,6 +3,7 @@ package sagatest
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/mcpsaga/mcpsaga/internal/tokens"
@@ -43,7 +44,7 @@ func (s *sweep) ledgers() (list []scenario) {
 		x.send(request{token: other.token, cancels: true}) // says what became of it, and does nothing
 	})...)
 	for turn := 2; turn <= s.base.turns(); turn++ {
-		if s.lasting(turn) {
+		if slices.ContainsFunc(s.base.calls, func(c Call) bool { return c.Turn < turn && !c.Undo && c.undoable }) { // which a ledger undoes
 			list = append(list, scenario{fmt.Sprintf("the client does not come back for turn %d", turn), turn, undone, func(x *trial, q request) {
 				if x.abandoned() {
 					x.comesLate(q, true)
@@ -96,16 +97,6 @@ func (s *sweep) ledgers() (list []scenario) {
 		list[i].name = "with a ledger, " + list[i].name
 	}
 	return list
-}
-
-// lasting reports whether a saga has done something before a turn that a ledger undoes.
-func (s *sweep) lasting(turn int) bool {
-	for _, c := range s.base.calls {
-		if c.Turn < turn && !c.Undo && c.undoable {
-			return true
-		}
-	}
-	return false
 }
 
 // sameAgain has a request delivered that has had its response, which must be the same again.

@@ -137,34 +137,12 @@ const mostTries = 3
 const mostTurns = 100
 
 // play continues by the script to the end.
-func (x *trial) play() bool {
-	for range mostTurns {
-		if x.over() {
-			return true
-		}
-		if !x.step() {
-			return false
-		}
-	}
-	x.endless()
-	return false
-}
-
-func (x *trial) endless() {
-	still := "pauses"
-	if list := x.client.last.Steps; len(list) > 0 {
-		still = fmt.Sprintf("asks %q", list[0].ID)
-	}
-	x.breaks(broken{"a saga ends", "", fmt.Sprintf("after %d turns the tool still %s", mostTurns, still), "let the tool give up when its user does not want it to go on"})
-}
+func (x *trial) play() bool { return x.toEnd(x.step) }
 
 // playOn continues to the end by the script where it has answers, and refuses
 // everything else: the scenario has led away from the script.
 func (x *trial) playOn() bool {
-	for range mostTurns {
-		if x.over() {
-			return true
-		}
+	return x.toEnd(func() bool {
 		answers, _, leaves, err := x.client.answers()
 		if err != nil || leaves {
 			answers = nil
@@ -172,11 +150,21 @@ func (x *trial) playOn() bool {
 				answers = append(answers, refusal(s))
 			}
 		}
-		if !x.delivers(x.client.resume(answers...)) {
-			return false
+		return x.delivers(x.client.resume(answers...))
+	})
+}
+
+func (x *trial) toEnd(step func() bool) bool {
+	for range mostTurns {
+		if x.over() || !step() {
+			return x.over()
 		}
 	}
-	x.endless()
+	still := "pauses"
+	if list := x.client.last.Steps; len(list) > 0 {
+		still = fmt.Sprintf("asks %q", list[0].ID)
+	}
+	x.breaks(broken{"a saga ends", "", fmt.Sprintf("after %d turns the tool still %s", mostTurns, still), "let the tool give up when its user does not want it to go on"})
 	return false
 }
 
