@@ -76,12 +76,9 @@ func (s *sweep) journal() string {
 // record adds suspensions that the journal lacks, or reports them.
 func (s *sweep) record(t testing.TB, dir string, recorded []*entry, ok bool) {
 	t.Helper()
-	known := make(map[string]bool)
+	known, update := make(map[string]bool), os.Getenv(updateEnv) != ""
 	for _, e := range recorded {
 		known[e.path] = true
-	}
-	update := os.Getenv(updateEnv) != ""
-	for _, e := range recorded {
 		if e.stale && update && ok {
 			if err := e.write(e.path); err != nil {
 				t.Fatalf("sagatest: the journal cannot be written: %v", err)

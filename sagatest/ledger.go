@@ -19,7 +19,7 @@ func demandsLedger(p *engine.Program) bool {
 var errOutage = errors.New("sagatest: the ledger is out of reach")
 
 // line is how one server reaches the ledger, and the world in a turn. A server whose turn is over or was cut off, or
-// that has died, reaches neither any more: so what a turn does is told from what a goroutine does that has outlived it.
+// that has died, reaches neither any more. So the kit distinguishes what a turn does from what a goroutine does that has outlived it.
 type line struct {
 	*watch
 	turn  int

@@ -111,7 +111,7 @@ func (x *trial) checkCalls(forked bool) {
 		c := &calls[i]
 		before := first[c.Key]
 		switch {
-		case c.Undo && before == nil && c.irreversible && !c.Known:
+		case c.Undo && before == nil && c.hook.Irreversible && !c.Known:
 			// It is reported before it comes, so that it never does.
 		case c.Undo && before == nil:
 			x.breaks(broken{"only what was begun is undone", c.Effect, fmt.Sprintf("effect %q was undone, but it was never begun", c.Effect), "call no Undo yourself"})
@@ -119,15 +119,15 @@ func (x *trial) checkCalls(forked bool) {
 			undone[c.Key] = undone[c.Key] || c.Err == nil
 		case before == nil:
 			first[c.Key] = c
-		case before.secretInput != c.secretInput && bytes.Equal(before.Input, c.Input) && !forked:
+		case !before.hook.Input.Equal(c.hook.Input) && bytes.Equal(before.Input, c.Input) && !forked:
 			x.breaks(broken{"a turn that is repeated does the same", c.Effect,
 				fmt.Sprintf("effect %q was begun twice with one key but with different secrets in its input", c.Effect), sameInput})
 		case !bytes.Equal(before.Input, c.Input) && !forked:
 			x.breaks(broken{"a turn that is repeated does the same", c.Effect,
 				fmt.Sprintf("effect %q was begun twice with one key but with different inputs: first %s, then, when the turn was repeated, %s", c.Effect, short(string(before.Input), 200), short(string(c.Input), 200)),
 				sameInput})
-		case c.readOnly: // it may find something else
-		case before.did() && c.did() && !undone[c.Key] && bytes.Equal(before.Input, c.Input) && !(bytes.Equal(before.Output, c.Output) && before.secretOutput == c.secretOutput):
+		case c.hook.ReadOnly: // it may find something else
+		case before.did() && c.did() && !undone[c.Key] && bytes.Equal(before.Input, c.Input) && !before.out.Equal(c.out):
 			x.breaks(broken{"an effect happens once per key", c.Effect,
 				fmt.Sprintf("effect %q was performed twice with the same key and input, and the second time it had another result: first %s, then %s", c.Effect, short(string(before.Output), 200), short(string(c.Output), 200)),
 				honourKey})
@@ -163,18 +163,18 @@ func (x *trial) standing() (names []string, forgotten []string, final string) {
 			final = c.Effect
 		case !c.Undo && c.did():
 			s.there = true
-			if c.irreversible && c.Err == nil && !c.Cut {
+			if c.hook.Irreversible && c.Err == nil && !c.Cut {
 				final = c.Effect
 			}
 		}
 	}
 	for _, k := range order {
 		s := all[k]
-		if !s.there || s.call.irreversible || s.call.readOnly || x.sweep.c.harmless(s.call.Effect) {
+		if !s.there || s.call.hook.Irreversible || s.call.hook.ReadOnly || x.sweep.c.harmless(s.call.Effect) {
 			continue
 		}
 		names = append(names, s.call.Effect)
-		if !s.call.undoable && !slices.Contains(forgotten, s.call.Effect) {
+		if !s.call.hook.Undoable && !slices.Contains(forgotten, s.call.Effect) {
 			forgotten = append(forgotten, s.call.Effect)
 		}
 	}

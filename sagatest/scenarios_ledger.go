@@ -44,7 +44,7 @@ func (s *sweep) ledgers() (list []scenario) {
 		x.send(request{token: other.token, cancels: true}) // says what became of it, and does nothing
 	})...)
 	for turn := 2; turn <= s.base.turns(); turn++ {
-		if slices.ContainsFunc(s.base.calls, func(c Call) bool { return c.Turn < turn && !c.Undo && c.undoable }) { // which a ledger undoes
+		if slices.ContainsFunc(s.base.calls, func(c Call) bool { return c.Turn < turn && !c.Undo && c.hook.Undoable }) { // which a ledger undoes
 			list = append(list, scenario{fmt.Sprintf("the client does not come back for turn %d", turn), turn, undone, func(x *trial, q request) {
 				if x.abandoned() {
 					x.comesLate(q, true)

@@ -2,6 +2,7 @@ package sagatest
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/mcpsaga/mcpsaga/codec"
@@ -9,7 +10,7 @@ import (
 	"github.com/mcpsaga/mcpsaga/internal/turns"
 )
 
-// point is a place in the undisturbed saga where a call of an effect begins.
+// point is a call of an effect: the n-th of a turn, counting tries of one call as one.
 type point struct {
 	turn, n int
 	label   string
@@ -18,27 +19,21 @@ type point struct {
 	final bool
 }
 
-// points lists the calls, tries of one call as one.
-func points(calls []Call) []point {
-	var list []point
-	seen := make(map[string]bool)
-	inTurn := make(map[int]int)
+// points lists the calls.
+func points(calls []Call) (list []point) {
 	named := make(map[string]int)
 	for _, c := range calls {
+		if slices.ContainsFunc(list, func(p point) bool { return p.turn == c.Turn && p.n == c.n }) {
+			continue
+		}
 		label := c.Effect
 		if c.Undo {
 			label = "undo of " + c.Effect
 		}
-		id := fmt.Sprint(c.Turn, c.Key, c.Undo)
-		if seen[id] {
-			continue
-		}
-		seen[id] = true
 		if named[label]++; named[label] > 1 {
 			label = fmt.Sprintf("%s number %d", label, named[label])
 		}
-		list = append(list, point{c.Turn, inTurn[c.Turn], label, c.Undo, c.irreversible})
-		inTurn[c.Turn]++
+		list = append(list, point{c.Turn, c.n, label, c.Undo, c.hook.Irreversible})
 	}
 	return list
 }
@@ -145,7 +140,9 @@ func (s *sweep) stops() (list []scenario) {
 					"return the error that saga.Do returned, instead of making a result of it"})
 				return
 			}
-			x.orphans = x.orphans || q.token == "" && !rep.undone && x.acted(p.turn)
+			if !rep.undone {
+				x.lost(q)
+			}
 			if x.delivers(q) {
 				x.play()
 			}
@@ -173,7 +170,7 @@ func (x *trial) loseResponse(q request) bool {
 		x.failed(rep.err)
 		return false
 	}
-	x.orphans = x.orphans || q.token == "" && x.acted(x.client.rig.turns)
+	x.lost(q)
 	return true
 }
 
@@ -212,7 +209,7 @@ func (s *sweep) failures() (list []scenario) {
 				// The engine does not learn that there is no way back. It must undo nothing, and
 				// the client brings the saga to its end.
 				add(p, asUndisturbed, "%s "+w.name+" in turn %d, then the client repeats the turn", func(x *trial, q request) {
-					if x.fault(p, failDone); x.delivers(q) && x.delivers(q) {
+					if x.fault(p, failDone); x.twice(q) {
 						x.play()
 					}
 				})
@@ -229,7 +226,7 @@ func (s *sweep) failures() (list []scenario) {
 		if !demandsLedger(s.tool) { // else it gets the same report again
 			add(p, settled, "%s fails in turn %d after a refusal, then the client repeats the turn", func(x *trial, _ request) {
 				if q, ok := x.refusal(); ok {
-					if x.fault(p, failUndone); x.delivers(q) && x.delivers(q) {
+					if x.fault(p, failUndone); x.twice(q) {
 						x.playOn()
 					}
 				}
@@ -250,6 +247,16 @@ func (s *sweep) failures() (list []scenario) {
 		})
 	}
 	return list
+}
+
+// twice delivers a request again that has had a response.
+func (x *trial) twice(q request) bool {
+	for range 2 {
+		if !x.delivers(q) {
+			return false
+		}
+	}
+	return true
 }
 
 // eachTurn has one scenario for every turn from the first given.

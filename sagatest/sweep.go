@@ -283,7 +283,7 @@ func (s *sweep) beforeQuestion() []scenario {
 	}
 	var names []string
 	for _, c := range s.base.calls {
-		if c.Turn == 1 && !c.Undo && !c.readOnly && !s.c.harmless(c.Effect) && !slices.Contains(names, c.Effect) {
+		if c.Turn == 1 && !c.Undo && !c.hook.ReadOnly && !s.c.harmless(c.Effect) && !slices.Contains(names, c.Effect) {
 			names = append(names, c.Effect)
 		}
 	}

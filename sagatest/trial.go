@@ -197,7 +197,7 @@ func (x *trial) instead(a steps.Answer) (request, bool) {
 
 // fault plans what goes wrong with an effect.
 func (x *trial) fault(p point, f fault) {
-	x.client.rig.watch.plan = target{p.turn, p.n, f}
+	x.client.rig.watch.plan = cut{point: p, fault: f}
 }
 
 // cutOff sends a request whose turn is to be cut off.
@@ -208,7 +208,7 @@ func (x *trial) cutOff(q request, c cut) bool {
 		if r := x.client.rig; r.ledger != nil {
 			r.clock.pass(afterLease)
 		}
-		x.orphans = x.orphans || q.token == "" && x.acted(1)
+		x.lost(q)
 		return true
 	}
 	if rep.err != nil {
@@ -226,11 +226,10 @@ func (x *trial) expire() {
 	x.client.rig.clock.pass(tooLate)
 }
 
-// acted reports whether the author's code was called by effects in a turn, and may
-// have left something behind.
-func (x *trial) acted(turn int) bool {
+// lost notes that the client does not learn of a turn, by whose token the saga could be undone.
+func (x *trial) lost(q request) {
 	calls, _ := x.client.rig.watch.taken()
-	return slices.ContainsFunc(calls, func(c Call) bool { return c.Turn == turn && c.reached })
+	x.orphans = x.orphans || q.token == "" && slices.ContainsFunc(calls, func(c Call) bool { return c.Turn == x.client.rig.turns && c.reached })
 }
 
 // cancelled is the request to cancel the saga, with the answers that q brought.

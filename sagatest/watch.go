@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"runtime"
 	"slices"
 	"sync"
@@ -29,10 +30,10 @@ type Call struct {
 	// Cut: the turn was cut off, so the engine never learned how the call ended.
 	Cut bool
 
-	// secretInput and secretOutput are the secrets in Input and Output.
-	secretInput, secretOutput string
-	undoable, irreversible    bool
-	readOnly                  bool
+	// hook is the call, and out its result, with their secrets. n is its number in the turn.
+	hook sagahooks.Call
+	out  sagahooks.Value
+	n    int
 	// reached: the author's code was called.
 	reached bool
 }
@@ -65,13 +66,6 @@ const (
 	failDone         // the call fails and has done its work
 )
 
-// target is the call that a fault is for: the n-th of a turn, counting tries of one
-// call as one.
-type target struct {
-	turn, n int
-	fault   fault
-}
-
 // watch is the world that the engine acts on in a test: it calls the author's code,
 // records what comes of it, and lets go wrong what a scenario wants to go wrong.
 type watch struct {
@@ -83,7 +77,7 @@ type watch struct {
 	stray []string // effects asked for when no turn was under way
 	// seen numbers the calls of this turn.
 	seen  map[string]int
-	plan  target // the scenario's
+	plan  cut // the scenario's
 	stubs map[string][]sagahooks.Performed
 	dead  bool
 	stop  context.CancelFunc
@@ -220,15 +214,7 @@ func (w *line) before(c sagahooks.Call) (fault, *sagahooks.Performed) {
 		w.stubs[c.Effect] = list[1:]
 		return noFault, &list[0]
 	}
-	id := c.Key
-	if c.Undo {
-		id += " undo"
-	}
-	n, known := w.seen[id]
-	if !known {
-		n = len(w.seen)
-		w.seen[id] = n
-	}
+	n := w.number(c)
 	if w.plan.turn != w.turn || w.plan.n != n {
 		return noFault, nil
 	}
@@ -251,7 +237,7 @@ func (w *watch) after(c sagahooks.Call, out *sagahooks.Value, err error, reached
 	}
 	how := Call{Err: err, reached: reached, Cut: cut}
 	if out != nil {
-		how.Output, how.secretOutput = out.JSON, string(out.Secrets)
+		how.Output, how.out = out.JSON, *out
 	}
 	w.record(c, how)
 	w.dead = w.dead || cut
@@ -260,7 +246,15 @@ func (w *watch) after(c sagahooks.Call, out *sagahooks.Value, err error, reached
 
 func (w *watch) record(c sagahooks.Call, how Call) {
 	how.Turn, how.Effect, how.Key, how.Undo, how.Known, how.Input = w.turn, c.Effect, saga.Key(c.Key), c.Undo, c.Known, c.Input.JSON
-	how.secretInput = string(c.Input.Secrets)
-	how.undoable, how.irreversible, how.readOnly = c.Undoable, c.Irreversible, c.ReadOnly
+	how.hook, how.n = c, w.number(c)
 	w.calls = append(w.calls, how)
+}
+
+// number is that of a call in this turn, of whose tries it is the same.
+func (w *watch) number(c sagahooks.Call) int {
+	id := fmt.Sprint(c.Key, c.Undo)
+	if _, known := w.seen[id]; !known {
+		w.seen[id] = len(w.seen)
+	}
+	return w.seen[id]
 }
