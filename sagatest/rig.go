@@ -51,6 +51,7 @@ type rig struct {
 	line   *line
 	fails  int
 	skew   time.Duration
+	office *office // servers that drive the saga as a task; nil if the client does
 }
 
 // clock stands still unless it is set, but in a bubble, where it runs. What still runs of a turn that was cut off has
@@ -73,12 +74,17 @@ func (c *clock) now() time.Time {
 func (c *clock) set(at time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.at = at; !c.began.IsZero() {
-		c.began = time.Now()
-	}
+	c.at = at
 }
 
-func (c *clock) pass(d time.Duration) { c.set(c.now().Add(d)) }
+// pass has the time pass.
+func (c *clock) pass(d time.Duration) {
+	if !c.began.IsZero() {
+		time.Sleep(d)
+		return
+	}
+	c.set(c.now().Add(d))
+}
 
 // until has the time pass until then, unless it has.
 func (c *clock) until(then time.Time) { c.set(later(c.now(), then)) }
@@ -124,6 +130,9 @@ var errGoexit = errors.New("the tool's code ended its goroutine: it called runti
 
 func (r *rig) send(q request) (rep reply) {
 	r.turns++
+	if r.office != nil {
+		return r.office.send(q)
+	}
 	r.connect(r.turns)
 	ctx, cancel := context.WithCancel(sagahooks.With(context.Background(), r.line))
 	defer cancel()
