@@ -124,3 +124,20 @@ func TestTokensAreAsLongAsAServers(t *testing.T) {
 		assert.Len(t, played.Rounds[0].Token, len(token), "resends: %v", resends)
 	}
 }
+
+// Where keys are rotated, tokens are sealed with another key from then on. Elsewhere all turns have the same codec.
+func TestKeysAreRotated(t *testing.T) {
+	s := newSweep(t, Case{
+		New:  func(testing.TB) Subject { return Subject{Tool: rigTool(make(map[saga.Key]bool))} },
+		Args: json.RawMessage(`{"What":"a room"}`), Script: []Answer{Accept("sure", rigForm{true})},
+	})
+	require.True(t, s.rehearse(t))
+	for kind, scenarios := range map[string][]scenario{"rotations": s.rotations(), "losses": s.losses()} {
+		require.NotEmpty(t, scenarios)
+		for _, sc := range scenarios {
+			s.run(t, kind, sc)
+			r := s.trials[len(s.trials)-1].client.rig
+			assert.Equal(t, kind == "rotations", r.codec != s.codec, sc.name)
+		}
+	}
+}

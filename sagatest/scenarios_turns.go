@@ -282,13 +282,11 @@ func (s *sweep) rotations() []scenario {
 		if err == nil {
 			keys, err = keys.Promote(id)
 		}
-		if err == nil {
-			x.client.rig.codec, err = tokens.New(keys, codecOptions)
-		}
 		if err != nil {
 			x.failed(err)
 			return
 		}
+		x.client.rig.keys, x.client.rig.codec = keys, nil
 		x.play()
 	})
 }

@@ -37,7 +37,7 @@ func (s *sweep) newTrial(t testing.TB, name string) *trial {
 	}
 	c := s.c.player().client(t, subject.Tool, s.c.Args)
 	c.script = s.script
-	c.rig.keys, c.rig.codec = s.keys, s.codec
+	c.rig.keys, c.rig.codec, c.rig.shared = s.keys, s.codec, s.codec != nil
 	c.rig.watch.lookAt(subject)
 	x := &trial{sweep: s, t: t, name: name, subject: subject, client: c}
 	s.trials = append(s.trials, x)
