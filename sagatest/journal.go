@@ -164,10 +164,8 @@ func (x *trial) retire(e *entry, tool *engine.Program, pos *engine.Position, bef
 	if err != nil {
 		return &broken{what: fmt.Sprintf("it is given up, but cannot be undone: %v", err), advice: "keep declaring the effects of retired revisions, as long as their sagas may come back"}
 	}
-	if x.subject.World != nil {
-		if now := look(x.subject.World()); now != before {
-			return &broken{what: "it is given up, but something is left of it:" + differ(before, now), advice: "let Undo find out by the key and the recorded input what there is to undo"}
-		}
+	if now, seen := x.world(); seen && now != before {
+		return &broken{what: "it is given up, but something is left of it:" + differ(before, now), advice: "let Undo find out by the key and the recorded input what there is to undo"}
 	}
 	x.t.Logf("sagatest: %s: undone, as Case.Retired says", e.path)
 	return nil
@@ -224,15 +222,14 @@ func (x *trial) proceeded(recorded *entry, before string) *broken {
 	if b, ok := mistake(e.Err); ok {
 		return &broken{what: b.what, advice: keepGoing}
 	}
+	now, seen := x.world()
 	switch {
 	case !e.Good() && !x.sweep.c.Fails:
 		return &broken{what: "it did not end well: " + said(e), advice: keepGoing}
 	case e.Good() && x.sweep.c.Fails:
 		return &broken{what: "it ended well, where it failed when it was recorded: " + said(e), advice: keepGoing}
-	case x.sweep.c.Fails && x.subject.World != nil:
-		if now := look(x.subject.World()); now != before {
-			return &broken{what: "it failed, as it did when it was recorded, but something is left of it:" + differ(before, now), advice: "let Undo find out by the key and the recorded input what there is to undo"}
-		}
+	case x.sweep.c.Fails && seen && now != before:
+		return &broken{what: "it failed, as it did when it was recorded, but something is left of it:" + differ(before, now), advice: "let Undo find out by the key and the recorded input what there is to undo"}
 	}
 	x.check(e)
 	return x.resulted(recorded, e)

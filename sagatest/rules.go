@@ -119,13 +119,12 @@ func (x *trial) checkCalls(forked bool) {
 			undone[c.Key] = undone[c.Key] || c.Err == nil
 		case before == nil:
 			first[c.Key] = c
-		case !before.hook.Input.Equal(c.hook.Input) && bytes.Equal(before.Input, c.Input) && !forked:
-			x.breaks(broken{"a turn that is repeated does the same", c.Effect,
-				fmt.Sprintf("effect %q was begun twice with one key but with different secrets in its input", c.Effect), sameInput})
-		case !bytes.Equal(before.Input, c.Input) && !forked:
-			x.breaks(broken{"a turn that is repeated does the same", c.Effect,
-				fmt.Sprintf("effect %q was begun twice with one key but with different inputs: first %s, then, when the turn was repeated, %s", c.Effect, short(string(before.Input), 200), short(string(c.Input), 200)),
-				sameInput})
+		case !before.hook.Input.Equal(c.hook.Input) && !forked:
+			how := "secrets in its input"
+			if !bytes.Equal(before.Input, c.Input) {
+				how = fmt.Sprintf("inputs: first %s, then, when the turn was repeated, %s", short(string(before.Input), 200), short(string(c.Input), 200))
+			}
+			x.breaks(broken{"a turn that is repeated does the same", c.Effect, fmt.Sprintf("effect %q was begun twice with one key but with different %s", c.Effect, how), sameInput})
 		case c.hook.ReadOnly: // it may find something else
 		case before.did() && c.did() && !undone[c.Key] && bytes.Equal(before.Input, c.Input) && !before.out.Equal(c.out):
 			x.breaks(broken{"an effect happens once per key", c.Effect,
@@ -142,40 +141,29 @@ const honourKey = "hand the key that Do gets to the system behind it, as its ide
 // standing lists the effects that were done and not undone, by key in the order in
 // which they were begun. final is an irreversible one, if one was done.
 func (x *trial) standing() (names []string, forgotten []string, final string) {
-	type state struct {
-		call  *Call
-		there bool
-	}
-	var order []saga.Key
-	all := make(map[saga.Key]*state)
 	calls, _ := x.client.rig.watch.taken()
+	there := make(map[saga.Key]bool)
 	for i := range calls {
-		c := &calls[i]
-		s := all[c.Key]
-		if s == nil {
-			s = &state{call: c}
-			all[c.Key], order = s, append(order, c.Key)
-		}
-		switch {
+		switch c := &calls[i]; {
 		case c.Undo && c.Err == nil && c.reached:
-			s.there = false
+			there[c.Key] = false
 		case c.Undo && errors.As(c.Err, new(*engine.FinalError)):
 			final = c.Effect
 		case !c.Undo && c.did():
-			s.there = true
+			there[c.Key] = true
 			if c.hook.Irreversible && c.Err == nil && !c.Cut {
 				final = c.Effect
 			}
 		}
 	}
-	for _, k := range order {
-		s := all[k]
-		if !s.there || s.call.hook.Irreversible || s.call.hook.ReadOnly || x.sweep.c.harmless(s.call.Effect) {
+	for _, c := range calls {
+		if !there[c.Key] || c.hook.Irreversible || c.hook.ReadOnly || x.sweep.c.harmless(c.Effect) {
 			continue
 		}
-		names = append(names, s.call.Effect)
-		if !s.call.hook.Undoable && !slices.Contains(forgotten, s.call.Effect) {
-			forgotten = append(forgotten, s.call.Effect)
+		there[c.Key] = false // once for each
+		names = append(names, c.Effect)
+		if !c.hook.Undoable && !slices.Contains(forgotten, c.Effect) {
+			forgotten = append(forgotten, c.Effect)
 		}
 	}
 	return names, forgotten, final

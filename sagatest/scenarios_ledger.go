@@ -43,7 +43,7 @@ func (s *sweep) ledgers() (list []scenario) {
 		x.spent(other)
 		x.send(request{token: other.token, cancels: true}) // says what became of it, and does nothing
 	})...)
-	for turn := 2; turn <= s.base.turns(); turn++ {
+	for turn := 2; turn <= s.base.turns; turn++ {
 		if slices.ContainsFunc(s.base.calls, func(c Call) bool { return c.Turn < turn && !c.Undo && c.hook.Undoable }) { // which a ledger undoes
 			list = append(list, scenario{fmt.Sprintf("the client does not come back for turn %d", turn), turn, undone, func(x *trial, q request) {
 				if x.abandoned() {
@@ -67,7 +67,7 @@ func (s *sweep) ledgers() (list []scenario) {
 					x.comesLate(q, true)
 					// Whether the turn that was lost has ended the saga well, a token from
 					// before it acted does not tell.
-					x.orphans = x.last.err != nil && c.turn == s.base.turns()
+					x.orphans = x.last.err != nil && c.turn == s.base.turns
 				}
 			}})
 		}

@@ -108,7 +108,7 @@ func (x *trial) ends(q request) bool {
 // refused.
 func (s *sweep) undoPoints() []point {
 	var list []point
-	for turn := 2; turn <= s.base.turns(); turn++ {
+	for turn := 2; turn <= s.base.turns; turn++ {
 		x := s.newTrial(s.quiet(), "")
 		if !x.to(turn) {
 			continue
@@ -261,7 +261,7 @@ func (x *trial) twice(q request) bool {
 
 // eachTurn has one scenario for every turn from the first given.
 func (s *sweep) eachTurn(first int, name string, want expectation, run func(x *trial, q request)) (list []scenario) {
-	for turn := first; turn <= s.base.turns(); turn++ {
+	for turn := first; turn <= s.base.turns; turn++ {
 		list = append(list, scenario{fmt.Sprintf(name, turn), turn, want, run})
 	}
 	return list

@@ -94,13 +94,11 @@ type sweep struct {
 type baseline struct {
 	rounds        []Round
 	calls         []Call
-	requests      []request
+	turns         int
 	before, after string // the world
 	result        string
 	good          bool
 }
-
-func (b *baseline) turns() int { return len(b.requests) }
 
 // scenario is one way in which things go wrong.
 type scenario struct {
@@ -189,7 +187,7 @@ func (s *sweep) undisturbed(t testing.TB, name string) *baseline {
 		}
 		x.breaks(b)
 	}
-	s.base.rounds, s.base.calls, s.base.requests = x.client.rounds, e.Calls, x.requests
+	s.base.rounds, s.base.calls, s.base.turns = x.client.rounds, e.Calls, len(x.requests)
 	s.base.result, s.base.good, s.base.after = s.c.same(e), e.Good(), x.client.rig.watch.looked
 	x.judge(settled)
 	if text := s.script.leftover(); text != "" && !s.recording { // a journal has answers for what was recorded before
