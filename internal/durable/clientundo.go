@@ -226,9 +226,9 @@ func (h *hold) clientWhy(r *row) error {
 func (h *hold) clientUndone(r *row, end *turns.End, why error) error {
 	report := turns.UndoReport(end.Result)
 	h.undoEnd = end
-	if why == errCancelled && report.TooLate() && r.Undoing == nil {
+	if why == errCancelled && report.TooLate() && (r.Undoing == nil || h.beganUndo) {
 		return h.commit(func(r *row) []event {
-			r.Cancelled = false
+			r.Cancelled, r.Undoing = false, nil
 			h.rest(r, store.Waiting, time.Time{})
 			r.Running.Doubt = r.Client.Turn != nil
 			if r.Client.Undoable {

@@ -52,8 +52,9 @@ type hold struct {
 	// is how many attempts there were, with this one.
 	doubt bool
 	tries int
-	// undone: the last checkpoint says that the turn has failed and is being undone.
-	undone bool
+	// undone: the last checkpoint says that the turn has failed and is being undone. beganUndo: this
+	// process has begun to undo it, so it knows all that was undone.
+	undone, beganUndo bool
 	// calling is set as long as a call has no row.
 	calling *calling
 

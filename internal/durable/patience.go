@@ -136,6 +136,13 @@ func (p *patience) failed(began time.Time) bool {
 	return now.Sub(p.since) < outage
 }
 
+// failsLong reports whether the store fails for so long that nothing waits for it.
+func (p *patience) failsLong() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return !p.since.IsZero() && p.last.Sub(p.since) >= outage
+}
+
 func (p *patience) enter() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -233,7 +233,7 @@ func (s *rows) send(ctx context.Context, w *sending) error {
 		case errors.Is(err, store.ErrUnknown):
 			w.unsure = true
 		}
-		if !w.unsure || time.Since(began) > outage || sleep(ctx, pause) != nil {
+		if !w.unsure || time.Since(began) > outage || s.writes.failsLong() || sleep(ctx, pause) != nil {
 			return err
 		}
 	}

@@ -132,7 +132,7 @@ func (h *hold) undoing(why error) func(context.Context, engine.Undoing) error {
 		put := func(r *row) []event {
 			switch {
 			case r.Undoing == nil:
-				r.Undoing = mark
+				r.Undoing, h.beganUndo = mark, true
 			case u.Behind:
 				before := *r.Undoing
 				before.Behind = true
