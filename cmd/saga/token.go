@@ -119,7 +119,7 @@ func (p *program) printExplanation(x *inspection) error {
 		if x.session != nil {
 			row("protocol", "MCP %s", sessionid.Revisions[x.session.Revision])
 			row("client has", "%s", cmp.Or(x.session.Features.String(), "nothing that can be asked"))
-			if x.session.Guests != 0 {
+			if x.session.Guest {
 				row("", "asynchronous tools")
 			}
 			if x.session.Resumable {

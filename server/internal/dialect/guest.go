@@ -11,23 +11,22 @@ import (
 
 	"github.com/mcpsaga/mcpsaga/content"
 	"github.com/mcpsaga/mcpsaga/internal/engine"
-	"github.com/mcpsaga/mcpsaga/internal/sessionid"
 	"github.com/mcpsaga/mcpsaga/server/internal/wire"
 	"github.com/mcpsaga/mcpsaga/steps"
 )
 
 // Guest is a Dialect of which clients make use within the rules of other revisions: these check
-// what they must, and say in [Exchange.Caller] who the client is. It puts itself into
-// [Host.Guests] when it is made.
+// what they must, and say in [Exchange.Caller] who the client is. It makes itself [Host.Guest] when
+// it is made.
 type Guest interface {
 	Dialect
 	// Capability is the experimental capability by which clients declare it.
 	Capability() string
 	// Listed returns what a list has of a tool besides, as members of an object that each
 	// begin with a comma, and whether the list has it at all.
-	Listed(t *engine.Program, c *Caller, declared bool) (members string, listed bool)
+	Listed(t *engine.Program, c *Caller) (members string, listed bool)
 	// Refuse says why a client is not to call a tool in the ordinary way; nil if it may.
-	Refuse(t *engine.Program, c *Caller, declared bool) *wire.Error
+	Refuse(t *engine.Program, c *Caller) *wire.Error
 	// Answered takes the client's answer to a question of [Poster]'s; about is what was said
 	// to [Asked.Add], or empty if this process does not know. It reports false if it knows
 	// nothing of such a question either.
@@ -41,13 +40,13 @@ type Guest interface {
 type Caller struct {
 	// Features are what it can be asked for.
 	Features steps.Features
-	// Experiments are the capabilities of guests that it has declared.
-	Experiments Experiments
+	// Declared: it has declared the capability of the guest.
+	Declared bool
 	// Tasks: it can have tasks by the rules of its own revision.
 	Tasks bool
 	// Session names its session, as no one can guess; empty where there is none.
 	Session string
-	// Asked are the questions of guests that wait in the session; nil where there is none.
+	// Asked are the questions of the guest that wait in the session; nil where there is none.
 	Asked *Asked
 	// Posted are those of them that were sent with this message.
 	Posted []uint64
@@ -57,73 +56,43 @@ type Caller struct {
 	Result   func(*content.Result) ([]byte, error)
 }
 
-// Experiments is a set of guests, a bit for each in the order of [Host.Guests].
-type Experiments uint8
-
-// MaxGuests is how many guests there may be: sessions remember which were declared.
-const MaxGuests = sessionid.MaxGuests
-
-// Experiments returns which guests an object of experimental capabilities declares.
-func (h *Host) Experiments(object jsontext.Value) (set Experiments) {
-	for i, g := range h.Guests {
-		if declares(object, g.Capability()) {
-			set |= 1 << i
-		}
-	}
-	return set
+// DeclaresGuest reports whether an object of experimental capabilities declares the guest.
+func (h *Host) DeclaresGuest(object jsontext.Value) bool {
+	return h.Guest != nil && declares(object, h.Guest.Capability())
 }
 
-func (c *Caller) declares(i int) bool { return c != nil && c.Experiments>>i&1 == 1 }
+// ForGuest reports whether a message is for the guest.
+func (h *Host) ForGuest(m *wire.Message) bool { return h.Guest != nil && h.Guest.Match(m, nil) }
 
-// Guest returns the guest that a message is for, or nil.
-func (h *Host) Guest(m *wire.Message) Guest {
-	for _, g := range h.Guests {
-		if g.Match(m, nil) {
-			return g
-		}
-	}
-	return nil
-}
-
-// GuestTools returns a list of all tools as a client is to see it. It is items itself if no
-// guest has to say anything.
+// GuestTools returns a list of all tools as a client is to see it. It is items itself if the guest has
+// nothing to say.
 func (h *Host) GuestTools(items []json.RawMessage, c *Caller) []json.RawMessage {
-	for i, g := range h.Guests {
-		tools := h.Tools.Of(engine.KindTool)
-		list, same := make([]json.RawMessage, 0, len(items)), true
-		for n, t := range tools {
-			members, listed := g.Listed(t, c, c.declares(i))
-			if same = same && listed && members == ""; !listed {
-				continue
-			}
-			item := items[n]
-			if members != "" {
-				item = append(append(bytes.Clone(item[:len(item)-1]), members...), '}')
-			}
-			list = append(list, item)
-		}
-		if !same {
-			return list // there is one guest that does such a thing
-		}
+	if h.Guest == nil {
+		return items
 	}
-	return items
+	list, same := make([]json.RawMessage, 0, len(items)), true
+	for n, t := range h.Tools.Of(engine.KindTool) {
+		members, listed := h.Guest.Listed(t, c)
+		if same = same && listed && members == ""; !listed {
+			continue
+		}
+		item := items[n]
+		if members != "" {
+			item = append(append(bytes.Clone(item[:len(item)-1]), members...), '}')
+		}
+		list = append(list, item)
+	}
+	if same {
+		return items
+	}
+	return list
 }
 
-// GuestsRefuse says why a client is not to call a tool in the ordinary way; nil if it may.
-func (h *Host) GuestsRefuse(t *engine.Program, c *Caller) *wire.Error {
-	for i, g := range h.Guests {
-		if rerr := g.Refuse(t, c, c.declares(i)); rerr != nil {
-			return rerr
-		}
-	}
-	return nil
-}
-
-// GuestsAnswered has the guests take a response of the client that no request waits for. taken
-// is false if it is none of theirs.
-func (h *Host) GuestsAnswered(ctx context.Context, x *Exchange) (taken bool, rerr *wire.Error) {
+// GuestAnswered has the guest take a response of the client that no request waits for. taken is
+// false if it is none of its own.
+func (h *Host) GuestAnswered(ctx context.Context, x *Exchange) (taken bool, rerr *wire.Error) {
 	id, a := ReadAnswer(x.Message.Reply)
-	if id < LeastQuestion || id >= 2*LeastQuestion {
+	if h.Guest == nil || id < LeastQuestion || id >= 2*LeastQuestion {
 		return false, nil
 	}
 	about := ""
@@ -131,28 +100,18 @@ func (h *Host) GuestsAnswered(ctx context.Context, x *Exchange) (taken bool, rer
 		about = x.Caller.Asked.find(id)
 		defer x.Caller.Asked.Remove(id)
 	}
-	for _, g := range h.Guests {
-		if taken, rerr = g.Answered(ctx, x, id, about, a); rerr != nil && rerr.Status == 0 {
-			rerr.Status = http.StatusBadRequest
-		}
-		if taken || rerr != nil {
-			return true, rerr
-		}
+	if taken, rerr = h.Guest.Answered(ctx, x, id, about, a); rerr != nil && rerr.Status == 0 {
+		rerr.Status = http.StatusBadRequest
 	}
-	return false, nil
+	return taken || rerr != nil, rerr
 }
 
-// GuestsCancelled tells the guests of a request that the client wants cancelled.
-func (h *Host) GuestsCancelled(ctx context.Context, x *Exchange) *wire.Error {
-	if Cancelled(x.Message) == nil {
+// GuestCancelled has the guest hear of a request that the client wants cancelled.
+func (h *Host) GuestCancelled(ctx context.Context, x *Exchange) *wire.Error {
+	if h.Guest == nil || Cancelled(x.Message) == nil {
 		return nil
 	}
-	for _, g := range h.Guests {
-		if rerr := g.Cancelled(ctx, x); rerr != nil {
-			return rerr
-		}
-	}
-	return nil
+	return h.Guest.Cancelled(ctx, x)
 }
 
 // LeastQuestion is the least id of a question that other replicas may know nothing of, and half
@@ -161,7 +120,7 @@ func (h *Host) GuestsCancelled(ctx context.Context, x *Exchange) *wire.Error {
 const LeastQuestion = 1 << 52
 
 // Poster is a [Way] on which a question can be asked that outlives the request: the answer
-// comes by itself, and goes to [Host.GuestsAnswered].
+// comes by itself, and goes to [Host.GuestAnswered].
 type Poster interface {
 	// Post sends a request of the server's own, with an id from [LeastQuestion] on. It reports
 	// false if that cannot be.
@@ -175,7 +134,7 @@ type Asked struct {
 	about map[uint64]string
 }
 
-// maxAsked is how many questions of guests wait in one session. More are asked when there
+// maxAsked is how many questions of the guest wait in one session. More are asked when there
 // is room.
 const maxAsked = 64
 

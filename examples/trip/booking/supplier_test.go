@@ -19,8 +19,8 @@ func TestServicesRedirectNowhere(t *testing.T) {
 		hotel := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			http.Redirect(w, r, other.URL+r.URL.Path, status)
 		}))
-		s := &remote{base: hotel.URL, http: newClient()}
-		_, err := s.place(t.Context(), "key", service.Request{})
+		s := newSupplier(hotel.URL, "hotel", "confirm-hotel")
+		_, err := s.hold.Do(t.Context(), "key", service.Request{})
 		assert.ErrorContains(t, err, http.StatusText(status))
 		assert.Error(t, s.release(t.Context(), "key"))
 		hotel.Close()

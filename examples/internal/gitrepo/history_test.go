@@ -23,7 +23,7 @@ func logged(t testing.TB, r *Repository, l Log) (list []*Commit) {
 	t.Helper()
 	head, err := r.Head(t.Context())
 	require.NoError(t, err)
-	l.From = head
+	l.From = head.Hash
 	if l.Limit == 0 {
 		l.Limit = 1 << 30
 	}
@@ -59,11 +59,8 @@ func TestLog(t *testing.T) {
 	assert.Equal(t, all[:10], hashes(logged(t, r, Log{Not: all[10], Limit: 10})))
 	for c, err := range r.Log(t.Context(), Log{From: strings.Repeat("12", 20), Limit: 5}) {
 		assert.Nil(t, c)
-		assert.ErrorIs(t, err, ErrUnreadable)
 		assert.Contains(t, gittest.Told(t, err), "cannot be read")
 	}
-	assert.True(t, r.Has(t.Context(), all[5]))
-	assert.False(t, r.Has(t.Context(), strings.Repeat("12", 20)))
 }
 
 // A caller that has seen enough does not wait for the rest.
@@ -72,7 +69,7 @@ func TestLogsThatAreNotReadToTheirEnd(t *testing.T) {
 	head, err := r.Head(t.Context())
 	require.NoError(t, err)
 	n := 0
-	for _, err := range r.Log(t.Context(), Log{From: head, Limit: 300, Dirs: true}) {
+	for _, err := range r.Log(t.Context(), Log{From: head.Hash, Limit: 300, Dirs: true}) {
 		require.NoError(t, err)
 		if n++; n == 3 {
 			break
@@ -117,9 +114,6 @@ func TestDirs(t *testing.T) {
 		{[]string{"b/c/d/f"}, []string{"b", "b/c"}},
 		{[]string{"b/f"}, []string{"b"}},
 		{[]string{"a"}, []string{".", "a"}}, // a file in its place
-		{[]string{"b/c/"}, []string{"b", "b/c"}},
-		{[]string{"b/c/"}, []string{"b", "b/c"}}, // another version of the submodule
-		{[]string{"vendor/"}, []string{"vendor"}},
 		{nil, nil},
 	}
 	root := gittest.Import(t, func(h *gittest.History) {

@@ -10,16 +10,16 @@ import (
 	"github.com/mcpsaga/mcpsaga/steps"
 )
 
-// What guests learn of a session's client; see [dialect.Guest].
+// What the guest learns of a session's client; see [dialect.Guest].
 
 // caller is what is known of a client. session is the name of its session, as the client
 // itself does not know it.
 func (d *handshake) caller(p *peer, session string) *dialect.Caller {
-	if len(d.Guests) == 0 || p == nil {
+	if d.Guest == nil || p == nil {
 		return nil
 	}
 	return &dialect.Caller{
-		Features: p.features, Experiments: p.guests, Session: session, Asked: &p.asked,
+		Features: p.features, Declared: p.guest, Session: session, Asked: &p.asked,
 		Tasks: p.revision.Tasks(),
 		Question: func(s steps.Step) (string, json.RawMessage, error) {
 			return stepRequest(p.revision, s, new(links))
@@ -33,7 +33,7 @@ func (d *handshake) callerOf(s *session) *dialect.Caller {
 	return d.caller(s.peer, s.agreed.session())
 }
 
-// visitor is a message of a session as guests see it.
+// visitor is a message of a session as the guest sees it.
 func (d *handshake) visitor(x *dialect.Exchange, s *session, m *wire.Message) *dialect.Exchange {
 	return &dialect.Exchange{
 		Message: m, Header: x.Header, Principal: x.Principal, Owner: x.Owner, Dialect: d, HTTPMethod: x.HTTPMethod, Caller: d.callerOf(s),
