@@ -214,8 +214,11 @@ func (w *line) before(c sagahooks.Call) (fault, *sagahooks.Performed) {
 		w.stubs[c.Effect] = list[1:]
 		return noFault, &list[0]
 	}
-	n := w.number(c)
-	if w.plan.turn != w.turn || w.plan.n != n {
+	id := idOf(c)
+	if _, known := w.seen[id]; !known {
+		w.seen[id] = len(w.seen)
+	}
+	if w.plan.turn != w.turn || w.plan.n != w.seen[id] {
 		return noFault, nil
 	}
 	switch w.plan.fault {
@@ -246,15 +249,9 @@ func (w *watch) after(c sagahooks.Call, out *sagahooks.Value, err error, reached
 
 func (w *watch) record(c sagahooks.Call, how Call) {
 	how.Turn, how.Effect, how.Key, how.Undo, how.Known, how.Input = w.turn, c.Effect, saga.Key(c.Key), c.Undo, c.Known, c.Input.JSON
-	how.hook, how.n = c, w.number(c)
+	how.hook, how.n = c, w.seen[idOf(c)]
 	w.calls = append(w.calls, how)
 }
 
-// number is that of a call in this turn, of whose tries it is the same.
-func (w *watch) number(c sagahooks.Call) int {
-	id := fmt.Sprint(c.Key, c.Undo)
-	if _, known := w.seen[id]; !known {
-		w.seen[id] = len(w.seen)
-	}
-	return w.seen[id]
-}
+// idOf tells calls of a turn apart, of whose tries it is the same.
+func idOf(c sagahooks.Call) string { return fmt.Sprint(c.Key, c.Undo) }
