@@ -40,22 +40,24 @@ func (c *client) fork() *client {
 	return &f
 }
 
-// answers returns what the script answers to the questions of the last round.
-// leaves: the client does not come back.
-func (c *client) answers() (list []steps.Answer, later time.Duration, leaves bool, err error) {
+var errLeaves = errors.New("the script says that the client leaves; a sweep needs one that goes on to the end")
+
+// answers returns what the script answers to the questions of the last round. It fails with [errLeaves] if the
+// client does not come back.
+func (c *client) answers() (list []steps.Answer, later time.Duration, err error) {
 	allGiven := len(c.last.Steps) > 0
 	for _, s := range c.last.Steps {
 		a := asked(s)
 		scripted, ok := c.find(a)
-		if !ok {
-			return nil, 0, false, errors.New(c.script.lack(a))
-		}
-		if scripted.leaves {
-			return nil, 0, true, nil
+		switch {
+		case !ok:
+			return nil, 0, errors.New(c.script.lack(a))
+		case scripted.leaves:
+			return nil, 0, errLeaves
 		}
 		given, err := scripted.reply(a)
 		if err != nil {
-			return nil, 0, false, fmt.Errorf("the answer to %q: %w", a.Question, err)
+			return nil, 0, fmt.Errorf("the answer to %q: %w", a.Question, err)
 		}
 		given.StepID = s.ID
 		list, later, allGiven = append(list, given), max(later, scripted.later), allGiven && scripted.given
@@ -63,7 +65,7 @@ func (c *client) answers() (list []steps.Answer, later time.Duration, leaves boo
 	if allGiven {
 		c.before = len(c.rounds)
 	}
-	return list, later, false, nil
+	return list, later, nil
 }
 
 func (c *client) find(a Asked) (Answer, bool) {
@@ -83,17 +85,16 @@ func (c *client) resume(answers ...steps.Answer) request {
 }
 
 // next returns the request that continues by the script.
-func (c *client) next() (request, error) {
+func (c *client) next() (q request, err error) {
 	if c.last.Token == "" {
-		return request{}, nil // the call
+		return q, nil // the call
 	}
-	answers, later, leaves, err := c.answers()
-	if err != nil || leaves {
-		return request{}, err
+	answers, later, err := c.answers()
+	if err == nil {
+		q = c.resume(answers...)
+		q.later = later
 	}
-	q := c.resume(answers...)
-	q.later = later
-	return q, nil
+	return q, err
 }
 
 // send has the server take a turn; take lets the client learn of the response.

@@ -2,6 +2,7 @@ package sagatest
 
 import (
 	"encoding/json"
+	"errors"
 	"maps"
 	"slices"
 	"testing"
@@ -137,11 +138,11 @@ func (c *client) run(t testing.TB) *Played {
 	t.Helper()
 	for range mostTurnsOfPlay {
 		q, err := c.next()
+		if errors.Is(err, errLeaves) {
+			return c.played(c.last)
+		}
 		if err != nil {
 			t.Fatalf("sagatest: %v", err)
-		}
-		if c.last.Token != "" && q.token == "" { // the client leaves
-			return c.played(c.last)
 		}
 		rep := c.send(q)
 		if c.take(q, rep); rep.err != nil || rep.ended {

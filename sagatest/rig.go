@@ -87,13 +87,10 @@ func (c *clock) pass(d time.Duration) {
 }
 
 // until has the time pass until then, unless it has.
-func (c *clock) until(then time.Time) { c.set(later(c.now(), then)) }
-
-func later(a, b time.Time) time.Time {
-	if a.After(b) {
-		return a
+func (c *clock) until(then time.Time) {
+	if c.now().Before(then) {
+		c.set(then)
 	}
-	return b
 }
 
 // newLedger has the servers share a ledger.
@@ -138,7 +135,7 @@ func (r *rig) send(q request) (rep reply) {
 	defer cancel()
 	r.watch.begin(r.turns, cancel)
 	defer r.watch.end()
-	own := &clock{at: r.serverTime()}
+	own := &clock{at: r.clock.now().Add(r.skew * time.Duration(r.turns%2))}
 	began := own.at
 	ended := make(chan reply)
 	go func() {
@@ -154,14 +151,6 @@ func (r *rig) send(q request) (rep reply) {
 		return reply{cut: true}
 	}
 	return rep
-}
-
-// serverTime is the time by the clock of the server that takes the next turn.
-func (r *rig) serverTime() time.Time {
-	if r.ledger == nil {
-		return r.clock.now()
-	}
-	return r.clock.now().Add(r.skew * time.Duration(r.turns%2))
 }
 
 // turn has the runner of turns serve the request, as a server would.

@@ -87,7 +87,7 @@ func (s *sweep) orders() (list []scenario) {
 				name += " " + r.Asked[n].ID
 			}
 			list = append(list, scenario{name, i + 2, asUndisturbed, func(x *trial, _ request) {
-				answers, _, _, err := x.client.answers()
+				answers, _, err := x.client.answers()
 				if err != nil || len(answers) != len(order) {
 					return
 				}

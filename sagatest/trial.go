@@ -53,20 +53,6 @@ func (x *trial) send(q request) reply {
 	return rep
 }
 
-// deliver sends a request whose response arrives.
-func (x *trial) deliver(q request) reply {
-	rep := x.send(q)
-	if x.sweep.recording {
-		x.answered(q)
-	}
-	x.client.take(q, rep)
-	x.requests = append(x.requests, q)
-	if x.last = rep; x.sweep.recording && rep.Position != nil {
-		x.suspended(rep)
-	}
-	return rep
-}
-
 // to plays by the script until the given turn comes next.
 func (x *trial) to(turn int) bool {
 	for range turn - 1 {
@@ -84,22 +70,29 @@ func (x *trial) step() bool {
 	return ok && x.delivers(q)
 }
 
-// delivers sends a request and reports whether the turn did not fail. While it is
+// delivers sends a request whose response arrives, and reports whether the turn did not fail. While it is
 // not known whether an irreversible effect was performed, the client is asked to
 // send the same request again, and does.
 func (x *trial) delivers(q request) bool {
-	rep := x.deliver(q)
 	for range mostTries {
+		rep := x.send(q)
+		if x.sweep.recording {
+			x.answered(q)
+		}
+		x.client.take(q, rep)
+		x.requests = append(x.requests, q)
+		if x.last = rep; x.sweep.recording && rep.Position != nil {
+			x.suspended(rep)
+		}
 		if !errors.As(rep.err, new(*engine.UnsettledError)) {
 			break
 		}
-		rep = x.deliver(q)
 	}
-	if rep.err != nil {
-		x.failed(rep.err)
+	if x.last.err != nil {
+		x.failed(x.last.err)
 		return false
 	}
-	return !rep.cut
+	return !x.last.cut
 }
 
 // failed reports a turn that failed as a whole.
@@ -111,27 +104,19 @@ func (x *trial) failed(err error) {
 		"find out from the error what went wrong in this turn"})
 }
 
-// request returns the next request by the script.
+// request returns the next request by the script, or reports that it has none.
 func (x *trial) request() (request, bool) {
 	q, err := x.client.next()
-	return q, x.leadsOn(err, x.client.last.Token != "" && q.token == "")
-}
-
-// leadsOn reports a script that has no answer, or by which the client leaves.
-func (x *trial) leadsOn(err error, leaves bool) bool {
-	if err == nil && leaves {
-		err = errors.New("the script says that the client leaves; a sweep needs one that goes on to the end")
-	}
 	if err != nil {
 		x.breaks(broken{"the script leads to the end", err.Error(), err.Error(), "complete the script; if the tool asks this only because of the scenario, it should not"})
 	}
-	return err == nil
+	return q, err == nil
 }
 
 func (x *trial) over() bool { return x.last.ended }
 
-// mostTries is how often a client sends a request again.
-const mostTries = 3
+// mostTries is how often a client sends a request at most.
+const mostTries = 4
 
 // mostTurns is when a saga is taken for endless.
 const mostTurns = 100
@@ -143,9 +128,8 @@ func (x *trial) play() bool { return x.toEnd(x.step) }
 // everything else: the scenario has led away from the script.
 func (x *trial) playOn() bool {
 	return x.toEnd(func() bool {
-		answers, _, leaves, err := x.client.answers()
-		if err != nil || leaves {
-			answers = nil
+		answers, _, err := x.client.answers()
+		if err != nil {
 			for _, s := range x.client.last.Steps {
 				answers = append(answers, refusal(s))
 			}
@@ -182,7 +166,7 @@ func clientError(s steps.Step) steps.Answer {
 
 // instead returns the script's answers to the last questions, but for one step.
 func (x *trial) instead(a steps.Answer) (request, bool) {
-	answers, _, _, err := x.client.answers()
+	answers, _, err := x.client.answers()
 	if err != nil {
 		_, ok := x.request()
 		return request{}, ok
