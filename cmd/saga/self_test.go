@@ -1,4 +1,4 @@
-package self
+package main
 
 import (
 	"runtime/debug"
@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-func TestCommand(t *testing.T) {
+func TestSelfCommand(t *testing.T) {
 	hash := strings.Repeat("0a", 32)
 	run := "/tmp/go-build123/b001/exe/saga"
 	for name, c := range map[string]struct {
@@ -28,15 +28,15 @@ func TestCommand(t *testing.T) {
 		"a test's binary":          {arg0: "/tmp/go-build123/b001/saga.test", want: "/tmp/go-build123/b001/saga.test"},
 	} {
 		info := &debug.BuildInfo{Path: "example.com/m/cmd/saga", Main: debug.Module{Path: "example.com/m", Version: c.version}}
-		assert.Equal(t, c.want, command(c.arg0, c.cache, info), name)
+		assert.Equal(t, c.want, selfCommandOf(c.arg0, c.cache, info), name)
 	}
-	assert.NotEmpty(t, Command("saga"))
+	assert.NotEmpty(t, selfCommand("saga"))
 }
 
 func TestQuote(t *testing.T) {
 	for word, want := range map[string]string{
 		"plain/path.json": "plain/path.json", "": "''", "it's": `'it'\''s'`, "a b": "'a b'", "$(x)": "'$(x)'", "a;b": "'a;b'",
 	} {
-		assert.Equal(t, want, Quote(word))
+		assert.Equal(t, want, quote(word))
 	}
 }
