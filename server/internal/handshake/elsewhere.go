@@ -133,22 +133,18 @@ func (d *handshake) replyElsewhere(ctx context.Context, x *dialect.Exchange, r w
 		r.Error(nil, nothingToResume())
 		return
 	}
-	task := found.task.ID
-	told := last.told
-	if last.mark != "" && last.mark != markOf(task, told) {
-		told = 0
-	}
+	task, seen := found.task.ID, last.seen
 	st := s.open(1, nil, true)
-	reader := &streamReader{gone: make(chan struct{}), after: x.Header.Get("Last-Event-ID"), opening: markOf(task, told)}
+	reader := &streamReader{gone: make(chan struct{}), after: x.Header.Get("Last-Event-ID"), opening: markOf(last.number, seen)}
 	defer st.carriedBy(reader, 0)()
 	m := &wire.Message{ID: found.ID, Method: found.Method}
 	respond := func(ctx context.Context, x *dialect.Exchange, p *peer, post *way) []byte {
-		if found.task.Status.Ended() && told > found.task.Events {
+		if found.task.Status.Ended() && seen > found.task.Events {
 			return nil // the client has the response
 		}
 		c := d.newCall(x, p, post, found.Token)
 		defer c.Notifier.Close()
-		result, err := c.goOn(ctx, found, told)
+		result, err := c.readOn(ctx, found, seen)
 		var rerr *wire.Error
 		if err != nil {
 			rerr = c.refusal(ctx, err)
@@ -162,7 +158,7 @@ func (d *handshake) replyElsewhere(ctx context.Context, x *dialect.Exchange, r w
 			break
 		}
 	}
-	if rerr != nil { // it must not look like the answer to the request, which goes on
+	if rerr != nil { // it must not look like the answer to the request, which is under way
 		s.forget(st)
 		r.Error(nil, wire.TryAgain(rerr.Message))
 		return
@@ -178,8 +174,8 @@ func nothingToResume() *wire.Error {
 	return wire.Refuse(http.StatusBadRequest, wire.CodeInvalidRequest, "there is nothing to resume after this Last-Event-ID, or no longer")
 }
 
-// goOn waits for what another request has begun to wait for, and answers as that would have.
-func (c *call) goOn(ctx context.Context, found *reading, told uint64) (json.RawMessage, error) {
+// readOn follows what another request has followed before, and answers as that would have.
+func (c *call) readOn(ctx context.Context, found *reading, seen uint64) (json.RawMessage, error) {
 	r := &reader{call: c, uri: found.URI, number: found.number, wait: callWait}
 	if p := found.task.Program; found.Method == resumable.Method || p != nil && found.Alone && c.canResume() && c.TaskMode(p) != engine.TasksForbidden {
 		r.token.Store(true)
@@ -191,7 +187,7 @@ func (c *call) goOn(ctx context.Context, found *reading, told uint64) (json.RawM
 	}
 	task := found.task
 	if found.Method == resultMethod {
-		return c.readResult(ctx, r, task, told)
+		return c.readResult(ctx, r, task, seen)
 	}
 	if found.Alone {
 		var err error
@@ -200,9 +196,9 @@ func (c *call) goOn(ctx context.Context, found *reading, told uint64) (json.RawM
 		}
 	}
 	if found.Method == resumable.Method {
-		return r.resumed(ctx, task, told)
+		return r.resumed(ctx, task, seen)
 	}
-	out, err := r.called(ctx, task, told, r.alias != nil)
+	out, err := r.called(ctx, task, seen, r.alias != nil)
 	return r.resultOf(task, out, err)
 }
 

@@ -7,7 +7,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -72,24 +71,6 @@ func numberOfTask(t *tasks.Task) uint64 {
 	}
 	sum := sha256.Sum256([]byte("number of task " + t.ID))
 	return max(1, binary.BigEndian.Uint64(sum[:])>>(64-numberBits))
-}
-
-// appendNumber and splitNumber write and read a number in the name of a stream.
-func appendNumber(name string, number uint64) string {
-	return name + "-" + strconv.FormatUint(number, 36)
-}
-
-// splitNumber takes the number off a stream's name, if there is one.
-func splitNumber(name string) (bare string, number uint64) {
-	if strings.Count(name, "-") != 2 {
-		return name, 0
-	}
-	bare, digits, _ := cutLast(name, '-')
-	number, err := strconv.ParseUint(digits, 36, numberBits)
-	if err != nil {
-		return name, 0
-	}
-	return bare, number
 }
 
 // taskID is the id of the task of the call with that number. Only who knows the session's random part

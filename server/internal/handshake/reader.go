@@ -46,6 +46,8 @@ type reader struct {
 	// late is how long the client may take to answer a question before that counts as one that
 	// it cannot answer; zero is as long as the task waits.
 	late time.Duration
+	// passed is the number of the last event of the task's log that was passed on.
+	passed uint64
 	// rev is the revision of the task from which on that knows of this reader.
 	rev uint64
 	// seen is called for each change that the client may see; it may be nil.
@@ -113,9 +115,6 @@ func (r *reader) enter(ctx context.Context, task *tasks.Task, also func(*resumpt
 // read follows the task until its end. Seen is the number of the last event that the client has.
 func (r *reader) read(ctx context.Context, task *tasks.Task, seen uint64) (*tasks.Task, error) {
 	r.task, r.rev = task.ID, task.Rev
-	if r.post != nil {
-		r.post.stream.settle(r.number)
-	}
 	t, err := r.follow(ctx, seen)
 	if err == nil {
 		r.mark(t.Events + 1)
@@ -350,11 +349,18 @@ func (r *reader) detach(retry time.Duration) {
 
 // mark has the ids of events from now on say how much of the task's log was passed on.
 func (r *reader) mark(seen uint64) {
-	if r.post != nil {
-		r.post.mu.Lock()
-		defer r.post.mu.Unlock()
-		r.post.call.mark, r.post.call.task, r.post.call.number = markOf(r.task, seen), r.task, r.number
+	if r.passed = seen; r.post == nil {
+		return
 	}
+	number := r.number
+	if !r.post.stream.single { // no other replica has what the stream carries besides
+		number = 0
+	}
+	mark := markOf(number, seen)
+	r.post.mu.Lock()
+	r.post.call.mark, r.post.call.task, r.post.call.number = mark, r.task, r.number
+	r.post.mu.Unlock()
+	r.post.stream.settle(mark)
 }
 
 // Leave implements [dialect.Leaver].

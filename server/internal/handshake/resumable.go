@@ -3,12 +3,8 @@ package handshake
 import (
 	"bytes"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -44,7 +40,7 @@ func (c *call) renew(ctx context.Context, t resumable.Ticket) (*tasks.Task, *res
 		if kept == nil {
 			return nil, nil, resumable.Err
 		}
-		confirm := c.confirm(t.Task)
+		confirm := c.confirm(task)
 		task, err = c.Tasks.Renew(ctx, c.Principal, t.Task, patienceFor(kept.wait()), changeNote(func(n *taskNote) {
 			if n.Resumption != nil {
 				confirm(n.Resumption)
@@ -76,7 +72,7 @@ func (c *call) resume(ctx context.Context) (json.RawMessage, error) {
 	r := &reader{call: c, uri: t.URI}
 	r.token.Store(true)
 	if err == nil {
-		task, err = r.enter(ctx, task, c.confirm(t.Task))
+		task, err = r.enter(ctx, task, c.confirm(task))
 	}
 	switch {
 	case errors.Is(err, tasks.ErrNotFound):
@@ -183,41 +179,15 @@ func (c *call) hasMessage(ctx context.Context, t resumable.Ticket, after uint64)
 	}
 }
 
-// Ids of the events of a resumable request end with a mark: how many of its task's events
-// were passed on with them and before. So a client that shows the last one that it has got
-// (Last-Event-ID) does so to any replica.
-
-func markOf(task string, told uint64) string {
-	return "." + strconv.FormatUint(told, 10) + "." + taskTag(task)
-}
-
-// taskTag tells the marks of a task from those of others.
-func taskTag(task string) string {
-	sum := sha256.Sum256([]byte("event of task " + task))
-	return hex.EncodeToString(sum[:4])
-}
-
-// confirm takes down what the client of a request shows to have got.
-func (c *call) confirm(task string) func(*resumption) {
-	id := c.Header.Get("Last-Event-ID")
+// confirm takes down what the client of a request shows to have got, by the id of the last event that it has:
+// that says how much of which request's task was passed on, to any replica.
+func (c *call) confirm(task *tasks.Task) func(*resumption) {
+	last, ok := parseEventID(c.Header.Get("Last-Event-ID"))
 	return func(r *resumption) {
-		rest, tag, ok := cutLast(id, '.')
-		if !ok || tag != taskTag(task) {
-			return
-		}
-		_, digits, ok := cutLast(rest, '.')
-		if told, err := strconv.ParseUint(digits, 10, 63); ok && err == nil {
-			r.Seen = max(r.Seen, told)
+		if ok && last.number == numberOfTask(task) {
+			r.Seen = max(r.Seen, last.seen)
 		}
 	}
-}
-
-func cutLast(s string, sep byte) (before, after string, found bool) {
-	i := strings.LastIndexByte(s, sep)
-	if i < 0 {
-		return s, "", false
-	}
-	return s[:i], s[i+1:], true
 }
 
 // takeOver ends the call that a request resumes or repeats, if that is still under way in its

@@ -181,21 +181,22 @@ func (r *reader) sendPolicy(task string) error {
 		r.Way.Notify(resumable.PolicyMethod, b)
 		return nil
 	}
-	r.post.stream.settle(r.number)
+	r.task = task
+	r.mark(r.passed)
 	// Not a note: those are left out when there are too many.
-	r.post.stream.add(eventRequest, wire.AppendCall(nil, 0, resumable.PolicyMethod, b))
+	r.post.stream.addMarked(r.post.mark(), eventRequest, wire.AppendCall(nil, 0, resumable.PolicyMethod, b))
 	return nil
 }
 
 // called waits for the end of a call's task. keyed says that the client may make the same call
 // again.
-func (r *reader) called(ctx context.Context, task *tasks.Task, told uint64, keyed bool) (end turns.End, err error) {
+func (r *reader) called(ctx context.Context, task *tasks.Task, seen uint64, keyed bool) (end turns.End, err error) {
 	if !r.token.Load() {
 		ttl := r.Turns.Codec.Options().TTL // as in turns.Drive
 		r.late = ttl - ttl/10
 	}
 	r.once = !keyed
-	if task, err = r.read(ctx, task, told); err != nil {
+	if task, err = r.read(ctx, task, seen); err != nil {
 		if r.givesUp(ctx, err, keyed) {
 			r.giveUp(ctx, r.task)
 		}

@@ -81,7 +81,7 @@ func (c *call) taskResult(ctx context.Context) (json.RawMessage, error) {
 }
 
 // readResult is taskResult for a task that was found.
-func (c *call) readResult(ctx context.Context, r *reader, task *tasks.Task, told uint64) (json.RawMessage, error) {
+func (c *call) readResult(ctx context.Context, r *reader, task *tasks.Task, seen uint64) (json.RawMessage, error) {
 	id := task.ID
 	changed := func(*tasks.Task) {}
 	if c.Way != nil {
@@ -102,7 +102,7 @@ func (c *call) readResult(ctx context.Context, r *reader, task *tasks.Task, told
 	if !task.Status.Ended() {
 		var err error
 		r.seen = changed
-		if task, err = r.read(ctx, task, told); err != nil {
+		if task, err = r.read(ctx, task, seen); err != nil {
 			if r := c.stopped(err); r != nil {
 				return nil, wire.NewError(wire.CodeInvalidRequest, r.Content.Text())
 			}
