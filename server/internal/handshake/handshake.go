@@ -10,14 +10,14 @@
 //     peer.go is what both sides have agreed on, and stdio, where the connection is the session;
 //     guest.go is what the dialect learns that is spoken within this one.
 //   - Sessions over HTTP (http.go): a session is what its id says, and what is in
-//     memory of it (session.go) while there is more to know (table.go, session_end.go). A stream
-//     outlives its connection, which the goroutine of a request carries (stream.go). What a
-//     client has set in its session is in a record in the ledger, if there is one, which all replicas
-//     read (remembered.go, listens.go).
-//   - Calls with a ledger: the work is a task for which the request waits (taskcall.go, waiting.go,
-//     reader.go, note.go), so that any replica can continue it (numbers.go, elsewhere.go): its client
-//     answers, cancels and reads on wherever its messages come. Clients that know of tasks or resume
-//     tokens have two more ways to it (tasks.go and task_status.go, resumable.go).
+//     memory of it (session.go) while there is more to know (table.go, session_end.go). stream.go is
+//     what a connection carries. What a client has set in its session is in a document in the ledger,
+//     if there is one, which all replicas read (settings.go); general.go is the stream of a session's GET.
+//   - Calls with a ledger: the work is a task (taskcall.go, note.go), and the stream of the request is a
+//     view of the task's log, which its reader follows (reader.go, questions.go). Any replica finds the
+//     task by the request's key (requestkey.go): there the client answers (answers.go), cancels, and reads on
+//     (redelivery.go). Clients that know of tasks or resume tokens have two more ways to
+//     it (tasks.go and task_status.go, resumable.go).
 //   - Calls without a ledger: the process that has the call's stream asks the client itself
 //     (tools.go).
 //
@@ -125,7 +125,7 @@ type method struct {
 	lingering bool
 	// tasks methods are only there if there can be tasks, and ledger methods if there is a ledger.
 	tasks, ledger bool
-	// numbered methods may wait for tasks; see numbers.go.
+	// numbered methods may wait for tasks; see requestkey.go.
 	numbered bool
 }
 

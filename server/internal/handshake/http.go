@@ -372,7 +372,7 @@ func (d *handshake) replyToGet(ctx context.Context, x *dialect.Exchange, r wire.
 	}
 	st, last, here := s.lost(x.Header.Get("Last-Event-ID"))
 	if st == nil {
-		d.replyElsewhere(ctx, x, r, s, last)
+		d.replyFromLog(ctx, x, r, s, last)
 		return
 	}
 	reader := &streamReader{gone: make(chan struct{}), number: last.event, opening: last.mark}

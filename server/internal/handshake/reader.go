@@ -21,8 +21,8 @@ import (
 // request, in one loop ([reader.follow]). The task does not depend on its reader. Several requests may
 // follow one task: the first answer counts, and the others learn that theirs is not needed any more.
 //
-// A reader detaches when another one takes its place, when the client has been away for a while, and when the
-// server stops, if the client finds the rest elsewhere then.
+// A reader detaches when another one takes its place, when its connection has ended, and when the
+// server stops, if the client finds the rest at any replica then: the stream is a view of the task's log.
 type reader struct {
 	*call
 	task string
@@ -32,7 +32,7 @@ type reader struct {
 	number uint64
 	// alias is what the number leads to, if that is not the task itself.
 	alias *alias
-	// name tells it from the other readers of the request, if only the last one counts.
+	// name distinguishes it from the other readers of the request, if only the last one counts.
 	name string
 	// token: the client can resume the request by a token. If it will, once the request has taken
 	// long, resumes is when.
@@ -63,10 +63,10 @@ type reader struct {
 
 // schedule says when a reader has something to do although its task has not changed. Zero is never.
 type schedule struct {
-	// alive is when a client that wants to hear of progress gets a sign of life next, and check when
-	// it is looked at whether the client is there. It was last seen at there, and the task renewed at renewed.
-	alive, check, there, renewed time.Time
-	checks, renews               time.Duration // how often
+	// alive is when a client that wants to hear of progress gets a sign of life next, and renewal when
+	// the task is renewed next, which is done each time that renews is over.
+	alive, renewal time.Time
+	renews         time.Duration
 }
 
 const (
@@ -75,10 +75,6 @@ const (
 	callWait = 10 * time.Minute
 	// callKeep is how long the end of a call is kept for such a client.
 	callKeep = 5 * time.Minute
-	// awayTime is how long a reader keeps what it has for a client that is gone, which may come
-	// back for its stream: clients do after a second or two. Afterwards any replica has it, and
-	// this one keeps nothing of the call.
-	awayTime = 10 * time.Second
 	// stopRetry is when clients come back whose stream ends as the server stops.
 	stopRetry = time.Second
 	// aliveTime is how often a client that wants to hear of progress gets a sign that the task is
@@ -148,6 +144,9 @@ func (r *reader) follow(ctx context.Context, seen uint64) (last *tasks.Task, err
 		}
 	}()
 	r.mark(seen)
+	if r.attach(); ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
 	r.plan()
 	for failing := (time.Time{}); ; {
 		for news, err := range r.Tasks.Follow(ctx, r.Principal, r.task, seen, r.next) {
@@ -220,10 +219,8 @@ func (r *reader) changed(t *tasks.Task) {
 
 // plan makes the schedule.
 func (r *reader) plan() {
-	now := time.Now()
-	r.there, r.renewed = now, now
 	if r.Notifier != nil && r.Notifier.Token != nil {
-		r.alive = now.Add(aliveTime / 3)
+		r.alive = time.Now().Add(aliveTime / 3)
 	}
 	if r.wait == 0 && r.alias == nil {
 		return
@@ -232,14 +229,13 @@ func (r *reader) plan() {
 	if r.wait > 0 {
 		r.renews = min(r.renews, r.wait/3)
 	}
-	r.checks = min(r.renews, awayTime/4)
-	r.check = now.Add(r.checks)
+	r.renewal = time.Now().Add(r.renews)
 }
 
 // next is when there is something to do by the schedule.
 func (r *reader) next() time.Time {
 	next := time.Now().Add(math.MaxInt64)
-	for _, at := range [...]time.Time{r.alive, r.check, r.policy()} {
+	for _, at := range [...]time.Time{r.alive, r.renewal, r.policy()} {
 		if !at.IsZero() && at.Before(next) {
 			next = at
 		}
@@ -262,9 +258,9 @@ func (r *reader) tick(ctx context.Context) {
 	if due(now, r.policy()) {
 		r.sendPolicyLate()
 	}
-	if due(now, r.check) {
-		r.check = now.Add(r.checks)
-		r.lookForClient(ctx, now)
+	if due(now, r.renewal) {
+		r.renewal = now.Add(r.renews)
+		r.renewTask(ctx)
 	}
 	for _, q := range r.asked {
 		if due(now, q.late) {
@@ -276,16 +272,9 @@ func (r *reader) tick(ctx context.Context) {
 
 func due(now, at time.Time) bool { return !at.IsZero() && !now.Before(at) }
 
-// lookForClient detaches if the client is away. While it is there, what others need to continue the request
-// is kept for longer.
-func (r *reader) lookForClient(ctx context.Context, now time.Time) {
+// renewTask has what others need to continue the request be kept for longer, while the client is there.
+func (r *reader) renewTask(ctx context.Context) {
 	if r.post != nil && !r.post.carried() {
-		if now.Sub(r.there) > awayTime && r.canDetach() {
-			r.detach(0)
-		}
-		return
-	}
-	if r.there = now; now.Sub(r.renewed) < r.renews {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, r.renews)
@@ -297,8 +286,29 @@ func (r *reader) lookForClient(ctx context.Context, now time.Time) {
 	if err == nil {
 		err = r.keepAlias(ctx)
 	}
-	if err == nil {
-		r.renewed = now
+	if err != nil && ctx.Err() == nil {
+		r.renewal = time.Now().Add(min(r.renews, outage))
+	}
+}
+
+// attach has the reader detach as soon as no connection carries its stream, if the client can read on
+// elsewhere: then nothing of the call stays in memory.
+func (r *reader) attach() {
+	if !r.streams() || !r.post.stream.single {
+		return
+	}
+	st := r.post.stream
+	detach := func() {
+		if st.session.ctx.Err() == nil && r.canDetach() { // what ends with its session is over
+			r.detach(0)
+		}
+	}
+	st.session.mu.Lock()
+	st.detach = detach
+	carried := st.reader != nil
+	st.session.mu.Unlock()
+	if !carried {
+		detach()
 	}
 }
 

@@ -16,8 +16,8 @@ import (
 	"github.com/mcpsaga/mcpsaga/server/internal/wire"
 )
 
-// How resumable requests (SEP-975, package resumable) go on: with what any replica has of a call
-// (numbers.go).
+// How resumable requests (SEP-975, package resumable) continue: with what any replica has of a call
+// (requestkey.go).
 
 // canResume reports whether the client can resume requests here.
 func (c *call) canResume() bool {

@@ -133,7 +133,7 @@ type session struct {
 	// notifier sends the status of tasks on it; nil if no connection carries it, or no tasks are offered.
 	notifier  *tasks2025.Notifier
 	beginning sync.Mutex // is held while it is noted that the session has begun a task
-	remembered
+	knownSettings
 	// calls are the client's requests under way, by id.
 	calls map[string]*sessionCall
 	// held are the bytes of calls and of the answers that they wait with for more;
@@ -168,7 +168,7 @@ type sessionCall struct {
 	task, mark string
 	left       bool
 	over       chan struct{}
-	// number is its number (see numbers.go), and answered are the questions of its task that the
+	// number is its number (see requestkey.go), and answered are the questions of its task that the
 	// client has answered here.
 	number   uint64
 	answered []uint64
@@ -199,7 +199,7 @@ var (
 )
 
 // open makes the stream of a POST.
-// numbered says that it may be one that other replicas go on with.
+// numbered says that it may be one that other replicas can continue.
 func (s *session) open(requests int, wrong [][]byte, numbered bool) *stream {
 	s.mu.Lock()
 	s.posts++

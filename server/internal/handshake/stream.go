@@ -39,8 +39,10 @@ type stream struct {
 	due    int           // responses still to come; the stream ends when there are none
 	// changed is closed when something above changes; nil unless a connection waits for that.
 	changed chan struct{}
-	// reader is the connection that carries the stream; a newer one takes over.
+	// reader is the connection that carries the stream; a newer one takes over. detach is called when
+	// there is none any more; it may be nil.
 	reader *streamReader
+	detach func()
 }
 
 // streamEvent is one message.
@@ -131,6 +133,9 @@ func (st *stream) addMarked(mark string, kind eventKind, data []byte) (number ui
 			st.drop(func(e streamEvent) bool { return e.kind == eventNote })
 		}
 	}
+	if st.due == 0 && st.opening != "" { // any replica has it
+		delete(s.streams, st.name)
+	}
 	if st.due == 0 && s.streams[st.name] != nil { // the newest that has ended is kept, whatever its size
 		s.finished = append(s.finished, st)
 		size := 0
@@ -183,18 +188,35 @@ func (st *stream) after(number uint64) (events []streamEvent, ended bool, change
 // one before ends; its client may come back after retry.
 func (st *stream) carriedBy(r *streamReader, retry time.Duration) (release func()) {
 	st.session.mu.Lock()
-	defer st.session.mu.Unlock()
 	if st.reader != nil {
 		st.reader.retry = retry
 		close(st.reader.gone)
 	}
 	st.reader = r
+	st.session.mu.Unlock()
+	if r == nil {
+		st.lost()
+	}
 	return func() {
 		st.session.mu.Lock()
-		defer st.session.mu.Unlock()
-		if st.reader == r {
+		last := st.reader == r
+		if last {
 			st.reader = nil
 		}
+		st.session.mu.Unlock()
+		if last {
+			st.lost()
+		}
+	}
+}
+
+// lost lets go of what sends on the stream, when no connection carries it.
+func (st *stream) lost() {
+	st.session.mu.Lock()
+	detach := st.detach
+	st.session.mu.Unlock()
+	if detach != nil {
+		detach()
 	}
 }
 
@@ -236,7 +258,7 @@ type eventID struct {
 }
 
 // markOf is how the id of an event ends if any replica can resume after it: with the number of the last event
-// of the task's log that was passed on by then, and that of the request (numbers.go).
+// of the task's log that was passed on by then, and that of the request (requestkey.go).
 func markOf(number, seen uint64) string {
 	return "." + strconv.FormatUint(seen, 10) + "." + strconv.FormatUint(number, 36)
 }

@@ -26,7 +26,7 @@ import (
 // to remember, or when others need the room. The session itself continues.
 //
 // Its lock is taken first, then a session's, then the hub's and its subscription's. Under none of
-// them anything is sent, or the ledger asked; and the hub holds none of its own when it tells of
+// them anything is sent, or the ledger asked; and the hub holds none of its own when it reports
 // sessions that others have changed.
 type sessionTable struct {
 	mu    sync.Mutex

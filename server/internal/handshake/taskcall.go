@@ -21,7 +21,7 @@ import (
 )
 
 // isTask reports whether a call's work is a task: with a ledger all of ours is, so that any
-// replica can go on with it. What yields is read part by part, unless it has to be a task.
+// replica can continue it. What yields is read part by part, unless it has to be a task.
 func (c *call) isTask(t *engine.Program) bool {
 	if c.TaskMode(t) == engine.TasksRequired {
 		return true
@@ -30,7 +30,7 @@ func (c *call) isTask(t *engine.Program) bool {
 }
 
 // callTask calls a program for a client that waits for the result. The work is a task all the
-// same, so it goes on when the connection breaks or the server dies, and the client with it; one
+// same, so it continues when the connection breaks or the server dies, and the client with it; one
 // that calls again with the same idempotency key waits for the same task. What ends soon and has
 // done nothing that others must know leaves nothing behind.
 func (c *call) callTask(ctx context.Context, t *engine.Program, args json.RawMessage) (end turns.End, err error) {
@@ -131,6 +131,11 @@ func (r *reader) startOwn(ctx context.Context, start *tasks.Start, note *taskNot
 		start.ID = a.taskID(r.number)
 		task, err := r.Tasks.Start(ctx, *start)
 		if !errors.Is(err, tasks.ErrExists) {
+			if err == nil && task.ID != "" && n >= numberTries { // a cancellation does not find it by its number
+				if err := r.RememberRequest(ctx, r.Principal, a.session(), r.Message.ID, task.ID); err != nil {
+					r.Log.WarnContext(ctx, "other replicas cannot cancel a request", "error", err)
+				}
+			}
 			return task, err
 		}
 		found, err := r.findReading(ctx, a, r.Principal, r.number)
@@ -205,7 +210,7 @@ func (r *reader) called(ctx context.Context, task *tasks.Task, seen uint64, keye
 	return r.finalResult(ctx, task)
 }
 
-// givesUp reports whether nobody comes back for the result of a call, whose wait has failed with
+// givesUp reports whether no client comes back for the result of a call, whose wait has failed with
 // err: the client has cancelled it or ended its session, or it reads that it is to call again, and
 // its call will not be known again. A client that is only gone may come back, or have sent the
 // same request elsewhere.
@@ -276,7 +281,7 @@ func (r *reader) outcome(ctx context.Context, t *tasks.Task) (end turns.End, err
 	return end, nil
 }
 
-// Failure is how a call whose task has failed ends: with a result for whoever called the tool,
+// Failure is how a call whose task has failed ends: with a result for the caller of the tool,
 // where that can do something about it.
 func (c *call) Failure(ctx context.Context, t *tasks.Task) (*content.Result, error) {
 	if t.Program != nil && t.Program.Kind != engine.KindTool {

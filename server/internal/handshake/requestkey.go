@@ -18,9 +18,9 @@ import (
 	"github.com/mcpsaga/mcpsaga/server/internal/wire"
 )
 
-// With a ledger, any replica goes on with what another one has begun for a session. For that, a
+// With a ledger, any replica continues what another one has begun for a session. For that, a
 // request that waits for a task has a number in its session: from the number any replica finds
-// the task, and the number is part of the names of its stream's events and of the ids of its
+// the task, and the number is part of the ids of its stream's events and of the ids of its
 // questions. The number of a call is made of the session's random part and of the call's id, so
 // that a cancellation finds the call, and a repetition is one.
 
@@ -33,7 +33,7 @@ const (
 
 var _ [0]struct{} = [numberBits + questionBits - 52]struct{}{}
 
-// numberTries is how many calls with the same id are told apart by counting, if the earlier ones
+// numberTries is how many calls with the same id are counted, if the earlier ones
 // are remembered yet. Further ones have numbers at random.
 const numberTries = 4
 
@@ -206,7 +206,7 @@ func (d *handshake) cancelElsewhere(ctx context.Context, a *agreed, principal st
 	return true, d.dropCall(ctx, principal, task)
 }
 
-// cancelled ends requests under way here whose cancellation another replica was told, where the
+// cancelled ends requests under way here whose cancellation has reached another replica, where the
 // ledger does not know of them: those that have just begun, and those that do not wait for a task of
 // their own. A client that uses the id of a request again at once may find that cancelled: it must not.
 func (d *handshake) cancelled(list []dialect.GivenUp) {

@@ -54,8 +54,8 @@ func (d *handshake) documentName(a *agreed) durable.Name {
 	return d.Core.DocumentName("session", string(a.id[:]))
 }
 
-// remembered is what a session in memory knows of its document. The session's mutex guards it.
-type remembered struct {
+// knownSettings are what a session in memory knows of its document. The session's mutex guards them.
+type knownSettings struct {
 	learning sync.Mutex // is held while what was learned is put to use
 	// record is the newest that was seen; nil if there is no ledger, or it did not say.
 	record *document
@@ -68,7 +68,7 @@ type remembered struct {
 }
 
 // How long the ledger may take to say what it remembers of a session, and for how long it is
-// not asked again if it fails. Sessions go on meanwhile: they need no ledger.
+// not asked again if it fails. Sessions continue meanwhile: they need no ledger.
 const (
 	recordTime  = time.Second
 	recordPause = time.Second
@@ -132,7 +132,7 @@ func (s *session) learn(found *document) {
 	var added []string
 	s.changes.Change(func(want *dialect.Interest) { added = want.SetURIs(uris) })
 	if before == nil {
-		return // it has only come into memory: whoever listens says from where on
+		return // it has only come into memory: its GET says from where on
 	}
 	for _, uri := range added { // it may have been updated since, before this was learned
 		s.changes.CatchUpOn(uri, found.Value.URIs[found.Value.index(uri)].From)
@@ -166,13 +166,13 @@ func (d *handshake) look(ctx context.Context, s *session) {
 		case !unknown:
 		case found.Value.Carrier == "" || processOf(found.Value.Carrier) == d.Hub.By():
 			d.carry(ctx, s)
-		default: // nobody knows which is newer: if it is this one, its client comes again
+		default: // it is not known which is newer: if it is this one, its client comes again
 			s.general.carriedBy(nil, 0)
 		}
 	}
 }
 
-// change changes the record of a session, and tells the replicas that it concerns.
+// change changes the record of a session, and notifies the replicas that it concerns.
 func (d *handshake) change(ctx context.Context, s *session, principal string, change func(*settings) (bool, error)) error {
 	s.mu.Lock()
 	found := s.record
@@ -215,7 +215,7 @@ func (d *handshake) end(ctx context.Context, s *session, principal string) *wire
 		d.sessions.end(a, d.Turns.Now())
 		return wire.Refuse(http.StatusTooManyRequests, wire.CodeInvalidRequest, "the session has ended in this replica only, as too many sessions of yours are remembered: let it expire")
 	}
-	// It goes on, or the client could not send this again.
+	// It continues, or the client could not send this again.
 	d.Log.WarnContext(ctx, "the end of a session cannot be written down", "error", err)
 	return wire.TryAgain("the calls of the session in this replica have ended, but its end cannot be written down at present: send the same request again")
 }
