@@ -95,6 +95,9 @@ func judge(r *row, from uint32, digest []byte, as how) (verdict, error) {
 	if r == nil {
 		return free, nil
 	}
+	if r.Client == nil && bytes.Equal(digest, r.Digest) {
+		return free, turns.ErrTask
+	}
 	if r.Client == nil {
 		return free, tokens.Reject(tokens.ReasonSpent, "the saga goes on as a task")
 	}
@@ -168,7 +171,11 @@ func (c *Core) CallOnce(ctx context.Context, q *turns.Request, id *tokens.ID) (t
 			return turns.End{}, c.Turns.Failed(q.Program, saga, err)
 		}
 		if r != nil {
-			if *id = r.Saga; r.Client == nil || !bytes.Equal(r.Digest, digest) {
+			*id = r.Saga
+			switch {
+			case r.Client == nil && bytes.Equal(r.Called, digest):
+				return turns.End{}, c.Turns.Failed(q.Program, r.Saga, turns.ErrTask)
+			case r.Client == nil || !bytes.Equal(r.Digest, digest):
 				return turns.End{}, c.Turns.Failed(q.Program, r.Saga, turns.ErrKeyReused)
 			}
 		}

@@ -188,12 +188,15 @@ func (r *row) number(i int) uint64 {
 
 // Cancel implements [tasks.Viewer].
 func (c *Core) Cancel(ctx context.Context, principal, id string) (*tasks.Task, error) {
-	return c.viewed(c.input(ctx, func() (*row, error) { return c.find(ctx, principal, id) }, func(r *row) (*event, bool, error) {
-		if r.Status.Over() || r.Cancelled || r.Final || r.Undoing != nil {
-			return nil, false, nil
-		}
-		return &event{kind: kindCancel}, true, nil
-	}))
+	return c.viewed(c.input(ctx, func() (*row, error) { return c.find(ctx, principal, id) }, cancelInput))
+}
+
+// cancelInput is what a client writes that wants a task to end; nil if that has no use.
+func cancelInput(r *row) (input *event, run bool, err error) {
+	if r.Status.Over() || r.Cancelled || r.Final || r.Undoing != nil {
+		return nil, false, nil
+	}
+	return &event{kind: kindCancel}, true, nil
 }
 
 // Extend implements [tasks.Viewer].

@@ -2,6 +2,7 @@ package durable
 
 import (
 	"context"
+	"crypto/subtle"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -30,8 +31,11 @@ func (c *Core) find(ctx context.Context, principal, name string) (*row, error) {
 	}
 	id := c.rows.taskID(principal, name)
 	r, err := c.rows.load(ctx, id)
-	if r == nil && err == nil {
-		r, err = c.rows.find(ctx, id) // one that was begun from a token
+	if saga, ok := sagaOf(name); r == nil && err == nil && ok { // one that was begun from a token
+		r, err = c.rows.load(ctx, c.rows.sagaID(principal, saga))
+		if r != nil && subtle.ConstantTimeCompare([]byte(r.Name), []byte(name)) != 1 {
+			r = nil
+		}
 	}
 	switch {
 	case err != nil:

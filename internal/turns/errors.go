@@ -18,6 +18,7 @@ import (
 //     succeed elsewhere, or later.
 //   - [ErrLedgerFull]: the caller has too many sagas under way; later it may succeed.
 //   - [ErrKeyReused]: the idempotency key is that of another call.
+//   - [ErrTask]: the request has begun a task, or a saga that is one by now.
 //   - *[tokens.Rejected]: the token is refused. Why is not the client's to know.
 //   - *[engine.AnswerError]: an answer is not acceptable; the token is still good.
 //   - *[RequestTooLargeError]: the same request with less in it works.
@@ -61,6 +62,9 @@ var (
 	// ErrKeyReused: a first call came with the idempotency key of another one.
 	ErrKeyReused = errors.New("the idempotency key was used before, for a call of another tool, with other arguments, by another protocol, or as a task: repeat a call as it was made first, and use a new key for each other one")
 )
+
+// ErrTask: the saga of the request has become a task, which a client is given that takes tasks.
+var ErrTask = errors.New("the saga goes on as a task")
 
 // ErrOtherLedger is the reason why a token is to be taken elsewhere: what its saga has done is
 // looked after by a ledger that this server does not have.
@@ -157,6 +161,8 @@ func classify(err error) class {
 		return class{OutcomeRefused, "ledger", slog.LevelWarn, "too many records of a caller", attrs}
 	case errors.Is(err, ErrKeyReused):
 		return class{outcome: OutcomeRefused, reason: "arguments"}
+	case errors.Is(err, ErrTask):
+		return class{outcome: OutcomeRefused, reason: "task"}
 	case errors.Is(err, ErrNewer):
 		return class{OutcomeRefused, "newer", slog.LevelInfo, "token of a newer revision", attrs}
 	case errors.Is(err, ErrOtherLedger):

@@ -102,6 +102,7 @@ const (
 	hangingText     = "too many calls of this tool have not come to an end here: send the same request again later"
 	fullText        = "the server remembers too many sagas of yours: end some, or wait until their time is over"
 	taskOnlyText    = "this tool takes long, and runs as a task only: call it with tools/call, of MCP 2026-07-28 with the extension " + TasksExtension + ", or of a revision with a handshake"
+	becameTaskText  = "the saga of this request goes on as a task: send the same request with the extension " + TasksExtension + " to be given the task, or end it with tools/cancelSaga"
 	noTaskText      = "there is no such task, or not any more"
 	taskTakenText   = "there is a task of that id already: choose another"
 	busyText        = "too many tasks of yours are under way: wait until some have ended, or cancel some"
@@ -143,6 +144,8 @@ func (h *Host) Translate(ctx context.Context, name string, err error) *wire.Erro
 		return wire.Refuse(http.StatusTooManyRequests, wire.CodeInvalidRequest, busyText)
 	case errors.Is(err, turns.ErrKeyReused):
 		return wire.NewError(wire.CodeInvalidParams, turns.ErrKeyReused.Error())
+	case errors.Is(err, turns.ErrTask):
+		return wire.NewError(wire.CodeInvalidParams, becameTaskText)
 	case errors.As(err, &arguments):
 		return wire.NewError(wire.CodeInvalidParams, arguments.Error())
 	case errors.As(err, &failed):
