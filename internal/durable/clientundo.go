@@ -146,7 +146,7 @@ func (c *Core) CancelOnce(ctx context.Context, q *turns.Request, o *turns.Opened
 			}
 			return *end, nil
 		case r != nil && r.Status == store.Ended:
-			return c.became(o, r, digest)
+			return c.whatBecame(o, r, digest)
 		case r != nil && r.Until.After(r.now()):
 			if err := c.awaitTurn(turn, r); err != nil {
 				return fail(err)
@@ -173,8 +173,8 @@ func (c *Core) CancelOnce(ctx context.Context, q *turns.Request, o *turns.Opened
 	}
 }
 
-// became tells a client that cancels what became of a saga that has ended.
-func (c *Core) became(o *turns.Opened, r *row, digest []byte) (turns.End, error) {
+// whatBecame tells a client that cancels what became of a saga that has ended.
+func (c *Core) whatBecame(o *turns.Opened, r *row, digest []byte) (turns.End, error) {
 	raw := r.Client.Response
 	if r.Client.Report != nil {
 		raw = r.Client.Report

@@ -22,7 +22,8 @@ import (
 //   - *[tokens.Rejected]: the token is refused. Why is not the client's to know.
 //   - *[engine.AnswerError]: an answer is not acceptable; the token is still good.
 //   - *[RequestTooLargeError]: the same request with less in it works.
-//   - *[engine.UnsettledError]: the same request is to be sent again.
+//   - *[engine.UnsettledError]: the same request is to be sent again, unless the error is one of a request that
+//     can be made Once.
 //   - *[engine.UnsupportedError]: the client cannot do what the tool needs.
 //   - *[engine.ArgumentsError], *[engine.ToolError], [engine.ErrNotFound]: how prompts and
 //     resources fail.
@@ -32,6 +33,9 @@ import (
 type Error struct {
 	// Err is what went wrong.
 	Err error
+	// Once: the same request would begin another saga, so it must not be asked for if this one may have done
+	// something that is final.
+	Once bool
 
 	// For the log; empty if the token was not opened.
 	program string
@@ -117,6 +121,15 @@ func (r *Runner) Report(ctx context.Context, method string, err error) error {
 	}
 	if c := classify(err); c.text != "" {
 		r.Log.LogAttrs(ctx, c.level, c.text, append(attrs, c.attrs...)...)
+	}
+	return err
+}
+
+// once notes that an error is that of a request which is not known again: it begins another saga.
+func once(err error) error {
+	var known *Error
+	if errors.As(err, &known) {
+		known.Once = true
 	}
 	return err
 }

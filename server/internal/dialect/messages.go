@@ -10,6 +10,7 @@ import (
 	"math"
 	"net/http"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -125,6 +126,9 @@ func (h *Host) Translate(ctx context.Context, name string, err error) *wire.Erro
 	var arguments *engine.ArgumentsError
 	var failed *engine.ToolError
 	var refused *turns.RefusedError
+	if text := final(err); text != "" {
+		return wire.NewError(wire.CodeInternalError, text)
+	}
 	switch {
 	case errors.As(err, &refused): // it comes from a record
 		return &wire.Error{Code: refused.Code, Message: refused.Message, Data: refused.Data}
@@ -179,6 +183,33 @@ func (h *Host) Translate(ctx context.Context, name string, err error) *wire.Erro
 		h.Log.ErrorContext(ctx, "turn failed", "method", name, "error", err)
 	}
 	return wire.NewError(wire.CodeInternalError, InternalText)
+}
+
+// final is what is said of an error of a request that must not be sent again: it would begin another saga, and
+// this one has done what is final, or may have, or has left something. Of others it is empty.
+func final(err error) string {
+	var logged *turns.Error
+	if !errors.As(err, &logged) || !logged.Once {
+		return ""
+	}
+	if unsettled, ok := errors.AsType[*engine.UnsettledError](err); ok {
+		return fmt.Sprintf("it is not known yet whether the tool has done %q, which is final: do not call it again before you have found out", unsettled.Effect)
+	}
+	undone, ok := errors.AsType[*engine.UndoneError](err)
+	if !ok || undone.Report == nil {
+		return ""
+	}
+	why, late := "the tool failed", errors.Is(err, context.DeadlineExceeded) && !errors.As(err, new(*engine.PanicError))
+	if late {
+		why = "the tool took too long"
+	}
+	switch report := undone.Report; {
+	case report.Final != "":
+		return fmt.Sprintf("%s, but %q is done, which is final: the same call would do it again", why, report.Final)
+	case late && len(report.Outstanding) > 0:
+		return fmt.Sprintf("%s, and not all that it did is undone: %s", why, strings.Join(report.Outstanding, ", "))
+	}
+	return ""
 }
 
 // codeMalformed stands for an error of the client's that cannot be read.
