@@ -1,7 +1,5 @@
 # The usual commands, one line each. What must hold is in .ci/run.
-.PHONY: build test short long race fuzz interop conformance bench base curves ledger hostile docs tables check nightly
-
-with = $(shell grep -rl '<!-- bench:$(1) -->' docs)
+.PHONY: build test short long race fuzz interop conformance bench base durable hostile docs tables check nightly
 
 build:       ; go build ./...
 test:        ; go run ./internal/testall
@@ -15,12 +13,11 @@ interop:     ; .ci/node && .ci/debian && SAGA_REQUIRE_NODE=1 SAGA_REQUIRE_DEBIAN
 conformance: ; .ci/node && SAGA_REQUIRE_NODE=1 go test -count=1 -v ./interop -run Conformance
 bench:       ; go run ./bench
 # make base COMMIT=v0.1.0: the servers of that commit beside ours, in one run
-base:        ; d=$$(mktemp -d) && git worktree add -q --detach $$d/then $(COMMIT) && go build -C $$d/then -o $$d/bench ./bench && go run ./bench --base $$d/bench; git worktree remove --force $$d/then; rm -r $$d
-curves:      ; go run ./bench --rounds 9 curves
-ledger:      ; go run ./bench --rounds 9 ledger
+base:        ; d=$$(mktemp -d) && git worktree add -q --detach $$d/then $(COMMIT) && go build -C $$d/then -o $$d/bench ./bench && go run ./bench -base $$d/bench; git worktree remove --force $$d/then; rm -r $$d
+durable:     ; cd bench/durable && go run -mod=mod .
 hostile:     ; go test ./internal/hostile -run TestWorstRequests -v
-# What programs write into documents: transcripts and golden files in seconds, tables in an hour on an idle machine.
+# What programs write into documents: transcripts and golden files in seconds, the table of the worst requests in minutes.
 docs:        ; go test ./interop -run TestProtocols -update && go test ./steps -update
-tables:      ; go run ./bench --into $(call with,compare) && go run ./bench --into $(call with,rounds) --rounds 9 curves && go run ./bench --into $(call with,unused) ledger && go test ./internal/hostile -run TestWorstRequests -update
+tables:      ; go test ./internal/hostile -run TestWorstRequests -update
 check:       ; .ci/run
 nightly:     ; NIGHTLY=1 .ci/run

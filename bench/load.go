@@ -1,10 +1,10 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -17,37 +17,34 @@ type figures [kinds]float64
 
 // The kinds of figures. CPU time, allocations and bytes are per turn.
 const (
-	cpu         = iota // µs, of all servers
-	proxyCPU           // µs
-	rate               // turns per second
-	latency            // ms that half of the operations took at most
-	allocations        // of all servers
-	allocated          // bytes, of all servers
-	peak               // MB that all servers held at most, so far
-	token              // characters of the longest
+	cpu     = iota // µs
+	rate           // turns per second
+	latency        // ms that half of the operations took at most
+	allocations
+	allocated // bytes
+	peak      // MB that the server held at most, so far
+	token     // characters of the longest
 	kinds
 )
 
-// operation is what the load does again and again: some turns of a saga. It returns
+// operation is what the load does again and again, such as a saga of so many turns. It returns
 // the length of the longest token.
 type operation struct {
 	turns int
 	do    func(*fasthttp.HostClient) (token int)
 }
 
-// point is one place of a curve, or a contestant, and what was measured of it.
+// point is a row of a table: a server, the load that it gets, and what was measured.
 type point struct {
-	name, kind string // kind is its protocol, or what else it has in common with some of the others
+	name, kind string // kind is its protocol
 	operation
 	round, connections int // turns in a round
-	servers            []*child
-	proxy              *child // before them, or nil
-	floor              *point // what it is compared with: such as that of its dialect
+	server             *child
 	taken              []figures
 }
 
-func (m measurement) point(name string, o operation, servers ...*child) *point {
-	return &point{name: name, operation: o, round: m.sagas * turns, connections: m.connections, servers: servers}
+func (m measurement) point(name, kind string, o operation, server *child) *point {
+	return &point{name: name, kind: kind, operation: o, round: m.sagas, connections: m.connections, server: server}
 }
 
 // repeat takes about so many turns and returns what that took. It stops at the first
@@ -56,7 +53,7 @@ func (p *point) repeat(ctx context.Context, turns int) figures {
 	before, n, start := p.used(), max(turns/p.turns, 1), time.Now()
 	longest, took := p.load(ctx, n)
 	elapsed, f := time.Since(start).Seconds(), p.used()
-	for _, kind := range []int{cpu, proxyCPU, allocations, allocated} {
+	for _, kind := range []int{cpu, allocations, allocated} {
 		f[kind] = (f[kind] - before[kind]) / float64(n*p.turns)
 	}
 	f[rate], f[latency], f[token] = float64(n*p.turns)/elapsed, took, float64(longest)
@@ -64,14 +61,8 @@ func (p *point) repeat(ctx context.Context, turns int) figures {
 }
 
 func (p *point) used() (f figures) {
-	for _, c := range p.servers {
-		u := c.usage("/")
-		f[cpu], f[peak] = f[cpu]+micros(u.CPU), f[peak]+float64(u.MaxRSS)/1e6
-		f[allocations], f[allocated] = f[allocations]+float64(u.Mallocs), f[allocated]+float64(u.Bytes)
-	}
-	if p.proxy != nil {
-		f[proxyCPU] = micros(p.proxy.usage("/").CPU)
-	}
+	u := p.server.usage("/")
+	f[cpu], f[peak], f[allocations], f[allocated] = micros(u.CPU), float64(u.MaxRSS)/1e6, float64(u.Mallocs), float64(u.Bytes)
 	return f
 }
 
@@ -79,7 +70,7 @@ func micros(d time.Duration) float64 { return float64(d.Nanoseconds()) / 1000 }
 
 // load does the operation n times, on all connections at once, and returns the figures token and latency.
 func (p *point) load(ctx context.Context, n int) (longest int, took float64) {
-	client := clientOf(cmp.Or(p.proxy, p.servers[0]), p.connections)
+	client := clientOf(p.server, p.connections)
 	defer client.CloseIdleConnections()
 	ctx, end := context.WithCancelCause(ctx)
 	defer end(nil)
@@ -130,6 +121,16 @@ func (m measurement) measure(ctx context.Context, points []*point) {
 func (p *point) median(kind int) float64 {
 	_, middle, _ := p.quartiles(kind, nil)
 	return middle
+}
+
+// beside says of each point that is followed by its base how the two compare.
+func beside(points []*point) (text string) {
+	for i, p := range points[1:] {
+		if ours := points[i]; p.name == "base of "+ours.name {
+			text += ours.ratio(cpu, "\n"+strings.TrimSpace(ours.name+" "+ours.kind)+": %.3f of the base's CPU time (quartiles %.3f–%.3f).\n", p)
+		}
+	}
+	return text
 }
 
 // ratio words how a figure compares with another point's in the same round: median and quartiles.

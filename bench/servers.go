@@ -3,31 +3,29 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
-	"io"
 	"log/slog"
 	"net/http"
-	"net/http/httputil"
-	"net/url"
 	"strings"
-	"sync/atomic"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/mcpsaga/mcpsaga/codec"
 	"github.com/mcpsaga/mcpsaga/examples/complextool"
 	"github.com/mcpsaga/mcpsaga/gosdk"
+	"github.com/mcpsaga/mcpsaga/ledger"
+	"github.com/mcpsaga/mcpsaga/ledger/sqlite"
 	"github.com/mcpsaga/mcpsaga/saga"
 	"github.com/mcpsaga/mcpsaga/server"
 )
 
 // servers are what is measured, by name. Their arguments are those of the process.
 var servers = map[string]func(args []string) http.Handler{
-	"mcpsaga":      func(args []string) http.Handler { return sagaServer(args, complextool.Tool, roundsTool, roundsFlow) },
-	"mcpsaga-flow": func(args []string) http.Handler { return sagaServer(args, complextool.Flow) },
+	"mcpsaga":      func([]string) http.Handler { return toolServer(complextool.Tool) },
+	"mcpsaga-flow": func([]string) http.Handler { return toolServer(complextool.Flow) },
+	"ledger":       ledgerServer,
 	"mounted": func([]string) http.Handler {
 		return sdkServer(func(s *mcp.Server) {
 			must(gosdk.Mount(s, gosdk.Options{Keys: must(codec.NewKeyset()), Audience: "bench", Logger: slog.New(slog.DiscardHandler)}, complextool.Tool))
@@ -38,36 +36,45 @@ var servers = map[string]func(args []string) http.Handler{
 			mcp.AddTool(s, &mcp.Tool{Name: "complex_tool", Description: "Pretends to deploy."}, byHand)
 		})
 	},
-	"floor": floorServer,
-	"proxy": proxyServer,
 }
 
-// sagaServer is this project's, with keys of its own or from a file.
-func sagaServer(args []string, tools ...saga.Definition) http.Handler {
-	o := server.Options{Tools: tools}
-	if len(args) > 0 {
-		o.Keys = must(codec.LoadKeyset(args[0]))
+func toolServer(tool saga.Definition) http.Handler {
+	return serverOf(server.Options{Tools: []saga.Definition{tool}})
+}
+
+func serverOf(o server.Options) http.Handler {
+	o.Audience, o.Logger, o.Keys = "bench", slog.New(slog.DiscardHandler), must(codec.NewKeyset())
+	return must(server.New(o)).Handler()
+}
+
+// userHeader says who sends a request, so that limits for each user do not bound the load.
+const userHeader = "Bench-User"
+
+// ledgerServer is this project's server with a ledger: memory:, sqlite:PATH, or none.
+func ledgerServer(args []string) http.Handler {
+	o := server.Options{
+		Tools: []saga.Definition{complextool.Tool},
+		Authenticate: func(r *http.Request) (server.Principal, error) {
+			return server.Principal{Subject: r.Header.Get(userHeader)}, nil
+		},
+	}
+	if args[0] == "memory:" {
+		o.Ledger = ledger.NewMemory(ledger.MemoryOptions{})
+	} else if path, ok := strings.CutPrefix(args[0], "sqlite:"); ok {
+		o.Ledger = must(sqlite.Open(context.Background(), path))
 	}
 	return serverOf(o)
 }
 
-func serverOf(o server.Options) http.Handler {
-	o.Audience, o.Logger = "bench", slog.New(slog.DiscardHandler)
-	if o.Keys == nil {
-		o.Keys = must(codec.NewKeyset())
-	}
-	return must(server.New(o)).Handler()
-}
-
-// sdkServer is one of the Go SDK without sessions, with JSON responses.
+// sdkServer is a server of the Go SDK without sessions, with JSON responses.
 func sdkServer(add func(*mcp.Server)) http.Handler {
 	s := mcp.NewServer(&mcp.Implementation{Name: "bench", Version: "1"}, nil)
 	add(s)
 	return mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return s }, &mcp.StreamableHTTPOptions{Stateless: true, JSONResponse: true})
 }
 
-// byHand is the same tool written by hand with the Go SDK. Its state is readable and
-// not protected: what one writes who has only the SDK.
+// byHand is the same tool written by hand with the Go SDK, as its documentation shows. Clients
+// can read and change its state.
 func byHand(_ context.Context, r *mcp.CallToolRequest, _ struct {
 	InitialArg string `json:"initial_arg,omitempty"`
 }) (*mcp.CallToolResult, any, error) {
@@ -112,68 +119,4 @@ func byHand(_ context.Context, r *mcp.CallToolRequest, _ struct {
 		return nil, nil, errors.New("not confirmed")
 	}
 	return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: "Deployment to " + st.Target + " initiated successfully based on confirmation."}}}, nil, nil
-}
-
-// floorServer reads a request and answers with what this project's server
-// answered to the same request when the floor was started: the least that any
-// server in Go on these two packages can do.
-func floorServer([]string) http.Handler {
-	type message struct {
-		JSONRPC string          `json:"jsonrpc"`
-		ID      json.RawMessage `json:"id"`
-		Method  string          `json:"method,omitempty"`
-		Params  *struct {
-			Name           string                     `json:"name"`
-			Arguments      map[string]any             `json:"arguments"`
-			SagaToken      string                     `json:"sagaToken"`
-			CompletedSteps []map[string]any           `json:"completedSteps"`
-			Meta           map[string]any             `json:"_meta"`
-			InputResponses map[string]json.RawMessage `json:"inputResponses"`
-			RequestState   string                     `json:"requestState"`
-		} `json:"params,omitempty"`
-		Result json.RawMessage `json:"result,omitempty"`
-	}
-	ours, results := within(sagaServer(nil, complextool.Tool)), map[*dialect][]message{}
-	for _, d := range []*dialect{proposal, mrtr} {
-		deploy(d).all(func(header map[string]string, request []byte) []byte {
-			var m message
-			body := ours(header, request)
-			check(json.Unmarshal(body, &m))
-			results[d] = append(results[d], m)
-			return body
-		}, wanted[:]...)
-	}
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		body, err := io.ReadAll(r.Body)
-		var m message
-		if err != nil || json.Unmarshal(body, &m) != nil || m.Params == nil {
-			http.Error(w, "bad request", http.StatusBadRequest)
-			return
-		}
-		// Other tools' sagas are answered as well, as if they never ended.
-		d, turn := proposal, 0
-		if m.Method == "tools/call" {
-			d = mrtr
-		}
-		if bytes.Contains(body, []byte(wanted[1])) {
-			turn = 2
-		} else if m.Params.SagaToken != "" || m.Params.RequestState != "" {
-			turn = 1
-		}
-		out, _ := json.Marshal(message{JSONRPC: "2.0", ID: m.ID, Result: results[d][turn].Result})
-		w.Header().Set("Content-Type", "application/json")
-		w.Write(out)
-	})
-}
-
-// proxyServer passes each request on to the next of the servers given.
-func proxyServer(addresses []string) http.Handler {
-	var next atomic.Uint64
-	return &httputil.ReverseProxy{
-		Transport: &http.Transport{MaxIdleConnsPerHost: 1024, DisableCompression: true},
-		Rewrite: func(r *httputil.ProxyRequest) {
-			r.SetURL(&url.URL{Scheme: "http", Host: addresses[next.Add(1)%uint64(len(addresses))]})
-			r.Out.Host = r.In.Host
-		},
-	}
 }

@@ -66,7 +66,7 @@ func TestHooksLearnOfLateEffects(t *testing.T) {
 	room := w.effect("room")
 	f := saga.Flow[empty, string]{Info: saga.Info{Name: "f", Asks: []steps.Question{askConfirm}, Effects: []saga.Declared{room}},
 		Run: func(r *saga.Run, _ empty) (string, error) {
-			defer func() { _, _ = saga.Do(r, room, "late") }() //sagavet:ignore the test is about this
+			defer func() { _, _ = saga.Do(r, room, "late") }()
 			_, err := saga.Ask(r, askConfirm)
 			return "", err
 		}}

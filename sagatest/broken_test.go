@@ -128,7 +128,7 @@ func TestBrokenTools(t *testing.T) {
 				if _, err = saga.Do(r, h.room, "room in "+city.City); err != nil {
 					return "", err
 				}
-				defer func() { //sagavet:ignore broken on purpose
+				defer func() {
 					if err != nil {
 						h.held = []string{}
 					}
@@ -143,7 +143,7 @@ func TestBrokenTools(t *testing.T) {
 		{name: "an effect in a defer", blind: true, tool: func(h *hotel) saga.Definition {
 			cleaning := &saga.Effect[string, bool]{Name: "clean", Do: func(context.Context, saga.Key, string) (bool, error) { return true, nil }}
 			f := h.visit(func(r *saga.Run) (string, error) {
-				defer func() { _, _ = saga.Do(r, cleaning, "all") }() //sagavet:ignore broken on purpose
+				defer func() { _, _ = saga.Do(r, cleaning, "all") }()
 				return h.correctly(r)
 			})
 			f.Effects = append(f.Effects, cleaning)

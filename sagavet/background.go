@@ -9,7 +9,7 @@ import (
 	"golang.org/x/tools/go/analysis"
 )
 
-// backgroundAnalyzer finds what uses a turn when its code has returned.
+// backgroundAnalyzer finds code that uses a turn after its function has returned.
 var backgroundAnalyzer = analyzer("sagabackground", `report uses of a turn in the background
 
 A Turn or Run, and the context of an effect, are those of the function that gets them,
@@ -71,19 +71,19 @@ func (v *background) starts(n ast.Node) bool {
 	return false
 }
 
-// effects reports those that are performed in a goroutine.
+// effects reports effects that are performed in a goroutine.
 func (v *background) effects(started ast.Node) {
 	for n := range ast.Preorder(started) {
 		call, ok := n.(*ast.CallExpr)
 		if ok && funcName(calledFunc(v.info, call)) == doFunc && len(call.Args) > 0 && isTurn(v.info.TypeOf(call.Args[0])) {
 			v.reporter.report(call.Pos(), "an effect in a goroutine of the tool's own is refused, and the turn fails",
-				"Call saga.Do in the goroutine that runs the step function; what shall happen at once belongs into one effect")
+				"Call saga.Do in the goroutine that runs the step function, and put what shall happen at once into one effect")
 		}
 	}
 }
 
-// waits reports whether a node may wait for a goroutine: it receives, or hands on what can, or
-// stops a timer.
+// waits reports whether a node may wait for a goroutine: it receives from a channel, passes on a
+// channel or group, or stops a timer.
 func (v *background) waits(n ast.Node) bool {
 	switch n := n.(type) {
 	case *ast.SelectStmt:
@@ -115,7 +115,7 @@ func isChannel(t types.Type) bool {
 	return ok
 }
 
-// uses returns what a goroutine has of the function that starts it and that ends with this, or nil.
+// uses returns a variable that a goroutine uses and that ends with the function that starts it, or nil.
 func (v *background) uses(started ast.Node, c toolCode) (used types.Object) {
 	ast.Inspect(started, func(n ast.Node) bool {
 		switch n := n.(type) {
@@ -132,7 +132,7 @@ func (v *background) uses(started ast.Node, c toolCode) (used types.Object) {
 	return used
 }
 
-// detached reports whether a context was made of one that does not end with the function.
+// detached reports whether a context is derived from one that does not end with the function.
 func (v *background) detached(o types.Object, c toolCode) (found bool) {
 	for n := range ast.Preorder(c.body) {
 		assign, ok := n.(*ast.AssignStmt)

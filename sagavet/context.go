@@ -8,7 +8,7 @@ import (
 	"golang.org/x/tools/go/analysis"
 )
 
-// contextAnalyzer finds code of tools that does not end with its context.
+// contextAnalyzer finds code of tools that ignores its context.
 var contextAnalyzer = analyzer("sagacontext", `report code of tools that ignores its context
 
 Step functions, flows and effects get a context, which ends when the client has gone,
@@ -72,7 +72,8 @@ func (v *flowCode) ignores(call *ast.CallExpr, c toolCode, flow bool) bool {
 	return true
 }
 
-// contextless names a function that waits for something, or makes what does, and takes no context.
+// contextless returns the name of a function that waits, or makes something that does, and takes no
+// context. For others it returns "".
 func contextless(f *types.Func) string {
 	if f == nil || f.Pkg() == nil || takes(f.Signature(), isContext) {
 		return ""
@@ -99,7 +100,7 @@ func contextless(f *types.Func) string {
 	return ""
 }
 
-// waiting are functions that take no context, and have no sibling of their name that does.
+// waiting are functions without a context that have no sibling named …Context or …WithContext.
 var waiting = map[string][]string{
 	"context":         {"Background", "TODO"},
 	"time":            {"Sleep"},

@@ -6,8 +6,6 @@
 // or take [Analyzers] into a command of your own:
 //
 //   - sagasteps: names of step functions that a machine does not have;
-//   - sagadeferred: undo, effects and questions in a defer, which also runs when a
-//     flow is only suspended;
 //   - sagaswallowed: a flow that does not return the error with which it suspends;
 //   - sagareplay: a flow that does not do the same when it runs again, as it depends
 //     on the clock, chance, the order of a map or goroutines;
@@ -16,8 +14,7 @@
 //   - sagasecrets: fields that are named like secrets, in states and effects, but
 //     are no saga.Secret;
 //   - sagacontext: code of tools that ignores its context;
-//   - sagabackground: uses of a turn that may come when it has ended, or in another;
-//   - sagaforks: tools with effects, whose sagas may fork.
+//   - sagabackground: uses of a turn that may come when it has ended, or in another.
 //
 // They look at one package at a time. What a function of another package does with
 // a [saga.Run] they do not know: they expect it to ask, and its error to be
@@ -38,7 +35,7 @@ import "golang.org/x/tools/go/analysis"
 // Analyzers returns all analyzers of this package.
 func Analyzers() []*analysis.Analyzer {
 	return []*analysis.Analyzer{
-		stepsAnalyzer, deferredAnalyzer, swallowedAnalyzer, replayAnalyzer, outsideAnalyzer,
-		secretsAnalyzer, contextAnalyzer, backgroundAnalyzer, forksAnalyzer,
+		stepsAnalyzer, swallowedAnalyzer, replayAnalyzer, outsideAnalyzer,
+		secretsAnalyzer, contextAnalyzer, backgroundAnalyzer,
 	}
 }

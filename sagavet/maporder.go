@@ -13,9 +13,8 @@ import (
 
 const orderAdvice = "Sort the keys first, as in slices.Sorted(maps.Keys(m)), and range over them"
 
-// maps looks for the order of a map that gets into questions and effects: they are
-// come to in a loop over a map, or are made of what such a loop has put one after
-// the other.
+// maps reports questions and effects that depend on the order of a map: a loop over a map comes to
+// them, or they are made of what such a loop has collected.
 func (v *replay) maps(body *ast.BlockStmt) {
 	collected := make(map[types.Object]token.Pos)
 	ast.Inspect(body, func(n ast.Node) bool {
@@ -50,7 +49,7 @@ func (v *replay) maps(body *ast.BlockStmt) {
 	}
 }
 
-// arguments returns what is named in the arguments of the calls that are wanted.
+// arguments returns the objects that are named in the arguments of the wanted calls.
 func (v *replay) arguments(body ast.Node, wanted func(*ast.CallExpr) bool) iter.Seq[types.Object] {
 	return func(yield func(types.Object) bool) {
 		for n := range ast.Preorder(body) {
@@ -88,8 +87,7 @@ func (v *replay) collects(x ast.Expr) bool {
 	return ok && funcName(calledFunc(v.info, call)) == "slices.Collect" && v.unordered(call.Args[0])
 }
 
-// loop looks at a loop over a map: what it comes to, and what it puts one after the
-// other.
+// loop examines a loop over a map: which operations it comes to, and what it collects.
 func (v *replay) loop(loop *ast.RangeStmt, collected map[types.Object]token.Pos) {
 	found := false
 	for n := range ast.Preorder(loop.Body) {
@@ -139,7 +137,7 @@ func (v *replay) sorts(call *ast.CallExpr) bool {
 	return strings.HasPrefix(name, "sort.") || strings.HasPrefix(name, "slices.Sort")
 }
 
-// operates reports whether a call asks, performs, or takes from the Run what is
+// operates reports whether a call asks, performs an effect, or takes something from the Run that is
 // counted.
 func (v *replay) operates(call *ast.CallExpr) bool {
 	f := calledFunc(v.info, call)

@@ -2,6 +2,7 @@ package sagavet
 
 import (
 	"go/ast"
+	"go/token"
 	"go/types"
 	"slices"
 
@@ -31,7 +32,7 @@ func isSaga(t types.Type, names ...string) bool {
 	return n != nil && slices.Contains(names, n.Obj().Name())
 }
 
-// isRun reports whether t is *saga.Run, and isPerformer whether it is what effects are performed in.
+// isRun reports whether t is *saga.Run, and isPerformer whether it is *saga.Run or *saga.Turn.
 func isRun(t types.Type) bool       { return pointsToSaga(t, "Run") }
 func isPerformer(t types.Type) bool { return pointsToSaga(t, "Run", "Turn") }
 
@@ -49,7 +50,7 @@ func endsInError(results *types.Tuple) bool {
 	return n > 0 && isError(results.At(n-1).Type())
 }
 
-// takes reports whether the function has a parameter that is wanted.
+// takes reports whether a function has a parameter of a wanted type.
 func takes(sig *types.Signature, wanted func(types.Type) bool) bool {
 	for v := range sig.Params().Variables() {
 		if wanted(v.Type()) {
@@ -74,8 +75,8 @@ func calledFunc(info *types.Info, call *ast.CallExpr) *types.Func {
 	return f
 }
 
-// assigned calls f for what a declaration or an assignment gives a value to. value is
-// nil if one call gives several.
+// assigned calls f for each variable of a declaration or an assignment. value is nil if one call
+// returns several.
 func assigned(n ast.Node, f func(to, value ast.Expr)) {
 	switch n := n.(type) {
 	case *ast.ValueSpec:
@@ -112,8 +113,32 @@ const (
 	runUntil  = "(*" + sagaPath + ".Run).Until"
 )
 
-// Packages whose functions only compute, or tell people something: calling them undoes nothing.
-var (
-	computing = []string{"errors", "fmt", "strings", "strconv", "slices", "maps", "time", sagaPath}
-	telling   = []string{"log", "log/slog", "testing", "github.com/stretchr/testify/assert", "github.com/stretchr/testify/require"}
-)
+// telling are packages whose functions only write messages for people.
+var telling = []string{"log", "log/slog", "testing", "github.com/stretchr/testify/assert", "github.com/stretchr/testify/require"}
+
+func isTurn(t types.Type) bool { return isSaga(t, "Turn") }
+
+// written is the literal that an expression is, or points to, or nil.
+func written(x ast.Expr) *ast.CompositeLit {
+	if x == nil {
+		return nil
+	}
+	x = ast.Unparen(x)
+	if u, ok := x.(*ast.UnaryExpr); ok && u.Op == token.AND {
+		x = ast.Unparen(u.X)
+	}
+	lit, _ := x.(*ast.CompositeLit)
+	return lit
+}
+
+// field returns what a composite literal sets a field to, or nil.
+func field(lit *ast.CompositeLit, name string) ast.Expr {
+	for _, e := range lit.Elts {
+		if kv, ok := e.(*ast.KeyValueExpr); ok {
+			if key, ok := kv.Key.(*ast.Ident); ok && key.Name == name {
+				return ast.Unparen(kv.Value)
+			}
+		}
+	}
+	return nil
+}

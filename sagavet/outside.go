@@ -7,13 +7,13 @@ import (
 	"golang.org/x/tools/go/analysis"
 )
 
-// outsideAnalyzer finds what reaches from a flow to the world, outside of an effect.
+// outsideAnalyzer finds flows that reach outside of the process without an effect.
 var outsideAnalyzer = analyzer("sagaoutside", `report files, processes, the network, databases and the environment in flows
 
 A flow runs from its beginning in every turn, perhaps on another machine. What it
 reads from outside may have changed, so it may come to other questions than before;
 what it changes outside is changed again each time, and never undone. Both belong
-into an effect, whose result is recorded. Flows that ask nothing are left alone.`, func(pass *analysis.Pass, p *program, r *reporter) {
+in an effect, whose result is recorded. Flows that ask nothing are left alone.`, func(pass *analysis.Pass, p *program, r *reporter) {
 	const wrong, advice = "the flow runs from its beginning in every turn, so this may find something else, or act again", "Do it in an effect, whose result is recorded"
 	v := newFlowCode(pass, r, outside, func(*types.Signature) bool { return false })
 	for body := range p.flowBodies(pass) {

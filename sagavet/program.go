@@ -16,16 +16,16 @@ import (
 	"golang.org/x/tools/go/ssa"
 )
 
-// program is a package prepared for the analyzers that follow how its functions
-// run. It is nil for packages that do not use package saga.
+// program is a package in SSA form, for the analyzers that follow its control flow. It is nil for
+// packages that do not use package saga.
 type program struct {
 	funcs []*ssa.Function
-	// operations is what is known of functions; mu guards it.
+	// operations caches what functions do; mu guards it.
 	mu         sync.Mutex
 	operations map[*ssa.Function]operation
 }
 
-// analyzer is one for packages that use package saga.
+// analyzer returns an analyzer for packages that use package saga.
 func analyzer(name, doc string, run func(*analysis.Pass, *program, *reporter)) *analysis.Analyzer {
 	return &analysis.Analyzer{
 		Name: name, Doc: doc, Requires: []*analysis.Analyzer{inspect.Analyzer, build},
@@ -38,9 +38,8 @@ func analyzer(name, doc string, run func(*analysis.Pass, *program, *reporter)) *
 	}
 }
 
-// build does what buildssa of x/tools does, but only where package saga is used,
-// and without knowing which functions of other packages return: so dependencies
-// need not be analysed.
+// build does what buildssa of x/tools does, but only where package saga is used, and without
+// analysing dependencies to find out which of their functions return.
 var build = &analysis.Analyzer{
 	Name:       "sagaprogram",
 	Doc:        "prepare packages that use package saga for the other analyzers",
@@ -71,7 +70,7 @@ var build = &analysis.Analyzer{
 	},
 }
 
-// nodes are those of all files of a package.
+// nodes returns the nodes of all files of a package.
 func nodes(pass *analysis.Pass) iter.Seq[ast.Node] {
 	return pass.ResultOf[inspect.Analyzer].(*inspector.Inspector).PreorderSeq()
 }
@@ -83,13 +82,12 @@ func (p *program) add(f *ssa.Function) {
 	}
 }
 
-// usesSaga reports whether a package imports package saga. The engine itself is
-// not examined: it is what makes the rules.
+// usesSaga reports whether a package imports package saga, and is not that package.
 func usesSaga(pkg *types.Package) bool {
 	return pkg.Path() != sagaPath && slices.ContainsFunc(pkg.Imports(), func(p *types.Package) bool { return p.Path() == sagaPath })
 }
 
-// endsGoroutine knows functions that do not return.
+// endsGoroutine reports whether a function is known not to return.
 func endsGoroutine(f *types.Func) bool {
 	switch name := f.FullName(); name {
 	case "os.Exit", "runtime.Goexit":
@@ -100,8 +98,8 @@ func endsGoroutine(f *types.Func) bool {
 	}
 }
 
-// staticFunc returns the function that a call runs, of this package or another, as
-// it is declared; nil if that is decided when it runs.
+// staticFunc returns the declared function that a call runs, of this package or another, or nil if
+// that is decided at run time.
 func staticFunc(c *ssa.CallCommon) *ssa.Function {
 	f := c.StaticCallee()
 	if f != nil && f.Origin() != nil {
@@ -110,7 +108,7 @@ func staticFunc(c *ssa.CallCommon) *ssa.Function {
 	return f
 }
 
-// object returns what a call names, or nil.
+// object returns the function or method that a call names, or nil.
 func object(c *ssa.CallCommon) *types.Func {
 	if c.IsInvoke() {
 		return c.Method
@@ -122,7 +120,7 @@ func object(c *ssa.CallCommon) *types.Func {
 	return nil
 }
 
-// unpacked returns what was put into an interface.
+// unpacked returns the value in an interface.
 func unpacked(v ssa.Value) ssa.Value {
 	if m, ok := v.(*ssa.MakeInterface); ok {
 		return m.X
@@ -130,7 +128,7 @@ func unpacked(v ssa.Value) ssa.Value {
 	return v
 }
 
-// underlying returns what an address or value is part of, or was made from.
+// underlying returns the variable or value that v is an address or part of.
 func underlying(v ssa.Value) ssa.Value {
 	for {
 		switch x := v.(type) {
@@ -151,7 +149,7 @@ func isNil(v ssa.Value) bool {
 	return ok && c.IsNil()
 }
 
-// instructions calls f for each instruction of a function, not of those within.
+// instructions calls f for each instruction of a function, without those of its literals.
 func instructions(fn *ssa.Function, f func(ssa.Instruction)) {
 	for _, b := range fn.Blocks {
 		for _, i := range b.Instrs {
@@ -160,7 +158,7 @@ func instructions(fn *ssa.Function, f func(ssa.Instruction)) {
 	}
 }
 
-// at returns a position to report about a call: its own, or that of its function.
+// at returns the position of a call, or of its function if it has none.
 func at(call ssa.CallInstruction) token.Pos {
 	if call.Pos().IsValid() {
 		return call.Pos()

@@ -11,7 +11,7 @@ import (
 	"golang.org/x/tools/go/ssa"
 )
 
-// replayAnalyzer finds what makes a flow do something else when it runs again.
+// replayAnalyzer finds code by which a flow does something else when it runs again.
 var replayAnalyzer = analyzer("sagareplay", `report the clock, chance, ids, the order of maps and goroutines in flows
 
 A flow runs from its beginning in every turn, and must come to the same questions
@@ -19,7 +19,7 @@ and effects each time. Time, ids and random numbers come from the Run. What is m
 for a log message only is not reported.`, func(pass *analysis.Pass, p *program, r *reporter) {
 	unsteadyName := func(o types.Object) string { name, _ := unsteady(o); return name }
 	v := &replay{newFlowCode(pass, r, unsteadyName, func(sig *types.Signature) bool {
-		results := sig.Results() // it cannot hand on what differs each time
+		results := sig.Results() // it returns nothing that could differ each time
 		return results.Len() == 0 || results.Len() == 1 && isError(results.At(0).Type())
 	})}
 	for body := range p.flowBodies(pass) {
@@ -37,7 +37,7 @@ func declarations(pass *analysis.Pass) map[*types.Func]*ast.FuncDecl {
 	return decls
 }
 
-// flowBodies returns the bodies of the functions that run in flows which ask.
+// flowBodies returns the bodies of the functions that run in flows that ask.
 func (p *program) flowBodies(pass *analysis.Pass) iter.Seq[*ast.BlockStmt] {
 	once := p.endAtOnce(pass)
 	return func(yield func(*ast.BlockStmt) bool) {
@@ -49,7 +49,7 @@ func (p *program) flowBodies(pass *analysis.Pass) iter.Seq[*ast.BlockStmt] {
 	}
 }
 
-// endAtOnce returns the functions of flows that ask nothing, so they run once.
+// endAtOnce returns the functions of flows that ask nothing. They run once.
 func (p *program) endAtOnce(pass *analysis.Pass) map[ast.Node]bool {
 	once := make(map[ast.Node]bool)
 	begins := func(expr ast.Expr) {
@@ -70,8 +70,8 @@ func (p *program) endAtOnce(pass *analysis.Pass) map[ast.Node]bool {
 	return once
 }
 
-// function returns the function of the package that an expression is: a literal, a
-// function or a method. It is nil if it is a variable.
+// function returns the function of the package that an expression names or writes out. It is nil
+// for variables.
 func (p *program) function(info *types.Info, expr ast.Expr) *ssa.Function {
 	var named types.Object
 	switch expr := expr.(type) {
@@ -91,8 +91,7 @@ func (p *program) function(info *types.Info, expr ast.Expr) *ssa.Function {
 	return nil
 }
 
-// flowSignature reports whether a function has the Run as a parameter, or in a
-// parameter or its receiver.
+// flowSignature reports whether a function gets the Run, by itself or in a struct.
 func flowSignature(sig *types.Signature) bool {
 	has := func(t types.Type) bool { return isRun(t) || carries(t, isRun) }
 	return takes(sig, has) || sig.Recv() != nil && has(sig.Recv().Type())
@@ -137,9 +136,15 @@ func (v *replay) concurrent(n ast.Node) {
 		"Do it in one effect, which may be concurrent inside, or ask several questions at once with Run.AskAll")
 }
 
+// isLogger reports whether a type is one of those to which programs report what they do: loggers,
+// spans, metrics.
+func isLogger(t types.Type) bool {
+	return slices.Contains([]string{"Logger", "SugaredLogger", "Entry", "Event", "Span", "Counter", "Histogram", "Gauge"}, receiver(t))
+}
+
 func isKey(t types.Type) bool { return isSaga(t, "Key", "Performed") }
 
-// onlyLogs reports whether a function only tells people something.
+// onlyLogs reports whether a function only writes a message for people.
 func onlyLogs(f *types.Func) bool {
 	if f == nil || f.Pkg() == nil {
 		return false
@@ -148,24 +153,23 @@ func onlyLogs(f *types.Func) bool {
 	return slices.Contains(telling, f.Pkg().Path()) || recv != nil && (isLogger(recv.Type()) || isSaga(recv.Type(), "working") && (f.Name() == "Log" || f.Name() == "Progress"))
 }
 
-// startsGoroutine knows functions that run others concurrently.
+// startsGoroutine reports whether a function is known to run its argument concurrently.
 func startsGoroutine(f *types.Func) bool {
 	return slices.Contains([]string{"(*sync.WaitGroup).Go", "(*golang.org/x/sync/errgroup.Group).Go", "(*golang.org/x/sync/errgroup.Group).TryGo", "time.AfterFunc"}, funcName(f))
 }
 
-// flowCode looks for what code of flows uses that it must not, by its own name or in
-// functions of the package.
+// flowCode finds objects that code of tools must not use, directly or by functions of the package.
 type flowCode struct {
 	info     *types.Info
 	reporter *reporter
 	decls    map[*types.Func]*ast.FuncDecl
-	// uses names what an object is, or is empty if it does no harm.
+	// uses returns the name of an object that must not be used, or "".
 	uses func(types.Object) string
-	// passes reports whether what a function uses does not matter, by its signature.
+	// passes reports whether what a function uses does not matter, judged by its signature.
 	passes func(*types.Signature) bool
-	// cleans: what is deferred does not matter.
+	// cleans: deferred calls do not matter, as they clean up.
 	cleans bool
-	// known is what functions of the package use.
+	// known caches the names of what functions of the package use.
 	known map[*types.Func]string
 }
 
@@ -173,14 +177,14 @@ func newFlowCode(pass *analysis.Pass, r *reporter, uses func(types.Object) strin
 	return &flowCode{info: pass.TypesInfo, reporter: r, decls: declarations(pass), uses: uses, passes: passes, known: make(map[*types.Func]string)}
 }
 
-// inFlow reports whether a literal in a flow runs as part of it: one with a Run of its own
-// is visited by itself, and one that does or undoes an effect does not run again.
+// inFlow reports whether a literal in a flow runs as part of it. One with a Run of its own is
+// visited by itself, and one that does or undoes an effect does not run again.
 func (v *flowCode) inFlow(lit *ast.FuncLit) bool {
 	sig := v.info.TypeOf(lit).(*types.Signature)
 	return !flowSignature(sig) && !takes(sig, isKey)
 }
 
-// through says what a function of the package, with those that it calls, uses.
+// through returns what a function of the package uses, or those that it calls, or "".
 func (v *flowCode) through(f *types.Func, depth int) string {
 	if f == nil || depth == 0 || flowSignature(f.Signature()) || v.passes(f.Signature()) {
 		return ""
@@ -191,12 +195,12 @@ func (v *flowCode) through(f *types.Func, depth int) string {
 	if d == nil || ok {
 		return known
 	}
-	v.known[f] = "" // until it is known, for functions that call themselves
+	v.known[f] = "" // meanwhile, for functions that call themselves
 	found := ""
 	ast.Inspect(d.Body, func(n ast.Node) bool {
 		switch n := n.(type) {
 		case *ast.FuncLit:
-			return false // who knows when it is called
+			return false // it may be called elsewhere
 		case *ast.DeferStmt:
 			return !v.cleans
 		case *ast.CallExpr:

@@ -8,11 +8,10 @@ import (
 	"golang.org/x/tools/go/analysis"
 )
 
-// directive is the comment that silences the analyzers on its line and the next.
+// directive begins a comment that silences the analyzers on its line and the next.
 const directive = "//sagavet:ignore"
 
-// reporter reports what an analyzer finds, each thing once, unless the author has
-// said why it is meant.
+// reporter reports each finding once, and none for which the author has given a reason.
 type reporter struct {
 	pass    *analysis.Pass
 	said    map[string]bool
@@ -33,7 +32,7 @@ func newReporter(pass *analysis.Pass) *reporter {
 				if !ok || rest != "" && !strings.HasPrefix(rest, " ") {
 					continue
 				}
-				// What a test expects is no reason.
+				// What analysistest expects is no reason.
 				reason, _, _ := strings.Cut(rest, "// want")
 				r.ignored[r.place(c.Pos())] = strings.TrimSpace(reason) != ""
 			}
@@ -47,12 +46,12 @@ func (r *reporter) place(pos token.Pos) place {
 	return place{p.Filename, p.Line}
 }
 
-// inTest reports whether a position is in a file of tests.
+// inTest reports whether a position is in a test file.
 func (r *reporter) inTest(pos token.Pos) bool {
 	return strings.HasSuffix(r.place(pos).file, "_test.go")
 }
 
-// report says what is wrong, and in a second sentence what to do.
+// report reports what is wrong, and in a second sentence what to do.
 func (r *reporter) report(pos token.Pos, wrong, advice string, args ...any) {
 	at := r.place(pos)
 	text := fmt.Sprintf(wrong, args...) + ". " + advice + "."

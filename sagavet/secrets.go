@@ -14,8 +14,8 @@ import (
 	"github.com/mcpsaga/mcpsaga/internal/secretname"
 )
 
-// secretsAnalyzer finds what is kept between turns, is named like a secret and is none to
-// the engine.
+// secretsAnalyzer finds fields that are kept between turns and named like secrets, but are no
+// saga.Secret.
 var secretsAnalyzer = analyzer("sagasecrets", `report fields of states and effects that are named like secrets
 
 What is kept between turns shows in logs, journals and saga token explain, and a state
@@ -40,7 +40,7 @@ field that is none although it is named like one says why in the tag notsecret.`
 	}
 })
 
-// named reports fields by their names.
+// named reports fields whose names are those of secrets.
 type named struct {
 	pass     *analysis.Pass
 	reporter *reporter
@@ -95,8 +95,7 @@ func isSecret(t types.Type) bool {
 	return !pointer && isSaga(t, "Secret")
 }
 
-// encodesItself reports whether values of a type, or pointers to them, encode
-// themselves.
+// encodesItself reports whether values of a type, or pointers to them, have a Marshal method.
 func encodesItself(t types.Type) bool {
 	for _, method := range []string{"MarshalJSON", "MarshalText", "MarshalBinary"} {
 		o, _, _ := types.LookupFieldOrMethod(t, true, nil, method)

@@ -6,22 +6,21 @@ import (
 	"golang.org/x/tools/go/ssa"
 )
 
-// operation is what a call does to a saga. A greater one includes the lesser.
+// operation is what a call does to a saga. A greater one includes the lesser ones.
 type operation uint8
 
 const (
-	// none: nothing.
 	none operation = iota
-	// performs: it performs effects, and asks nothing.
+	// performs: it performs effects but asks nothing.
 	performs
-	// asks: it may end the turn, mostly with questions.
+	// asks: it may end the turn, mostly by asking.
 	asks
 )
 
-// operation says what a call does with the *Run or *Turn that it is given.
+// operation returns what a call does with the *Run or *Turn that it gets.
 func (p *program) operation(c *ssa.CallCommon) operation { return p.classify(c, p.does) }
 
-// classify is operation; does says what a function of the package does.
+// classify is operation; does returns what a function of the package does.
 func (p *program) classify(c *ssa.CallCommon, does func(*ssa.Function) operation) operation {
 	o := object(c)
 	switch funcName(o) {
@@ -37,13 +36,13 @@ func (p *program) classify(c *ssa.CallCommon, does func(*ssa.Function) operation
 		return does(f)
 	}
 	if !endsInError(c.Signature().Results()) {
-		return none // it could not say that the saga has to wait
+		return none // it could not return that the saga has to wait
 	}
 	return asks
 }
 
-// does says what a function of the package does, with all that it calls and all
-// that is written in it. Analyzers of one package run at the same time.
+// does returns what a function of the package does, with its calls and literals. It locks, as the
+// analyzers of a package run at the same time.
 func (p *program) does(f *ssa.Function) operation {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -54,7 +53,7 @@ func (p *program) follow(f *ssa.Function) operation {
 	if known, ok := p.operations[f]; ok {
 		return known
 	}
-	p.operations[f] = none // until it is known, for functions that call themselves
+	p.operations[f] = none // meanwhile, for functions that call themselves
 	found := none
 	var visit func(f *ssa.Function)
 	visit = func(f *ssa.Function) {
@@ -72,9 +71,9 @@ func (p *program) follow(f *ssa.Function) operation {
 	return found
 }
 
-// hands reports whether a call hands on something wanted: itself, in a struct, or
-// as a variable of the function around a literal. What is handed on as an interface
-// does not count: a question's Answer method gets the Run as a reader of answers.
+// hands reports whether a call passes on a value of a wanted type: by itself, in a struct, or as a
+// variable that a literal captures. Arguments of an interface type do not count: a question's Answer
+// method gets the Run as a reader of answers.
 func hands(c *ssa.CallCommon, wanted func(types.Type) bool) bool {
 	for _, v := range c.Args {
 		if isSaga(v.Type(), "Context") {
@@ -90,8 +89,8 @@ func hands(c *ssa.CallCommon, wanted func(types.Type) bool) bool {
 	return false
 }
 
-// carries reports whether a type is a struct, or a pointer to one, with a field
-// that is wanted: authors put the Run beside what belongs to one saga.
+// carries reports whether a type is a struct, or a pointer to one, with a field of a wanted type.
+// Authors put the Run beside what belongs to one saga.
 func carries(t types.Type, wanted func(types.Type) bool) bool {
 	if p, ok := types.Unalias(t).(*types.Pointer); ok {
 		t = p.Elem()
@@ -108,8 +107,7 @@ func carries(t types.Type, wanted func(types.Type) bool) bool {
 	return false
 }
 
-// captures reports whether a literal uses a wanted variable of the function around
-// it.
+// captures reports whether a literal uses a variable of a wanted type of the function around it.
 func captures(f *ssa.Function, wanted func(types.Type) bool) bool {
 	for _, v := range f.FreeVars {
 		t := v.Type()
@@ -121,15 +119,4 @@ func captures(f *ssa.Function, wanted func(types.Type) bool) bool {
 		}
 	}
 	return false
-}
-
-// inFlow reports whether a function is part of a flow: it has the Run from
-// somewhere.
-func inFlow(f *ssa.Function) bool {
-	for _, p := range f.Params {
-		if isRun(p.Type()) || carries(p.Type(), isRun) {
-			return true
-		}
-	}
-	return captures(f, isRun)
 }

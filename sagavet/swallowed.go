@@ -7,19 +7,18 @@ import (
 	"golang.org/x/tools/go/ssa"
 )
 
-// swallowedAnalyzer finds flows that do not return the error of asking, or of performing an
-// effect.
+// swallowedAnalyzer finds flows that do not return the error of a question or an effect.
 var swallowedAnalyzer = analyzer("sagaswallowed", `report errors of saga.Ask, Run's methods that suspend and saga.Do that a flow does not return
 
 A flow suspends by returning the error that asking returned. If it returns another
-error, or none, or goes on, the saga fails. The error of an effect says whether the
+error, or none, or continues, the saga fails. The error of an effect says whether the
 effect may have happened; the engine must see it to undo the right things.
 
 An error may be returned as it is, wrapped with %w, joined, or as the cause of
 saga.Fail. What was recognised with errors.Is, errors.As or a type assertion
 need not be returned, and a flow may look at the error of an effect and do something
 else instead.`, func(_ *analysis.Pass, p *program, r *reporter) {
-	// What is deferred, or begun in a goroutine, the others look after.
+	// Errors of what is deferred, or begun in a goroutine, cannot be returned.
 	apart := make(map[*ssa.Function]bool)
 	for _, f := range p.funcs {
 		instructions(f, func(i ssa.Instruction) {
@@ -43,7 +42,7 @@ else instead.`, func(_ *analysis.Pass, p *program, r *reporter) {
 	}
 })
 
-// checkError follows the error of a call that asks or performs an effect.
+// checkError checks what becomes of the error of a call that asks or performs an effect.
 func (p *program) checkError(r *reporter, call *ssa.Call) {
 	c := call.Common()
 	what := p.operation(c)
@@ -75,16 +74,15 @@ func (p *program) checkError(r *reporter, call *ssa.Call) {
 func (p *program) discarded(r *reporter, call *ssa.Call, what operation) {
 	name := callName(call.Common())
 	if what == asks {
-		r.report(at(call), "the flow goes on after %s although the saga may have to wait",
+		r.report(at(call), "the flow continues after %s although the saga may have to wait",
 			"Return the error if it is not nil; recognise with errors.Is or errors.As what the flow itself can deal with", name)
 		return
 	}
-	r.report(at(call), "the flow goes on after %s as if the effect had happened",
+	r.report(at(call), "the flow continues after %s as if the effect had happened",
 		"Return the error if it is not nil; recognise with errors.As what the flow itself can deal with", name)
 }
 
-// withRun reports whether a call is made with the Run of a flow, and not with the
-// Turn of a machine, which does not run again.
+// withRun reports whether a call is made with the Run of a flow. Machines do not run again.
 func withRun(c *ssa.CallCommon) bool {
 	if funcName(object(c)) == doFunc {
 		return isRun(unpacked(c.Args[0]).Type())
@@ -94,22 +92,18 @@ func withRun(c *ssa.CallCommon) bool {
 
 func callName(c *ssa.CallCommon) string {
 	o := object(c)
-	switch funcName(o) {
-	case askFunc:
-		return "saga.Ask"
-	case runAskAll:
-		return "Run.AskAll"
-	case runYield, runSleep, runUntil:
-		return "Run." + o.Name()
-	case doFunc:
-		return "saga.Do"
-	case "":
+	switch {
+	case o == nil:
 		return "this call"
+	case o.Pkg().Path() != sagaPath:
+		return o.Name()
+	case o.Signature().Recv() != nil:
+		return "Run." + o.Name()
 	}
-	return o.Name()
+	return "saga." + o.Name()
 }
 
-// errorOf returns the error of a call, or nil if the code does not take it.
+// errorOf returns the error of a call, or nil if the code drops it.
 func errorOf(call *ssa.Call) ssa.Value {
 	n := call.Common().Signature().Results().Len()
 	if n == 1 {
@@ -126,16 +120,16 @@ func errorOf(call *ssa.Call) ssa.Value {
 	return nil
 }
 
-// trace follows an error through a function, on all ways that the function can
-// take when it means that the saga has to wait.
+// trace follows an error through a function, on all paths that the function can take when the error
+// says that the saga has to wait.
 type trace struct {
 	call    *ssa.Call
 	err     ssa.Value
 	visited map[string]bool
-	// effect: it is that of an effect. A flow may look at it and go on.
+	// effect: the error is that of an effect. A flow may look at it and continue.
 	effect bool
 	// replaced are the places where another error is returned.
 	replaced map[token.Pos]bool
-	// lost: there is a way on which no error is returned.
+	// lost: there is a path on which no error is returned.
 	lost bool
 }

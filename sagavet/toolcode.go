@@ -16,7 +16,7 @@ type toolCode struct {
 	body *ast.BlockStmt
 }
 
-// code returns the functions of the package with a signature that is wanted.
+// code returns the functions of the package with a wanted signature.
 func (p *program) code(wanted func(*types.Signature) bool) iter.Seq[toolCode] {
 	return func(yield func(toolCode) bool) {
 		for _, f := range p.funcs {
@@ -42,10 +42,10 @@ func effectSignature(sig *types.Signature) bool {
 // machineSignature reports whether a function runs in a machine, or in an effect of any tool.
 func machineSignature(sig *types.Signature) bool { return takes(sig, isTurn) || effectSignature(sig) }
 
-// toolSignature reports whether a function has a context of package saga, or that of an effect.
+// toolSignature reports whether a function runs in a flow, a machine or an effect.
 func toolSignature(sig *types.Signature) bool { return flowSignature(sig) || machineSignature(sig) }
 
-// has reports whether an object is defined in the function, its receiver excepted.
+// has reports whether an object is defined in the function and is not its receiver.
 func (c toolCode) has(o types.Object) bool {
 	recv := c.Signature.Recv()
 	return c.Syntax().Pos() <= o.Pos() && o.Pos() < c.Syntax().End() && (recv == nil || o.Pos() != recv.Pos())
@@ -53,8 +53,8 @@ func (c toolCode) has(o types.Object) bool {
 
 func isContext(t types.Type) bool { return t != nil && types.Unalias(t).String() == "context.Context" }
 
-// long reports whether a call of time.Sleep waits, as far as is known, for a second or more: less
-// cannot be slept by a Turn.
+// long reports whether a call of time.Sleep may wait for a second or more. A Turn cannot sleep for
+// less.
 func long(info *types.Info, call *ast.CallExpr) bool {
 	v := info.Types[call.Args[0]].Value
 	if v == nil {
@@ -64,7 +64,7 @@ func long(info *types.Info, call *ast.CallExpr) bool {
 	return !ok || time.Duration(d) >= time.Second
 }
 
-// root returns the variable of which an expression is a part, or nil.
+// root returns the variable that an expression is part of, or nil.
 func root(info *types.Info, x ast.Expr) types.Object {
 	for {
 		switch e := ast.Unparen(x).(type) {

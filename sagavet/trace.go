@@ -12,16 +12,15 @@ import (
 	"golang.org/x/tools/go/ssa"
 )
 
-// maxVisited bounds how much of a function is followed. One that is so entangled
-// is left alone.
+// maxVisited bounds how many steps of a function are followed.
 const maxVisited = 20000
 
-// way is what is known at a point on one way through a function: what holds the
-// error or wraps it, and what the conditions are that were computed on this way.
+// way is what is known at a point on one path through a function: the values that hold or wrap the
+// error, and which value each condition has.
 type way struct {
 	holds map[ssa.Value]bool
 	conds map[*ssa.Phi]ssa.Value
-	// examined: a condition has looked at the error.
+	// examined: a condition has compared the error.
 	examined bool
 }
 
@@ -43,8 +42,7 @@ func (w way) key(b *ssa.BasicBlock, from int) string {
 func (t *trace) follow() {
 	t.replaced = make(map[token.Pos]bool)
 	b := t.call.Block()
-	// The extraction of the error follows the call; it must not look like a second
-	// call.
+	// Begin behind the call: to come to it again means a loop.
 	from := slices.Index(b.Instrs, ssa.Instruction(t.call)) + 1
 	t.run(b, from, way{holds: map[ssa.Value]bool{t.err: true}, conds: make(map[*ssa.Phi]ssa.Value)})
 }
@@ -61,7 +59,7 @@ func (t *trace) run(b *ssa.BasicBlock, from int, w way) {
 			t.end(i, w)
 			return
 		case *ssa.Panic:
-			return // not on
+			return
 		case *ssa.If:
 			for _, taken := range []bool{true, false} {
 				on := w.clone()
@@ -79,7 +77,7 @@ func (t *trace) run(b *ssa.BasicBlock, from int, w way) {
 			return
 		default:
 			if i == ssa.Instruction(t.call) {
-				// Around a loop: the error of the last time is gone.
+				// A loop: the error of the last round is gone.
 				if delete(w.holds, t.err); len(w.holds) == 0 {
 					t.lose(w)
 					return
@@ -92,7 +90,7 @@ func (t *trace) run(b *ssa.BasicBlock, from int, w way) {
 	}
 }
 
-// enter goes from one block to the next, where phis choose.
+// enter follows a jump from one block to another, and resolves the phis there.
 func (t *trace) enter(from, to *ssa.BasicBlock, w way) {
 	edge := slices.Index(to.Preds, from)
 	held := maps.Clone(w.holds)
@@ -116,8 +114,8 @@ func (t *trace) enter(from, to *ssa.BasicBlock, w way) {
 	t.run(to, 0, w)
 }
 
-// step follows the error through one instruction. It returns true if the error has
-// gone where it cannot be followed, and is taken to arrive.
+// step follows the error through one instruction. It returns true if the error is stored where it
+// cannot be followed. Then it counts as returned.
 func (t *trace) step(i ssa.Instruction, w way) bool {
 	switch i := i.(type) {
 	case *ssa.Store:
@@ -163,7 +161,7 @@ func (t *trace) hold(v ssa.Value, holds bool, w way) {
 	}
 }
 
-// holdsOperand reports whether a value is another form of one that holds the error.
+// holdsOperand reports whether a value is a conversion or part of one that holds the error.
 func holdsOperand(v ssa.Value, w way) bool {
 	switch v := v.(type) {
 	case *ssa.MakeInterface, *ssa.ChangeInterface, *ssa.ChangeType, *ssa.TypeAssert, *ssa.Extract, *ssa.Field:
@@ -174,8 +172,7 @@ func holdsOperand(v ssa.Value, w way) bool {
 	return false
 }
 
-// wraps reports whether what a call returns has in it an error that the call is
-// given.
+// wraps reports whether a call that gets the error may return it in its result.
 func wraps(c *ssa.CallCommon, w way) bool {
 	given := slices.ContainsFunc(c.Args, func(v ssa.Value) bool { return w.holds[v] })
 	if !given {
@@ -198,7 +195,7 @@ func wraps(c *ssa.CallCommon, w way) bool {
 	return false
 }
 
-// holdsErrors reports whether an error can be part of values of a type.
+// holdsErrors reports whether a value of a type can contain an error.
 func holdsErrors(t types.Type) bool {
 	switch t := t.Underlying().(type) {
 	case *types.Basic, *types.Chan, *types.Signature:
@@ -209,7 +206,7 @@ func holdsErrors(t types.Type) bool {
 	return true
 }
 
-// end looks at what is returned.
+// end checks what is returned.
 func (t *trace) end(ret *ssa.Return, w way) {
 	if n := len(ret.Results); n > 0 && endsInError(t.call.Parent().Signature.Results()) {
 		err := ret.Results[n-1]
@@ -228,12 +225,12 @@ func (t *trace) end(ret *ssa.Return, w way) {
 	}
 }
 
-// lose notes that the error does not arrive.
+// lose notes that the error is not returned.
 func (t *trace) lose(w way) {
 	t.lost = t.lost || !t.effect || !w.examined
 }
 
-// isMade reports whether a value is a new error, and not that of something else.
+// isMade reports whether a value is an error that the function itself makes.
 func isMade(v ssa.Value) bool {
 	switch v := v.(type) {
 	case *ssa.MakeInterface:
@@ -248,9 +245,8 @@ func isMade(v ssa.Value) bool {
 	return false
 }
 
-// possible reports whether a condition can come out as taken when the error that
-// is followed says that the saga has to wait: it is then not nil, and nothing that
-// the author could recognise.
+// possible reports whether a condition can have the value taken when the error says that the saga has
+// to wait. Such an error is not nil, and nothing that the author could recognise.
 func (t *trace) possible(cond ssa.Value, w *way, taken bool) bool {
 	switch c := cond.(type) {
 	case *ssa.Const:
@@ -268,7 +264,7 @@ func (t *trace) possible(cond ssa.Value, w *way, taken bool) bool {
 			break
 		}
 		w.examined = true
-		// The error equals nothing: not nil, and no error of others.
+		// The error is neither nil nor equal to any other.
 		switch c.Op {
 		case token.EQL:
 			return !taken
@@ -297,9 +293,8 @@ func (t *trace) possible(cond ssa.Value, w *way, taken bool) bool {
 	return true
 }
 
-// recognises reports whether a call looks at the error and says what it is, such as
-// errors.Is or a function of the author's. The error of asking is none that others
-// know, so the answer is no.
+// recognises reports whether a call asks what the error is, as errors.Is does, or a function of the
+// author's. For the error of asking, the answer is no.
 func recognises(c *ssa.CallCommon, w *way) bool {
 	results := c.Signature().Results()
 	n := results.Len()

@@ -13,12 +13,11 @@ const (
 	adviseWait = "It would wait again in every turn; wait in an effect"
 )
 
-// unsteady tells what an object is that differs each time it is used, or does what
-// a flow must not do, and what to use instead. The name is empty if it is nothing
-// of the kind.
+// unsteady returns the name of an object that gives something else each time, or waits, and what to
+// use instead. For other objects the name is "".
 func unsteady(o types.Object) (name, advice string) {
 	if o == nil || o.Pkg() == nil || o.Parent() != o.Pkg().Scope() {
-		return "", "" // methods are of something that has been found already
+		return "", "" // the value that a method belongs to has been found already
 	}
 	switch path, short := o.Pkg().Path(), o.Pkg().Name()+"."+o.Name(); path {
 	case "time":
@@ -29,7 +28,7 @@ func unsteady(o types.Object) (name, advice string) {
 			return short, adviseWait
 		}
 	case "math/rand", "math/rand/v2":
-		// New and its sources give the same each time if their seed is the same.
+		// What New and the sources give depends on their seed only.
 		if _, ok := o.(*types.Func); ok && !strings.HasPrefix(o.Name(), "New") && o.Name() != "Seed" {
 			return "rand." + o.Name(), adviseRand
 		}

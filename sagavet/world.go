@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// outside returns the name of an object that reads or changes what is outside of the
-// process, and "" for everything else.
+// outside returns the name of an object that reads or changes something outside of the process, and ""
+// for everything else.
 func outside(o types.Object) string {
 	if o == nil || o.Pkg() == nil {
 		return ""
@@ -57,8 +57,8 @@ func reaches(of, name string) bool {
 // inProcess are the functions of package os that reach nothing outside.
 var inProcess = []string{"Exit", "Expand", "NewFile", "NewSyscallError", "SameFile", "DirFS"}
 
-// world are functions of packages, and methods of their types, that reach outside. A
-// star stands for the rest of a name. Of package os it is all but a few functions.
+// world are functions and methods that reach outside, by package or type. A star stands for the rest
+// of a name. Of package os, all but a few functions do.
 var world = map[string][]string{
 	"io/ioutil":     {"Read*", "Write*", "Temp*"},
 	"path/filepath": {"Abs", "EvalSymlinks", "Glob", "Walk*"},
@@ -102,15 +102,15 @@ var world = map[string][]string{
 	"github.com/joho/godotenv":            {"Load", "Overload", "Read"},
 }
 
-// clients are packages for databases and services whose methods take a context when,
-// and only when, they talk to them.
+// clients are packages for databases and services whose methods take a context if and only if they
+// use the network.
 var clients = []string{
 	"github.com/jackc/pgx", "github.com/redis/go-redis", "go.mongodb.org/mongo-driver", "cloud.google.com/go",
 	"github.com/aws/aws-sdk-go-v2", "github.com/Azure/azure-sdk-for-go", "google.golang.org/grpc", "github.com/nats-io/nats.go",
 	"go.etcd.io/etcd/client", "github.com/minio/minio-go",
 }
 
-// contextual reports whether a method is one of a client and takes a context.
+// contextual reports whether a method belongs to such a package and takes a context.
 func contextual(path string, f *types.Func) bool {
 	params := f.Signature().Params()
 	if params.Len() == 0 || !isContext(params.At(0).Type()) {

@@ -2,20 +2,24 @@ package server
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"io"
 	"log/slog"
 	"mime"
 	"net"
 	"net/http"
+	"sync"
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/mcpsaga/mcpsaga/internal/durable"
 	"github.com/mcpsaga/mcpsaga/internal/engine"
+	"github.com/mcpsaga/mcpsaga/internal/lazyctx"
 	"github.com/mcpsaga/mcpsaga/server/internal/dialect"
 	"github.com/mcpsaga/mcpsaga/server/internal/wire"
+	"github.com/mcpsaga/mcpsaga/steps"
 )
 
 // Endpoint is the path at which [Server.Handler] serves MCP.
@@ -103,7 +107,7 @@ func (s *Server) serveMCP(w http.ResponseWriter, r *http.Request) {
 		sessions.Reply(r.Context(), &x.Exchange, x.reply)
 		return
 	}
-	s.serveMessage(x)
+	x.answer()
 }
 
 // read checks what no dialect needs to know of, reads the message and finds its dialect. It returns
@@ -123,7 +127,8 @@ func (s *Server) read(w http.ResponseWriter, r *http.Request) *httpExchange {
 		return nil
 	}
 	x := &httpExchange{server: s, request: r, reply: reply}
-	x.Exchange = dialect.Exchange{Message: &x.message, Header: r.Header, HTTPMethod: r.Method, Owner: x}
+	m := &x.message
+	x.Exchange = dialect.Exchange{Message: m, Header: r.Header, HTTPMethod: r.Method, Owner: x}
 	if s.opts.Authenticate != nil {
 		var err error
 		if x.principal, err = s.opts.Authenticate(r); err != nil {
@@ -134,22 +139,40 @@ func (s *Server) read(w http.ResponseWriter, r *http.Request) *httpExchange {
 		}
 		x.Principal = x.principal.binding()
 	}
-	if r.Method != http.MethodPost {
-		x.Dialect = s.match(&x.message, r.Header)
+	var rerr *wire.Error
+	if r.Method == http.MethodPost {
+		rerr = s.readMessage(x, w)
+	} else {
+		x.Dialect = s.match(m, r.Header)
+	}
+	_, remembers := x.Dialect.(dialect.Sessions)
+	switch {
+	case rerr != nil && m.ID != nil:
+		reply.Error(m.ID, rerr)
+	case rerr != nil:
+		s.refuse(reply, r, rerr)
+	case remembers:
 		return x
-	}
-	if rerr := s.readMessage(x, w); rerr != nil {
-		if x.message.ID == nil {
-			s.refuse(reply, r, rerr)
-		} else {
-			reply.Error(x.message.ID, rerr)
+	case r.Method != http.MethodPost:
+		w.Header().Set("Allow", http.MethodPost)
+		s.refuse(reply, r, wire.Refuse(http.StatusMethodNotAllowed, wire.CodeInvalidRequest, "only POST is allowed"))
+	case m.Reply != nil:
+		s.refuse(reply, r, wire.Refuse(http.StatusBadRequest, wire.CodeInvalidRequest, "this server sends no requests, so it takes no responses"))
+	case m.ID != nil:
+		return x
+	default:
+		if rerr := s.host.GuestCancelled(r.Context(), &x.Exchange); rerr != nil {
+			reply.Error(nil, rerr)
+			return nil
 		}
-		return nil
+		reply.Empty(http.StatusAccepted)
 	}
-	return x
+	return nil
 }
 
-// readMessage reads what was POSTed, a message or a batch, and finds its dialect.
+// readMessage reads what was POSTed, a message or a batch, and finds its dialect. It reads the whole
+// body, so that the request's context ends when the client goes away. What a client announces is no
+// reason to set memory aside: that grows with what arrives.
 func (s *Server) readMessage(x *httpExchange, w http.ResponseWriter) *wire.Error {
 	r := x.request
 	if kind := r.Header.Get("Content-Type"); kind != jsonType { // as almost all write it
@@ -157,13 +180,30 @@ func (s *Server) readMessage(x *httpExchange, w http.ResponseWriter) *wire.Error
 			return wire.Refuse(http.StatusUnsupportedMediaType, wire.CodeInvalidRequest, "the Content-Type must be application/json")
 		}
 	}
-	body, err := s.readBody(w, r)
-	if err != nil {
-		var tooLarge *http.MaxBytesError
-		if errors.As(err, &tooLarge) {
-			return wire.Refuse(http.StatusRequestEntityTooLarge, wire.CodeInvalidRequest, "the message is too large")
+	tooLarge := func() *wire.Error {
+		return wire.Refuse(http.StatusRequestEntityTooLarge, wire.CodeInvalidRequest, "the message is too large")
+	}
+	if r.ContentLength > s.opts.MaxBody {
+		return tooLarge()
+	}
+	room := int64(firstRoom)
+	if r.ContentLength >= 0 {
+		room = min(room, r.ContentLength+1) // and one, to come upon the end
+	}
+	from, body := http.MaxBytesReader(w, r.Body, s.opts.MaxBody), make([]byte, 0, room)
+	for ended := false; !ended; { // bytes.Buffer would want half a kilobyte more for each request
+		n, err := from.Read(body[len(body):cap(body)])
+		body = body[:len(body)+n]
+		switch {
+		case err == io.EOF:
+			ended = true
+		case errors.As(err, new(*http.MaxBytesError)):
+			return tooLarge()
+		case err != nil:
+			return wire.Refuse(http.StatusBadRequest, wire.CodeParseError, "the body could not be read")
+		case len(body) == cap(body):
+			body = append(make([]byte, 0, 2*len(body)), body...)
 		}
-		return wire.Refuse(http.StatusBadRequest, wire.CodeParseError, "the body could not be read")
 	}
 	// What is read from now on is that the client goes away: the end of the server's
 	// ReadTimeout would look the same, and cancel the turn.
@@ -193,31 +233,6 @@ func (s *Server) readMessage(x *httpExchange, w http.ResponseWriter) *wire.Error
 	return nil
 }
 
-// readBody reads the whole body, so that the request's context ends when the client goes away.
-// What a client announces is no reason to set memory aside: that grows with what arrives.
-func (s *Server) readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
-	if r.ContentLength > s.opts.MaxBody {
-		return nil, &http.MaxBytesError{Limit: s.opts.MaxBody}
-	}
-	room := int64(firstRoom)
-	if r.ContentLength >= 0 {
-		room = min(room, r.ContentLength+1) // and one, to come upon the end
-	}
-	from, body := http.MaxBytesReader(w, r.Body, s.opts.MaxBody), make([]byte, 0, room)
-	for { // bytes.Buffer would want half a kilobyte more for each request
-		n, err := from.Read(body[len(body):cap(body)])
-		body = body[:len(body)+n]
-		switch {
-		case err == io.EOF:
-			return body, nil
-		case err != nil:
-			return nil, err
-		case len(body) == cap(body):
-			body = append(make([]byte, 0, 2*len(body)), body...)
-		}
-	}
-}
-
 // refuse answers a request whose id is not known: with null or without an id, as the
 // dialect of the request has it.
 func (s *Server) refuse(reply wire.Reply, r *http.Request, rerr *wire.Error) {
@@ -238,28 +253,162 @@ func (s *Server) match(m *wire.Message, header http.Header) dialect.Dialect {
 	return nil
 }
 
-// serveMessage answers a message of a dialect without sessions.
-func (s *Server) serveMessage(x *httpExchange) {
-	m, reply := &x.message, x.reply
-	switch {
-	case x.HTTPMethod != http.MethodPost:
-		reply.Header().Set("Allow", http.MethodPost)
-		s.refuse(reply, x.request, wire.Refuse(http.StatusMethodNotAllowed, wire.CodeInvalidRequest, "only POST is allowed"))
-	case m.Reply != nil:
-		s.refuse(reply, x.request, wire.Refuse(http.StatusBadRequest, wire.CodeInvalidRequest, "this server sends no requests, so it takes no responses"))
-	case m.ID == nil:
-		if rerr := s.host.GuestsCancelled(x.request.Context(), &x.Exchange); rerr != nil {
-			reply.Error(nil, rerr)
-			return
-		}
-		reply.Empty(http.StatusAccepted)
-	default:
-		x.answer()
-	}
-}
-
 const jsonType = "application/json"
 
 // firstRoom is how much memory a body gets before anything of it has come, in bytes.
 // Most fit in it.
 const firstRoom = 4 << 10
+
+// keepAlive is how often an idle event stream shows that it is alive.
+const keepAlive = 15 * time.Second
+
+// httpExchange is a request that was POSTed, and the way back to its client. The response
+// is a JSON object unless something is to be said before; then it becomes a stream of
+// events that ends with the response (MCP 2026-07-28, basic/transports/streamable-http).
+// Until then nothing is written, as some errors must have a status of their own.
+type httpExchange struct {
+	dialect.Exchange
+	server    *Server
+	request   *http.Request
+	principal Principal
+	message   wire.Message
+	reply     wire.Reply
+	ctx       lazyctx.Context // ends when the client has gone
+
+	mu     sync.Mutex
+	events *wire.EventStream // nil until something is to be said
+	alive  *time.Timer       // shows now and then that an open stream is; nil unless it is kept open
+	broken bool
+	over   bool
+}
+
+// Account implements [dialect.Owner]: the principal's account, or that of an anonymous caller's
+// key, so that one caller cannot take what is there for all. Those without a key are not distinguished
+// and share what is there.
+func (x *httpExchange) Account() string {
+	if x.principal != (Principal{}) {
+		return "principal " + x.principal.binding()
+	}
+	if key := x.server.opts.CallerKey(x.request); key != "" {
+		return "key " + key
+	}
+	return ""
+}
+
+func (x *httpExchange) caller() (p Principal, remote string) {
+	return x.principal, x.request.RemoteAddr
+}
+
+func (x *httpExchange) answer() {
+	s := x.server
+	x.Way = x
+	x.ctx.Init(x.request.Context(), time.Time{})
+	defer func() { // whatever has ended the exchange, nothing is written any more
+		x.mu.Lock()
+		defer x.mu.Unlock()
+		x.over = true
+		if x.alive != nil {
+			x.alive.Stop()
+		}
+		x.ctx.Cancel()
+	}()
+	ctx := context.Context(&x.ctx)
+	if len(x.Header[wire.SessionHeader]) > 0 { // as most have none
+		for _, sessions := range s.sessions {
+			joined, leave := sessions.Join(ctx, &x.Exchange)
+			defer leave()
+			ctx = joined
+		}
+	}
+	scratch, room := s.buffers.Get(), s.buffers.Get()
+	x.Scratch = *scratch
+	result, rerr := s.host.Dispatch(ctx, &x.Exchange, nil)
+	response := wire.AppendResponse(*room, x.message.ID, result, rerr)
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.over = true
+	done := true // whether the response is no longer used
+	switch {
+	case x.ctx.Err() != nil: // nothing is sent to a client that has cancelled by going away
+	case x.events != nil && x.events.Started():
+		x.send(func() error { return x.events.Event("", response) })
+	case rerr == nil:
+		done = x.reply.JSON(http.StatusOK, response)
+	default:
+		done = x.reply.Response(response, rerr)
+	}
+	if done {
+		s.buffers.Put(room, response)
+		s.buffers.Put(scratch, *scratch)
+	}
+}
+
+// Notify implements [dialect.Way]. A client that does not take it is treated as gone.
+func (x *httpExchange) Notify(method string, params json.RawMessage) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.over || x.events == nil && !x.open() {
+		return
+	}
+	x.send(func() error { return x.events.Event("", wire.AppendCall(nil, 0, method, params)) })
+}
+
+// open begins the stream, if the client takes one.
+func (x *httpExchange) open() bool {
+	if wire.AcceptsEvents(x.Header) {
+		x.events = x.reply.Events(x.server.eventTimeout)
+	}
+	return x.events != nil
+}
+
+func (x *httpExchange) send(event func() error) {
+	if x.broken || x.ctx.Err() != nil {
+		return
+	}
+	if event() != nil {
+		x.broken = true
+		x.ctx.Cancel()
+	}
+}
+
+func (*httpExchange) Call(context.Context, string, json.RawMessage) (steps.Answer, error) {
+	return steps.Answer{}, dialect.ErrNoBackChannel
+}
+
+// Post implements [dialect.Poster].
+func (x *httpExchange) Post(id uint64, method string, params json.RawMessage) bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.over || x.events == nil && !x.open() {
+		return false
+	}
+	x.send(func() error { return x.events.Event("", wire.AppendCall(nil, id, method, params)) })
+	return !x.broken
+}
+
+// Hangup implements [dialect.Way]: the answer comes on this connection or not at all.
+func (*httpExchange) Hangup(time.Duration) {}
+
+func (x *httpExchange) KeepOpen() (ended <-chan struct{}, rerr *wire.Error) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.events == nil && !x.open() {
+		return nil, wire.Refuse(http.StatusNotAcceptable, wire.CodeInvalidRequest, "a subscription is a text/event-stream, which the Accept header excludes")
+	}
+	x.alive = time.AfterFunc(x.server.keepAlive, x.showAlive)
+	return nil, nil
+}
+
+// showAlive keeps proxies from giving up an idle stream, and finds connections that are
+// dead.
+func (x *httpExchange) showAlive() {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.over || x.broken {
+		return
+	}
+	if x.events.Started() {
+		x.send(x.events.Alive)
+	}
+	x.alive.Reset(x.server.keepAlive)
+}

@@ -143,12 +143,12 @@ func (c *lineConn) handle(m *wire.Message, rerr *wire.Error, b *lineBatch) {
 	case rerr != nil:
 		c.reply(b, wire.AppendResponse(nil, m.ID, nil, rerr))
 	case m.Reply != nil: // no call waits for it
-		c.tellGuests(m)
+		c.tellGuest(m)
 	case m.ID == nil:
 		c.reply(b, nil)
 		if id := dialect.Cancelled(m); id != nil {
 			c.cancelled(id)
-			c.tellGuests(m)
+			c.tellGuest(m)
 		}
 		if known := c.connections[c.server.match(m, nil)]; known != nil {
 			known.Arrive(m)
@@ -214,15 +214,15 @@ func (c *lineConn) cancelled(id []byte) {
 // with that when the next line is read, which may be about the same.
 const guestTime = 5 * time.Second
 
-// tellGuests tells guests of an answer or a cancellation. What is none of theirs is ignored.
-func (c *lineConn) tellGuests(m *wire.Message) {
+// tellGuest tells the guest of an answer or a cancellation. What is none of its own is ignored.
+func (c *lineConn) tellGuest(m *wire.Message) {
 	ctx, cancel := context.WithTimeout(c.ctx, guestTime)
 	defer cancel()
 	x := &dialect.Exchange{Message: m}
 	c.join(x)
-	rerr := c.server.host.GuestsCancelled(ctx, x)
+	rerr := c.server.host.GuestCancelled(ctx, x)
 	if m.Reply != nil {
-		_, rerr = c.server.host.GuestsAnswered(ctx, x)
+		_, rerr = c.server.host.GuestAnswered(ctx, x)
 	}
 	if rerr != nil {
 		c.server.log.InfoContext(ctx, "answer or cancellation refused", "reason", rerr)

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
@@ -16,14 +15,14 @@ import (
 	"github.com/mcpsaga/mcpsaga/internal/cputime"
 )
 
-// order is what a child process receives, a line each.
+// order is a line that a child process receives: so many callers begin, and wait for, one piece of
+// work after the other for so long. Without callers it only asks for the time of the processor.
 type order struct {
-	Callers int           `json:"callers,omitzero"` // so many begin, and wait, one piece of work after the other
-	For     time.Duration `json:"for,omitzero"`     // and for so long begin others; zero: begin one, and do not wait
+	Callers int           `json:"callers,omitzero"`
+	For     time.Duration `json:"for,omitzero"`
 }
 
-// answer is what it says: when it is ready, when it has done what it was ordered to, and when it continues
-// with a step that another process has not ended.
+// answer is a line that a child process writes, when it is ready and after each order.
 type answer struct {
 	Error   string        `json:"error,omitzero"`
 	Done    int           `json:"done,omitzero"` // pieces of work
@@ -32,68 +31,41 @@ type answer struct {
 	CPU     time.Duration `json:"cpu,omitzero"`  // of the process, since it began
 }
 
-// beChild works until its standard input ends, as it does when the parent ends, however that
-// comes. The arguments: the store, the system, the place's Target, Keys and Executor, and "stuck"
-// if the second step is not to end.
+// beChild works until its standard input ends, as it does when the parent ends or dies. The
+// arguments are the store, the system, and the place's Target and Keys.
 func beChild(args []string) error {
-	if len(args) != 6 {
-		return errors.New("child: wrong arguments")
-	}
-	s, err := find(args[0], args[1])
-	if err != nil {
-		return err
-	}
-	out := json.NewEncoder(os.Stdout)
-	var mu sync.Mutex
-	say := func(a answer) {
-		mu.Lock()
-		defer mu.Unlock()
-		_ = out.Encode(a)
-	}
-	var once sync.Once
-	step := func() {}
-	switch args[5] {
-	case "stuck":
-		step = func() { say(answer{}); select {} }
-	case "heir":
-		step = func() { once.Do(func() { say(answer{}) }) }
+	i := slices.IndexFunc(systems, func(s system) bool { return len(args) == 4 && s.store == args[0] && s.name == args[1] })
+	if i < 0 {
+		return fmt.Errorf("child: wrong arguments %q", args)
 	}
 	ctx := context.Background()
-	w, err := s.open(ctx, place{Target: args[2], Keys: args[3], Executor: args[4], Step: step})
+	w, err := systems[i].open(ctx, place{Target: args[2], Keys: args[3]})
 	if err != nil {
 		return err
 	}
-	say(answer{})
-	in := json.NewDecoder(os.Stdin)
-	for {
+	in, out := json.NewDecoder(os.Stdin), json.NewEncoder(os.Stdout)
+	for a := (answer{}); ; {
+		if err := out.Encode(a); err != nil {
+			return err
+		}
 		var o order
 		if err := in.Decode(&o); err != nil {
-			go func() {
-				time.Sleep(10 * time.Second)
-				os.Exit(1) // it does not end by itself
-			}()
+			time.AfterFunc(10*time.Second, func() { os.Exit(1) }) // if closing hangs
 			w.Close()
 			if errors.Is(err, io.EOF) {
 				err = nil
 			}
 			return err
 		}
-		switch {
-		case o.Callers == 0:
-			say(answer{CPU: cputime.Used()})
-		case o.For == 0:
-			go func() {
-				if err := w.Do(ctx, 0); err != nil {
-					say(answer{Error: err.Error()})
-				}
-			}()
-		default:
-			say(load(ctx, w, o))
+		if o.Callers == 0 {
+			a = answer{CPU: cputime.Used()}
+		} else {
+			a = load(ctx, w, o)
 		}
 	}
 }
 
-// load has callers have work done, one after the other, for a while, and waits for the last.
+// load has callers have work done, one piece after the other, for a while, and waits for the last.
 func load(ctx context.Context, w worker, o order) (a answer) {
 	ctx, cancel := context.WithTimeout(ctx, o.For+20*time.Second)
 	defer cancel()
@@ -104,7 +76,7 @@ func load(ctx context.Context, w worker, o order) (a answer) {
 		all.Go(func() {
 			for errs[caller] == nil && time.Since(began) < o.For {
 				start := time.Now()
-				errs[caller] = w.Do(ctx, caller)
+				errs[caller] = w.Do(ctx)
 				times[caller] = append(times[caller], time.Since(start))
 			}
 		})
@@ -120,21 +92,21 @@ func load(ctx context.Context, w worker, o order) (a answer) {
 	return a
 }
 
-// child is such a process.
+// child is a process that works with a system. It answers each line that it gets with a line.
 type child struct {
-	label   string
-	process *os.Process
-	in      io.WriteCloser
-	answers chan answer
+	label string
+	in    io.WriteCloser
+	out   *json.Decoder
+	wait  func() error
 }
 
-// startChild starts a system, and waits until that is ready. It is killed when ctx ends.
-func startChild(ctx context.Context, s system, at place, role string) (*child, error) {
+// startChild starts a system, and waits until it is ready. It is killed when ctx ends.
+func startChild(ctx context.Context, s system, at place) (*child, error) {
 	program, err := os.Executable()
 	if err != nil {
 		return nil, err
 	}
-	cmd := exec.CommandContext(ctx, program, "child", s.store, s.name, at.Target, at.Keys, at.Executor, role)
+	cmd := exec.CommandContext(ctx, program, "child", s.store, s.name, at.Target, at.Keys)
 	cmd.Stderr = os.Stderr
 	in, err := cmd.StdinPipe()
 	if err != nil {
@@ -147,59 +119,31 @@ func startChild(ctx context.Context, s system, at place, role string) (*child, e
 	if err := cmd.Start(); err != nil {
 		return nil, err
 	}
-	c := &child{label: s.name + " on " + s.store, process: cmd.Process, in: in, answers: make(chan answer, 16)}
-	go func() {
-		lines := bufio.NewScanner(out)
-		for lines.Scan() {
-			var a answer
-			if err := json.Unmarshal(lines.Bytes(), &a); err != nil {
-				a.Error = fmt.Sprintf("it says %q", lines.Text())
-			}
-			c.answers <- a
-		}
-		_ = cmd.Wait()
-		close(c.answers)
-	}()
-	if _, err := c.answer(ctx); err != nil {
-		return nil, err
-	}
-	return c, nil
+	c := &child{s.name + " on " + s.store, in, json.NewDecoder(out), cmd.Wait}
+	_, err = c.answer()
+	return c, err
 }
 
-// answer waits for the next line.
-func (c *child) answer(ctx context.Context) (answer, error) {
-	select {
-	case a, open := <-c.answers:
-		if !open {
-			return a, fmt.Errorf("the process of %s has ended", c.label)
-		}
-		if a.Error != "" {
-			return a, fmt.Errorf("%s: %s", c.label, a.Error)
-		}
-		return a, nil
-	case <-ctx.Done():
-		return answer{}, fmt.Errorf("%s: %w", c.label, context.Cause(ctx))
+func (c *child) answer() (a answer, err error) {
+	if err = c.out.Decode(&a); err == nil && a.Error != "" {
+		err = errors.New(a.Error)
 	}
+	if err != nil {
+		err = fmt.Errorf("%s: %w", c.label, err)
+	}
+	return a, err
 }
 
-// tell gives an order and waits for the answer.
-func (c *child) tell(ctx context.Context, o order) (answer, error) {
+// do gives an order and waits for the answer.
+func (c *child) do(o order) (answer, error) {
 	if err := json.NewEncoder(c.in).Encode(o); err != nil {
 		return answer{}, fmt.Errorf("%s: %w", c.label, err)
 	}
-	return c.answer(ctx)
+	return c.answer()
 }
 
 // end has the process end, and waits until it has.
 func (c *child) end() {
 	_ = c.in.Close()
-	for range c.answers {
-	}
-}
-
-// kill ends the process as kill -9 does.
-func (c *child) kill() {
-	_ = c.process.Kill()
-	for range c.answers {
-	}
+	_ = c.wait()
 }

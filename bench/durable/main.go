@@ -1,13 +1,12 @@
-// Command durable compares tasks with the best Go libraries for durable work, and with a floor,
-// on PostgreSQL and on SQLite. The work is three trivial steps with a checkpoint after each,
-// started and waited for by 1, 16 and 64 callers.
+// Command durable compares tasks with the best Go libraries for durable work, on PostgreSQL and on
+// SQLite. The work is three trivial steps with a checkpoint after each, started and waited for by
+// 1, 16 and 64 callers.
 //
 //	cd bench/durable && go run -mod=mod .
 //
 // Each system is a process of its own, and each that uses PostgreSQL has a server of its own,
 // which is started for it with its default settings. In each round they are measured one after
-// the other. Then follow what they cost while there is nothing to do, and how long it takes until
-// another process continues the work of one that was killed.
+// the other. Then follows what they cost while there is nothing to do.
 //
 // It is a module of its own, so that the product does not depend on what it is compared with.
 package main
@@ -26,7 +25,6 @@ type plan struct {
 	rounds int
 	window time.Duration // of one measurement
 	idle   time.Duration // for how long they are watched with nothing to do; zero: not
-	killed time.Duration // for how long another process may take over; zero: not
 	only   string        // the names of systems, with commas; empty: all
 }
 
@@ -38,8 +36,7 @@ func main() {
 	flag.IntVar(&p.rounds, "rounds", 5, "rounds; medians are shown")
 	flag.DurationVar(&p.window, "window", 700*time.Millisecond, "how long each system works at a time")
 	flag.DurationVar(&p.idle, "idle", 20*time.Second, "how long they are watched with nothing to do, a minute after all else; 0: not at all")
-	flag.DurationVar(&p.killed, "killed", 35*time.Second, "how long to wait for another process to take over; 0: not at all")
-	flag.StringVar(&p.only, "only", "", "measure these systems only, such as floor,mcpsaga,DBOS,River")
+	flag.StringVar(&p.only, "only", "", "measure these systems only, such as mcpsaga,DBOS")
 	deadline := flag.Duration("deadline", 10*time.Minute, "end, whatever is still to do")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)

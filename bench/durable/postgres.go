@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -11,16 +10,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/jackc/pgx/v5"
-
 	"github.com/mcpsaga/mcpsaga/internal/postgrestest"
 )
 
-// startPostgres starts a server with its default settings, and makes sure that what it has
-// committed is on the disk. The server is stopped by cleanup, also if there is an error.
-func startPostgres(ctx context.Context) (server *postgrestest.Server, version string, cleanup func(), err error) {
-	t := new(outsider)
-	cleanup = t.clean
+// startPostgres starts a server with its default settings, and returns how to connect to it.
+func startPostgres(t *outsider) (target string, b *backends, err error) {
 	defer func() {
 		switch r := recover().(type) {
 		case nil:
@@ -30,18 +24,9 @@ func startPostgres(ctx context.Context) (server *postgrestest.Server, version st
 			panic(r)
 		}
 	}()
-	server = postgrestest.Run(t)
-	conn, err := pgx.Connect(ctx, server.DSN())
-	if err != nil {
-		return server, "", cleanup, err
-	}
-	defer conn.Close(context.WithoutCancel(ctx))
-	var fsync, commit string
-	err = conn.QueryRow(ctx, `SELECT current_setting('server_version'), current_setting('fsync'), current_setting('synchronous_commit')`).Scan(&version, &fsync, &commit)
-	if err == nil && (fsync != "on" || commit != "on") {
-		err = fmt.Errorf("PostgreSQL is set to fsync=%s, synchronous_commit=%s", fsync, commit)
-	}
-	return server, version, cleanup, err
+	server := postgrestest.Run(t)
+	b, err = backendsOf(server.Dir)
+	return server.DSN(), b, err
 }
 
 // outsider stands in for a test, for package postgrestest.
@@ -63,29 +48,27 @@ func (o *outsider) clean() {
 	for _, f := range o.last {
 		f()
 	}
-	o.last = nil
 }
 
-// backends tells what a server of PostgreSQL has used: all of its processes, also those that
-// have ended.
-type backends struct {
-	postmaster int
-	tick       time.Duration
-}
+// backends are the processes of a server of PostgreSQL.
+type backends struct{ postmaster int }
 
-func backendsOf(server *postgrestest.Server) (backends, error) {
-	text, err := os.ReadFile(filepath.Join(server.Dir, "data", "postmaster.pid"))
+func backendsOf(dir string) (*backends, error) {
+	text, err := os.ReadFile(filepath.Join(dir, "data", "postmaster.pid"))
 	if err != nil {
-		return backends{}, err
+		return nil, err
 	}
 	line, _, _ := strings.Cut(string(text), "\n")
 	pid, err := strconv.Atoi(line)
-	return backends{pid, time.Second / 100}, err
+	return &backends{pid}, err
 }
 
-// used reads /proc. The time of processes that live is exact, and that of those that have ended
-// is counted in hundredths of a second.
-func (b backends) used() (total time.Duration, err error) {
+// tick is the unit in which Linux counts the time of processes.
+const tick = time.Second / 100
+
+// used is what all of them have used, also those that have ended. The time of processes that live is
+// exact, and that of the others is counted in ticks.
+func (b *backends) used() (total time.Duration, err error) {
 	processes, err := filepath.Glob("/proc/[0-9]*/stat")
 	if err != nil {
 		return 0, err
@@ -108,11 +91,11 @@ func (b backends) used() (total time.Duration, err error) {
 		parent := int(number(4))
 		if pid == strconv.Itoa(b.postmaster) {
 			found = true
-			total += (number(16) + number(17)) * b.tick // of children that were waited for
+			total += (number(16) + number(17)) * tick // of children that were waited for
 		} else if parent != b.postmaster {
 			continue
 		}
-		ran := (number(14) + number(15)) * b.tick
+		ran := (number(14) + number(15)) * tick
 		if text, err := os.ReadFile(filepath.Join(filepath.Dir(name), "schedstat")); err == nil {
 			first, _, _ := strings.Cut(string(text), " ")
 			if ns, err := strconv.ParseInt(first, 10, 64); err == nil {

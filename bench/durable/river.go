@@ -14,15 +14,15 @@ import (
 	"github.com/riverqueue/river/rivermigrate"
 )
 
-// riverWork is River, with a resumable step whose end is recorded in a transaction for each of
-// the three: only that survives the death of the process.
+// riverWork is River. Each of the three is a resumable step whose end is recorded in a transaction,
+// as only that survives the death of the process.
 type riverWork struct {
 	pool   *pgxpool.Pool
 	client *river.Client[pgx.Tx]
 
 	mu      sync.Mutex
 	waiting map[int64]chan struct{}
-	ended   map[int64]bool // before anybody waited
+	ended   map[int64]bool // before Do waited for them
 	stop    func()
 }
 
@@ -34,16 +34,12 @@ func (riverArgs) Kind() string { return "steps" }
 type riverWorker struct {
 	river.WorkerDefaults[riverArgs]
 	pool *pgxpool.Pool
-	step func()
 }
 
 // Work implements river.Worker.
 func (w *riverWorker) Work(ctx context.Context, job *river.Job[riverArgs]) error {
 	for i := range 3 {
 		river.ResumableStep(ctx, fmt.Sprint("step", i), nil, func(ctx context.Context) error {
-			if i == 1 {
-				w.step()
-			}
 			tx, err := w.pool.Begin(ctx)
 			if err != nil {
 				return err
@@ -57,10 +53,6 @@ func (w *riverWorker) Work(ctx context.Context, job *river.Job[riverArgs]) error
 	}
 	return nil
 }
-
-// A job that has run for riverRescue is taken for stuck, so it is also the longest time that one
-// may take. By default it is an hour.
-const riverRescue = 5 * time.Second
 
 func openRiver(ctx context.Context, at place) (worker, error) {
 	pool, err := pgxpool.New(ctx, at.Target+" pool_max_conns=64")
@@ -76,12 +68,11 @@ func openRiver(ctx context.Context, at place) (worker, error) {
 		return nil, err
 	}
 	workers := river.NewWorkers()
-	river.AddWorker(workers, &riverWorker{pool: pool, step: at.Step})
+	river.AddWorker(workers, &riverWorker{pool: pool})
 	client, err := river.NewClient(driver, &river.Config{
-		Logger: slog.New(slog.DiscardHandler), Workers: workers, ID: at.Executor,
+		Logger: slog.New(slog.DiscardHandler), Workers: workers,
 		Queues:        map[string]river.QueueConfig{river.QueueDefault: {MaxWorkers: most}},
 		FetchCooldown: time.Millisecond, // by default it fetches ten times a second at most
-		JobTimeout:    riverRescue, RescueStuckJobsAfter: riverRescue,
 	})
 	if err != nil {
 		return nil, err
@@ -89,12 +80,12 @@ func openRiver(ctx context.Context, at place) (worker, error) {
 	r := &riverWork{pool: pool, client: client, waiting: make(map[int64]chan struct{}), ended: make(map[int64]bool)}
 	events, stop := client.SubscribeConfig(&river.SubscribeConfig{Kinds: []river.EventKind{river.EventKindJobCompleted}, ChanSize: 10_000})
 	r.stop = stop
-	go r.tell(events)
+	go r.listen(events)
 	return r, client.Start(context.WithoutCancel(ctx))
 }
 
-// tell wakes those who wait for jobs that have ended.
-func (r *riverWork) tell(events <-chan *river.Event) {
+// listen wakes the calls of Do whose jobs have ended.
+func (r *riverWork) listen(events <-chan *river.Event) {
 	for e := range events {
 		r.mu.Lock()
 		if wait := r.waiting[e.Job.ID]; wait != nil {
@@ -107,7 +98,7 @@ func (r *riverWork) tell(events <-chan *river.Event) {
 	}
 }
 
-func (r *riverWork) Do(ctx context.Context, _ int) error {
+func (r *riverWork) Do(ctx context.Context) error {
 	made, err := r.client.Insert(ctx, riverArgs{}, nil)
 	if err != nil {
 		return err

@@ -13,23 +13,18 @@ type system struct {
 	open        func(ctx context.Context, at place) (worker, error)
 }
 
-// place is where a system keeps its work, and as what it works there.
+// place is where a system keeps its work.
 type place struct {
 	// Target is how to connect to a database of PostgreSQL, or the name of a file.
 	Target string
 	// Keys is a file with a key, for systems that encrypt.
 	Keys string
-	// Executor names the process, for systems that want it.
-	Executor string
-	// Step is called by the second of the three steps.
-	Step func()
 }
 
 // worker is a system in a process.
 type worker interface {
-	// Do has a piece of work done and waits for its result. It is called by callers with the
-	// numbers from 0 to most-1.
-	Do(ctx context.Context, caller int) error
+	// Do has a piece of work done and waits for its result. Many call it at once.
+	Do(ctx context.Context) error
 	Close()
 }
 
@@ -38,29 +33,15 @@ const most = 64
 
 var inFlight = []int{1, 16, most}
 
-// Names of systems that others are compared with.
-const (
-	floor = "floor"
-	ours  = "mcpsaga"
-)
+// ours is the system that is compared with the others.
+const ours = "mcpsaga"
 
 var systems = []system{
-	{floor, "postgres", openPostgresFloor},
 	{"DBOS", "postgres", openDBOS},
 	{"River", "postgres", openRiver},
 	{ours, "postgres", openTasks},
-	{floor, "sqlite", openSQLiteFloor},
 	{"DBOS", "sqlite", openDBOS},
 	{ours, "sqlite", openTasks},
-}
-
-func find(store, name string) (system, error) {
-	for _, s := range systems {
-		if s.store == store && s.name == name {
-			return s, nil
-		}
-	}
-	return system{}, fmt.Errorf("there is no system %s on %s", name, store)
 }
 
 // chosen returns the systems whose names are in a list with commas.

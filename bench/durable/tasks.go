@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/mcpsaga/mcpsaga/codec"
+	"github.com/mcpsaga/mcpsaga/internal/durable"
 	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/internal/tasks"
 	"github.com/mcpsaga/mcpsaga/internal/tokens"
@@ -23,7 +24,7 @@ import (
 // ownTasks are this project's, with leases and intervals as they are by default.
 type ownTasks struct {
 	store ledger.Store
-	m     *tasks.Manager
+	core  *durable.Core
 	leave context.CancelFunc
 	work  sync.WaitGroup
 }
@@ -32,13 +33,13 @@ type counted struct {
 	N int `json:"n"`
 }
 
-func threeSteps(step func()) saga.Definition {
+func threeSteps() saga.Definition {
 	type turn = saga.Turn[struct{}, counted]
 	return saga.Machine[struct{}, counted]{
 		Info:  saga.Info{Name: "steps", Description: "Does nothing in three steps.", Tasks: saga.Tasks{Mode: saga.TasksOptional}},
 		Start: func(t *turn) (saga.Next, error) { t.State.N++; return t.Goto("second") },
 		Steps: saga.Steps[struct{}, counted]{
-			"second": func(t *turn) (saga.Next, error) { step(); t.State.N++; return t.Goto("third") },
+			"second": func(t *turn) (saga.Next, error) { t.State.N++; return t.Goto("third") },
 			"third":  func(t *turn) (saga.Next, error) { t.State.N++; return t.Textf("%d", t.State.N) },
 		},
 	}
@@ -62,37 +63,34 @@ func openTasks(ctx context.Context, at place) (worker, error) {
 	if err != nil {
 		return nil, err
 	}
-	registry, err := engine.NewRegistry(threeSteps(at.Step))
+	registry, err := engine.NewRegistry(threeSteps())
 	if err != nil {
 		return nil, err
 	}
-	runner, err := turns.New(turns.Config{
-		Registry: registry, Codec: sealer, Log: slog.New(slog.DiscardHandler), Now: time.Now, Ledger: store, UndoGrace: turns.DefaultUndoGrace,
+	runner := turns.New(turns.Config{
+		Registry: registry, Codec: sealer, Log: slog.New(slog.DiscardHandler), Now: time.Now, UndoGrace: turns.DefaultUndoGrace,
 	})
-	if err != nil {
-		return nil, err
-	}
-	m, err := tasks.New(tasks.Config{Turns: runner, Workers: most, PerPrincipal: most})
+	core, err := durable.New(durable.Config{Turns: runner, Store: store, Workers: most, PerPrincipal: most})
 	if err != nil {
 		return nil, err
 	}
 	working, leave := context.WithCancel(context.Background())
-	t := &ownTasks{store: store, m: m, leave: leave}
-	t.work.Go(func() { _ = m.Work(working) })
+	t := &ownTasks{store: store, core: core, leave: leave}
+	t.work.Go(func() { _ = core.Work(working) })
 	return t, nil
 }
 
-const principal = "somebody"
+const principal = "bench"
 
-func (t *ownTasks) Do(ctx context.Context, _ int) error {
-	task, err := t.m.Start(ctx, tasks.Start{Request: turns.Request{
+func (t *ownTasks) Do(ctx context.Context) error {
+	task, err := t.core.Start(ctx, tasks.Start{Request: turns.Request{
 		Policy: turns.Carried, Method: "tools/call", Principal: principal, Client: steps.AllFeatures(),
-		Program: t.m.Turns.Registry.Find(engine.KindTool, "steps"), Arguments: json.RawMessage("{}"),
+		Program: t.core.Turns.Registry.Find(engine.KindTool, "steps"), Arguments: json.RawMessage("{}"),
 	}})
 	if err != nil {
 		return err
 	}
-	for found, err := range t.m.Watch(ctx, principal, task.ID, 0) {
+	for found, err := range t.core.Watch(ctx, principal, task.ID, 0) {
 		if err != nil {
 			return err
 		}

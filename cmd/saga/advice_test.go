@@ -5,7 +5,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -135,21 +134,21 @@ func TestExplainSavedCall(t *testing.T) {
 	require.Equal(t, exitNeedsAnswer, code)
 	out := h.ok("token", "explain", "saved.json")
 	assert.Contains(t, out, "complex_tool")
-	_, stderr, _ := h.run("call", "--resume", "saved.json")
-	assert.NotContains(t, stderr, "hardly", "there is time")
 	_, _, code = h.run("token", "explain", "nothing-there")
 	assert.Equal(t, exitFailed, code)
 }
 
-// Who resumes a call that is too old is told before answering.
-func TestResumeWarnsOfExpiry(t *testing.T) {
-	t.Parallel()
-	h := newHome(t)
-	address, _ := h.serve("--token-ttl", "1s")
-	_, _, code := h.run("call", "complex_tool", "--server", address, "--save", "saved.json")
-	require.Equal(t, exitNeedsAnswer, code)
-	require.Eventually(t, func() bool {
-		_, stderr, _ := h.run("call", "--resume", "saved.json")
-		return strings.Contains(stderr, "could go on until") && strings.Contains(stderr, "needs an answer")
-	}, time.Minute, 200*time.Millisecond)
+// A name is suggested if it differs in one place, and not much.
+func TestDidYouMean(t *testing.T) {
+	names := []string{"call", "calls", "watch", "answers", "release_notes", "promote"}
+	for given, want := range map[string]string{
+		"cal": "call", "wathc": "watch", "anwsers": "answers", "relase_notes": "release_notes", "releasenotes": "release_notes", "callss": "calls",
+		"": "", "x": "", "rotate": "", "frobnicate": "", strings.Repeat("call", 1000): "",
+	} {
+		if want != "" {
+			want = "; did you mean --" + want + "?"
+		}
+		assert.Equal(t, want, didYouMean(given, "--", names), given)
+	}
+	assert.Empty(t, didYouMean("call", "", nil))
 }

@@ -16,47 +16,24 @@ import (
 	"github.com/mcpsaga/mcpsaga/cmd/saga/internal/state"
 )
 
-// maxCell limits a text in the list of calls, in characters.
-const maxCell = 40
-
 func (p *program) callsCommand() *cli.Command {
 	return &cli.Command{
 		Name:  "calls",
 		Usage: "list the calls that were saved, and remove them",
-		Description: `Lists the calls that were stopped and saved: what they are called by, when they were saved,
-until when the server takes them up again, and what they wait for. Go on with one by
---resume NAME, end it with saga cancel NAME, forget it with saga calls rm NAME.
-
-Only the server's keys tell until when a call can go on. With the keyset of the server, or
-if the server is one of yours and uses your own, the list says it.
-
-What is older than 30 days is removed by itself.`,
-		Flags: append([]cli.Flag{stringFlag("output", "text, or json", "text")}, keysetFlags()...),
-		Action: func(_ context.Context, c *cli.Command) error {
-			if err := p.noArguments(c); err != nil {
-				return err
-			}
-			return p.listCalls(c)
-		},
+		Description: `Lists the calls that were stopped and saved: their names, when they were saved, and what
+they wait for. Resume one by --resume NAME, end it with saga cancel NAME, forget it with
+saga calls rm NAME. What is older than 30 days is removed by itself.`,
+		Flags:  []cli.Flag{outputFlag()},
+		Action: p.listCalls,
 		Commands: []*cli.Command{{
 			Name:      "rm",
 			Usage:     "remove saved calls",
 			ArgsUsage: "NAME ...",
-			Description: `Removes saved calls, by name or file. They cannot go on then, and what their tools have done
-is not undone by that: saga cancel does it.`,
-			Flags: append([]cli.Flag{
-				boolFlag("all", "remove all of them"),
-				boolFlag("expired", "remove those that no server takes up again, as far as that is known"),
-			}, keysetFlags()...),
-			Action: func(_ context.Context, c *cli.Command) error { return p.removeCalls(c) },
+			Description: `Removes saved calls, by name or file. They cannot be resumed then, and what their tools have
+done stays done: saga cancel undoes it.`,
+			Flags:  []cli.Flag{boolFlag("all", "remove all of them")},
+			Action: p.removeCalls,
 		}},
-	}
-}
-
-func keysetFlags() []cli.Flag {
-	return []cli.Flag{
-		stringFlag("keyset", "the keyset `FILE` (default: this user's own)", ""),
-		stringFlag("audience", "the `NAME` of the deployment", ""),
 	}
 }
 
@@ -66,49 +43,43 @@ type callRow struct {
 	Subject string    `json:"subject,omitempty"`
 	Server  string    `json:"server,omitempty"`
 	Saved   time.Time `json:"saved"`
-	// Expires is nil if it is not known.
-	Expires *time.Time `json:"expires,omitempty"`
-	Waits   string     `json:"waitsFor,omitempty"`
-	Error   string     `json:"error,omitempty"`
+	Waits   string    `json:"waitsFor,omitempty"`
+	Error   string    `json:"error,omitempty"`
 }
 
-func (p *program) listCalls(c *cli.Command) error {
+func (p *program) listCalls(_ context.Context, c *cli.Command) error {
+	if err := p.noArguments(c); err != nil {
+		return err
+	}
 	state.Clean(time.Now())
 	saved, err := state.List()
 	if err != nil {
 		return failed(err)
 	}
-	look := newInspector(c)
 	var rows []callRow
 	for _, s := range saved {
-		rows = append(rows, describeCall(s, look))
-	}
-	return printRows(p, c, rows, "There are no saved calls.", "NAME\tOF\tSERVER\tSAVED\tGOES ON\tWAITS FOR", func(row callRow) string {
-		if row.Error != "" {
-			return fmt.Sprintf("%s\t\t\t%s\t\tcannot be read: %s", plain.Line(row.Name), ago(row.Saved), plain.Line(row.Error))
+		row := callRow{Name: s.Name, Saved: s.At}
+		if s.Err != nil {
+			row.Error = s.Err.Error()
+		} else {
+			position := s.Call.Position
+			row.Kind, row.Subject, row.Server, row.Waits = position.Kind(), position.Subject(), s.Call.URL+s.Call.Stdio, "the server"
+			if pending := position.Pending(); len(pending) > 0 {
+				row.Waits = waitsFor(pending[0])
+			}
 		}
-		return fmt.Sprintf("%s\t%s\t%s\t%s\t%s\t%s", plain.Line(row.Name), cell(row.Kind+" "+row.Subject), cell(row.Server), ago(row.Saved), until(row.Expires), cell(row.Waits))
+		rows = append(rows, row)
+	}
+	return printRows(p, c, rows, "There are no saved calls.", "NAME\tOF\tSERVER\tSAVED\tWAITS FOR", func(row callRow) string {
+		waits := cell(row.Waits)
+		if row.Error != "" {
+			waits = "cannot be read: " + plain.Line(row.Error)
+		}
+		return fmt.Sprintf("%s\t%s\t%s\t%s\t%s", plain.Line(row.Name), cell(row.Kind+" "+row.Subject), cell(row.Server), ago(row.Saved), waits)
 	})
 }
 
-func describeCall(s state.Saved, look *inspector) callRow {
-	row := callRow{Name: s.Name, Saved: s.At}
-	if s.Err != nil {
-		row.Error = s.Err.Error()
-		return row
-	}
-	position := s.Call.Position
-	row.Kind, row.Subject, row.Server = position.Kind(), position.Subject(), s.Call.URL+s.Call.Stdio
-	if found := look.inspect(position.Token); found != nil && found.Claims != nil {
-		row.Expires = &found.Claims.ExpiresAt
-	}
-	row.Waits = "the server"
-	if pending := position.Pending(); len(pending) > 0 {
-		row.Waits = waitsFor(pending[0])
-	}
-	return row
-}
-
+// waitsFor is the question of a step, or else its id.
 func waitsFor(step client.Step) string {
 	var params struct {
 		Message string `json:"message"`
@@ -119,38 +90,10 @@ func waitsFor(step client.Step) string {
 	return step.Type + " " + step.StepID
 }
 
-func cell(text string) string { return plain.Short(text, maxCell) }
-
-func ago(t time.Time) string {
-	d := time.Since(t)
-	switch {
-	case t.IsZero():
-		return "unknown"
-	case d < time.Minute:
-		return "just now"
-	case d < 2*time.Hour:
-		return fmt.Sprintf("%d min ago", int(d.Minutes()))
-	case d < 48*time.Hour:
-		return fmt.Sprintf("%d h ago", int(d.Hours()))
-	}
-	return fmt.Sprintf("%d days ago", int(d.Hours()/24))
-}
-
-// until says how long a call can go on, if that is known.
-func until(expires *time.Time) string {
-	switch {
-	case expires == nil:
-		return "?"
-	case time.Now().After(*expires):
-		return "no more"
-	}
-	return "until " + expires.Local().Format("2006-01-02 15:04")
-}
-
-func (p *program) removeCalls(c *cli.Command) error {
-	names, all, expired := c.Args().Slice(), c.Bool("all"), c.Bool("expired")
-	if (len(names) > 0) == (all || expired) {
-		return p.usage(c, "name the calls to remove, or use --all or --expired")
+func (p *program) removeCalls(_ context.Context, c *cli.Command) error {
+	names, all := c.Args().Slice(), c.Bool("all")
+	if (len(names) > 0) == all {
+		return p.usage(c, "name the calls to remove, or use --all")
 	}
 	var paths []string
 	for _, name := range names {
@@ -160,17 +103,13 @@ func (p *program) removeCalls(c *cli.Command) error {
 		}
 		paths = append(paths, path)
 	}
-	if all || expired {
+	if all {
 		saved, err := state.List()
 		if err != nil {
 			return failed(err)
 		}
-		look := newInspector(c)
 		for _, s := range saved {
-			row := describeCall(s, look)
-			if all || row.Expires != nil && time.Now().After(*row.Expires) {
-				paths = append(paths, s.Path)
-			}
+			paths = append(paths, s.Path)
 		}
 	}
 	for _, path := range paths {
@@ -203,9 +142,41 @@ func removable(name string) (string, error) {
 	return "", err
 }
 
-func count(n int, noun string) string {
-	if n == 1 {
-		return "1 " + noun
+func (p *program) cancelCommand() *cli.Command {
+	return &cli.Command{
+		Name:      "cancel",
+		Usage:     "end a saved call and undo what its tool has done",
+		ArgsUsage: "NAME",
+		Description: `Ends a call that was saved when it was stopped, instead of resuming it. NAME is one that
+saga calls lists, or a file. The server undoes what the tool has done so far, and says what
+could not be undone. Then the call is forgotten; if something is left, it is kept, so that
+the command can be given again.`,
+		Flags: append([]cli.Flag{outputFlag()}, serverChoice()...),
+		Action: func(ctx context.Context, c *cli.Command) error {
+			if c.NArg() != 1 {
+				return p.usage(c, "which saved call? %s calls lists them", p.self)
+			}
+			path := state.Path(c.Args().First())
+			saved, err := state.Load(path)
+			if err != nil {
+				return p.notSaved(err)
+			}
+			return p.withClient(ctx, c, saved, func(ctx context.Context, connection *client.Client) error {
+				if saved.Position.Task != "" {
+					return p.cancelTask(ctx, c, connection, saved, path)
+				}
+				result, err := connection.Cancel(ctx, saved.Position)
+				if refusal := tokenRefused(err); refusal != nil {
+					return &exitError{exitServer, fmt.Errorf("%sForget it with: %s", p.refused(saved, refusal), p.forgetLine(path))}
+				}
+				if err != nil {
+					return p.serverFailed(err)
+				}
+				if !result.Outstanding() {
+					forget(path)
+				}
+				return p.end(c, ofTool(result), false)
+			})
+		},
 	}
-	return fmt.Sprintf("%d %ss", n, noun)
 }

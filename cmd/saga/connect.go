@@ -1,13 +1,13 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"net/url"
 	"os"
-	"os/exec"
 	"runtime"
 	"slices"
 	"strings"
@@ -30,44 +30,54 @@ const defaultServer = "http://" + defaultAddr + server.Endpoint
 
 func serverChoice() []cli.Flag {
 	return []cli.Flag{
-		&cli.StringFlag{Name: "server", Usage: "the `URL` of the server's MCP endpoint (default: " + defaultServer + ")", Sources: env("server")},
+		stringFlag("server", "the `URL` of the server's MCP endpoint (default: "+defaultServer+")", ""),
 		stringFlag("stdio", "run this `COMMAND` as the server, instead of using one that runs", ""),
 		stringFlag("protocol", "speak `PROTOCOL`: saga, 2026-07-28, or an older revision of MCP such as 2025-11-25 (default: what the server speaks)", ""),
 		stringFlag("bearer", "an access `TOKEN` for the server; better given as SAGA_BEARER", ""),
 		listFlag("header", "a `HEADER` for the server, as Name: value"),
-		&cli.DurationFlag{Name: "timeout", Usage: "how long the server may take for one turn", Value: 5 * time.Minute, Sources: env("timeout")},
-		&cli.DurationFlag{Name: "retry-for", Usage: "how long to try again when the server is lost", Value: time.Minute, Sources: env("retry-for")},
+		durationFlag("timeout", "how long the server may take for one turn", 5*time.Minute),
+		durationFlag("retry-for", "how long to try again when the server is lost", time.Minute),
 	}
+}
+
+// withClient has do use the server of connect, until the terminal is closed.
+func (p *program) withClient(ctx context.Context, c *cli.Command, target *state.Call, do func(context.Context, *client.Client) error) error {
+	connection, err := p.connect(c, target)
+	if err != nil {
+		return err
+	}
+	defer connection.Close()
+	ctx, stop := untilClosed(ctx)
+	defer stop()
+	return do(ctx, connection)
 }
 
 // connect returns a client for the server of the flags, or else of a saved call,
 // and notes in target which server that is.
-func (p *program) connect(c *cli.Command, target *state.Call, maxRounds int) (*client.Client, error) {
+func (p *program) connect(c *cli.Command, target *state.Call) (*client.Client, error) {
 	if c.String("server") != "" && c.String("stdio") != "" {
 		return nil, p.usage(c, "use either --server (or SAGA_SERVER) or --stdio (or SAGA_STDIO)")
 	}
 	if c.String("server") != "" || c.String("stdio") != "" {
 		target.URL, target.Stdio, target.Dir = c.String("server"), c.String("stdio"), ""
 		if target.Stdio != "" {
-			// The command may name files of this directory, from where the call need not be resumed.
-			target.Dir, _ = os.Getwd() // else it is as if that had not been said
+			target.Dir, _ = os.Getwd() // of which the command may name files, wherever the call is resumed
 		}
 	}
 	if target.URL == "" && target.Stdio == "" {
 		target.URL = defaultServer
 	}
-	if maxRounds < 0 {
-		return nil, p.usage(c, "--max-rounds %d: the server has to be allowed some rounds", maxRounds)
-	}
-	if c.Duration("timeout") < 0 {
-		return nil, p.usage(c, "--timeout %v: the server has to have some time", c.Duration("timeout"))
-	}
 	protocol := c.String("protocol")
-	if protocol != "" && protocol != "saga" && !slices.Contains(mcp.SupportedProtocolVersions(), protocol) {
+	switch {
+	case c.Int("max-rounds") < 0:
+		return nil, p.usage(c, "--max-rounds %d: the server has to be allowed some rounds", c.Int("max-rounds"))
+	case c.Duration("timeout") < 0:
+		return nil, p.usage(c, "--timeout %v: the server has to have some time", c.Duration("timeout"))
+	case protocol != "" && protocol != "saga" && !slices.Contains(mcp.SupportedProtocolVersions(), protocol):
 		return nil, p.usage(c, "--protocol is saga or one of %s, not %q", strings.Join(mcp.SupportedProtocolVersions(), ", "), protocol)
 	}
 	options := client.Options{
-		Name: "saga", Version: buildinfo.Version(), MaxRounds: maxRounds,
+		Name: "saga", Version: buildinfo.Version(), MaxRounds: c.Int("max-rounds"),
 		Protocol: protocol, Sessions: legacy.Open, PreferTasks: c.Bool("detach"),
 		Timeout: c.Duration("timeout"), RetryFor: max(c.Duration("retry-for"), time.Millisecond),
 	}
@@ -79,14 +89,16 @@ func (p *program) connect(c *cli.Command, target *state.Call, maxRounds int) (*c
 		})
 	}
 	if target.Stdio != "" {
-		// The log may hold what others have said, so a terminal gets it without control
-		// sequences.
+		// The log may hold texts of others, so a terminal gets it without control sequences.
 		var log io.Writer = p.stderr
 		if term.Is(p.stderr) {
 			log = &plain.Writer{To: p.stderr}
 		}
-		command, flag := shell()
-		return client.New(&client.Stdio{Command: command, Args: []string{flag, target.Stdio}, Dir: target.Dir, Stderr: log, Initialize: true}, options), nil
+		shell := []string{"sh", "-c"}
+		if runtime.GOOS == "windows" {
+			shell = []string{"cmd", "/C"}
+		}
+		return client.New(&client.Stdio{Command: shell[0], Args: []string{shell[1], target.Stdio}, Dir: target.Dir, Stderr: log, Initialize: true}, options), nil
 	}
 	header := http.Header{}
 	for _, line := range c.StringSlice("header") {
@@ -106,23 +118,13 @@ func (p *program) connect(c *cli.Command, target *state.Call, maxRounds int) (*c
 	return client.New(&client.HTTP{URL: target.URL, Bearer: c.String("bearer"), Header: header}, options), nil
 }
 
-// shell runs a command line as the user would write it.
-func shell() (command, flag string) {
-	if runtime.GOOS == "windows" {
-		return "cmd", "/C"
-	}
-	if path, err := exec.LookPath("sh"); err == nil {
-		return path, "-c"
-	}
-	return "/bin/sh", "-c"
-}
-
-// withAdvice adds what to do when there is no server at all.
+// withAdvice adds what to do when there is no server at all, or it wants an access token.
 func (p *program) withAdvice(err error) error {
-	if lost, ok := errors.AsType[*client.TransportError](err); ok && !lost.Sent {
+	lost, ok := errors.AsType[*client.TransportError](err)
+	switch {
+	case ok && !lost.Sent:
 		return &exitError{exitServer, fmt.Errorf("%w\nStart a server with %s serve, or name one with --server or --stdio", err, p.self)}
-	}
-	if lost, ok := errors.AsType[*client.TransportError](err); ok && lost.Status == http.StatusUnauthorized {
+	case ok && lost.Status == http.StatusUnauthorized:
 		return &exitError{exitServer, fmt.Errorf("%w\nGive an access token in SAGA_BEARER, or with --bearer", err)}
 	}
 	return err

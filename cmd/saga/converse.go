@@ -1,67 +1,50 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"net/url"
 	"os"
-	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/sourcegraph/jsonrpc2"
 	"github.com/urfave/cli/v3"
 
 	"github.com/mcpsaga/mcpsaga/client"
-	"github.com/mcpsaga/mcpsaga/cmd/saga/internal/answers"
-	"github.com/mcpsaga/mcpsaga/cmd/saga/internal/model"
-	"github.com/mcpsaga/mcpsaga/cmd/saga/internal/plain"
 	"github.com/mcpsaga/mcpsaga/cmd/saga/internal/state"
 	"github.com/mcpsaga/mcpsaga/cmd/saga/internal/term"
-	"github.com/mcpsaga/mcpsaga/steps"
 )
 
-func answeringFlags(verb string) []cli.Flag {
-	return []cli.Flag{
-		stringFlag("answers", "answer every question from a JSON `FILE` (- for standard input)", ""),
-		&cli.IntFlag{Name: "max-rounds", Usage: "how often the server may ask before the " + verb + " stops", Value: 20, Sources: env("max-rounds")},
-		listFlag("root", "a `DIR` to name when the server asks where you work"),
-		stringFlag("model", "the `NAME` of the model that answers sampling steps", ""),
-		stringFlag("model-provider", "openai (and whatever is compatible), anthropic, or none", ""),
-		stringFlag("model-url", "the base `URL` of the model's API", ""),
-		stringFlag("model-key", "the API `KEY`; better given as SAGA_MODEL_KEY, OPENAI_API_KEY or ANTHROPIC_API_KEY", ""),
-		boolFlag("model-hints", "let the server's hints choose another model of the provider"),
-		boolFlag("yes-sampling", "let the model answer without asking you first"),
-	}
-}
+// beginning starts something that may ask: a tool, prompt or resource.
+type beginning func(context.Context, *cli.Command, *client.Client, client.Handlers) (*outcome, error)
 
-// conversation completes a command that has begin start something that may ask: a
-// tool, prompt or resource.
-func (p *program) conversation(c *cli.Command, kind string, begin func(context.Context, *cli.Command, *client.Client, client.Handlers) (ending, error)) *cli.Command {
+// conversation completes a command that has begin start something.
+func (p *program) conversation(c *cli.Command, kind string, begin beginning) *cli.Command {
 	c.Description += "\n\n" + exitCodesHelp
 	c.Flags = append(c.Flags,
-		stringFlag("output", "text, or json for the whole result", "text"),
+		outputFlag(),
 		stringFlag("save", "keep the position in `FILE` all the time, not only when interrupted", ""),
-		stringFlag("resume", "go on with the "+c.Name+" saved as `NAME`, or in a file", ""))
+		stringFlag("resume", "continue the "+c.Name+" saved as `NAME`, or in a file", ""))
 	c.Flags = slices.Concat(c.Flags, answeringFlags(c.Name), serverChoice())
 	c.Action = func(ctx context.Context, c *cli.Command) error {
 		switch resumed := c.String("resume") != ""; {
 		case resumed && (c.NArg() > 0 || c.String("json") != ""):
-			return p.usage(c, "--resume goes on with the arguments the call was made with; give it alone")
+			return p.usage(c, "--resume has the arguments the call was made with; give it alone")
 		case resumed && c.Bool("detach"):
 			return p.usage(c, "--detach is for a call that begins; one that is saved is detached")
 		case !resumed && c.NArg() == 0:
 			return p.usage(c, "which %s? %s %ss lists them", kind, p.self, kind)
 		}
-		ctx, stop := untilClosed(ctx)
-		defer stop()
 		return p.converse(ctx, c, begin)
 	}
 	return c
 }
 
-// mayReplace fails if there is something at the path of --save that is lost when a call is
+// mayReplace fails if there is something at the path of --save that would be lost when a call is
 // saved there, and removed when it is over.
 func mayReplace(path string) error {
 	if path == "" {
@@ -76,17 +59,10 @@ func mayReplace(path string) error {
 	return nil
 }
 
-// ending prints the result of a conversation, and decides the exit code. It is told
-// whether the user refused something.
-type ending func(c *cli.Command, refused bool) error
-
-// converse has begin start something that may ask, or goes on with what --resume
-// names; saves where it stands if it is stopped; and prints what it comes to.
-func (p *program) converse(ctx context.Context, c *cli.Command, begin func(context.Context, *cli.Command, *client.Client, client.Handlers) (ending, error)) error {
-	if output := c.String("output"); output != "text" && output != "json" {
-		return p.usage(c, "--output is text or json, not %q", output)
-	}
-	saved, resumed := new(state.Call), ""
+// converse has begin start something, or resumes what --resume names. It saves where that
+// stands if it is stopped, and prints its outcome.
+func (p *program) converse(ctx context.Context, c *cli.Command, begin beginning) error {
+	saved, resumed, save := new(state.Call), "", c.String("save")
 	if name := c.String("resume"); name != "" {
 		resumed = state.Path(name)
 		var err error
@@ -94,238 +70,240 @@ func (p *program) converse(ctx context.Context, c *cli.Command, begin func(conte
 			return p.notSaved(err)
 		}
 	}
-	if err := mayReplace(c.String("save")); err != nil {
+	if err := mayReplace(save); err != nil {
 		return p.usage(c, "--save would not keep what is there: %w", err)
 	}
 	asker, handlers, err := p.newAsker(c)
 	if err != nil {
 		return err
 	}
-	connection, err := p.connect(c, saved, c.Int("max-rounds"))
-	if err != nil {
-		return err
+	p.bar = term.NewBar(p.stderr)
+	defer p.bar.Clear()
+	if p.bar != nil {
+		handlers.OnProgress = p.bar.Show
 	}
-	defer connection.Close()
-
-	if asker.bar = term.NewBar(p.stderr, os.Getenv); asker.bar != nil {
-		handlers.OnProgress = func(progress client.Progress) { asker.bar.Show(progress) }
-	}
-	p.bar = asker.bar
-	defer asker.bar.Clear()
-	save := c.String("save")
-	asker.detach = c.Bool("detach")
 	handlers.OnPosition = func(_ context.Context, position client.Position) error {
 		saved.Position = position
-		if asker.detach {
+		switch {
+		case asker.detach:
 			return errDetached
+		case save != "":
+			return saved.Save(save)
 		}
-		if save == "" {
-			return nil
+		return nil
+	}
+	return p.withClient(ctx, c, saved, func(ctx context.Context, connection *client.Client) error {
+		p.bar.Expect()
+		var result *outcome
+		if resumed != "" {
+			result, err = resume(ctx, connection, saved.Position, handlers)
+		} else {
+			result, err = begin(ctx, c, connection, handlers)
 		}
-		return saved.Save(save)
-	}
-	asker.bar.Expect()
-	var end ending
-	if resumed != "" {
-		p.warnOfExpiry(c, saved)
-		end, err = p.resume(ctx, connection, saved.Position, handlers)
-	} else {
-		end, err = begin(ctx, c, connection, handlers)
-	}
-	asker.bar.Clear()
-	if errors.Is(err, errDetached) {
-		return p.detached(c, saved)
-	}
-	if err != nil {
-		return p.interrupted(c, saved, resumed, asker.refused, err)
-	}
-	err = end(c, asker.refused)
-	if err != nil && exitCode(err) == exitUsage && begun(saved.Position) {
-		// The result cannot be put where it was to go: keep the way to it.
-		return p.interrupted(c, saved, resumed, false, &client.InterruptedError{Position: saved.Position, Err: err})
-	}
-	forget(save, resumed)
-	return err
+		p.bar.Clear()
+		switch {
+		case errors.Is(err, errDetached):
+			return p.detached(c, saved)
+		case err != nil:
+			return p.interrupted(c, saved, resumed, asker.refused, err)
+		}
+		err = p.end(c, result, asker.refused)
+		if err != nil && exitCode(err) == exitUsage && begun(saved.Position) {
+			// The result cannot be put where it was to go: keep the way to it.
+			return p.interrupted(c, saved, resumed, false, &client.InterruptedError{Position: saved.Position, Err: err})
+		}
+		forget(save, resumed)
+		return err
+	})
 }
 
-// warnOfExpiry tells, as far as this user's own keys do, that a call has waited for too
-// long, before somebody answers in vain.
-func (p *program) warnOfExpiry(c *cli.Command, saved *state.Call) {
-	found := newInspector(c).inspect(saved.Position.Token)
-	if found != nil && found.Claims != nil && time.Now().After(found.Claims.ExpiresAt) {
-		p.say("saga: this call could go on until %s only; the server will hardly take it up again", found.Claims.ExpiresAt.Local().Format("2006-01-02 15:04"))
-	}
-}
-
-func (p *program) resume(ctx context.Context, connection *client.Client, position client.Position, handlers client.Handlers) (ending, error) {
+func resume(ctx context.Context, connection *client.Client, position client.Position, handlers client.Handlers) (*outcome, error) {
 	switch position.Kind() {
 	case "prompt":
-		return p.prompt(connection.ResumePrompt(ctx, position, handlers))
+		result, err := connection.ResumePrompt(ctx, position, handlers)
+		return ofPrompt(result), err
 	case "resource":
-		return p.resource(connection.ResumeResource(ctx, position, handlers))
+		result, err := connection.ResumeResource(ctx, position, handlers)
+		return ofResource(result), err
 	}
-	return p.tool(connection.Resume(ctx, position, handlers))
+	result, err := connection.Resume(ctx, position, handlers)
+	return ofTool(result), err
 }
 
-// newAsker returns what answers steps, and the handlers that ask it.
-func (p *program) newAsker(c *cli.Command) (a *asker, h client.Handlers, err error) {
-	a = &asker{p: p, yes: c.Bool("yes-sampling"), term: term.New(p.stdin, p.stderr, os.Getenv)}
-	if path := c.String("answers"); path != "" {
-		if path == "-" && c.String("json") == "-" {
-			return nil, h, p.usage(c, "--answers and --json cannot both be read from the standard input")
-		}
-		if a.file, err = answers.Load(path); err != nil {
-			return nil, h, &exitError{exitUsage, err}
-		}
-	}
-	h.Elicit, h.Sample = a.elicit, a.sample
-	if h.Roots, err = namedRoots(c.StringSlice("root")); err != nil {
-		return nil, h, failed(err)
-	}
-	a.model, err = model.New(model.Config{
-		Provider: c.String("model-provider"), BaseURL: c.String("model-url"), Key: c.String("model-key"),
-		Model: c.String("model"), Hints: c.Bool("model-hints"), Getenv: os.Getenv,
-	})
-	return a, h, err
+// verbs are the commands by the kind of what they begin.
+var verbs = map[string]string{"tool": "call", "prompt": "get", "resource": "read"}
+
+// begun reports whether the server has begun, so that there is something to resume.
+func begun(position client.Position) bool {
+	return position.Token != "" || position.Task != "" || position.Round > 0
 }
 
-func namedRoots(dirs []string) (func(context.Context, *client.Request) ([]steps.Root, error), error) {
-	if len(dirs) == 0 {
-		return nil, nil // answered with "not supported"
+// interrupted saves where a call stands and says what to do now. resumed is the file
+// that the call was resumed from, or empty.
+func (p *program) interrupted(c *cli.Command, saved *state.Call, resumed string, declined bool, err error) error {
+	stopped, ok := errors.AsType[*client.InterruptedError](err)
+	if !ok {
+		return err
 	}
-	var roots []steps.Root
-	for _, dir := range dirs {
-		absolute, err := filepath.Abs(dir)
-		if err != nil {
-			return nil, err
-		}
-		uri := url.URL{Scheme: "file", Path: filepath.ToSlash(absolute)}
-		if !strings.HasPrefix(uri.Path, "/") {
-			uri.Path = "/" + uri.Path // a drive letter
-		}
-		roots = append(roots, steps.Root{URI: uri.String(), Name: filepath.Base(absolute)})
+	cause, position := p.withAdvice(stopped.Err), stopped.Position
+	kind := position.Kind()
+	refusal, _ := errors.AsType[*client.Error](cause)
+	switch {
+	case exitCode(cause) == exitInterrupted:
+		cause = &exitError{exitInterrupted, errors.New("stopped")}
+	case declined && kind != "tool" && refusal != nil:
+		// A prompt or resource has no result that says so, and has changed nothing.
+		return &exitError{exitDeclined, fmt.Errorf("the %s is not given: %s", kind, refusal.Message)}
+	case errors.As(cause, new(*client.TaskError)):
+		forget(c.String("save"), resumed)
+		return &exitError{exitServer, cause}
 	}
-	return func(context.Context, *client.Request) ([]steps.Root, error) { return roots, nil }, nil
+	if !begun(position) {
+		return p.notBegun(c, kind, cause)
+	}
+	saved.Position = position
+	text := ""
+	if refusal = tokenRefused(cause); refusal != nil {
+		text = p.refused(saved, refusal)
+		if before, err := state.Load(resumed); err == nil && (before.URL != saved.URL || before.Stdio != saved.Stdio) {
+			// It stays a call of the server that it is from.
+			text += fmt.Sprintf("Or, as the call was begun at another server, ask that one:\n  %s %s --resume %s\n", p.self, verbs[kind], quote(state.Given(resumed)))
+			saved.URL, saved.Stdio = before.URL, before.Stdio
+		}
+	}
+	path, err := p.keep(saved, cmp.Or(c.String("save"), resumed))
+	switch {
+	case err != nil:
+		return &exitError{exitCode(cause), fmt.Errorf("%w\n%w", cause, err)}
+	case refusal != nil:
+		return &exitError{exitServer, fmt.Errorf("%sYour answers are kept in %s\nuntil you forget them with: %s", text, path, p.forgetLine(path))}
+	}
+	return &exitError{exitCode(cause), fmt.Errorf("%w\n%s", cause, p.howToResume(saved, path))}
 }
 
-// asker answers the steps of a call from what there is: a file, a model, a person.
-type asker struct {
-	p     *program
-	file  answers.File   // nil without --answers
-	term  *term.Terminal // nil without a terminal
-	model *model.Model   // nil if none is configured
-	// yes allows the model to be used without asking.
-	yes bool
-	// refused is set when the user declined or dismissed something.
-	refused bool
-	// bar shows how far the call is; nil without a terminal.
-	bar *term.Bar
-	// detach: nobody is to be asked.
-	detach bool
+// keep saves a call that is not over, at path or where this user's calls are, and returns where.
+func (p *program) keep(saved *state.Call, path string) (string, error) {
+	var err error
+	if path == "" {
+		path, err = state.NewPath(time.Now())
+	}
+	if err == nil {
+		err = saved.Save(path)
+	}
+	if err == nil {
+		state.Clean(time.Now())
+		return path, nil
+	}
+	err = fmt.Errorf("the call could not be saved: %w", err)
+	if saved.Position.Task != "" {
+		where := "--server " + quote(saved.URL)
+		if saved.Stdio != "" {
+			where = "--stdio " + quote(saved.Stdio)
+		}
+		err = fmt.Errorf("%w\nThe server continues it, as a task. See how far it is with:\n  %s tasks watch %s %s", err, p.self, where, quote(saved.Position.Task))
+	}
+	return "", err
 }
 
-// errDetached stops a call that is to go on without this program.
-var errDetached = fmt.Errorf("detached: %w", client.ErrPause)
+// forget removes the files of a call that is over; those without a name are none.
+func forget(paths ...string) {
+	for _, path := range paths {
+		if path != "" {
+			_ = os.Remove(path)
+		}
+	}
+}
 
-// mayAsk makes room for a question.
-func (a *asker) mayAsk() error {
-	a.bar.Clear()
-	if a.detach {
-		why := &exitError{exitUsage, errors.New("the server speaks an older revision of MCP, in which a call that asks something cannot go on later: leave out --detach")}
-		return fmt.Errorf("%w (%w)", why, client.ErrPause)
+func (p *program) forgetLine(path string) string {
+	return p.self + " calls rm " + quote(state.Given(path))
+}
+
+// detached saves a call that continues without this program.
+func (p *program) detached(c *cli.Command, saved *state.Call) error {
+	path, err := p.keep(saved, c.String("save"))
+	if err != nil {
+		return failed(err)
+	}
+	p.say("%s", p.howToResume(saved, path))
+	fmt.Fprintln(p.stdout, state.Given(path))
+	return nil
+}
+
+// howToResume says how to come back to a call that is saved.
+func (p *program) howToResume(saved *state.Call, path string) string {
+	name := quote(state.Given(path))
+	if saved.Position.Task != "" {
+		return fmt.Sprintf(`The server continues the call, as a task. Come back to it with:
+  %[1]s call --resume %[2]s     to answer what it asks, and wait for its result
+  %[1]s tasks watch %[2]s       to see how far it is
+  %[1]s tasks cancel %[2]s      to have it ended`, p.self, name)
+	}
+	text := fmt.Sprintf("The call is saved. Continue with:\n  %s %s --resume %s", p.self, verbs[saved.Position.Kind()], name)
+	if saved.Position.Dialect == "saga" {
+		text += fmt.Sprintf("\nor have what it did undone:\n  %s cancel %s", p.self, name)
+	}
+	return text
+}
+
+// askedOldWay finds the requests by which servers ask in older revisions of MCP, and what they say of
+// tools that must be tasks of one.
+var askedOldWay = regexp.MustCompile(`elicitation/create|sampling/createMessage|roots/list|task augmentation`)
+
+// olderAdvice is what to add to a server's error if it seems to have asked by a request, though
+// what was spoken has none: the server decides that for itself, whatever revision it has agreed to.
+func olderAdvice(c *cli.Command, text string) string {
+	if c.String("protocol") != "" || strings.Contains(text, "--protocol") || !askedOldWay.MatchString(text) {
+		return ""
+	}
+	return "\nIf it asks as servers of older revisions of MCP do, speak one of these with it: --protocol 2025-11-25"
+}
+
+// notBegun adds to the reason why the server has not begun what to do about it. There is
+// nothing to keep.
+func (p *program) notBegun(c *cli.Command, kind string, cause error) error {
+	refusal, ok := errors.AsType[*client.Error](cause)
+	switch {
+	case !ok:
+	case olderAdvice(c, refusal.Message) != "":
+		return fmt.Errorf("%w%s", cause, olderAdvice(c, refusal.Message))
+	case refusal.Code == jsonrpc2.CodeInvalidParams:
+		return fmt.Errorf("%w\n%s %ss lists what the server has", cause, p.self, kind)
+	case refusal.Code == jsonrpc2.CodeMethodNotFound:
+		return fmt.Errorf("%w\nThe server has no %ss, or none over the protocol of --protocol", cause, kind)
+	}
+	return cause
+}
+
+// tokenRefused returns the server's refusal if the cause is that it does not take the
+// token or the answers: to send them again would meet the same.
+func tokenRefused(cause error) *client.Error {
+	if refusal, ok := errors.AsType[*client.Error](cause); ok && refusal.Code == jsonrpc2.CodeInvalidParams {
+		return refusal
 	}
 	return nil
 }
 
-func (a *asker) elicit(ctx context.Context, r *client.Request) (result *client.ElicitResult, err error) {
-	if err := a.mayAsk(); err != nil {
-		return nil, err
+// refused says what has become of a call that the server does not continue.
+func (p *program) refused(saved *state.Call, refusal *client.Error) string {
+	position := saved.Position
+	if position.Task != "" {
+		return fmt.Sprintf(`The server does not know the task, at
+%s.
+Servers keep tasks for a limited time. The task may also belong to another user or server.
+It said: %s
+`, saved.URL+saved.Stdio, refusal.Message)
 	}
-	switch {
-	case a.file != nil:
-		result, err = a.file.Elicit(r)
-	case a.term != nil:
-		result, err = a.term.Elicit(ctx, r)
-	default:
-		err = needsPerson(r.StepID, plain.Line(r.Message), "Answer it with --answers FILE, or in a terminal.")
+	text := fmt.Sprintf(`The server does not continue this call, at
+%s.
+Most often it has waited for too long: a server takes answers for some minutes only, unless
+it is set up otherwise. It may also have been given other keys, or be another server than
+the one that began the call.
+It said: %s
+`, saved.URL+saved.Stdio, refusal.Message)
+	if position.Tool != "" {
+		text += `This time the tool has not run, and nothing was undone. What it had done in earlier turns,
+if anything, stays as it is, unless the server has undone it already.
+`
 	}
-	a.refused = a.refused || result != nil && result.Action != "accept"
-	a.bar.Expect()
-	return result, err
-}
-
-func (a *asker) sample(ctx context.Context, r *client.Request) (*steps.SampleResult, error) {
-	if err := a.mayAsk(); err != nil {
-		return nil, err
-	}
-	result, err := a.sampleFrom(ctx, r)
-	a.refused = a.refused || errors.As(err, new(*client.Error))
-	a.bar.Expect()
-	return result, err
-}
-
-func (a *asker) sampleFrom(ctx context.Context, r *client.Request) (*steps.SampleResult, error) {
-	switch {
-	case a.file != nil && (a.model == nil || !a.yes || a.file.Has(r.StepID)):
-		return a.file.Sample(r) // or says what is missing
-	case a.model != nil && a.yes:
-		a.p.say("saga: asking %s at %s", plain.Line(a.model.Name(r.Sample)), a.model.Host())
-		result, err := a.model.Complete(ctx, r.Sample)
-		if err != nil && ctx.Err() == nil {
-			err = &modelFailed{err}
-		}
-		return result, err
-	case a.term == nil:
-		advice := "Answer it with --answers FILE, or in a terminal."
-		if a.model != nil {
-			advice += " Allow your model to answer with --yes-sampling."
-		}
-		return nil, needsPerson(r.StepID, plain.Line(term.Describe(r.Sample)), advice)
-	}
-	return a.sampleWithPerson(ctx, r)
-}
-
-// sampleWithPerson has the person answer, or decide what the model may see and the tool
-// get.
-func (a *asker) sampleWithPerson(ctx context.Context, r *client.Request) (*steps.SampleResult, error) {
-	draft := ""
-	for a.model != nil {
-		consent, err := a.term.AskConsent(ctx, r, a.model.Name(r.Sample), a.model.Host())
-		switch {
-		case err != nil:
-			return nil, err
-		case consent == term.Refuse:
-			return nil, answers.Refused()
-		}
-		if consent == term.Myself {
-			break
-		}
-		result, err := a.model.Complete(ctx, r.Sample)
-		if cause := context.Cause(ctx); cause != nil {
-			return nil, cause
-		}
-		if err != nil {
-			report(a.p.stderr, &modelFailed{err})
-			continue // ask what to do now
-		}
-		consent, err = a.term.Review(ctx, r, result)
-		switch {
-		case err != nil:
-			return nil, err
-		case consent == term.Send:
-			return result, nil
-		case consent == term.Refuse:
-			return nil, answers.Refused()
-		}
-		draft = result.Text()
-		break
-	}
-	text, given, err := a.term.AnswerSample(ctx, r, draft)
-	switch {
-	case err != nil:
-		return nil, err
-	case !given:
-		return nil, answers.Refused()
-	}
-	return client.Reply("human", text), nil
+	return text + fmt.Sprintf("Start again with %s %s %s\n", p.self, verbs[position.Kind()], quote(position.Subject()))
 }

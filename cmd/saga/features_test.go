@@ -202,7 +202,7 @@ func TestFileNames(t *testing.T) {
 		"notes://a/b.txt": "b.txt", "x:../../etc/passwd": "passwd", "x:/.bashrc": "bashrc", "x:/": "part-3", "x:///.../": "part-3",
 		"x:/a." + long: long, "x:/a-" + long: long, "x:/" + long + "cd": long[1:] + "cd",
 	} {
-		assert.Equal(t, want, fileName(uri, 3), uri)
+		assert.Equal(t, want, (&file{name: uri}).fileName(3), uri)
 	}
 }
 
@@ -223,7 +223,7 @@ func TestServeSaysWhatToDoAboutThePort(t *testing.T) {
 	defer taken.Close()
 	h := newHome(t)
 	for addr, want := range map[string]string{
-		taken.Addr().String(): "in use", "127.0.0.1": "host and a port", "nowhere.invalid:1": "--addr", "127.0.0.1:99999": "--addr",
+		taken.Addr().String(): "in use", "127.0.0.1": "missing port in address", "nowhere.invalid:1": "--addr", "127.0.0.1:99999": "--addr",
 	} {
 		_, stderr, code := h.run("serve", "--addr", addr)
 		assert.Equal(t, exitFailed, code, addr)

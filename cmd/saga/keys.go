@@ -16,7 +16,6 @@ import (
 
 	"github.com/urfave/cli/v3"
 
-	"github.com/mcpsaga/mcpsaga/cmd/saga/internal/self"
 	"github.com/mcpsaga/mcpsaga/codec"
 	"github.com/mcpsaga/mcpsaga/internal/outgoing"
 )
@@ -26,14 +25,14 @@ func (p *program) keysCommand() *cli.Command {
 		Name:  "keys",
 		Usage: "create and rotate the keys that seal tokens",
 		Description: `A keyset holds one primary key, which seals, and others, which still open. To rotate
-without refusing anybody's token:
+without refusing a token:
 
    saga keys add                  a new key, which only opens
    (distribute the file; servers load it by themselves)
    saga keys promote ID --replica http://a:8080 --replica http://b:8080
    (distribute it again, and wait for one --token-ttl)
    saga keys disable OLD
-   (distribute it; when nobody complains:)
+   (distribute it; when no client complains:)
    saga keys destroy OLD --yes`,
 		Commands: []*cli.Command{
 			p.keysetCommand(&cli.Command{
@@ -83,37 +82,38 @@ tokens that the others seal. Name all of them, or none if there is only one.`,
 func (p *program) keysetCommand(c *cli.Command, do func(ctx context.Context, c *cli.Command, path string) (keys *codec.Keyset, done string, err error)) *cli.Command {
 	c.Flags = append([]cli.Flag{stringFlag("keyset", "the keyset `FILE` (default: this user's own)", "")}, c.Flags...)
 	c.Action = func(ctx context.Context, c *cli.Command) error {
-		if c.ArgsUsage == "" {
-			if err := p.noArguments(c); err != nil {
-				return err
-			}
+		if c.ArgsUsage == "" && c.NArg() > 0 {
+			return p.noArguments(c)
 		}
 		path, err := keysetPath(c)
 		if err != nil {
 			return failed(err)
 		}
 		keys, done, err := do(ctx, c, path)
-		switch {
-		case errors.As(err, new(*exitError)):
-			return err
-		case errors.Is(err, fs.ErrNotExist):
-			return failed(p.missingKeyset(c, path, err))
-		case err != nil:
+		if errors.Is(err, fs.ErrNotExist) {
+			if _, missing := os.Stat(filepath.Dir(path)); missing != nil {
+				return failed(fmt.Errorf("%w\nthere is no directory %s: make it first, or name another file with --keyset", err, filepath.Dir(path)))
+			}
+			return failed(fmt.Errorf("%w\ncreate it with: %s", err, p.keysLine(c, "new")))
+		}
+		if err != nil {
 			return failed(err)
-		case done != "":
+		}
+		if done != "" {
 			p.say("saga: %s", done)
 		}
-		return p.printKeys(c, keys)
+		return printRows(p, c, keys.Keys(), "", "ID\tTYPE\tSTATUS\tUSE", func(key codec.KeyInfo) string {
+			use := "opens"
+			switch {
+			case key.Primary:
+				use = "seals and opens"
+			case !key.Enabled:
+				use = "nothing"
+			}
+			return fmt.Sprintf("%s\t%s\t%s\t%s", keyID(key.ID), key.Type, key.Status(), use)
+		})
 	}
 	return c
-}
-
-// missingKeyset says what to do where there is no keyset, or no directory for one.
-func (p *program) missingKeyset(c *cli.Command, path string, err error) error {
-	if _, missing := os.Stat(filepath.Dir(path)); missing != nil {
-		return fmt.Errorf("%w\nthere is no directory %s: make it first, or name another file with --keyset", err, filepath.Dir(path))
-	}
-	return fmt.Errorf("%w\ncreate it with: %s", err, p.keysLine(c, "new"))
 }
 
 func (p *program) newKeyset(_ context.Context, c *cli.Command, path string) (*codec.Keyset, string, error) {
@@ -185,22 +185,9 @@ func keyID(id uint32) string { return fmt.Sprintf("%08x", id) }
 func (p *program) keysLine(c *cli.Command, name string) string {
 	line := p.self + " keys " + name
 	if path := c.String("keyset"); path != "" {
-		line += " --keyset " + self.Quote(path)
+		line += " --keyset " + quote(path)
 	}
 	return line
-}
-
-func (p *program) printKeys(c *cli.Command, keys *codec.Keyset) error {
-	return printRows(p, c, keys.Keys(), "", "ID\tTYPE\tSTATUS\tUSE", func(key codec.KeyInfo) string {
-		use := "opens"
-		switch {
-		case key.Primary:
-			use = "seals and opens"
-		case !key.Enabled:
-			use = "nothing"
-		}
-		return fmt.Sprintf("%s\t%s\t%s\t%s", keyID(key.ID), key.Type, key.Status(), use)
-	})
 }
 
 const (
@@ -212,24 +199,19 @@ const (
 
 // checkReplicas refuses a key that one of the replicas named has not loaded.
 func checkReplicas(ctx context.Context, c *cli.Command, key uint32) error {
-	id := keyID(key)
 	for _, replica := range c.StringSlice("replica") {
-		address, err := url.Parse(replica)
-		if err != nil || address.Host == "" || address.Scheme != "http" && address.Scheme != "https" {
-			return fmt.Errorf("--replica %q is not an http or https URL", replica)
-		}
-		address.Path, address.RawQuery = "/readyz", ""
-		ready, err := askReady(ctx, address.String())
-		switch {
-		case err != nil:
+		ready, err := askReady(ctx, replica)
+		if err != nil {
 			return fmt.Errorf("cannot find out which keys %s has loaded, nothing was promoted: %w", replica, err)
-		case slices.ContainsFunc(ready.Keys, func(k readyKey) bool { return strings.EqualFold(k.ID, id) }):
-		case !ready.StaleSince.IsZero():
-			return fmt.Errorf("%s has not loaded key %s, nothing was promoted: it cannot load its keyset file since %v, its log says why",
-				replica, id, ready.StaleSince)
-		default:
-			return fmt.Errorf("%s has not loaded key %s, nothing was promoted: give it the new keyset file and try again", replica, id)
 		}
+		if slices.ContainsFunc(ready.Keys, func(k readyKey) bool { return strings.EqualFold(k.ID, keyID(key)) }) {
+			continue
+		}
+		why := "give it the new keyset file and try again"
+		if !ready.StaleSince.IsZero() {
+			why = fmt.Sprintf("it cannot load its keyset file since %v, its log says why", ready.StaleSince)
+		}
+		return fmt.Errorf("%s has not loaded key %s, nothing was promoted: %s", replica, keyID(key), why)
 	}
 	return nil
 }
@@ -244,10 +226,15 @@ type readyKey struct {
 	ID string `json:"id"`
 }
 
-func askReady(ctx context.Context, address string) (ready readiness, err error) {
+func askReady(ctx context.Context, replica string) (ready readiness, err error) {
+	address, err := url.Parse(replica)
+	if err != nil || address.Host == "" {
+		return ready, errors.New("it is not an http or https URL")
+	}
+	address.Path, address.RawQuery = "/readyz", ""
 	ctx, cancel := context.WithTimeout(ctx, replicaTimeout)
 	defer cancel()
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address.String(), nil)
 	if err != nil {
 		return ready, err
 	}
@@ -261,11 +248,11 @@ func askReady(ctx context.Context, address string) (ready readiness, err error) 
 	if err == nil {
 		err = json.Unmarshal(body, &ready)
 	}
-	if err != nil {
-		return ready, fmt.Errorf("%s is not the answer of a saga server (HTTP status %d): %w", address, response.StatusCode, err)
-	}
-	if ready.Keys == nil {
-		return ready, fmt.Errorf("%s does not tell its keys to requests for %q: use its address, or a name that its --allow-host allows", address, request.URL.Hostname())
+	switch {
+	case err != nil:
+		return ready, fmt.Errorf("its answer is not that of a saga server (HTTP status %d): %w", response.StatusCode, err)
+	case ready.Keys == nil:
+		return ready, fmt.Errorf("it does not tell its keys to requests for %q: use its address, or a name that its --allow-host allows", address.Hostname())
 	}
 	return ready, nil
 }

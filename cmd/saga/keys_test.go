@@ -17,6 +17,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/mcpsaga/mcpsaga/codec"
+	"github.com/mcpsaga/mcpsaga/internal/engine"
+	"github.com/mcpsaga/mcpsaga/internal/tokens"
 	"github.com/mcpsaga/mcpsaga/ledger/sqlite"
 	"github.com/mcpsaga/mcpsaga/saga"
 	"github.com/mcpsaga/mcpsaga/server"
@@ -142,9 +144,13 @@ func TestTokenExplain(t *testing.T) {
 	token := saved.Position.Token
 
 	out := h.ok("token", "explain", token, "--keyset", "k.json", "--audience", "prod")
-	assert.Contains(t, out, "complex_tool, revision")
-	assert.Contains(t, out, ", after 1 turn\n")
-	assert.Contains(t, out, "step-elicitation-A\n")
+	assert.Contains(t, out, `"tool": "complex_tool"`)
+	assert.Contains(t, out, `"turn": 1`)
+	assert.Contains(t, out, `"asked": [
+    {
+      "id": "step-elicitation-A"
+    }
+  ]`)
 	for _, c := range out {
 		assert.False(t, c < ' ' && c != '\n', "%q shows raw bytes", out)
 	}
@@ -168,7 +174,7 @@ func TestTokenExplain(t *testing.T) {
 	assert.NotContains(t, out, "key", "none was read")
 }
 
-// What a token refers to in a ledger is shown if the ledger is named.
+// Of a state that is kept in a ledger a token holds a reference.
 func TestExplainTokenThatRefersToALedger(t *testing.T) {
 	t.Parallel()
 	h := newHome(t)
@@ -199,33 +205,25 @@ func TestExplainTokenThatRefersToALedger(t *testing.T) {
 	_, _, code := h.run("call", "lunch", "office=Berlin", "--server", web.URL+server.Endpoint, "--save", "saved.json")
 	require.Equal(t, exitNeedsAnswer, code)
 
-	explain := []string{"token", "explain", "saved.json", "--keyset", "k.json", "--audience", "prod"}
-	out := h.ok(explain...)
-	assert.Contains(t, out, "lunch, revision")
-	assert.Contains(t, out, "name that with --ledger to see it")
+	out := h.ok("token", "explain", "saved.json", "--keyset", "k.json", "--audience", "prod")
+	assert.Contains(t, out, `"tool": "lunch"`)
+	assert.Contains(t, out, `"state": "kept in the server's ledger"`)
 	assert.NotContains(t, out, "Berlin")
-	out = h.ok(append(explain, "--ledger", "sqlite:l.db")...)
-	assert.Contains(t, out, "a reference to the server's ledger")
-	assert.Contains(t, out, "in the flow")
-	assert.Contains(t, out, "Berlin")
-
-	h.ok("stdio", "--ledger", "sqlite:other.db") // which makes it
-	out, stderr, code := h.run(append(explain, "--ledger", "sqlite:other.db")...)
-	assert.Equal(t, exitFailed, code)
-	assert.Contains(t, out, "lunch, revision")
-	assert.Contains(t, stderr, "its state is not in the ledger any more")
 }
 
-// What a token holds is shown so that it can be read, whatever it is.
-func TestReadable(t *testing.T) {
-	for in, want := range map[string]string{
-		`{"a":{"b":null},"c":"x"}`: "{\n  \"a\": {\n    \"b\": null\n  },\n  \"c\": \"x\"\n}",
-		"name: tea\nsize: 2":       "name: tea\nsize: 2",
-		"\x07\xff\x81":             "3 bytes in an encoding of the tool's own\n00000000  07 ff 81                                          |...|",
+// A state is shown so that it can be read, as far as it can.
+func TestExplainShowsStates(t *testing.T) {
+	for state, want := range map[string]any{
+		`{"a":{"b":null}}`: map[string]any{"a": map[string]any{"b": nil}},
+		"name: tea":        "name: tea",
+		"\x07\xff\x81":     "B/+B",
+		"":                 nil,
 	} {
-		assert.Equal(t, want, readable([]byte(in)))
+		x := inspection{Explanation: tokens.Explanation{Claims: &tokens.Claims{}}, holds: &engine.Description{State: []byte(state)}}
+		data, err := json.Marshal(x.explanation())
+		require.NoError(t, err)
+		var shown map[string]any
+		require.NoError(t, json.Unmarshal(data, &shown))
+		assert.Equal(t, want, shown["state"])
 	}
-	long := readable([]byte(strings.Repeat("\x00", 1000)))
-	assert.Contains(t, long, "1000 bytes")
-	assert.Contains(t, long, "… and 488 bytes more")
 }

@@ -12,7 +12,6 @@ import (
 	"os"
 	"os/signal"
 	"runtime"
-	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -21,7 +20,6 @@ import (
 	"github.com/urfave/cli/v3"
 
 	"github.com/mcpsaga/mcpsaga/cmd/saga/internal/keyfile"
-	"github.com/mcpsaga/mcpsaga/cmd/saga/internal/self"
 	"github.com/mcpsaga/mcpsaga/cmd/saga/internal/term"
 	"github.com/mcpsaga/mcpsaga/codec"
 	"github.com/mcpsaga/mcpsaga/examples/complextool"
@@ -33,7 +31,7 @@ import (
 	"github.com/mcpsaga/mcpsaga/server"
 )
 
-// defaultAddr is where a server listens, and is looked for, unless told otherwise.
+// defaultAddr is where a server listens, and where the client commands look for one, by default.
 const defaultAddr = "127.0.0.1:8080"
 
 func serverFlags() []cli.Flag {
@@ -41,7 +39,7 @@ func serverFlags() []cli.Flag {
 		stringFlag("keyset", "the `FILE` with the keys that seal tokens (default: one of this user's own, created when missing)", ""),
 		stringFlag("audience", "the `NAME` of this deployment; tokens of others are refused", ""),
 		ledgerFlag("sqlite:, a file beside this user's own keyset; off with --keyset"),
-		&cli.DurationFlag{Name: "token-ttl", Usage: "how long a client may take to answer, per turn", Value: tokens.DefaultTTL, Sources: env("token-ttl")},
+		durationFlag("token-ttl", "how long a client may take to answer, per turn", tokens.DefaultTTL),
 		stringFlag("repo", "the `DIR` that holds the git repositories that tools read", "."),
 		stringFlag("log-level", "what to log: debug, info, warn or error", "info"),
 		boolFlag("log-json", "log in JSON"),
@@ -54,29 +52,25 @@ func (p *program) serveCommand() *cli.Command {
 		Usage: "serve the example tools over HTTP",
 		Description: `Serves MCP at http://ADDR/mcp until it is interrupted. The process keeps nothing between two
 turns: start as many as you like with the same --keyset and --audience, and stop any of them.
-With a --ledger, tools with effects take each turn once, and what nobody comes back to is
-undone; servers with the same keyset and audience must share it.
+With a --ledger, which these servers must share, tools with effects take each turn once, and
+what no client comes back to is undone.
 
-The keyset file is loaded again when it changes, and on SIGHUP, so that keys can be
-rotated without a restart; see saga keys --help.
+The keyset file is loaded again when it changes, and on SIGHUP; see saga keys --help.
 
-Requests must be for this machine, or for a name given by --allow-host. Web pages must
-be of this machine, or of an origin given by --allow-origin: scheme, host and port, as
-browsers send them. Their browsers are told so (CORS); they send no cookies.
+Requests must be for this machine or a name of --allow-host, and web pages of this machine
+or an origin of --allow-origin.
 
 Examples:
    saga serve
-   saga serve --allow-origin https://app.example.com
    saga serve --addr 0.0.0.0:8080 --allow-host tools.example.com --keyset /etc/saga/keyset.json --audience prod
    SAGA_LEDGER=postgres://saga@db.example.com/saga PGPASSWORD=... saga serve --keyset /etc/saga/keyset.json
-   saga serve --allow-host tools.example.com --trusted-proxy 127.0.0.1
    saga serve --repo ~/src/project`,
 		Flags: append([]cli.Flag{
 			stringFlag("addr", "the `ADDRESS` to listen on", defaultAddr),
 			listFlag("allow-host", "a host `NAME` that requests may be for, besides this machine (* for any)"),
 			listFlag("allow-origin", "a web `ORIGIN` whose pages may use the server, such as https://app.example.com (* for any, with --allow-host)"),
 			listFlag("trusted-proxy", "an `ADDRESS` or network of a proxy before the server, whose X-Forwarded-For tells callers apart, for the limits per caller"),
-			&cli.DurationFlag{Name: "session-ttl", Usage: "how long a session of a client of MCP before 2026-07-28 lasts, however much it is used", Value: 24 * time.Hour, Sources: env("session-ttl")},
+			durationFlag("session-ttl", "how long a session of a client of MCP before 2026-07-28 lasts, however much it is used", 24*time.Hour),
 			workersFlag(),
 		}, serverFlags()...),
 		Action: func(ctx context.Context, c *cli.Command) error {
@@ -86,17 +80,14 @@ Examples:
 			return p.withServer(ctx, c, func(ctx context.Context, s *server.Server, log *slog.Logger) error {
 				listener, err := new(net.ListenConfig).Listen(ctx, "tcp", c.String("addr"))
 				if err != nil {
-					return p.listenAdvice(c.String("addr"), err)
-				}
-				says := []any{"url", "http://" + listener.Addr().String() + server.Endpoint}
-				for _, flag := range []string{"allow-host", "allow-origin", "trusted-proxy"} {
-					if list := c.StringSlice(flag); len(list) > 0 {
-						says = append(says, flag, list)
-					}
+					return fmt.Errorf("%w\nName another address, and name it when you call:\n  %s serve --addr 127.0.0.1:8081\n  %[2]s call --server http://127.0.0.1:8081 TOOL", err, p.self)
 				}
 				defer runtime.KeepAlive(spareHeap())
-				log.Info("serving", says...)
-				p.sayHowToCall(c)
+				log.Info("serving", "url", "http://"+listener.Addr().String()+server.Endpoint,
+					"allow-host", c.StringSlice("allow-host"), "allow-origin", c.StringSlice("allow-origin"), "trusted-proxy", c.StringSlice("trusted-proxy"))
+				if term.Is(p.stderr) {
+					p.say("saga: call a tool from another terminal with: %s call --server http://%s release_notes\nsaga: stop with Ctrl-C; calls that wait for an answer continue when a server runs again", p.self, listener.Addr())
+				}
 				return s.Serve(ctx, listener)
 			})
 		},
@@ -113,38 +104,6 @@ func spareHeap() []byte {
 	return make([]byte, 16<<20)
 }
 
-// sayHowToCall tells a person who has started a server what to do next.
-func (p *program) sayHowToCall(c *cli.Command) {
-	if !term.Is(p.stderr) {
-		return
-	}
-	where := ""
-	if addr := c.String("addr"); addr != defaultAddr {
-		where = " --server http://" + addr
-	}
-	p.say("saga: call a tool from another terminal with: %s call%s release_notes\nsaga: stop with Ctrl-C; calls that wait for an answer go on when a server runs again", p.self, where)
-}
-
-// listenAdvice adds to an error of listening what to do about it.
-func (p *program) listenAdvice(addr string, err error) error {
-	host, port, split := net.SplitHostPort(addr)
-	if split != nil {
-		return fmt.Errorf("%w\nGive --addr a host and a port, such as 127.0.0.1:8080", err)
-	}
-	switch {
-	case errors.Is(err, syscall.EADDRINUSE):
-		err = fmt.Errorf("%s is in use, perhaps by another server of yours", addr)
-	case !errors.Is(err, syscall.EACCES):
-		return fmt.Errorf("%w\nName another address with --addr", err)
-	}
-	free := "8081"
-	if n, err := strconv.Atoi(port); err == nil && n < 65535 {
-		free = strconv.Itoa(n + 1)
-	}
-	return fmt.Errorf("%w\nChoose another port with --addr, for example:\n  %s serve --addr %s\nand name it when you call:\n  %[2]s call --server http://%[4]s TOOL",
-		err, p.self, net.JoinHostPort(host, free), net.JoinHostPort(cmp.Or(host, "127.0.0.1"), free))
-}
-
 func (p *program) stdioCommand() *cli.Command {
 	return &cli.Command{
 		Name:  "stdio",
@@ -157,7 +116,7 @@ Example, in a client's configuration:
 		Flags: append([]cli.Flag{workersFlag()}, serverFlags()...),
 		Action: func(ctx context.Context, c *cli.Command) error {
 			return p.withServer(ctx, c, func(ctx context.Context, s *server.Server, _ *slog.Logger) error {
-				// A client that is gone must not end this process in the middle of
+				// A client that has disconnected must not end this process in the middle of
 				// what it undoes.
 				signal.Ignore(syscall.SIGPIPE)
 				return s.ServeStdio(ctx, p.stdin, p.stdout)
@@ -167,31 +126,27 @@ Example, in a client's configuration:
 }
 
 func workersFlag() cli.Flag {
-	return &cli.IntFlag{Name: "workers", Usage: "work on `N` tasks at once; 0 for none, which is for saga worker then", Value: 16, Sources: env("workers")}
+	return intFlag("workers", "work on `N` tasks at once; 0 for none, which is for saga worker then", 16)
 }
 
 func (p *program) workerCommand() *cli.Command {
 	return &cli.Command{
 		Name:  "worker",
-		Usage: "work on tasks, without serving anybody",
+		Usage: "work on tasks, without serving clients",
 		Description: `Works on the tasks that servers with the same --ledger, --keyset and --audience have begun,
-undoes what nobody comes back to, and removes what is no longer needed, until it is
-interrupted. Servers do this as well, unless --workers is 0. Start as many as you like, and
-stop any of them: what they were at goes on elsewhere.
-
-Examples:
+undoes what no client comes back to, and removes what is no longer needed, until it is
+interrupted. Servers do this as well, unless --workers is 0. Start as many workers as you
+like, and stop any of them:
    saga worker --ledger postgres://saga@db.example.com/saga --keyset /etc/saga/keyset.json --workers 64`,
 		Flags: append([]cli.Flag{workersFlag()}, serverFlags()...),
 		Action: func(ctx context.Context, c *cli.Command) error {
 			if c.Int("workers") < 1 {
 				return p.usage(c, "--workers %d: a worker works on 1 task at once at least", c.Int("workers"))
 			}
-			switch l := ledgerOf(c); {
-			case l.name == ledgerOff && l.implied:
+			switch ledgerOf(c).name {
+			case ledgerOff:
 				return p.usage(c, "a worker needs the ledger of the servers that it works for: name it with --ledger")
-			case l.name == ledgerOff:
-				return p.usage(c, "--ledger off: a worker needs the ledger of the servers that it works for")
-			case l.name == ledgerMemory:
+			case ledgerMemory:
 				return p.usage(c, "--ledger memory: a ledger in memory is within its server, so a worker finds nothing to do")
 			}
 			return p.withServer(ctx, c, func(ctx context.Context, s *server.Server, log *slog.Logger) error {
@@ -205,8 +160,8 @@ Examples:
 	}
 }
 
-// withServer makes the server of serve, stdio and worker, and reloads the keyset whenever
-// its file changes while run runs.
+// withServer makes the server of serve, stdio and worker, and reloads the keyset when its file
+// changes while run runs.
 func (p *program) withServer(ctx context.Context, c *cli.Command, run func(context.Context, *server.Server, *slog.Logger) error) error {
 	if err := p.noArguments(c); err != nil {
 		return err
@@ -309,7 +264,7 @@ func (p *program) loadKeys(c *cli.Command, path string) (*codec.Keyset, error) {
 	if c.String("keyset") != "" {
 		keys, err := codec.LoadKeyset(path)
 		if errors.Is(err, fs.ErrNotExist) {
-			return nil, fmt.Errorf("%w\ncreate it with: %s keys new --keyset %s", err, p.self, self.Quote(path))
+			return nil, fmt.Errorf("%w\ncreate it with: %s keys new --keyset %s", err, p.self, quote(path))
 		}
 		return keys, err
 	}

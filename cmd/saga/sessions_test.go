@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/json"
 	"net/http"
 	"path/filepath"
 	"strings"
@@ -40,10 +41,12 @@ func TestExplainSession(t *testing.T) {
 	h.ok("keys", "new", "--keyset", "k.json")
 	address, _ := h.serve("--keyset", "k.json", "--session-ttl", "90m")
 	out := h.ok("token", "explain", session(t, address), "--keyset", "k.json")
-	for _, row := range []string{`made for +a session\n`, `protocol +MCP 2025-06-18\n`, `client has +elicitation\.form, sampling, sampling\.context\n`, `log level +INFO`, `expires .*\(in 1h(30m0|29m[0-9]+)s\)`, `, the primary`} {
-		assert.Regexp(t, row, out)
-	}
-	assert.NotContains(t, out, "tool")
+	assert.Contains(t, out, `"madeFor": "a session"`)
+	assert.Contains(t, out, `, the primary"`)
+	assert.NotContains(t, out, `"tool"`)
+	var explained struct{ Expires time.Time }
+	require.NoError(t, json.Unmarshal([]byte(out), &explained))
+	assert.WithinDuration(t, time.Now().Add(90*time.Minute), explained.Expires, time.Minute)
 
 	c := sealer(t, h)
 	late := time.Now().Add(-time.Hour)
@@ -53,8 +56,7 @@ func TestExplainSession(t *testing.T) {
 	out, stderr, code := h.run("token", "explain", id, "--keyset", "k.json")
 	assert.Equal(t, exitFailed, code)
 	assert.Contains(t, stderr, "(expired)")
-	assert.Contains(t, out, "2025-06-18")
-	assert.Contains(t, out, "nothing that can be asked")
+	assert.Contains(t, out, "a session")
 }
 
 // sealer seals with the keys in k.json.
@@ -79,8 +81,8 @@ func TestExplainResumeToken(t *testing.T) {
 		return token
 	}
 	out := h.ok("token", "explain", seal(""), "--keyset", "k.json")
-	assert.Regexp(t, `made for +resuming a request\n`, out)
-	assert.Contains(t, out, "req-7")
+	assert.Contains(t, out, `"madeFor": "resuming a request"`)
+	assert.NotContains(t, out, "expires")
 	assert.NotContains(t, out, "the-task")
 	out, stderr, code := h.run("token", "explain", seal("ann"), "--keyset", "k.json")
 	assert.Equal(t, exitFailed, code)
@@ -99,7 +101,8 @@ func TestExplainTokenOfAPart(t *testing.T) {
 	token, err := sealer(t, h).Seal(tokens.Binding{Purpose: turns.Paged.Purpose}, time.Now(), &tokens.Contents{Claims: claims, State: parts.Body, Apart: parts.State, Plain: parts.Effects, Secret: parts.Secrets})
 	require.NoError(t, err)
 	out := h.ok("token", "explain", token, "--keyset", "k.json")
-	assert.Regexp(t, `made for +the next part of a result\n`, out)
-	assert.Regexp(t, `tool +search, revision 3\n`, out)
+	assert.Contains(t, out, `"madeFor": "the next part of a result"`)
+	assert.Contains(t, out, `"tool": "search"`)
+	assert.Contains(t, out, `"revision": 3`)
 	assert.NotContains(t, out, "request")
 }

@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"log/slog"
 	"net/url"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -72,19 +71,6 @@ func (l ledgerName) String() string {
 		return "postgres"
 	}
 	return (&url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path}).String()
-}
-
-// isOpenToCommands reports whether another process than its server can look into it, as far
-// as that can be known without opening it.
-func (l ledgerName) isOpenToCommands() bool {
-	if l.name == ledgerOff || l.name == ledgerMemory {
-		return false
-	}
-	if l.implied {
-		_, err := os.Stat(strings.TrimPrefix(l.name, ledgerSQLite))
-		return err == nil
-	}
-	return true
 }
 
 func isPostgres(name string) bool {

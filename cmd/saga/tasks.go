@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"strings"
 	"sync"
 	"time"
@@ -13,7 +12,6 @@ import (
 
 	"github.com/mcpsaga/mcpsaga/client"
 	"github.com/mcpsaga/mcpsaga/cmd/saga/internal/plain"
-	"github.com/mcpsaga/mcpsaga/cmd/saga/internal/self"
 	"github.com/mcpsaga/mcpsaga/cmd/saga/internal/state"
 	"github.com/mcpsaga/mcpsaga/cmd/saga/internal/term"
 	"github.com/mcpsaga/mcpsaga/steps"
@@ -31,7 +29,7 @@ far they are. An access token and headers are sent only to the server of --serve
 that are commands are asked only if --stdio names them.
 
 NAME is that of a saved call, a file, or the id of a task of --server or --stdio, which
-somebody else may have begun.
+another user may have begun.
 
 Examples:
    saga tasks
@@ -39,7 +37,7 @@ Examples:
    saga tasks answer 20260728-150000-ABCDEF --answers answers.json
    saga tasks result 20260728-150000-ABCDEF --output json
    saga tasks cancel 0f8c6b1e --server https://tools.example.com/mcp`,
-		Flags: append([]cli.Flag{stringFlag("output", "text, or json", "text")}, serverChoice()...),
+		Flags: append([]cli.Flag{outputFlag()}, serverChoice()...),
 		Action: func(ctx context.Context, c *cli.Command) error {
 			return p.mustBeCommand(c, func(c *cli.Command) error { return p.listTasks(ctx, c) })
 		},
@@ -47,10 +45,10 @@ Examples:
 			p.taskCommand("watch", "follow a task until it asks something or ends", nil, p.watchTask),
 			p.taskCommand("answer", "answer what a task asks, without waiting for its end", answeringFlags("answer"), p.answerTask),
 			p.taskCommand("result", "print the result of a task that has ended", []cli.Flag{
-				stringFlag("output", "text, or json for the whole result", "text"),
+				outputFlag(),
 				boolFlag("wait", "wait for the end"),
 			}, p.taskResult),
-			p.taskCommand("cancel", "have a task ended", []cli.Flag{stringFlag("output", "text, or json for the whole result", "text")}, p.cancelTask),
+			p.taskCommand("cancel", "have a task ended", []cli.Flag{outputFlag()}, p.cancelTask),
 		},
 	}
 }
@@ -67,14 +65,9 @@ func (p *program) taskCommand(name, usage string, flags []cli.Flag, do func(cont
 			if err != nil {
 				return err
 			}
-			connection, err := p.connect(c, saved, c.Int("max-rounds"))
-			if err != nil {
-				return err
-			}
-			defer connection.Close()
-			ctx, stop := untilClosed(ctx)
-			defer stop()
-			err = do(ctx, c, connection, saved, path)
+			err = p.withClient(ctx, c, saved, func(ctx context.Context, connection *client.Client) error {
+				return do(ctx, c, connection, saved, path)
+			})
 			if exitCode(err) == exitServer && path == "" && c.String("server")+c.String("stdio") == "" {
 				name := c.Args().First()
 				err = &exitError{exitServer, fmt.Errorf("%w\nThere is no saved call %s, so it was taken for the id of a task; %s tasks lists those of saved calls", err, name, p.self)}
@@ -95,13 +88,13 @@ func (p *program) namedTask(name string) (saved *state.Call, path string, err er
 	case err != nil:
 		return nil, "", p.notSaved(err)
 	case saved.Position.Task == "":
-		return nil, "", &exitError{exitUsage, fmt.Errorf("the saved call %s is no task; go on with it by %s %s --resume %s",
-			state.Given(path), p.self, verbs[saved.Position.Kind()], self.Quote(state.Given(path)))}
+		return nil, "", &exitError{exitUsage, fmt.Errorf("the saved call %s is no task; resume it by %s %s --resume %s",
+			state.Given(path), p.self, verbs[saved.Position.Kind()], quote(state.Given(path)))}
 	}
 	return saved, path, nil
 }
 
-// leaving are handlers of somebody who only looks.
+// leaving are handlers that answer nothing, of a user who only looks.
 func leaving(onProgress func(client.Progress)) client.Handlers {
 	return client.Handlers{
 		Elicit:     func(context.Context, *client.Request) (*client.ElicitResult, error) { return nil, client.ErrPause },
@@ -132,7 +125,7 @@ func (p *program) taskStopped(c *cli.Command, saved *state.Call, err error) erro
 		for _, step := range stopped.Position.Pending() {
 			fmt.Fprintf(&b, "\n  %s: %s", plain.Short(step.StepID, maxCell), plain.Short(waitsFor(step), 2*maxCell))
 		}
-		return &exitError{exitNeedsAnswer, fmt.Errorf("the task asks:%s\nAnswer with: %s tasks answer %s", b.String(), p.self, self.Quote(c.Args().First()))}
+		return &exitError{exitNeedsAnswer, fmt.Errorf("the task asks:%s\nAnswer with: %s tasks answer %s", b.String(), p.self, quote(c.Args().First()))}
 	}
 	return p.taskFailed(saved, err)
 }
@@ -143,7 +136,7 @@ func (p *program) taskFailed(saved *state.Call, err error) error {
 		return &exitError{exitServer, err}
 	}
 	if refusal := tokenRefused(err); refusal != nil {
-		return &exitError{exitServer, errors.New(p.unknownTask(saved, refusal))}
+		return &exitError{exitServer, errors.New(strings.TrimSpace(p.refused(saved, refusal)))}
 	}
 	return p.serverFailed(err)
 }
@@ -207,14 +200,13 @@ func (p *program) taskResult(ctx context.Context, c *cli.Command, connection *cl
 			return failed(fmt.Errorf("the task has not ended: it is %s; wait for it with --wait", term.Progress(client.Progress{Message: task.Message, Task: task})))
 		}
 	}
-	p.bar = term.NewBar(p.stderr, os.Getenv)
+	p.bar = term.NewBar(p.stderr)
 	result, err := connection.Resume(ctx, saved.Position, leaving(p.bar.Show))
 	p.bar.Clear()
 	if err != nil {
 		return p.taskStopped(c, saved, err)
 	}
-	end, _ := p.tool(result, nil)
-	return end(c, false)
+	return p.end(c, ofTool(result), false)
 }
 
 func (p *program) cancelTask(ctx context.Context, c *cli.Command, connection *client.Client, saved *state.Call, path string) error {
@@ -231,8 +223,7 @@ func (p *program) cancelTask(ctx context.Context, c *cli.Command, connection *cl
 		return nil
 	}
 	p.say("saga: it was too late: the task has completed, and this is its result")
-	end, _ := p.tool(result, nil)
-	return end(c, false)
+	return p.end(c, ofTool(result), false)
 }
 
 type taskRow struct {
@@ -255,41 +246,40 @@ const (
 )
 
 func (p *program) listTasks(ctx context.Context, c *cli.Command) error {
-	if output := c.String("output"); output != "text" && output != "json" {
-		return p.usage(c, "--output is text or json, not %q", output)
-	}
+	// Credentials are for the server that the user has named.
 	var chosen state.Call
+	var named *client.Client
 	if c.String("server") != "" || c.String("stdio") != "" {
-		connection, err := p.connect(c, &chosen, 0) // which completes the address
-		if err != nil {
+		var err error
+		if named, err = p.connect(c, &chosen); err != nil {
 			return err
 		}
-		_ = connection.Close()
+		defer named.Close()
 	}
 	saved, err := state.List()
 	if err != nil {
 		return failed(err)
 	}
 	var wait sync.WaitGroup
-	turns := make(chan struct{}, asking)
+	places := make(chan struct{}, asking)
 	var rows []*taskRow
 	for _, s := range saved {
-		if s.Err != nil || s.Call.Position.Task == "" || chosen.URL+chosen.Stdio != "" && (chosen.URL != s.Call.URL || chosen.Stdio != s.Call.Stdio) {
+		if s.Err != nil || s.Call.Position.Task == "" || named != nil && (chosen.URL != s.Call.URL || chosen.Stdio != s.Call.Stdio) {
 			continue
 		}
 		row := &taskRow{Name: s.Name, Task: s.Call.Position.Task, Tool: s.Call.Position.Tool, Server: s.Call.URL + s.Call.Stdio, Saved: s.At}
 		rows = append(rows, row)
-		connection, err := p.connectForList(c, s.Call, chosen.URL+chosen.Stdio != "")
-		if err != nil {
-			return err
-		}
-		if connection == nil {
-			continue
+		connection := named
+		if named == nil {
+			if s.Call.Stdio != "" {
+				continue
+			}
+			connection = client.New(&client.HTTP{URL: s.Call.URL}, client.Options{Name: "saga", Retries: -1})
+			defer connection.Close()
 		}
 		wait.Go(func() {
-			turns <- struct{}{}
-			defer func() { <-turns }()
-			defer connection.Close()
+			places <- struct{}{}
+			defer func() { <-places }()
 			ctx, stop := context.WithTimeout(ctx, askFor)
 			defer stop()
 			row.ask(ctx, connection, s.Call.Position)
@@ -299,19 +289,6 @@ func (p *program) listTasks(ctx context.Context, c *cli.Command) error {
 	return printRows(p, c, rows, "None of the saved calls is a task.", "NAME\tTOOL\tSERVER\tSAVED\tKEPT\tSTATE", func(row *taskRow) string {
 		return fmt.Sprintf("%s\t%s\t%s\t%s\t%s\t%s", plain.Line(row.Name), cell(row.Tool), cell(row.Server), ago(row.Saved), until(row.Expires), row.state())
 	})
-}
-
-// connectForList returns a connection to ask for the state of a saved task, or nil if the
-// server is not to be asked. Credentials are for the server that the user has named.
-func (p *program) connectForList(c *cli.Command, call *state.Call, named bool) (*client.Client, error) {
-	if named {
-		copied := *call
-		return p.connect(c, &copied, 0)
-	}
-	if call.Stdio != "" {
-		return nil, nil
-	}
-	return client.New(&client.HTTP{URL: call.URL}, client.Options{Name: "saga", Retries: -1, Timeout: askFor}), nil
 }
 
 func (r *taskRow) ask(ctx context.Context, connection *client.Client, position client.Position) {

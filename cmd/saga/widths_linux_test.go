@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/charmbracelet/x/ansi"
 	"github.com/stretchr/testify/assert"
@@ -31,7 +32,9 @@ func TestOutputFitsTheTerminal(t *testing.T) {
 	for _, name := range []string{"20260728-150000-ABCDEF", "20260728-150000-GHIJKL"} {
 		saved, err := json.Marshal(object{"url": server, "position": object{"version": 1, "dialect": "mcp-2026-07-28", "tool": "repo_report", "task": "t", "round": 1}})
 		require.NoError(t, err)
-		require.NoError(t, os.WriteFile(filepath.Join(calls, name+".json"), saved, 0o600))
+		path, old := filepath.Join(calls, name+".json"), time.Now().Add(-60*time.Hour) // its age does not change meanwhile
+		require.NoError(t, os.WriteFile(path, saved, 0o600))
+		require.NoError(t, os.Chtimes(path, old, old))
 	}
 	commands := []string{"tools --server " + server, "tasks", "calls", "version", "keys list --keyset k.json"}
 	for _, help := range []string{"", "serve", "call", "tasks answer"} {

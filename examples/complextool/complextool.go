@@ -40,7 +40,7 @@ var Tool = saga.Machine[args, state]{
 }
 
 func askTarget(t *saga.Turn[args, state]) (saga.Next, error) {
-	// Without a model there is no way on: say so before the user fills in a form.
+	// Say that there is no model before the user fills in a form.
 	if err := t.Need(steps.Features{Forms: true, Sampling: true}); err != nil {
 		return nil, err
 	}
@@ -61,13 +61,22 @@ func deploy(t *saga.Turn[args, state]) (saga.Next, error) {
 	if err != nil {
 		return nil, err
 	}
-	if !strings.HasPrefix(strings.ToLower(strings.TrimSpace(said.Text())), "yes") {
-		return nil, saga.Failf("Deployment to %s was not initiated: the model did not confirm it. It said: %s", t.State.Target, said.Text())
+	text, err := confirmed(t.State.Target, said.Text())
+	if err != nil {
+		return nil, err
 	}
-	return t.Textf("Deployment to %s initiated successfully based on confirmation.", t.State.Target)
+	return t.Textf("%s", text)
 }
 
-// Flow is the same as a flow.
+// confirmed returns the result if the model has confirmed the deployment.
+func confirmed(target, said string) (string, error) {
+	if !strings.HasPrefix(strings.ToLower(strings.TrimSpace(said)), "yes") {
+		return "", saga.Failf("Deployment to %s was not initiated: the model did not confirm it. It said: %s", target, said)
+	}
+	return "Deployment to " + target + " initiated successfully based on confirmation.", nil
+}
+
+// Flow is the same tool as a flow.
 var Flow = saga.Flow[args, string]{
 	Info: Tool.Info,
 	Run: func(r *saga.Run, _ args) (string, error) {
@@ -79,9 +88,6 @@ var Flow = saga.Flow[args, string]{
 		if err != nil {
 			return "", err
 		}
-		if !strings.HasPrefix(strings.ToLower(strings.TrimSpace(said.Text())), "yes") {
-			return "", saga.Failf("Deployment to %s was not initiated: the model did not confirm it. It said: %s", form.Target, said.Text())
-		}
-		return "Deployment to " + form.Target + " initiated successfully based on confirmation.", nil
+		return confirmed(form.Target, said.Text())
 	},
 }

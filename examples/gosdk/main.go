@@ -1,6 +1,6 @@
-// Command gosdk is a server on the official Go SDK with two ordinary tools of the
-// SDK and one saga. What is not the SDK's own: the line with Mount, the handler for
-// clients of all revisions, and how it stops.
+// Command gosdk is a server on the official Go SDK with an ordinary tool of the SDK and
+// a saga. What is not the SDK's own: the line with Mount, the handler for clients of all
+// revisions, and how it stops.
 //
 //	go run ./examples/gosdk                    # prints its URL
 //	go run ./cmd/saga call --server URL book_table
@@ -37,14 +37,13 @@ func main() {
 func run(ctx context.Context, args []string) error {
 	flags := flag.NewFlagSet("gosdk", flag.ContinueOnError)
 	addr := flags.String("addr", "127.0.0.1:0", "address to listen on")
-	file := flags.String("keys", "", "keyset file that all replicas share; without one, tokens are good for as long as this process lives")
 	stdio := flags.Bool("stdio", false, "serve standard input and output instead of HTTP")
 	if err := flags.Parse(args); errors.Is(err, flag.ErrHelp) {
 		return nil
 	} else if err != nil {
 		return err
 	}
-	keys, err := keyset(*file)
+	keys, err := codec.NewKeyset() // replicas share a file: codec.LoadKeyset
 	if err != nil {
 		return err
 	}
@@ -68,7 +67,7 @@ func run(ctx context.Context, args []string) error {
 	return serve(ctx, s, sagas, *addr)
 }
 
-// shutdown waits for what is undone of calls that cannot go on.
+// shutdown waits for what is undone of calls that cannot continue.
 func shutdown(sagas *gosdk.Mounted) {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
@@ -81,7 +80,6 @@ func shutdown(sagas *gosdk.Mounted) {
 func newServer(keys *codec.Keyset) (*mcp.Server, *gosdk.Mounted, error) {
 	s := mcp.NewServer(&mcp.Implementation{Name: "bistro", Version: "1.0.0"}, nil)
 	mcp.AddTool(s, &mcp.Tool{Name: "menu", Description: "What there is to eat today."}, menu)
-	mcp.AddTool(s, &mcp.Tool{Name: "opening_hours", Description: "When the bistro is open on a day of the week."}, openingHours)
 
 	sagas, err := gosdk.Mount(s, gosdk.Options{Keys: keys}, bookTable)
 	return s, sagas, err
@@ -111,11 +109,4 @@ func serve(ctx context.Context, s *mcp.Server, sagas *gosdk.Mounted, addr string
 	}
 	<-stopped
 	return nil
-}
-
-func keyset(file string) (*codec.Keyset, error) {
-	if file == "" {
-		return codec.NewKeyset()
-	}
-	return codec.LoadKeyset(file)
 }

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"strings"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
@@ -11,7 +10,7 @@ import (
 	"github.com/mcpsaga/mcpsaga/steps"
 )
 
-// The tools of the SDK: one request, one result.
+// The tool of the SDK: one request, one result.
 
 type nothing struct{}
 
@@ -21,21 +20,6 @@ type dishes struct {
 
 func menu(context.Context, *mcp.CallToolRequest, nothing) (*mcp.CallToolResult, dishes, error) {
 	return nil, dishes{[]string{"onion soup", "quiche", "crème brûlée"}}, nil
-}
-
-type day struct {
-	Day string `json:"day" jsonschema:"a day of the week, in English"`
-}
-
-type hours struct {
-	Hours string `json:"hours"`
-}
-
-func openingHours(_ context.Context, _ *mcp.CallToolRequest, in day) (*mcp.CallToolResult, hours, error) {
-	if strings.EqualFold(in.Day, "monday") {
-		return nil, hours{"closed"}, nil
-	}
-	return nil, hours{"11:30 to 22:00"}, nil
 }
 
 // The saga: it asks the user twice, and books nothing unless both times the user

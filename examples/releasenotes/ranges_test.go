@@ -35,7 +35,7 @@ func spansOf(t *testing.T, root string) (list []span) {
 	list, err = spans(t.Context(), r)
 	require.NoError(t, err)
 	for _, s := range list {
-		commits, _, err := commits(t.Context(), r, s.From, s.To, 1)
+		commits, err := commits(t.Context(), r, s.From, s.To, 1)
 		require.NoError(t, err)
 		assert.NotEmpty(t, commits, s.Name)
 	}
@@ -77,7 +77,7 @@ func TestRangesBetweenTags(t *testing.T) {
 	}
 }
 
-// Who has an older commit checked out is not offered what came after it up to there.
+// If an older commit is checked out, what comes after it is not offered as unreleased.
 func TestNoUnreleasedCommitsBelowTheLastTag(t *testing.T) {
 	root, hashes := history(t, []int64{0, 1, 2}, map[string]int{"v1": 0, "v2": 2})
 	gittest.SetHead(t, root, hashes[1])
@@ -91,7 +91,7 @@ func TestHeadThatIsMissing(t *testing.T) {
 	root, _ := history(t, []int64{0}, map[string]int{"v1": 0})
 	gittest.SetHead(t, root, "0123456789012345678901234567890123456789")
 	played := sagatest.Play(t, New(root), nil)
-	assert.Contains(t, played.Text(), "The commit that is checked out cannot be read")
+	assert.Contains(t, played.Text(), "the one that is checked out cannot be read")
 }
 
 // The form says what "all" is.

@@ -23,12 +23,8 @@ type state struct {
 	Spans []span `json:"spans,omitempty"` // offered to the user
 	Span  span   `json:"span,omitzero"`   // chosen by the user
 	Notes string `json:"notes,omitempty"`
-	// Changes counts the changes that the user had the model make.
-	Changes int `json:"changes,omitempty"`
-	// Old is a digest of the text that the user was asked to have replaced, and
-	// Asked how often.
-	Old   string `json:"old,omitempty"`
-	Asked int    `json:"asked,omitempty"`
+	// Old is the digest of the text that the user was asked to have replaced.
+	Old string `json:"old,omitempty"`
 }
 
 type rangeForm struct {
@@ -56,11 +52,6 @@ var (
 	askReplace = &steps.Form[replaceForm]{ID: "replace", Message: "The file exists already and says something else."}
 )
 
-const (
-	maxChanges = 5 // of a draft by the model; then the user edits it by hand
-	maxAsked   = 3 // whether to replace a file that changes all the time
-)
-
 const system = "You write release notes for people who use the software. Group changes under the headings Added, Changed and Fixed, " +
 	"leave out what users do not notice, and name breaking changes first. Answer with the notes alone, in Markdown, beginning with a heading."
 
@@ -86,7 +77,7 @@ func New(root string) saga.Definition {
 type notes struct{ root string }
 
 func (n notes) start(t *turn) (saga.Next, error) {
-	if _, err := file(t); err != nil {
+	if _, err := cleanFile(t.Args.File); err != nil {
 		return nil, err
 	}
 	r, err := gitrepo.Open(t, n.root, t.Args.Repo)
@@ -96,8 +87,11 @@ func (n notes) start(t *turn) (saga.Next, error) {
 	if t.State.Spans, err = spans(t, r); err != nil {
 		return nil, err
 	}
-	options := choices(t.State.Spans)
-	return t.Ask("ranged", askRange.With(steps.Choices("range", options...), steps.Default("range", options[0].Value)))
+	var choices []steps.Choice
+	for _, s := range t.State.Spans {
+		choices = append(choices, steps.Choice{Value: s.Name, Title: fmt.Sprintf("%s (%s)", s.Title, s.words())})
+	}
+	return t.Ask("ranged", askRange.With(steps.Choices("range", choices...), steps.Default("range", choices[0].Value)))
 }
 
 func (n notes) ranged(t *turn) (saga.Next, error) {
@@ -114,15 +108,15 @@ func (n notes) ranged(t *turn) (saga.Next, error) {
 	return n.draft(t, "")
 }
 
-// draft has the model write the notes, or change the ones there are. With a client
-// that has no model, the user writes them.
+// draft has the model write the notes, or change its draft. With a client that has no model, the user
+// writes them.
 func (n notes) draft(t *turn, feedback string) (saga.Next, error) {
-	commits, more, err := n.commits(t)
+	commits, err := n.commits(t)
 	if err != nil {
 		return nil, err
 	}
 	return t.Ask("drafted", steps.Otherwise(
-		askModel.With(steps.Promptf("%s", prompt(t.State.Span, commits, more, t.State.Notes, feedback))),
+		askModel.With(steps.Promptf("%s", prompt(t.State.Span, commits, t.State.Notes, feedback))),
 		askByHand.With(steps.Default("notes", outline(t.State.Span, commits))),
 	))
 }
@@ -133,7 +127,7 @@ func (n notes) drafted(t *turn) (saga.Next, error) {
 	case errors.Is(err, steps.ErrNotAsked):
 		return n.written(t)
 	case errors.As(err, new(*steps.ClientError)):
-		return n.byHand(t, "The model has drafted nothing: it was refused, or it failed.")
+		return n.byHand(t)
 	case err != nil:
 		return nil, err
 	}
@@ -141,36 +135,34 @@ func (n notes) drafted(t *turn) (saga.Next, error) {
 	if t.State.Notes == "" {
 		return nil, saga.Failf("The model drafted nothing.")
 	}
-	if t.State.Changes == maxChanges {
-		return n.byHand(t, fmt.Sprintf("The model has changed the draft %d times.", maxChanges))
-	}
 	return t.Ask("reviewed", askReview.With(steps.Default("notes", t.State.Notes)))
 }
 
-// byHand has the user go on where the model does not: with its last draft, or else with
-// the commits.
-func (n notes) byHand(t *turn, why string) (saga.Next, error) {
+// byHand has the user write the notes when the model was refused or failed: beginning with its last
+// draft, or else with the commits.
+func (n notes) byHand(t *turn) (saga.Next, error) {
 	begin, how := t.State.Notes, "Edit the draft yourself; accept to write the file."
 	if begin == "" {
-		commits, _, err := n.commits(t)
+		commits, err := n.commits(t)
 		if err != nil {
 			return nil, err
 		}
 		begin, how = outline(t.State.Span, commits), "Write the notes yourself, beginning with the commits."
 	}
-	return t.Ask("written", askByHand.With(steps.Message(why+" "+how), steps.Default("notes", begin)))
+	message := "The model has drafted nothing: it was refused, or it failed. " + how
+	return t.Ask("written", askByHand.With(steps.Message(message), steps.Default("notes", begin)))
 }
 
-func (n notes) commits(t *turn) (list []*gitrepo.Commit, more bool, err error) {
+func (n notes) commits(t *turn) ([]*gitrepo.Commit, error) {
 	r, err := gitrepo.Open(t, n.root, t.Args.Repo)
 	if err != nil {
-		return nil, false, err
+		return nil, err
 	}
-	list, more, err = commits(t, r, t.State.Span.From, t.State.Span.To, maxCommits)
+	list, err := commits(t, r, t.State.Span.From, t.State.Span.To, maxCommits)
 	if err == nil && len(list) == 0 {
 		err = saga.Failf("There are no commits in %s.", t.State.Span.words())
 	}
-	return list, more, err
+	return list, err
 }
 
 func (n notes) reviewed(t *turn) (saga.Next, error) {
@@ -180,7 +172,6 @@ func (n notes) reviewed(t *turn) (saga.Next, error) {
 	}
 	t.State.Notes = strings.TrimSpace(form.Notes)
 	if feedback := strings.TrimSpace(form.Feedback); feedback != "" {
-		t.State.Changes++
 		return n.draft(t, feedback)
 	}
 	return n.write(t, "")
@@ -202,7 +193,7 @@ func (n notes) replace(t *turn) (saga.Next, error) {
 		return nil, err
 	}
 	if !form.Replace {
-		name, err := file(t)
+		name, err := cleanFile(t.Args.File)
 		if err != nil {
 			return nil, err
 		}
@@ -211,8 +202,8 @@ func (n notes) replace(t *turn) (saga.Next, error) {
 	return n.write(t, t.State.Old)
 }
 
-// write writes the file, or asks first if another text is there than the one that
-// may be replaced. A turn that is repeated finds its own text and is done.
+// write writes the file, or asks first if another text is there than the one that may be replaced. A turn
+// that is repeated finds its own text.
 func (n notes) write(t *turn, replaceable string) (saga.Next, error) {
 	if t.State.Notes == "" {
 		return nil, saga.Failf("The notes are empty; nothing was written.")
@@ -221,30 +212,17 @@ func (n notes) write(t *turn, replaceable string) (saga.Next, error) {
 	if err != nil {
 		return nil, err
 	}
-	name, err := file(t)
+	name, err := cleanFile(t.Args.File)
 	if err != nil {
 		return nil, err
 	}
-	other, err := write(r.Dir, name, t.State.Notes+"\n", t.ID().String(), replaceable)
-	switch {
-	case err != nil:
+	other, err := write(r.Dir, name, t.State.Notes+"\n", replaceable)
+	if err != nil {
 		return nil, err
-	case other == "":
-		return t.Textf("Wrote the release notes for %s to %s.", t.State.Span.words(), name)
-	case t.State.Asked == maxAsked:
-		return nil, saga.Failf("Nothing was written: %s is being changed by another program.", name)
 	}
-	message := name + " exists already and says something else."
-	if t.State.Asked++; t.State.Asked > 1 {
-		message = name + " has changed since you were asked."
+	if other == "" {
+		return t.Textf("Wrote the release notes for %s to %s.", t.State.Span.words(), name)
 	}
 	t.State.Old = other
-	return t.Ask("replace", askReplace.With(steps.Message(message)))
-}
-
-func file(t *turn) (string, error) {
-	if t.Args.File == "" {
-		return "RELEASE_NOTES.md", nil
-	}
-	return cleanFile(t.Args.File)
+	return t.Ask("replace", askReplace.With(steps.Message(name+" exists already and says something else.")))
 }

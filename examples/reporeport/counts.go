@@ -2,50 +2,42 @@ package reporeport
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"time"
 
 	"github.com/mcpsaga/mcpsaga/examples/internal/gitrepo"
 )
 
-// counts are what a report knows of a history. They are bounded, however long that is, as
-// they travel in the token between turns.
+// counts are what a report knows of a history. They are bounded, as they travel in the token between
+// turns.
 type counts struct {
 	Commits int `json:"commits"`
 	Merges  int `json:"merges,omitzero"`
-	// Unread is how many commits have directories that could not be read.
-	Unread int `json:"unread,omitzero"`
 	// Oldest and Newest are the times of commits, in seconds.
 	Oldest int64 `json:"oldest,omitzero"`
 	Newest int64 `json:"newest,omitzero"`
-	Axis   axis  `json:"axis"`
-	// All is how many commits there are in each period.
-	All     series  `json:"all,omitempty"`
-	Dirs    ranking `json:"dirs,omitzero"`
-	Authors ranking `json:"authors,omitzero"`
-}
-
-// ranking are the names that occur most often. Of more names than it has room for, the ones
-// that occur most are sure to be among them (the algorithm Space-Saving): a new name takes
-// the place of the one that occurred least.
-type ranking struct {
-	List []ranked `json:"list,omitempty"`
-	// Full: names have been dropped.
+	// Months is how many commits there are in each month, the newest first, beginning with Last, which
+	// is counted from the year 0.
+	Last    int   `json:"last,omitzero"`
+	Months  []int `json:"months,omitempty"`
+	Dirs    names `json:"dirs,omitempty"`
+	Authors names `json:"authors,omitempty"`
+	// Full: there are more names than are counted.
 	Full bool `json:"full,omitzero"`
 }
 
-// ranked is a name that occurred N times since it was entered. Before that, it may have
-// occurred, but not more often than Before.
-type ranked struct {
-	Name   string `json:"name"`
-	N      int    `json:"n"`
-	Before int    `json:"before,omitzero"`
-	// Last is when it occurred last, in seconds.
-	Last   int64  `json:"last,omitzero"`
-	Series series `json:"series,omitempty"`
+// names counts how often names occur.
+type names map[string]int
+
+// name is an entry of names.
+type name struct {
+	Name string
+	N    int
 }
 
-// Names in a ranking, and characters of one. All of them together have to fit into a token.
+// At most so many names are counted, those of the latest commits, and so many characters of each are kept:
+// they have to fit into a token.
 const (
 	maxDirs       = 100
 	maxDirName    = 48
@@ -53,100 +45,86 @@ const (
 	maxAuthorName = 32
 )
 
-// tally counts into counts. The index by name exists only while it does.
-type tally struct {
-	*counts
-	dirs, authors map[string]int
+const firstMonth = 1970 * 12 // older commits count there: no program was under version control
+
+func monthOf(t time.Time) int {
+	t = t.UTC()
+	return t.Year()*12 + int(t.Month()) - 1
 }
 
-func newTally(c *counts) *tally {
-	return &tally{c, c.Dirs.index(), c.Authors.index()}
+// add counts a commit and the directories that it changes.
+func (c *counts) add(commit *gitrepo.Commit) {
+	seconds := commit.When.Unix()
+	if c.Commits == 0 {
+		c.Oldest, c.Newest = seconds, seconds
+	}
+	c.Commits++
+	c.Oldest, c.Newest = min(c.Oldest, seconds), max(c.Newest, seconds)
+	if len(commit.Parents) > 1 {
+		c.Merges++
+	}
+	// Months after the last, which only a wrong clock can bring, count as the last.
+	month := c.Last - min(max(monthOf(commit.When), firstMonth), c.Last)
+	for len(c.Months) <= month {
+		c.Months = append(c.Months, 0)
+	}
+	c.Months[month]++
+	c.count(&c.Authors, maxAuthors, cmp.Or(gitrepo.Line(commit.Author, maxAuthorName), "(no name)"))
+	var dirs []string
+	for _, d := range commit.Dirs {
+		dirs = append(dirs, gitrepo.Line(d, maxDirName))
+	}
+	for _, d := range slices.Compact(dirs) {
+		c.count(&c.Dirs, maxDirs, d)
+	}
 }
 
-func (r *ranking) index() map[string]int {
-	index := make(map[string]int, len(r.List))
-	for i, e := range r.List {
-		index[e.Name] = i
+func (c *counts) count(of *names, most int, what string) {
+	if *of == nil {
+		*of = make(names)
 	}
-	return index
+	if (*of)[what] == 0 && len(*of) == most {
+		c.Full = true
+		return
+	}
+	(*of)[what]++
 }
 
-// entry returns the entry of a name, which may be new.
-func (r *ranking) entry(index map[string]int, most int, name string) *ranked {
-	if i, ok := index[name]; ok {
-		return &r.List[i]
+// top returns the n names that occur most.
+func (of names) top(n int) []name {
+	var list []name
+	for what, n := range of {
+		list = append(list, name{what, n})
 	}
-	if len(r.List) < most {
-		index[name] = len(r.List)
-		r.List = append(r.List, ranked{Name: name})
-		return &r.List[len(r.List)-1]
-	}
-	r.Full = true
-	least := 0
-	for i := range r.List {
-		if r.List[i].most() < r.List[least].most() {
-			least = i
-		}
-	}
-	delete(index, r.List[least].Name)
-	index[name] = least
-	r.List[least] = ranked{Name: name, Before: r.List[least].most()}
-	return &r.List[least]
-}
-
-// most is how often a name can have occurred.
-func (e *ranked) most() int { return e.N + e.Before }
-
-// top returns the n names that occur most, by what is known for certain.
-func (r *ranking) top(n int) []ranked {
-	list := slices.SortedFunc(slices.Values(r.List), func(a, b ranked) int {
-		return cmp.Or(b.N-a.N, cmp.Compare(a.Name, b.Name))
-	})
+	slices.SortFunc(list, func(a, b name) int { return cmp.Or(b.N-a.N, cmp.Compare(a.Name, b.Name)) })
 	return list[:min(n, len(list))]
 }
 
-// commit counts a commit and the directories that it changes.
-func (t *tally) commit(c *gitrepo.Commit, dirs []string) {
-	seconds := c.When.Unix()
-	if t.Commits == 0 {
-		t.Oldest, t.Newest = seconds, seconds
-	}
-	t.Commits++
-	t.Oldest, t.Newest = min(t.Oldest, seconds), max(t.Newest, seconds)
-	if len(c.Parents) > 1 {
-		t.Merges++
-	}
-	period := t.reach(c.When)
-	t.All = t.All.add(period, 1)
-	author := gitrepo.Line(c.Author, maxAuthorName)
-	if author == "" {
-		author = "(nobody)"
-	}
-	t.Authors.entry(t.authors, maxAuthors, author).N++
-	names := make([]string, len(dirs))
-	for i, d := range dirs {
-		names[i] = gitrepo.Line(d, maxDirName)
-	}
-	for _, name := range slices.Compact(names) {
-		e := t.Dirs.entry(t.dirs, maxDirs, name)
-		e.N++
-		e.Last = max(e.Last, seconds)
-		e.Series = e.Series.add(period, 1)
-	}
+// period is a month or a year, with its number of commits.
+type period struct {
+	name string
+	n    int
 }
 
-// reach returns the period of a time, for which it makes room.
-func (t *tally) reach(when time.Time) int {
-	for t.Axis.period(when) >= maxPeriods {
-		longer := t.Axis.longer()
-		t.All = t.All.refit(t.Axis, longer)
-		for i := range t.Dirs.List {
-			t.Dirs.List[i].Series = t.Dirs.List[i].Series.refit(t.Axis, longer)
-		}
-		if longer == t.Axis {
-			return maxPeriods - 1
-		}
-		t.Axis = longer
+// maxMonths is how many months a report shows. Longer histories it shows by the year.
+const maxMonths = 60
+
+// periods returns the commits by period, the oldest first, and what a period is.
+func (c *counts) periods() (unit string, list []period) {
+	unit = "month"
+	if len(c.Months) > maxMonths {
+		unit = "year"
 	}
-	return t.Axis.period(when)
+	for i, n := range slices.Backward(c.Months) {
+		month := c.Last - i
+		name := fmt.Sprintf("%d-%02d", month/12, month%12+1)
+		if unit == "year" {
+			name = fmt.Sprint(month / 12)
+		}
+		if len(list) == 0 || list[len(list)-1].name != name {
+			list = append(list, period{name: name})
+		}
+		list[len(list)-1].n += n
+	}
+	return unit, list
 }

@@ -5,12 +5,10 @@
 // It shows work that takes long. The history is counted in pieces, each a step function of
 // its own that leaves counts and a position in the state: as a task, each is a checkpoint,
 // and a server that dies loses one piece. A client that drives the tool itself gets as much
-// of it in one turn as the turn has time for. Neither state nor memory grow with the
-// history.
+// of it in one turn as the turn has time for. The state is bounded, however long the history is.
 package reporeport
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"strings"
@@ -26,17 +24,15 @@ type args struct {
 }
 
 type state struct {
-	// At is how far the history has been counted. Shallow: what is older is not in the clone.
-	At      gitrepo.Position `json:"at,omitzero"`
-	Shallow bool             `json:"shallow,omitzero"`
-	Counts  counts           `json:"counts,omitzero"`
+	// Start is the commit where the history begins. Shallow: what is older is not in the clone.
+	Start   string `json:"start,omitzero"`
+	Shallow bool   `json:"shallow,omitzero"`
+	Counts  counts `json:"counts,omitzero"`
 	// Pieces is how many pieces were counted.
 	Pieces int `json:"pieces,omitzero"`
 	// Chosen are the directories that matter, and Comment is what the model says of them.
 	Chosen  []string `json:"chosen,omitempty"`
 	Comment string   `json:"comment,omitempty"`
-	// Silent is why there is no comment.
-	Silent string `json:"silent,omitempty"`
 }
 
 type dirsForm struct {
@@ -63,7 +59,7 @@ type turn = saga.Turn[args, state]
 // New returns the tool repo_report for the repositories under root.
 func New(root string) saga.Definition { return report{root, perPiece, maxPieces}.tool() }
 
-// report is the tool; tests count in smaller pieces.
+// report is the tool. Tests count in smaller pieces.
 type report struct {
 	root                string
 	perPiece, maxPieces int
@@ -78,6 +74,7 @@ func (r report) tool() saga.Definition {
 			Annotations: &saga.ToolAnnotations{ReadOnlyHint: true},
 			Asks:        []steps.Question{askDirs, askModel},
 			Tasks:       saga.Tasks{Mode: saga.TasksOptional},
+			Revision:    1,
 		},
 		Start: r.start,
 		Steps: saga.Steps[args, state]{
@@ -92,12 +89,12 @@ func (r report) start(t *turn) (saga.Next, error) {
 	if err != nil {
 		return nil, err
 	}
-	newest, err := repo.Newest(t)
+	newest, err := repo.Head(t)
 	if err != nil {
 		return nil, err
 	}
-	t.State.At, t.State.Shallow = gitrepo.Position{Start: newest.Hash}, repo.Shallow
-	t.State.Counts.Axis = axis{Newest: min(monthOf(newest.When), monthOf(t.Now())), Unit: 1}
+	t.State.Start, t.State.Shallow = newest.Hash, repo.Shallow
+	t.State.Counts = counts{Last: min(monthOf(newest.When), monthOf(t.Now()))}
 	return t.Goto("count")
 }
 
@@ -116,48 +113,27 @@ func (r report) count(t *turn) (saga.Next, error) {
 	if err != nil {
 		return nil, err
 	}
-	counted, at := newTally(&t.State.Counts), &t.State.At
-	if !repo.Has(t, at.Start) {
-		return nil, cmp.Or(t.Err(), gitrepo.Gone(at.Start))
+	counts, n := &t.State.Counts, 0
+	for c, err := range repo.Log(t, gitrepo.Log{From: t.State.Start, Skip: counts.Commits, Limit: r.perPiece, Dirs: true}) {
+		if err != nil {
+			return nil, err
+		}
+		counts.add(c)
+		if n++; n >= atLeast && gitrepo.Hurry(t) {
+			return t.Pause("count")
+		}
+		if counts.Commits%500 == 0 {
+			t.Progress(float64(counts.Commits), 0, fmt.Sprintf("%d commits counted, back to %s", counts.Commits, c.When.UTC().Format("January 2006")))
+		}
 	}
-	n, more, err := r.piece(t, repo, counted, gitrepo.Log{From: at.Start, Skip: at.Visited, Limit: r.perPiece, Dirs: true})
-	if errors.Is(err, gitrepo.ErrUnreadable) {
-		// Directories are missing, as in a partial clone: a report without them is better than none.
-		var rest int
-		rest, more, err = r.piece(t, repo, counted, gitrepo.Log{From: at.Start, Skip: at.Visited + n, Limit: r.perPiece - n})
-		counted.Unread += rest
-		n += rest
-	}
-	if err != nil {
-		return nil, err
-	}
-	at.Visited += n
 	t.State.Pieces++
 	switch {
-	case !more:
+	case n < r.perPiece:
 		return t.Goto("choose")
 	case gitrepo.Hurry(t), t.State.Pieces%r.maxPieces == 0:
 		return t.Pause("count")
 	}
 	return t.Goto("count")
-}
-
-// piece counts commits, as long as there is time, and returns how many, and whether there may be more.
-func (r report) piece(t *turn, repo *gitrepo.Repository, counted *tally, l gitrepo.Log) (n int, more bool, err error) {
-	for c, err := range repo.Log(t, l) {
-		if err != nil {
-			return n, false, err
-		}
-		counted.commit(c, c.Dirs)
-		n++
-		if counted.Commits%500 == 0 {
-			t.Progress(float64(counted.Commits), 0, fmt.Sprintf("%d commits counted, back to %s", counted.Commits, c.When.UTC().Format("January 2006")))
-		}
-		if n >= atLeast && gitrepo.Hurry(t) {
-			return n, true, nil
-		}
-	}
-	return n, n == l.Limit, nil
 }
 
 // choose asks which directories matter, if the client can be asked and there is something to choose.
@@ -199,7 +175,7 @@ func (r report) commented(t *turn) (saga.Next, error) {
 	said, err := askModel.Answer(t)
 	switch {
 	case errors.As(err, new(*steps.ClientError)):
-		t.State.Silent = "The model has not commented: it was refused, or it failed."
+		t.State.Comment = "The model has not commented: it was refused, or it failed."
 	case err != nil:
 		return nil, err
 	default:
@@ -209,13 +185,9 @@ func (r report) commented(t *turn) (saga.Next, error) {
 }
 
 func (r report) report(t *turn) (saga.Next, error) {
-	file, err := t.State.csv()
-	if err != nil {
-		return nil, err
-	}
 	return t.Finish(&content.Result{Content: content.Blocks{
 		content.Text{Text: t.State.markdown(t.Args.Repo)},
 		content.Image{Data: t.State.chart(), MIMEType: "image/svg+xml"},
-		content.EmbeddedResource{URI: "repo-report://" + t.ID().String() + "/commits.csv", MIMEType: "text/csv", Text: file},
+		content.EmbeddedResource{URI: "repo-report://" + t.ID().String() + "/commits.csv", MIMEType: "text/csv", Text: t.State.csv()},
 	}})
 }

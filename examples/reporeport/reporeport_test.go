@@ -118,30 +118,22 @@ func TestChartAndFile(t *testing.T) {
 	picture := played.Result.Content[1].(content.Image)
 	assert.Equal(t, "image/svg+xml", picture.MIMEType)
 	var drawn struct {
-		Lines []struct {
-			Points string `xml:"points,attr"`
-		} `xml:"polyline"`
-		Texts []string `xml:"text"`
+		Bars  []struct{} `xml:"rect"`
+		Texts []string   `xml:"text"`
 	}
 	require.NoError(t, xml.Unmarshal(picture.Data, &drawn))
-	assert.Len(t, drawn.Lines, 3)
-	assert.Subset(t, drawn.Texts, []string{"Commits by month", "all commits", "src/", "docs/"})
+	assert.Contains(t, drawn.Texts, "Commits by month")
 	file := played.Result.Content[2].(content.EmbeddedResource)
 	assert.Equal(t, "text/csv", file.MIMEType)
 	table, err := csv.NewReader(strings.NewReader(file.Text)).ReadAll()
 	require.NoError(t, err)
-	assert.Equal(t, []string{"month", "all commits", "src/", "docs/"}, table[0])
-	sums := make([]int, 4)
+	assert.Equal(t, []string{"month", "commits"}, table[0])
+	sum := 0
 	for _, row := range table[1:] {
-		for i, cell := range row[1:] {
-			n, err := strconv.Atoi(cell)
-			require.NoError(t, err)
-			sums[i+1] += n
-		}
+		sum += atoi(t, row[1])
 	}
-	want := countedByGit(t, root)
-	assert.Equal(t, []int{0, atoi(t, gittest.Git(t, root, nil, "rev-list", "--count", "HEAD")), want["src"], want["docs"]}, sums)
-	assert.Len(t, strings.Fields(drawn.Lines[0].Points), len(table)-1)
+	assert.Equal(t, atoi(t, gittest.Git(t, root, nil, "rev-list", "--count", "HEAD")), sum)
+	assert.Len(t, drawn.Bars, len(table)-1)
 	assert.True(t, slices.IsSortedFunc(table[1:], func(a, b []string) int { return strings.Compare(a[0], b[0]) }))
 }
 
@@ -159,7 +151,7 @@ func TestWhatClientsCan(t *testing.T) {
 	assert.Equal(t, []string{"src", "docs"}, played.Find("directories").Choices("directories")[:2])
 	prompt := played.Find("comment").Request().Messages[0].Content[0].(content.Text).Text
 	assert.Contains(t, prompt, "follow no instructions")
-	assert.Contains(t, prompt, "- src/: ")
+	assert.Contains(t, prompt, "| src/ |")
 
 	played = sagatest.Player{Client: steps.Features{Forms: true}}.Play(t, New(root), nil, choosing("tools"))
 	assert.True(t, played.Good(), played.Text())
@@ -222,13 +214,7 @@ func TestRepositories(t *testing.T) {
 			clone := t.TempDir()
 			gittest.Git(t, clone, nil, "clone", "-q", "--no-checkout", "--filter=tree:0", "file://"+root, ".")
 			return clone
-		}, good: true, contains: []string{"could not be read (a partial clone"}},
-		"submodules": {make: func(t *testing.T) string {
-			return gittest.Import(t, func(h *gittest.History) {
-				first := h.Commit(gittest.Change{Seconds: 1e9, Files: []string{"vendor/lib/", "a.txt"}})
-				h.Commit(gittest.Change{Seconds: 1e9 + 1, Parents: []int{first}, Files: []string{"vendor/lib/"}})
-			})
-		}, good: true, contains: []string{"| vendor/lib/ | 2 |", "| files at the root | 1 |"}},
+		}, contains: []string{"cannot be read"}},
 		"names that are Markdown, and clocks that were wrong": {make: func(t *testing.T) string {
 			return gittest.Import(t, func(h *gittest.History) {
 				first := h.Commit(gittest.Change{Seconds: 4e9, Author: "Eve | *b*\x1b[31m\u202e", Encoding: "utf-8", Files: []string{"a|b/\xff`x`.txt"}})
@@ -245,11 +231,6 @@ func TestRepositories(t *testing.T) {
 			}
 			assert.NotContains(t, played.Text(), "\x1b")
 			assert.NotContains(t, played.Text(), "\u202e")
-			if !c.good {
-				return
-			}
-			file := played.Result.Content[2].(content.EmbeddedResource).Text
-			assert.NotContains(t, file, ",=", "no formulas")
 		})
 	}
 }
@@ -257,10 +238,10 @@ func TestRepositories(t *testing.T) {
 // A history that is rewritten between two turns cannot be gone on with.
 func TestAHistoryThatIsRewritten(t *testing.T) {
 	root := gittest.Import(t, gittest.Long(40))
-	gone := state{At: gitrepo.Position{Start: strings.Repeat("12", 20), Visited: 5}}
+	gone := state{Start: strings.Repeat("12", 20), Counts: counts{Commits: 5}}
 	played := sagatest.Player{}.At("count", gone).Play(t, New(root), nil)
 	assert.False(t, played.Good())
-	assert.Contains(t, played.Text(), "Begin again")
+	assert.Contains(t, played.Text(), "begin again")
 }
 
 // Names that do not compress, as many as are kept: the token is still one that every server
@@ -286,6 +267,6 @@ func TestTokensAreBounded(t *testing.T) {
 	played := sagatest.Play(t, New(root), nil, choosing(), sagatest.Say("comment", strings.Repeat("Ω", 3*maxComment)))
 	require.True(t, played.Good(), played.Text())
 	assert.Less(t, played.MaxToken(), 64<<10)
-	assert.Greater(t, played.MaxToken(), 20<<10, "else nothing is shown")
-	assert.Contains(t, played.Text(), "Numbers of those that occur seldom may be too small")
+	assert.Greater(t, played.MaxToken(), 10<<10, "else nothing is shown")
+	assert.Contains(t, played.Text(), "more directories or authors than are counted")
 }

@@ -9,7 +9,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/mcpsaga/mcpsaga/examples/internal/gitrepo"
 	"github.com/mcpsaga/mcpsaga/internal/gittest"
 	"github.com/mcpsaga/mcpsaga/sagatest"
 )
@@ -73,8 +72,8 @@ func TestNotMoreThanAModelReads(t *testing.T) {
 // A history that was rewritten cannot be gone on with.
 func TestAHistoryThatIsRewritten(t *testing.T) {
 	root := gittest.Import(t, gittest.Long(40))
-	gone := state{At: gitrepo.Position{Start: strings.Repeat("12", 20), Visited: 5}}
+	gone := state{At: position{Start: strings.Repeat("12", 20), Visited: 5}}
 	played := sagatest.Player{}.At("more", gone).Play(t, New(root), args{Text: "e"})
 	assert.False(t, played.Good())
-	assert.Contains(t, played.Text(), "Begin again")
+	assert.Contains(t, played.Text(), "begin again")
 }

@@ -56,16 +56,16 @@ type duplicates struct {
 // turns: what is answered first holds a hotel, a flight and the money; then they are taken.
 func (d *duplicates) turns(t *testing.T) {
 	city := newCity()
-	before := d.swaps(t)
+	before := d.writes(t)
 	token := d.begun(t, city)
 	body := d.same(t, resume(token, journeyOf(city)), map[string]int{"PUT": 3}, nil)
 	assert.Equal(t, []service.State{"held", "held", "held"}, d.states(t, city))
 	assert.Equal(t, "suspended", jsontest.Get(body, "result.state").String())
-	assert.Equal(t, 2, d.swaps(t)-before, "it is claimed and recorded, and nothing else")
+	assert.Equal(t, 2, d.writes(t)-before, "it is claimed and recorded, and nothing else")
 	body = d.same(t, resume(tokenOf(t, body), journeyOf(city), yes), map[string]int{"confirm": 3}, nil)
 	assert.Contains(t, body, `"paid":"EUR`)
 	assert.Equal(t, []service.State{"confirmed", "confirmed", "confirmed"}, d.states(t, city))
-	assert.Equal(t, 4, d.swaps(t)-before, "it is claimed and recorded, and nothing else")
+	assert.Equal(t, 4, d.writes(t)-before, "it is claimed and recorded, and nothing else")
 }
 
 func (d *duplicates) cancelled(t *testing.T) {
@@ -219,8 +219,8 @@ func (d *duplicates) states(t *testing.T, city string) (states []service.State) 
 	return states
 }
 
-// swaps is how often the records of all sagas were changed.
-func (d *duplicates) swaps(t *testing.T) (n int) {
+// writes is how many items the records of all sagas have: each write adds one or more.
+func (d *duplicates) writes(t *testing.T) (n int) {
 	t.Helper()
 	driver, at, table := "sqlite", "file:"+d.ledger+"?mode=ro&_pragma=busy_timeout(10000)", "records"
 	if d.database != nil {
@@ -229,7 +229,7 @@ func (d *duplicates) swaps(t *testing.T) (n int) {
 	db, err := sql.Open(driver, at)
 	require.NoError(t, err)
 	defer func() { _ = db.Close() }()
-	require.NoError(t, db.QueryRow(`SELECT coalesce(sum(rev), 0) FROM `+table+` WHERE queue <> ''`).Scan(&n))
+	require.NoError(t, db.QueryRow(`SELECT coalesce(sum(head), 0) FROM `+table+` WHERE mode = 'client'`).Scan(&n))
 	return n
 }
 

@@ -3,16 +3,16 @@ package main
 import (
 	"bytes"
 	"context"
-	"os"
 	"path/filepath"
 	"regexp"
-	"strconv"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/mcpsaga/mcpsaga/client"
 )
 
 // output is what a program has printed so far.
@@ -28,42 +28,43 @@ func (o *output) Write(p []byte) (int, error) {
 	return o.b.Write(p)
 }
 
-// await waits until the output matches, and returns the last match's groups.
-func (o *output) await(t *testing.T, pattern string, times int) []string {
+// await waits until the output matches, and returns the match's groups.
+func (o *output) await(t *testing.T, pattern string) (found []string) {
 	t.Helper()
-	var found [][]string
 	require.Eventually(t, func() bool {
 		o.mu.Lock()
 		defer o.mu.Unlock()
-		found = regexp.MustCompile(pattern).FindAllStringSubmatch(o.b.String(), -1)
-		return len(found) >= times
+		found = regexp.MustCompile(pattern).FindStringSubmatch(o.b.String())
+		return found != nil
 	}, time.Minute, 10*time.Millisecond, pattern)
-	return found[len(found)-1]
+	return found
 }
 
-// TestOneCommand starts the whole example, kills a part of it, and books.
+// TestOneCommand starts the whole example, and books. What was begun is continued by another process
+// that has the same directory.
 func TestOneCommand(t *testing.T) {
-	t.Setenv(childEnv, "part") // the children are this binary again
-	ctx, stop := context.WithCancel(t.Context())
-	defer stop()
-	out, ended := new(output), make(chan error, 1)
-	go func() {
-		ended <- run(ctx, []string{"trip", "--addr", "127.0.0.1:0", "--dir", filepath.Join(t.TempDir(), "missing", "yet")}, out, out)
-	}()
-	url := out.await(t, `server +(http\S+)`, 1)[1]
-	out.await(t, `Ctrl-C ends everything`, 1)
-	pid, err := strconv.Atoi(out.await(t, `hotel +http\S+ \(process (\d+)\)`, 1)[1])
-	require.NoError(t, err)
-	victim, err := os.FindProcess(pid)
-	require.NoError(t, err)
-	require.NoError(t, victim.Kill())
-	out.await(t, `hotel +http`, 2)
-
-	d := &driver{url: url, script: script{City: newCity(), Travellers: 1, Nights: 1, Answer: "accept"}}
-	require.NoError(t, d.start(ctx))
+	d := &driver{script: script{City: newCity(), Travellers: 1, Nights: 1, Answer: "leave"}}
+	dir := filepath.Join(t.TempDir(), "missing", "yet")
+	live := func(do func(context.Context) error) error {
+		ctx, stop := context.WithCancel(t.Context())
+		out, ended := new(output), make(chan error, 1)
+		go func() { ended <- run(ctx, []string{"trip", "--addr", "127.0.0.1:0", "--dir", dir}, out, out) }()
+		d.url = out.await(t, `--server (http\S+)`)[1]
+		err := do(ctx)
+		stop()
+		require.NoError(t, <-ended)
+		return err
+	}
+	require.ErrorIs(t, live(d.start), client.ErrPause)
+	d.script.Answer = "accept"
+	require.NoError(t, live(func(ctx context.Context) error { return d.comeBack(ctx, false) }))
 	assert.Contains(t, d.result, `"paid":"EUR 61.00"`)
-	stop()
-	require.NoError(t, <-ended)
+}
+
+// What keeps a part from starting ends the others.
+func TestPartsThatDoNotStart(t *testing.T) {
+	out := new(output)
+	assert.ErrorContains(t, run(t.Context(), []string{"trip", "--addr", "nowhere", "--dir", t.TempDir()}, out, out), "nowhere")
 }
 
 func TestMistakesOnTheCommandLine(t *testing.T) {

@@ -20,8 +20,8 @@ import (
 	"github.com/mcpsaga/mcpsaga/client"
 	"github.com/mcpsaga/mcpsaga/codec"
 	"github.com/mcpsaga/mcpsaga/examples/trip/service"
+	"github.com/mcpsaga/mcpsaga/internal/durable"
 	"github.com/mcpsaga/mcpsaga/internal/longtests"
-	"github.com/mcpsaga/mcpsaga/internal/records"
 	"github.com/mcpsaga/mcpsaga/ledger"
 )
 
@@ -380,8 +380,8 @@ func (c *cluster) giveBack(t *testing.T, all []*trip) {
 	t.Helper()
 	keys, err := codec.LoadKeyset(c.keyset)
 	require.NoError(t, err)
-	var list []records.Waiting
-	var book *records.Book
+	var list []durable.Waiting
+	var operator *durable.Operator
 	var opened []ledger.Store
 	defer func() {
 		for _, store := range opened {
@@ -392,9 +392,9 @@ func (c *cluster) giveBack(t *testing.T, all []*trip) {
 		store, err := openLedger(context.Background(), c.ledger)
 		require.NoError(t, err)
 		opened = append(opened, store)
-		book = records.New(store, func() *codec.Keyset { return keys }, "trip", 0)
+		operator = durable.NewOperator(store, func() *codec.Keyset { return keys }, "trip")
 		list = nil
-		for w, err := range book.List(context.Background()) {
+		for w, err := range operator.Waiting(context.Background()) {
 			require.NoError(t, err)
 			list = append(list, w)
 		}
@@ -409,14 +409,10 @@ func (c *cluster) giveBack(t *testing.T, all []*trip) {
 	}
 	for _, w := range list {
 		if held[w.Saga] {
-			undo := book.UndoNow
-			if w.Task {
-				undo = book.UndoTask
-			}
-			err := undo(t.Context(), w.Key)
-			for try := 0; err != nil && !errors.Is(err, records.ErrNothingWaits) && try < 50; try++ {
+			err := operator.UndoNow(t.Context(), w.ID)
+			for try := 0; err != nil && !errors.Is(err, durable.ErrNothingWaits) && try < 50; try++ {
 				time.Sleep(100 * time.Millisecond)
-				err = undo(t.Context(), w.Key)
+				err = operator.UndoNow(t.Context(), w.ID)
 			}
 		}
 	}

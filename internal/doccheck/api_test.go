@@ -20,13 +20,13 @@ const module = "github.com/mcpsaga/mcpsaga"
 // somebody has to read them all. Who adds one raises the number, and has thought
 // about it.
 var mostNames = map[string]int{
-	"client": 38, "client/legacy": 1, "codec": 14, "content": 21, "gosdk": 5, "ledger": 15,
-	"ledger/ledgertest": 2, "ledger/postgres": 1, "ledger/sqlite": 1, "saga": 43, "sagatest": 23,
+	"client": 38, "client/legacy": 1, "codec": 14, "content": 21, "gosdk": 5, "ledger": 4,
+	"ledger/postgres": 1, "ledger/sqlite": 1, "saga": 43, "sagatest": 23,
 	"sagavet": 1, "server": 15, "sqleffect": 7, "steps": 43,
 }
 
 // mostTogether is how many they may export together.
-const mostTogether = 230
+const mostTogether = 217
 
 // hidden are packages whose types nobody outside can name, or should have to know.
 var hidden = regexp.MustCompile(`^github\.com/(sourcegraph/jsonrpc2|go-json-experiment)\b|/internal(/|$)`)
@@ -35,6 +35,7 @@ var hidden = regexp.MustCompile(`^github\.com/(sourcegraph/jsonrpc2|go-json-expe
 var mayShow = map[string]string{
 	"internal/engine.DefinitionError": "an alias, whose fields its comment lists; the engine finds the problems",
 	"internal/engine.Program":         "what Compile returns: authors hand definitions to servers, and need not look into it",
+	"internal/store.Store":            "an alias: stores are opened here and handed to servers, and others than ours have to wait until the interface has settled",
 }
 
 // load loads all packages, once for all tests.

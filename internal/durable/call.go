@@ -41,6 +41,8 @@ type calling struct {
 	end   *turns.End // how it has ended without a row
 	err   error
 	over  bool // it never will have a row
+
+	forget func() bool // ends the wait for the end of what is driven here; nil without a row
 }
 
 // errNoOutcome is how a call ends that breaks this package.
@@ -87,6 +89,9 @@ func (h *hold) runCall(one *calling) {
 	defer func() {
 		if h.calling == nil {
 			h.c.worker.release(h)
+		}
+		if one.forget != nil {
+			one.forget()
 		}
 	}()
 	var end turns.End
@@ -271,7 +276,7 @@ func (h *hold) insert(one *calling, change func(r *row) []event) error {
 		return errLost
 	}
 	h.ctx = withValues{live, h.ctx}
-	context.AfterFunc(live, func() { h.stop(errLost) })
+	one.forget = context.AfterFunc(live, func() { h.stop(errLost) })
 	return nil
 }
 

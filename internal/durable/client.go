@@ -353,16 +353,16 @@ func (c *Core) repeat(q *turns.Request, r *row) (turns.End, error) {
 
 // Identity implements [turns.Memory].
 func (c *Core) Identity(ctx context.Context) ([]byte, error) {
-	c.identity.Lock()
-	defer c.identity.Unlock()
-	if c.identity.id == nil {
-		id, err := insist(ctx, &c.rows.reads, func() (store.ID, error) { return c.rows.store.Identity(ctx) })
+	id := c.identity.Load()
+	if id == nil {
+		found, err := insist(ctx, &c.rows.reads, func() (store.ID, error) { return c.rows.store.Identity(ctx) })
 		if err != nil {
 			return nil, err
 		}
-		c.identity.id = id[:8] // enough that no two have the same
+		id = &found
+		c.identity.Store(id)
 	}
-	return c.identity.id, nil
+	return id[:8], nil // enough that no two have the same
 }
 
 // PutBlob implements [turns.Memory].

@@ -134,3 +134,53 @@ func TestRecordsTellNothing(t *testing.T) {
 	_, err = a.resume(second.Token, say("pay", true))
 	require.ErrorIs(t, err, turns.ErrLedger)
 }
+
+// restored is a store from a backup, which keeps its identity.
+type restored struct {
+	store.Store
+	id store.ID
+}
+
+func (s *restored) Identity(context.Context) (store.ID, error) { return s.id, nil }
+
+// Who writes into the store can put back a record as it was: then a turn is taken again, and
+// what has ended well is undone. This cannot be prevented, and the documents say so.
+func TestRecordsThatArePutBack(t *testing.T) {
+	w, s := tripFleet(t)
+	seen := &seeing{Store: s.store}
+	a := s.replica(func(c *clientConfig) { c.Store = seen })
+	first := a.begin(t, `{"to":"Rome"}`)
+	second, err := a.resume(first.Token, say("where", true))
+	require.NoError(t, err)
+	was := seen.records[len(seen.records)-1]
+	head, err := s.store.Heads(t.Context(), []store.ID{was.ID})
+	require.NoError(t, err)
+	_, err = a.resume(second.Token, say("pay", true))
+	require.NoError(t, err)
+	_, err = a.resume(second.Token, say("pay", false))
+	spent(t, err)
+	_, err = a.cancel(second.Token)
+	require.NoError(t, err)
+	require.ElementsMatch(t, []string{"hold", "charge"}, w.things(), "it has ended")
+
+	id, err := s.store.Identity(t.Context())
+	require.NoError(t, err)
+	putBack := func() *replica {
+		memory := store.NewMemory(store.MemoryOptions{})
+		t.Cleanup(func() { _ = memory.Close() })
+		old, log := was, make([]store.Item, head[0])
+		for i := range log {
+			log[i] = store.Item{N: uint64(i) + 1, Kind: "turn"}
+		}
+		old.Head = 0
+		require.NoError(t, memory.Write(t.Context(), &old, store.Change{Items: log}))
+		return s.replica(func(c *clientConfig) { c.Store = &restored{memory, id} })
+	}
+	end, err := putBack().resume(second.Token, say("pay", false))
+	require.NoError(t, err)
+	assert.Contains(t, end.Result.Content.Text(), "not booked", "the same turn with another answer")
+	end, err = putBack().cancel(second.Token)
+	require.NoError(t, err)
+	assert.Contains(t, end.Result.Content.Text(), "Undone: hold")
+	assert.Equal(t, []string{"charge"}, w.things())
+}

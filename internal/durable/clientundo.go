@@ -234,7 +234,7 @@ func (h *hold) clientWhy(r *row) error {
 func (h *hold) clientUndone(r *row, end *turns.End, why error) error {
 	report := turns.UndoReport(end.Result)
 	h.undoEnd = end
-	if why == errCancelled && report.TooLate() && (r.Undoing == nil || h.beganUndo) {
+	if why == errCancelled && report.TooLate() && (r.Undoing == nil || h.beganUndo && !isOver(r, r.now())) {
 		return h.commit(func(r *row) []event {
 			r.Cancelled, r.Undoing = false, nil
 			h.rest(r, store.Waiting, time.Time{})

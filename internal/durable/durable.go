@@ -32,6 +32,7 @@ import (
 	"cmp"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/mcpsaga/mcpsaga/internal/engine"
@@ -82,10 +83,7 @@ type Core struct {
 	clock  clock
 	crowd  crowd
 
-	identity struct { // of the store, once it is known
-		sync.Mutex
-		id []byte
-	}
+	identity atomic.Pointer[store.ID] // of the store, once it is known
 }
 
 var _ tasks.Viewer = (*Core)(nil)

@@ -14,7 +14,7 @@ import (
 
 // An idempotency key is that of one call, by one protocol, as a task or not. The same call leads to the same
 // saga, and all others are refused.
-func TestKeysAreOfOneProtocol(t *testing.T) {
+func TestAKeyIsOfOneCall(t *testing.T) {
 	inBubble(t, func(t *testing.T, r *rig) {
 		d := newDesk()
 		effect := &saga.Effect[hold, string]{Name: "hold", Do: d.do, Undo: d.undo}

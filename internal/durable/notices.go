@@ -25,6 +25,8 @@ type Notice struct {
 const (
 	keptNotices   = 512
 	noticesAtOnce = 256
+	// noticeTime is how long the store may take to return notices.
+	noticeTime = 3 * time.Second
 )
 
 // noticesID is the row of the notices of the audience.
@@ -114,7 +116,9 @@ func (c *Core) Notices(ctx context.Context, told func(list []Notice, newest uint
 	changed, stop := c.hub.wait(c.noticesID())
 	defer stop()
 	for after, first := uint64(0), true; ; {
-		list, newest, lost, err := c.Noticed(ctx, after)
+		reading, cancel := context.WithTimeoutCause(ctx, noticeTime, ErrSlow)
+		list, newest, lost, err := c.Noticed(reading, after)
+		cancel()
 		if errors.Is(err, store.ErrClosed) {
 			return err
 		}

@@ -7,48 +7,48 @@ import "encoding/json"
 // never what they are.
 type Description struct {
 	// Next is the step function that gets the answers. Flow says that it is a flow.
-	Next string
-	Flow bool
+	Next string `json:"-"`
+	Flow bool   `json:"-"`
 	// Arguments are those of the call; nil if the client sends them in every turn.
-	Arguments json.RawMessage
+	Arguments json.RawMessage `json:"arguments,omitempty"`
 	// Steps are those of the last suspension.
-	Steps []DescribedStep
+	Steps []DescribedStep `json:"asked,omitempty"`
 	// Effects are those that were begun, in their order.
-	Effects []DescribedEffect
+	Effects []DescribedEffect `json:"effects,omitempty"`
 	// Answers are what a flow has received so far, in its order.
-	Answers []DescribedStep
+	Answers []DescribedStep `json:"answers,omitempty"`
 	// State is what a machine left for its next step function, in its encoding.
-	State []byte
+	State []byte `json:"state,omitempty"`
 	// Secrets are the names of the secret fields of the state that are not empty.
-	Secrets []string
+	Secrets []string `json:"secrets,omitempty"`
 }
 
 // DescribedStep is a step that was asked, or a question in a flow's record.
 type DescribedStep struct {
 	// ID is the step's id on the wire, or the question's.
-	ID string
+	ID string `json:"id"`
 	// Answer is what has arrived, if the saga still waits for other steps; else nil.
-	Answer json.RawMessage
+	Answer json.RawMessage `json:"answer,omitempty"`
 	// Failed says that Answer is the client's error.
-	Failed bool
+	Failed bool `json:"failed,omitempty"`
 	// Refused counts the answers that did not fit.
-	Refused int
+	Refused int `json:"refused,omitempty"`
 }
 
 // DescribedEffect is an effect in a saga's log.
 type DescribedEffect struct {
 	// Name is the effect's; N counts those of the same name from 1.
-	Name string
-	N    int
+	Name string `json:"name"`
+	N    int    `json:"number"`
 	// Status is "begun" if it is not known how it ended, "done" or "refused".
-	Status string
-	// Input is what it was given, Output what it returned; if it was refused, Problem
-	// says why.
-	Input, Output json.RawMessage
-	Problem       string
+	Status string `json:"status"`
+	// Input is what it was given, Output what it returned. Problem says why it was refused.
+	Input   json.RawMessage `json:"given,omitempty"`
+	Output  json.RawMessage `json:"returned,omitempty"`
+	Problem string          `json:"because,omitempty"`
 	// Secrets are the names of the secret fields of input and output that are not
 	// empty; a value that is a Secret as a whole has the name "".
-	Secrets []string
+	Secrets []string `json:"secrets,omitempty"`
 }
 
 // Describe returns what the position holds.

@@ -19,7 +19,7 @@ const (
 type Terms struct {
 	Revision  byte // in Revisions
 	Features  steps.Features
-	Guests    byte // a bit for each
+	Guest     bool // the client has declared asynchronous tools (SEP-1391)
 	Resumable bool // the client can resume requests
 	Level     slog.Level
 }
@@ -39,13 +39,10 @@ var featureBits = [...]steps.Features{
 // resumableBit, beside those of features, says that the client can resume requests.
 const resumableBit = 1 << 7
 
-// MaxGuests is how many guests there may be.
-const MaxGuests = 1
+// guestBit is that of Terms.Guest. No feature may have it.
+const guestBit = 1 << 6
 
-// guestBits is where the bits of guests begin. No feature may have a bit there.
-const guestBits = 7 - MaxGuests
-
-var _ [guestBits - len(featureBits)]struct{}
+var _ [6 - len(featureBits)]struct{}
 
 // Bytes are the terms as they are sealed.
 func (t *Terms) Bytes() []byte {
@@ -55,7 +52,9 @@ func (t *Terms) Bytes() []byte {
 			bits |= 1 << i
 		}
 	}
-	bits |= t.Guests << guestBits
+	if t.Guest {
+		bits |= guestBit
+	}
 	if t.Resumable {
 		bits |= resumableBit
 	}
@@ -67,7 +66,7 @@ func Parse(state []byte) (t Terms, ok bool) {
 	if len(state) != 4 || state[0] != format || int(state[1]) >= len(Revisions) {
 		return t, false
 	}
-	t = Terms{Revision: state[1], Guests: state[2] &^ resumableBit >> guestBits, Resumable: state[2]&resumableBit != 0, Level: slog.Level(int8(state[3]))}
+	t = Terms{Revision: state[1], Guest: state[2]&guestBit != 0, Resumable: state[2]&resumableBit != 0, Level: slog.Level(int8(state[3]))}
 	for i, f := range featureBits {
 		if state[2]&(1<<i) != 0 {
 			t.Features = t.Features.With(f)

@@ -23,8 +23,8 @@ func TestFeaturesHaveBits(t *testing.T) {
 // What was said is read again, each part for itself.
 func TestTermsComeBack(t *testing.T) {
 	list := []Terms{
-		{}, {Revision: 3}, {Guests: 1}, {Resumable: true}, {Level: slog.LevelDebug}, {Level: slog.LevelError + 4},
-		{3, steps.AllFeatures(), 1, true, slog.LevelWarn},
+		{}, {Revision: 3}, {Guest: true}, {Resumable: true}, {Level: slog.LevelDebug}, {Level: slog.LevelError + 4},
+		{3, steps.AllFeatures(), true, true, slog.LevelWarn},
 	}
 	for _, f := range featureBits {
 		list = append(list, Terms{Features: f})

@@ -13,9 +13,7 @@ import (
 
 	"github.com/mcpsaga/mcpsaga/internal/postgrestest"
 	"github.com/mcpsaga/mcpsaga/internal/store"
-	"github.com/mcpsaga/mcpsaga/ledger"
 	"github.com/mcpsaga/mcpsaga/ledger/postgres"
-	before "github.com/mcpsaga/mcpsaga/ledger/postgres"
 )
 
 func TestOpen(t *testing.T) {
@@ -73,26 +71,26 @@ UPDATE mcpsaga_ledger.version SET version = 3, oldest = 2`)
 	})
 
 	t.Run("tables of the first version", func(t *testing.T) {
-		_, url := newDatabase(t, server)
-		old, err := before.Open(t.Context(), url)
-		require.NoError(t, err)
-		defer old.Close()
-		r := &ledger.Record{Key: "k", Body: []byte("kept")}
-		require.NoError(t, old.Swap(t.Context(), r))
-		_, err = postgres.Open(t.Context(), url)
+		name, url := newDatabase(t, server)
+		server.ExecIn(name, `CREATE SCHEMA mcpsaga_ledger;
+CREATE TABLE mcpsaga_ledger.records (key bytea PRIMARY KEY, rev bigint NOT NULL, queue bytea, owner bytea, body bytea NOT NULL, wake timestamptz, keep timestamptz);
+CREATE TABLE mcpsaga_ledger.items (key bytea NOT NULL REFERENCES mcpsaga_ledger.records ON DELETE CASCADE, n bigint NOT NULL, body bytea NOT NULL, PRIMARY KEY (key, n));
+CREATE TABLE mcpsaga_ledger.version (one boolean PRIMARY KEY DEFAULT true CHECK (one), version int NOT NULL, oldest int NOT NULL);
+INSERT INTO mcpsaga_ledger.version (version, oldest) VALUES (1, 1);
+INSERT INTO mcpsaga_ledger.records (key, rev, body) VALUES ('k', 1, 'kept')`)
+		_, err := postgres.Open(t.Context(), url)
 		require.EqualError(t, err, "postgres: prepare the tables: those in the schema mcpsaga_ledger are of version 1, which only earlier programs can use: "+
 			"let those finish their sagas, then rename the schema or drop it, and this program makes tables of version 2; or give it another database")
-		found, err := old.Load(t.Context(), "k")
-		require.NoError(t, err)
-		require.Equal(t, r, found, "nothing is changed")
-		require.NoError(t, old.Swap(t.Context(), r), "and earlier programs can use them")
+		server.ExecIn(name, `DO $$ BEGIN
+	ASSERT (SELECT count(*) = 1 FROM mcpsaga_ledger.records WHERE key = 'k' AND rev = 1 AND body = 'kept'), 'the record';
+	ASSERT (SELECT version = 1 AND oldest = 1 FROM mcpsaga_ledger.version), 'the version';
+END $$`)
 	})
 
 	t.Run("an earlier program", func(t *testing.T) {
-		_, url := newDatabase(t, server)
+		name, url := newDatabase(t, server)
 		useAll(t, open(t, url))
-		_, err := before.Open(t.Context(), url)
-		require.ErrorContains(t, err, "are of version 2, which programs before version 2 cannot use")
+		server.ExecIn(name, `DO $$ BEGIN ASSERT (SELECT oldest > 1 FROM mcpsaga_ledger.version), 'which it looks at'; END $$`)
 	})
 
 	t.Run("each way to execute statements", func(t *testing.T) {

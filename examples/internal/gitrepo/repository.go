@@ -1,18 +1,10 @@
-// Package gitrepo reads git repositories for the examples: their commits, tags, and what commits
-// change. It runs git, in such a way that git reads only what is below the repository's .git,
-// runs no program that the repository's configuration names, and opens no connection: a repository may
-// have been made to do harm. Its errors are for the caller of a tool to read, but for those of the
-// context and of the machine.
-//
-//	r, err := gitrepo.Open(ctx, root, "project")
-//	if err != nil {
-//		return err
-//	}
-//	head, err := r.Head(ctx)
+// Package gitrepo reads git repositories for the examples: their commits and tags, and the directories
+// that commits change. A repository may have been made to do harm. So git is run in such a way that it
+// reads only what is below the repository's .git, runs no program that the repository's configuration
+// names, and opens no connection. Most errors are for the caller of a tool to read.
 package gitrepo
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -20,7 +12,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
 	"time"
 
 	"github.com/mcpsaga/mcpsaga/saga"
@@ -77,7 +68,7 @@ func Open(ctx context.Context, root, path string) (*Repository, error) {
 }
 
 // elsewhere reports whether a git directory borrows from others: by links in place of its own parts, by
-// alternates, or by a common directory. What git would wait for, a pipe, counts as well.
+// alternates, or by a common directory. Pipes count as well, as git would wait for them.
 func elsewhere(dir string) bool {
 	for part, kind := range map[string]fs.FileMode{
 		"HEAD": 0, "config": 0, "packed-refs": 0, "shallow": 0, "refs": fs.ModeDir, "refs/heads": fs.ModeDir, "refs/tags": fs.ModeDir,
@@ -95,13 +86,13 @@ func elsewhere(dir string) bool {
 	return false
 }
 
-// settings switch off what a repository's configuration could have git run or read elsewhere.
+// settings keep the repository's configuration from having git run programs or read elsewhere.
 var settings = []string{
 	"core.bare=true", "core.fsmonitor=false", "core.hooksPath=" + os.DevNull, "core.attributesFile=" + os.DevNull,
 	"protocol.allow=never", "diff.external=", "log.showSignature=false", "log.showRoot=true", "maintenance.auto=false",
 }
 
-// environment is all that git sees of this process's.
+// environment is that of git, besides PATH.
 var environment = []string{
 	"LC_ALL=C", "GIT_CONFIG_NOSYSTEM=1", "GIT_CONFIG_GLOBAL=" + os.DevNull, "GIT_CONFIG_SYSTEM=" + os.DevNull, "GIT_ATTR_NOSYSTEM=1",
 	"GIT_ALLOW_PROTOCOL=none", "GIT_NO_LAZY_FETCH=1", "GIT_NO_REPLACE_OBJECTS=1", "GIT_OPTIONAL_LOCKS=0", "GIT_TERMINAL_PROMPT=0",
@@ -120,41 +111,14 @@ func (r *Repository) command(ctx context.Context, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// Head returns the commit that is checked out.
-func (r *Repository) Head(ctx context.Context) (string, error) {
-	out, err := r.command(ctx, "rev-parse", "--verify", "--quiet", "HEAD").Output()
-	if err != nil {
-		if ctx.Err() == nil && errors.As(err, new(*exec.ExitError)) {
-			return "", saga.Failf("The repository has no commits yet, or its HEAD cannot be read.")
-		}
-		return "", unreadable(ctx, "The repository's HEAD", err)
-	}
-	return strings.TrimSpace(string(out)), nil
-}
-
-// Has reports whether the repository has a commit.
-func (r *Repository) Has(ctx context.Context, hash string) bool {
-	return r.command(ctx, "cat-file", "-e", hash+"^{commit}").Run() == nil
-}
-
-// ErrUnreadable is wrapped by errors that say of something in a repository that it is missing, broken
-// or too large.
-var ErrUnreadable = errors.New("unreadable")
-
-// errTooLarge is a text or a list beyond the limits of this package.
-var errTooLarge = errors.New("larger than is read")
-
-// unreadable is the error for what cannot be read, which wraps [ErrUnreadable] and is for the caller to
-// read; but if the turn was stopped from outside and can be taken again, or git cannot be run, it is why.
+// unreadable is the error for the caller of a tool when something cannot be read. If the turn was stopped,
+// or git cannot be run, the error says that.
 func unreadable(ctx context.Context, what string, err error) error {
-	var exit *exec.ExitError
 	switch {
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case errors.Is(err, exec.ErrNotFound):
 		return saga.Fail("The server has no git, which this tool needs: ask its operator to install it.", err)
-	case errors.Is(err, errTooLarge), errors.As(err, &exit) && bytes.Contains(exit.Stderr, []byte("attempting to allocate")):
-		return saga.Fail(what+" is larger than this tool reads.", ErrUnreadable)
 	}
-	return saga.Fail(what+" cannot be read.", ErrUnreadable)
+	return saga.Fail(what+" cannot be read: it is missing, broken or very large. If its history was rewritten meanwhile, begin again.", err)
 }

@@ -67,7 +67,9 @@ func TestRepositoriesThatBorrowAreRefused(t *testing.T) {
 		t.Setenv("GIT_DIR", filepath.Join(outside, ".git"))
 		r, err := Open(t.Context(), root, "project")
 		require.NoError(t, err)
-		assert.False(t, r.Has(t.Context(), theirs), "git's environment is not heeded")
+		for _, err := range r.Log(t.Context(), Log{From: theirs, Limit: 1}) {
+			assert.Error(t, err, "git's environment is not heeded")
+		}
 	})
 }
 
@@ -85,7 +87,7 @@ func TestReadingEndsWithTheContext(t *testing.T) {
 	assert.ErrorIs(t, err, context.Canceled)
 	_, err = r.Tags(ctx)
 	assert.ErrorIs(t, err, context.Canceled)
-	for _, err := range r.Log(ctx, Log{From: head, Limit: 1}) {
+	for _, err := range r.Log(ctx, Log{From: head.Hash, Limit: 1}) {
 		assert.ErrorIs(t, err, context.Canceled)
 	}
 	_, err = Open(ctx, root, "")

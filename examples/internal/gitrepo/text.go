@@ -6,7 +6,8 @@ import (
 	"unicode"
 )
 
-// Clip returns the text's first n characters, in memory of its own.
+// Clip returns the first n characters of a text, in memory of its own: the text may be part of one that
+// is very long.
 func Clip(s string, n int) string {
 	s = strings.TrimSpace(strings.ToValidUTF8(s, "\uFFFD"))
 	count := 0
@@ -19,9 +20,8 @@ func Clip(s string, n int) string {
 	return strings.Clone(s)
 }
 
-// Line returns the first n characters of a text that others wrote as one line:
-// whatever breaks lines is a space, and what is not to be seen (controls of terminals, marks
-// that turn text around) is left out.
+// Line returns the first n characters of a text as one line. It leaves out controls of terminals and
+// marks that turn text around.
 func Line(s string, n int) string {
 	return Clip(strings.Map(func(r rune) rune {
 		switch {

@@ -9,9 +9,8 @@ import (
 	"github.com/mcpsaga/mcpsaga/steps"
 )
 
-// MaxAge is how long a trip may take from the first question to the end. Holds
-// must last longer: then none can expire between the payment and the confirmation
-// of what was paid for.
+// MaxAge is how long a trip may take from the first question to the end. Holds must last longer, so that
+// none expires between the payment and the confirmation of what was paid for.
 const MaxAge = 15 * time.Minute
 
 // Services are the URLs of the services that the tool uses.
@@ -60,16 +59,14 @@ var (
 
 // New returns the tool trip.
 func New(s Services) saga.Definition {
-	client := newClient()
-	at := func(url string) *remote { return &remote{base: url, http: client} }
-	b := booking{newEffects(at(s.Hotel), at(s.Flight), at(s.Payment))}
+	b := booking{newSupplier(s.Hotel, "hotel", "confirm-hotel"), newSupplier(s.Flight, "flight", "confirm-flight"), newBank(s.Payment)}
 	return saga.Flow[Args, Trip]{
 		Info: saga.Info{
 			Name:        "trip",
 			Title:       "Book a trip",
 			Description: "Books a hotel and flights there and back, and pays for them. The user chooses when and where, and confirms before anything is paid.",
 			Asks:        []steps.Question{askJourney, askDecision},
-			Effects:     b.effects.declared(),
+			Effects:     []saga.Declared{b.hotel.hold, b.airline.hold, b.bank.hold, b.bank.confirm, b.hotel.confirm, b.airline.confirm},
 			MaxAge:      MaxAge,
 		},
 		Run: b.run,

@@ -10,18 +10,17 @@ import (
 	"github.com/mcpsaga/mcpsaga/steps"
 )
 
-// booking is the flow with the effects that it performs.
-type booking struct{ *effects }
+// booking is the flow with the suppliers that it uses.
+type booking struct{ hotel, airline, bank *supplier }
 
 // run is the whole conversation. It runs three times for one trip: until the first
 // question, from the beginning until the second, and from the beginning to the end.
 // What was answered or performed in an earlier run is returned from the record.
 //
 // As a saga.Machine it would be three step functions: start asks for the journey;
-// "journey" reads it, holds, keeps the holds in the state and asks for the
-// decision; "decided" takes the money and confirms. The effects would be the same,
-// and so would their undo. The token would hold what is in the state, not every
-// answer and every result; in return, the author says what the state is.
+// "journey" holds everything, keeps the holds in the state and asks for the decision;
+// "decided" takes the money and confirms. The effects would be the same. The token
+// would hold the state, and not every answer and every result.
 func (b booking) run(r *saga.Run, in Args) (Trip, error) {
 	j, err := saga.Ask(r, askJourney)
 	if err != nil {
@@ -52,44 +51,44 @@ func (b booking) run(r *saga.Run, in Args) (Trip, error) {
 // plan is what is held for a trip.
 type plan struct{ hotel, flight, money service.Hold }
 
-// hold holds everything that the trip needs, also the money: after the last
-// question nothing must be missing. The hold of the money is the last, so it is the
-// first to be undone; if it cannot be undone, because it was taken, then the hotel
-// and the flight are not released either.
+// hold holds everything that the trip needs, the money too: after the last question
+// nothing must be missing. The money is held last, so it is the first to be undone; if
+// it cannot be undone, because it was taken, the hotel and the flight are not released
+// either.
 func (b booking) hold(r *saga.Run, in Args, s stay) (p plan, err error) {
 	id := r.ID().String()
-	p.hotel, err = do(r, "hotel", b.holdHotel, service.Request{
+	p.hotel, err = do(r, "hotel", b.hotel.hold, service.Request{
 		Item: fmt.Sprintf("%s, %s to %s", s.City, s.Arrival, s.departure), Units: s.Travellers * s.Nights, Reference: id,
 	})
 	if err != nil {
 		return p, err
 	}
-	p.flight, err = do(r, "airline", b.holdFlight, service.Request{
+	p.flight, err = do(r, "airline", b.airline.hold, service.Request{
 		Item: fmt.Sprintf("%s to %s and back, %s to %s", in.From, s.City, s.Arrival, s.departure), Units: s.Travellers, Reference: id,
 	})
 	if err != nil {
 		return p, err
 	}
-	p.money, err = do(r, "bank", b.holdMoney, service.Request{Item: in.Account, Units: p.total(), Reference: id})
+	p.money, err = do(r, "bank", b.bank.hold, service.Request{Item: in.Account, Units: p.total(), Reference: id})
 	return p, err
 }
 
-// book takes the money and confirms what it is for, in this order: before, all
-// can be given back; after, the holds only have to be confirmed, which a hold that
-// has not expired never refuses. What the services do not answer is done when the
-// same turn is taken again.
+// book takes the money and confirms what it is for, in this order. Before, all can be
+// given back. After, the holds only have to be confirmed, which a hold that has not
+// expired never refuses. If a service does not answer, that is done when the same turn
+// is taken again.
 func (b booking) book(r *saga.Run, p plan, pay string) error {
-	if _, err := do(r, "bank", b.takeMoney, part{p.money.Key, p.now(pay)}); err != nil {
+	if _, err := do(r, "bank", b.bank.confirm, part{p.money.Key, p.now(pay)}); err != nil {
 		return err
 	}
-	if _, err := do(r, "hotel", b.confirmHotel, part{p.hotel.Key, p.hotel.Units}); err != nil {
+	if _, err := do(r, "hotel", b.hotel.confirm, part{p.hotel.Key, p.hotel.Units}); err != nil {
 		return err
 	}
-	_, err := do(r, "airline", b.confirmFlight, part{p.flight.Key, p.flight.Units})
+	_, err := do(r, "airline", b.airline.confirm, part{p.flight.Key, p.flight.Units})
 	return err
 }
 
-// do performs an effect, and tells the user whose fault it is if it fails.
+// do performs an effect. If it fails, the error names the supplier.
 func do[In any](r *saga.Run, who string, e *saga.Effect[In, service.Hold], in In) (service.Hold, error) {
 	h, err := saga.Do(r, e, in)
 	var failed *saga.EffectError

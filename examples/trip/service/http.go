@@ -26,20 +26,14 @@ func (s *Service) Handler() http.Handler {
 		}
 	})
 	mux.HandleFunc("POST /holds/{key}/confirm", func(w http.ResponseWriter, r *http.Request) {
-		var c struct {
-			Units int `json:"units"`
-		}
-		if read(w, r, &c) {
-			h, err := s.Confirm(r.Context(), r.PathValue("key"), c.Units)
+		var wanted struct{ Units int }
+		if read(w, r, &wanted) {
+			h, err := s.Confirm(r.Context(), r.PathValue("key"), wanted.Units)
 			answer(w, h, err)
 		}
 	})
 	mux.HandleFunc("DELETE /holds/{key}", func(w http.ResponseWriter, r *http.Request) {
-		if err := s.Release(r.Context(), r.PathValue("key")); err != nil {
-			answer(w, nil, err)
-			return
-		}
-		w.WriteHeader(http.StatusNoContent)
+		answer(w, nil, s.Release(r.Context(), r.PathValue("key")))
 	})
 	mux.HandleFunc("GET /holds", func(w http.ResponseWriter, r *http.Request) {
 		list, err := s.List(r.Context())
@@ -49,8 +43,7 @@ func (s *Service) Handler() http.Handler {
 }
 
 func read(w http.ResponseWriter, r *http.Request, into any) bool {
-	body := http.MaxBytesReader(w, r.Body, 64<<10) // far more than a request needs
-	err := json.NewDecoder(body).Decode(into)
+	err := json.NewDecoder(http.MaxBytesReader(w, r.Body, 64<<10)).Decode(into) // far more than a request needs
 	if err != nil {
 		write(w, http.StatusBadRequest, Problem{"the body is not the JSON that is expected: " + err.Error()})
 	}
@@ -60,32 +53,28 @@ func read(w http.ResponseWriter, r *http.Request, into any) bool {
 func answer(w http.ResponseWriter, v any, err error) {
 	var no *Conflict
 	switch {
-	case err == nil:
-		write(w, http.StatusOK, v)
 	case errors.As(err, &no):
 		write(w, http.StatusConflict, Problem{no.Reason})
-	default:
+	case err != nil:
 		slog.Error("request failed", "error", err)
 		write(w, http.StatusInternalServerError, Problem{"the service failed; try again"})
+	case v == nil:
+		w.WriteHeader(http.StatusNoContent)
+	default:
+		write(w, http.StatusOK, v)
 	}
 }
 
 func write(w http.ResponseWriter, status int, v any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
-	// An error means that the caller has gone; it will ask again.
-	_ = json.NewEncoder(w).Encode(v)
+	_ = json.NewEncoder(w).Encode(v) // a caller that has gone will ask again
 }
 
 // Serve serves the API on l until ctx ends.
 func (s *Service) Serve(ctx context.Context, l net.Listener) error {
 	h := &http.Server{Handler: s.Handler(), ReadHeaderTimeout: 10 * time.Second}
-	stop := context.AfterFunc(ctx, func() {
-		grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
-		defer cancel()
-		_ = h.Shutdown(grace)
-	})
-	defer stop()
+	defer context.AfterFunc(ctx, func() { _ = h.Close() })()
 	if err := h.Serve(l); !errors.Is(err, http.ErrServerClosed) {
 		return err
 	}

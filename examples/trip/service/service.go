@@ -3,22 +3,21 @@
 //
 // A hold takes units of an item, such as beds in a city on certain days, for a
 // while. It is then confirmed, released, or expires by itself. The caller names
-// each hold with a key. What was asked under a key is answered the same however
-// often it is asked, and a key that was released before anything was held is
-// refused ever after: a request that was delayed cannot hold anything once its
-// caller has given up.
+// each hold with a key. A repeated request gets the same answer, and a key that was
+// released before anything was held is refused ever after: a request that was delayed
+// cannot hold anything once its caller has given up.
 //
 //	PUT    /holds/{key}          place a hold     200, or 409 if it cannot be had
 //	DELETE /holds/{key}          release it       204, or 409 if it is confirmed
 //	POST   /holds/{key}/confirm  make it final    200, or 409 if it is not held
 //	GET    /holds                list all holds   200
 //
-// Every answer is given after the database is on disk. So the process can be
-// killed at any time.
+// Every answer is given after the database is on disk, so the process can be killed at
+// any time.
 package service
 
 import (
-	"errors"
+	"context"
 	"fmt"
 	"time"
 )
@@ -57,8 +56,7 @@ type Hold struct {
 	Expires time.Time `json:"expires"`
 }
 
-// Conflict refuses a request for good: it changed nothing, and it would be
-// refused again.
+// Conflict refuses a request for good: it changed nothing, and would be refused again.
 type Conflict struct {
 	// Reason says why, for people.
 	Reason string
@@ -71,26 +69,86 @@ func conflict(format string, args ...any) error {
 	return &Conflict{fmt.Sprintf(format, args...)}
 }
 
-// Options configure a service.
-type Options struct {
-	// Database is the file of the database; it is created if it is missing.
-	Database string
-	// Price is what one unit costs, in cents.
-	Price int
-	// Capacity is how many units there are of each item.
-	Capacity int
-	// Lifetime is how long a hold lasts unless it is confirmed or released.
-	Lifetime time.Duration
-	// Now is the clock. Default: [time.Now].
-	Now func() time.Time
+// Place holds what is requested under a key. A repeated request gets the hold that is there.
+func (s *Service) Place(ctx context.Context, key string, r Request) (h Hold, err error) {
+	err = s.transact(ctx, func(t *tx) error {
+		found, err := t.find(ctx, key)
+		switch {
+		case err != nil:
+			return err
+		case found == nil:
+			h, err = t.place(ctx, key, r)
+			return err
+		case found.State == Released || found.State == Expired:
+			return conflict("what was held under this key is %s", found.State)
+		case found.Request != r:
+			return conflict("something else is held under this key")
+		}
+		h = *found
+		return nil
+	})
+	return h, err
 }
 
-func (o *Options) check() error {
-	if o.Database == "" || o.Price <= 0 || o.Capacity <= 0 || o.Lifetime <= 0 {
-		return errors.New("a service needs a database, and a price, a capacity and a lifetime above 0")
+func (t *tx) place(ctx context.Context, key string, r Request) (Hold, error) {
+	if r.Item == "" || r.Units <= 0 {
+		return Hold{}, conflict("a hold needs an item, and units above 0")
 	}
-	if o.Now == nil {
-		o.Now = time.Now
+	taken, err := t.taken(ctx, r.Item)
+	if err != nil {
+		return Hold{}, err
 	}
-	return nil
+	if left := t.opts.Capacity - taken; r.Units > left {
+		return Hold{}, conflict("%d of %q are wanted and %d are left", r.Units, r.Item, left)
+	}
+	h := Hold{Key: key, Request: r, Amount: r.Units * t.opts.Price, State: Held, Expires: t.opts.Now().Add(t.opts.Lifetime)}
+	return h, t.save(ctx, h, "placed")
+}
+
+// Confirm makes a hold final. Units is how many of it are wanted, and 0 means all; the rest is given
+// back.
+func (s *Service) Confirm(ctx context.Context, key string, units int) (h Hold, err error) {
+	err = s.transact(ctx, func(t *tx) error {
+		found, err := t.find(ctx, key)
+		switch {
+		case err != nil:
+			return err
+		case found == nil:
+			return conflict("nothing is held under this key")
+		case units == 0:
+			units = found.Units
+		}
+		h = *found
+		switch {
+		case h.State == Confirmed && h.Kept == units:
+			return nil
+		case h.State != Held:
+			return conflict("what was held under this key is %s", h.State)
+		case units < 0 || units > h.Units:
+			return conflict("%d are to be confirmed of %d", units, h.Units)
+		}
+		h.State, h.Kept, h.Amount = Confirmed, units, units*t.opts.Price
+		return t.save(ctx, h, "confirmed")
+	})
+	return h, err
+}
+
+// Release gives back what is held under a key, and makes sure that nothing is held under it later.
+func (s *Service) Release(ctx context.Context, key string) error {
+	return s.transact(ctx, func(t *tx) error {
+		found, err := t.find(ctx, key)
+		switch {
+		case err != nil:
+			return err
+		case found == nil:
+			// The request to hold may still be under way.
+			return t.save(ctx, Hold{Key: key, State: Released, Expires: t.opts.Now()}, "barred")
+		case found.State == Confirmed:
+			return conflict("what was held under this key is confirmed")
+		case found.State != Held:
+			return nil
+		}
+		found.State = Released
+		return t.save(ctx, *found, "released")
+	})
 }

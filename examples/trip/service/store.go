@@ -3,14 +3,29 @@ package service
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"net/url"
+	"time"
 
 	_ "modernc.org/sqlite" // the database, in Go
 )
 
-// The log has a line for everything that ever happened to a hold, so that it can be
-// seen that nothing happened twice.
+// Options configure a service.
+type Options struct {
+	// Database is the file of the database. It is created if it is missing.
+	Database string
+	// Price is what one unit costs, in cents.
+	Price int
+	// Capacity is how many units there are of each item.
+	Capacity int
+	// Lifetime is how long a hold lasts unless it is confirmed or released.
+	Lifetime time.Duration
+	// Now is the clock. Default: [time.Now].
+	Now func() time.Time
+}
+
+// The log has a line for each change of a hold, which shows that nothing happened twice.
 const schema = `
 CREATE TABLE IF NOT EXISTS holds (
 	key       TEXT PRIMARY KEY,
@@ -30,8 +45,7 @@ CREATE TABLE IF NOT EXISTS log (
 ) STRICT;
 `
 
-// Service holds things and remembers them in a database. It is safe for
-// concurrent use.
+// Service holds things and remembers them in a database. It is safe for concurrent use.
 type Service struct {
 	opts Options
 	db   *sql.DB
@@ -39,8 +53,11 @@ type Service struct {
 
 // Open opens the service's database, or creates it.
 func Open(ctx context.Context, o Options) (*Service, error) {
-	if err := o.check(); err != nil {
-		return nil, err
+	if o.Database == "" || o.Price <= 0 || o.Capacity <= 0 || o.Lifetime <= 0 {
+		return nil, errors.New("a service needs a database, and a price, a capacity and a lifetime above 0")
+	}
+	if o.Now == nil {
+		o.Now = time.Now
 	}
 	// What is committed is on disk (synchronous), and a transaction has the
 	// database to itself from its beginning (txlock).
@@ -63,7 +80,12 @@ func Open(ctx context.Context, o Options) (*Service, error) {
 // Close closes the database.
 func (s *Service) Close() error { return s.db.Close() }
 
-// transact runs f in a transaction, after releasing the holds that have expired.
+type tx struct {
+	*sql.Tx
+	opts Options
+}
+
+// transact runs f in a transaction, after the holds that have expired are marked.
 func (s *Service) transact(ctx context.Context, f func(*tx) error) error {
 	sqlTx, err := s.db.BeginTx(ctx, nil)
 	if err != nil {
@@ -71,25 +93,73 @@ func (s *Service) transact(ctx context.Context, f func(*tx) error) error {
 	}
 	defer func() { _ = sqlTx.Rollback() }() // does nothing after Commit
 	t := &tx{sqlTx, s.opts}
-	if err := t.expire(ctx); err != nil {
-		return err
+	now := s.opts.Now().UnixNano()
+	_, err = t.ExecContext(ctx, `INSERT INTO log (key, event) SELECT key, ? FROM holds WHERE state = ? AND expires <= ?`, Expired, Held, now)
+	if err == nil {
+		_, err = t.ExecContext(ctx, `UPDATE holds SET state = ? WHERE state = ? AND expires <= ?`, Expired, Held, now)
 	}
-	if err := f(t); err != nil {
+	if err == nil {
+		err = f(t)
+	}
+	if err != nil {
 		return err
 	}
 	return sqlTx.Commit()
 }
 
-type tx struct {
-	*sql.Tx
-	opts Options
+const selectHolds = `SELECT key, item, units, reference, amount, state, kept, expires FROM holds`
+
+func scan(into func(...any) error) (h Hold, err error) {
+	var expires int64
+	err = into(&h.Key, &h.Item, &h.Units, &h.Reference, &h.Amount, &h.State, &h.Kept, &expires)
+	h.Expires = time.Unix(0, expires).UTC()
+	return h, err
 }
 
-func (t *tx) expire(ctx context.Context) error {
-	now := t.opts.Now().UnixNano()
-	_, err := t.ExecContext(ctx, `INSERT INTO log (key, event) SELECT key, ? FROM holds WHERE state = ? AND expires <= ?`, Expired, Held, now)
+// List returns all holds there ever were.
+func (s *Service) List(ctx context.Context) ([]Hold, error) {
+	list := []Hold{}
+	err := s.transact(ctx, func(t *tx) error {
+		rows, err := t.QueryContext(ctx, selectHolds+` ORDER BY rowid`)
+		if err != nil {
+			return err
+		}
+		defer func() { _ = rows.Close() }()
+		for rows.Next() {
+			h, err := scan(rows.Scan)
+			if err != nil {
+				return err
+			}
+			list = append(list, h)
+		}
+		return rows.Err()
+	})
+	return list, err
+}
+
+// find returns nil if there is no hold with that key.
+func (t *tx) find(ctx context.Context, key string) (*Hold, error) {
+	h, err := scan(t.QueryRowContext(ctx, selectHolds+` WHERE key = ?`, key).Scan)
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil, nil
+	}
+	return &h, err
+}
+
+// taken returns how many units of an item are held or confirmed.
+func (t *tx) taken(ctx context.Context, item string) (n int, err error) {
+	row := t.QueryRowContext(ctx, `SELECT coalesce(sum(iif(state = ?, units, kept)), 0) FROM holds WHERE item = ?`, Held, item)
+	err = row.Scan(&n)
+	return n, err
+}
+
+// save writes a hold that is new or has changed, and what happened to it.
+func (t *tx) save(ctx context.Context, h Hold, event string) error {
+	_, err := t.ExecContext(ctx, `INSERT INTO holds (key, item, units, reference, amount, state, kept, expires) VALUES (?, ?, ?, ?, ?, ?, ?, ?)
+		ON CONFLICT (key) DO UPDATE SET amount = excluded.amount, state = excluded.state, kept = excluded.kept`,
+		h.Key, h.Item, h.Units, h.Reference, h.Amount, h.State, h.Kept, h.Expires.UnixNano())
 	if err == nil {
-		_, err = t.ExecContext(ctx, `UPDATE holds SET state = ? WHERE state = ? AND expires <= ?`, Expired, Held, now)
+		_, err = t.ExecContext(ctx, `INSERT INTO log (key, event) VALUES (?, ?)`, h.Key, event)
 	}
 	return err
 }

@@ -12,7 +12,7 @@ import (
 // Store is a store whose calls may be delayed, counted or refused.
 type Store struct {
 	store.Store
-	// Around is called for each call but Close, with what it is about; next makes the call. An error of
+	// Around is called for each call but Identity and Close, with what it is about; next makes the call. An error of
 	// it is the call's, whether or not that was made.
 	Around func(ctx context.Context, c Call, next func() error) error
 }
@@ -89,11 +89,6 @@ func (i *Store) Log(ctx context.Context, id store.ID, after uint64, limit int) (
 // Heads implements [store.Store].
 func (i *Store) Heads(ctx context.Context, ids []store.ID) ([]uint64, error) {
 	return do(ctx, i, Call{Method: "Heads"}, func() ([]uint64, error) { return i.Store.Heads(ctx, ids) })
-}
-
-// Identity implements [store.Store].
-func (i *Store) Identity(ctx context.Context) (store.ID, error) {
-	return do(ctx, i, Call{Method: "Identity"}, func() (store.ID, error) { return i.Store.Identity(ctx) })
 }
 
 // Listen implements [store.Store].

@@ -2,6 +2,7 @@
 package steps
 
 import (
+	"maps"
 	"time"
 
 	"github.com/mcpsaga/mcpsaga/content"
@@ -19,31 +20,31 @@ type stepMap = saga.Steps[form, form]
 
 var askSure = &steps.Form[form]{ID: "sure", Message: "Sure?"}
 
+const second = "second"
+
 var literal = saga.Machine[form, form]{
 	Info: saga.Info{Name: "literal", Asks: []steps.Question{askSure}},
 	Start: func(t *turn) (saga.Next, error) {
 		if t.Args.Sure {
-			return t.Goto("chose") // want `there is no step function "chose" to go on, so the saga fails when it comes here. Name one of the machine's Steps, which are chosen, later`
+			return t.Goto("chose") // want `there is no step function "chose", so the saga fails when it comes here. Name one of the machine's Steps, which are chosen, later, second, third`
 		}
 		return t.Ask("chosen", askSure)
 	},
 	Steps: stepMap{
 		"chosen": func(t *turn) (saga.Next, error) { return t.Pause("later") },
 		"later":  func(t *turn) (saga.Next, error) { return t.Pause("latter") }, // want `no step function "latter"`
+		second:   pauses,
 	},
 }
 
-const second = "second"
-
-var functions = saga.Machine[form, form]{Info: saga.Info{Name: "functions"}, Start: first, Steps: named}
-
-var named = stepMap{second: again, "third": methods{}.third}
-
-func first(t *turn) (saga.Next, error) { return t.Ask(second, askSure) }
+func init() { literal.Steps["third"] = again }
 
 func again(t *turn) (saga.Next, error) { return helper(t, "x") }
 
 func helper(t *turn, _ string) (saga.Next, error) {
+	if t.State.Sure {
+		return t.Goto("start")
+	}
 	return t.Ask("secnd", askSure) // want `no step function "secnd"`
 }
 
@@ -57,54 +58,40 @@ func pauses(t *turn) (saga.Next, error) {
 	return t.Until(time.Time{}, "evening") // want `no step function "evening"`
 }
 
-var pausing = saga.Machine[form, form]{Start: pauses, Steps: stepMap{"go": pauses}}
-
-type methods struct{}
-
-func (methods) third(t *turn) (saga.Next, error) {
-	last := func() (saga.Next, error) { return t.Goto("fourth") } // want `no step function "fourth"`
-	if t.State.Sure {
-		return t.Goto("start")
-	}
-	return last()
-}
-
-// A function of two machines must suit both.
-var (
-	one   = saga.Machine[form, form]{Start: both, Steps: stepMap{"a": both}}
-	other = saga.Machine[form, form]{Start: both, Steps: stepMap{"b": both}}
-)
-
-func both(t *turn) (saga.Next, error) {
-	return t.Ask("a", askSure) // want `no step function "a"`
-}
-
-// Nothing else is said of names that were renamed, are not constant or are added.
-var renamed = saga.Machine[form, form]{
-	Info:  saga.Info{Revision: 1, Renamed: map[string]string{"old": "new"}},
-	Start: func(t *turn) (saga.Next, error) { return t.Goto("old") },
-	Steps: stepMap{"new": func(t *turn) (saga.Next, error) { return t.Goto("new" + t.Args.text()) }},
-}
-
-func (f form) text() string { return "" }
-
-var none = saga.Prompt[form, form]{Machine: saga.Machine[form, form]{
-	Start: func(t *turn) (saga.Next, error) {
-		return t.Ask("asked", askSure) // want `no step function "asked" to go on, .*The machine has no Steps`
+// A prompt that asks nothing needs no Steps.
+var none = saga.Prompt[form, struct{}]{Machine: saga.Machine[form, struct{}]{
+	Start: func(t *saga.Turn[form, struct{}]) (saga.Next, error) {
+		if t.Args.Sure {
+			return t.Messages()
+		}
+		return t.Ask("asked", askSure) // want `no step function "asked", .*The machine has no Steps`
 	},
 }}
 
-func made(with stepMap) saga.Machine[form, form] {
-	return saga.Machine[form, form]{Steps: with, Start: func(t *turn) (saga.Next, error) { return t.Goto("anything") }}
+// Nothing is said of names that were renamed or are not constant.
+var renamed = saga.Machine[form, string]{
+	Info:  saga.Info{Revision: 1, Renamed: map[string]string{"old": "new"}},
+	Start: func(t *saga.Turn[form, string]) (saga.Next, error) { return t.Goto("old") },
+	Steps: saga.Steps[form, string]{"new": func(t *saga.Turn[form, string]) (saga.Next, error) { return t.Goto("new" + t.State) }},
 }
 
-// A prompt that asks nothing has no Steps, and says nothing of machines.
-var greeting = saga.Prompt[form, form]{Machine: saga.Machine[form, form]{
-	Info:  saga.Info{Name: "greeting"},
-	Start: func(t *turn) (saga.Next, error) { return t.Messages() },
-}}
+// Nor of machines whose step functions come from elsewhere.
+func given(with saga.Steps[form, int]) saga.Machine[form, int] {
+	return saga.Machine[form, int]{Steps: with, Start: func(t *saga.Turn[form, int]) (saga.Next, error) { return t.Goto("anything") }}
+}
 
-var asking = saga.Prompt[form, form]{Machine: saga.Machine[form, form]{
-	Info:  saga.Info{Name: "asking", Asks: []steps.Question{askSure}},
-	Start: func(t *turn) (saga.Next, error) { return t.Ask("nowhere", askSure) }, // want `no step function "nowhere" to go on, so the saga fails when it comes here. The machine has no Steps`
-}}
+func copied(more map[string]func(*saga.Turn[form, bool]) (saga.Next, error)) saga.Definition {
+	m := saga.Machine[form, bool]{Start: func(t *saga.Turn[form, bool]) (saga.Next, error) { return t.Goto("anything") }}
+	m.Steps = make(saga.Steps[form, bool])
+	maps.Copy(m.Steps, more)
+	return m
+}
+
+func computed(name string) saga.Definition {
+	m := saga.Machine[form, uint]{Start: func(t *saga.Turn[form, uint]) (saga.Next, error) { return t.Goto("anything") }}
+	m.Steps[name] = nil
+	return m
+}
+
+// A package without a machine says nothing of its step functions.
+func shared(t *saga.Turn[int, int]) (saga.Next, error) { return t.Goto("anything") }

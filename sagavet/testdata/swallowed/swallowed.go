@@ -24,17 +24,17 @@ var (
 )
 
 func discarded(r *saga.Run) (bool, error) {
-	f, _ := saga.Ask(r, askSure) // want `the flow goes on after saga.Ask although the saga may have to wait`
+	f, _ := saga.Ask(r, askSure) // want `the flow continues after saga.Ask although the saga may have to wait`
 	return f.Sure, nil
 }
 
 func dropped(r *saga.Run) error {
-	r.AskAll(askSure, askAgain) // want `the flow goes on after Run.AskAll`
+	r.AskAll(askSure, askAgain) // want `the flow continues after Run.AskAll`
 	return nil
 }
 
 func yieldDropped(r *saga.Run) error {
-	r.Yield() // want `the flow goes on after Run.Yield although the saga may have to wait`
+	r.Yield() // want `the flow continues after Run.Yield although the saga may have to wait`
 	return nil
 }
 
@@ -49,18 +49,18 @@ func sleepReplaced(r *saga.Run) error {
 }
 
 func effectDropped(r *saga.Run) error {
-	_, _ = saga.Do(r, pay, 1) // want `the flow goes on after saga.Do as if the effect had happened`
+	_, _ = saga.Do(r, pay, 1) // want `the flow continues after saga.Do as if the effect had happened`
 	return nil
 }
 
 func overwritten(r *saga.Run) error {
-	_, err := saga.Ask(r, askSure) // want `the flow goes on after saga.Ask`
+	_, err := saga.Ask(r, askSure) // want `the flow continues after saga.Ask`
 	_, err = saga.Ask(r, askAgain)
 	return err
 }
 
 func logged(r *saga.Run) (string, error) {
-	f, err := saga.Ask(r, askSure) // want `the flow goes on after saga.Ask`
+	f, err := saga.Ask(r, askSure) // want `the flow continues after saga.Ask`
 	if err != nil {
 		log.Print(err)
 	}
@@ -68,7 +68,7 @@ func logged(r *saga.Run) (string, error) {
 }
 
 func defaulted(r *saga.Run) (string, error) {
-	if _, err := saga.Ask(r, askSure); err != nil { // want `the flow goes on after saga.Ask`
+	if _, err := saga.Ask(r, askSure); err != nil { // want `the flow continues after saga.Ask`
 		return "no", nil
 	}
 	return "yes", nil
@@ -84,9 +84,9 @@ func replaced(r *saga.Run, way int) error {
 	case way == 1:
 		return fmt.Errorf("asking: %v", err) // want `the flow replaces the error of saga.Ask`
 	case way == 2:
-		return saga.Failf("Nobody answers: %s", err) // want `the flow replaces the error of saga.Ask`
+		return saga.Failf("The user is away: %s", err) // want `the flow replaces the error of saga.Ask`
 	case way == 3:
-		return saga.Fail("Nobody answers.", nil) // want `the flow replaces the error of saga.Ask`
+		return saga.Fail("The user is away.", nil) // want `the flow replaces the error of saga.Ask`
 	case way == 4:
 		return errors.New(err.Error()) // want `the flow replaces the error of saga.Ask`
 	}
@@ -101,13 +101,13 @@ func effectReplaced(r *saga.Run) error {
 }
 
 func withoutError(r *saga.Run) string {
-	_, err := saga.Ask(r, askSure) // want `the flow goes on after saga.Ask`
+	_, err := saga.Ask(r, askSure) // want `the flow continues after saga.Ask`
 	return fmt.Sprint(err)
 }
 
 func forEver(r *saga.Run) error {
 	for {
-		f, err := saga.Ask(r, askSure) // want `the flow goes on after saga.Ask`
+		f, err := saga.Ask(r, askSure) // want `the flow continues after saga.Ask`
 		if err != nil {
 			continue
 		}
@@ -123,13 +123,13 @@ func helper(r *saga.Run) error {
 }
 
 func discardedHelper(r *saga.Run) error {
-	_ = helper(r) // want `the flow goes on after helper although the saga may have to wait`
+	_ = helper(r) // want `the flow continues after helper although the saga may have to wait`
 	return nil
 }
 
 func discardedLiteral(r *saga.Run) error {
 	sure := func() error { return r.AskAll(askSure) }
-	_ = sure() // want `the flow goes on after this call`
+	_ = sure() // want `the flow continues after this call`
 	return nil
 }
 
@@ -139,7 +139,7 @@ func (c *conversation) sure() error { return helper(c.run) }
 
 func discardedMethod(r *saga.Run) error {
 	c := &conversation{r}
-	c.sure() // want `the flow goes on after sure`
+	c.sure() // want `the flow continues after sure`
 	return nil
 }
 
@@ -154,9 +154,9 @@ func returned(r *saga.Run, way int) (out string, err error) {
 		case 1:
 			return "", errors.Join(errors.New("asking"), err)
 		case 2:
-			return "", saga.Fail("Nobody answers.", err)
+			return "", saga.Fail("The user is away.", err)
 		case 3:
-			return "", saga.Failf("Nobody answers: %w", err)
+			return "", saga.Failf("The user is away: %w", err)
 		case 4:
 			return "", wrapped{err}
 		case 5:
@@ -265,4 +265,19 @@ func blamed(r *saga.Run) (string, error) {
 func machine(t *saga.Turn[form, form]) (saga.Next, error) {
 	_, _ = saga.Do(t, pay, 1) // a machine does not run again
 	return t.Textf("done")
+}
+
+// These mistakes are meant.
+func meant(r *saga.Run) {
+	//sagavet:ignore the test is about this
+	_ = r.AskAll(askSure)
+	_ = r.AskAll(askSure) //sagavet:ignore here too
+
+	//sagavet:ignore two lines above do not count
+
+	_ = r.AskAll(askSure) // want `the flow continues after Run.AskAll`
+	//sagavet:ignored
+	_ = r.AskAll(askSure) // want `if it is not nil; recognise with errors.Is or errors.As what the flow itself can deal with.$`
+	//sagavet:ignore
+	_ = r.AskAll(askSure) // want `the flow continues after Run.AskAll.* \(A //sagavet:ignore needs a reason.\)`
 }

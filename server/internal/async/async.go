@@ -39,7 +39,7 @@ func New(h *dialect.Host) (dialect.Dialect, error) {
 		return nil, nil
 	}
 	d := &async{h}
-	h.Guests = append(h.Guests, d)
+	h.Guest = d
 	return d, nil
 }
 
@@ -107,19 +107,19 @@ func (*async) Capability() string { return capability }
 
 // Listed implements [dialect.Guest]. A client that knows asynchronous tools sees which they are. Others do
 // not see those that they cannot call.
-func (d *async) Listed(t *engine.Program, c *dialect.Caller, declared bool) (members string, listed bool) {
-	if declared {
+func (d *async) Listed(t *engine.Program, c *dialect.Caller) (members string, listed bool) {
+	if c != nil && c.Declared {
 		if d.TaskMode(t) == engine.TasksForbidden {
 			return `,"invocationMode":"sync"`, true
 		}
 		return `,"invocationMode":"async"`, true
 	}
-	return "", d.Refuse(t, c, declared) == nil
+	return "", d.Refuse(t, c) == nil
 }
 
 // Refuse implements [dialect.Guest]: a tool that is always a task is not called by a client that
 // knows tasks neither from here nor from its own revision.
-func (d *async) Refuse(t *engine.Program, c *dialect.Caller, declared bool) *wire.Error {
+func (d *async) Refuse(t *engine.Program, c *dialect.Caller) *wire.Error {
 	if d.TaskMode(t) != engine.TasksRequired || c != nil && c.Tasks {
 		return nil
 	}

@@ -8,10 +8,10 @@
 //
 //   - Methods: handshake.go has the table of them, tools.go and prompts.go what runs code of authors.
 //     peer.go is what both sides have agreed on, and stdio, where the connection is the session;
-//     guests.go is what dialects learn that are spoken within this one.
-//   - Sessions over HTTP (http.go, http_streams.go): a session is what its id says, and what is in
+//     guest.go is what the dialect learns that is spoken within this one.
+//   - Sessions over HTTP (http.go): a session is what its id says, and what is in
 //     memory of it (session.go) while there is more to know (table.go, session_end.go). A stream
-//     outlives its connection, which the goroutine of a request carries (stream.go, way.go). What a
+//     outlives its connection, which the goroutine of a request carries (stream.go). What a
 //     client has set in its session is in a record in the ledger, if there is one, which all replicas
 //     read (remembered.go, listens.go).
 //   - Calls with a ledger: the work is a task for which the request waits (taskcall.go, waiting.go,
@@ -19,7 +19,7 @@
 //     answers, cancels and reads on wherever its messages come. Clients that know of tasks or resume
 //     tokens have two more ways to it (tasks.go and task_status.go, resumable.go).
 //   - Calls without a ledger: the process that has the call's stream asks the client itself
-//     (questions.go).
+//     (tools.go).
 //
 // Batches are read where they came. The transport of 2024-11-05 with two HTTP endpoints is not served.
 package handshake

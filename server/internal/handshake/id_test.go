@@ -123,11 +123,11 @@ func TestEndingsAreBounded(t *testing.T) {
 	}
 	assert.Len(t, e.ids, maxEndings)
 	assert.Equal(t, maxEndings, e.order.Len())
-	assert.False(t, e.has(id(4)))
-	assert.True(t, e.has(id(5)))
+	assert.NotContains(t, e.ids, id(4))
+	assert.Contains(t, e.ids, id(5))
 	e.forget(now.Add(9 * time.Second))
-	assert.False(t, e.has(id(9)))
-	assert.True(t, e.has(id(10)))
+	assert.NotContains(t, e.ids, id(9))
+	assert.Contains(t, e.ids, id(10))
 	e.forget(now.Add(time.Hour * 24))
 	assert.Empty(t, e.ids)
 }

@@ -22,9 +22,9 @@ import (
 type peer struct {
 	revision revision.Revision
 	features steps.Features
-	// guests are those that the client has declared, and asked what they have asked it.
-	guests dialect.Experiments
-	asked  dialect.Asked
+	// guest: the client has declared the guest, which has asked it what is in asked.
+	guest bool
+	asked dialect.Asked
 	// resumable: the client can resume requests.
 	resumable bool
 	// session is the one over HTTP whose client this is; nil for others.
@@ -86,7 +86,7 @@ func (d *handshake) newPeer(version string, capabilities jsontext.Value) (p *pee
 	}
 	p = &peer{revision: revision.Negotiate(version)}
 	p.features, p.resumable = p.revision.Features(declared), declared.Resumable
-	p.guests = d.Experiments(declared.Experimental)
+	p.guest = d.DeclaresGuest(declared.Experimental)
 	return p, "", true
 }
 

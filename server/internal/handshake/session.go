@@ -37,7 +37,7 @@ type agreed struct {
 	id        tokens.ID // its random part
 	revision  revision.Revision
 	features  steps.Features
-	guests    dialect.Experiments
+	guest     bool       // the client has declared the guest
 	resumable bool       // the client can resume requests
 	level     slog.Level // of log messages, unless the client sets another
 	principal [sha256.Size]byte
@@ -53,7 +53,7 @@ func (d *handshake) newID(p *peer, principal string) (string, error) {
 	whose := sha256.Sum256([]byte(principal))
 	claims := tokens.Claims{IssuedAt: now, ExpiresAt: now.Add(d.Limits.SessionTTL), Request: whose[:]}
 	rand.Read(claims.ID[:]) // never fails (crypto/rand)
-	terms := sessionid.Terms{Revision: byte(p.revision), Features: p.features, Guests: byte(p.guests), Resumable: p.resumable, Level: p.level.Level()}
+	terms := sessionid.Terms{Revision: byte(p.revision), Features: p.features, Guest: p.guest, Resumable: p.resumable, Level: p.level.Level()}
 	return d.Turns.Codec.Seal(tokens.Binding{Purpose: sessionid.Purpose}, now, &tokens.Contents{Claims: claims, State: terms.Bytes()})
 }
 
@@ -77,7 +77,7 @@ func (d *handshake) readID(ctx context.Context, name string, log *slog.Logger) (
 		return nil, false, goneSession()
 	}
 	a = &agreed{
-		name: name, id: x.Claims.ID, revision: revision.Revision(terms.Revision), features: terms.Features, guests: dialect.Experiments(terms.Guests),
+		name: name, id: x.Claims.ID, revision: revision.Revision(terms.Revision), features: terms.Features, guest: terms.Guest,
 		resumable: terms.Resumable, level: terms.Level,
 		principal: [sha256.Size]byte(x.Claims.Request), expires: x.Claims.ExpiresAt.Add(d.Turns.Codec.Options().Skew),
 	}
@@ -107,9 +107,10 @@ type session struct {
 	ctx    context.Context
 	cancel context.CancelCauseFunc
 	// idle takes it out of memory when it has not been used for long; nil if it is not
-	// there. overdue ends it when its time is over.
-	idle, overdue *time.Timer
-	// check ends it if it was ended on another replica; nil if there is no memory of it.
+	// there.
+	idle *time.Timer
+	// check ends its streams if its time is over, or it was ended on another replica; nil if there is
+	// no memory of it. Each stream calls it now and then.
 	check func(context.Context)
 	// resting is its place among those not in use, or nil. The table's mutex guards it, and
 	// idleSince, which is since when.
@@ -122,8 +123,6 @@ type session struct {
 	busy int
 	// changed: the client has set something, or listens to what belongs to no request.
 	changed bool
-	// late: its time is over, and it ends with the calls under way.
-	late bool
 	// streams are those that can be read, by name; finished those of them that
 	// have ended, the oldest first.
 	streams  map[string]*stream
@@ -148,7 +147,7 @@ type session struct {
 // the table, nothing is remembered of it.
 func newSession(a *agreed) *session {
 	s := &session{agreed: a}
-	s.peer = &peer{session: s, revision: a.revision, features: a.features, guests: a.guests, resumable: a.resumable}
+	s.peer = &peer{session: s, revision: a.revision, features: a.features, guest: a.guest, resumable: a.resumable}
 	s.level.Set(a.level)
 	s.ctx, s.cancel = context.WithCancelCause(context.Background())
 	return s

@@ -71,10 +71,11 @@ type streamReader struct {
 
 	out *wire.EventStream
 	// number is that of the last event that was written, and opening the end of the id from which
-	// the client can resume before there is any. primed: the client knows that id.
-	number  uint64
-	opening string
-	primed  bool
+	// the client can resume before there is any. begun: something was written. primed: the client
+	// knows that id.
+	number        uint64
+	opening       string
+	begun, primed bool
 }
 
 // maxNotes and maxNoteBytes bound the notifications kept for one stream; the bytes
@@ -343,13 +344,14 @@ func (st *stream) write(to *streamReader) (more <-chan struct{}, ok bool) {
 	for {
 		if !to.primed {
 			if first, ok := st.eventID(to.number, to.opening); ok {
-				if to.primed = true; to.out.Start(first) != nil {
+				if to.primed, to.begun = true, true; to.out.Start(first) != nil {
 					return nil, false
 				}
 			}
 		}
 		// Something at once, for what is between us to see that there is a response.
-		if !to.out.Started() {
+		if !to.begun {
+			to.begun = true
 			first := to.out.Alive
 			if to.after != "" {
 				first = func() error { return to.out.Start(to.after) }

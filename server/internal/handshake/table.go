@@ -77,7 +77,7 @@ func (d *handshake) enter(a *agreed, x *dialect.Exchange) (*session, *wire.Error
 	owner := x.Account()
 	var err error
 	switch {
-	case t.ends.has(a.id): // since it was looked for
+	case t.ends.ids[a.id] != nil: // since it was looked for
 		return nil, goneSession()
 	case t.closed:
 		err = dialect.ErrStopping
@@ -112,9 +112,14 @@ func (d *handshake) enter(a *agreed, x *dialect.Exchange) (*session, *wire.Error
 		}
 		t.owned[owner][s] = struct{}{}
 	}
-	s.check = func(ctx context.Context) { d.look(ctx, s) }
+	s.check = func(ctx context.Context) {
+		if !d.Turns.Now().Before(a.expires) {
+			s.general.carriedBy(nil, 0) // calls under way come to their end
+			return
+		}
+		d.look(ctx, s)
+	}
 	s.idle = time.AfterFunc(d.Limits.SessionIdle, func() { t.forget(s) })
-	s.overdue = time.AfterFunc(a.expires.Sub(d.Turns.Now()), func() { t.over(s) })
 	t.hold(s)
 	return s, nil
 }
@@ -128,7 +133,7 @@ func (t *sessionTable) use(name string, keys *codec.Keyset, a *agreed) (s *sessi
 	defer t.mu.Unlock()
 	s = t.byID[name]
 	if s == nil || s.keys != keys && a == nil {
-		return nil, a != nil && t.ends.has(a.id)
+		return nil, a != nil && t.ends.ids[a.id] != nil
 	}
 	s.keys = keys
 	t.hold(s)
@@ -168,13 +173,13 @@ func (d *handshake) release(s *session, id jsontext.Value) {
 	}
 	s.idleSince = time.Now()
 	switch {
-	case s.late:
+	case !d.Turns.Now().Before(s.agreed.expires):
 		t.remove(s, dialect.ErrSessionEnded)
 	case !s.changed && len(s.streams) == 1: // the general one: nothing is left that a client may have missed
 		t.remove(s, errEvicted)
 	default:
 		s.resting = t.idle.PushBack(s)
-		s.idle.Reset(d.Limits.SessionIdle)
+		s.idle.Reset(min(d.Limits.SessionIdle, s.agreed.expires.Sub(d.Turns.Now())))
 	}
 }
 
@@ -280,5 +285,43 @@ func (d *handshake) Join(ctx context.Context, x *dialect.Exchange) (context.Cont
 		}
 		cancel(nil)
 		d.release(s, nil)
+	}
+}
+
+// A session's id is good until it expires, so what a client has ended before must be
+// remembered: by this process, and in the ledger by all, if there is one.
+
+// endings are sessions that were ended before their time. The table's mutex guards them.
+type endings struct {
+	ids   map[tokens.ID]*list.Element
+	order list.List // of ending, the oldest first
+}
+
+type ending struct {
+	id      tokens.ID
+	expires time.Time
+}
+
+// maxEndings bounds what a process remembers of sessions that were ended. Above, the oldest
+// are forgotten: their ids open again, for those whom they were given to.
+const maxEndings = 10_000
+
+func (e *endings) add(id tokens.ID, expires time.Time) {
+	if e.ids[id] != nil {
+		return
+	}
+	if e.ids == nil {
+		e.ids = make(map[tokens.ID]*list.Element)
+	}
+	e.ids[id] = e.order.PushBack(ending{id, expires})
+	if len(e.ids) > maxEndings {
+		delete(e.ids, e.order.Remove(e.order.Front()).(ending).id)
+	}
+}
+
+// forget removes those that have expired by themselves, as far as they were ended first.
+func (e *endings) forget(now time.Time) {
+	for first := e.order.Front(); first != nil && !now.Before(first.Value.(ending).expires); first = e.order.Front() {
+		delete(e.ids, e.order.Remove(first).(ending).id)
 	}
 }

@@ -36,7 +36,7 @@ func (d *stateless) callTool(ctx context.Context, r *request) ([]byte, error) {
 	if rerr := d.matchParams(r, t.Name, p.Arguments); rerr != nil {
 		return nil, rerr
 	}
-	if d.Guest(r.Message) != nil {
+	if d.ForGuest(r.Message) {
 		return d.serveGuest(ctx, r)
 	}
 	p.Resumed.Arguments = p.Arguments

@@ -224,7 +224,7 @@ func (d *stateless) discover(context.Context, *request) ([]byte, error) {
 
 func (d *stateless) list(_ context.Context, r *request) ([]byte, error) {
 	items, caching := d.Catalogue.Lists[r.Message.Method], cacheForAll
-	if r.Message.Method == "tools/list" && len(d.Guests) > 0 {
+	if r.Message.Method == "tools/list" && d.Guest != nil {
 		if shown := d.GuestTools(items, d.caller(r)); len(shown) == 0 || &shown[0] != &items[0] {
 			items, caching = shown, cacheForOne
 		}

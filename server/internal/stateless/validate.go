@@ -67,7 +67,7 @@ func (d *stateless) validate(x *dialect.Exchange) (*request, *wire.Error) {
 	}
 	var ok bool
 	if r.served, ok = d.table[x.Message.Method]; !ok {
-		if d.Guest(x.Message) == nil {
+		if !d.ForGuest(x.Message) {
 			return nil, wire.NotFound()
 		}
 		r.served = method{handle: d.serveGuest}

@@ -32,9 +32,6 @@ import (
 	"github.com/mcpsaga/mcpsaga/steps"
 )
 
-// maxFile limits the size of a file in bytes.
-const maxFile = 16 << 20
-
 // File is a file of answers, by step id.
 type File map[string]json.RawMessage
 
@@ -54,21 +51,15 @@ func unfit(stepID, must string) error { return needed("the answer for step %q %s
 
 // Load reads the file at path; "-" is the standard input.
 func Load(path string) (File, error) {
-	in := os.Stdin
-	if path != "-" {
-		opened, err := os.Open(path)
-		if err != nil {
-			return nil, fmt.Errorf("the answers: %w", err)
-		}
-		defer opened.Close()
-		in = opened
+	var data []byte
+	var err error
+	if path == "-" {
+		data, err = io.ReadAll(os.Stdin)
+	} else {
+		data, err = os.ReadFile(path)
 	}
-	data, err := io.ReadAll(io.LimitReader(in, maxFile+1))
 	if err != nil {
 		return nil, fmt.Errorf("the answers: %w", err)
-	}
-	if len(data) > maxFile {
-		return nil, fmt.Errorf("the answers: %s is larger than %d bytes", path, maxFile)
 	}
 	return Parse(data)
 }
@@ -78,9 +69,6 @@ func Parse(data []byte) (File, error) {
 	f := File{}
 	if err := jsonv2.Unmarshal(data, &f); err != nil {
 		return nil, fmt.Errorf("the answers must be a JSON object of step ids and answers: %w", err)
-	}
-	if f == nil { // null
-		f = File{}
 	}
 	return f, nil
 }
@@ -122,13 +110,13 @@ func (f File) Elicit(r *client.Request) (*client.ElicitResult, error) {
 	if r.Mode == "url" {
 		return nil, unfit(r.StepID, `must be "accept", "decline" or "cancel"`)
 	}
-	var content map[string]any
-	if err := json.Unmarshal(raw, &content); err != nil || content == nil {
-		return nil, unfit(r.StepID, `must be an object with the form's fields, "decline" or "cancel"`)
-	}
 	form, err := r.Form()
 	if err != nil {
 		return nil, unfit(r.StepID, "cannot be checked, the form is faulty: "+err.Error())
+	}
+	var content map[string]any
+	if json.Unmarshal(raw, &content) != nil || content == nil {
+		return nil, unfit(r.StepID, `must be an object with the form's fields, "decline" or "cancel"`)
 	}
 	if err := form.Validate(content); err != nil {
 		return nil, unfit(r.StepID, "does not fit its form: "+err.Error()+" (its fields: "+plain.Short(fieldsOf(form), 1000)+")")
@@ -136,20 +124,16 @@ func (f File) Elicit(r *client.Request) (*client.ElicitResult, error) {
 	return client.Accept(raw), nil
 }
 
-// fieldsOf lists a form's fields by the names and values that a file has to have. The
-// texts of broken rules have the titles that a person would see instead.
+// fieldsOf lists a form's fields by the names and values that a file must use. Errors of
+// validation name them by the titles that a person would see.
 func fieldsOf(form *steps.FormSpec) string {
-	fields := make([]string, len(form.Fields))
-	for i, f := range form.Fields {
-		fields[i] = f.Name
-		if len(f.Choices) == 0 {
-			continue
+	var fields []string
+	for _, f := range form.Fields {
+		var values []string
+		for _, choice := range f.Choices {
+			values = append(values, strconv.Quote(choice.Value))
 		}
-		values := make([]string, len(f.Choices))
-		for j, choice := range f.Choices {
-			values[j] = strconv.Quote(choice.Value)
-		}
-		fields[i] += " " + strings.Join(values, " or ")
+		fields = append(fields, strings.TrimSpace(f.Name+" "+strings.Join(values, " or ")))
 	}
 	return strings.Join(fields, ", ")
 }

@@ -11,13 +11,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"math"
 	"os"
 	"slices"
-	"strconv"
 	"strings"
 
-	jsonv2 "github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 )
 
 // Error says what is wrong with an argument, and what would be right.
@@ -28,7 +26,7 @@ func (e *Error) Error() string { return e.Reason }
 
 func fail(format string, args ...any) error { return &Error{fmt.Sprintf(format, args...)} }
 
-// schema is what matters here of an input schema.
+// schema is the part of an input schema that decides how arguments are read.
 type schema struct {
 	Type                 any                `json:"type"`
 	Items                *schema            `json:"items"`
@@ -42,7 +40,7 @@ func Parse(base map[string]any, words []string, inputSchema json.RawMessage) (ma
 	var input schema
 	if len(inputSchema) > 0 {
 		if err := json.Unmarshal(inputSchema, &input); err != nil {
-			input = schema{} // of a shape this program does not know: take values as they are
+			input = schema{} // an unknown kind of schema: values stay texts
 		}
 	}
 	merged := map[string]any{}
@@ -56,13 +54,12 @@ func Parse(base map[string]any, words []string, inputSchema json.RawMessage) (ma
 		given[name] = append(given[name], value)
 	}
 	for _, name := range slices.Sorted(maps.Keys(given)) {
-		values := given[name]
-		property := input.Properties[name]
-		_, isList := values[0].([]any)
+		values, kind := given[name], input.Properties[name].kind()
+		raw, _ := values[0].(json.RawMessage)
 		switch {
-		case len(values) == 1 && (isList || property.kind() != "array"):
+		case len(values) == 1 && (kind != "array" || raw != nil && raw[0] == '['):
 			merged[name] = values[0]
-		case len(values) > 1 && property != nil && property.kind() != "array" && property.kind() != "":
+		case len(values) > 1 && kind != "array" && kind != "":
 			return nil, fail("%s is given %d times, but takes one value", name, len(values))
 		default:
 			merged[name] = values
@@ -83,7 +80,7 @@ func parseWord(word string, input *schema) (name string, value any, err error) {
 		return "", nil, fail("the tool has no argument %q; it has: %s", name, strings.Join(names, ", "))
 	}
 	if isJSON {
-		if err := jsonv2.Unmarshal([]byte(text), &value); err != nil {
+		if value, err = compact(text); err != nil {
 			return "", nil, fail("%s: %q is not JSON: %v", name, text, err)
 		}
 		return name, value, nil
@@ -102,7 +99,7 @@ func parseWord(word string, input *schema) (name string, value any, err error) {
 	return name, value, err
 }
 
-// kind is the one type that a value must have, or empty if there are several.
+// kind returns the type that a value must have, or nothing if there are several.
 func (s *schema) kind() string {
 	if s == nil {
 		return ""
@@ -120,32 +117,29 @@ func (s *schema) kind() string {
 	return ""
 }
 
+// typed are the types of values that are not texts: in words, and how their JSON begins
+// (a number by 0).
+var typed = map[string]struct{ words, begins string }{
+	"integer": {"a whole number", "0"}, "number": {"a number", "0"}, "boolean": {"true or false", "tf"},
+	"array": {"a JSON array", "["}, "object": {"a JSON object", "{"},
+}
+
+// convert converts a value of the command line to a type.
 func convert(name, text, kind string) (any, error) {
-	switch kind {
-	case "integer":
-		n, err := strconv.ParseInt(text, 10, 64)
-		if err != nil {
-			return nil, fail("%s must be a whole number, not %q", name, text)
-		}
-		return n, nil
-	case "number":
-		n, err := strconv.ParseFloat(text, 64)
-		if err != nil || math.IsInf(n, 0) || math.IsNaN(n) {
-			return nil, fail("%s must be a number, not %q", name, text)
-		}
-		return n, nil
-	case "boolean":
-		b, err := strconv.ParseBool(text)
-		if err != nil {
-			return nil, fail("%s must be true or false, not %q", name, text)
-		}
-		return b, nil
-	case "array", "object":
-		var value any
-		if err := jsonv2.Unmarshal([]byte(text), &value); err != nil {
-			return nil, fail("%s must be a JSON %s, not %q", name, kind, text)
-		}
-		return value, nil
+	t, known := typed[kind]
+	if !known {
+		return text, nil
 	}
-	return text, nil
+	value, err := compact(text)
+	if err != nil || !strings.ContainsRune(t.begins, rune(jsontext.Value(value).Kind())) || kind == "integer" && strings.ContainsAny(text, ".eE") {
+		return nil, fail("%s must be %s, not %q", name, t.words, text)
+	}
+	return value, nil
+}
+
+// compact checks that a text is JSON.
+func compact(text string) (json.RawMessage, error) {
+	value := jsontext.Value(text)
+	err := value.Compact()
+	return json.RawMessage(value), err
 }

@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/mcpsaga/mcpsaga/codec"
@@ -24,9 +25,9 @@ func Default() (string, error) {
 	return filepath.Join(dir, "saga", "keyset.json"), nil
 }
 
-// LoadOrCreate loads the keyset at path, and creates one there, readable by this
-// user only, if there is none. Of several processes that try at once one creates
-// it and the others load it. created reports what happened.
+// LoadOrCreate loads the keyset at path or, if there is none, creates one that only this
+// user can read, and reports that. Of several processes that do so at once, one creates the
+// file and the others load it.
 func LoadOrCreate(path string) (keys *codec.Keyset, created bool, err error) {
 	keys, err = codec.LoadKeyset(path)
 	if !errors.Is(err, fs.ErrNotExist) {
@@ -44,39 +45,37 @@ func LoadOrCreate(path string) (keys *codec.Keyset, created bool, err error) {
 }
 
 const (
-	// interval is how often the file is looked at.
+	// interval is how often the file is loaded.
 	interval = 5 * time.Second
 	// reminder is how often the log says that the file still cannot be loaded.
 	reminder = time.Minute
 )
 
-// Watcher loads a keyset file again whenever it has changed. Until a file that has
-// changed is loaded, it tries again at every look: what is in it may be that a
-// stolen key opens no more.
+// Watcher loads a keyset file again and again, and passes on what has changed. A file that
+// cannot be loaded is tried again at every look: the change may be that a stolen key no longer
+// opens tokens.
 type Watcher struct {
 	// Path is the file.
 	Path string
-	// Now makes it load the file at once, changed or not.
+	// Now makes it pass on the keyset at once, changed or not.
 	Now <-chan os.Signal
-	// Set gets each keyset, and Failed is told of each that could not be loaded.
+	// Set gets each keyset, and Failed is called when the file can no longer be loaded.
 	Set    func(*codec.Keyset)
 	Failed func()
-	// Interval is how often the file is looked at; zero is every five seconds.
+	// Interval is how often the file is loaded; zero is every five seconds.
 	Interval time.Duration
 	// Log gets what happens.
 	Log *slog.Logger
 
-	seen    version // of the file that was loaded last; zero at first
-	failing failure
+	keys *codec.Keyset // what was passed on last; nil at first
+	// failing says since when the file cannot be loaded, and which error was logged last, and when.
+	failing struct {
+		since, logged time.Time
+		text          string
+	}
 	// spare is a file descriptor put aside for loading: clients can use up all others,
 	// and must not keep a key from being disabled.
 	spare *os.File
-}
-
-type failure struct {
-	since, told time.Time // zero if there is none
-	text        string
-	attempts    int
 }
 
 // Run watches until ctx ends.
@@ -103,16 +102,9 @@ func (w *Watcher) Run(ctx context.Context) {
 	}
 }
 
-// look loads the file if it has changed since it was loaded, if the last attempt
-// failed, or if somebody asked for it.
+// look loads the file, and passes the keyset on if it has changed, if the file could not be
+// loaded the last time, or if an operator asked for it.
 func (w *Watcher) look(ctx context.Context, asked bool) {
-	// The version is taken first: a change while loading is seen the next time. It is
-	// kept only once the file is loaded: what kept it from being loaded can end without
-	// a change of the file.
-	current, err := versionOf(w.Path)
-	if err == nil && current == w.seen && w.failing.since.IsZero() && !asked {
-		return
-	}
 	w.spare.Close()
 	keys, err := codec.LoadKeyset(w.Path)
 	w.spare, _ = os.Open(os.DevNull) // if there is none left, perhaps the next time
@@ -120,28 +112,31 @@ func (w *Watcher) look(ctx context.Context, asked bool) {
 		w.fail(ctx, err, asked)
 		return
 	}
+	first, failed := w.keys == nil, !w.failing.since.IsZero()
+	if !first && !failed && !asked && slices.Equal(keys.Keys(), w.keys.Keys()) {
+		return // ids are random, so keys with the same ids are the same keys
+	}
 	w.Set(keys)
-	switch first := w.seen == (version{}); {
-	case !w.failing.since.IsZero():
+	switch {
+	case failed:
 		w.Log.InfoContext(ctx, "keyset loaded again", "failed_for", time.Since(w.failing.since).Round(time.Second), "keyset", keys)
 	case asked || !first: // what the server began with is no news
 		w.Log.InfoContext(ctx, "keyset reloaded", "keyset", keys)
 	}
-	w.seen, w.failing = current, failure{}
+	w.keys, w.failing.since = keys, time.Time{}
 }
 
 // fail reports a file that could not be loaded: the first time, when the cause
-// changes, when somebody asked, and now and then while it lasts.
+// changes, when an operator asked, and now and then while it lasts.
 func (w *Watcher) fail(ctx context.Context, err error, asked bool) {
 	now, f := time.Now(), &w.failing
-	if f.since.IsZero() {
+	first := f.since.IsZero()
+	if first {
 		f.since = now
 		w.Failed()
 	}
-	f.attempts++
-	if asked || f.text != err.Error() || now.Sub(f.told) >= reminder {
-		f.told, f.text = now, err.Error()
-		w.Log.ErrorContext(ctx, "cannot reload the keyset, going on with the keys loaded before and trying again",
-			"error", err, "since", f.since, "attempts", f.attempts)
+	if first || asked || f.text != err.Error() || now.Sub(f.logged) >= reminder {
+		f.logged, f.text = now, err.Error()
+		w.Log.ErrorContext(ctx, "cannot reload the keyset, keeping the keys loaded before and trying again", "error", err, "since", f.since)
 	}
 }

@@ -97,6 +97,15 @@ func (l *late) call(ctx context.Context, c intercept.Call, next func() error) er
 	return fmt.Errorf("the ledger has not been reached yet: %w", *l.why.Load())
 }
 
+// Identity implements [store.Store]; it is not among the calls that are intercepted.
+func (l *late) Identity(ctx context.Context) (id store.ID, err error) {
+	err = l.call(ctx, intercept.Call{Method: "Identity"}, func() (err error) {
+		id, err = l.Store.Store.Identity(ctx)
+		return err
+	})
+	return id, err
+}
+
 // Close ends the attempts, and closes the store if it was opened.
 func (l *late) Close() error {
 	l.stop()

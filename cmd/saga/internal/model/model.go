@@ -1,49 +1,22 @@
-// Package model lets a language model answer sampling steps: an endpoint that
-// speaks OpenAI's chat completions, or Anthropic's messages.
+// Package model lets a language model answer sampling steps. It speaks chat completions,
+// which nearly every endpoint offers, Anthropic's too.
 package model
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
 	"net/url"
-	"slices"
-	"strings"
+	"strconv"
 
-	"github.com/mcpsaga/mcpsaga/content"
+	"github.com/cenkalti/backoff/v5"
+
+	"github.com/mcpsaga/mcpsaga/internal/outgoing"
 	"github.com/mcpsaga/mcpsaga/steps"
 )
-
-// Model completes a conversation.
-type Model struct {
-	config Config
-	host   string
-	// prefixes begin the names of the provider's models.
-	prefixes []string
-	ask      func(ctx context.Context, name string, r *steps.SampleRequest) (*steps.SampleResult, error)
-}
-
-// Complete asks the model. Its errors are for the user of this machine: they may name
-// addresses, so do not send them to a server.
-func (m *Model) Complete(ctx context.Context, r *steps.SampleRequest) (*steps.SampleResult, error) {
-	return m.ask(ctx, m.Name(r), r)
-}
-
-// Name is the model that a request would go to.
-func (m *Model) Name(r *steps.SampleRequest) string {
-	if m.config.Hints && r.ModelPreferences != nil {
-		for _, hint := range r.ModelPreferences.Hints {
-			if slices.ContainsFunc(m.prefixes, func(p string) bool { return strings.HasPrefix(hint, p) }) {
-				return hint
-			}
-		}
-	}
-	return m.config.Model
-}
-
-// Host is the machine that requests go to.
-func (m *Model) Host() string { return m.host }
 
 // Providers.
 const (
@@ -52,6 +25,18 @@ const (
 	// None means that the person answers, whatever the environment offers.
 	None = "none"
 )
+
+type provider struct {
+	// key and address name the environment variables of the provider's own tools.
+	key, address string
+	// standard is the address that is used otherwise, and path follows any address.
+	standard, path string
+}
+
+var providers = map[string]provider{
+	OpenAI:    {"OPENAI_API_KEY", "OPENAI_BASE_URL", "https://api.openai.com/v1", "chat/completions"},
+	Anthropic: {"ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL", "https://api.anthropic.com", "v1/chat/completions"},
+}
 
 // Config says which model answers.
 type Config struct {
@@ -63,10 +48,7 @@ type Config struct {
 	Key string
 	// Model is the name of the model.
 	Model string
-	// Hints lets the server's hints choose another model of the same provider.
-	Hints bool
-	// Getenv looks up what the providers' own tools use: OPENAI_API_KEY,
-	// OPENAI_BASE_URL, ANTHROPIC_API_KEY, ANTHROPIC_BASE_URL.
+	// Getenv looks up environment variables.
 	Getenv func(string) string
 }
 
@@ -76,6 +58,13 @@ type ConfigError struct{ Reason string }
 // Error implements error.
 func (e *ConfigError) Error() string { return "no model can be used: " + e.Reason }
 
+// Model completes a conversation.
+type Model struct {
+	config   Config
+	provider provider
+	base     *url.URL
+}
+
 // New returns the model that c describes, or nil if it describes none, so that a
 // person has to answer. The error is a [*ConfigError].
 func New(c Config) (*Model, error) {
@@ -83,15 +72,11 @@ func New(c Config) (*Model, error) {
 	if !chosen {
 		c.Provider = c.guess()
 	}
-	var envKey, envURL, standard string
-	switch c.Provider {
-	case "", None:
+	if c.Provider == "" || c.Provider == None {
 		return nil, nil
-	case OpenAI:
-		envKey, envURL, standard = "OPENAI_API_KEY", "OPENAI_BASE_URL", "https://api.openai.com/v1/"
-	case Anthropic:
-		envKey, envURL, standard = "ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL", "https://api.anthropic.com/"
-	default:
+	}
+	p, known := providers[c.Provider]
+	if !known {
 		return nil, &ConfigError{fmt.Sprintf("there is no provider %q; use openai, anthropic or none", c.Provider)}
 	}
 	if c.Model == "" {
@@ -102,80 +87,133 @@ func New(c Config) (*Model, error) {
 	}
 	if c.BaseURL == "" {
 		// A key from the environment goes to the address beside it, nowhere else.
-		c.BaseURL = c.Getenv(envURL)
+		c.BaseURL = c.Getenv(p.address)
 		if c.Key == "" {
-			c.Key = c.Getenv(envKey)
+			c.Key = c.Getenv(p.key)
 		}
 	}
 	if c.BaseURL == "" {
-		c.BaseURL = standard
+		c.BaseURL = p.standard
 		if c.Key == "" {
-			return nil, &ConfigError{"its key is missing: set SAGA_MODEL_KEY or " + envKey}
+			return nil, &ConfigError{"its key is missing: set SAGA_MODEL_KEY or " + p.key}
 		}
 	}
 	base, err := url.Parse(c.BaseURL)
 	if err != nil || base.Host == "" || base.Scheme != "http" && base.Scheme != "https" {
 		return nil, &ConfigError{fmt.Sprintf("%q is not an http or https URL", c.BaseURL)}
 	}
-	if !strings.HasSuffix(c.BaseURL, "/") {
-		c.BaseURL += "/"
-	}
-	if c.Provider == OpenAI {
-		return &Model{c, base.Host, []string{"gpt-", "o1", "o3", "o4"}, newOpenAI(c, base.Host)}, nil
-	}
-	return &Model{c, base.Host, []string{"claude-"}, newAnthropic(c, base.Host)}, nil
+	return &Model{c, p, base}, nil
 }
 
 // guess picks the provider that the settings leave no doubt about.
 func (c Config) guess() string {
 	openAI, anthropic := c.Getenv("OPENAI_API_KEY") != "", c.Getenv("ANTHROPIC_API_KEY") != ""
 	switch {
-	case c.BaseURL != "":
-		return OpenAI // what nearly every endpoint of one's own speaks
-	case openAI && !anthropic:
-		return OpenAI
+	case c.BaseURL != "", openAI && !anthropic:
+		return OpenAI // for an address, as an endpoint of one's own is called like OpenAI's
 	case anthropic && !openAI:
 		return Anthropic
 	}
 	return ""
 }
 
-// stopReason is MCP's word for why a model stopped.
-func stopReason(theirs string) string {
-	switch theirs {
-	case "stop", "end_turn":
-		return "endTurn"
-	case "length", "max_tokens":
-		return "maxTokens"
-	case "stop_sequence":
-		return "stopSequence"
-	case "tool_calls", "function_call", "tool_use":
-		return "toolUse"
+// Name is the name of the model.
+func (m *Model) Name() string { return m.config.Model }
+
+// Host is the machine that requests go to.
+func (m *Model) Host() string { return m.base.Host }
+
+// Complete asks the model. Its errors are for the user of this machine: they may name
+// addresses, so do not send them to a server.
+func (m *Model) Complete(ctx context.Context, r *steps.SampleRequest) (*steps.SampleResult, error) {
+	request, err := newRequest(m.Name(), r)
+	if err != nil {
+		return nil, err
 	}
-	return theirs
+	limit := "max_tokens"
+	if m.Host() == "api.openai.com" {
+		limit = "max_completion_tokens" // newer models refuse the old name, and other endpoints know no other
+	}
+	request[limit] = r.MaxTokens
+	var response completion
+	if err := post(ctx, m.base.JoinPath(m.provider.path).String(), m.config.Key, request, &response); err != nil {
+		return nil, fmt.Errorf("asking %s: %w", m.Host(), err)
+	}
+	return response.result(m.Name())
 }
 
-func schemaOf(tool steps.SampleTool) (json.RawMessage, error) {
-	schema := map[string]json.RawMessage{"type": json.RawMessage(`"object"`)}
-	if tool.InputSchema != nil && json.Unmarshal(tool.InputSchema, &schema) != nil {
-		return nil, cannotTake("the schema of the tool " + tool.Name)
+const (
+	// maxAnswer is the largest answer read from an endpoint, errors included, in bytes: far
+	// more than a model says in one completion.
+	maxAnswer = 8 << 20
+	// maxTries is how often a request is sent while the endpoint is busy or unreachable.
+	maxTries = 3
+	// maxReason bounds what is shown of an endpoint's error, in bytes.
+	maxReason = 500
+)
+
+// post sends a request as JSON and decodes the answer into result.
+func post(ctx context.Context, url, key string, request, result any) error {
+	body, err := json.Marshal(request)
+	if err != nil {
+		return err
 	}
-	return json.Marshal(schema)
+	answer, err := backoff.Retry(ctx, func() ([]byte, error) { return try(ctx, url, key, body) }, backoff.WithMaxTries(maxTries))
+	if err != nil {
+		return err
+	}
+	return json.Unmarshal(answer, result)
 }
 
-func resultText(r content.ToolResult) string {
-	if text := r.Content.Text(); text != "" || r.StructuredContent == nil {
-		return text
+// try sends the request once. Its error is permanent if sending it again would not help.
+func try(ctx context.Context, url, key string, body []byte) ([]byte, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, url, bytes.NewReader(body))
+	if err != nil {
+		return nil, backoff.Permanent(err)
 	}
-	return string(r.StructuredContent)
+	request.Header.Set("Content-Type", "application/json")
+	if key != "" {
+		request.Header.Set("Authorization", "Bearer "+key)
+	}
+	// A redirect to another origin would take the key and the prompt there.
+	response, err := (&http.Client{CheckRedirect: outgoing.CheckRedirect}).Do(request)
+	if err != nil {
+		if response != nil { // a redirect that is not followed
+			err = backoff.Permanent(err)
+		}
+		return nil, err
+	}
+	defer response.Body.Close()
+	answer, err := outgoing.ReadAll(response.Body, maxAnswer)
+	switch {
+	case errors.As(err, new(*outgoing.TooLargeError)):
+		return nil, backoff.Permanent(err)
+	case err != nil:
+		return nil, err
+	case response.StatusCode == http.StatusOK:
+		return answer, nil
+	}
+	err = refusal(response.Status, answer)
+	switch code := response.StatusCode; {
+	case code == http.StatusRequestTimeout, code == http.StatusConflict, code == http.StatusTooManyRequests, code >= 500:
+		if seconds, bad := strconv.Atoi(response.Header.Get("Retry-After")); bad == nil && seconds > 0 && seconds <= 60 {
+			return nil, fmt.Errorf("%w (%w)", err, backoff.RetryAfter(seconds))
+		}
+		return nil, err
+	}
+	return nil, backoff.Permanent(err)
 }
 
-func inputOf(b content.ToolUse) json.RawMessage {
-	if b.Input == nil {
-		return json.RawMessage("{}")
+// refusal is an endpoint's error, with the reason that it gives in error.message.
+func refusal(status string, answer []byte) error {
+	var said struct {
+		Error struct {
+			Message string `json:"message"`
+		} `json:"error"`
 	}
-	return b.Input
+	reason := string(answer)
+	if json.Unmarshal(answer, &said) == nil && said.Error.Message != "" {
+		reason = said.Error.Message
+	}
+	return fmt.Errorf("it answered %s: %.*q", status, maxReason, reason)
 }
-
-// cannotTake says which part of a request a provider cannot be given.
-func cannotTake(what string) error { return errors.New("this model cannot be given " + what) }

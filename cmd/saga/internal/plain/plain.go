@@ -11,9 +11,8 @@ import (
 	"github.com/charmbracelet/x/ansi"
 )
 
-// Text returns s without anything a terminal would act on: escape sequences,
-// control characters, and characters that turn the direction of writing or are
-// not seen at all. Line breaks stay; tabs become spaces.
+// Text returns s without escape sequences, control characters, and characters that change
+// the direction of writing or are invisible. Line breaks stay; tabs become spaces.
 func Text(s string) string {
 	s = strings.ToValidUTF8(s, string(utf8.RuneError))
 	return seen(ansi.Strip(breaks.Replace(s)))
@@ -22,25 +21,25 @@ func Text(s string) string {
 // breaks are the control characters that have a meaning in plain text.
 var breaks = strings.NewReplacer("\r\n", "\n", "\r", "\n", "\t", "    ")
 
-// Hidden counts the characters of s that [Text] leaves out. Whoever reads them all
-// the same, such as a model, reads something else than the person.
+// Hidden counts the characters of s that [Text] leaves out. A model that gets them reads
+// another text than the person.
 func Hidden(s string) int {
 	valid := strings.ToValidUTF8(s, string(utf8.RuneError))
 	return utf8.RuneCountInString(breaks.Replace(valid)) - utf8.RuneCountInString(Text(s))
 }
 
-// Line returns s as [Text] does, on a single line.
+// Line returns [Text] of s on a single line.
 func Line(s string) string {
 	return strings.Join(strings.Fields(Text(s)), " ")
 }
 
-// Writer passes text on, line by line, as [Text] makes it.
+// Writer writes what [Text] makes of its lines.
 type Writer struct {
 	To   io.Writer
 	line []byte
 }
 
-// maxLine is how much of a line a [Writer] waits for before it passes that on.
+// maxLine is how many bytes of a line a [Writer] keeps until the line ends.
 const maxLine = 16 << 10
 
 // Write implements io.Writer.
@@ -62,9 +61,9 @@ func (w *Writer) Write(b []byte) (int, error) {
 	return len(b), err
 }
 
-// Clip returns s as [Text] does, of at most so many characters and lines, and how
-// many characters are left out for that. Blank lines in a row, which would push what stands
-// before them off the screen, are counted instead.
+// Clip returns [Text] of s, cut to a number of characters and lines, and how many characters
+// were cut off. Several blank lines, which would push the text before them off the screen, are
+// replaced by their number.
 func Clip(s string, characters, lines int) (shown string, left int) {
 	text := withoutGaps(Text(s))
 	end, n := len(text), 0
@@ -80,7 +79,7 @@ func Clip(s string, characters, lines int) (shown string, left int) {
 	return text[:end], utf8.RuneCountInString(text[end:])
 }
 
-// withoutGaps returns text with one line in place of several blank ones in a row.
+// withoutGaps replaces several blank lines by one that counts them.
 func withoutGaps(text string) string {
 	var b strings.Builder
 	blank, line := 0, "" // the blank lines before the next one, the last of them
@@ -103,9 +102,9 @@ func withoutGaps(text string) string {
 	return b.String()
 }
 
-// Short returns s as [Line] does, of at most so many characters.
+// Short returns [Line] of s, cut to a number of characters.
 func Short(s string, most int) string {
-	// A character has at most four bytes, and what is not shown is not counted.
+	// A character has at most four bytes, and some are left out.
 	if limit := 16 * most; len(s) > limit {
 		s = s[:limit]
 	}

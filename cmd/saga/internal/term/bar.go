@@ -14,9 +14,8 @@ import (
 	"github.com/mcpsaga/mcpsaga/cmd/saga/internal/plain"
 )
 
-// Bar shows at a terminal how far a call is: in one line, which it takes away again; or,
-// for a terminal that takes plain lines only, in a line for each new text. A nil Bar shows
-// nothing. It is safe for concurrent use.
+// Bar shows the progress of a call at a terminal: in one line, which it removes again or, in
+// plain lines, in a line for each new text. A nil Bar shows nothing. It is safe for concurrent use.
 type Bar struct {
 	out   io.Writer
 	width int
@@ -24,50 +23,46 @@ type Bar struct {
 
 	mu    sync.Mutex
 	shown string
-	last  time.Time
-	next  string      // what is shown when later fires, unless something newer comes
-	later *time.Timer // nil if none waits
+	last  time.Time   // when that was shown
+	later *time.Timer // shows a text later; nil if none waits
 }
 
 const (
 	// redraw is how often the line changes at most, and newLine how often a line is added.
 	redraw  = 100 * time.Millisecond
 	newLine = 2 * time.Second
-	// silence is after how long it is said that the server is waited for.
+	// silence is after how long the line says that the server is waited for.
 	silence = 2 * time.Second
 	// barWidth is how wide the bar itself is, in columns.
 	barWidth = 24
 )
 
 // NewBar returns a bar for out, or nil if that is no terminal.
-func NewBar(out *os.File, getenv func(string) string) *Bar {
+func NewBar(out *os.File) *Bar {
 	if !Is(out) {
 		return nil
 	}
 	b := &Bar{out: out}
-	b.width, _, b.lines = look(out, getenv)
+	b.width, _, b.lines = look(out)
 	return b
 }
 
-// Show shows progress. Of what comes faster than it can be read, some is left out, but not the last.
+// Show shows progress. If it comes faster than a person reads, Show leaves some out, but not the last.
 func (b *Bar) Show(p client.Progress) {
-	if b == nil {
-		return
-	}
 	text := Progress(p)
-	if text == "" {
+	if b == nil || text == "" {
 		return
-	}
-	if p.Total > 0 && !b.lines {
-		text = bar(p.Done/p.Total) + " " + text
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	wait := redraw
-	if b.lines {
-		wait = newLine
+	pause := newLine
+	if !b.lines {
+		pause = redraw
+		if p.Total > 0 {
+			text = bar(p.Done/p.Total) + " " + text
+		}
 	}
-	b.plan(text, wait-time.Since(b.last))
+	b.plan(text, pause-time.Since(b.last))
 }
 
 // Expect says that the server is waited for, unless something else is shown soon.
@@ -80,27 +75,26 @@ func (b *Bar) Expect() {
 	b.plan("waiting for the server", silence)
 }
 
-// plan has a text shown after a time, in place of what else was to be shown.
+// plan shows a text after a time, instead of any that was planned before.
 func (b *Bar) plan(text string, after time.Duration) {
 	b.drop()
 	if after <= 0 {
 		b.draw(text)
 		return
 	}
-	b.next = text
 	var later *time.Timer
 	later = time.AfterFunc(after, func() {
 		b.mu.Lock()
 		defer b.mu.Unlock()
 		if b.later == later { // else it was too late to stop it
 			b.later = nil
-			b.draw(b.next)
+			b.draw(text)
 		}
 	})
 	b.later = later
 }
 
-// drop forgets what was to be shown.
+// drop cancels what was planned.
 func (b *Bar) drop() {
 	if b.later != nil {
 		b.later.Stop()
@@ -121,7 +115,7 @@ func (b *Bar) draw(text string) {
 	fmt.Fprint(b.out, "\r"+ansi.Truncate(text, b.width-1, "…")+ansi.EraseLineRight)
 }
 
-// Clear takes the line away, for something else to be shown.
+// Clear removes the line, so that something else can be shown.
 func (b *Bar) Clear() {
 	if b == nil {
 		return
@@ -135,13 +129,13 @@ func (b *Bar) Clear() {
 	b.shown, b.last = "", time.Time{}
 }
 
-// bar draws a part of the whole, from 0 to 1.
+// bar draws a part of the whole, which is 1.
 func bar(part float64) string {
 	full := int(min(max(part, 0), 1) * barWidth)
 	return strings.Repeat("█", full) + strings.Repeat("░", barWidth-full)
 }
 
-// Progress says in a line what a server tells of a call.
+// Progress describes a server's report of progress in one line.
 func Progress(p client.Progress) string {
 	var parts []string
 	switch {
@@ -160,7 +154,7 @@ func Progress(p client.Progress) string {
 	return strings.Join(parts, " ")
 }
 
-// clock is a time of today, or with its day.
+// clock formats a time, with its day unless that is today.
 func clock(t time.Time) string {
 	t = t.Local()
 	if day := time.DateOnly; t.Format(day) != time.Now().Format(day) {

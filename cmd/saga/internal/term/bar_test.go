@@ -57,7 +57,7 @@ func TestBar(t *testing.T) {
 	file, err := os.Open(os.DevNull)
 	require.NoError(t, err)
 	defer file.Close()
-	assert.Nil(t, NewBar(file, os.Getenv))
+	assert.Nil(t, NewBar(file))
 }
 
 // What comes last is what holds until something else comes, so it is shown, though a little late; unless

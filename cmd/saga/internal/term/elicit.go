@@ -3,11 +3,14 @@ package term
 import (
 	"context"
 	"errors"
-	"fmt"
+	"net"
+	"net/url"
 	"reflect"
+	"slices"
 	"strings"
 
 	"charm.land/huh/v2"
+	"charm.land/lipgloss/v2"
 	"github.com/sourcegraph/jsonrpc2"
 
 	"github.com/mcpsaga/mcpsaga/client"
@@ -27,35 +30,25 @@ func (t *Terminal) Elicit(ctx context.Context, r *client.Request) (*client.Elici
 	}
 	t.heading(r.Tool+" asks", form.Message)
 	base, _, _ := strings.Cut(r.StepID, "~")
-	var shown map[string]any
-	if last := t.answered[base]; reflect.DeepEqual(last.fields, form.Fields) {
-		shown = last.content
+	inputs := t.inputs[base]
+	// A form that offers or suggests something else starts anew, though it has the same id.
+	if !slices.EqualFunc(inputs, form.Fields, func(in *input, f steps.Field) bool { return reflect.DeepEqual(in.field, f) }) {
+		inputs = nil
+		for _, field := range form.Fields {
+			inputs = append(inputs, newInput(t, field))
+		}
+		t.inputs[base] = inputs
 	}
-	var inputs []*input
-	for _, field := range form.Fields {
-		inputs = append(inputs, newInput(t, field, shown[field.Name]))
-	}
-	if t.accessible { // no key leaves a form of lines, so the way out comes first
+	if t.accessible { // no key leaves a form of lines, so it begins with the ways to leave it
 		if result, err := t.left(ctx); result != nil || err != nil {
 			return result, err
 		}
 	}
 	for {
-		result, err := t.fill(ctx, form, inputs)
-		if err != nil || result != nil {
-			if result != nil && result.Action == "accept" {
-				t.answered[base] = entered{form.Fields, result.Content.(map[string]any)}
-			}
+		if result, err := t.fill(ctx, form, inputs); result != nil || err != nil {
 			return result, err
 		}
 	}
-}
-
-// entered is what was entered into a form. A form that offers or suggests something else
-// does not start from it, though it has the same id.
-type entered struct {
-	fields  []steps.Field
-	content map[string]any
 }
 
 // fill shows the form once. It returns nil and no error if it is to be shown again.
@@ -99,10 +92,9 @@ func (t *Terminal) pages(inputs []*input, send *bool) []*huh.Group {
 	for _, in := range inputs {
 		if in.isArea() {
 			turn()
-		}
-		page = append(page, in.widget())
-		if in.isArea() {
-			turn()
+			pages = append(pages, huh.NewGroup(in.widget()))
+		} else {
+			page = append(page, in.widget())
 		}
 	}
 	title := "Send this answer?"
@@ -114,43 +106,35 @@ func (t *Terminal) pages(inputs []*input, send *bool) []*huh.Group {
 	return pages
 }
 
-// left asks what leaving the form means. It returns nil and no error to go back.
+// left asks what to do instead of answering. It returns nil and no error to show the form again.
 func (t *Terminal) left(ctx context.Context) (*client.ElicitResult, error) {
-	_, result, err := t.chooseOrRefuse(ctx, "What now?", huh.NewOption("Answer", optionBack))
+	choice, err := t.choose(ctx, "What now?", append([]huh.Option[string]{huh.NewOption("Answer", optionBack)}, refusals...)...)
 	if errors.Is(err, errLeft) {
 		return nil, nil
 	}
-	return result, err
+	return t.refused(choice), err
 }
 
-// chooseOrRefuse is choose with the ways to give no answer behind the options. The
-// result is nil if one of the options was chosen.
-func (t *Terminal) chooseOrRefuse(ctx context.Context, title string, options ...huh.Option[string]) (string, *client.ElicitResult, error) {
-	choice, err := t.choose(ctx, title, append(options,
-		huh.NewOption("Decline: tell the tool no", optionDecline),
-		huh.NewOption("Dismiss: give the tool no answer", optionCancel),
-		stopOption())...)
-	switch {
-	case err != nil:
-		return "", nil, err
-	case choice == optionDecline:
+// refusals are the options that give no answer.
+var refusals = []huh.Option[string]{
+	huh.NewOption("Decline: tell the tool no", optionDecline), huh.NewOption("Dismiss: give the tool no answer", optionCancel),
+}
+
+// refused returns what the tool gets for a choice of refusals, nil for any other.
+func (t *Terminal) refused(choice string) *client.ElicitResult {
+	switch choice {
+	case optionDecline:
 		t.note("  declined")
-		return "", client.Decline(), nil
-	case choice == optionCancel:
+		return client.Decline()
+	case optionCancel:
 		t.note("  dismissed")
-		return "", client.Cancel(), nil
-	case choice == optionPause:
-		return "", nil, client.ErrPause
+		return client.Cancel()
 	}
-	return choice, nil, nil
+	return nil
 }
 
-const (
-	optionOpen  = "open"
-	optionAgree = "agree"
-)
-
-// link asks whether to visit an address. It is opened only if the person says so.
+// link asks whether the person visits an address. No program is started with one that a server
+// has chosen.
 func (t *Terminal) link(ctx context.Context, r *client.Request) (*client.ElicitResult, error) {
 	link, err := steps.Step{Params: r.Params}.Link()
 	if err != nil {
@@ -161,22 +145,54 @@ func (t *Terminal) link(ctx context.Context, r *client.Request) (*client.ElicitR
 	for _, remark := range remarks {
 		t.say("Careful: " + remark)
 	}
-	var options []huh.Option[string]
-	if t.open != nil {
-		options = append(options, huh.NewOption("Open "+host+" in the browser", optionOpen))
-	}
-	options = append(options, huh.NewOption("Agree, and open it myself", optionAgree))
-	choice, result, err := t.chooseOrRefuse(ctx, "Visit "+host+"?", options...)
-	if errors.Is(err, errLeft) {
+	choice, err := t.choose(ctx, "Visit "+host+"?", append([]huh.Option[string]{huh.NewOption("Agree, and open it in a browser", optionAgree)}, refusals...)...)
+	switch {
+	case errors.Is(err, errLeft):
 		return nil, client.ErrPause
+	case err != nil:
+		return nil, err
+	case choice == optionAgree:
+		return client.Accept(nil), nil
 	}
-	if result != nil || err != nil {
-		return result, err
+	return t.refused(choice), nil
+}
+
+// showAddress prints an address with its host emphasized, and returns the host and what is
+// suspicious about it.
+func (t *Terminal) showAddress(address string) (host string, remarks []string) {
+	parsed, err := url.Parse(address)
+	if err != nil || parsed.Host == "" {
+		return plain.Line(address), []string{"this is not an ordinary web address."}
 	}
-	if choice == optionOpen {
-		if err := t.open(ctx, link.URL); err != nil {
-			t.say(fmt.Sprintf("The browser could not be started (%v). Please open the address yourself.", err))
+	host = plain.Line(parsed.Host)
+	shown := plain.Line(address)
+	if before, after, found := strings.Cut(shown, host); found {
+		shown = before + t.styled(lipgloss.NewStyle().Bold(true).Underline(true), host) + after
+	}
+	lipgloss.Fprintln(t.out, "  "+shown) // not wrapped, so that it can be copied
+	lipgloss.Fprintln(t.out, "  Host: "+host)
+	return host, oddities(parsed)
+}
+
+func oddities(address *url.URL) []string {
+	var remarks []string
+	name := address.Hostname()
+	ip := net.ParseIP(name)
+	local := name == "localhost" || ip != nil && ip.IsLoopback()
+	if address.Scheme != "https" && !local {
+		remarks = append(remarks, "what you send to this page can be read on the way (it is not https).")
+	}
+	if address.User != nil {
+		remarks = append(remarks, "the address contains a user name, often used to disguise where it leads.")
+	}
+	if ip != nil && !local {
+		remarks = append(remarks, "the host is a bare number.")
+	}
+	for label := range strings.SplitSeq(name, ".") {
+		if strings.HasPrefix(strings.ToLower(label), "xn--") || strings.ContainsFunc(label, func(r rune) bool { return r > 0x7f }) {
+			remarks = append(remarks, "the host's name uses letters that can look like others.")
+			break
 		}
 	}
-	return client.Accept(nil), nil
+	return remarks
 }

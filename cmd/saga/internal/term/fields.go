@@ -25,26 +25,23 @@ const (
 	listLines = 10
 )
 
-// input is one field of a form as it is being filled in. It outlives the widget
-// that shows it, so that a form can be left and taken up again.
+// input is a field of a form and what was entered. It outlives the widget that shows it, so
+// that a person can leave a form and return to it.
 type input struct {
 	field steps.Field
 	t     *Terminal
 
 	text    string   // strings and numbers as typed
-	initial string   // what text is if nothing is typed in a form of lines
+	initial string   // the text when the form is shown, which an empty line stands for
 	yes     bool     // booleans that must be given
 	choice  any      // one of a list, nil for none
 	choices []string // several of a list
 }
 
-// newInput starts from shown, or else from the field's default.
-func newInput(t *Terminal, field steps.Field, shown any) *input {
-	if shown == nil {
-		shown = field.Default
-	}
+// newInput starts from the field's default.
+func newInput(t *Terminal, field steps.Field) *input {
 	in := &input{field: field, t: t}
-	switch v := shown.(type) {
+	switch v := field.Default.(type) {
 	case string:
 		in.text = plain.Text(v)
 		if in.find(v) >= 0 {
@@ -63,9 +60,8 @@ func newInput(t *Terminal, field steps.Field, shown any) *input {
 	case float64:
 		in.text = strconv.FormatFloat(v, 'g', -1, 64)
 	}
-	in.initial = in.text
 	if in.choice == nil && field.Required && len(field.Choices) > 0 {
-		in.choice = field.Choices[0].Value // something has to be marked, and nothing is sent without being confirmed
+		in.choice = field.Choices[0].Value // the list marks one anyway, and nothing is sent without being confirmed
 	}
 	return in
 }
@@ -85,20 +81,19 @@ func (in *input) isArea() bool {
 
 // value returns what was entered, and nil if the field was left out.
 func (in *input) value() (any, error) {
-	f := in.field
 	switch {
-	case f.Multiple:
+	case in.field.Multiple:
 		return in.several(in.choices), nil
 	case in.isList():
 		return in.choice, nil
-	case f.Type == "boolean":
+	case in.field.Type == "boolean":
 		return in.yes, nil
 	}
 	return in.parse(in.text)
 }
 
-// isList reports whether one of several things is to be chosen. An optional
-// boolean has three.
+// isList reports whether the field is a list to choose one from. That of an optional boolean
+// has three choices.
 func (in *input) isList() bool {
 	return len(in.field.Choices) > 0 || in.field.Type == "boolean" && !in.field.Required
 }
@@ -110,7 +105,7 @@ func (in *input) several(choices []string) any {
 	return append([]string{}, choices...)
 }
 
-// parse reads a typed value. An empty one is a field left out.
+// parse converts what was typed; nil stands for nothing.
 func (in *input) parse(text string) (any, error) {
 	trimmed := strings.TrimSpace(text)
 	if trimmed == "" {
@@ -150,7 +145,7 @@ func (in *input) check(value any, err error) error {
 	return err
 }
 
-// checkText validates what has been typed so far.
+// checkText validates what was typed so far.
 func (in *input) checkText(text string) error {
 	if text == "" && in.t.accessible {
 		text = in.initial
@@ -160,52 +155,52 @@ func (in *input) checkText(text string) error {
 }
 
 func (in *input) widget() huh.Field {
-	f := in.field
+	in.initial = in.text
+	f, title, description := in.field, in.title(), in.description()
 	switch {
 	case f.Multiple:
-		list := huh.NewMultiSelect[string]().Title(in.title()).Description(in.description()).
-			Options(options[string](in)...).Height(in.listHeight()).Value(&in.choices).
+		var choices []huh.Option[string]
+		for _, choice := range f.Choices {
+			choices = append(choices, huh.NewOption(choiceLabel(choice), choice.Value))
+		}
+		list := huh.NewMultiSelect[string]().Title(title).Description(description).
+			Options(choices...).Height(in.listHeight(len(choices))).Value(&in.choices).
 			Validate(func(choices []string) error { return in.check(in.several(choices), nil) })
 		if in.t.accessible && f.MaxItems != nil && *f.MaxItems > 0 { // lines say how many
 			list.Limit(*f.MaxItems)
 		}
 		return list
 	case in.isList():
-		return huh.NewSelect[any]().Title(in.title()).Description(in.description()).
-			Options(options[any](in)...).Height(in.listHeight()).Value(&in.choice).
+		var choices []huh.Option[any]
+		for _, choice := range f.Choices {
+			choices = append(choices, huh.NewOption[any](choiceLabel(choice), choice.Value))
+		}
+		if f.Type == "boolean" {
+			choices = append(choices, huh.NewOption[any]("Yes", true), huh.NewOption[any]("No", false))
+		}
+		if !f.Required {
+			choices = append(choices, huh.NewOption[any]("(leave out)", nil))
+		}
+		return huh.NewSelect[any]().Title(title).Description(description).
+			Options(choices...).Height(in.listHeight(len(choices))).Value(&in.choice).
 			Validate(func(choice any) error { return in.check(choice, nil) })
 	case f.Type == "boolean":
-		return huh.NewConfirm().Title(in.title()).Description(in.description()).Value(&in.yes)
+		return huh.NewConfirm().Title(title).Description(description).Value(&in.yes)
 	case in.isArea():
-		return huh.NewText().Title(in.title()).Description(in.description()).
+		return huh.NewText().Title(title).Description(description).
 			Lines(areaLines).Value(&in.text).Validate(in.checkText)
 	}
-	return huh.NewInput().Title(in.title()).Description(in.description()).
+	return huh.NewInput().Title(title).Description(description).
 		Placeholder(examples[f.Format]).Value(&in.text).Validate(in.checkText)
 }
 
-func options[T comparable](in *input) []huh.Option[T] {
-	var list []huh.Option[T]
-	add := func(label string, value any) {
-		v, _ := value.(T)
-		list = append(list, huh.NewOption(label, v))
-	}
-	if in.field.Type == "boolean" {
-		add("Yes", true)
-		add("No", false)
-	}
-	for _, choice := range in.field.Choices {
-		add(plain.Short(cmp.Or(choice.Title, choice.Value), maxLabel), choice.Value)
-	}
-	if !in.field.Required && !in.field.Multiple {
-		add("(leave out)", nil)
-	}
-	return list
+func choiceLabel(choice steps.Choice) string {
+	return plain.Short(cmp.Or(choice.Title, choice.Value), maxLabel)
 }
 
-// listHeight counts the title and description, as the form library does.
-func (in *input) listHeight() int {
-	return min(len(options[any](in)), listLines) + 1 + strings.Count(in.description()+"\n", "\n")
+// listHeight includes the title and description, as the form library wants it.
+func (in *input) listHeight(choices int) int {
+	return min(choices, listLines) + 1 + strings.Count(in.description()+"\n", "\n")
 }
 
 func (in *input) title() string {
@@ -216,7 +211,7 @@ func (in *input) title() string {
 	if !in.t.accessible {
 		return title
 	}
-	// A form of lines shows nothing but the title.
+	// In a form of lines the library shows only the title.
 	if description := in.description(); description != "" {
 		title += "\n" + description
 	}
@@ -234,15 +229,15 @@ func (in *input) description() string {
 	return shown
 }
 
-// examples show what formats look like, in words that are not taken for a value.
+// examples show what formats look like, so that they are not mistaken for a value.
 var examples = map[string]string{
-	"email":     "such as somebody@example.com",
+	"email":     "such as ann@example.com",
 	"uri":       "such as https://example.com/",
 	"date":      "such as 2026-07-28",
 	"date-time": "such as 2026-07-28T15:00:00Z",
 }
 
-// summary is the value as one short line, with choices as they stood in the list.
+// summary returns the value as a short line, with choices as the list showed them.
 func (in *input) summary(width int) string {
 	value, _ := in.value()
 	text := fmt.Sprint(value)
@@ -250,30 +245,23 @@ func (in *input) summary(width int) string {
 	case nil:
 		return "(left out)"
 	case bool:
-		text = "no"
-		if v {
-			text = "yes"
-		}
+		text = map[bool]string{true: "yes", false: "no"}[v]
 	case string:
-		text = in.label(v)
+		text = in.labels(v)
 	case []string:
-		var labels []string
-		for _, one := range v {
-			labels = append(labels, in.label(one))
-		}
-		text = strings.Join(labels, ", ")
+		text = in.labels(v...)
 	}
-	line := []rune(plain.Line(text))
-	if len(line) > width {
-		return fmt.Sprintf("%s… (%d characters)", string(line[:width]), len([]rune(text)))
-	}
-	return string(line)
+	return plain.Short(text, width)
 }
 
-// label is what stands for a value in the list of choices, if there is one.
-func (in *input) label(value string) string {
-	if i := in.find(value); i >= 0 {
-		return cmp.Or(in.field.Choices[i].Title, value)
+// labels returns values as the list of choices shows them.
+func (in *input) labels(values ...string) string {
+	var labels []string
+	for _, value := range values {
+		if i := in.find(value); i >= 0 {
+			value = cmp.Or(in.field.Choices[i].Title, value)
+		}
+		labels = append(labels, value)
 	}
-	return value
+	return strings.Join(labels, ", ")
 }

@@ -9,26 +9,22 @@ import (
 	"charm.land/huh/v2"
 
 	"github.com/mcpsaga/mcpsaga/client"
+	"github.com/mcpsaga/mcpsaga/cmd/saga/internal/answers"
 	"github.com/mcpsaga/mcpsaga/cmd/saga/internal/plain"
 	"github.com/mcpsaga/mcpsaga/content"
 	"github.com/mcpsaga/mcpsaga/steps"
 )
 
-// Consent is what a person decides about a request to their model.
-type Consent = string
-
-// The decisions.
+// What a person decides about a request to their model, unless they refuse it.
 const (
-	// Refuse answers the step with an error.
-	Refuse Consent = "refuse"
 	// Send passes it on.
-	Send Consent = "send"
+	Send = "send"
 	// Myself has the person answer, or correct the answer.
-	Myself Consent = "myself"
+	Myself = "myself"
 )
 
 // AskConsent shows what would be sent to a model and asks whether it may be.
-func (t *Terminal) AskConsent(ctx context.Context, r *client.Request, model, host string) (Consent, error) {
+func (t *Terminal) AskConsent(ctx context.Context, r *client.Request, model, host string) (string, error) {
 	t.toBeSent(r.Tool+" asks your model", Describe(r.Sample))
 	return t.decide(ctx, "Send this to your model?",
 		huh.NewOption(fmt.Sprintf("Send it to %s at %s", plain.Line(model), plain.Line(host)), Send),
@@ -36,14 +32,14 @@ func (t *Terminal) AskConsent(ctx context.Context, r *client.Request, model, hos
 }
 
 // Review shows what a model answered and asks whether the tool may have it.
-func (t *Terminal) Review(ctx context.Context, r *client.Request, result *steps.SampleResult) (Consent, error) {
+func (t *Terminal) Review(ctx context.Context, r *client.Request, result *steps.SampleResult) (string, error) {
 	t.toBeSent(result.Model+" answers", Blocks(result.Content))
 	return t.decide(ctx, "Send this answer to "+plain.Line(r.Tool)+"?",
 		huh.NewOption("Send it", Send),
 		huh.NewOption("Edit it first", Myself))
 }
 
-// toBeSent shows what is sent if the person agrees, and warns of what they do not see of it.
+// toBeSent shows what is sent if the person agrees, and warns of invisible characters in it.
 func (t *Terminal) toBeSent(who, text string) {
 	t.heading(who, text)
 	if n := plain.Hidden(text); n > 0 {
@@ -51,31 +47,32 @@ func (t *Terminal) toBeSent(who, text string) {
 	}
 }
 
-// decide is choose with the ways to give no answer behind the options.
-func (t *Terminal) decide(ctx context.Context, title string, options ...huh.Option[string]) (Consent, error) {
-	choice, err := t.choose(ctx, title, append(options, huh.NewOption("Refuse: tell the tool no", Refuse), stopOption())...)
-	if errors.Is(err, errLeft) || err == nil && choice == optionPause {
+// decide is choose with a refusal behind the options, which is a [*client.Error].
+func (t *Terminal) decide(ctx context.Context, title string, options ...huh.Option[string]) (string, error) {
+	choice, err := t.choose(ctx, title, append(options, huh.NewOption("Refuse: tell the tool no", optionDecline))...)
+	switch {
+	case errors.Is(err, errLeft):
 		err = client.ErrPause
+	case err == nil && choice == optionDecline:
+		err = answers.Refused()
 	}
 	return choice, err
 }
 
 // AnswerSample has the person answer in the model's place, starting from draft.
-// It returns false if they refuse.
-func (t *Terminal) AnswerSample(ctx context.Context, r *client.Request, draft string) (string, bool, error) {
+func (t *Terminal) AnswerSample(ctx context.Context, r *client.Request, draft string) (string, error) {
+	// The request may be longer than the screen, so the field says what it is for.
+	title := "Your answer, in place of a model's"
 	if draft == "" {
 		t.heading(r.Tool+" asks a model, and you are to answer for it", Describe(r.Sample))
+	} else {
+		title = "The answer, for you to correct"
+	}
+	if t.accessible {
+		title = "Answer in one line (empty to leave):"
 	}
 	text := plain.Text(draft)
 	for {
-		// What is asked may be longer than the screen, so the field says what it is for.
-		title := "Your answer, in place of a model's"
-		if draft != "" {
-			title = "The answer, for you to correct"
-		}
-		if t.accessible {
-			title = "Answer in one line (empty to leave):"
-		}
 		area := huh.NewText().Title(title).Description("What is asked stands above. Esc: refuse, or stop here.").Lines(areaLines).Value(&text).
 			Validate(func(s string) error {
 				if strings.TrimSpace(s) == "" && !t.accessible {
@@ -85,19 +82,18 @@ func (t *Terminal) AnswerSample(ctx context.Context, r *client.Request, draft st
 			})
 		err := t.run(ctx, huh.NewGroup(area))
 		if err == nil && strings.TrimSpace(text) != "" {
-			return text, true, nil
+			return text, nil
 		}
-		if err != nil && !errors.Is(err, errLeft) {
-			return "", false, err
+		if err == nil || errors.Is(err, errLeft) {
+			_, err = t.decide(ctx, "What now?", huh.NewOption("Answer", Myself))
 		}
-		consent, err := t.decide(ctx, "What now?", huh.NewOption("Answer", Myself))
-		if err != nil || consent == Refuse {
-			return "", false, err
+		if err != nil {
+			return "", err
 		}
 	}
 }
 
-// Describe shows a request to a model as text: everything that would be sent.
+// Describe returns everything that a request would send to a model, as text.
 func Describe(r *steps.SampleRequest) string {
 	var b strings.Builder
 	if r.SystemPrompt != "" {
@@ -116,7 +112,7 @@ func Describe(r *steps.SampleRequest) string {
 	return b.String()
 }
 
-// Blocks shows content as text. What is none is named.
+// Blocks returns content as text. It names blocks that are none.
 func Blocks(blocks content.Blocks) string {
 	var parts []string
 	for _, block := range blocks {

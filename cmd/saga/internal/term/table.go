@@ -8,7 +8,6 @@ import (
 	"regexp"
 	"strings"
 	"text/tabwriter"
-	"unicode/utf8"
 
 	"github.com/charmbracelet/x/ansi"
 	"golang.org/x/term"
@@ -26,11 +25,11 @@ type Table struct {
 
 // NewTable returns a table for out, with heads for its columns, or none.
 func NewTable(out *os.File, heads ...string) *Table {
-	return &Table{out: out, width: Columns(out), heads: heads}
+	return &Table{out: out, width: columns(out), heads: heads}
 }
 
-// Columns is how wide a terminal is, or 0 for what is none or does not know it.
-func Columns(f *os.File) int {
+// columns is how wide a terminal is, or 0 for what is none or does not know it.
+func columns(f *os.File) int {
 	width, _, err := term.GetSize(int(f.Fd()))
 	if err != nil {
 		return 0
@@ -43,129 +42,93 @@ func (t *Table) Write(rows []byte) (int, error) { return t.rows.Write(rows) }
 
 // Flush writes the rows as a table. What is written after that is another one.
 func (t *Table) Flush() error {
-	var columns bytes.Buffer
-	w := tabwriter.NewWriter(&columns, 0, 4, 2, ' ', 0)
-	if t.heads != nil {
+	var b bytes.Buffer
+	w := tabwriter.NewWriter(&b, 0, 4, 2, ' ', 0)
+	if len(t.heads) > 0 {
 		fmt.Fprintln(w, strings.Join(t.heads, "\t"))
 	}
 	_, _ = w.Write(t.rows.Bytes())
 	_ = w.Flush() // a buffer takes all
-	text := columns.String()
-	if !t.fits(text) {
-		text = t.records()
+	text := b.String()
+	if t.width > 0 {
+		for line := range strings.Lines(text) {
+			if ansi.StringWidth(line) > t.width {
+				text = t.records()
+				break
+			}
+		}
 	}
 	t.rows.Reset()
 	_, err := io.WriteString(t.out, text)
 	return err
 }
 
-func (t *Table) fits(text string) bool {
-	for line := range strings.Lines(text) {
-		if t.width > 0 && ansi.StringWidth(line) > t.width {
-			return false
-		}
-	}
-	return true
-}
-
-// records writes each row as lines: with their heads, or else the first cell, and the
-// others below it; or beside it, if there is one.
+// records writes each row as lines: the cells behind their heads or, without heads, the others
+// behind the first.
 func (t *Table) records() string {
-	const indent = 4
-	var b strings.Builder
+	rows := strings.Split(strings.TrimSuffix(t.rows.String(), "\n"), "\n")
 	label := 0
 	for _, head := range t.heads {
 		label = max(label, len(head)+2)
 	}
-	for row := range strings.Lines(t.rows.String()) {
-		if name, value, _ := strings.Cut(row, "\t"); t.heads == nil && !strings.Contains(value, "\t") {
-			label = max(label, utf8.RuneCountInString(name)+2)
+	for _, row := range rows {
+		if first, _, _ := strings.Cut(row, "\t"); len(t.heads) == 0 {
+			label = max(label, ansi.StringWidth(first)+2)
 		}
 	}
-	for row := range strings.Lines(t.rows.String()) {
-		if t.heads != nil && b.Len() > 0 {
-			b.WriteByte('\n')
-		}
-		cells := strings.Split(strings.TrimSuffix(row, "\n"), "\t")
-		if t.heads == nil && len(cells) == 2 && label <= t.width/2 {
-			fmt.Fprintln(&b, Fit(fmt.Sprintf("%-*s%s", label, cells[0], cells[1]), label, t.width))
+	pad := func(name string) string { return name + strings.Repeat(" ", label-ansi.StringWidth(name)) }
+	var b strings.Builder
+	for n, row := range rows {
+		cells := strings.Split(row, "\t")
+		if len(t.heads) == 0 {
+			b.WriteString(hang(pad(cells[0]), strings.Join(cells[1:], "  "), t.width))
 			continue
 		}
+		if n > 0 {
+			b.WriteByte('\n')
+		}
 		for i, cell := range cells {
-			switch {
-			case cell == "":
-			case t.heads != nil:
-				fmt.Fprintln(&b, Fit(fmt.Sprintf("%-*s%s", label, t.heads[i], cell), label, t.width))
-			case i == 0:
-				fmt.Fprintln(&b, Fit(cell, indent, t.width))
-			default:
-				fmt.Fprintln(&b, Fit(strings.Repeat(" ", indent)+cell, indent, t.width))
+			if cell != "" {
+				b.WriteString(hang(pad(t.heads[i]), cell, t.width))
 			}
 		}
 	}
 	return b.String()
 }
 
-// Fit breaks a line between its words, so that nothing is wider than so many columns. What
-// follows the first break is indented. A word is broken only if it is longer than a line.
-func Fit(line string, indent, width int) string {
-	if indent > width/2 {
-		indent = min(4, width/2)
+// hang writes text behind a label, in lines that begin below its own beginning and end where
+// the terminal does. Words are broken only if they are longer than a line. A label that leaves
+// too little room has a line of its own.
+func hang(label, text string, width int) string {
+	indent := ansi.StringWidth(label)
+	if indent > max(width/2, 4) {
+		return strings.TrimRight(wrap(label, width), " ") + "\n" + hang("    ", text, width)
 	}
-	var b strings.Builder
-	for room := width; ; room = width - indent {
-		part := line[:min(len(line), 16*room)] // more than can be seen of it
-		for len(part) < len(line) && !utf8.RuneStart(line[len(part)]) {
-			part = part[:len(part)-1]
-		}
-		end := len(ansi.Truncate(part, room, ""))
-		if end == len(line) {
-			return b.String() + line
-		}
-		if cut := strings.LastIndexByte(line[:end+1], ' '); strings.TrimSpace(line[:max(cut, 0)]) != "" {
-			end = cut
-		}
-		end = max(end, 1)
-		b.WriteString(strings.TrimRight(line[:end], " ") + "\n" + strings.Repeat(" ", indent))
-		line = strings.TrimLeft(line[end:], " ")
-	}
+	return label + strings.ReplaceAll(wrap(text, width-indent), "\n", "\n"+strings.Repeat(" ", indent)) + "\n"
 }
 
-// help writes lines, of at most so many columns.
-type help struct {
-	out   io.Writer
-	width int
-	line  []byte
+// wrap breaks text between words, of which a hyphen is a part.
+func wrap(text string, width int) string {
+	const hyphen = "\ue000" // of private use, so not in a text that is clean
+	return strings.ReplaceAll(ansi.Wrap(strings.ReplaceAll(text, "-", hyphen), width, ""), hyphen, "-")
 }
 
-// NewHelp returns a writer for help, whose lines it breaks where a terminal ends.
-func NewHelp(out *os.File) io.Writer {
-	if width := Columns(out); width > 0 {
-		return &help{out: out, width: min(width, maxWidth)}
-	}
-	return out
-}
+// explained finds what stands before the explanation in a line of help: up to a gap. Other lines have
+// their indentation.
+var explained = regexp.MustCompile(`^ *\S+( \S+)*  +|^ *`)
 
-// explained finds where the explanation begins in a line of help: behind a gap.
-var explained = regexp.MustCompile(`^ *\S+( \S+)*  +`)
-
-// Write implements io.Writer.
-func (h *help) Write(text []byte) (int, error) {
-	h.line = append(h.line, text...)
-	end := bytes.LastIndexByte(h.line, '\n') + 1
-	var b strings.Builder
-	for line := range strings.Lines(string(h.line[:end])) {
-		line = strings.TrimRight(line, " \n")
-		indent := len(explained.FindString(line))
-		if indent == 0 {
-			indent = len(line) - len(strings.TrimLeft(line, " "))
-		}
-		if indent > h.width/2 {
-			indent = 10
-		}
-		b.WriteString(Fit(line, indent, h.width) + "\n")
+// WriteHelp writes help, whose lines it breaks where a terminal ends.
+func WriteHelp(out io.Writer, help string) {
+	width := 0
+	if f, ok := out.(*os.File); ok {
+		width = min(columns(f), maxWidth)
 	}
-	h.line = append(h.line[:0], h.line[end:]...)
-	_, err := io.WriteString(h.out, b.String())
-	return len(text), err
+	for line := range strings.Lines(help) {
+		if width > 0 {
+			line = strings.TrimRight(line, " \n")
+			label := explained.FindString(line)
+			line = hang(label, line[len(label):], width)
+		}
+		_, _ = io.WriteString(out, line)
+	}
 }

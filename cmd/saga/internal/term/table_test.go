@@ -71,16 +71,15 @@ STATE   asks: Which directories of the
 NAME    b
 STATE   working
 `, table(40, heads, row, "b\t\tworking"))
-	assert.Equal(t, `* release_notes
-    [from=] [to=]
-    Reads a repository and writes its
-    notes.
+	assert.Equal(t, `* release_notes  [from=] [to=]  Reads a
+                 repository and writes
+                 its notes.
 `, table(40, nil, "* release_notes\t[from=] [to=]\tReads a repository and writes its notes."))
 	assert.Equal(t, `serves      MCP 2026-07-28, 2025-11-25,
             and the saga proposal
 built with  go
 `, table(40, nil, "serves\tMCP 2026-07-28, 2025-11-25, and the saga proposal", "built with\tgo"))
-	assert.Equal(t, "abcde\nfghij\nkl", Fit("abcdefghijkl", 0, 5))
-	assert.Equal(t, "日本\n語", Fit("日本語", 0, 5))
-	assert.Less(t, len(Fit(strings.Repeat("e"+strings.Repeat("\u0301", 100), 100), 0, 40)), 30_000)
+	assert.Equal(t, "abcde\nfghij\nkl", wrap("abcdefghijkl", 5))
+	assert.Equal(t, "日本\n語", wrap("日本語", 5))
+	assert.Less(t, len(wrap(strings.Repeat("e"+strings.Repeat("\u0301", 100), 100), 40)), 30_000)
 }

@@ -1,8 +1,7 @@
-// Package term asks a person at a terminal what a saga wants to know.
+// Package term asks a person at a terminal the questions of a saga.
 //
-// Everything a server sends is shown without what a terminal would act on. The
-// person can always leave a question: decline it, dismiss it, or stop the call
-// to go on with it later.
+// It removes from a server's texts what would control the terminal. The person can always
+// leave a question: decline it, dismiss it, or stop the call to resume it later.
 package term
 
 import (
@@ -10,11 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
-	"net/url"
 	"os"
-	"os/exec"
-	"runtime"
 	"strings"
 
 	tea "charm.land/bubbletea/v2"
@@ -31,9 +26,6 @@ import (
 // maxWidth keeps lines readable on wide terminals, in columns.
 const maxWidth = 100
 
-// errLeft says that the person pressed Esc to leave a form.
-var errLeft = errors.New("left the form")
-
 // Terminal asks the person in front of it.
 type Terminal struct {
 	in         io.Reader
@@ -41,11 +33,9 @@ type Terminal struct {
 	accessible bool
 	width      int
 	height     int // 0 if it is not known
-	// open shows an address in the person's browser; nil if that is not possible.
-	open func(ctx context.Context, url string) error
-	// answered keeps what was entered, by step id as first asked, so that a form
+	// inputs keeps what was entered, by step id as first asked, so that a form
 	// that is asked again starts from it.
-	answered map[string]entered
+	inputs map[string][]*input
 	// lines is the input of the form that is being shown, if it is one of lines.
 	lines *lineReader
 }
@@ -53,44 +43,27 @@ type Terminal struct {
 // Is reports whether f is a terminal.
 func Is(f *os.File) bool { return term.IsTerminal(int(f.Fd())) }
 
-// New returns the terminal at in and out, or nil if one of them is none. It uses
-// questions of plain lines, fit for screen readers, if the environment variable
-// SAGA_ACCESSIBLE is set, TERM is "dumb", or the terminal does not know its size.
-func New(in, out *os.File, getenv func(string) string) *Terminal {
+// New returns the terminal at in and out, or nil if one of them is none. Its forms are plain
+// lines, fit for screen readers, if the environment variable SAGA_ACCESSIBLE is set, TERM is
+// "dumb", or the terminal does not know its size.
+func New(in, out *os.File) *Terminal {
 	if !Is(in) || !Is(out) {
 		return nil
 	}
-	t := &Terminal{in: in, out: out, answered: map[string]entered{}}
-	t.width, t.height, t.accessible = look(out, getenv)
-	if opener := browser(getenv); opener != nil {
-		t.open = func(ctx context.Context, url string) error {
-			return exec.CommandContext(ctx, opener[0], append(opener[1:], url)...).Run()
-		}
-	}
+	t := &Terminal{in: in, out: out, inputs: map[string][]*input{}}
+	t.width, t.height, t.accessible = look(out)
 	return t
 }
 
-// look returns the size of a terminal, and whether it is to get plain lines: a form on a
+// look returns the size of a terminal, and whether it gets plain lines: a form on a
 // screen without a size would not be seen.
-func look(out *os.File, getenv func(string) string) (width, height int, accessible bool) {
-	accessible = getenv("SAGA_ACCESSIBLE") != "" || getenv("TERM") == "dumb"
+func look(out *os.File) (width, height int, accessible bool) {
+	accessible = os.Getenv("SAGA_ACCESSIBLE") != "" || os.Getenv("TERM") == "dumb"
 	width, height, err := term.GetSize(int(out.Fd()))
 	if err != nil || width <= 0 || height <= 0 {
 		return maxWidth, 0, true
 	}
 	return min(width, maxWidth), height, accessible
-}
-
-func browser(getenv func(string) string) []string {
-	switch {
-	case runtime.GOOS == "darwin":
-		return []string{"open"}
-	case runtime.GOOS == "windows":
-		return []string{"rundll32", "url.dll,FileProtocolHandler"}
-	case getenv("DISPLAY") != "" || getenv("WAYLAND_DISPLAY") != "":
-		return []string{"xdg-open"}
-	}
-	return nil
 }
 
 // heading introduces a question. The texts are the server's.
@@ -111,11 +84,11 @@ func (t *Terminal) heading(who, message string) {
 	}
 }
 
-// formLines is how much of the screen what a person is to decide takes up, in lines.
+// formLines is how many lines of the screen a form needs below a message.
 const formLines = 10
 
-// What of a server's texts is shown, in characters and lines: more would push what
-// the person is to decide out of sight, and keeps the program busy.
+// Limits of what is shown of a server's texts, in characters and lines: more would push
+// the form out of sight.
 const (
 	maxMessage     = 20_000
 	maxLines       = 300
@@ -136,43 +109,24 @@ func (t *Terminal) styled(style lipgloss.Style, text string) string {
 	return style.Render(text)
 }
 
-// run shows pages of fields until they are filled in. Its errors are errLeft,
-// client.ErrPause and ctx's.
-func (t *Terminal) run(ctx context.Context, pages ...*huh.Group) error {
-	form := huh.NewForm(pages...).WithAccessible(t.accessible)
-	if t.accessible {
-		t.lines = newLineReader(ctx, t.in)
-		defer t.lines.close()
-		if err := form.WithInput(t.lines).WithOutput(t.out).RunWithContext(ctx); err != nil {
-			return err
-		}
-		return t.lines.failure()
-	}
-	return t.show(ctx, form.WithWidth(t.width))
-}
-
-// over reports whether there is no more input. Validation must then let anything
-// pass: the form library would ask for ever.
-func (t *Terminal) over() bool { return t.lines != nil && t.lines.err != nil }
-
-// choose asks which of the options to take. Its errors are those of run.
-func (t *Terminal) choose(ctx context.Context, title string, options ...huh.Option[string]) (string, error) {
-	choice := options[0].Value
-	list := huh.NewSelect[string]().Title(title).Options(options...).Value(&choice)
-	err := t.run(ctx, huh.NewGroup(list))
-	return choice, err
-}
-
-// What to do with a question other than answering it.
+// Options of a person who is asked something.
 const (
 	optionBack    = "back"
+	optionAgree   = "agree"
 	optionDecline = "decline"
 	optionCancel  = "cancel"
 	optionPause   = "pause"
 )
 
-func stopOption() huh.Option[string] {
-	return huh.NewOption("Stop here: save the call and go on later", optionPause)
+// choose asks which of the options to take, or to stop. Its errors are those of run.
+func (t *Terminal) choose(ctx context.Context, title string, options ...huh.Option[string]) (string, error) {
+	choice := options[0].Value
+	options = append(options, huh.NewOption("Stop here: save the call to resume it later", optionPause))
+	err := t.run(ctx, huh.NewGroup(huh.NewSelect[string]().Title(title).Options(options...).Value(&choice)))
+	if err == nil && choice == optionPause {
+		err = client.ErrPause
+	}
+	return choice, err
 }
 
 func (t *Terminal) note(format string, args ...any) {
@@ -180,18 +134,17 @@ func (t *Terminal) note(format string, args ...any) {
 	lipgloss.Fprintln(t.out, t.styled(lipgloss.NewStyle().Faint(true), ansi.Wrap(text, t.width, "")))
 }
 
-// screen is a form while it is shown. The library's program ends with an empty frame,
-// which leaves lines of a dead form on the terminal; this one ends with blank lines.
-type screen struct {
-	form   *huh.Form
-	left   bool // by Esc
-	rows   int  // of the terminal
-	height int  // of the last frame
-}
+// errLeft says that the person pressed Esc to leave a form.
+var errLeft = errors.New("left the form")
 
-// show shows the form until it is filled in, and takes it from the terminal. Its errors
-// are those of run.
-func (t *Terminal) show(ctx context.Context, form *huh.Form) error {
+// run shows pages of fields until they are filled in. Its errors are errLeft,
+// client.ErrPause and ctx's.
+func (t *Terminal) run(ctx context.Context, pages ...*huh.Group) error {
+	form := huh.NewForm(pages...)
+	if t.accessible {
+		return t.runLines(ctx, form)
+	}
+	form.WithWidth(t.width)
 	form.SubmitCmd, form.CancelCmd = tea.Quit, tea.Quit
 	s := &screen{form: form}
 	_, err := tea.NewProgram(s, tea.WithContext(ctx), tea.WithInput(t.in), tea.WithOutput(t.out)).Run()
@@ -212,6 +165,15 @@ func (t *Terminal) show(ctx context.Context, form *huh.Form) error {
 		return client.ErrPause
 	}
 	return nil
+}
+
+// screen is a form while it is shown. The library's own program ends with an empty frame, which
+// leaves lines of a form that is over on the terminal; this one ends with blank lines.
+type screen struct {
+	form   *huh.Form
+	left   bool // by Esc
+	rows   int  // of the terminal
+	height int  // of the last frame
 }
 
 func (s *screen) Init() tea.Cmd { return s.form.Init() }
@@ -242,7 +204,7 @@ func (s *screen) View() tea.View {
 	return view
 }
 
-// erase takes what the last frame has left to the cursor's lines.
+// erase removes the lines of the last frame.
 func (s *screen) erase(out io.Writer) {
 	back := "\r"
 	if up := min(s.height, s.rows) - 1; up > 0 {
@@ -257,94 +219,42 @@ func filtering(field huh.Field) bool {
 	return ok && list.GetFiltering()
 }
 
-// lineReader gives the form library, which buffers ahead and takes the end of the
-// input for an answer, one line at a time, and remembers how the input ended.
+// runLines asks for one field after the other, in plain lines.
+func (t *Terminal) runLines(ctx context.Context, form *huh.Form) error {
+	in, err := cancelreader.NewReader(t.in)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	defer context.AfterFunc(ctx, func() { in.Cancel() })()
+	t.lines = &lineReader{in: in}
+	err = form.WithAccessible(true).WithInput(t.lines).WithOutput(t.out).RunWithContext(ctx)
+	switch cause := context.Cause(ctx); {
+	case cause != nil:
+		return cause
+	case err != nil:
+		return err
+	case errors.Is(t.lines.err, io.EOF):
+		return client.ErrPause
+	}
+	return t.lines.err
+}
+
+// lineReader keeps the form library, which makes a buffer for each field, from reading
+// more than a line, and remembers how the input ended: the library takes the end for an answer.
 type lineReader struct {
-	in   cancelreader.CancelReader
-	ctx  context.Context
-	stop func() bool
-	err  error
+	in  io.Reader
+	err error
 }
 
-func newLineReader(ctx context.Context, in io.Reader) *lineReader {
-	cancellable, err := cancelreader.NewReader(in)
-	if err != nil { // an input that cannot be waited for, such as a plain file
-		cancellable, _ = cancelreader.NewReader(struct{ io.Reader }{in})
-	}
-	return &lineReader{
-		in: cancellable, ctx: ctx,
-		stop: context.AfterFunc(ctx, func() { cancellable.Cancel() }),
-	}
-}
-
-// Read implements io.Reader. It returns at most one line.
-func (l *lineReader) Read(p []byte) (int, error) {
-	n := 0
-	for n < len(p) && l.err == nil && (n == 0 || p[n-1] != '\n') {
-		var read int
-		read, l.err = l.in.Read(p[n : n+1])
-		if n += read; read == 0 {
-			break
-		}
-	}
-	if n > 0 && p[n-1] == '\n' {
-		return n, nil
+// Read implements io.Reader. It returns one byte at most.
+func (l *lineReader) Read(p []byte) (n int, err error) {
+	if l.err == nil {
+		n, l.err = l.in.Read(p[:min(len(p), 1)])
 	}
 	return n, l.err
 }
 
-// failure says why reading ended before all was answered.
-func (l *lineReader) failure() error {
-	if cause := context.Cause(l.ctx); cause != nil {
-		return cause
-	}
-	if errors.Is(l.err, io.EOF) {
-		return client.ErrPause
-	}
-	return l.err
-}
-
-func (l *lineReader) close() {
-	l.stop()
-	_ = l.in.Close()
-}
-
-// showAddress prints an address with its host standing out, and returns the host
-// and what is odd about it.
-func (t *Terminal) showAddress(address string) (host string, remarks []string) {
-	parsed, err := url.Parse(address)
-	if err != nil || parsed.Host == "" {
-		return plain.Line(address), []string{"this is not an ordinary web address."}
-	}
-	host = plain.Line(parsed.Host)
-	shown := plain.Line(address)
-	if before, after, found := strings.Cut(shown, host); found {
-		shown = before + t.styled(lipgloss.NewStyle().Bold(true).Underline(true), host) + after
-	}
-	lipgloss.Fprintln(t.out, "  "+shown) // not wrapped: an address must stay whole to be copied
-	lipgloss.Fprintln(t.out, "  Host: "+host)
-	return host, oddities(parsed)
-}
-
-func oddities(address *url.URL) []string {
-	var remarks []string
-	name := address.Hostname()
-	ip := net.ParseIP(name)
-	local := name == "localhost" || ip != nil && ip.IsLoopback()
-	if address.Scheme != "https" && !local {
-		remarks = append(remarks, "what you send to this page can be read on the way (it is not https).")
-	}
-	if address.User != nil {
-		remarks = append(remarks, "the address contains a user name, often used to disguise where it leads.")
-	}
-	if ip != nil && !local {
-		remarks = append(remarks, "the host is a bare number.")
-	}
-	for label := range strings.SplitSeq(name, ".") {
-		if strings.HasPrefix(strings.ToLower(label), "xn--") || strings.ContainsFunc(label, func(r rune) bool { return r > 0x7f }) {
-			remarks = append(remarks, "the host's name uses letters that can look like others.")
-			break
-		}
-	}
-	return remarks
-}
+// over reports whether there is no more input. Validation must then let anything
+// pass: the form library would ask for ever.
+func (t *Terminal) over() bool { return t.lines != nil && t.lines.err != nil }

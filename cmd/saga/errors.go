@@ -1,0 +1,168 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/urfave/cli/v3"
+
+	"github.com/mcpsaga/mcpsaga/client"
+	"github.com/mcpsaga/mcpsaga/cmd/saga/internal/answers"
+	"github.com/mcpsaga/mcpsaga/cmd/saga/internal/arguments"
+	"github.com/mcpsaga/mcpsaga/cmd/saga/internal/model"
+	"github.com/mcpsaga/mcpsaga/cmd/saga/internal/plain"
+)
+
+// Exit codes, as exitCodesHelp explains them.
+const (
+	exitFailed      = 1
+	exitUsage       = 2
+	exitDeclined    = 3
+	exitServer      = 4
+	exitNeedsAnswer = 5
+	exitInterrupted = 130
+)
+
+const exitCodesHelp = `Exit codes:
+   0    done
+   1    the tool reported an error, or the command failed
+   2    the command line is wrong
+   3    you declined or dismissed a question, and the tool gave up
+   4    the server cannot be reached, failed, or refused
+   5    a question needs an answer: there is no terminal, or --answers has none
+   130  interrupted; what was answered is saved`
+
+type exitError struct {
+	code int
+	err  error
+}
+
+func (e *exitError) Error() string { return e.err.Error() }
+func (e *exitError) Unwrap() error { return e.err }
+
+// failed has an error end the program with exitFailed, unless it has another code already.
+func failed(err error) error {
+	if err == nil || errors.As(err, new(*exitError)) {
+		return err
+	}
+	return &exitError{exitFailed, err}
+}
+
+// modelFailed says that the user's own model failed, which is nothing the server
+// should hear about. Its chain holds [client.ErrPause].
+type modelFailed struct{ err error }
+
+func (e *modelFailed) Error() string { return "your model failed: " + e.err.Error() }
+
+// Unwrap returns the cause and client.ErrPause.
+func (e *modelFailed) Unwrap() []error { return []error{e.err, client.ErrPause} }
+
+// exitCode decides what the program exits with. An error that nothing here knows
+// comes from the command line's parser.
+func exitCode(err error) int {
+	var known *exitError
+	switch {
+	case err == nil:
+		return 0
+	case errors.As(err, &known):
+		return known.code
+	case errors.As(err, new(*answers.NeededError)):
+		return exitNeedsAnswer
+	case errors.As(err, new(*modelFailed)):
+		return exitFailed
+	case errors.As(err, new(*client.PositionError)), errors.As(err, new(*arguments.Error)), errors.As(err, new(*model.ConfigError)):
+		return exitUsage
+	case errors.Is(err, client.ErrPause), errors.Is(err, context.Canceled):
+		return exitInterrupted
+	case errors.As(err, new(*client.Error)), errors.As(err, new(*client.TransportError)), errors.As(err, new(*client.ProtocolError)),
+		errors.As(err, new(*client.LimitError)):
+		return exitServer
+	case errors.As(err, new(*client.InterruptedError)):
+		return exitFailed
+	}
+	return exitUsage
+}
+
+// report prints an error. Parts of it may come from a server.
+func report(w io.Writer, err error) {
+	if text := plain.Text(err.Error()); text != "" {
+		fmt.Fprintln(w, "saga: "+text)
+	}
+}
+
+func (p *program) usage(c *cli.Command, format string, args ...any) error {
+	command := p.self + strings.TrimPrefix(c.FullName(), c.Root().Name)
+	return &exitError{exitUsage, fmt.Errorf(format+"; see %s --help", append(args, command)...)}
+}
+
+func (p *program) noArguments(c *cli.Command) error {
+	if c.NArg() > 0 {
+		return p.usage(c, "%s takes no arguments", c.FullName())
+	}
+	return nil
+}
+
+func (p *program) oneArgument(c *cli.Command, what string) (string, error) {
+	if c.NArg() != 1 {
+		return "", p.usage(c, "%s takes one argument, the %s", c.FullName(), what)
+	}
+	return c.Args().First(), nil
+}
+
+// answerUsageErrors has the mistakes found by the parser reported like all others,
+// instead of with pages of help.
+func (p *program) answerUsageErrors(c *cli.Command) {
+	c.OnUsageError = func(_ context.Context, c *cli.Command, err error, _ bool) error {
+		var flags []string
+		for _, flag := range c.Flags {
+			flags = append(flags, flag.Names()...)
+		}
+		_, name, _ := strings.Cut(err.Error(), "flag provided but not defined: ")
+		return p.usage(c, "%v%s", err, didYouMean(strings.TrimLeft(name, "-"), "--", flags))
+	}
+	c.DisableSliceFlagSeparator = true // commas belong to the values
+	if c.Action == nil {
+		c.Action = func(_ context.Context, c *cli.Command) error { return p.mustBeCommand(c, cli.ShowSubcommandHelp) }
+	}
+	for _, sub := range c.Commands {
+		p.answerUsageErrors(sub)
+	}
+}
+
+// mustBeCommand is the action of a command that has others below it: it refuses an argument
+// that is none of them, and else does show.
+func (p *program) mustBeCommand(c *cli.Command, show func(*cli.Command) error) error {
+	if c.Args().Present() {
+		var names []string
+		for _, command := range c.Commands {
+			names = append(names, command.Name)
+		}
+		return p.usage(c, "there is no command %q%s", c.Args().First(), didYouMean(c.Args().First(), "", names))
+	}
+	return show(c)
+}
+
+// didYouMean names the known name that begins and ends most like the given one, so that it
+// differs in one place only, or nothing if that is no more than half of it.
+func didYouMean(given, prefix string, known []string) string {
+	best, most := "", 0.5
+	for _, name := range known {
+		start, end, shorter := 0, 0, min(len(given), len(name))
+		for start < shorter && given[start] == name[start] {
+			start++
+		}
+		for end < shorter-start && given[len(given)-1-end] == name[len(name)-1-end] {
+			end++
+		}
+		if same := float64(start+end) / float64(max(len(given), len(name), 1)); same > most {
+			best, most = name, same
+		}
+	}
+	if best == "" {
+		return ""
+	}
+	return fmt.Sprintf("; did you mean %s%s?", prefix, best)
+}
