@@ -168,7 +168,7 @@ func (c *Core) CallOnce(ctx context.Context, q *turns.Request, id *tokens.ID) (t
 	for {
 		r, err := c.rows.find(turn, key)
 		if err != nil {
-			return turns.End{}, c.Turns.Failed(q.Program, saga, err)
+			return turns.End{}, c.Turns.Failed(q.Program, saga, spent(err))
 		}
 		if r != nil {
 			*id = r.Saga
@@ -251,7 +251,9 @@ var errTooSlow = errors.New("the first turn was not heard of for longer than its
 func (c *Core) ResumeOnce(ctx context.Context, q *turns.Request, o *turns.Opened) (turns.End, error) {
 	turn := c.Turns.Begin(ctx)
 	defer turn.Cancel()
-	fail := func(err error) (turns.End, error) { return turns.End{}, c.Turns.Failed(o.Program(), o.Saga(), err) }
+	fail := func(err error) (turns.End, error) {
+		return turns.End{}, c.Turns.Failed(o.Program(), o.Saga(), spent(err))
+	}
 	as, digest := howTurn, turns.Digest(o.Position(), q.Answers)
 	if o.Gone() != nil {
 		as = howAbandoned
@@ -295,6 +297,14 @@ func (c *Core) ResumeOnce(ctx context.Context, q *turns.Request, o *turns.Opened
 			return end, err
 		}
 	}
+}
+
+// spent refuses a request whose saga is forgotten.
+func spent(err error) error {
+	if errors.Is(err, ErrUnreadable) {
+		return tokens.Reject(tokens.ReasonSpent, "%w", err)
+	}
+	return err
 }
 
 // awaitTurn waits until a row has changed that another process holds, or its lease is over.
@@ -381,6 +391,9 @@ const blobTool = "(blob)"
 // Blob implements [turns.Memory].
 func (o *Operator) Blob(ctx context.Context, principal string, id [16]byte) ([]byte, error) {
 	r, err := o.rows.load(ctx, o.rows.hashID("blob", principal, string(id[:])))
+	if errors.Is(err, ErrUnreadable) {
+		return nil, nil // it is forgotten
+	}
 	if r == nil || err != nil {
 		return nil, err
 	}

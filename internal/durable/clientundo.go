@@ -128,7 +128,9 @@ func (c *Core) rowToUndo(r *row, u *undoRequest) (*row, error) {
 func (c *Core) CancelOnce(ctx context.Context, q *turns.Request, o *turns.Opened) (turns.End, error) {
 	turn := c.Turns.Begin(ctx)
 	defer turn.Cancel()
-	fail := func(err error) (turns.End, error) { return turns.End{}, c.Turns.Failed(o.Program(), o.Saga(), err) }
+	fail := func(err error) (turns.End, error) {
+		return turns.End{}, c.Turns.Failed(o.Program(), o.Saga(), spent(err))
+	}
 	digest := turns.Digest(o.Position(), q.Answers)
 	for {
 		r, err := c.rows.load(turn, c.rows.sagaID(q.Principal, o.Saga()))
