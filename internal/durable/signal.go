@@ -11,7 +11,6 @@ import (
 	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/internal/store"
 	"github.com/mcpsaga/mcpsaga/internal/tasks"
-	"github.com/mcpsaga/mcpsaga/internal/turns"
 	"github.com/mcpsaga/mcpsaga/steps"
 )
 
@@ -156,16 +155,18 @@ func (c *Core) fresh(r *row, answers []steps.Answer) (input *event, last bool, e
 	if len(fresh) == 0 {
 		return nil, false, nil
 	}
-	program, _ := c.Turns.ProgramOf(r.Tool, r.Revision)
-	if program == nil {
-		return nil, false, turns.ErrNewer
-	}
 	position, err := decodePosition(r.Stand.Position, r.Saga)
-	if err == nil {
-		err = program.CheckAnswers(position, fresh)
-	}
 	if err != nil {
 		return nil, false, err
+	}
+	// What only newer servers go on with is theirs to check: a client may not send its answers again. Where none goes
+	// on from, the saga ends.
+	over := false
+	if program, served := c.Turns.ProgramOf(r.Tool, r.Revision); program != nil {
+		err = program.CheckAnswers(position, fresh)
+		if over = !served || errors.As(err, new(*engine.PositionError)); err != nil && !over {
+			return nil, false, err
+		}
 	}
 	input = &event{kind: kindAnswer}
 	for _, a := range fresh {
@@ -178,7 +179,7 @@ func (c *Core) fresh(r *row, answers []steps.Answer) (input *event, last bool, e
 		input.Given = append(input.Given, given{r.number(i), tasks.Sum(a)})
 	}
 	_, left := open(questions, known, client)
-	return input, len(left) == 0, nil
+	return input, len(left) == 0 || over, nil
 }
 
 // number is that of the ith open question among all that the saga has asked, from 1 on.
