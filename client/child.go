@@ -30,74 +30,65 @@ type child struct {
 	grace  time.Duration
 	lastID atomic.Uint64
 
-	mu sync.Mutex // guards what follows
-	// listening gets notifications, by what they belong to (see hear).
-	listening map[string]chan<- note
+	mu      sync.Mutex
+	hearing map[uint64]chan<- *wireMessage // the calls that get notifications, by their ids
 
-	// greeting is held while the process is greeted.
-	greeting chan struct{}
+	greeting sync.Mutex
 	greeted  bool
 
-	// ctx ends when the connection does, and its cause says why.
-	ctx context.Context
-	end context.CancelCauseFunc
-	// done is closed when the process has ended; exit then says how.
-	done chan struct{}
-	exit error
+	ctx  context.Context // ends when the connection does; its cause says why
+	end  context.CancelCauseFunc
+	done chan struct{} // closed when the process has ended
+	exit error         // how it has ended
 
-	// taken, if not nil, gets the lines that the process writes, which are read from raw.
-	taken atomic.Pointer[io.PipeWriter]
-	raw   io.Reader
+	// diverted, if not nil, gets the lines that the process writes, and raw reads them.
+	diverted atomic.Pointer[io.PipeWriter]
+	raw      io.Reader
 }
 
-// launch starts a process, from which nothing is read yet.
+// maxNotes is how many notifications wait for a call that is slow to take them. More are dropped.
+const maxNotes = 64
+
+// launch starts a process.
 func launch(s *Stdio) (*child, error) {
-	cmd := exec.Command(s.Command, s.Args...)
-	cmd.Dir, cmd.Env = s.Dir, s.Env
-	cmd.Stderr = cmp.Or[io.Writer](s.Stderr, os.Stderr)
-	c := &child{
-		cmd: cmd, grace: cmp.Or(s.Grace, defaultGrace), done: make(chan struct{}),
-		listening: make(map[string]chan<- note), greeting: make(chan struct{}, 1),
-	}
+	c := &child{grace: cmp.Or(s.Grace, defaultGrace), done: make(chan struct{}), hearing: map[uint64]chan<- *wireMessage{}}
 	c.ctx, c.end = context.WithCancelCause(context.Background())
-	// Grandchildren may hold the pipes open after the process has gone.
-	cmd.WaitDelay = c.grace
-	stdin, err := cmd.StdinPipe()
+	c.cmd = exec.CommandContext(c.ctx, s.Command, s.Args...)
+	c.cmd.Dir, c.cmd.Env = s.Dir, s.Env
+	c.cmd.Stderr = cmp.Or[io.Writer](s.Stderr, os.Stderr)
+	// The end of its input asks the process to finish, a signal reminds it. Then it is killed, and
+	// what grandchildren hold open is closed.
+	c.cmd.Cancel = func() error {
+		time.AfterFunc(c.grace, func() { _ = c.cmd.Process.Signal(syscall.SIGTERM) })
+		return os.ErrProcessDone // Wait is to say how it ended
+	}
+	c.cmd.WaitDelay = 2 * c.grace
+	out, err := c.cmd.StdinPipe()
 	if err != nil {
 		return nil, err
 	}
-	stdout, err := cmd.StdoutPipe()
+	in, err := c.cmd.StdoutPipe()
 	if err != nil {
 		return nil, err
 	}
-	if err := cmd.Start(); err != nil {
+	if err := c.cmd.Start(); err != nil {
 		return nil, err
 	}
-	c.raw, c.out = stdout, stdin
-	c.lines = linestream.Conn{
-		In: bufio.NewReader(stdout), Out: stdin, Limit: cmp.Or(s.MaxLine, defaultMaxResponse), Read: c.read, Ended: c.close,
-	}
-	go c.reap()
+	c.out = out
+	c.lines = linestream.Conn{In: bufio.NewReader(in), Out: out, Limit: cmp.Or(s.MaxLine, defaultMaxResponse), Read: c.read, Ended: c.close}
+	c.lines.Start(c.ctx)
+	go func() {
+		<-c.ctx.Done()
+		c.exit = c.cmd.Wait()
+		close(c.done)
+	}()
 	return c, nil
 }
 
-// close ends the connection, which asks the process to finish; reap sees to it that
-// it does.
+// close ends the connection, and so the process.
 func (c *child) close(why error) {
 	c.end(why)
 	_ = c.out.Close()
-}
-
-// reap waits for the end of the connection and then of the process: the closed
-// input is the request to finish, a signal the reminder.
-func (c *child) reap() {
-	<-c.ctx.Done()
-	terminate := time.AfterFunc(c.grace, func() { _ = c.cmd.Process.Signal(syscall.SIGTERM) })
-	kill := time.AfterFunc(2*c.grace, func() { _ = c.cmd.Process.Kill() })
-	c.exit = c.cmd.Wait()
-	terminate.Stop()
-	kill.Stop()
-	close(c.done)
 }
 
 // read returns the message in a line.
@@ -108,20 +99,15 @@ func (c *child) read(line []byte) ([]linestream.Message, error) {
 	case !bytes.HasSuffix(line, []byte("\n")):
 		return nil, io.EOF // it was cut off
 	}
-	line = bytes.TrimSpace(line)
-	if to := c.taken.Load(); to != nil {
-		_, err := to.Write(append(line, '\n'))
+	if to := c.diverted.Load(); to != nil {
+		_, err := to.Write(line)
 		return nil, err
 	}
-	var wire struct {
-		ID     json.RawMessage `json:"id"`
-		Method string          `json:"method"`
-		Params json.RawMessage `json:"params"`
-	}
+	var wire wireMessage
 	if err := json.Unmarshal(line, &wire); err != nil {
 		return nil, &ProtocolError{Reason: fmt.Sprintf("the server wrote a line that is not a JSON-RPC message: %.80q", line), Err: err}
 	}
-	m := linestream.Message{Text: line, Handle: func() error { return c.handle(wire.ID, note{wire.Method, wire.Params}) }}
+	m := linestream.Message{Text: line, Handle: func() error { return c.handle(&wire) }}
 	if wire.Method == "" {
 		m.Answers, _ = strconv.ParseUint(string(wire.ID), 10, 64)
 	}
@@ -130,23 +116,25 @@ func (c *child) read(line []byte) ([]linestream.Message, error) {
 
 // handle handles what is no answer to a request. Of requests of the server's own, the dialects
 // spoken here have none but ping.
-func (c *child) handle(id json.RawMessage, n note) error {
+func (c *child) handle(m *wireMessage) error {
 	switch {
-	case n.method == "": // then a call waits in vain
-		return malformed("the server answered request %.40s, which was not asked", id)
-	case id == nil:
-		c.hear(n)
+	case m.Method == "": // then a call waits in vain
+		return malformed("the server answered request %.40s, which was not asked", m.ID)
+	case m.ID == nil:
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		for _, notes := range c.hearing {
+			select {
+			case notes <- m:
+			default:
+			}
+		}
 		return nil
-	case n.method == "ping":
-		return c.write(map[string]any{"jsonrpc": "2.0", "id": id, "result": struct{}{}})
+	case m.Method == "ping":
+		return c.write(map[string]any{"jsonrpc": "2.0", "id": m.ID, "result": struct{}{}})
 	}
-	refusal := &Error{Code: jsonrpc2.CodeMethodNotFound, Message: outOfPlace(n.method)}
-	return c.write(map[string]any{"jsonrpc": "2.0", "id": id, "error": refusal})
-}
-
-// outOfPlace is why a request of a server's own is not answered.
-func outOfPlace(method string) string {
-	return fmt.Sprintf("the server sent the request %.40q, and in MCP %s servers send none: it asks as in older revisions; speak one of these with it (--protocol %s)", method, revision, older[0])
+	refusal := &Error{Code: jsonrpc2.CodeMethodNotFound, Message: outOfPlace(m.Method)}
+	return c.write(map[string]any{"jsonrpc": "2.0", "id": m.ID, "error": refusal})
 }
 
 func (c *child) write(message any) error {
@@ -159,12 +147,8 @@ func (c *child) write(message any) error {
 
 // greet goes through MCP's handshake (2025-11-25, basic/lifecycle), once.
 func (c *child) greet(ctx context.Context) error {
-	select {
-	case c.greeting <- struct{}{}:
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-	defer func() { <-c.greeting }()
+	c.greeting.Lock()
+	defer c.greeting.Unlock()
 	if c.greeted {
 		return nil
 	}
@@ -191,15 +175,10 @@ func (c *child) call(ctx context.Context, r *request) (json.RawMessage, error) {
 	if err != nil {
 		return nil, c.lost(err)
 	}
-	hear := func() {}
+	notes := make(chan *wireMessage, maxNotes)
 	if r.notify != nil {
-		key := fmt.Sprintf("subscription %d", id)
-		if r.progress != "" {
-			key = fmt.Sprintf("progress %q", r.progress)
-		}
-		begin, stop := c.listen(ctx, key, r.notify)
-		defer stop()
-		hear = begin
+		c.hear(id, notes)
+		defer c.hear(id, nil)
 	}
 	// A process that does not read would block the write for ever.
 	unblock := context.AfterFunc(ctx, func() { c.close(nil) })
@@ -207,25 +186,42 @@ func (c *child) call(ctx context.Context, r *request) (json.RawMessage, error) {
 	if !unblock() {
 		return nil, ctx.Err()
 	}
-	hear() // not before: what is heard may end the context, which is no reason to close the connection
 	if err != nil {
 		return nil, c.lost(err)
 	}
-	response, err := wait()
+	var response json.RawMessage
+	answered := make(chan struct{})
+	go func() {
+		response, err = wait()
+		close(answered)
+	}()
+	for waiting := true; waiting || len(notes) > 0; {
+		select {
+		case n := <-notes:
+			r.notify(n.Method, n.Params)
+		case <-answered:
+			waiting, answered = false, nil // what came before is still heard
+		}
+	}
 	switch {
 	case err == nil:
 		return parseResponse(response, id)
 	case ctx.Err() != nil:
-		c.cancel(id)
+		// The process hears that the caller has given the request up.
+		defer time.AfterFunc(c.grace, func() { c.close(nil) }).Stop()
+		_ = c.write(message{JSONRPC: "2.0", Method: "notifications/cancelled", Params: map[string]any{"requestId": id}})
 		return nil, ctx.Err()
 	}
 	return nil, c.lost(io.ErrUnexpectedEOF)
 }
 
-// cancel tells the process that the caller has given the request up.
-func (c *child) cancel(id uint64) {
-	defer time.AfterFunc(c.grace, func() { c.close(nil) }).Stop()
-	_ = c.write(message{JSONRPC: "2.0", Method: "notifications/cancelled", Params: map[string]any{"requestId": id}})
+// hear has a call get notifications, or no more of them if notes is nil.
+func (c *child) hear(id uint64, notes chan<- *wireMessage) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.hearing[id] = notes; notes == nil {
+		delete(c.hearing, id)
+	}
 }
 
 // lost says why a request on this connection got no answer.
@@ -248,11 +244,11 @@ func (c *child) lost(err error) error {
 	return &TransportError{Sent: true, Err: err, final: final}
 }
 
-// take has Read get what the process writes from now on, and call no more.
-func (c *child) take() {
+// divert has Read get what the process writes from now on, and call no more.
+func (c *child) divert() {
 	from, to := io.Pipe()
 	c.raw = from
-	c.taken.Store(to)
+	c.diverted.Store(to)
 	context.AfterFunc(c.ctx, func() { _ = to.CloseWithError(io.EOF) }) // frees both ends
 }
 
@@ -263,17 +259,17 @@ func (c *child) Read(p []byte) (int, error) {
 	return n, c.ended(n, err)
 }
 
+// Write writes what it reads.
+func (c *child) Write(p []byte) (int, error) {
+	n, err := c.out.Write(p)
+	return n, c.ended(n, err)
+}
+
 func (c *child) ended(n int, err error) error {
 	if n > 0 || err == nil || errors.Is(context.Cause(c.ctx), errClosed) {
 		return err
 	}
 	return c.lost(err)
-}
-
-// Write writes what it reads.
-func (c *child) Write(p []byte) (int, error) {
-	n, err := c.out.Write(p)
-	return n, c.ended(n, err)
 }
 
 // Close ends it and waits for that.

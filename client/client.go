@@ -22,15 +22,14 @@ const (
 
 // Options adjust a [Client]. The zero value is ready to use.
 type Options struct {
-	// Name and Version introduce the client to servers.
-	Name, Version string
+	Name, Version string // introduce the client to servers
 	// Protocol is the protocol to use: "saga", "2026-07-28", or an older revision of MCP,
 	// such as "2025-11-25", which needs Sessions. Empty means that the server is asked
 	// first, by server/discover: of these three, the first that it speaks.
 	Protocol string
-	// Sessions opens sessions with servers of older revisions, which keep them and cannot
-	// do without. nil means that such servers are not spoken to. Package client/legacy
-	// has one; it is apart because it needs the official Go SDK.
+	// Sessions opens sessions with servers of older revisions. nil means that the client does
+	// not speak with these. Package client/legacy has one; it is apart because it needs the
+	// official Go SDK.
 	Sessions func(context.Context, SessionConfig) (Session, error)
 	// PreferTasks has tools called over MCP 2026-07-28 wherever the server has its tasks
 	// extension, even if it speaks the saga proposal as well: what the server makes a task
@@ -45,28 +44,23 @@ type Options struct {
 	// Retries is how often a turn whose connection was lost is sent again, if that does no
 	// harm. 0 means 6 for a first turn or a list, and for a later turn as often as RetryFor
 	// allows: a person has answered, and waits. A negative number means never.
-	Retries int
-	// RetryFor limits the time from the first attempt of a turn to its last. 0
-	// means one minute.
-	RetryFor time.Duration
-	// RetryPause is about how long the first pause before a turn is sent again is; the
-	// later ones grow. 0 means 200 milliseconds.
-	RetryPause time.Duration
-	// OnRetry, if not nil, gets the reason why a turn is about to be sent again.
-	OnRetry func(error)
-	// Limits bound what a server can make the client hold and show.
-	Limits Limits
+	Retries    int
+	RetryFor   time.Duration // from the first attempt of a turn to its last; 0 means one minute
+	RetryPause time.Duration // before the second attempt, about; later pauses grow; 0 means 200 milliseconds
+	OnRetry    func(error)   // if not nil, gets the reason why a turn is about to be sent again
+	Limits     Limits        // bound what a server can make the client hold and show
 }
 
 // Client calls the tools of one server. It is safe for concurrent use. Close it.
 type Client struct {
 	transport Transport
 	options   Options
-	// dialects are the protocols spoken here.
-	dialects []dialect
-	choice   choice
-	sessions sessions
-	headers  atomic.Pointer[toolHeaders] // nil until they are known
+	dialects  map[string]dialect
+	choosing  chan struct{}     // held while chosen is read or decided
+	chosen    *spoken           // nil until it is decided
+	idle      chan *openSession // for the next request
+	closed    atomic.Bool
+	headers   atomic.Pointer[toolHeaders] // nil until they are known
 }
 
 // New returns a client for the server that transport leads to. Nothing is sent
@@ -77,14 +71,18 @@ func New(transport Transport, options Options) *Client {
 	options.RetryFor = cmp.Or(options.RetryFor, defaultRetryFor)
 	options.RetryPause = cmp.Or(options.RetryPause, defaultRetryPause)
 	options.Limits = options.Limits.withDefaults()
-	c := &Client{transport: transport, options: options}
-	c.dialects = []dialect{sagaDialect{}, statelessDialect{options}, sessionDialect{}}
-	c.choice.lock = make(chan struct{}, 1)
-	return c
+	dialects := map[string]dialect{sagaProposal: sagaDialect{}, stateless: statelessDialect{options}, inSessions: sessionDialect{}}
+	return &Client{
+		transport: transport, options: options, dialects: dialects,
+		choosing: make(chan struct{}, 1), idle: make(chan *openSession, 1),
+	}
 }
 
 // Close closes the transport. Calls under way fail.
-func (c *Client) Close() error { return errors.Join(c.sessions.close(), c.transport.Close()) }
+func (c *Client) Close() error {
+	c.closed.Store(true)
+	return errors.Join(c.closeIdle(), c.transport.Close())
+}
 
 // send sends r, and sends it again when its connection was lost, or the server asks
 // for that, and a second time does no harm.
@@ -95,9 +93,9 @@ func (c *Client) send(ctx context.Context, r request) (json.RawMessage, error) {
 		if result, last = c.attempt(ctx, r); last == nil {
 			return result, nil
 		}
-		if r.tool != "" && c.options.Retries >= 0 && mayRepeat(last, true) && !mayRepeat(last, false) {
+		if r.keyed != "" && c.options.Retries >= 0 && mayRepeat(last, true) && !mayRepeat(last, false) {
 			// It may have begun a saga. Only who knows the key again does not begin another.
-			r.tool, r.harmless = "", c.takesKeys(ctx, r.tool)
+			r.keyed, r.harmless = "", c.takesKeys(ctx, r.keyed)
 		}
 		if !mayRepeat(last, r.harmless) {
 			return nil, backoff.Permanent(last)

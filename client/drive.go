@@ -2,25 +2,60 @@ package client
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"time"
-
-	jsonv2 "github.com/go-json-experiment/json"
-	"github.com/sourcegraph/jsonrpc2"
-
-	"github.com/mcpsaga/mcpsaga/steps"
 )
 
-// drive takes turns with the server until there is a result, which parse reads. p is
-// its own, and err says why there is nothing to drive. Errors are *InterruptedError.
-func drive[R any](ctx context.Context, c *Client, p Position, err error, handlers Handlers, parse func(json.RawMessage, Limits) (*R, error)) (*R, error) {
+// parser reads the result of a call.
+type parser[R any] func(json.RawMessage, Limits) (*R, error)
+
+// start begins the call of what p names.
+func start[R any](ctx context.Context, c *Client, p Position, arguments any, h Handlers, parse parser[R]) (*R, error) {
+	p.Version = positionVersion
+	if p.Subject() == "" {
+		return drive(ctx, c, p, positionError("it names no tool, prompt or resource"), h, parse)
+	}
+	spoken, err := c.speak(ctx)
+	if err == nil {
+		p.Dialect = spoken.features
+		if p.Kind() == "tool" {
+			p.Dialect = spoken.tools
+		}
+		p.Arguments, err = encodeArguments(arguments)
+	}
+	return drive(ctx, c, p, err, h, parse)
+}
+
+func encodeArguments(arguments any) (json.RawMessage, error) {
+	raw, err := json.Marshal(arguments)
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("the arguments do not encode as JSON: %w", err)
+	case string(raw) == "null":
+		return nil, nil
+	case !bytes.HasPrefix(raw, []byte("{")):
+		return nil, fmt.Errorf("the arguments of a tool must be a JSON object, not %s", raw)
+	}
+	return raw, nil
+}
+
+// resume continues from p, whose subject is empty if it is not of the kind that is wanted.
+func resume[R any](ctx context.Context, c *Client, p Position, subject string, h Handlers, parse parser[R]) (*R, error) {
+	err := p.check()
+	if err == nil && subject == "" {
+		err = positionError("it is of a %s: use the method for that", p.Kind())
+	}
+	return drive(ctx, c, p.snapshot(), err, h, parse)
+}
+
+// drive takes turns with the server until there is a result. err says why there is nothing to
+// drive. Errors are *InterruptedError.
+func drive[R any](ctx context.Context, c *Client, p Position, err error, h Handlers, parse parser[R]) (*R, error) {
 	var raw json.RawMessage
 	if err == nil {
-		raw, err = c.turns(ctx, &p, &handlers)
+		raw, err = c.turns(ctx, &p, &h)
 	}
 	if err == nil {
 		var result *R
@@ -32,231 +67,81 @@ func drive[R any](ctx context.Context, c *Client, p Position, err error, handler
 }
 
 // turns returns the result of the last turn.
-func (c *Client) turns(ctx context.Context, p *Position, handlers *Handlers) (json.RawMessage, error) {
-	dialect, err := c.dialect(p)
+func (c *Client) turns(ctx context.Context, p *Position, h *Handlers) (json.RawMessage, error) {
+	d, err := c.dialect(p)
 	if err != nil {
 		return nil, err
 	}
-	follower := &follower{Client: c, p: p, h: handlers, sent: map[string]bool{}}
 	if p.Task != "" {
-		if err := c.checkTask(p); err != nil {
-			return nil, err
-		}
-		return follower.follow(ctx)
+		return c.follow(ctx, p, h, nil)
 	}
 	for rounds := 0; rounds <= c.options.MaxRounds; rounds++ {
-		if err := answerPending(ctx, p, handlers, dialect.keepsAnswers()); err != nil {
-			return nil, err
+		for _, step := range p.Pending() {
+			if _, err := answerStep(ctx, p, h, step); err != nil {
+				return nil, err
+			}
 		}
-		next := dialect.next(p, handlers)
+		next := d.next(p, h)
 		next.later = p.Round > 0
-		next.notify = handlers.progressOf(next.progress)
 		c.mirror(ctx, p, &next)
 		raw, err := c.send(ctx, next)
 		if err != nil && c.mustBeTask(ctx, p, err) {
 			// Nothing has happened yet; with the other protocol it can.
-			dialect = statelessDialect{c.options}
-			p.Dialect = dialect.name()
+			p.Dialect, d = stateless, c.dialects[stateless]
 			continue
 		}
 		if err != nil {
 			return nil, err
 		}
-		turn, err := dialect.parse(raw, c.options.Limits)
-		if err != nil {
+		turn, err := d.parse(raw, c.options.Limits)
+		switch {
+		case err != nil:
 			return nil, err
-		}
-		if turn.result != nil {
+		case turn.result != nil:
 			return p.whole(turn.result)
+		case turn.task != nil && p.Tool == "":
+			return nil, malformed("the server has made a task of a %s, which MCP does not allow", p.Kind())
+		case turn.task != nil:
+			return c.follow(ctx, p, h, turn.task)
 		}
-		if turn.task != nil {
-			if p.Tool == "" {
-				return nil, malformed("the server has made a task of a %s, which MCP does not allow", p.Kind())
-			}
-			if err := follower.begin(ctx, turn.task); err != nil {
-				return nil, err
-			}
-			return follower.follow(ctx)
-		}
-		if err := c.options.Limits.checkForms(turn.steps); err != nil {
-			return nil, err
-		}
-		if err := p.collect(turn.parts, c.options.Limits); err != nil {
-			return nil, err
-		}
-		if err := p.suspended(turn.token, turn.steps, dialect.keepsAnswers()); err != nil {
-			return nil, err
-		}
-		if err := handlers.report(ctx, p); err != nil {
+		if err := c.suspend(ctx, p, h, turn); err != nil {
 			return nil, err
 		}
 		if len(turn.parts) > 0 && len(turn.steps) == 0 {
-			rounds-- // it has asked nothing, and does not go on for ever
-		}
-		if len(turn.steps) == 0 && turn.wait > 0 {
-			if handlers.OnProgress != nil {
-				handlers.OnProgress(Progress{Until: time.Now().Add(turn.wait)})
-			}
-			if err := sleep(ctx, turn.wait); err != nil {
-				return nil, err
-			}
+			rounds-- // it has asked nothing, and its parts come to an end
 		}
 	}
 	return nil, tooManyRounds(c.options.MaxRounds)
 }
 
-// resume continues from a position, whose subject must be of the kind wanted: not empty.
-func resume[R any](ctx context.Context, c *Client, p Position, subject string, h Handlers, parse func(json.RawMessage, Limits) (*R, error)) (*R, error) {
-	err := p.check()
-	if err == nil && subject == "" {
-		err = positionError("it is of a %s: use the method for that", p.Kind())
+// suspend moves p to a suspension, and waits for as long as the tool sleeps.
+func (c *Client) suspend(ctx context.Context, p *Position, h *Handlers, t turn) error {
+	if err := c.options.Limits.checkForms(t.steps); err != nil {
+		return err
 	}
-	return drive(ctx, c, p.snapshot(), err, h, parse)
+	if err := p.suspended(t, c.options.Limits); err != nil {
+		return err
+	}
+	if err := h.report(ctx, p); err != nil || len(t.steps) > 0 || t.wait <= 0 {
+		return err
+	}
+	if h.OnProgress != nil {
+		h.OnProgress(Progress{Until: time.Now().Add(t.wait)})
+	}
+	return sleep(ctx, t.wait)
 }
 
-// answerPending has the handlers answer what the server asked and no handler has
-// answered, and records each answer as it comes.
-func answerPending(ctx context.Context, p *Position, handlers *Handlers, errorsToo bool) error {
-	for _, step := range p.Pending() {
-		if _, err := answerStep(ctx, p, handlers, step, errorsToo); err != nil {
-			return err
-		}
-	}
-	return nil
+func tooManyRounds(most int) error {
+	return fmt.Errorf("the tool asks for %w; resume the call to allow as many again", &LimitError{"rounds of answers", int64(most)})
 }
 
-// answerStep has a step answered. Where an answer cannot be an error, it is returned as one.
-func answerStep(ctx context.Context, p *Position, handlers *Handlers, step Step, errorsToo bool) (Answer, error) {
-	request := &Request{Tool: p.Subject(), StepID: step.StepID, Round: p.Round, Params: step.Params}
-	answer, err := handlers.answer(ctx, request, step.Type)
-	if err == nil && answer.Error != nil && !errorsToo {
-		err = answer.Error
-	}
-	if err != nil {
-		return answer, err
-	}
-	p.Answers = append(p.Answers, answer)
-	return answer, handlers.report(ctx, p)
-}
-
-func (h *Handlers) report(ctx context.Context, p *Position) error {
-	if h.OnPosition == nil {
+func sleep(ctx context.Context, d time.Duration) error {
+	select {
+	case <-time.After(d):
 		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
 	}
-	return h.OnPosition(ctx, p.snapshot())
-}
-
-// answer has the right handler answer step. An error means that the step stays
-// unanswered and the call stops.
-func (h *Handlers) answer(ctx context.Context, r *Request, kind string) (Answer, error) {
-	if err := context.Cause(ctx); err != nil {
-		return Answer{}, err
-	}
-	result, err := h.perform(ctx, r, kind)
-	if err == nil {
-		raw, err := encodeResult(r, result)
-		if err != nil {
-			return Answer{}, fmt.Errorf("the handler for step %q %w", r.StepID, err)
-		}
-		return Answer{StepID: r.StepID, Result: raw}, nil
-	}
-	if errors.Is(err, ErrPause) {
-		return Answer{}, err
-	}
-	if cause := context.Cause(ctx); cause != nil {
-		return Answer{}, cause // the handler failed because it was stopped
-	}
-	failure, ok := errors.AsType[*Error](err)
-	if !ok {
-		failure = &Error{Code: jsonrpc2.CodeInternalError, Message: err.Error()}
-	}
-	return Answer{StepID: r.StepID, Error: failure}, nil
-}
-
-func (h *Handlers) perform(ctx context.Context, r *Request, kind string) (any, error) {
-	switch {
-	case kind == "elicitation" && h.Elicit != nil:
-		if err := r.parseElicit(); err != nil {
-			return nil, err
-		}
-		return h.Elicit(ctx, r)
-	case kind == "sampling" && h.Sample != nil:
-		var err error
-		if r.Sample, err = (steps.Step{Params: r.Params}).Sample(); err != nil {
-			return nil, &Error{Code: jsonrpc2.CodeInvalidParams, Message: err.Error()}
-		}
-		return h.Sample(ctx, r)
-	case kind == "roots" && h.Roots != nil:
-		return h.Roots(ctx, r)
-	case kind != "elicitation" && kind != "sampling" && kind != "roots":
-		kind = fmt.Sprintf("steps of type %q", kind)
-	}
-	return nil, &Error{Code: jsonrpc2.CodeMethodNotFound, Message: "this client does not support " + kind}
-}
-
-// parseElicit reads what the user is asked.
-func (r *Request) parseElicit() error {
-	var wire struct {
-		Mode            string          `json:"mode"`
-		Message         string          `json:"message"`
-		RequestedSchema json.RawMessage `json:"requestedSchema"`
-		URL             string          `json:"url"`
-	}
-	bad := func(format string, args ...any) error {
-		return &Error{Code: jsonrpc2.CodeInvalidParams, Message: fmt.Sprintf("elicitation: "+format, args...)}
-	}
-	if err := jsonv2.Unmarshal(r.Params, &wire); err != nil {
-		return bad("%v", err)
-	}
-	r.Mode, r.Message, r.Schema, r.URL = cmp.Or(wire.Mode, "form"), wire.Message, wire.RequestedSchema, wire.URL
-	switch {
-	case r.Mode != "form" && r.Mode != "url":
-		return bad("this client knows the modes form and url, not %q", r.Mode)
-	case r.Mode == "form" && r.Schema == nil:
-		return bad("requestedSchema is missing")
-	case r.Mode == "url" && r.URL == "":
-		return bad("url is missing")
-	}
-	return nil
-}
-
-// encodeResult encodes what a handler returned, if that is an answer. Its errors say
-// what is wrong with the handler.
-func encodeResult(r *Request, result any) (json.RawMessage, error) {
-	switch v := result.(type) {
-	case *ElicitResult:
-		switch {
-		case v == nil:
-			return nil, errors.New("returned nothing; return Accept, Decline, Cancel or an error")
-		case v.Action != "accept" && v.Action != "decline" && v.Action != "cancel":
-			return nil, fmt.Errorf("returned the action %q; use accept, decline or cancel", v.Action)
-		case v.Action == "accept" && r.Mode == "form" && v.Content == nil:
-			return nil, errors.New("accepted a form without content")
-		}
-	case *steps.SampleResult:
-		if v == nil || v.Role == "" || v.Model == "" {
-			return nil, errors.New("returned an answer without role or model; return an error to refuse")
-		}
-	case []steps.Root:
-		list := make([]root, len(v))
-		for i, one := range v {
-			list[i] = root(one)
-		}
-		result = map[string]any{"roots": list}
-	}
-	raw, err := json.Marshal(result)
-	if err != nil {
-		return nil, fmt.Errorf("returned what JSON cannot hold: %w", err)
-	}
-	if !bytes.HasPrefix(raw, []byte("{")) {
-		return nil, errors.New("returned what is not a JSON object")
-	}
-	return raw, nil
-}
-
-type root struct {
-	URI  string `json:"uri"`
-	Name string `json:"name,omitempty"`
 }
 
 // Cancel ends a call that is suspended at position and has the server undo what
@@ -273,18 +158,22 @@ type root struct {
 //
 // Cancel may be repeated. Its errors are those of [Client.Call].
 func (c *Client) Cancel(ctx context.Context, position Position) (*Result, error) {
-	result, err := c.cancel(ctx, position.snapshot())
-	if err != nil {
-		return nil, &InterruptedError{Position: position, Err: err}
+	raw, err := c.cancel(ctx, position.snapshot())
+	if err == nil {
+		var result *Result
+		if result, err = parseResult(raw, c.options.Limits); err == nil {
+			return result, nil
+		}
 	}
-	return result, nil
+	return nil, &InterruptedError{Position: position, Err: err}
 }
 
-func (c *Client) cancel(ctx context.Context, p Position) (*Result, error) {
+func (c *Client) cancel(ctx context.Context, p Position) (json.RawMessage, error) {
 	if err := p.check(); err != nil {
 		return nil, err
 	}
-	dialect, err := c.dialect(&p)
+	_, err := c.dialect(&p)
+	var saga sagaDialect
 	switch {
 	case p.Task != "":
 		return c.cancelTask(ctx, &p)
@@ -294,23 +183,19 @@ func (c *Client) cancel(ctx context.Context, p Position) (*Result, error) {
 		return nil, positionError("the call has not begun: the server knows nothing of it")
 	case err != nil:
 		return nil, err
-	}
-	request, can := dialect.cancel(&p)
-	if !can {
+	case p.Dialect != sagaProposal:
 		return nil, positionError("the protocol %s cannot cancel: forget the position", p.Dialect)
+	default:
+		raw, err := c.send(ctx, saga.cancel(&p))
+		if err != nil {
+			return nil, err
+		}
+		turn, err := saga.parse(raw, c.options.Limits)
+		if err == nil && turn.result == nil {
+			err = malformed("the server suspended a call that was to be cancelled")
+		}
+		return turn.result, err
 	}
-	raw, err := c.send(ctx, request)
-	if err != nil {
-		return nil, err
-	}
-	turn, err := dialect.parse(raw, c.options.Limits)
-	if err != nil {
-		return nil, err
-	}
-	if turn.result == nil {
-		return nil, malformed("the server suspended a call that was to be cancelled")
-	}
-	return parseResult(turn.result, c.options.Limits)
 }
 
 // Outstanding reports whether the result says that something the tool has done

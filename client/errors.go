@@ -26,7 +26,7 @@ const (
 var ErrPause = errors.New("paused before the step was answered")
 
 // ErrTimeout is in the chain of the error of a turn that took longer than
-// Options.Timeout, or whose response began and then did not go on (see HTTP.Stall).
+// Options.Timeout, or whose response began and then stalled (see HTTP.Stall).
 var ErrTimeout = errors.New("the server did not answer in time")
 
 // Error is a JSON-RPC error: either the server's answer to a request, or, when a
@@ -36,12 +36,9 @@ type Error struct {
 	// Code is the JSON-RPC error code, such as -32601 for a method or kind of step
 	// that the other side does not know, and -32602 for what it does not take: an
 	// unknown tool, arguments that do not fit, a token that has expired.
-	Code int64 `json:"code"`
-	// Message is the sender's description. From a server it is text to show, not
-	// to trust.
-	Message string `json:"message"`
-	// Data is whatever else the sender said, or nil.
-	Data json.RawMessage `json:"data,omitempty"`
+	Code    int64           `json:"code"`
+	Message string          `json:"message"`        // from a server it is text to show, not to trust
+	Data    json.RawMessage `json:"data,omitempty"` // whatever else the sender said, or nil
 }
 
 // Error implements error.
@@ -49,15 +46,10 @@ func (e *Error) Error() string { return fmt.Sprintf("%s (code %d)", e.Message, e
 
 // TransportError says that a request brought no answer.
 type TransportError struct {
-	// Sent is false if the request certainly did not reach the server, so that
-	// sending it again cannot repeat anything.
-	Sent bool
-	// Status is the HTTP status of the response, or 0 if there was none.
-	Status int
-	// RetryAfter is how long the server asked to wait, or 0 if it did not say.
-	RetryAfter time.Duration
-	// Err is the cause.
-	Err error
+	Sent       bool          // false if the request certainly did not reach the server
+	Status     int           // HTTP status of the response, or 0 if there was none
+	RetryAfter time.Duration // how long the server asked to wait, or 0
+	Err        error         // the cause
 
 	// final marks an error that another attempt would meet again.
 	final bool
@@ -89,10 +81,8 @@ func (e *TransportError) repeatable(harmless bool) bool {
 // ProtocolError says that the server sent something that is not an answer. It is
 // a fault of the server, or of whatever answers at its address.
 type ProtocolError struct {
-	// Reason says what is wrong and, where there is one, what to do.
-	Reason string
-	// Err is the cause, or nil.
-	Err error
+	Reason string // what is wrong and, where there is something, what to do
+	Err    error  // the cause, or nil
 }
 
 // Error implements error.
@@ -115,13 +105,11 @@ func malformed(format string, args ...any) error {
 // *[ProtocolError], *[LimitError], *[PositionError], what OnPosition returned, or an
 // error that says what a handler should have returned.
 type InterruptedError struct {
-	// Position is where the call stands. Give it to [Client.Resume] to go on: it
-	// repeats the turn that failed, if one did. If it has no token, the call never
-	// got an answer, and resuming it starts it (possibly for the second time, unless the
-	// tool takes idempotency keys).
+	// Position is where the call stands. [Client.Resume] continues from it, and repeats the turn that
+	// failed, if one did. If it has no token, the call never got an answer, and Resume starts it
+	// (possibly for the second time, unless the tool takes idempotency keys).
 	Position Position
-	// Err is the cause.
-	Err error
+	Err      error // the cause
 }
 
 // Error implements error.

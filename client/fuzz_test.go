@@ -54,7 +54,7 @@ func FuzzParseTurn(f *testing.F) {
 			return
 		}
 		p := Position{Version: positionVersion, Dialect: "saga", Tool: "x"}
-		if p.suspended(turn.token, turn.steps, true) == nil {
+		if p.suspended(turn, Limits{}.withDefaults()) == nil {
 			require.Len(t, p.Pending(), len(turn.steps))
 			require.NoError(t, p.check())
 			saved, err := json.Marshal(p)

@@ -2,23 +2,27 @@ package client
 
 import (
 	"context"
+	"crypto/rand"
 	"encoding/json"
+	"time"
+
+	jsonv2 "github.com/go-json-experiment/json"
 
 	"github.com/mcpsaga/mcpsaga/content"
 	"github.com/mcpsaga/mcpsaga/steps"
 )
 
 // Handlers answer what a tool asks. They are called one at a time, in the order
-// of the server's steps, from the goroutine that called [Client.Call].
+// of the server's steps.
 //
 // A kind of step without a handler is answered with an error saying that this
 // client does not support it; the tool decides what that means.
 //
 // What a handler returns as its error becomes the step's error and is sent to
 // the server: an [*Error] as it is, any other error as its text with the code
-// -32603. Return an [*Error] to keep details (paths, addresses) to yourself. Two
-// kinds of error are not sent but stop the call, with the step still to be answered:
-// [ErrPause], and any error once the context is done.
+// -32603. Return an [*Error] to keep details (paths, addresses) to yourself.
+// [ErrPause], and any error once the context is done, are not sent but stop the
+// call, with the step still to be answered.
 type Handlers struct {
 	// Elicit asks the user.
 	Elicit func(context.Context, *Request) (*ElicitResult, error)
@@ -38,30 +42,37 @@ type Handlers struct {
 	OnProgress func(Progress)
 }
 
+// capabilities are what a client that answers with h declares.
+func (h *Handlers) capabilities() map[string]any {
+	capabilities := map[string]any{}
+	if h.Elicit != nil {
+		capabilities["elicitation"] = map[string]any{"form": struct{}{}, "url": struct{}{}}
+	}
+	if h.Sample != nil {
+		capabilities["sampling"] = struct{}{}
+	}
+	if h.Roots != nil {
+		capabilities["roots"] = struct{}{}
+	}
+	return capabilities
+}
+
 // Request is a step that a handler is to answer. All texts are the server's: do not
 // trust them, and strip control sequences before a terminal shows them.
 type Request struct {
-	// Tool is the tool that asks, or the prompt or resource.
-	Tool string
+	Tool string // the tool that asks, or the prompt or resource
 	// StepID names the step within the call. A question that is asked again comes
 	// with another id, which starts with the first one, a ~ and a number.
 	StepID string
-	// Round is the number of the suspension, from 1.
-	Round int
-	// Params are the parameters of the step as they came.
-	Params json.RawMessage
+	Round  int             // number of the suspension, from 1
+	Params json.RawMessage // parameters of the step as they came
 
-	// Mode is how the user is asked: "form" or "url".
-	Mode string
-	// Message tells the user what is wanted.
-	Message string
-	// Schema is the JSON schema of the content in form mode: a flat object.
-	Schema json.RawMessage
-	// URL is the address to visit in url mode. Show it and ask before opening it.
-	URL string
+	Mode    string          // how the user is asked: form or url
+	Message string          // what the user is to know
+	Schema  json.RawMessage // in form mode, the JSON schema of the content: a flat object
+	URL     string          // in url mode, the address to visit; show it and ask before opening it
 
-	// Sample is what the model is asked, and nil if it is the user who is asked.
-	Sample *steps.SampleRequest
+	Sample *steps.SampleRequest // what the model is asked; nil if the user is asked
 }
 
 // Form returns the form to show, in form mode. Its Validate method judges what
@@ -71,11 +82,8 @@ func (r *Request) Form() (*steps.FormSpec, error) { return steps.Step{Params: r.
 
 // ElicitResult is what the user did. Make one with [Accept], [Decline] or [Cancel].
 type ElicitResult struct {
-	// Action is "accept", "decline" or "cancel".
-	Action string `json:"action"`
-	// Content is what the user entered, in form mode: a JSON object, given as
-	// anything encoding/json makes one from.
-	Content any `json:"content,omitempty"`
+	Action  string `json:"action"`            // accept, decline or cancel
+	Content any    `json:"content,omitempty"` // what the user entered in a form; anything that encodes to a JSON object
 }
 
 // Accept answers a form with what the user entered: a struct or a map whose
@@ -96,5 +104,35 @@ func Reply(model, text string) *steps.SampleResult {
 		Content:    content.Blocks{content.Text{Text: text}},
 		Model:      model,
 		StopReason: "endTurn",
+	}
+}
+
+// Progress says how far a call is.
+type Progress struct {
+	// Done is how much is done, and Total how much there is, or 0 if that is not known.
+	// Their unit is the server's. Both are finite numbers.
+	Done, Total float64
+	Message     string    // what is being done, or empty; the server's
+	Task        *Task     // state of the task that the call has become, or nil
+	Until       time.Time // when the server is asked again, if the tool sleeps and nothing is done
+}
+
+// progress returns a token that asks for progress, and what has OnProgress see the notifications
+// with it; nothing if the caller does not want them.
+func (h *Handlers) progress() (token string, notify func(method string, params json.RawMessage)) {
+	if h.OnProgress == nil {
+		return "", nil
+	}
+	token = rand.Text()
+	return token, func(method string, params json.RawMessage) {
+		var wire struct {
+			Token   string  `json:"progressToken"`
+			Done    float64 `json:"progress"`
+			Total   float64 `json:"total"`
+			Message string  `json:"message"`
+		}
+		if method == "notifications/progress" && jsonv2.Unmarshal(params, &wire) == nil && wire.Token == token {
+			h.OnProgress(Progress{Done: wire.Done, Total: max(wire.Total, 0), Message: wire.Message})
+		}
 	}
 }

@@ -14,7 +14,6 @@ import (
 	"net/http"
 	"net/http/httptrace"
 	"net/url"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -39,16 +38,13 @@ const maxHeader = 256 << 10
 // Redirects are followed only within the origin of URL (scheme, host and port), and only
 // when they keep the request as it is (307 and 308).
 type HTTP struct {
-	// URL is the server's MCP endpoint, for example http://127.0.0.1:8080/mcp.
-	URL string
+	URL string // the server's MCP endpoint, for example http://127.0.0.1:8080/mcp
 	// Bearer is an access token sent in the Authorization header, or empty. It is
 	// refused over plain http, except to this machine.
-	Bearer string
-	// Header is sent with every request.
-	Header http.Header
-	// MaxResponse limits the size of a response in bytes. 0 means 8 MiB.
-	MaxResponse int64
-	// Stall is how long a response that has begun may take to go on, by 1 KiB or to its
+	Bearer      string
+	Header      http.Header // is sent with every request
+	MaxResponse int64       // limits the size of a response in bytes; 0 means 8 MiB
+	// Stall is how long a response that has begun may take for the next 1 KiB, or to its
 	// end. It does not apply to streams of events, which may wait for the tool. 0 means
 	// 30 seconds.
 	Stall time.Duration
@@ -57,6 +53,7 @@ type HTTP struct {
 	RoundTripper http.RoundTripper
 
 	once    sync.Once
+	inner   http.RoundTripper
 	client  *http.Client
 	target  *url.URL
 	invalid error
@@ -66,42 +63,7 @@ type HTTP struct {
 // Close closes idle connections.
 func (h *HTTP) Close() error {
 	h.once.Do(h.setUp)
-	if h.client != nil {
-		h.client.CloseIdleConnections()
-	}
-	return nil
-}
-
-func (h *HTTP) setUp() {
-	h.target, h.invalid = url.Parse(h.URL)
-	switch {
-	case h.invalid != nil:
-		return
-	case h.target.Scheme != "http" && h.target.Scheme != "https" || h.target.Host == "":
-		h.invalid = fmt.Errorf("%q is not an http or https URL", h.URL)
-		return
-	case h.Bearer != "" && h.target.Scheme != "https" && !isLoopback(h.target.Hostname()):
-		h.invalid = fmt.Errorf("a bearer token would cross the network in the clear to %s: use https", h.target.Host)
-		return
-	}
-	tripper := h.RoundTripper
-	if tripper == nil {
-		own := http.DefaultTransport.(*http.Transport).Clone()
-		own.MaxResponseHeaderBytes = maxHeader
-		tripper = own
-	}
-	h.client = &http.Client{Transport: tripper, CheckRedirect: checkRedirect}
-}
-
-func isLoopback(host string) bool {
-	ip := net.ParseIP(host)
-	return host == "localhost" || ip != nil && ip.IsLoopback()
-}
-
-func checkRedirect(next *http.Request, via []*http.Request) error {
-	if outgoing.CheckRedirect(next, via) != nil || next.Method != http.MethodPost {
-		return malformed("the server redirects to %s; call that address yourself if you trust it", next.URL.Redacted())
-	}
+	(&http.Client{Transport: h.inner}).CloseIdleConnections()
 	return nil
 }
 
@@ -114,49 +76,55 @@ func (h *HTTP) Client() (*http.Client, error) {
 		return nil, &TransportError{Err: h.invalid, final: true}
 	}
 	own := *h.client
-	own.Transport = &sender{h}
-	own.CheckRedirect = outgoing.CheckRedirect
 	return &own, nil
 }
 
+func (h *HTTP) setUp() {
+	if h.inner = h.RoundTripper; h.inner == nil {
+		own := http.DefaultTransport.(*http.Transport).Clone()
+		own.MaxResponseHeaderBytes = maxHeader
+		h.inner = own
+	}
+	h.client = &http.Client{Transport: sender{h}, CheckRedirect: checkRedirect}
+	h.target, h.invalid = url.Parse(h.URL)
+	switch {
+	case h.invalid != nil:
+	case h.target.Scheme != "http" && h.target.Scheme != "https" || h.target.Host == "":
+		h.invalid = fmt.Errorf("%q is not an http or https URL", h.URL)
+	case h.Bearer != "" && h.target.Scheme != "https" && !isLoopback(h.target.Hostname()):
+		h.invalid = fmt.Errorf("a bearer token would cross the network in the clear to %s: use https", h.target.Host)
+	}
+}
+
+func isLoopback(host string) bool {
+	ip := net.ParseIP(host)
+	return host == "localhost" || ip != nil && ip.IsLoopback()
+}
+
+func checkRedirect(next *http.Request, via []*http.Request) error {
+	if outgoing.CheckRedirect(next, via) != nil || next.Method != via[0].Method {
+		return malformed("the server redirects to %s; call that address yourself if you trust it", next.URL.Redacted())
+	}
+	return nil
+}
+
+// sender adds what h sends with every request, and limits the responses.
 type sender struct{ h *HTTP }
 
-func (s *sender) RoundTrip(r *http.Request) (*http.Response, error) {
+// RoundTrip implements [http.RoundTripper].
+func (s sender) RoundTrip(r *http.Request) (*http.Response, error) {
 	r = r.Clone(r.Context())
-	s.h.mark(r)
-	response, err := s.h.client.Transport.RoundTrip(r)
-	if err == nil && contentType(response) != eventStream {
-		response.Body = struct {
-			io.Reader
-			io.Closer
-		}{&limitReader{response.Body, s.h.limit() + 1}, response.Body}
-	}
-	return response, err
-}
-
-// limitReader fails where a response is too long.
-type limitReader struct {
-	from io.Reader
-	left int64
-}
-
-func (l *limitReader) Read(p []byte) (int, error) {
-	if l.left <= 0 {
-		return 0, errors.New("the response is too long")
-	}
-	n, err := l.from.Read(p[:min(int64(len(p)), l.left)])
-	l.left -= int64(n)
-	return n, err
-}
-
-// mark adds what h sends with every request.
-func (h *HTTP) mark(r *http.Request) {
-	for name, values := range h.Header {
+	for name, values := range s.h.Header {
 		r.Header[http.CanonicalHeaderKey(name)] = values
 	}
-	if h.Bearer != "" {
-		r.Header.Set("Authorization", "Bearer "+h.Bearer)
+	if s.h.Bearer != "" {
+		r.Header.Set("Authorization", "Bearer "+s.h.Bearer)
 	}
+	response, err := s.h.inner.RoundTrip(r)
+	if err == nil && contentType(response) != eventStream {
+		response.Body = http.MaxBytesReader(nil, response.Body, s.h.limit())
+	}
+	return response, err
 }
 
 func (h *HTTP) limit() int64 { return cmp.Or(max(h.MaxResponse, 0), defaultMaxResponse) }
@@ -169,9 +137,9 @@ func contentType(r *http.Response) string {
 }
 
 func (h *HTTP) exchange(ctx context.Context, r *request) (json.RawMessage, error) {
-	h.once.Do(h.setUp)
-	if h.invalid != nil {
-		return nil, &TransportError{Err: h.invalid, final: true}
+	client, err := h.Client()
+	if err != nil {
+		return nil, err
 	}
 	id := h.lastID.Add(1)
 	body, err := json.Marshal(message{JSONRPC: "2.0", ID: id, Method: r.method, Params: r.params})
@@ -188,13 +156,12 @@ func (h *HTTP) exchange(ctx context.Context, r *request) (json.RawMessage, error
 	if err != nil {
 		return nil, &TransportError{Err: err, final: true}
 	}
-	h.mark(request)
 	request.Header.Set("Content-Type", "application/json")
 	request.Header.Set("Accept", "application/json, text/event-stream")
 	for name, value := range r.header {
 		request.Header.Set(name, value)
 	}
-	response, err := h.client.Do(request)
+	response, err := client.Do(request)
 	if err != nil {
 		// A RoundTripper that the caller has written need not report connections.
 		network, ok := errors.AsType[*net.OpError](err)
@@ -202,46 +169,42 @@ func (h *HTTP) exchange(ctx context.Context, r *request) (json.RawMessage, error
 		return nil, classify(ctx, err, connected.Load() || h.RoundTripper != nil && !isDial)
 	}
 	defer response.Body.Close()
-	return h.read(ctx, response, id, stop, r.notify)
-}
-
-// read returns the result in a response. JSON-RPC errors count as such whatever
-// the status, except where the status says that another attempt may succeed.
-func (h *HTTP) read(ctx context.Context, response *http.Response, id uint64, stop context.CancelCauseFunc, notify func(string, json.RawMessage)) (json.RawMessage, error) {
-	limit, kind := h.limit(), contentType(response)
-	if kind == eventStream && response.StatusCode == http.StatusOK {
-		return readEvents(ctx, response.Body, limit, id, notify)
+	if response.StatusCode == http.StatusOK && contentType(response) == eventStream {
+		return readEvents(ctx, response.Body, h.limit(), id, r.notify)
 	}
-	body, err := readAll(response.Body, limit, cmp.Or(h.Stall, defaultStall), stop)
+	body, err = readAll(response.Body, cmp.Or(h.Stall, defaultStall), stop)
 	if err != nil {
-		if errors.Is(context.Cause(ctx), errStalled) {
-			return nil, &TransportError{Sent: true, Err: errStalled}
-		}
 		return nil, classify(ctx, err, true)
 	}
-	if int64(len(body)) > limit {
-		return nil, tooMuch(limit, "bytes in an answer")
-	}
+	return h.parse(response, body, id)
+}
+
+// parse returns the result in a response. JSON-RPC errors count as such whatever
+// the status, except where the status says that another attempt may succeed.
+func (h *HTTP) parse(response *http.Response, body []byte, id uint64) (json.RawMessage, error) {
+	kind := contentType(response)
 	isJSON := kind == "application/json" || strings.HasSuffix(kind, "+json")
-	if response.StatusCode == http.StatusOK {
-		if !isJSON {
-			return nil, malformed("the server answered with %q instead of application/json; is %s its MCP endpoint?", kind, h.target.Redacted())
-		}
-		return parseResponse(body, id)
+	status := response.StatusCode
+	if status == http.StatusOK && !isJSON {
+		return nil, malformed("the server answered with %q instead of application/json; is %s its MCP endpoint?", kind, h.target.Redacted())
 	}
-	hint := errors.New(cmp.Or(hints[response.StatusCode], http.StatusText(response.StatusCode)))
-	if slices.Contains([]int{http.StatusNotFound, http.StatusMethodNotAllowed}, response.StatusCode) {
-		hint = fmt.Errorf("%s is not an MCP endpoint; check the path of the URL, which most servers have at /mcp", h.target.Redacted())
-	}
-	lost := &TransportError{Sent: true, Status: response.StatusCode, Err: hint, RetryAfter: retryAfter(response.Header)}
+	var result json.RawMessage
+	var err error
 	if isJSON {
-		_, err := parseResponse(body, id)
-		if refused, ok := errors.AsType[*Error](err); ok {
-			if !lost.repeatable(true) {
-				return nil, refused
-			}
-			lost.Err = refused
+		result, err = parseResponse(body, id)
+	}
+	if status == http.StatusOK {
+		return result, err
+	}
+	lost := &TransportError{Sent: true, Status: status, Err: errors.New(cmp.Or(hints[status], http.StatusText(status))), RetryAfter: retryAfter(response.Header)}
+	if status == http.StatusNotFound || status == http.StatusMethodNotAllowed {
+		lost.Err = fmt.Errorf("%s is not an MCP endpoint; check the path of the URL, which most servers have at /mcp", h.target.Redacted())
+	}
+	if refused, ok := errors.AsType[*Error](err); ok {
+		if !lost.repeatable(true) {
+			return nil, refused
 		}
+		lost.Err = refused
 	}
 	return nil, lost
 }
@@ -249,8 +212,14 @@ func (h *HTTP) read(ctx context.Context, response *http.Response, id uint64, sto
 // classify turns an error of net/http into one of ours. sent is false if the
 // request certainly did not reach the server.
 func classify(ctx context.Context, err error, sent bool) error {
+	if errors.Is(context.Cause(ctx), errStalled) {
+		return &TransportError{Sent: true, Err: errStalled}
+	}
 	if ctx.Err() != nil {
 		return ctx.Err()
+	}
+	if long, ok := errors.AsType[*http.MaxBytesError](err); ok {
+		return tooMuch(long.Limit, "bytes in an answer")
 	}
 	if refused, ok := errors.AsType[*ProtocolError](err); ok {
 		return refused
@@ -284,22 +253,20 @@ func retryAfter(header http.Header) time.Duration {
 	return 0
 }
 
-// defaultStall is how long [HTTP] waits for a response to go on, unless it says
-// otherwise.
+// defaultStall is the default of HTTP.Stall.
 const defaultStall = 30 * time.Second
 
-// errStalled is the error of a turn whose response began and then did not go on.
+// errStalled is the error of a turn whose response began and then stalled.
 var errStalled = fmt.Errorf("%w: its answer began and does not go on", ErrTimeout)
 
-// minProgress is how many bytes count as going on: a server that sends one now and
-// then keeps its client waiting as long as it likes.
+// minProgress is how many bytes count as progress: a server could send one now and then, and
+// keep its client waiting as long as it likes.
 const minProgress = 1 << 10
 
-// readAll reads in to its end, or to the limit and one byte. Before the first byte it
-// waits as long as it takes, as the tool may be at work; then it gives up when the
-// next minProgress bytes take longer than patience. stop must end a read under way.
-func readAll(in io.Reader, limit int64, patience time.Duration, stop context.CancelCauseFunc) ([]byte, error) {
-	in = io.LimitReader(in, limit+1)
+// readAll reads in to its end. Before the first byte it waits as long as it takes, as the
+// tool may be at work; then it gives up when the next minProgress bytes take longer than
+// patience. stop must end a read under way.
+func readAll(in io.Reader, patience time.Duration, stop context.CancelCauseFunc) ([]byte, error) {
 	var all bytes.Buffer
 	_, err := io.CopyN(&all, in, 1)
 	watch := time.AfterFunc(patience, func() { stop(errStalled) })
@@ -319,32 +286,26 @@ func readAll(in io.Reader, limit int64, patience time.Duration, stop context.Can
 // server). Notifications before it are for notify, unless that is nil.
 func readEvents(ctx context.Context, stream io.Reader, limit int64, id uint64, notify func(string, json.RawMessage)) (json.RawMessage, error) {
 	rest := &io.LimitedReader{R: stream, N: limit + 1}
+	broken := errors.New("the server's stream of events ended without the response")
 	// The limit is of the whole stream; events end with it, not before.
 	for event, err := range sse.Read(rest, &sse.ReadConfig{MaxEventSize: int(limit) + 2}) {
 		if err != nil {
-			if rest.N > 0 {
-				return nil, classify(ctx, fmt.Errorf("the server's stream of events: %w", err), true)
-			}
+			broken = fmt.Errorf("the server's stream of events: %w", err)
 			break
 		}
-		var message struct {
-			ID     json.RawMessage `json:"id"`
-			Method string          `json:"method"`
-			Params json.RawMessage `json:"params"`
+		var m wireMessage
+		switch known := json.Unmarshal([]byte(event.Data), &m) == nil; {
+		case event.Data == "":
+		case !known || m.Method == "":
+			return parseResponse([]byte(event.Data), id)
+		case m.ID != nil && m.Method != "ping":
+			return nil, malformed("%s", outOfPlace(m.Method)) // its answer would be waited for
+		case notify != nil:
+			notify(m.Method, m.Params)
 		}
-		if event.Data == "" || json.Unmarshal([]byte(event.Data), &message) == nil && message.Method != "" {
-			if message.ID != nil && message.Method != "ping" {
-				return nil, malformed("%s", outOfPlace(message.Method)) // its answer would be waited for
-			}
-			if notify != nil && message.Method != "" {
-				notify(message.Method, message.Params)
-			}
-			continue
-		}
-		return parseResponse([]byte(event.Data), id)
 	}
 	if rest.N <= 0 {
 		return nil, tooMuch(limit, "bytes in an answer")
 	}
-	return nil, classify(ctx, errors.New("the server's stream of events ended without the response"), true)
+	return nil, classify(ctx, broken, true)
 }

@@ -2,14 +2,10 @@ package client
 
 import (
 	"cmp"
-	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 
 	jsonv2 "github.com/go-json-experiment/json"
-	"github.com/go-json-experiment/json/jsontext"
-	"github.com/sourcegraph/jsonrpc2"
 
 	"github.com/mcpsaga/mcpsaga/internal/jsonview"
 )
@@ -21,23 +17,13 @@ import (
 // The size of a response is limited by [HTTP] and [Stdio], the time for a turn and
 // the number of rounds by [Options].
 type Limits struct {
-	// Steps is how many steps a tool may ask at once: 100 by default.
-	Steps int
-	// Fields is how many fields a form may have: 200 by default.
-	Fields int
-	// Choices is how many choices all fields of a form may have together: 1000 by
-	// default.
-	Choices int
-	// FormBytes is how long a form may be, as JSON with all its texts: 256 KiB by
-	// default.
-	FormBytes int
-	// Items is how many items a list of tools, prompts or resources may have, on all
-	// its pages, and a result: 10 000 by default.
-	Items int
-	// ListBytes is how long all pages of a list may be together: 32 MiB by default.
-	ListBytes int
-	// Pages is how many pages a list may have: 1000 by default.
-	Pages int
+	Steps     int // steps that a tool may ask at once: 100 by default
+	Fields    int // fields in a form: 200
+	Choices   int // choices of all fields of a form together: 1000
+	FormBytes int // bytes in a form, as JSON with all its texts: 256 KiB
+	Items     int // items in a list, on all its pages, and in a result: 10 000
+	ListBytes int // bytes in all pages of a list together: 32 MiB
+	Pages     int // pages of a list: 1000
 }
 
 func (l Limits) withDefaults() Limits {
@@ -53,10 +39,8 @@ func (l Limits) withDefaults() Limits {
 // steps of the last round are in the position, not asked; [Client.Resume] starts
 // counting anew.
 type LimitError struct {
-	// What is what there is too much of, such as "fields in a form".
-	What string
-	// Limit is how much of it is taken.
-	Limit int64
+	What  string // of what there is too much, such as "fields in a form"
+	Limit int64  // how much of it is taken
 }
 
 // Error implements error.
@@ -67,7 +51,7 @@ func tooMuch[N ~int | ~int64](limit N, what string) error {
 	return &ProtocolError{Reason: "the server sends too much", Err: &LimitError{what, int64(limit)}}
 }
 
-// bounded is a JSON array of at most max elements. It stops reading at the limit:
+// bounded is a JSON array of at most max elements. It counts them before it decodes any:
 // an element of two bytes can take hundreds in memory.
 type bounded[T any] struct {
 	items []T
@@ -75,37 +59,23 @@ type bounded[T any] struct {
 	what  string
 }
 
-func (b *bounded[T]) UnmarshalJSONFrom(in *jsontext.Decoder) error {
-	if in.PeekKind() == 'n' {
-		return in.SkipValue()
-	}
-	if in.PeekKind() != '[' {
-		return errors.New("a list is wanted")
-	}
-	b.items = []T{}
-	return eachOf(in, b.max, b.what, func() error {
-		var item T
-		err := jsonv2.UnmarshalDecode(in, &item)
-		b.items = append(b.items, item)
-		return err
-	})
+func (l Limits) blocks() bounded[json.RawMessage] {
+	return bounded[json.RawMessage]{max: l.Items, what: "blocks in a result"}
 }
 
-// eachOf has read read the elements of an array, or the members of an object, as long
-// as there are no more than max.
-func eachOf(in *jsontext.Decoder, max int, what string, read func() error) error {
-	if _, err := in.ReadToken(); err != nil {
-		return err
-	}
-	for n := 0; in.PeekKind() != ']' && in.PeekKind() != '}'; n++ {
-		if n == max {
-			return tooMuch(max, what)
-		}
-		if err := read(); err != nil {
-			return err
+// UnmarshalJSON appends the elements of an array to the items.
+func (b *bounded[T]) UnmarshalJSON(raw []byte) error {
+	n := len(b.items)
+	for range jsonview.Elements(raw) {
+		if n++; n > b.max {
+			return tooMuch(b.max, b.what)
 		}
 	}
-	_, err := in.ReadToken()
+	var more []T
+	err := jsonv2.Unmarshal(raw, &more)
+	if b.items = append(b.items, more...); b.items == nil {
+		b.items = more // empty, which is not the same as missing
+	}
 	return err
 }
 
@@ -120,14 +90,13 @@ func (l Limits) checkForms(steps []Step) error {
 	return nil
 }
 
-// checkForm counts what a form has, without making anything of it, and reports which
-// limit it is beyond.
-func (l Limits) checkForm(params []byte) error {
+// checkForm counts what a form has without decoding it.
+func (l Limits) checkForm(params json.RawMessage) error {
 	if len(params) > l.FormBytes {
 		return tooMuch(l.FormBytes, "bytes in a form")
 	}
 	fields, choices := 0, 0
-	for _, field := range jsonview.Members(jsonview.Get(jsonview.Get(params, "requestedSchema"), "properties")) {
+	for _, field := range jsonview.Members(jsonview.Get(params, "requestedSchema", "properties")) {
 		if fields++; fields > l.Fields {
 			return tooMuch(l.Fields, "fields in a form")
 		}
@@ -142,78 +111,4 @@ func (l Limits) checkForm(params []byte) error {
 		}
 	}
 	return nil
-}
-
-// list reads all pages of a list over d. What is the server's word for the items.
-func list[T any](ctx context.Context, c *Client, d dialect, method, what string) ([]T, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, c.options.Timeout, ErrTimeout)
-	defer cancel()
-	limits := c.options.Limits
-	items := bounded[T]{max: limits.Items, what: what + " in a list"}
-	size, cursor, seen := 0, "", map[string]bool{}
-	for range limits.Pages {
-		raw, err := c.send(ctx, d.list(method, cursor))
-		if err != nil {
-			return nil, err
-		}
-		if size += len(raw); size > limits.ListBytes {
-			return nil, tooMuch(limits.ListBytes, "bytes in a list")
-		}
-		next, err := readPage(raw, what, &items)
-		if err != nil {
-			return nil, err
-		}
-		switch {
-		case next == "":
-			return items.items, nil
-		case seen[next]:
-			return nil, malformed("the server's list of %s goes in a circle: the cursor %.40q comes twice", what, next)
-		}
-		seen[next], cursor = true, next
-	}
-	return nil, tooMuch(limits.Pages, "pages of "+what)
-}
-
-func listFeatures[T any](ctx context.Context, c *Client, method, what string) ([]T, error) {
-	var items []T
-	spoken, err := c.speak(ctx)
-	if err == nil {
-		items, err = list[T](ctx, c, spoken.features, method, what)
-	}
-	// A server that does not know a list is one without such things.
-	if refused, ok := errors.AsType[*Error](err); ok && refused.Code == jsonrpc2.CodeMethodNotFound {
-		return nil, nil
-	}
-	return items, err
-}
-
-type listParams struct {
-	Cursor string       `json:"cursor,omitempty"`
-	Meta   *requestMeta `json:"_meta,omitempty"`
-}
-
-// readPage adds the items of a page and returns the cursor of the next.
-func readPage[T any](raw json.RawMessage, what string, items *bounded[T]) (string, error) {
-	var page map[string]json.RawMessage
-	if err := read(raw, &page, "the server's list of "+what); err != nil {
-		return "", err
-	}
-	if page[what] == nil {
-		return "", malformed("the server's answer has no list of %s", what)
-	}
-	more := bounded[T]{max: items.max - len(items.items), what: items.what}
-	if err := read(page[what], &more, "the server's list of "+what); err != nil {
-		if errors.As(err, new(*LimitError)) {
-			err = tooMuch(items.max, items.what)
-		}
-		return "", err
-	}
-	items.items = append(items.items, more.items...)
-	next := ""
-	if cursor := page["nextCursor"]; cursor != nil {
-		if err := read(cursor, &next, "the server's nextCursor"); err != nil {
-			return "", err
-		}
-	}
-	return next, nil
 }

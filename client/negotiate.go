@@ -14,16 +14,10 @@ import (
 	"github.com/mcpsaga/mcpsaga/internal/jsonview"
 )
 
-// choice is what a client has decided to speak with its server, once it has.
-type choice struct {
-	lock chan struct{} // is held by who reads or decides
-	made *spoken
-}
-
 // spoken are the protocols by which the things of a server are reached.
 type spoken struct {
 	// tools calls tools, toolList lists them, features is for prompts and resources.
-	tools, toolList, features dialect
+	tools, toolList, features string
 	// tasks: the server has the tasks extension, so that a tool which the saga proposal
 	// cannot call may be called as a task.
 	tasks bool
@@ -41,24 +35,23 @@ const probePatience = 15 * time.Second
 // speak returns what to speak, and asks the server the first time.
 func (c *Client) speak(ctx context.Context) (*spoken, error) {
 	select {
-	case c.choice.lock <- struct{}{}:
+	case c.choosing <- struct{}{}:
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	}
-	defer func() { <-c.choice.lock }()
-	if c.choice.made != nil {
-		return c.choice.made, nil
+	defer func() { <-c.choosing }()
+	if c.chosen != nil {
+		return c.chosen, nil
 	}
-	made, err := c.choose(ctx)
-	c.choice.made = made
-	return made, err
+	var err error
+	c.chosen, err = c.choose(ctx)
+	return c.chosen, err
 }
 
 func (c *Client) choose(ctx context.Context) (*spoken, error) {
-	stateless := statelessDialect{c.options}
 	switch protocol := c.options.Protocol; {
 	case protocol == "saga":
-		return &spoken{tools: sagaDialect{}, toolList: sagaDialect{}, features: stateless}, nil
+		return &spoken{tools: sagaProposal, toolList: sagaProposal, features: stateless}, nil
 	case protocol == revision:
 		return &spoken{tools: stateless, toolList: stateless, features: stateless}, nil
 	case isOld(protocol):
@@ -66,59 +59,36 @@ func (c *Client) choose(ctx context.Context) (*spoken, error) {
 	case protocol != "":
 		return nil, fmt.Errorf("there is no protocol %q here: use saga, %s, or one of %v", protocol, revision, older)
 	}
-	found, err := c.discover(ctx)
+	made, err := c.discover(ctx)
 	if slices.Contains(supportedBy(err), revision) {
-		found, err = c.discover(ctx) // it has refused what it says it speaks
+		made, err = c.discover(ctx) // it has refused what it says it speaks
 	}
-	if err != nil {
-		if isOlder(err) || c.neverDiscovers(ctx, err) {
-			return c.withSessions(err)
-		}
-		return nil, err
+	if err != nil && (isOlder(err) || c.neverDiscovers(ctx, err)) {
+		return c.withSessions(err)
 	}
-	if !slices.Contains(found.versions, revision) {
-		unknown := &ProtocolError{Reason: fmt.Sprintf("the server speaks MCP %.200v, and this client %s and what is older", found.versions, revision)}
-		if slices.ContainsFunc(found.versions, isOld) {
-			return c.withSessions(unknown)
-		}
-		return nil, unknown
-	}
-	made := &spoken{tools: stateless, toolList: stateless, features: stateless, tasks: found.tasks}
-	if found.saga && (!c.options.PreferTasks || !found.tasks) {
-		made.tools = sagaDialect{}
-	}
-	return made, nil
+	return made, err
 }
 
 // withSessions speaks an older revision. why says what made that necessary, or is nil.
 func (c *Client) withSessions(why error) (*spoken, error) {
-	if c.options.Sessions == nil {
-		err := fmt.Errorf("older revisions of MCP than %s need Options.Sessions", revision)
-		if why != nil {
-			err = fmt.Errorf("%w (to server/discover it said: %w)", err, why)
-		}
-		return nil, err
+	if c.options.Sessions != nil {
+		return &spoken{tools: inSessions, toolList: inSessions, features: inSessions}, nil
 	}
-	if process, is := c.transport.(*Stdio); is {
-		process.keep() // if it has been asked what it speaks
+	err := fmt.Errorf("older revisions of MCP than %s need Options.Sessions", revision)
+	if why != nil {
+		err = fmt.Errorf("%w (to server/discover it said: %w)", err, why)
 	}
-	return &spoken{tools: sessionDialect{}, toolList: sessionDialect{}, features: sessionDialect{}}, nil
-}
-
-type discovered struct {
-	versions    []string
-	saga, tasks bool
+	return nil, err
 }
 
 // discover asks a server what it speaks (MCP 2026-07-28, server/discover).
-func (c *Client) discover(ctx context.Context) (*discovered, error) {
+func (c *Client) discover(ctx context.Context) (*spoken, error) {
 	if _, process := c.transport.(*Stdio); process && c.options.Sessions != nil {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeoutCause(ctx, min(probePatience, c.options.Timeout), ErrTimeout)
 		defer cancel()
 	}
-	d := statelessDialect{c.options}
-	raw, err := c.send(ctx, introduced("server/discover", "", listParams{Meta: d.meta(new(Handlers))}))
+	raw, err := c.send(ctx, statelessDialect{c.options}.request("server/discover", "", new(Handlers), params{}))
 	if err != nil {
 		return nil, err
 	}
@@ -129,13 +99,18 @@ func (c *Client) discover(ctx context.Context) (*discovered, error) {
 	if err := read(raw, &wire, "the server's answer to server/discover"); err != nil {
 		return nil, err
 	}
-	capability := func(kind, name string) bool {
-		return jsonview.Get(jsonview.Get(wire.Capabilities, kind), name) != nil
+	if !slices.Contains(wire.Versions.items, revision) {
+		unknown := &ProtocolError{Reason: fmt.Sprintf("the server speaks MCP %.200v, and this client %s and what is older", wire.Versions.items, revision)}
+		if slices.ContainsFunc(wire.Versions.items, isOld) {
+			return c.withSessions(unknown)
+		}
+		return nil, unknown
 	}
-	return &discovered{
-		versions: wire.Versions.items,
-		saga:     capability("experimental", sagaMarker), tasks: capability("extensions", tasksExtension),
-	}, nil
+	made := &spoken{tools: stateless, toolList: stateless, features: stateless, tasks: jsonview.Get(wire.Capabilities, "extensions", tasksExtension) != nil}
+	if jsonview.Get(wire.Capabilities, "experimental", sagaMarker) != nil && (!c.options.PreferTasks || !made.tasks) {
+		made.tools = sagaProposal
+	}
+	return made, nil
 }
 
 // isOlder reports whether the error that answered server/discover is one of a server that
@@ -184,14 +159,14 @@ func (c *Client) neverDiscovers(ctx context.Context, err error) bool {
 // be a task, which it can be over the other protocol that the server has. err is what the
 // server said: then nothing has begun.
 func (c *Client) mustBeTask(ctx context.Context, p *Position, err error) bool {
-	var refused *Error
-	if p.Round > 0 || p.Dialect != (sagaDialect{}).name() || !errors.As(err, &refused) || refused.Code != jsonrpc2.CodeInvalidParams {
+	refused, ok := errors.AsType[*Error](err)
+	if !ok || refused.Code != jsonrpc2.CodeInvalidParams || p.Round > 0 || p.Dialect != sagaProposal {
 		return false
 	}
 	spoken, err := c.speak(ctx)
 	if err != nil || !spoken.tasks {
 		return false
 	}
-	tools, err := c.Tools(ctx)
-	return err == nil && slices.ContainsFunc(tools, func(t Tool) bool { return t.Name == p.Tool && !t.IsSaga() })
+	tool := c.tool(ctx, p.Tool)
+	return tool != nil && !tool.IsSaga()
 }

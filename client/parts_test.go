@@ -73,6 +73,20 @@ func TestPartsAreBounded(t *testing.T) {
 	assert.Len(t, stopped.Position.Parts, 2, "what is here is not lost")
 }
 
+// A server that ends a result in parts with what is no result is refused.
+func TestPartsWithoutAnEnd(t *testing.T) {
+	t.Parallel()
+	for _, end := range []string{`null`, `{"content":7}`, `{"content":[7]}`, `[]`} {
+		s := play(t, result(fmt.Sprintf(aPart, 1, 1)), result(end))
+		_, err := s.client(t).Call(t.Context(), "tool", nil, client.Handlers{})
+		if end == `{"content":[7]}` {
+			require.NoError(t, err, "an odd block is kept")
+			continue
+		}
+		require.ErrorAs(t, err, new(*client.ProtocolError), end)
+	}
+}
+
 // A client comes back when it was told to, and what is no time is none.
 func TestPausesAreWaitedFor(t *testing.T) {
 	t.Parallel()

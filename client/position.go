@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+
+	"github.com/mcpsaga/mcpsaga/internal/jsonview"
 )
 
 // positionVersion is the version of [Position] this package writes. It reads
@@ -12,61 +14,46 @@ import (
 const positionVersion = 1
 
 // Position is where a call stands. It is plain JSON data, complete by itself:
-// any process that reaches a server with the same keys can go on from it.
+// any process that reaches a server with the same keys can continue from it.
 //
 // It contains what the user answered. Store it with mode 0600.
 type Position struct {
-	// Version is that of the format, which is 1.
-	Version int `json:"version"`
+	Version int `json:"version"` // of the format: 1
 	// Dialect names the wire protocol of the call: "saga", "mcp-2026-07-28", or
-	// "mcp-sessions", whose calls cannot be gone on with.
+	// "mcp-sessions", whose calls cannot be continued.
 	Dialect string `json:"dialect"`
-	// Tool is the name of the tool that was called, Prompt that of the prompt that is
-	// wanted, URI the address of the resource that is read. One of them is set.
-	Tool   string `json:"tool,omitempty"`
-	Prompt string `json:"prompt,omitempty"`
-	URI    string `json:"uri,omitempty"`
-	// Arguments are those of the tool or prompt, a JSON object.
-	Arguments json.RawMessage `json:"arguments,omitempty"`
-	// Token is the server's last token, verbatim. It is empty until the server has
-	// suspended the call for the first time.
-	Token string `json:"token,omitempty"`
+	// Tool, Prompt or URI is what was called, got or read. One of them is set.
+	Tool      string          `json:"tool,omitempty"`
+	Prompt    string          `json:"prompt,omitempty"`
+	URI       string          `json:"uri,omitempty"`
+	Arguments json.RawMessage `json:"arguments,omitempty"` // of the tool or prompt, a JSON object
+	Token     string          `json:"token,omitempty"`     // the server's last, verbatim; empty before the first suspension
 	// Task is the id of the task that the call has become, verbatim. The server works on
 	// it whether or not a client is there. Tool may be empty then.
 	Task string `json:"task,omitempty"`
-	// Key is what a server with a ledger knows the first call again by, until there is a
+	// Key is by what a server with a ledger knows the first call again, until there is a
 	// token. Empty for prompts and resources.
-	Key string `json:"key,omitempty"`
-	// Round is the number of suspensions so far.
-	Round int `json:"round"`
-	// Steps are the steps of the last suspension, in the server's order.
-	Steps []Step `json:"steps,omitempty"`
+	Key   string `json:"key,omitempty"`
+	Round int    `json:"round"`           // the number of suspensions so far
+	Steps []Step `json:"steps,omitempty"` // of the last suspension, in the server's order
 	// Answers are the answers so far, in the order they were given: of a saga and of a
 	// task all, otherwise those of the last suspension.
-	Answers []Answer `json:"answers,omitempty"`
-	// Parts are the blocks of the result that have come so far, of a saga that gives it in
-	// parts.
-	Parts []json.RawMessage `json:"parts,omitempty"`
+	Answers []Answer          `json:"answers,omitempty"`
+	Parts   []json.RawMessage `json:"parts,omitempty"` // blocks of the result so far, of a saga that gives it in parts
 }
 
 // Step is one thing the server asks, as it came.
 type Step struct {
-	// Type is the kind of step: "elicitation", "sampling" or "roots".
-	Type string `json:"type"`
-	// StepID names the step within the call.
-	StepID string `json:"stepId"`
-	// Params are the parameters of the MCP request of that kind.
-	Params json.RawMessage `json:"params,omitempty"`
+	Type   string          `json:"type"`             // elicitation, sampling or roots
+	StepID string          `json:"stepId"`           // names the step within the call
+	Params json.RawMessage `json:"params,omitempty"` // of the MCP request of that kind
 }
 
 // Answer is the client's answer to one step: a result or an error.
 type Answer struct {
-	// StepID names the step.
-	StepID string `json:"stepId"`
-	// Result is the result of the MCP request of that kind, or nil.
-	Result json.RawMessage `json:"result,omitempty"`
-	// Error says why the step failed, or is nil.
-	Error *Error `json:"error,omitempty"`
+	StepID string          `json:"stepId"`           // names the step
+	Result json.RawMessage `json:"result,omitempty"` // of the MCP request of that kind, or nil
+	Error  *Error          `json:"error,omitempty"`  // why the step failed, or nil
 }
 
 // Kind returns "tool", "prompt" or "resource".
@@ -106,6 +93,11 @@ func (p Position) answered() map[string]bool {
 	return ids
 }
 
+// keepsAnswers reports whether every turn carries all answers of the call so far, so that the ids
+// of steps never repeat, and an answer can be an error. Otherwise a turn carries those of the last
+// round, and a handler that fails ends the call.
+func (p Position) keepsAnswers() bool { return p.Dialect != stateless }
+
 // snapshot returns a copy that does not change when the call continues.
 func (p Position) snapshot() Position {
 	c := p
@@ -116,12 +108,15 @@ func (p Position) snapshot() Position {
 }
 
 // suspended moves the position to the server's next suspension.
-func (p *Position) suspended(token string, steps []Step, keepAnswers bool) error {
-	if !keepAnswers {
+func (p *Position) suspended(t turn, limits Limits) error {
+	if len(p.Parts)+len(t.parts) > limits.Items {
+		return tooMuch(limits.Items, "blocks in a result")
+	}
+	if !p.keepsAnswers() {
 		p.Answers = nil
 	}
-	answered, asked := p.answered(), make(map[string]bool, len(steps))
-	for _, step := range steps {
+	answered, asked := p.answered(), make(map[string]bool, len(t.steps))
+	for _, step := range t.steps {
 		if asked[step.StepID] {
 			return malformed("the server sent two steps with the id %q in one turn", step.StepID)
 		}
@@ -130,15 +125,35 @@ func (p *Position) suspended(token string, steps []Step, keepAnswers bool) error
 		}
 		asked[step.StepID] = true
 	}
-	p.Token, p.Key, p.Steps = token, "", steps
+	p.Token, p.Key, p.Steps, p.Parts = t.token, "", t.steps, append(p.Parts, t.parts...)
 	p.Round++
 	return nil
 }
 
+// whole returns a result with the parts that came before it in front.
+func (p *Position) whole(result json.RawMessage) (json.RawMessage, error) {
+	if len(p.Parts) == 0 {
+		return result, nil
+	}
+	var members map[string]json.RawMessage
+	if err := read(result, &members, "the server's tool result"); err != nil {
+		return nil, err
+	}
+	blocks := slices.Clone(p.Parts)
+	for block := range jsonview.Elements(members["content"]) {
+		blocks = append(blocks, block)
+	}
+	content, err := json.Marshal(blocks)
+	if err != nil || members == nil {
+		return nil, malformed("the server's result is no tool result")
+	}
+	members["content"] = content
+	return json.Marshal(members)
+}
+
 // PositionError says why a call cannot be continued or cancelled from a position.
 type PositionError struct {
-	// Reason says what is wrong with the position and what to do.
-	Reason string
+	Reason string // what is wrong with the position and what to do
 }
 
 // Error implements error.
@@ -152,7 +167,7 @@ func positionError(format string, args ...any) error {
 // task's id, without version and dialect, gets these.
 func (p *Position) check() error {
 	if p.Version == 0 && p.Dialect == "" && p.Task != "" {
-		p.Version, p.Dialect = positionVersion, statelessDialect{}.name()
+		p.Version, p.Dialect = positionVersion, stateless
 	}
 	switch {
 	case p.Version == 0 || p.Subject() == "":
@@ -161,7 +176,7 @@ func (p *Position) check() error {
 		return positionError("it is of a tool, a prompt and a resource at once")
 	case p.Version > positionVersion:
 		return positionError("it was written by a newer version of this program (%d, this one reads up to %d): update", p.Version, positionVersion)
-	case p.Token == "" && p.Task == "" && p.Tool != "" && p.Dialect == (sagaDialect{}).name() && len(p.Steps)+len(p.Answers) > 0:
+	case p.Token == "" && p.Task == "" && p.Tool != "" && p.Dialect == sagaProposal && len(p.Steps)+len(p.Answers) > 0:
 		return positionError("it has steps but no token; start the call again")
 	}
 	seen := make(map[string]bool, len(p.Answers))

@@ -9,37 +9,25 @@ import (
 
 // Prompt describes a prompt of the server. All texts are the server's.
 type Prompt struct {
-	// Name is what [Client.GetPrompt] takes.
-	Name string `json:"name"`
-	// Title is a name to show, or empty.
-	Title string `json:"title,omitempty"`
-	// Description is for the user.
-	Description string `json:"description,omitempty"`
-	// Arguments are what it takes.
-	Arguments []PromptArgument `json:"arguments,omitempty"`
+	Name        string           `json:"name"`                  // what [Client.GetPrompt] takes
+	Title       string           `json:"title,omitempty"`       // a name to show, or empty
+	Description string           `json:"description,omitempty"` // for the user
+	Arguments   []PromptArgument `json:"arguments,omitempty"`   // what it takes
 }
 
 // PromptArgument describes an argument of a prompt.
 type PromptArgument struct {
-	// Name is the argument's name.
-	Name string `json:"name"`
-	// Title is a name to show, or empty.
-	Title string `json:"title,omitempty"`
-	// Description is for the user.
-	Description string `json:"description,omitempty"`
-	// Required says that it must be given.
-	Required bool `json:"required,omitempty"`
+	Name        string `json:"name"`                  // its key among the arguments
+	Title       string `json:"title,omitempty"`       // a name to show, or empty
+	Description string `json:"description,omitempty"` // for the user
+	Required    bool   `json:"required,omitempty"`    // it must be given
 }
 
 // PromptResult is what a prompt comes to: MCP's GetPromptResult. Its texts are the server's.
 type PromptResult struct {
-	// Description tells what the messages are for.
-	Description string
-	// Messages are to be given to a model. A block that breaks MCP's rules is a
-	// [content.Unknown].
-	Messages []content.Message
-	// Raw is the whole result as it came.
-	Raw json.RawMessage
+	Description string            // what the messages are for
+	Messages    []content.Message // for a model; a block that breaks MCP's rules is a [content.Unknown]
+	Raw         json.RawMessage   // the whole result as it came
 }
 
 // Prompts lists the server's prompts, all pages of them. The saga proposal has none, so
@@ -52,18 +40,14 @@ func (c *Client) Prompts(ctx context.Context) ([]Prompt, error) {
 // on the way. A step that cannot be answered, or whose handler fails, ends the call
 // with an [*Error]: this protocol knows no answers that are errors.
 //
-// Errors are always an [*InterruptedError], as those of [Client.Call]; go on with
+// Errors are always an [*InterruptedError], as those of [Client.Call]; continue with
 // [Client.ResumePrompt].
 func (c *Client) GetPrompt(ctx context.Context, name string, arguments map[string]string, handlers Handlers) (*PromptResult, error) {
-	position := Position{Version: positionVersion, Prompt: name}
-	spoken, err := c.speak(ctx)
-	if err == nil {
-		position.Dialect = spoken.features.name()
-		if len(arguments) > 0 {
-			position.Arguments, err = encodeArguments(arguments)
-		}
+	var given any
+	if len(arguments) > 0 {
+		given = arguments
 	}
-	return drive(ctx, c, position, err, handlers, parsePrompt)
+	return start(ctx, c, Position{Prompt: name}, given, handlers, parsePrompt)
 }
 
 // ResumePrompt continues to get a prompt; see [Client.Resume].
@@ -95,41 +79,29 @@ func parsePrompt(raw json.RawMessage, limits Limits) (*PromptResult, error) {
 
 // Resource describes a resource of the server. All texts are the server's.
 type Resource struct {
-	// URI is what [Client.ReadResource] takes.
-	URI string `json:"uri"`
-	// Name identifies the resource.
-	Name string `json:"name"`
-	// Title is a name to show, or empty.
-	Title string `json:"title,omitempty"`
-	// Description is for the model and the user.
-	Description string `json:"description,omitempty"`
-	// MIMEType is the type of its contents, or empty.
-	MIMEType string `json:"mimeType,omitempty"`
-	// Size is the size of its contents in bytes, or nil.
-	Size *int64 `json:"size,omitempty"`
+	URI         string `json:"uri"`                   // what [Client.ReadResource] takes
+	Name        string `json:"name"`                  // identifies it
+	Title       string `json:"title,omitempty"`       // a name to show, or empty
+	Description string `json:"description,omitempty"` // for the model and the user
+	MIMEType    string `json:"mimeType,omitempty"`    // of its contents, or empty
+	Size        *int64 `json:"size,omitempty"`        // in bytes; nil if the server does not say
 }
 
 // ResourceTemplate describes a family of resources. All texts are the server's.
 type ResourceTemplate struct {
-	// URITemplate is a URI template (RFC 6570): expand it, and read the URI.
-	URITemplate string `json:"uriTemplate"`
-	// Name identifies the template.
-	Name string `json:"name"`
-	// Title is a name to show, or empty.
-	Title string `json:"title,omitempty"`
-	// Description is for the model and the user.
-	Description string `json:"description,omitempty"`
-	// MIMEType is the type of the contents, if all have the same.
-	MIMEType string `json:"mimeType,omitempty"`
+	URITemplate string `json:"uriTemplate"`           // RFC 6570: expand it, and read the URI
+	Name        string `json:"name"`                  // identifies it
+	Title       string `json:"title,omitempty"`       // a name to show, or empty
+	Description string `json:"description,omitempty"` // for the model and the user
+	MIMEType    string `json:"mimeType,omitempty"`    // if all have the same
 }
 
 // ResourceResult is what a resource holds: MCP's ReadResourceResult. Its texts are the server's.
 type ResourceResult struct {
-	// Contents are its parts. Their URIs are the server's word: do not make the name of
-	// a file of one without care.
+	// Contents are its parts. The server chooses their URIs: do not make the name of a file of one
+	// without care.
 	Contents []content.ResourceContents
-	// Raw is the whole result as it came.
-	Raw json.RawMessage
+	Raw      json.RawMessage // the whole result as it came
 }
 
 // Resources lists the server's resources, all pages of them.
@@ -143,18 +115,10 @@ func (c *Client) ResourceTemplates(ctx context.Context) ([]ResourceTemplate, err
 }
 
 // ReadResource reads the resource at uri, and answers with handlers what the server
-// asks on the way. See [Client.GetPrompt] for its errors; go on with
+// asks on the way. See [Client.GetPrompt] for its errors; continue with
 // [Client.ResumeResource].
 func (c *Client) ReadResource(ctx context.Context, uri string, handlers Handlers) (*ResourceResult, error) {
-	position := Position{Version: positionVersion, URI: uri}
-	if uri == "" {
-		return nil, &InterruptedError{Position: position, Err: positionError("it has no URI")}
-	}
-	spoken, err := c.speak(ctx)
-	if err == nil {
-		position.Dialect = spoken.features.name()
-	}
-	return drive(ctx, c, position, err, handlers, parseRead)
+	return start(ctx, c, Position{URI: uri}, nil, handlers, parseRead)
 }
 
 // ResumeResource continues to read a resource; see [Client.Resume].

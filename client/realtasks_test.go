@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
-	"sync"
 	"testing"
 	"time"
 
@@ -212,33 +211,4 @@ func TestRealTasks(t *testing.T) {
 			assert.EqualValues(t, -32602, refused.Code)
 		})
 	}
-}
-
-// Our server tells of tasks by itself, so that nobody has to ask it all the time.
-func TestRealTaskTells(t *testing.T) {
-	t.Parallel()
-	own, stop := startTasks()
-	t.Cleanup(stop)
-	var mu sync.Mutex
-	asked := map[string]int{}
-	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		mu.Lock()
-		asked[r.Header.Get("Mcp-Method")]++
-		mu.Unlock()
-		own.Config.Handler.ServeHTTP(w, r)
-	}))
-	t.Cleanup(proxy.Close)
-	c := client.New(&client.HTTP{URL: proxy.URL + server.Endpoint}, client.Options{})
-	t.Cleanup(func() { _ = c.Close() })
-	var who people
-	h := answering(&who)
-	patient := h.Elicit
-	h.Elicit = func(ctx context.Context, r *client.Request) (*client.ElicitResult, error) {
-		time.Sleep(300 * time.Millisecond) // somebody types
-		return patient(ctx, r)
-	}
-	_, err := c.Call(t.Context(), "report", topic{Topic: "tea"}, h)
-	require.NoError(t, err)
-	assert.Equal(t, 1, asked["subscriptions/listen"])
-	assert.LessOrEqual(t, asked["tasks/get"], 4)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"strconv"
 
@@ -16,6 +17,18 @@ type message struct {
 	ID      uint64 `json:"id,omitempty"`
 	Method  string `json:"method"`
 	Params  any    `json:"params,omitempty"`
+}
+
+// wireMessage is a message of a server that has not been looked at.
+type wireMessage struct {
+	ID     json.RawMessage `json:"id"`
+	Method string          `json:"method"`
+	Params json.RawMessage `json:"params"`
+}
+
+// outOfPlace is why a request of a server's own is not answered.
+func outOfPlace(method string) string {
+	return fmt.Sprintf("the server sent the request %.40q, and in MCP %s servers send none: it asks as in older revisions; speak one of these with it (--protocol %s)", method, revision, older[0])
 }
 
 // parseResponse reads the JSON-RPC response to the request with the given id and

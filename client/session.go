@@ -1,6 +1,7 @@
 package client
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -25,12 +26,9 @@ type Session interface {
 
 // SessionConfig says how a [Session] is opened.
 type SessionConfig struct {
-	// Transport leads to the server: a [*HTTP] or [*Stdio].
-	Transport Transport
-	// Name and Version introduce the client.
-	Name, Version string
-	// Revision is the revision of MCP to offer; empty means the newest with sessions.
-	Revision string
+	Transport     Transport // leads to the server: a [*HTTP] or [*Stdio]
+	Name, Version string    // introduce the client
+	Revision      string    // revision of MCP to offer; empty means the newest with sessions
 	// Elicitation, Sampling and Roots say what the client can answer.
 	Elicitation, Sampling, Roots bool
 	// Answer answers a request of the server. An [*Error] is sent as it is.
@@ -43,36 +41,16 @@ type SessionConfig struct {
 // the client waits. Nothing of a call can be kept: where it stands is in the session.
 type sessionDialect struct{}
 
-func (sessionDialect) name() string       { return "mcp-sessions" }
-func (sessionDialect) keepsAnswers() bool { return true }
-
 func (sessionDialect) next(p *Position, h *Handlers) request {
-	params := struct {
-		Name      string          `json:"name,omitempty"`
-		URI       string          `json:"uri,omitempty"`
-		Arguments json.RawMessage `json:"arguments,omitempty"`
-		Meta      *callMeta       `json:"_meta,omitempty"`
-	}{Arguments: p.Arguments, URI: p.URI}
-	r := request{session: true, handlers: h, subject: p.Subject(), progress: h.progressToken()}
-	switch p.Kind() {
-	case "prompt":
-		r.method, params.Name, r.harmless = "prompts/get", p.Prompt, true
-	case "resource":
-		r.method, r.harmless = "resources/read", true
-	default:
-		r.method, params.Name = "tools/call", p.Tool
-	}
-	if r.progress != "" {
-		params.Meta = &callMeta{ProgressToken: r.progress}
-	}
-	r.params = params
+	q := params{Name: cmp.Or(p.Tool, p.Prompt), URI: p.URI, Arguments: p.Arguments}
+	r := request{method: callMethods[p.Kind()], harmless: p.Kind() != "tool", session: true, handlers: h, subject: p.Subject()}
+	q.Meta.ProgressToken, r.notify = h.progress()
+	r.params = q
 	return r
 }
 
-func (sessionDialect) cancel(*Position) (request, bool) { return request{}, false }
-
 func (sessionDialect) list(method, cursor string) request {
-	return request{method: method, params: listParams{Cursor: cursor}, harmless: true, session: true}
+	return request{method: method, params: params{Cursor: cursor}, harmless: true, session: true}
 }
 
 func (sessionDialect) parse(raw json.RawMessage, _ Limits) (turn, error) {
@@ -82,164 +60,91 @@ func (sessionDialect) parse(raw json.RawMessage, _ Limits) (turn, error) {
 // errNotKept: a call ends with its session.
 var errNotKept = errors.New("the server speaks a revision of MCP in which a call that has stopped cannot go on later")
 
-// sessions keeps a session for the next request.
-type sessions struct {
-	mu     sync.Mutex
-	idle   *openSession
-	closed bool
-}
-
-func (s *sessions) close() error {
-	s.mu.Lock()
-	idle := s.idle
-	s.idle, s.closed = nil, true
-	s.mu.Unlock()
-	if idle == nil {
-		return nil
-	}
-	return idle.Close()
-}
-
 // openSession is a session and what it was opened for.
 type openSession struct {
 	Session
 	config SessionConfig
-	// asks are the server's requests, for the call that has the session to answer.
-	asks chan ask
-	// over is what is closed when the request under way is over; nil if there is none.
-	over atomic.Pointer[chan struct{}]
-	// waiting is how many of the server's requests wait.
-	waiting atomic.Int64
-	// notes holds the latest progress.
-	notes chan notedProgress
+	call   atomic.Pointer[sessionCall] // the one that has the session, or nil
 }
 
-// ask is a request of the server.
-type ask struct {
-	method string
-	params json.RawMessage
-	reply  chan<- Answer
+// keep keeps a session for the next request, or closes it if there is one.
+func (c *Client) keep(s *openSession) {
+	select {
+	case c.idle <- s:
+	default:
+		_ = s.Close()
+	}
+	if c.closed.Load() {
+		_ = c.closeIdle()
+	}
+}
+
+func (c *Client) closeIdle() error {
+	select {
+	case s := <-c.idle:
+		return s.Close()
+	default:
+		return nil
+	}
 }
 
 // session returns a session whose server knows what h can answer or, without, what clients
 // usually can.
 func (c *Client) session(ctx context.Context, h *Handlers) (*openSession, error) {
-	c.sessions.mu.Lock()
-	found := c.sessions.idle
-	c.sessions.idle = nil
-	closed := c.sessions.closed
-	c.sessions.mu.Unlock()
-	if closed {
+	if c.closed.Load() {
 		return nil, &TransportError{Err: errClosed, final: true}
 	}
-	if found != nil {
-		can := found.config
-		if h == nil || can.Elicitation == (h.Elicit != nil) && can.Sampling == (h.Sample != nil) && can.Roots == (h.Roots != nil) {
-			return found, nil
-		}
-		_ = found.Close()
-	}
-	if c.options.Sessions == nil {
-		return nil, errors.New("this call needs Options.Sessions, as its server speaks an older revision of MCP")
-	}
-	s := &openSession{asks: make(chan ask), notes: make(chan notedProgress, 1)}
+	s := &openSession{}
 	introduction := implementationOf(c.options)
 	s.config = SessionConfig{
 		Transport: c.transport, Name: introduction.Name, Version: introduction.Version, Revision: c.options.Protocol,
 		Elicitation: h == nil || h.Elicit != nil, Sampling: h == nil || h.Sample != nil, Roots: h != nil && h.Roots != nil,
-		Answer: func(ctx context.Context, method string, params json.RawMessage) (json.RawMessage, error) {
-			return s.answer(ctx, int64(c.options.Limits.Steps), method, params)
-		},
-		Notify: s.note,
+		Answer: s.answer, Notify: s.notify,
 	}
-	if process, is := c.transport.(*Stdio); is && process.hasSpare() {
-		// Some take nothing any more once they were asked something before initialize.
-		hurried, cancel := context.WithTimeout(ctx, min(probePatience, c.options.Timeout))
-		defer cancel()
-		var err error
-		if s.Session, err = c.options.Sessions(hurried, s.config); err == nil || ctx.Err() != nil {
-			return s, err
+	select {
+	case idle := <-c.idle:
+		can, want := idle.config, s.config
+		if h == nil || can.Elicitation == want.Elicitation && can.Sampling == want.Sampling && can.Roots == want.Roots {
+			return idle, nil
 		}
+		_ = idle.Close()
+	default:
 	}
-	limited, cancel := context.WithTimeoutCause(ctx, c.options.Timeout, ErrTimeout)
-	defer cancel()
-	var err error
-	if s.Session, err = c.options.Sessions(limited, s.config); err != nil {
-		if limited.Err() != nil && ctx.Err() == nil {
+	if c.options.Sessions == nil {
+		return nil, errors.New("this call needs Options.Sessions, as its server speaks an older revision of MCP")
+	}
+	open := func(patience time.Duration) (err error) {
+		limited, cancel := context.WithTimeoutCause(ctx, min(patience, c.options.Timeout), ErrTimeout)
+		defer cancel()
+		if s.Session, err = c.options.Sessions(limited, s.config); err != nil && limited.Err() != nil && ctx.Err() == nil {
 			err = &TransportError{Sent: true, Err: ErrTimeout, final: true}
 		}
-		return nil, err
+		return err
 	}
-	return s, nil
+	// Some processes take nothing any more once they were asked something before initialize.
+	if _, is := c.transport.(*Stdio); is && c.options.Protocol == "" && open(probePatience) == nil {
+		return s, nil
+	}
+	return s, open(c.options.Timeout)
 }
 
-// answer hands a request of the server to the call that has the session.
-func (s *openSession) answer(ctx context.Context, most int64, method string, params json.RawMessage) (json.RawMessage, error) {
-	defer s.waiting.Add(-1)
-	over := s.over.Load()
-	if s.waiting.Add(1) > most || over == nil {
-		return nil, &Error{Code: jsonrpc2.CodeInternalError, Message: "this client has called nothing that could ask, or is asked too much at once"}
-	}
-	reply := make(chan Answer, 1)
-	select {
-	case s.asks <- ask{method, params, reply}:
-	case <-*over:
-		return nil, errCallOver
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
-	select {
-	case a := <-reply:
-		if a.Error != nil {
-			return nil, a.Error
-		}
-		return a.Result, nil
-	case <-*over:
-		return nil, errCallOver
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
+// sessionCall is a request in a session, whose handlers answer what the server asks meanwhile.
+type sessionCall struct {
+	*Client
+	*request
+	ctx  context.Context
+	stop context.CancelCauseFunc
+	// patience ends the call. It does not run while a handler works: only the time in which no
+	// question is open counts as the server's.
+	patience *time.Timer
+	waiting  atomic.Int64 // how many of the server's requests wait
+	// handling is held while a handler works, and guards asked: how often each kind of step was
+	// asked.
+	handling sync.Mutex
+	asked    map[string]int
 }
 
-// errCallOver is the answer to a server that asks too late.
-var errCallOver = &Error{Code: jsonrpc2.CodeInternalError, Message: "the call is over"}
-
-func (s *openSession) note(method string, params json.RawMessage) {
-	p, ok := readProgress(method, params)
-	if !ok {
-		p, ok = readSessionTask(method, params)
-	}
-	if ok {
-		select {
-		case <-s.notes: // an older one
-		default:
-		}
-		select {
-		case s.notes <- p:
-		default: // another one was faster
-		}
-	}
-}
-
-// readSessionTask reads how the task of MCP 2025-11-25 is that a call waits for.
-func readSessionTask(method string, params json.RawMessage) (p notedProgress, ok bool) {
-	var wire struct {
-		ID      string    `json:"taskId"`
-		Status  string    `json:"status"`
-		Message string    `json:"statusMessage"`
-		Created time.Time `json:"createdAt"`
-		Updated time.Time `json:"lastUpdatedAt"`
-	}
-	if method != "notifications/tasks/status" || json.Unmarshal(params, &wire) != nil || wire.Status == "" {
-		return p, false
-	}
-	p.Task = &Task{ID: wire.ID, Status: wire.Status, Message: wire.Message, Created: wire.Created, Updated: wire.Updated}
-	p.Message = wire.Message
-	return p, true
-}
-
-// inSession sends a request through a session, and has the handlers answer what the
-// server asks meanwhile. Only the time in which no question is open counts as the server's.
+// inSession sends a request through a session.
 func (c *Client) inSession(ctx context.Context, r *request) (json.RawMessage, error) {
 	params, err := json.Marshal(r.params)
 	if err != nil {
@@ -249,95 +154,90 @@ func (c *Client) inSession(ctx context.Context, r *request) (json.RawMessage, er
 	if err != nil {
 		return nil, err
 	}
-	type outcome struct {
-		result json.RawMessage
-		err    error
+	call := &sessionCall{Client: c, request: r, asked: map[string]int{}}
+	call.ctx, call.stop = context.WithCancelCause(ctx)
+	call.patience = time.AfterFunc(c.options.Timeout, func() { call.stop(&TransportError{Sent: true, Err: ErrTimeout, final: true}) })
+	s.call.Store(call)
+	result, err := s.Request(call.ctx, r.method, params)
+	if cause := context.Cause(call.ctx); err != nil && cause != nil {
+		err = cause
 	}
-	limited, stop := context.WithCancelCause(ctx)
-	done := make(chan outcome, 1)
-	over := make(chan struct{})
-	s.over.Store(&over)
-	go func() {
-		result, err := s.Request(limited, r.method, params)
-		done <- outcome{result, err}
-	}()
-	patience := time.NewTimer(c.options.Timeout)
-	defer patience.Stop()
-	asked := map[string]int{}
-	var last Task
-	for {
-		select {
-		case o := <-done:
-			s.over.Store(nil)
-			close(over)
-			if cause := context.Cause(limited); o.err != nil && cause != nil {
-				o.err = cause
-			}
-			stop(nil)
-			c.keep(s, o.err)
-			return o.result, o.err
-		case a := <-s.asks:
-			if limited.Err() != nil {
-				continue // it is answered when the call is over, and its task cancelled
-			}
-			patience.Stop()
-			if answer, err := c.answerAsk(ctx, r, a, asked); err != nil {
-				stop(err)
-			} else {
-				a.reply <- answer
-			}
-			patience.Reset(c.options.Timeout)
-		case p := <-s.notes:
-			if p.Task != nil { // the server lives
-				patience.Reset(c.options.Timeout)
-				if p.Task.Status == last.Status && p.Message == last.Message {
-					break
-				}
-				last = *p.Task
-			}
-			if r.progress != "" && (p.Task != nil || p.token == r.progress) {
-				r.handlers.OnProgress(p.Progress)
-			}
-		case <-patience.C:
-			stop(&TransportError{Sent: true, Err: ErrTimeout, final: true})
-		}
+	s.call.Store(nil)
+	call.stop(nil)
+	call.handling.Lock() // no handler works after the call
+	call.patience.Stop()
+	call.handling.Unlock()
+	if errors.As(err, new(*TransportError)) {
+		_ = s.Close()
+	} else {
+		c.keep(s)
 	}
+	return result, err
 }
 
-// answerAsk has the right handler answer. An error ends the call.
-func (c *Client) answerAsk(ctx context.Context, r *request, a ask, asked map[string]int) (Answer, error) {
-	kind, known := stepKinds[a.method]
-	if r.handlers == nil || !known {
+// errNotAsked is the answer to a server that asks outside of a call, or too much at once.
+var errNotAsked = &Error{Code: jsonrpc2.CodeInternalError, Message: "this client has called nothing that could ask, or is asked too much at once"}
+
+// answer answers a request of the server.
+func (s *openSession) answer(_ context.Context, method string, params json.RawMessage) (json.RawMessage, error) {
+	call := s.call.Load()
+	if call == nil {
+		return nil, errNotAsked
+	}
+	defer call.waiting.Add(-1)
+	if call.waiting.Add(1) > int64(call.options.Limits.Steps) {
+		return nil, errNotAsked
+	}
+	call.handling.Lock()
+	defer call.handling.Unlock()
+	if call.ctx.Err() != nil {
+		return nil, errNotAsked
+	}
+	call.patience.Stop()
+	defer call.patience.Reset(call.options.Timeout)
+	answer, err := call.answer(method, params)
+	switch {
+	case err != nil:
+		call.stop(err)
+		return nil, errNotAsked
+	case answer.Error != nil:
+		return nil, answer.Error
+	}
+	return answer.Result, nil
+}
+
+// answer has the right handler answer. An error ends the call.
+func (call *sessionCall) answer(method string, params json.RawMessage) (Answer, error) {
+	kind, known := stepKinds[method]
+	if call.handlers == nil || !known {
 		return Answer{Error: &Error{Code: jsonrpc2.CodeMethodNotFound, Message: "this client does not answer this here"}}, nil
 	}
-	if asked["all"]++; asked["all"] > c.options.MaxRounds {
-		return Answer{}, fmt.Errorf("the tool asks for %w", &LimitError{"answers", int64(c.options.MaxRounds)})
+	if call.asked["all"]++; call.asked["all"] > call.options.MaxRounds {
+		return Answer{}, fmt.Errorf("the tool asks for %w", &LimitError{"answers", int64(call.options.MaxRounds)})
 	}
 	if kind == "elicitation" {
-		if err := c.options.Limits.checkForm(a.params); err != nil {
+		if err := call.options.Limits.checkForm(params); err != nil {
 			return Answer{}, err
 		}
 	}
-	asked[kind]++
+	call.asked[kind]++
 	// These servers give what they ask no names.
-	id := fmt.Sprintf("%s-%d", kind, asked[kind])
-	answer, err := r.handlers.answer(ctx, &Request{Tool: r.subject, StepID: id, Round: asked["all"], Params: a.params}, kind)
+	id := fmt.Sprintf("%s-%d", kind, call.asked[kind])
+	answer, err := call.handlers.answer(call.ctx, &Request{Tool: call.subject, StepID: id, Round: call.asked["all"], Params: params}, kind)
 	if errors.Is(err, ErrPause) {
 		err = fmt.Errorf("%w; %w", err, errNotKept)
 	}
 	return answer, err
 }
 
-// keep keeps a session for the next request, unless it is lost or there is one.
-func (c *Client) keep(s *openSession, err error) {
-	if !errors.As(err, new(*TransportError)) {
-		c.sessions.mu.Lock()
-		if c.sessions.idle == nil && !c.sessions.closed {
-			c.sessions.idle, s = s, nil
-		}
-		c.sessions.mu.Unlock()
+// notify passes a notification on, unless a handler works: handlers are called one at a time.
+func (s *openSession) notify(method string, params json.RawMessage) {
+	call := s.call.Load()
+	if call == nil || call.request.notify == nil || !call.handling.TryLock() {
+		return
 	}
-	if s != nil {
-		_ = s.Close()
+	defer call.handling.Unlock()
+	if call.ctx.Err() == nil {
+		call.request.notify(method, params)
 	}
 }

@@ -1,14 +1,17 @@
 package client
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
+	"slices"
 	"strings"
 
 	jsonv2 "github.com/go-json-experiment/json"
-	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/mcpsaga/mcpsaga/internal/jsonview"
 )
 
 // revision is the first revision of MCP without handshakes.
@@ -19,92 +22,50 @@ const revision = "2026-07-28"
 // with the answers of this round and the server's token.
 type statelessDialect struct{ options Options }
 
-func (statelessDialect) name() string       { return "mcp-" + revision }
-func (statelessDialect) keepsAnswers() bool { return false }
-
-// requestMeta is what every request of this revision says about itself.
-type requestMeta struct {
-	Version      string         `json:"io.modelcontextprotocol/protocolVersion"`
-	Capabilities map[string]any `json:"io.modelcontextprotocol/clientCapabilities"`
-	Client       implementation `json:"io.modelcontextprotocol/clientInfo"`
-	callMeta
-}
-
-// meta introduces a client that answers with h.
-func (d statelessDialect) meta(h *Handlers) *requestMeta {
-	capabilities := map[string]any{}
-	if h.Elicit != nil {
-		capabilities["elicitation"] = map[string]any{"form": struct{}{}, "url": struct{}{}}
+// request returns a request of this revision, by a client that answers with h. Headers repeat what it
+// says, for gateways (basic/transports/streamable-http); name is what it is about, or empty.
+func (d statelessDialect) request(method, name string, h *Handlers, p params) request {
+	header := map[string]string{"MCP-Protocol-Version": revision, "Mcp-Method": method}
+	if name != "" {
+		header["Mcp-Name"] = encodeHeader(name)
 	}
-	if h.Sample != nil {
-		capabilities["sampling"] = struct{}{}
+	introduction := implementationOf(d.options)
+	p.Meta.Version, p.Meta.Client, p.Meta.Capabilities = revision, &introduction, h.capabilities()
+	if !slices.Contains([]string{"server/discover", "prompts/get", "resources/read"}, method) { // which know no tasks
+		p.Meta.Capabilities["extensions"] = map[string]any{tasksExtension: struct{}{}}
 	}
-	if h.Roots != nil {
-		capabilities["roots"] = struct{}{}
-	}
-	return &requestMeta{Version: revision, Capabilities: capabilities, Client: implementationOf(d.options)}
+	return request{method: method, params: p, harmless: true, header: header}
 }
 
-// withTasks declares the tasks extension as well, as do calls and lists of tools and what is about tasks.
-func (m *requestMeta) withTasks() *requestMeta {
-	m.Capabilities["extensions"] = map[string]any{tasksExtension: struct{}{}}
-	return m
-}
-
-type askingParams struct {
-	Name           string                     `json:"name,omitempty"`
-	URI            string                     `json:"uri,omitempty"`
-	Arguments      json.RawMessage            `json:"arguments,omitempty"`
-	InputResponses map[string]json.RawMessage `json:"inputResponses,omitempty"`
-	RequestState   string                     `json:"requestState,omitempty"`
-	Meta           *requestMeta               `json:"_meta"`
-}
+// callMethods are the methods that call a thing of that kind.
+var callMethods = map[string]string{"tool": "tools/call", "prompt": "prompts/get", "resource": "resources/read"}
 
 // next returns the request for a tool, prompt or resource. To get the latter changes
 // nothing. Of a tool, requests after the first are harmless as well: its server has to
 // expect that they are repeated.
 func (d statelessDialect) next(p *Position, h *Handlers) request {
-	params := askingParams{Name: cmp.Or(p.Tool, p.Prompt), URI: p.URI, Arguments: p.Arguments, RequestState: p.Token, Meta: d.meta(h)}
-	params.InputResponses = make(map[string]json.RawMessage, len(p.Answers)) // omitted while it is empty
+	q := params{Name: cmp.Or(p.Tool, p.Prompt), URI: p.URI, Arguments: p.Arguments, RequestState: p.Token}
+	q.InputResponses = make(map[string]json.RawMessage, len(p.Answers)) // omitted while it is empty
 	for _, answer := range p.Answers {
-		params.InputResponses[answer.StepID] = answer.Result
+		q.InputResponses[answer.StepID] = answer.Result
 	}
-	params.Meta.ProgressToken = h.progressToken()
-	method := "prompts/get"
-	switch {
-	case p.URI != "":
-		method = "resources/read"
-	case p.Tool != "":
-		method = "tools/call"
-		params.Meta.withTasks().Key = p.Key
-		if params.Arguments == nil {
-			params.Arguments = json.RawMessage("{}") // as many servers insist
-		}
+	isTool := p.Kind() == "tool"
+	if isTool && q.Arguments == nil {
+		q.Arguments = json.RawMessage("{}") // as many servers insist
 	}
-	r := introduced(method, p.Subject(), params)
-	r.progress = params.Meta.ProgressToken
-	if p.Tool != "" && p.Round == 0 {
-		r.harmless = false
-		if p.Key != "" {
-			r.tool = p.Tool
-		}
+	token, notify := h.progress()
+	q.Meta.Key, q.Meta.ProgressToken = p.Key, token
+	r := d.request(callMethods[p.Kind()], p.Subject(), h, q)
+	r.notify = notify
+	r.harmless = !isTool || p.Round > 0
+	if !r.harmless && p.Key != "" {
+		r.keyed = p.Tool
 	}
 	return r
 }
 
 func (d statelessDialect) list(method, cursor string) request {
-	// Servers may leave out what a client cannot call.
-	return introduced(method, "", listParams{Cursor: cursor, Meta: d.meta(new(Handlers)).withTasks()})
-}
-
-// introduced is a request of this revision. Headers repeat what it says, for gateways
-// (basic/transports/streamable-http); name is what it is about, or empty.
-func introduced(method, name string, params any) request {
-	header := map[string]string{"MCP-Protocol-Version": revision, "Mcp-Method": method}
-	if name != "" {
-		header["Mcp-Name"] = encodeHeader(name)
-	}
-	return request{method: method, params: params, harmless: true, header: header, introduced: true}
+	return d.request(method, "", new(Handlers), params{Cursor: cursor})
 }
 
 // encodeHeader encodes a value that cannot stand in a header as it is.
@@ -116,15 +77,13 @@ func encodeHeader(v string) string {
 	return "=?base64?" + base64.StdEncoding.EncodeToString([]byte(v)) + "?="
 }
 
-func (statelessDialect) cancel(*Position) (request, bool) { return request{}, false }
-
 func (statelessDialect) parse(raw json.RawMessage, limits Limits) (turn, error) {
 	wire := struct {
 		ResultType    string          `json:"resultType"`
-		InputRequests inputRequest    `json:"inputRequests"`
+		InputRequests inputRequests   `json:"inputRequests"`
 		RequestState  string          `json:"requestState"`
 		Meta          json.RawMessage `json:"_meta"`
-	}{InputRequests: inputRequest{max: limits.Steps}}
+	}{InputRequests: inputRequests{max: limits.Steps}}
 	if err := read(raw, &wire, "the server's result"); err != nil {
 		return turn{}, err
 	}
@@ -144,8 +103,8 @@ func (statelessDialect) parse(raw json.RawMessage, limits Limits) (turn, error) 
 	return turn{token: wire.RequestState, steps: wire.InputRequests.steps, wait: waitOf(wire.Meta)}, nil
 }
 
-// inputRequest are the steps of a round, in the server's order.
-type inputRequest struct {
+// inputRequests are the steps of a round, in the server's order.
+type inputRequests struct {
 	steps []Step
 	max   int
 }
@@ -153,27 +112,23 @@ type inputRequest struct {
 // stepKinds are the kinds of steps by the method that asks them.
 var stepKinds = map[string]string{"elicitation/create": "elicitation", "sampling/createMessage": "sampling", "roots/list": "roots"}
 
-func (r *inputRequest) UnmarshalJSONFrom(in *jsontext.Decoder) error {
-	if in.PeekKind() == 'n' {
-		return in.SkipValue() // as some servers say that there are none
-	}
-	if in.PeekKind() != '{' {
+// UnmarshalJSON reads an object with a request for each step.
+func (r *inputRequests) UnmarshalJSON(raw []byte) error {
+	if !bytes.HasPrefix(raw, []byte("{")) && string(raw) != "null" { // which some servers write for none
 		return errors.New("inputRequests must be an object")
 	}
-	return eachOf(in, r.max, "steps at once", func() error {
-		key, err := in.ReadToken()
-		if err != nil {
-			return err
+	for id, ask := range jsonview.Members(raw) {
+		if len(r.steps) == r.max {
+			return tooMuch(r.max, "steps at once")
 		}
-		id := key.String()
-		var ask struct {
+		var wire struct {
 			Method string          `json:"method"`
 			Params json.RawMessage `json:"params"`
 		}
-		if err := jsonv2.UnmarshalDecode(in, &ask); err != nil {
+		if err := jsonv2.Unmarshal(ask, &wire); err != nil {
 			return err
 		}
-		r.steps = append(r.steps, Step{Type: cmp.Or(stepKinds[ask.Method], ask.Method), StepID: id, Params: ask.Params})
-		return nil
-	})
+		r.steps = append(r.steps, Step{Type: cmp.Or(stepKinds[wire.Method], wire.Method), StepID: string(id), Params: wire.Params})
+	}
+	return nil
 }

@@ -22,19 +22,14 @@ var errClosed = errors.New("the client was closed")
 // do not copy it afterwards.
 //
 // The process is started with the first request, and again when it has ended:
-// since the server keeps nothing between turns, calls under way go on.
+// since the server keeps nothing between turns, calls under way continue.
 type Stdio struct {
-	// Command is the program, looked up in PATH, and Args are its arguments.
-	Command string
-	Args    []string
-	// Dir is its working directory; empty means this process's.
-	Dir string
-	// Env is its environment; nil means this process's.
-	Env []string
-	// Stderr receives what it writes to its standard error; nil means this process's.
-	Stderr io.Writer
-	// MaxLine limits the length of one message in bytes. 0 means 8 MiB.
-	MaxLine int
+	Command string    // looked up in PATH
+	Args    []string  // its arguments
+	Dir     string    // its working directory; empty means this process's
+	Env     []string  // its environment; nil means this process's
+	Stderr  io.Writer // gets its standard error; nil means this process's
+	MaxLine int       // limits the length of one message in bytes; 0 means 8 MiB
 	// Grace is how long Close waits after closing the process's input before it
 	// asks the process to terminate, and then again before it kills it. 0 means
 	// 3 seconds.
@@ -44,10 +39,8 @@ type Stdio struct {
 	// without.
 	Initialize bool
 
-	mu    sync.Mutex
-	child *child
-	// spare is a process that Open hands over instead of starting one.
-	spare  *child
+	mu     sync.Mutex
+	child  *child
 	closed bool
 }
 
@@ -60,62 +53,42 @@ func (s *Stdio) Close() error {
 	return nil
 }
 
-// drop ends the process, if there is one; the next request starts another.
-func (s *Stdio) drop() {
-	s.mu.Lock()
-	running := []*child{s.child, s.spare}
-	s.child, s.spare = nil, nil
-	s.mu.Unlock()
-	for _, c := range running {
-		if c != nil {
-			_ = c.Close()
-		}
-	}
-}
-
-// keep has the next Open hand over the process, which has answered all it was asked.
-func (s *Stdio) keep() {
-	s.mu.Lock()
-	s.child, s.spare = nil, s.child
-	s.mu.Unlock()
-}
-
-// hasSpare reports whether the next Open starts no process.
-func (s *Stdio) hasSpare() bool {
+// take returns the process that runs, if there is one; the next request starts another.
+func (s *Stdio) take() *child {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.spare != nil
+	running := s.child
+	s.child = nil
+	return running
 }
 
-// Open starts a process of its own, or takes the one that has refused MCP 2026-07-28 to a
-// [Client], and returns what it reads and writes, for programs that speak with it by themselves.
-// Close of what is returned ends it, as Close of s would.
+// drop ends the process.
+func (s *Stdio) drop() {
+	if running := s.take(); running != nil {
+		_ = running.Close()
+	}
+}
+
+// Open takes over the process that runs, which must have answered all it was asked, or starts one.
+// It returns what the process reads and writes, for programs that speak with it by themselves.
+// Close of what is returned ends it.
 func (s *Stdio) Open() (io.ReadWriteCloser, error) {
-	s.mu.Lock()
-	spare := s.spare
-	s.spare = nil
-	s.mu.Unlock()
-	if spare != nil {
-		spare.take()
-		return spare, nil
-	}
-	started, err := launch(s)
+	running, err := s.running()
 	if err != nil {
-		return nil, &TransportError{Err: err, final: true}
+		return nil, err
 	}
-	return started, nil
+	s.take()
+	running.divert()
+	return running, nil
 }
 
 func (s *Stdio) exchange(ctx context.Context, r *request) (json.RawMessage, error) {
 	running, err := s.running()
-	if err != nil {
-		missing := errors.Is(err, exec.ErrNotFound) || errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission)
-		return nil, &TransportError{Err: err, final: missing || errors.Is(err, errClosed)}
+	if err == nil && s.Initialize && r.header == nil {
+		err = running.greet(ctx)
 	}
-	if s.Initialize && r.method != "initialize" && !r.introduced {
-		if err := running.greet(ctx); err != nil {
-			return nil, err
-		}
+	if err != nil {
+		return nil, err
 	}
 	return running.call(ctx, r)
 }
@@ -125,14 +98,14 @@ func (s *Stdio) running() (*child, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
-		return nil, errClosed
+		return nil, &TransportError{Err: errClosed, final: true}
 	}
 	if s.child == nil || s.child.ctx.Err() != nil {
 		started, err := launch(s)
 		if err != nil {
-			return nil, err
+			missing := errors.Is(err, exec.ErrNotFound) || errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission)
+			return nil, &TransportError{Err: err, final: missing}
 		}
-		started.lines.Start(started.ctx)
 		s.child = started
 	}
 	return s.child, nil

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -14,28 +15,15 @@ const tasksExtension = "io.modelcontextprotocol/tasks"
 // Task is the state of a task: a call of a tool that the server works on by itself. Its
 // texts are the server's.
 type Task struct {
-	// ID is the task's id. It is as good as a key to it: keep it where only the user can
-	// read it.
-	ID string
-	// Status is "working", "input_required", "completed", "failed" or "cancelled". The
-	// last three are final.
-	Status string
-	// Message says more of the status, or is empty.
-	Message string
-	// Created and Updated are when the task began and last changed by the server's clock;
-	// zero if the server does not say.
-	Created, Updated time.Time
-	// TTL is how long the server keeps the task from its creation on; 0 means for ever.
-	TTL time.Duration
-	// Poll is how long the server asks to wait before it is asked again, 0 if it does not
-	// say.
-	Poll time.Duration
-	// Steps are what it asks, if Status is "input_required".
-	Steps []Step
-	// Result is the tool's result as it came, if Status is "completed".
-	Result json.RawMessage
-	// Error is why there is none, if Status is "failed".
-	Error *Error
+	ID               string          // as good as a key to the task: keep it where only the user can read it
+	Status           string          // working, input_required, completed, failed or cancelled; the last three are final
+	Message          string          // more about the status, or empty
+	Created, Updated time.Time       // by the server's clock; zero if it does not say
+	TTL              time.Duration   // how long the server keeps the task after its creation; 0 is for ever
+	Poll             time.Duration   // how long to wait before the server is asked again; 0 if it does not say
+	Steps            []Step          // what it asks, if it is input_required
+	Result           json.RawMessage // the tool's result as it came, if it is completed
+	Error            *Error          // why there is none, if it has failed
 }
 
 // Ended reports whether the status is final.
@@ -46,8 +34,7 @@ func (t *Task) Ended() bool {
 // TaskError says that a task has ended without a result of its tool: it has failed, which
 // is not the tool's own account, or it was cancelled.
 type TaskError struct {
-	// Task is its last state.
-	Task Task
+	Task Task // its last state
 }
 
 // Error implements error.
@@ -79,8 +66,7 @@ const (
 	defaultPoll = time.Second
 	minPoll     = 100 * time.Millisecond
 	maxPoll     = time.Minute
-	// maxTaskID is the longest id that is taken, in bytes.
-	maxTaskID = 4 << 10
+	maxTaskID   = 4 << 10 // bytes
 )
 
 // pause is how long to wait before the server is asked for the task again.
@@ -88,8 +74,7 @@ func (t *Task) pause() time.Duration {
 	return min(max(cmp.Or(t.Poll, defaultPoll), minPoll), maxPoll)
 }
 
-// parseTask reads the state of a task: that of a result "task", of tasks/get, or of a
-// notification.
+// parseTask reads the state of a task: that of a result "task", or of tasks/get.
 func parseTask(raw json.RawMessage, limits Limits) (*Task, error) {
 	wire := struct {
 		ID       string          `json:"taskId"`
@@ -97,31 +82,26 @@ func parseTask(raw json.RawMessage, limits Limits) (*Task, error) {
 		Message  string          `json:"statusMessage"`
 		Created  string          `json:"createdAt"`
 		Updated  string          `json:"lastUpdatedAt"`
-		TTL      *float64        `json:"ttlMs"`
+		TTL      float64         `json:"ttlMs"` // null is for ever
 		Poll     float64         `json:"pollIntervalMs"`
-		Requests inputRequest    `json:"inputRequests"`
+		Requests inputRequests   `json:"inputRequests"`
 		Result   json.RawMessage `json:"result"`
 		Error    *Error          `json:"error"`
-	}{Requests: inputRequest{max: limits.Steps}}
+	}{Requests: inputRequests{max: limits.Steps}}
 	if err := read(raw, &wire, "the server's task"); err != nil {
 		return nil, err
 	}
 	if len(wire.ID) == 0 || len(wire.ID) > maxTaskID {
 		return nil, malformed("the server's task needs an id of at most %d bytes, not one of %d", maxTaskID, len(wire.ID))
 	}
-	task := &Task{ID: wire.ID, Status: wire.Status, Message: wire.Message, Poll: milliseconds(wire.Poll)}
+	task := &Task{ID: wire.ID, Status: wire.Status, Message: wire.Message, TTL: milliseconds(wire.TTL), Poll: milliseconds(wire.Poll)}
 	task.Created, _ = time.Parse(time.RFC3339, wire.Created) // to show only
 	task.Updated, _ = time.Parse(time.RFC3339, wire.Updated)
-	if wire.TTL != nil {
-		task.TTL = milliseconds(*wire.TTL)
-	}
 	switch task.Status {
 	case "working", "cancelled":
 	case "input_required":
 		task.Steps = wire.Requests.steps
-		if err := limits.checkForms(task.Steps); err != nil {
-			return nil, err
-		}
+		return task, limits.checkForms(task.Steps)
 	case "completed":
 		task.Result = wire.Result
 	case "failed":
@@ -132,24 +112,12 @@ func parseTask(raw json.RawMessage, limits Limits) (*Task, error) {
 	return task, nil
 }
 
-// milliseconds is a duration that JSON gives as a number, which may be any.
-func milliseconds(n float64) time.Duration {
-	const most = float64(1<<62) / float64(time.Millisecond)
-	return time.Duration(min(max(n, 0), most) * float64(time.Millisecond))
-}
-
-type taskParams struct {
-	TaskID         string                     `json:"taskId"`
-	InputResponses map[string]json.RawMessage `json:"inputResponses,omitempty"`
-	Meta           *requestMeta               `json:"_meta"`
-}
-
-// taskRequest is a request about a task. All can be repeated: answers to questions that
+// aboutTask sends a request about a task. All can be repeated: answers to questions that
 // have been answered are ignored.
-func (d statelessDialect) taskRequest(method, id string, h *Handlers, answers map[string]json.RawMessage) request {
-	r := introduced(method, id, taskParams{id, answers, d.meta(h).withTasks()})
+func (c *Client) aboutTask(ctx context.Context, method, id string, h *Handlers, answers map[string]json.RawMessage) (json.RawMessage, error) {
+	r := statelessDialect{c.options}.request(method, id, h, params{TaskID: id, InputResponses: answers})
 	r.later = true
-	return r
+	return c.send(ctx, r)
 }
 
 // Task asks the server for the state of the task that a call has become. position is one
@@ -167,37 +135,37 @@ func (c *Client) checkTask(p *Position) error {
 	if err := p.check(); err != nil {
 		return err
 	}
-	switch d, err := c.dialect(p); {
+	switch _, err := c.dialect(p); {
 	case err != nil:
 		return err
 	case p.Task == "":
 		return positionError("the call is no task")
-	case d.name() != (statelessDialect{}).name():
+	case p.Dialect != stateless:
 		return positionError("the protocol %s has no tasks", p.Dialect)
 	}
 	return nil
 }
 
 func (c *Client) task(ctx context.Context, id string, h *Handlers) (*Task, error) {
-	raw, err := c.send(ctx, statelessDialect{c.options}.taskRequest("tasks/get", id, h, nil))
+	raw, err := c.aboutTask(ctx, "tasks/get", id, h, nil)
 	if err != nil {
 		return nil, err
 	}
 	task, err := parseTask(raw, c.options.Limits)
 	if err == nil && task.ID != id {
-		return nil, malformed("the server was asked for one task and told of another")
+		return nil, malformed("the server was asked for one task and answered with another")
 	}
 	return task, err
 }
 
 // cancelTask asks the server to end the task, which it may do or not, and waits for the
 // end, for as long as a turn may take.
-func (c *Client) cancelTask(ctx context.Context, p *Position) (*Result, error) {
+func (c *Client) cancelTask(ctx context.Context, p *Position) (json.RawMessage, error) {
 	if err := c.checkTask(p); err != nil {
 		return nil, err
 	}
 	h := new(Handlers)
-	if _, err := c.send(ctx, statelessDialect{c.options}.taskRequest("tasks/cancel", p.Task, h, nil)); err != nil {
+	if _, err := c.aboutTask(ctx, "tasks/cancel", p.Task, h, nil); err != nil {
 		return nil, err
 	}
 	waiting, stop := context.WithTimeoutCause(ctx, c.options.Timeout, fmt.Errorf("the server has been asked to cancel the task, and has not done so yet: %w", ErrTimeout))
@@ -208,7 +176,7 @@ func (c *Client) cancelTask(ctx context.Context, p *Position) (*Result, error) {
 		case err != nil:
 			return nil, err
 		case task.Status == "completed":
-			return parseResult(task.Result, c.options.Limits)
+			return task.Result, nil
 		case task.Ended():
 			return nil, &TaskError{*task}
 		}
@@ -218,13 +186,107 @@ func (c *Client) cancelTask(ctx context.Context, p *Position) (*Result, error) {
 	}
 }
 
-func sleep(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
+// follower drives one task to its end.
+type follower struct {
+	*Client
+	p      *Position
+	h      *Handlers
+	sent   map[string]bool // answers that this process has sent
+	rounds int             // how often the task has asked something new
+	shown  *Task           // what OnProgress got last
+}
+
+// follow returns the result of the task at p, or of the one that the call has just become, and
+// answers what it asks.
+func (c *Client) follow(ctx context.Context, p *Position, h *Handlers, created *Task) (json.RawMessage, error) {
+	f := &follower{Client: c, p: p, h: h, sent: map[string]bool{}}
+	if created != nil {
+		// What was asked before is of no more use: a task has its own names for what it asks.
+		p.Task, p.Token, p.Key, p.Steps, p.Answers = created.ID, "", "", nil, nil
+		f.show(created)
+		if err := h.report(ctx, p); err != nil {
+			return nil, err
+		}
+	}
+	if err := c.checkTask(p); err != nil {
+		return nil, err
+	}
+	for {
+		task, err := c.task(ctx, p.Task, h)
+		if err != nil {
+			return nil, err
+		}
+		f.show(task)
+		switch {
+		case task.Status == "completed" && task.Result == nil:
+			return nil, malformed("the server's task has completed without a result")
+		case task.Status == "completed":
+			return task.Result, nil
+		case task.Ended():
+			return nil, &TaskError{*task}
+		case task.Status == "input_required":
+			if err := f.answer(ctx, task); err != nil {
+				return nil, err
+			}
+		}
+		if err := sleep(ctx, task.pause()); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// answer has the handlers answer what the task asks, and sends each answer as it comes:
+// the server takes them one by one, and has them if this process ends.
+func (f *follower) answer(ctx context.Context, task *Task) error {
+	again := map[string]json.RawMessage{} // recorded, but perhaps never sent
+	for _, a := range f.p.Answers {
+		if !f.sent[a.StepID] && slices.ContainsFunc(task.Steps, func(s Step) bool { return s.StepID == a.StepID }) {
+			again[a.StepID] = a.Result
+		}
+	}
+	if err := f.update(ctx, again); err != nil {
+		return err
+	}
+	f.p.Steps = task.Steps
+	pending := f.p.Pending()
+	if len(pending) == 0 {
 		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
+	}
+	f.p.Round++
+	if err := f.h.report(ctx, f.p); err != nil {
+		return err
+	}
+	if f.rounds++; f.rounds > f.options.MaxRounds {
+		return tooManyRounds(f.options.MaxRounds)
+	}
+	for _, step := range pending {
+		answer, err := answerStep(ctx, f.p, f.h, step)
+		if err == nil {
+			err = f.update(ctx, map[string]json.RawMessage{answer.StepID: answer.Result})
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (f *follower) update(ctx context.Context, answers map[string]json.RawMessage) error {
+	if len(answers) == 0 {
+		return nil
+	}
+	_, err := f.aboutTask(ctx, "tasks/update", f.p.Task, f.h, answers)
+	for id := range answers {
+		f.sent[id] = err == nil
+	}
+	return err
+}
+
+func (f *follower) show(task *Task) {
+	before := f.shown
+	same := before != nil && before.Status == task.Status && before.Message == task.Message && before.Updated.Equal(task.Updated)
+	if f.h.OnProgress != nil && !same {
+		f.shown = task
+		f.h.OnProgress(Progress{Message: task.Message, Task: task})
 	}
 }

@@ -32,8 +32,6 @@ type taskServer struct {
 	*httptest.Server
 	created string
 	get     func(n int) string
-	// tell, if not nil, is what a subscription says, after its acknowledgement.
-	tell <-chan string
 
 	mu   sync.Mutex
 	got  []asked
@@ -98,34 +96,8 @@ func (s *taskServer) serve(t *testing.T, w http.ResponseWriter, r *http.Request)
 		result(s.get(n))(w, request)
 	case "tasks/update", "tasks/cancel":
 		result(`{"resultType":"complete"}`)(w, request)
-	case "subscriptions/listen":
-		s.listen(w, r, request)
 	default:
 		refuse(-32601, "no such method")(w, request)
-	}
-}
-
-func (s *taskServer) listen(w http.ResponseWriter, r *http.Request, request asked) {
-	if s.tell == nil {
-		refuse(-32601, "no such method")(w, request)
-		return
-	}
-	w.Header().Set("Content-Type", "text/event-stream")
-	say := func(method, params string) {
-		fmt.Fprintf(w, "data: {\"jsonrpc\":\"2.0\",\"method\":%q,\"params\":%s}\n\n", method, params)
-		w.(http.Flusher).Flush()
-	}
-	say("notifications/subscriptions/acknowledged", `{"notifications":{"taskIds":["t1"]}}`)
-	for {
-		select {
-		case state, more := <-s.tell:
-			if !more {
-				return
-			}
-			say("notifications/tasks", state)
-		case <-r.Context().Done():
-			return
-		}
 	}
 }
 
@@ -241,47 +213,6 @@ func TestTaskGoesOnElsewhere(t *testing.T) {
 	assert.Equal(t, time.Minute, state.TTL)
 	assert.Equal(t, time.Millisecond, state.Poll)
 	assert.Equal(t, 2026, state.Created.Year())
-}
-
-// A server that tells of a task is not asked all the time, and its word counts at once.
-func TestTaskByNotifications(t *testing.T) {
-	t.Parallel()
-	tell := make(chan string, 10)
-	s := newTaskServer(t, func(int) string { return task("t1", "working", "") })
-	s.tell = tell
-	var who people
-	h := who.handlers()
-	h.OnProgress = func(p client.Progress) {
-		switch {
-		case p.Task.Status == "working" && p.Message == "":
-			go func() {
-				tell <- task("t2", "failed", "")   // of another one, which does not count
-				time.Sleep(500 * time.Millisecond) // in which the server is not asked
-				tell <- task("t1", "working", `,"statusMessage":"half"`)
-			}()
-		case p.Message == "half":
-			tell <- task("t1", "input_required", `,"inputRequests":{"q":`+taskForm+`}`)
-		case p.Task.Status == "input_required":
-			tell <- taskDone("t1")
-		}
-	}
-	_, err := s.client(t, client.Options{}).Call(t.Context(), "deploy", nil, h)
-	require.NoError(t, err)
-	assert.Equal(t, 1, who.elicited)
-	assert.LessOrEqual(t, s.methods()["tasks/get"], 3)
-
-	// When the subscription ends, the server is asked again.
-	gone := make(chan string)
-	close(gone)
-	s = newTaskServer(t, func(n int) string {
-		if n < 4 {
-			return task("t1", "working", "")
-		}
-		return taskDone("t1")
-	})
-	s.tell = gone
-	_, err = s.client(t, client.Options{}).Call(t.Context(), "deploy", nil, h)
-	require.NoError(t, err)
 }
 
 func TestTasksThatEndOtherwise(t *testing.T) {

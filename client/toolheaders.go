@@ -12,7 +12,7 @@ import (
 	"github.com/mcpsaga/mcpsaga/internal/jsonview"
 )
 
-// toolHeaders are, by tool, the arguments that tools want repeated in headers, for gateways
+// toolHeaders are, by tool, the arguments that have to be repeated in headers, for gateways
 // (MCP 2026-07-28, x-mcp-header).
 type toolHeaders map[string][]mirrored
 
@@ -22,78 +22,66 @@ type mirrored struct {
 	header string
 }
 
-// maxMirrored is how many arguments of a tool are looked at, and maxMirrorDepth how deep.
+// maxMirrored is how many arguments of a tool headers may repeat, and maxSchemaDepth how deep a
+// schema may be that says so.
 const (
 	maxMirrored    = 1000
-	maxMirrorDepth = 20
+	maxSchemaDepth = 40
 )
+
+const headerKeyword = "x-mcp-header"
 
 var headerToken = regexp.MustCompile("^[!#$%&'*+.^_`|~0-9A-Za-z-]+$")
 
-// mirrors returns the arguments of a tool that headers repeat, and false if the schema
-// says so in a way that MCP does not allow: such a tool must not be called.
-func mirrors(inputSchema json.RawMessage) ([]mirrored, bool) {
-	w := mirrorWalk{seen: map[string]bool{}}
-	found := w.walk(inputSchema, nil)
-	// What is found anywhere else than below properties is not allowed.
-	return found, !w.wrong && w.anywhere(inputSchema, 0) == len(found)
+// mirrors finds the arguments of a tool that headers have to repeat.
+type mirrors struct {
+	found []mirrored
+	names map[string]bool
+	wrong bool // the schema uses the keyword as MCP does not allow: the tool must not be called
 }
 
-type mirrorWalk struct {
-	seen   map[string]bool
-	looked int
-	wrong  bool
-}
-
-func (w *mirrorWalk) walk(schema []byte, path []string) (found []mirrored) {
-	if len(path) > maxMirrorDepth {
-		return nil
+// look searches a schema at a path of properties from the root, which is nil where the schema is
+// reached in another way: there the keyword is not allowed.
+func (m *mirrors) look(schema []byte, path []string, depth int) {
+	if !bytes.Contains(schema, []byte(headerKeyword)) {
+		return
 	}
-	for name, property := range jsonview.Members(jsonview.Get(schema, "properties")) {
-		if w.looked++; w.looked > maxMirrored {
-			return found
-		}
-		at := append(path[:len(path):len(path)], string(name))
-		if raw := jsonview.Get(property, "x-mcp-header"); raw != nil {
-			var header, kind string
-			bad := json.Unmarshal(raw, &header) != nil || !headerToken.MatchString(header) || w.seen[strings.ToLower(header)]
-			bad = bad || json.Unmarshal(jsonview.Get(property, "type"), &kind) != nil || kind != "string" && kind != "integer" && kind != "boolean"
-			w.wrong = w.wrong || bad
-			w.seen[strings.ToLower(header)] = true
-			found = append(found, mirrored{at, "Mcp-Param-" + header})
-		}
-		found = append(found, w.walk(property, at)...)
-	}
-	return found
-}
-
-// anywhere counts the annotations in a schema, wherever they are.
-func (w *mirrorWalk) anywhere(schema []byte, depth int) int {
-	n := 0
-	if depth > 2*maxMirrorDepth || !bytes.Contains(schema, []byte("x-mcp-header")) {
-		return 0
+	if m.wrong = m.wrong || depth > maxSchemaDepth || len(m.found) > maxMirrored; m.wrong {
+		return
 	}
 	for name, member := range jsonview.Members(schema) {
 		switch string(name) {
-		case "x-mcp-header":
-			n++
-		case "properties", "$defs", "definitions", "patternProperties", "dependentSchemas": // names of anything
+		case headerKeyword:
+			header, _ := jsonview.String(member)
+			kind := string(jsonview.Get(schema, "type"))
+			m.wrong = m.wrong || len(path) == 0 || m.names[strings.ToLower(header)] || !headerToken.MatchString(header) ||
+				kind != `"string"` && kind != `"integer"` && kind != `"boolean"`
+			m.names[strings.ToLower(header)] = true
+			m.found = append(m.found, mirrored{path, "Mcp-Param-" + header})
+		case "properties":
+			for name, property := range jsonview.Members(member) {
+				var at []string
+				if path != nil {
+					at = append(path[:len(path):len(path)], string(name))
+				}
+				m.look(property, at, depth+1)
+			}
+		case "$defs", "definitions", "patternProperties", "dependentSchemas":
 			for _, property := range jsonview.Members(member) {
-				n += w.anywhere(property, depth+1)
+				m.look(property, nil, depth+1)
 			}
 		case "enum", "const", "default", "examples":
 		default:
-			n += w.anywhere(member, depth+1)
+			m.look(member, nil, depth+1)
 			for element := range jsonview.Elements(member) {
-				n += w.anywhere(element, depth+1)
+				m.look(element, nil, depth+1)
 			}
 		}
 	}
-	return n
 }
 
-// mirror adds to a tools/call what headers are to repeat. If the server cannot be asked
-// what that is, it has to refuse.
+// mirror adds the headers that a tools/call needs. If the server does not say which, it has to
+// refuse a call without them.
 func (c *Client) mirror(ctx context.Context, p *Position, r *request) {
 	if _, ok := c.transport.(*HTTP); !ok || r.method != "tools/call" || r.session {
 		return
@@ -114,18 +102,15 @@ func (c *Client) mirror(ctx context.Context, p *Position, r *request) {
 	}
 }
 
-// headerValue is an argument as a header says it, and false if there is none.
-func headerValue(raw []byte) (string, bool) {
-	if len(raw) == 0 {
+// headerValue returns an argument as a header has it, and false if there is none.
+func headerValue(raw json.RawMessage) (string, bool) {
+	if len(raw) == 0 || strings.IndexByte("{[n", raw[0]) >= 0 {
 		return "", false
 	}
-	switch raw[0] {
-	case '"':
-		return jsonview.String(raw)
-	case '{', '[', 'n':
-		return "", false
+	if text, ok := jsonview.String(raw); ok {
+		return text, true
 	}
-	// 7.0 and 7e0 are the integer 7; what is none is for the server to refuse.
+	// 7.0 and 7e0 are the integer 7. What is no integer is for the server to refuse.
 	if f, err := strconv.ParseFloat(string(raw), 64); err == nil && f == math.Trunc(f) && math.Abs(f) < 1<<53 {
 		return strconv.FormatInt(int64(f), 10), true
 	}

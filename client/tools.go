@@ -1,12 +1,10 @@
 package client
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/json"
-	"fmt"
 	"slices"
 
 	"github.com/mcpsaga/mcpsaga/content"
@@ -14,18 +12,12 @@ import (
 
 // Tool describes a tool of the server. All texts are the server's.
 type Tool struct {
-	// Name is what [Client.Call] takes.
-	Name string `json:"name"`
-	// Title is a name to show, or empty.
-	Title string `json:"title,omitempty"`
-	// Description is for the model and the user.
-	Description string `json:"description,omitempty"`
-	// InputSchema is the JSON schema of the arguments.
-	InputSchema json.RawMessage `json:"inputSchema"`
-	// OutputSchema is the JSON schema of the structured result, or nil.
-	OutputSchema json.RawMessage `json:"outputSchema,omitempty"`
-	// Meta is MCP's _meta, by namespaced key. A server marks its sagas there.
-	Meta map[string]json.RawMessage `json:"_meta,omitempty"`
+	Name         string                     `json:"name"`                   // what [Client.Call] takes
+	Title        string                     `json:"title,omitempty"`        // a name to show, or empty
+	Description  string                     `json:"description,omitempty"`  // for the model and the user
+	InputSchema  json.RawMessage            `json:"inputSchema"`            // JSON schema of the arguments
+	OutputSchema json.RawMessage            `json:"outputSchema,omitempty"` // JSON schema of the structured result, or nil
+	Meta         map[string]json.RawMessage `json:"_meta,omitempty"`        // by namespaced key; a server marks its sagas here
 }
 
 // sagaMarker is the key in a tool's _meta that says how to call it.
@@ -44,13 +36,22 @@ const keyMarker = "io.github.mcpsaga/idempotencyKey"
 
 // takesKeys asks the server whether a first call of the tool can be repeated with its key.
 // If it cannot be asked, it does not.
-func (c *Client) takesKeys(ctx context.Context, tool string) bool {
+func (c *Client) takesKeys(ctx context.Context, name string) bool {
 	ctx, cancel := context.WithTimeout(ctx, c.options.RetryFor)
 	defer cancel()
-	tools, err := c.Tools(ctx)
-	return err == nil && slices.ContainsFunc(tools, func(t Tool) bool {
-		return t.Name == tool && string(t.Meta[keyMarker]) == "true"
-	})
+	tool := c.tool(ctx, name)
+	return tool != nil && string(tool.Meta[keyMarker]) == "true"
+}
+
+// tool returns a tool from the server's list, or nil.
+func (c *Client) tool(ctx context.Context, name string) *Tool {
+	tools, _ := c.Tools(ctx)
+	for _, tool := range tools {
+		if tool.Name == name {
+			return &tool
+		}
+	}
+	return nil
 }
 
 // Tools lists the server's tools, all pages of them. Over HTTP those are left out whose
@@ -61,16 +62,15 @@ func (c *Client) Tools(ctx context.Context) ([]Tool, error) {
 		return nil, err
 	}
 	tools, err := list[Tool](ctx, c, spoken.toolList, "tools/list", "tools")
-	if _, overHTTP := c.transport.(*HTTP); err != nil || !overHTTP || spoken.toolList.name() != (statelessDialect{}).name() {
+	if _, overHTTP := c.transport.(*HTTP); err != nil || !overHTTP || spoken.toolList != stateless {
 		return tools, err
 	}
 	known := toolHeaders{}
 	tools = slices.DeleteFunc(tools, func(t Tool) bool {
-		found, allowed := mirrors(t.InputSchema)
-		if allowed && found != nil {
-			known[t.Name] = found
-		}
-		return !allowed
+		m := mirrors{names: map[string]bool{}}
+		m.look(t.InputSchema, []string{}, 0)
+		known[t.Name] = m.found
+		return m.wrong
 	})
 	c.headers.Store(&known)
 	return tools, nil
@@ -80,15 +80,9 @@ func (c *Client) Tools(ctx context.Context) ([]Tool, error) {
 // result. Arguments are anything that encodes to a JSON object, or nil.
 //
 // A tool that failed by its own account is a result with IsError set. Errors are
-// always an [*InterruptedError]; its Err tells why, its Position where.
+// always an [*InterruptedError]; its Err says why, its Position where.
 func (c *Client) Call(ctx context.Context, tool string, arguments any, handlers Handlers) (*Result, error) {
-	position := Position{Version: positionVersion, Tool: tool, Key: rand.Text()}
-	spoken, err := c.speak(ctx)
-	if err == nil {
-		position.Dialect = spoken.tools.name()
-		position.Arguments, err = encodeArguments(arguments)
-	}
-	return drive(ctx, c, position, err, handlers, parseResult)
+	return start(ctx, c, Position{Tool: tool, Key: rand.Text()}, arguments, handlers, parseResult)
 }
 
 // Resume continues the call of a tool from position, which may have been made by
@@ -97,34 +91,14 @@ func (c *Client) Resume(ctx context.Context, position Position, handlers Handler
 	return resume(ctx, c, position, cmp.Or(position.Tool, position.Task), handlers, parseResult)
 }
 
-func encodeArguments(arguments any) (json.RawMessage, error) {
-	if arguments == nil {
-		return nil, nil
-	}
-	raw, err := json.Marshal(arguments)
-	if err != nil {
-		return nil, fmt.Errorf("the arguments do not encode as JSON: %w", err)
-	}
-	if bytes.Equal(raw, []byte("null")) {
-		return nil, nil
-	}
-	if !bytes.HasPrefix(raw, []byte("{")) {
-		return nil, fmt.Errorf("the arguments of a tool must be a JSON object, not %s", raw)
-	}
-	return raw, nil
-}
-
 // Result is what a tool returned in the end: MCP's CallToolResult. Its texts are the server's.
 type Result struct {
-	// Content is what the tool has to say. A block that breaks MCP's rules is kept
-	// as a [content.Unknown]: the tool has run, and its result is not thrown away.
-	Content content.Blocks
-	// StructuredContent is the result as JSON, or nil.
-	StructuredContent json.RawMessage
-	// IsError says that the tool ran and failed.
-	IsError bool
-	// Raw is the whole result as it came, with whatever else the server put there.
-	Raw json.RawMessage
+	// Content is what the tool says. A block that breaks MCP's rules is kept as a
+	// [content.Unknown]: the tool has run, and its result is not thrown away.
+	Content           content.Blocks
+	StructuredContent json.RawMessage // the result as JSON, or nil
+	IsError           bool            // the tool ran and failed
+	Raw               json.RawMessage // the whole result as it came, with whatever else the server put there
 }
 
 func parseResult(raw json.RawMessage, limits Limits) (*Result, error) {
@@ -132,7 +106,7 @@ func parseResult(raw json.RawMessage, limits Limits) (*Result, error) {
 		Content           bounded[json.RawMessage] `json:"content"`
 		StructuredContent json.RawMessage          `json:"structuredContent"`
 		IsError           bool                     `json:"isError"`
-	}{Content: bounded[json.RawMessage]{max: limits.Items, what: "blocks in a result"}}
+	}{Content: limits.blocks()}
 	if err := read(raw, &wire, "the server's tool result"); err != nil {
 		return nil, err
 	}

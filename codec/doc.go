@@ -2,7 +2,7 @@
 //
 // A server seals what a suspended saga knows into one opaque string, the token. The client
 // keeps it and hands it back with its answers, so the server keeps nothing: any replica that
-// holds the keys can go on.
+// holds the keys can continue.
 //
 //	keys, err := codec.LoadKeyset("keyset.json")
 //	s, err := server.New(server.Options{Keys: keys, Tools: tools})

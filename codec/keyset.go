@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 
 	"github.com/tink-crypto/tink-go/v2/aead"
@@ -24,8 +25,6 @@ type Keyset struct {
 	handle *keyset.Handle
 	aead   tink.AEAD
 	keys   []KeyInfo
-	// byID finds the one key that can have sealed a token.
-	byID map[uint32]KeyInfo
 }
 
 // KeyInfo describes a key without revealing it.
@@ -149,7 +148,7 @@ func (protoReader) ReadEncrypted() (*tinkpb.EncryptedKeyset, error) { return nil
 
 // fromHandle checks every key and builds what opening tokens needs.
 func fromHandle(handle *keyset.Handle) (*Keyset, error) {
-	ks := &Keyset{handle: handle, byID: make(map[uint32]KeyInfo)}
+	ks := &Keyset{handle: handle}
 	for i := range handle.Len() {
 		entry, err := handle.Entry(i)
 		if err != nil {
@@ -159,12 +158,10 @@ func fromHandle(handle *keyset.Handle) (*Keyset, error) {
 		if err != nil {
 			return nil, err
 		}
-		info := KeyInfo{
+		ks.keys = append(ks.keys, KeyInfo{
 			ID: entry.KeyID(), Type: t, Enabled: entry.KeyStatus() == keyset.Enabled,
 			Primary: entry.IsPrimary(), Prefix: prefixOf(entry.KeyID()),
-		}
-		ks.keys = append(ks.keys, info)
-		ks.byID[info.ID] = info
+		})
 	}
 	var err error
 	if ks.aead, err = aead.New(handle); err != nil {
@@ -196,21 +193,23 @@ func (k *Keyset) Decrypt(ciphertext, associatedData []byte) ([]byte, error) {
 
 // Key describes the key with an id, if there is one.
 func (k *Keyset) Key(id uint32) (KeyInfo, bool) {
-	info, ok := k.byID[id]
-	return info, ok
+	return k.first(func(info KeyInfo) bool { return info.ID == id })
 }
 
 // Keys describes the keys, in the order of the keyset.
-func (k *Keyset) Keys() []KeyInfo { return append([]KeyInfo(nil), k.keys...) }
+func (k *Keyset) Keys() []KeyInfo { return slices.Clone(k.keys) }
 
 // Primary describes the key that seals.
 func (k *Keyset) Primary() KeyInfo {
-	for _, info := range k.keys {
-		if info.Primary {
-			return info
-		}
+	info, _ := k.first(func(info KeyInfo) bool { return info.Primary })
+	return info
+}
+
+func (k *Keyset) first(is func(KeyInfo) bool) (KeyInfo, bool) {
+	if i := slices.IndexFunc(k.keys, is); i >= 0 {
+		return k.keys[i], true
 	}
-	return KeyInfo{}
+	return KeyInfo{}, false
 }
 
 // String describes the keys without revealing them.

@@ -73,7 +73,7 @@ func (k *Keyset) Destroy(id uint32) (*Keyset, error) {
 
 // find returns the key with the given id.
 func (k *Keyset) find(id uint32) (KeyInfo, error) {
-	if info, ok := k.byID[id]; ok {
+	if info, ok := k.Key(id); ok {
 		return info, nil
 	}
 	var known []string

@@ -8,7 +8,6 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"runtime"
 	"syscall"
 
@@ -147,17 +146,28 @@ func (k *Keyset) save(what, path string, place func(temporary, path string) erro
 	return nil
 }
 
-// place writes a keyset, and calls put to put it in the file's place.
+// place writes the keyset to a new file beside the one that it is to become, and calls put
+// to put it there. The owner is that of the file it replaces, so that a server of another
+// user than the one who changes its keys can still read them.
 func (f *lockedFile) place(k *Keyset, put func(temporary string) error) error {
-	temporary, err := f.write(k)
+	dir, prefix, suffix := f.temporary()
+	// CreateTemp gives the file the mode we want.
+	t, err := os.CreateTemp(dir, prefix+"*"+suffix)
 	if err != nil {
 		return err
 	}
-	defer os.Remove(temporary)
-	if err := put(temporary); err != nil {
+	defer os.Remove(t.Name())
+	err = k.writeTo(t)
+	if old, statErr := os.Stat(f.path); statErr == nil {
+		err = errors.Join(err, keepOwner(t.Name(), old))
+	}
+	if err == nil {
+		err = put(t.Name())
+	}
+	if err != nil {
 		return err
 	}
-	return syncDir(filepath.Dir(f.path))
+	return syncDir(dir)
 }
 
 // CreateKeysetFile creates a keyset file with one fresh [XAES256GCM] key and

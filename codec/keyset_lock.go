@@ -14,15 +14,15 @@ import (
 )
 
 const (
-	// lockTimeout is how long a change waits for others. Each holds the lock for
-	// some milliseconds, so who holds it longer hangs.
+	// lockTimeout is how long a change waits for others, which hold the lock for some
+	// milliseconds unless they hang.
 	lockTimeout = 10 * time.Second
 	// lockPause is how long to wait before trying again to get the lock.
 	lockPause = 5 * time.Millisecond
 )
 
-// lockedFile is a keyset file that no one else changes meanwhile, in this process or in
-// another one, as long as all of them use this package.
+// lockedFile is a keyset file that only its holder changes, as long as all processes use
+// this package.
 type lockedFile struct {
 	// path is where the file is, behind all symbolic links: of a link, the file that
 	// it leads to is replaced, not the link.
@@ -54,7 +54,7 @@ func lockFile(ctx context.Context, path string) (*lockedFile, error) {
 		}
 		return nil, err
 	}
-	// Who may write in the directory must be able to lock, also after root did.
+	// Others who may write in the directory must be able to lock, also after root did.
 	if owner, err := os.Stat(filepath.Clean(dir)); err == nil {
 		_ = keepOwner(f.lock.Path(), owner)
 	}
@@ -93,25 +93,4 @@ func (f *lockedFile) removeLeftovers() error {
 		}
 	}
 	return nil
-}
-
-// write writes the keyset to a new file beside the one that it is to become. The
-// owner is that of the file it replaces, so that a server of another user than the
-// one who changes its keys can still read them.
-func (f *lockedFile) write(k *Keyset) (name string, err error) {
-	dir, prefix, suffix := f.temporary()
-	// CreateTemp gives the file the mode we want.
-	t, err := os.CreateTemp(dir, prefix+"*"+suffix)
-	if err != nil {
-		return "", err
-	}
-	err = k.writeTo(t)
-	if old, statErr := os.Stat(f.path); statErr == nil {
-		err = errors.Join(err, keepOwner(t.Name(), old))
-	}
-	if err != nil {
-		os.Remove(t.Name())
-		return "", err
-	}
-	return t.Name(), nil
 }

@@ -3,6 +3,8 @@ package content
 import (
 	"encoding/json"
 	"fmt"
+
+	"github.com/mcpsaga/mcpsaga/internal/jsonview"
 )
 
 // Block is one piece of content. Its concrete types are those of this package,
@@ -12,7 +14,8 @@ type Block interface {
 	// BlockType returns the value of the member "type", such as "text".
 	BlockType() string
 
-	sealed()
+	// hints returns what blocks have in common, and keeps other types from being blocks.
+	hints() (*Annotations, json.RawMessage)
 }
 
 // Text is text, for the model or the user.
@@ -165,13 +168,19 @@ func (ToolUse) BlockType() string { return typeToolUse }
 func (ToolResult) BlockType() string { return typeToolResult }
 
 // BlockType returns the member "type" of Raw, or "" if it has none.
-func (u Unknown) BlockType() string { return rawType(u.Raw) }
+func (u Unknown) BlockType() string {
+	if !jsonview.Valid(u.Raw) {
+		return ""
+	}
+	typ, _ := jsonview.String(jsonview.Get(u.Raw, "type"))
+	return typ
+}
 
-func (Text) sealed()             {}
-func (Image) sealed()            {}
-func (Audio) sealed()            {}
-func (ResourceLink) sealed()     {}
-func (EmbeddedResource) sealed() {}
-func (ToolUse) sealed()          {}
-func (ToolResult) sealed()       {}
-func (Unknown) sealed()          {}
+func (t Text) hints() (*Annotations, json.RawMessage)             { return t.Annotations, t.Meta }
+func (i Image) hints() (*Annotations, json.RawMessage)            { return i.Annotations, i.Meta }
+func (a Audio) hints() (*Annotations, json.RawMessage)            { return a.Annotations, a.Meta }
+func (r ResourceLink) hints() (*Annotations, json.RawMessage)     { return r.Annotations, r.Meta }
+func (r EmbeddedResource) hints() (*Annotations, json.RawMessage) { return r.Annotations, r.Meta }
+func (t ToolUse) hints() (*Annotations, json.RawMessage)          { return nil, t.Meta }
+func (t ToolResult) hints() (*Annotations, json.RawMessage)       { return nil, t.Meta }
+func (u Unknown) hints() (*Annotations, json.RawMessage)          { return nil, nil }

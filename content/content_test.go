@@ -158,12 +158,12 @@ func TestUnreadable(t *testing.T) {
 		`{"type":1}`:                          `content block: member "type": is not a string`,
 		`{"type":"text"}`:                     `text block: member "text": is missing`,
 		`{"type":"text","text":"a","text":1}`: "content block: is not valid JSON",
-		`{"type":"text","text":null}`:         `text block: member "text": is not a string`,
+		`{"type":"text","text":null}`:         `text block: member "text": is missing`,
 		`{"type":"text","text":"\ud800"}`:     "content block: is not valid JSON",
-		`{"type":"image","data":"?","mimeType":""}`:                               `image block: member "data": is not standard base64`,
+		`{"type":"image","data":"?","mimeType":""}`:                               `image block: member "data": illegal base64 data at input byte 0`,
 		`{"type":"audio","data":"","mimeType":1}`:                                 `audio block: member "mimeType": is not a string`,
 		`{"type":"resource"}`:                                                     `resource block: member "resource": is missing`,
-		`{"type":"resource","resource":{"uri":"a"}}`:                              `resource block: member "text": is missing`,
+		`{"type":"resource","resource":{"uri":"a"}}`:                              `resource block: member "resource.text": is missing`,
 		`{"type":"resource_link","uri":"a","name":"b","size":1.5}`:                `resource_link block: member "size": is not an integer`,
 		`{"type":"resource_link","uri":"a","name":"b","title":1}`:                 `resource_link block: member "title": is not a string`,
 		`{"type":"resource_link","uri":"a","name":"b","icons":1}`:                 `resource_link block: member "icons": is not a JSON array`,
@@ -174,9 +174,9 @@ func TestUnreadable(t *testing.T) {
 		`{"type":"tool_result","toolUseId":"a","content":[],"isError":1}`:         `tool_result block: member "isError": is not a boolean`,
 		`{"type":"text","text":"","annotations":1}`:                               `text block: member "annotations": is not a JSON object`,
 		`{"type":"text","text":"","annotations":{"priority":2}}`:                  `text block: member "annotations": is not between 0 and 1`,
-		`{"type":"text","text":"","annotations":{"priority":"2"}}`:                `text block: member "annotations": is not a number`,
-		`{"type":"text","text":"","annotations":{"audience":[1]}}`:                `text block: member "annotations": is not an array of strings`,
-		`{"type":"text","text":"","annotations":{"audience":1,"lastModified":1}}`: `text block: member "annotations": is not an array of strings`,
+		`{"type":"text","text":"","annotations":{"priority":"2"}}`:                `text block: member "annotations.priority": is not a number`,
+		`{"type":"text","text":"","annotations":{"audience":[1]}}`:                `text block: member "annotations.audience.0": is not a string`,
+		`{"type":"text","text":"","annotations":{"audience":1,"lastModified":1}}`: `text block: member "annotations.audience": is not a JSON array`,
 		`{"type":"text","text":"","_meta":1}`:                                     `text block: member "_meta": is not a JSON object`,
 	} {
 		_, err := content.ParseBlock([]byte(doc))
@@ -200,7 +200,7 @@ func TestUnwritable(t *testing.T) {
 		`text block: member "annotations": is not between 0 and 1`:         content.Text{Annotations: &content.Annotations{Priority: new(-1.0)}},
 		`content block: member "type": is empty`:                           content.Unknown{},
 		`image block: member "annotations": is not between 0 and 1`:        content.Image{Annotations: &content.Annotations{Priority: new(2.0)}},
-		`resource block: member "_meta": is not a JSON object`:             content.EmbeddedResource{ContentsMeta: json.RawMessage(`"`)},
+		`resource block: member "resource._meta": is not a JSON object`:    content.EmbeddedResource{ContentsMeta: json.RawMessage(`"`)},
 	} {
 		dst, err := content.Blocks{block}.AppendJSON([]byte("kept"))
 		assert.EqualError(t, err, want)

@@ -2,6 +2,7 @@ package content
 
 import (
 	stdjson "encoding/json"
+	"errors"
 	"reflect"
 	"strings"
 
@@ -20,16 +21,23 @@ type Blocks []Block
 func (b Blocks) Text() string {
 	var texts []string
 	for _, block := range b {
-		switch t := block.(type) {
-		case Text:
+		if t, ok := value(block).(Text); ok {
 			texts = append(texts, t.Text)
-		case *Text: // a natural slip
-			if t != nil {
-				texts = append(texts, t.Text)
-			}
 		}
 	}
 	return strings.Join(texts, "\n")
+}
+
+// value returns what a pointer to a block leads to: a natural slip, which works.
+func value(block Block) Block {
+	p := reflect.ValueOf(block)
+	switch {
+	case p.Kind() != reflect.Pointer:
+		return block
+	case p.IsNil():
+		return nil
+	}
+	return p.Elem().Interface().(Block)
 }
 
 // AppendJSON appends the list's JSON array to dst. On error it returns dst as it
@@ -91,8 +99,8 @@ func (b *Blocks) UnmarshalSampling(data []byte) error {
 	return err
 }
 
-// These are the blocks as their struct tags describe them, without the methods
-// that would have the JSON library ask the block itself.
+// These are the blocks as their struct tags describe them, without the methods that
+// would have the JSON library ask the block itself.
 type (
 	plainText         Text
 	plainImage        Image
@@ -104,110 +112,151 @@ type (
 
 // plainResource is an [EmbeddedResource] as it travels: an object within the block.
 type plainResource struct {
-	Resource struct {
-		URI      string             `json:"uri"`
-		MIMEType string             `json:"mimeType,omitzero"`
-		Blob     []byte             `json:"blob,omitzero"`
-		Text     *string            `json:"text,omitzero"`
-		Meta     stdjson.RawMessage `json:"_meta,omitzero"`
-	} `json:"resource"`
+	Resource    resourceContents   `json:"resource"`
 	Annotations *Annotations       `json:"annotations,omitzero"`
 	Meta        stdjson.RawMessage `json:"_meta,omitzero"`
 }
 
-// typed is a block with the member "type" first.
-type typed[B any] struct {
-	Type  string `json:"type"`
-	Block B      `json:",embed"`
+type resourceContents struct {
+	URI      string             `json:"uri"`
+	MIMEType string             `json:"mimeType,omitzero"`
+	Blob     []byte             `json:"blob,omitzero"`
+	Text     *string            `json:"text,omitzero"`
+	Meta     stdjson.RawMessage `json:"_meta,omitzero"`
 }
 
-// lossy writes bytes that are not UTF-8 as U+FFFD: a tool that prints some other
-// program's output should not fail for them.
+// lossy writes bytes that are not UTF-8 as U+FFFD: a tool that prints the output of
+// another program should not fail for them.
 var lossy = json.JoinOptions(jsontext.AllowInvalidUTF8(true))
 
 func appendBlock(dst []byte, block Block) ([]byte, error) {
+	block = value(block)
+	var plain any
 	switch b := block.(type) {
 	case Text:
 		if b.Annotations == nil && b.Meta == nil { // most blocks: by hand, in a fifth of the time
 			dst, _ = jsontext.AppendQuote(append(dst, `{"type":"text","text":`...), b.Text)
 			return append(dst, '}'), nil
 		}
-		return appendTyped(dst, typeText, plainText(b), b.Annotations, b.Meta)
+		plain = plainText(b)
 	case Image:
-		return appendTyped(dst, typeImage, plainImage(b), b.Annotations, b.Meta)
+		plain = plainImage(b)
 	case Audio:
-		return appendTyped(dst, typeAudio, plainAudio(b), b.Annotations, b.Meta)
+		plain = plainAudio(b)
 	case ResourceLink:
-		return appendTyped(dst, typeResourceLink, plainResourceLink(b), b.Annotations, b.Meta)
+		plain = plainResourceLink(b)
 	case EmbeddedResource:
-		if err := checkObject(typeResource, "_meta", b.ContentsMeta); err != nil {
-			return nil, err
-		}
-		r := plainResource{Annotations: b.Annotations, Meta: b.Meta}
-		in := &r.Resource
-		in.URI, in.MIMEType, in.Blob, in.Meta = b.URI, b.MIMEType, b.Blob, b.ContentsMeta
+		r := resourceContents{URI: b.URI, MIMEType: b.MIMEType, Blob: b.Blob, Meta: b.ContentsMeta}
 		if b.Blob == nil {
-			in.Text = &b.Text
+			r.Text = &b.Text
 		}
-		return appendTyped(dst, typeResource, r, b.Annotations, b.Meta)
+		plain = plainResource{r, b.Annotations, b.Meta}
 	case ToolUse:
 		if b.Input == nil {
 			b.Input = []byte("{}")
 		}
-		if err := checkObject(typeToolUse, "input", b.Input); err != nil {
-			return nil, err
-		}
-		return appendTyped(dst, typeToolUse, plainToolUse(b), nil, b.Meta)
+		plain = plainToolUse(b)
 	case ToolResult:
-		if _, err := b.Content.AppendJSON(nil); err != nil {
-			return nil, &blockError{typ: typeToolResult, member: "content", err: err}
-		}
-		if b.StructuredContent != nil && !jsontext.Value(b.StructuredContent).IsValid() {
-			return nil, &blockError{typ: typeToolResult, member: "structuredContent", err: errNotJSON}
-		}
-		return appendTyped(dst, typeToolResult, plainToolResult(b), nil, b.Meta)
+		plain = plainToolResult(b)
 	case Unknown:
 		if b.BlockType() == "" {
 			return nil, &blockError{member: "type", err: errEmpty}
 		}
 		return jsontext.AppendFormat(dst, b.Raw)
+	case nil:
+		return nil, &blockError{err: errNil}
 	}
-	if p := reflect.ValueOf(block); p.Kind() == reflect.Pointer && !p.IsNil() { // a natural slip, which works
-		return appendBlock(dst, p.Elem().Interface().(Block))
-	}
-	return nil, &blockError{err: errNil}
-}
-
-// appendTyped writes a block whose parts of its own have been checked.
-func appendTyped[B any](dst []byte, typ string, b B, a *Annotations, meta []byte) ([]byte, error) {
-	// Written so that NaN fails as well.
-	if a != nil && a.Priority != nil && !(*a.Priority >= 0 && *a.Priority <= 1) {
-		return nil, &blockError{typ: typ, member: "annotations", err: errPriority}
-	}
-	if err := checkObject(typ, "_meta", meta); err != nil {
+	if err := check(block); err != nil {
 		return nil, err
 	}
-	raw, err := json.Marshal(&typed[B]{typ, b}, lossy)
-	if err != nil {
-		return nil, &blockError{typ: typ, err: err}
+	raw, err := json.Marshal(plain, lossy)
+	if inner, ok := errors.AsType[*blockError](err); ok {
+		return nil, &blockError{typ: block.BlockType(), member: "content", err: inner}
+	} else if err != nil {
+		return nil, &blockError{typ: block.BlockType(), err: err}
 	}
-	return append(dst, raw...), nil
+	dst = append(append(dst, `{"type":"`...), block.BlockType()...)
+	return append(append(dst, `",`...), raw[1:]...), nil
 }
 
-// checkObject reports that JSON made elsewhere, if there is any, is not an object.
-func checkObject(typ, member string, raw []byte) error {
-	switch v := jsontext.Value(raw); {
-	case v == nil:
-		return nil
-	case v.Kind() != '{':
-		return &blockError{typ: typ, member: member, err: errNotObject}
-	case !v.IsValid():
-		return &blockError{typ: typ, member: member, err: errNotJSON}
+// check reports what struct tags cannot say of a block, whether it was read or is to be
+// written: that JSON made elsewhere is what MCP demands, and that a priority is one.
+func check(block Block) error {
+	annotations, meta := block.hints()
+	// Written so that NaN fails as well.
+	if annotations != nil && annotations.Priority != nil && !(*annotations.Priority >= 0 && *annotations.Priority <= 1) {
+		return &blockError{block.BlockType(), "annotations", errPriority}
+	}
+	objects := map[string]jsontext.Value{"_meta": jsontext.Value(meta)}
+	switch b := block.(type) {
+	case EmbeddedResource:
+		objects["resource._meta"] = jsontext.Value(b.ContentsMeta)
+	case ToolUse:
+		objects["input"] = jsontext.Value(b.Input)
+	case ToolResult:
+		if b.StructuredContent != nil && !jsontext.Value(b.StructuredContent).IsValid() {
+			return &blockError{typeToolResult, "structuredContent", errNotJSON}
+		}
+	}
+	for member, v := range objects {
+		switch {
+		case v == nil:
+		case v.Kind() != '{':
+			return &blockError{block.BlockType(), member, errNotObject}
+		case !v.IsValid():
+			return &blockError{block.BlockType(), member, errNotJSON}
+		}
 	}
 	return nil
 }
 
-// The methods below let each block stand alone in a structure that is marshalled.
+// MarshalJSON implements encoding/json.Marshaler.
+func (b Text) MarshalJSON() ([]byte, error) { return appendBlock(nil, b) }
+
+// UnmarshalJSON implements encoding/json.Unmarshaler. It refuses other blocks.
+func (b *Text) UnmarshalJSON(data []byte) error { return unmarshal(data, b) }
+
+// MarshalJSON implements encoding/json.Marshaler.
+func (b Image) MarshalJSON() ([]byte, error) { return appendBlock(nil, b) }
+
+// UnmarshalJSON implements encoding/json.Unmarshaler. It refuses other blocks.
+func (b *Image) UnmarshalJSON(data []byte) error { return unmarshal(data, b) }
+
+// MarshalJSON implements encoding/json.Marshaler.
+func (b Audio) MarshalJSON() ([]byte, error) { return appendBlock(nil, b) }
+
+// UnmarshalJSON implements encoding/json.Unmarshaler. It refuses other blocks.
+func (b *Audio) UnmarshalJSON(data []byte) error { return unmarshal(data, b) }
+
+// MarshalJSON implements encoding/json.Marshaler.
+func (b ResourceLink) MarshalJSON() ([]byte, error) { return appendBlock(nil, b) }
+
+// UnmarshalJSON implements encoding/json.Unmarshaler. It refuses other blocks.
+func (b *ResourceLink) UnmarshalJSON(data []byte) error { return unmarshal(data, b) }
+
+// MarshalJSON implements encoding/json.Marshaler.
+func (b EmbeddedResource) MarshalJSON() ([]byte, error) { return appendBlock(nil, b) }
+
+// UnmarshalJSON implements encoding/json.Unmarshaler. It refuses other blocks.
+func (b *EmbeddedResource) UnmarshalJSON(data []byte) error { return unmarshal(data, b) }
+
+// MarshalJSON implements encoding/json.Marshaler.
+func (b ToolUse) MarshalJSON() ([]byte, error) { return appendBlock(nil, b) }
+
+// UnmarshalJSON implements encoding/json.Unmarshaler. It refuses other blocks.
+func (b *ToolUse) UnmarshalJSON(data []byte) error { return unmarshal(data, b) }
+
+// MarshalJSON implements encoding/json.Marshaler.
+func (b ToolResult) MarshalJSON() ([]byte, error) { return appendBlock(nil, b) }
+
+// UnmarshalJSON implements encoding/json.Unmarshaler. It refuses other blocks.
+func (b *ToolResult) UnmarshalJSON(data []byte) error { return unmarshal(data, b) }
+
+// MarshalJSON implements encoding/json.Marshaler.
+func (b Unknown) MarshalJSON() ([]byte, error) { return appendBlock(nil, b) }
+
+// UnmarshalJSON implements encoding/json.Unmarshaler. It refuses other blocks.
+func (b *Unknown) UnmarshalJSON(data []byte) error { return unmarshal(data, b) }
 
 func unmarshal[B Block](data []byte, into *B) error {
 	block, err := ParseBlock(data)
@@ -221,51 +270,3 @@ func unmarshal[B Block](data []byte, into *B) error {
 	*into = b
 	return nil
 }
-
-// MarshalJSON implements encoding/json.Marshaler.
-func (t Text) MarshalJSON() ([]byte, error) { return appendBlock(nil, t) }
-
-// UnmarshalJSON implements encoding/json.Unmarshaler. It refuses other blocks.
-func (t *Text) UnmarshalJSON(data []byte) error { return unmarshal(data, t) }
-
-// MarshalJSON implements encoding/json.Marshaler.
-func (i Image) MarshalJSON() ([]byte, error) { return appendBlock(nil, i) }
-
-// UnmarshalJSON implements encoding/json.Unmarshaler. It refuses other blocks.
-func (i *Image) UnmarshalJSON(data []byte) error { return unmarshal(data, i) }
-
-// MarshalJSON implements encoding/json.Marshaler.
-func (a Audio) MarshalJSON() ([]byte, error) { return appendBlock(nil, a) }
-
-// UnmarshalJSON implements encoding/json.Unmarshaler. It refuses other blocks.
-func (a *Audio) UnmarshalJSON(data []byte) error { return unmarshal(data, a) }
-
-// MarshalJSON implements encoding/json.Marshaler.
-func (r ResourceLink) MarshalJSON() ([]byte, error) { return appendBlock(nil, r) }
-
-// UnmarshalJSON implements encoding/json.Unmarshaler. It refuses other blocks.
-func (r *ResourceLink) UnmarshalJSON(data []byte) error { return unmarshal(data, r) }
-
-// MarshalJSON implements encoding/json.Marshaler.
-func (r EmbeddedResource) MarshalJSON() ([]byte, error) { return appendBlock(nil, r) }
-
-// UnmarshalJSON implements encoding/json.Unmarshaler. It refuses other blocks.
-func (r *EmbeddedResource) UnmarshalJSON(data []byte) error { return unmarshal(data, r) }
-
-// MarshalJSON implements encoding/json.Marshaler.
-func (t ToolUse) MarshalJSON() ([]byte, error) { return appendBlock(nil, t) }
-
-// UnmarshalJSON implements encoding/json.Unmarshaler. It refuses other blocks.
-func (t *ToolUse) UnmarshalJSON(data []byte) error { return unmarshal(data, t) }
-
-// MarshalJSON implements encoding/json.Marshaler.
-func (t ToolResult) MarshalJSON() ([]byte, error) { return appendBlock(nil, t) }
-
-// UnmarshalJSON implements encoding/json.Unmarshaler. It refuses other blocks.
-func (t *ToolResult) UnmarshalJSON(data []byte) error { return unmarshal(data, t) }
-
-// MarshalJSON implements encoding/json.Marshaler.
-func (u Unknown) MarshalJSON() ([]byte, error) { return appendBlock(nil, u) }
-
-// UnmarshalJSON implements encoding/json.Unmarshaler. It refuses other blocks.
-func (u *Unknown) UnmarshalJSON(data []byte) error { return unmarshal(data, u) }

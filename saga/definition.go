@@ -139,7 +139,8 @@ func (id ID) String() string { return hex.EncodeToString(id[:]) }
 // SchemaFor returns the JSON Schema of a Go type and of its fields' tags, for
 // [Machine.OutputSchema]. It fails if a tag of a field has no meaning.
 func SchemaFor[T any]() (*jsonschema.Schema, error) {
-	return schema.Of(reflect.TypeFor[T]())
+	s, _, err := schema.ForTool(reflect.TypeFor[T](), nil)
+	return s, err
 }
 
 // ErrNotFound is what a resource's code returns, wrapped or not, when there is

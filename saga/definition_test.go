@@ -173,8 +173,8 @@ func TestDefinitionsAreChecked(t *testing.T) {
 		})
 		require.Error(t, err)
 		lines := strings.Split(err.Error(), "\n")
-		require.Len(t, lines, 7)
-		for i, part := range []string{"form.N", "form.M", "args.A", ".C, tag maximum", ".D, tag maxLength", "field hidden", "field C"} {
+		require.Len(t, lines, 8)
+		for i, part := range []string{"form.N", "form.M", "form.S, tag minimum", "args.A", ".C, tag maximum", ".D, tag maxLength", "field hidden", "field C"} {
 			assert.Contains(t, lines[i], `tool "m": `)
 			assert.Contains(t, lines[i], part)
 		}

@@ -95,7 +95,7 @@ func TestTagsWithoutMeaningAreRefused(t *testing.T) {
 	}](t, "tag maximum: 256 is more than 255")
 	refusedTag[struct {
 		A int `exclusiveMinimum:"1" maximum:"1"`
-	}](t, "exclusiveMinimum 1 leaves nothing up to maximum 1")
+	}](t, "tag exclusiveMinimum: 1 leaves no number that is allowed")
 	refusedTag[struct {
 		A string `json:"a,omitempty" enum:"a|b" default:"c"`
 	}](t, `tag default: "c" is not valid: `)

@@ -19,8 +19,8 @@ type Answer struct {
 	reply    func(Asked) (steps.Answer, error)
 	later    time.Duration
 	leaves   bool
-	varies   bool
 	always   bool
+	given    bool // before the play starts
 }
 
 // Always makes the answer that of all later times the question is asked, too. What
@@ -94,7 +94,7 @@ func Raw(question string, result any) Answer {
 // Func decides about the answer when the question is asked, from what is asked. In
 // a sweep it is called many times, and should answer the same question the same.
 func Func(question string, decide func(Asked) Answer) Answer {
-	return Answer{question: question, varies: true, reply: func(a Asked) (steps.Answer, error) {
+	return Answer{question: question, reply: func(a Asked) (steps.Answer, error) {
 		d := decide(a)
 		if d.reply == nil {
 			return steps.Answer{}, fmt.Errorf("the function that answers %q gave no answer", question)

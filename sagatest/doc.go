@@ -51,8 +51,8 @@
 //
 // [Journal] records where sagas are suspended under each revision of a tool, and
 // proves in every later run that they still come to a good end with the present
-// code. Commit what it writes, and the build fails before a deployment can strand
-// anybody.
+// code. Commit what it writes, and the build fails before a deployment strands a
+// user.
 //
 // docs/testing.md in the repository has examples, and what none of this can find.
 package sagatest

@@ -76,12 +76,9 @@ func (s *sweep) journal() string {
 // record adds suspensions that the journal lacks, or reports them.
 func (s *sweep) record(t testing.TB, dir string, recorded []*entry, ok bool) {
 	t.Helper()
-	known := make(map[string]bool)
+	known, update := make(map[string]bool), os.Getenv(updateEnv) != ""
 	for _, e := range recorded {
 		known[e.path] = true
-	}
-	update := os.Getenv(updateEnv) != ""
-	for _, e := range recorded {
 		if e.stale && update && ok {
 			if err := e.write(e.path); err != nil {
 				t.Fatalf("sagatest: the journal cannot be written: %v", err)
@@ -167,10 +164,8 @@ func (x *trial) retire(e *entry, tool *engine.Program, pos *engine.Position, bef
 	if err != nil {
 		return &broken{what: fmt.Sprintf("it is given up, but cannot be undone: %v", err), advice: "keep declaring the effects of retired revisions, as long as their sagas may come back"}
 	}
-	if x.subject.World != nil {
-		if now := look(x.subject.World()); now != before {
-			return &broken{what: "it is given up, but something is left of it:" + differ(before, now), advice: "let Undo find out by the key and the recorded input what there is to undo"}
-		}
+	if now, seen := x.world(); seen && now != before {
+		return &broken{what: "it is given up, but something is left of it:" + differ(before, now), advice: "let Undo find out by the key and the recorded input what there is to undo"}
 	}
 	x.t.Logf("sagatest: %s: undone, as Case.Retired says", e.path)
 	return nil
@@ -179,43 +174,34 @@ func (x *trial) retire(e *entry, tool *engine.Program, pos *engine.Position, bef
 // proceed resumes a saga and answers until its end.
 func (x *trial) proceed(e *entry, pos *engine.Position, before string) *broken {
 	c := x.client
-	c.rig.setNow(e.At)
-	c.latest = true
+	c.rig.clock.set(e.At)
+	c.latest, c.recall = true, func(a Asked) (Answer, bool) { return x.recall(e, a) }
 	token, err := c.rig.sealed(pos)
 	if err != nil {
 		return &broken{what: err.Error(), advice: "keep less in the state"}
 	}
-	c.last = reply{token: token}
-	answers := e.first()
-	for range mostTurns {
-		q := c.resume(answers...)
-		rep := c.send(q)
-		c.take(q, rep)
-		x.last = rep
-		switch {
-		case rep.err != nil:
-			return &broken{what: fmt.Sprintf("it cannot go on: %v", rep.err), advice: keepGoing}
-		case rep.out != nil:
-			return x.proceeded(e, before)
-		}
-		if answers, err = x.recall(e); err != nil {
-			return &broken{what: err.Error(), advice: "add the answer to the script"}
-		}
+	c.last.Token = token
+	for _, w := range e.Waits {
+		c.last.Steps = append(c.last.Steps, steps.Step{ID: w.Step})
 	}
-	return &broken{what: "it does not end", advice: keepGoing}
+	switch {
+	case x.play():
+		return x.proceeded(e, before)
+	case x.last.err != nil:
+		return &broken{what: fmt.Sprintf("it cannot go on: %v", x.last.err), advice: keepGoing}
+	}
+	return &broken{what: x.broken[0].what, advice: "add the answer to the script; or else, " + keepGoing}
 }
 
 // recall answers by the present script, or else as the client did when the saga was
-// recorded.
-func (x *trial) recall(e *entry) ([]steps.Answer, error) {
-	answers, _, _, err := x.client.answersBy(func(a Asked) (Answer, bool) {
+// recorded. So it answers what was asked then, of which only the id is known.
+func (x *trial) recall(e *entry, a Asked) (Answer, bool) {
+	if a.Kind != 0 {
 		if scripted, ok := x.sweep.script.last(a.Question, a.Again); ok {
 			return scripted, true
 		}
-		old, found := e.answer(a)
-		return Answer{reply: func(Asked) (steps.Answer, error) { return old, nil }}, found
-	})
-	return answers, err
+	}
+	return e.answer(a)
 }
 
 // last returns the n-th answer to a question, or the last if there are fewer.
@@ -236,15 +222,14 @@ func (x *trial) proceeded(recorded *entry, before string) *broken {
 	if b, ok := mistake(e.Err); ok {
 		return &broken{what: b.what, advice: keepGoing}
 	}
+	now, seen := x.world()
 	switch {
 	case !e.Good() && !x.sweep.c.Fails:
 		return &broken{what: "it did not end well: " + said(e), advice: keepGoing}
 	case e.Good() && x.sweep.c.Fails:
 		return &broken{what: "it ended well, where it failed when it was recorded: " + said(e), advice: keepGoing}
-	case x.sweep.c.Fails && x.subject.World != nil:
-		if now := look(x.subject.World()); now != before {
-			return &broken{what: "it failed, as it did when it was recorded, but something is left of it:" + differ(before, now), advice: "let Undo find out by the key and the recorded input what there is to undo"}
-		}
+	case x.sweep.c.Fails && seen && now != before:
+		return &broken{what: "it failed, as it did when it was recorded, but something is left of it:" + differ(before, now), advice: "let Undo find out by the key and the recorded input what there is to undo"}
 	}
 	x.check(e)
 	return x.resulted(recorded, e)

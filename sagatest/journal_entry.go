@@ -5,7 +5,6 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -63,13 +62,13 @@ type recordedAnswer struct {
 
 // suspended makes an entry of a response, while a script is played.
 func (x *trial) suspended(rep reply) {
-	p := rep.position
+	p := rep.Position
 	parts := p.Encode()
 	e := &entry{
-		Tool: p.Tool, Revision: p.Revision, Saga: saga.ID(p.ID).String(), Turn: p.Turn, Deadline: p.Deadline, At: x.client.rig.now,
+		Tool: p.Tool, Revision: p.Revision, Saga: saga.ID(p.ID).String(), Turn: p.Turn, Deadline: p.Deadline, At: x.client.rig.clock.now(),
 		Position: parts.Body, State: parts.State, Record: parts.Effects, Secrets: parts.Secrets,
 	}
-	for _, s := range rep.steps {
+	for _, s := range rep.Steps {
 		e.Waits = append(e.Waits, waiting{s.ID, asked(s).Message()})
 	}
 	calls, _ := x.client.rig.watch.taken()
@@ -86,7 +85,7 @@ func (x *trial) suspended(rep reply) {
 // so far.
 func (x *trial) answered(q request) {
 	for _, a := range q.answers {
-		if slices.ContainsFunc(x.client.sent, func(b steps.Answer) bool { return a.StepID == b.StepID }) {
+		if x.client.hasSent(a) {
 			continue
 		}
 		for _, e := range x.sweep.entries {
@@ -128,28 +127,19 @@ func (e *entry) write(path string) error {
 }
 
 // readJournal returns the entries of all revisions of a tool.
-func readJournal(dir string) ([]*entry, error) {
-	var list []*entry
-	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
-		switch {
-		case os.IsNotExist(err):
-			return nil
-		case err != nil:
-			return err
-		case d.IsDir() || filepath.Ext(path) != ".json":
-			return nil
-		}
-		b, err := os.ReadFile(path)
-		if err != nil {
-			return err
-		}
+func readJournal(dir string) (list []*entry, err error) {
+	paths, err := filepath.Glob(filepath.Join(dir, "*", "*.json"))
+	for _, path := range paths {
 		e := &entry{path: path}
-		if err := json.Unmarshal(b, e); err != nil {
-			return fmt.Errorf("%s: %w", path, err)
+		b, err := os.ReadFile(path)
+		if err == nil {
+			err = json.Unmarshal(b, e)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", path, err)
 		}
 		list = append(list, e)
-		return nil
-	})
+	}
 	return list, err
 }
 
@@ -165,27 +155,17 @@ func (e *entry) position() (*engine.Position, error) {
 	return p, nil
 }
 
-// first returns the answers to the steps that the saga waits for.
-func (e *entry) first() []steps.Answer {
-	var list []steps.Answer
-	for _, w := range e.Waits {
-		for _, a := range e.Answers {
-			if a.Step == w.Step {
-				list = append(list, steps.Answer{StepID: a.Step, Result: a.Result, Error: a.Error})
-			}
-		}
+// answer returns what the client answered when this was recorded: to the same step, or else to the same question.
+func (e *entry) answer(to Asked) (Answer, bool) {
+	i := slices.IndexFunc(e.Answers, func(a recordedAnswer) bool { return a.Step == to.ID })
+	if i < 0 {
+		i = slices.IndexFunc(e.Answers, func(a recordedAnswer) bool { return asked(steps.Step{ID: a.Step}).Question == to.Question })
 	}
-	return list
-}
-
-// answer returns what the client answered to a question when this was recorded.
-func (e *entry) answer(to Asked) (steps.Answer, bool) {
-	for _, a := range e.Answers {
-		if asked(steps.Step{ID: a.Step}).Question == to.Question {
-			return steps.Answer{StepID: to.ID, Result: a.Result, Error: a.Error}, true
-		}
+	if i < 0 {
+		return Answer{}, false
 	}
-	return steps.Answer{}, false
+	a := e.Answers[i]
+	return Answer{reply: func(Asked) (steps.Answer, error) { return steps.Answer{Result: a.Result, Error: a.Error}, nil }}, true
 }
 
 // holds compares what a recorded saga holds with what the present code makes of it. An

@@ -57,27 +57,17 @@ func (x *trial) checkEnd(want expectation, e *Played) {
 			"let Undo find out by the key what there is to undo. It must succeed when nothing was done (known is then false), and when everything is undone already. If it needs what another effect has done, such as a backup, name that one in BuildsOn, so that it stays while this undo fails"})
 		return
 	}
-	switch want {
-	case either:
+	good := e.Good()
+	switch {
+	case want == either:
 		x.checkEither(e)
-		return
-	case alike:
+	case want == alike:
 		x.checkGood(base, e)
-		return
-	case settled:
-		if e.Good() {
-			return
-		}
-	case undone:
-		if !e.Good() {
-			break
-		}
-		fallthrough
-	case asUndisturbed:
+	case want == asUndisturbed, want == undone && good:
 		x.checkSame(base, e)
-		return
+	case !good:
+		x.checkUndone(base)
 	}
-	x.checkUndone(base)
 }
 
 // checkGood reports whether the saga ended as well or badly as undisturbed.
@@ -111,10 +101,7 @@ func (x *trial) checkSame(base *baseline, e *Played) {
 			"let the result depend on nothing but the arguments, the answers and what effects returned. If it must hold a time, or a number that others count, say with Case.Same what of it must stay the same"})
 		return
 	}
-	if x.subject.World == nil {
-		return
-	}
-	if now := look(x.subject.World()); now != base.after {
+	if now, seen := x.world(); seen && now != base.after {
 		x.breaks(broken{"a disturbance does not change the world", "",
 			"afterwards the world is not as it is after an undisturbed saga:" + differ(base.after, now),
 			"most likely an effect acted twice, or not at all. To act once, " + honourKey})
@@ -127,17 +114,21 @@ func (x *trial) checkUndone(base *baseline) {
 	if final != "" || x.orphans {
 		return // from there the saga goes forward only
 	}
-	if x.subject.World != nil {
-		now := look(x.subject.World())
-		if now == base.before {
-			return
-		}
-		x.breaks(left(names, forgotten, "afterwards the world is not as it was before:"+differ(base.before, now)))
-		return
-	}
-	if len(names) > 0 {
+	now, seen := x.world()
+	switch {
+	case seen && now != base.before:
+		x.breaks(left(names, forgotten, "; afterwards the world is not as it was before:"+differ(base.before, now)))
+	case !seen && len(names) > 0:
 		x.breaks(left(names, forgotten, ""))
 	}
+}
+
+// world is what the author's world looks like now, if there is a view of it.
+func (x *trial) world() (now string, seen bool) {
+	if x.subject.World == nil {
+		return "", false
+	}
+	return look(x.subject.World()), true
 }
 
 // left describes effects of a saga that ended badly and are not undone.
@@ -157,21 +148,15 @@ func left(names, forgotten []string, seen string) broken {
 		b.what = "the saga ended badly; Undo was called for everything that it did, but something is left"
 		b.advice = "let Undo reverse all that Do does; with known=false it must find out by the key whether Do did it. What is not an effect is not undone: make it one"
 	}
-	if seen != "" {
-		b.what += "; " + seen
-	}
+	b.what += seen
 	return b
 }
 
 // checkEither checks a fork: the last to end was the one that got e.
 func (x *trial) checkEither(e *Played) {
 	base := x.sweep.base
-	if x.subject.World == nil {
-		return
-	}
-	now := look(x.subject.World())
-	switch {
-	case now == base.after && (e.Good() || x.fork.Good()), now == base.before && !e.Good():
+	now, seen := x.world()
+	if !seen || now == base.after && (e.Good() || x.fork.Good()) || now == base.before && !e.Good() {
 		return
 	}
 	what := "afterwards the world is neither as after a saga that ended well nor as before:"
@@ -185,10 +170,11 @@ func (x *trial) checkEither(e *Played) {
 // letCheck calls the author's checks.
 func (x *trial) letCheck(want expectation, e *Played) {
 	if want == either {
-		if x.subject.World == nil {
+		now, seen := x.world()
+		if !seen {
 			return
 		}
-		if !e.Good() && look(x.subject.World()) != x.sweep.base.before {
+		if !e.Good() && now != x.sweep.base.before {
 			e = x.fork
 			e.Scenario = x.name
 		}

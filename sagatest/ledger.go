@@ -3,11 +3,9 @@ package sagatest
 import (
 	"context"
 	"errors"
-	"sync"
 	"time"
 
 	"github.com/mcpsaga/mcpsaga/internal/engine"
-	"github.com/mcpsaga/mcpsaga/internal/sagahooks"
 	"github.com/mcpsaga/mcpsaga/internal/store/intercept"
 	"github.com/mcpsaga/mcpsaga/internal/turns"
 	"github.com/mcpsaga/mcpsaga/ledger"
@@ -20,17 +18,17 @@ func demandsLedger(p *engine.Program) bool {
 
 var errOutage = errors.New("sagatest: the ledger is out of reach")
 
-// line is how one server reaches the ledger and the world. A server whose turn is over or was cut off, or that has
-// died, reaches neither any more.
+// line is how one server reaches the ledger, and the world in a turn. A server whose turn is over or was cut off, or
+// that has died, reaches neither any more. So the kit distinguishes what a turn does from what a goroutine does that has outlived it.
 type line struct {
-	turnWorld
+	*watch
+	turn  int
 	store intercept.Store
 	// at is asked what happens before and after each write, by its number from 1 on; nil: nothing.
 	at func(write int, after bool) fate
 	// opens is when the server begins to take what is due; nil is at once.
 	opens <-chan struct{}
 
-	mu sync.Mutex
 	// ops and writes count what the server has asked the ledger, and fails is which operation fails; 0 is
 	// none.
 	ops, writes, fails int
@@ -50,8 +48,8 @@ const (
 
 const longerThanLease = 25 * time.Second
 
-func newLine(store ledger.Store, world turnWorld) *line {
-	l := &line{turnWorld: world}
+func newLine(store ledger.Store, w *watch, turn int) *line {
+	l := &line{watch: w, turn: turn}
 	l.store = intercept.Store{Store: store, Around: l.reach}
 	return l
 }
@@ -83,19 +81,19 @@ func (l *line) reach(ctx context.Context, c intercept.Call, next func() error) e
 // begin counts an operation. It returns the number of a write, and 0 for what is none.
 func (l *line) begin(c intercept.Call) (write int, err error) {
 	l.wait()
-	if l.isDead() {
-		return 0, ledger.ErrClosed
-	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if l.died || l.dead || l.turn != l.watch.turn {
+		return 0, ledger.ErrClosed
+	}
 	if l.ops++; l.ops == l.fails {
 		return 0, errOutage
 	}
-	if c.Method == "Write" {
-		l.writes++
-		write = l.writes
+	if c.Method != "Write" {
+		return 0, nil
 	}
-	return write, nil
+	l.writes++
+	return l.writes, nil
 }
 
 // strike has happen what is to happen at a write.
@@ -127,23 +125,6 @@ func (l *line) wait() {
 	if !still.IsZero() {
 		time.Sleep(time.Until(still))
 	}
-}
-
-func (l *line) isDead() bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.died || l.turnWorld.over()
-}
-
-// Perform implements [sagahooks.World].
-func (l *line) Perform(ctx context.Context, c sagahooks.Call, perform func(context.Context) (sagahooks.Value, error)) (any, error) {
-	l.mu.Lock()
-	died := l.died
-	l.mu.Unlock()
-	if died {
-		return nil, context.Canceled
-	}
-	return l.turnWorld.Perform(ctx, c, perform)
 }
 
 // workTime is how long a worker may take: much longer than it does.

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/mcpsaga/mcpsaga/internal/ident"
 	"github.com/mcpsaga/mcpsaga/internal/sagahooks"
 	"github.com/mcpsaga/mcpsaga/steps"
 )
@@ -41,28 +40,16 @@ func (p Player) Performed(effect string, input, output any) Player {
 	return p
 }
 
-// prepare puts what is given before the script, and returns how many answers that
-// are.
-func (p Player) prepare(script []Answer) (all []Answer, prepared int) {
+// answers are the script behind what is given.
+func (p Player) answers(script []Answer) []Answer {
 	if p.at != nil {
-		return script, 0
+		return script
 	}
-	return slices.Concat(p.given, script), len(p.given)
-}
-
-// isPrepared reports whether all of the questions have given answers.
-func (p Player) isPrepared(list []steps.Step) bool {
-	given := make(map[string]int)
-	for _, a := range p.given {
-		given[a.question]++
+	all := slices.Clone(p.given)
+	for i := range all {
+		all[i].given = true
 	}
-	for _, s := range list {
-		a := asked(s)
-		if a.Again >= max(given[a.Question], given[ident.Base(a.Question)]) {
-			return false
-		}
-	}
-	return true
+	return append(all, script...)
 }
 
 // stage puts the saga where the play starts.
@@ -103,6 +90,6 @@ func (p Player) stage(c *client) error {
 		return err
 	}
 	token, err := c.rig.sealed(pos)
-	c.last = reply{token: token, position: pos}
+	c.last.Token, c.last.Position = token, pos
 	return err
 }

@@ -2,6 +2,7 @@ package sagatest
 
 import (
 	"encoding/json"
+	"errors"
 	"maps"
 	"slices"
 	"testing"
@@ -57,13 +58,21 @@ func Play(t testing.TB, d saga.Definition, args any, script ...Answer) *Played {
 func (p Player) Play(t testing.TB, d saga.Definition, args any, answers ...Answer) *Played {
 	t.Helper()
 	c := p.client(t, d, args)
-	all, prepared := p.prepare(answers)
-	c.script = newScript(all)
+	c.script = newScript(p.answers(answers))
 	if err := p.stage(c); err != nil {
 		t.Fatalf("sagatest: the play cannot start there: %v", err)
 		return nil
 	}
-	played := p.run(t, c, prepared)
+	played := c.run(t)
+	played.Rounds = played.Rounds[c.before:]
+	if text := c.script.leftover(); text != "" {
+		t.Errorf("sagatest: %s", text)
+	}
+	for _, name := range slices.Sorted(maps.Keys(c.rig.watch.stubs)) {
+		if n := len(c.rig.watch.stubs[name]); n > 0 {
+			t.Errorf("sagatest: effect %q was given as performed, but the tool did not come to it %d of the times", name, n)
+		}
+	}
 	checkCost(t, played.Rounds, p.MaxRounds, p.MaxToken)
 	if failed := played.Err; failed != nil {
 		t.Logf("sagatest: why the tool failed, which the client does not learn: %v", failed)
@@ -102,12 +111,12 @@ func (p Player) client(t testing.TB, d saga.Definition, args any) *client {
 		p.ID = saga.ID{0: 0x5a, 1: 0x6a, 15: 1}
 	}
 	// The pause before the call itself does not count.
-	r := &rig{definition: d, args: raw, keys: keys, client: p.Client, resends: p.Resends, parts: p.Parts, policies: make(map[string]turns.Policy), id: p.ID, watch: new(watch), first: make(map[string]time.Time)}
-	r.setNow(p.Now.Add(-p.Pause))
+	r := &rig{definition: d, args: raw, keys: keys, client: p.Client, resends: p.Resends, parts: p.Parts, policies: make(map[string]turns.Policy), id: p.ID, watch: new(watch)}
+	r.clock.set(p.Now.Add(-p.Pause))
 	if demandsLedger(tool) {
 		r.newLedger()
 	}
-	return &client{rig: r, pause: p.Pause, latest: p.Resends, shift: make(map[string]int)}
+	return &client{rig: r, pause: p.Pause, latest: p.Resends, shift: make(map[string]int), first: make(map[string]time.Time), waited: make(map[string]bool)}
 }
 
 func encodeArgs(args any) (json.RawMessage, error) {
@@ -124,46 +133,24 @@ func encodeArgs(args any) (json.RawMessage, error) {
 // pause often.
 const mostTurnsOfPlay = 1000
 
-// run drives the saga to its end. Rounds that are answered by what was prepared
-// are not part of the play.
-func (p Player) run(t testing.TB, c *client, prepared int) *Played {
+// run drives the saga to its end.
+func (c *client) run(t testing.TB) *Played {
 	t.Helper()
-	before := 0
 	for range mostTurnsOfPlay {
 		q, err := c.next()
+		if errors.Is(err, errLeaves) {
+			return c.played(c.last)
+		}
 		if err != nil {
 			t.Fatalf("sagatest: %v", err)
 		}
-		if c.last.token != "" && q.token == "" { // the client leaves
-			return p.played(t, c, c.last, before)
-		}
 		rep := c.send(q)
-		c.take(q, rep)
-		if rep.err != nil || rep.out != nil {
-			return p.played(t, c, rep, before)
-		}
-		if prepared > 0 && p.isPrepared(c.last.steps) {
-			prepared -= len(c.last.steps)
-			before = len(c.rounds)
+		if c.take(q, rep); rep.err != nil || rep.ended {
+			return c.played(rep)
 		}
 	}
 	t.Fatalf("sagatest: the saga has not ended after %d turns.\n  what to do: let the tool give up at some time, or take away what Always answers", mostTurnsOfPlay)
 	return nil
-}
-
-func (p Player) played(t testing.TB, c *client, rep reply, before int) *Played {
-	t.Helper()
-	played := c.played(rep)
-	played.Rounds = played.Rounds[before:]
-	if text := c.script.leftover(); text != "" {
-		t.Errorf("sagatest: %s", text)
-	}
-	for _, name := range slices.Sorted(maps.Keys(c.rig.watch.stubs)) {
-		if n := len(c.rig.watch.stubs[name]); n > 0 {
-			t.Errorf("sagatest: effect %q was given as performed, but the tool did not come to it %d of the times", name, n)
-		}
-	}
-	return played
 }
 
 // usualRounds is as many rounds as every client in use goes through with.

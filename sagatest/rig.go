@@ -6,12 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"runtime/debug"
-	"sync/atomic"
+	"sync"
 	"time"
 
 	"github.com/mcpsaga/mcpsaga/codec"
-	"github.com/mcpsaga/mcpsaga/content"
 	"github.com/mcpsaga/mcpsaga/internal/durable"
 	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/internal/sagahooks"
@@ -30,18 +28,14 @@ type rig struct {
 	definition saga.Definition
 	args       json.RawMessage
 	keys       *codec.Keyset
-	// now is the time, which setNow sets; shown is the same for the ledger, which goroutines ask
-	// that a broken tool has left behind.
-	now   time.Time
-	shown atomic.Pointer[time.Time]
-	// began is when the clock of the bubble began that the rig is in; zero if it is in none.
-	began  time.Time
-	client steps.Features
-	watch  *watch
-	// codec and then the tools too are used for all turns if codec is set: to make them takes
-	// more time than most turns.
-	codec *tokens.Codec
-	tools *engine.Registry
+	client     steps.Features
+	watch      *watch
+	heard      heard
+	clock      clock
+	// shared: all turns have the same codec and tools. To make them takes more time than most turns.
+	shared bool
+	codec  *tokens.Codec
+	tools  *engine.Registry
 	// resends: the client sends the arguments every time, so that the token need
 	// not hold them.
 	resends bool
@@ -51,35 +45,56 @@ type rig struct {
 	// id is that of the first saga.
 	id    saga.ID
 	turns int
-	heard heard
 	// ledger is shared by the servers, or nil. line is how the last of them reaches it, and fails which of its next
 	// turn's operations fails. skew is by how much the clocks of two that follow one another differ from the time.
 	ledger ledger.Store
 	line   *line
 	fails  int
 	skew   time.Duration
-	// clock is that of the turn under way.
-	clock *clock
-	// first is when each token was first brought.
-	first map[string]time.Time
+	office *office // servers that drive the saga as a task; nil if the client does
 }
 
-func (r *rig) setNow(now time.Time) {
-	r.now = now
-	r.shown.Store(&now)
+// clock stands still unless it is set, but in a bubble, where it runs. What still runs of a turn that was cut off has
+// its own.
+type clock struct {
+	mu    sync.Mutex
+	at    time.Time
+	began time.Time // when the bubble's clock showed at; zero outside of bubbles
 }
 
-// storeNow is the time by the ledger's clock. In a bubble that runs.
-func (r *rig) storeNow() time.Time {
-	now := *r.shown.Load()
-	if !r.began.IsZero() {
-		now = now.Add(time.Since(r.began))
+func (c *clock) now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.began.IsZero() {
+		return c.at
 	}
-	return now
+	return c.at.Add(time.Since(c.began))
+}
+
+func (c *clock) set(at time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.at = at
+}
+
+// pass has the time pass.
+func (c *clock) pass(d time.Duration) {
+	if !c.began.IsZero() {
+		time.Sleep(d)
+		return
+	}
+	c.set(c.now().Add(d))
+}
+
+// until has the time pass until then, unless it has.
+func (c *clock) until(then time.Time) {
+	if c.now().Before(then) {
+		c.set(then)
+	}
 }
 
 // newLedger has the servers share a ledger.
-func (r *rig) newLedger() { r.ledger = ledger.NewMemory(ledger.MemoryOptions{Now: r.storeNow}) }
+func (r *rig) newLedger() { r.ledger = ledger.NewMemory(ledger.MemoryOptions{Now: r.clock.now}) }
 
 var codecOptions = tokens.Options{Audience: "https://sagatest.example"}
 
@@ -87,6 +102,8 @@ var codecOptions = tokens.Options{Audience: "https://sagatest.example"}
 type request struct {
 	token   string
 	answers []steps.Answer
+	// later is how long the client takes to answer.
+	later   time.Duration
 	cancels bool
 	// works: it is no request, but a server's worker that looks what is to be undone.
 	works bool
@@ -94,27 +111,15 @@ type request struct {
 
 // reply is what comes of a request.
 type reply struct {
-	// cut: the turn was cut off; there is no response.
-	cut bool
+	turns.End
 	// err says that the turn failed, with a JSON-RPC error as its response.
 	err error
-	// token and steps are there if the saga is suspended, at position.
-	token    string
-	wake     time.Time
-	slept    bool // for longer than a turn, now or before
-	steps    []steps.Step
-	part     content.Blocks
-	position *engine.Position
-	// out is there if the saga has ended.
-	out *engine.Outcome
-	// reworded are questions that are asked anew although the code is the same.
-	reworded []string
-	// again is a token with which undo that has failed can be tried again, if any has.
-	again string
-	// cancelled and late: it ended because it was cancelled, or came too late.
-	cancelled, late bool
-	// undone: it ended because its turn failed and that cannot be taken again.
-	undone bool
+	// ended: the saga has ended. cut: the turn was cut off; there is no response.
+	ended, cut bool
+	// cancelled: it ended as its client has cancelled it. undone: its turn failed and cannot be taken again.
+	cancelled, undone bool
+	// slept: it has slept for longer than a turn, now or before.
+	slept bool
 }
 
 // errGoexit is what comes of a t.FailNow in a tool.
@@ -122,31 +127,26 @@ var errGoexit = errors.New("the tool's code ended its goroutine: it called runti
 
 func (r *rig) send(q request) (rep reply) {
 	r.turns++
+	if r.office != nil {
+		return r.office.send(q)
+	}
 	r.connect(r.turns)
 	ctx, cancel := context.WithCancel(sagahooks.With(context.Background(), r.line))
 	defer cancel()
 	r.watch.begin(r.turns, cancel)
 	defer r.watch.end()
+	own := &clock{at: r.clock.now().Add(r.skew * time.Duration(r.turns%2))}
+	began := own.at
 	ended := make(chan reply)
 	go func() {
-		rep, done := reply{}, false
-		defer func() {
-			if v := recover(); v != nil {
-				rep, done = reply{err: &engine.PanicError{Value: v, Stack: debug.Stack()}}, true
-			}
-			if !done {
-				rep = reply{err: errGoexit}
-			}
-			ended <- rep
-		}()
-		rep = r.turn(ctx, q)
-		done = true
+		rep := reply{err: errGoexit} // unless the turn returns or panics
+		defer func() { ended <- rep }()
+		if err := engine.Protect(func() error { rep = r.turn(ctx, q, own); return nil }); err != nil {
+			rep.err = err
+		}
 	}()
-	before := r.now
 	rep = <-ended
-	if slept := r.clock; slept != nil {
-		r.setNow(before.Add(max(0, slept.now().Sub(slept.began))))
-	}
+	r.clock.pass(own.now().Sub(began))
 	if r.watch.wasCut() {
 		return reply{cut: true}
 	}
@@ -154,35 +154,35 @@ func (r *rig) send(q request) (rep reply) {
 }
 
 // turn has the runner of turns serve the request, as a server would.
-func (r *rig) turn(ctx context.Context, q request) reply {
-	s, err := r.host()
+func (r *rig) turn(ctx context.Context, q request, now *clock) reply {
+	h, err := r.host(r.line, now)
 	if err != nil {
 		return reply{err: err}
 	}
-	turn := r.request(s.tool)
+	turn := r.request(h.tool)
 	turn.Token, turn.Answers = q.token, q.answers
 	var end turns.End
 	switch {
 	case q.works:
-		return reply{err: s.work(ctx)}
+		return reply{err: h.work(ctx)}
 	case q.token == "":
-		end, err = s.Call(ctx, turn)
+		end, err = h.Call(ctx, turn)
 	case q.cancels:
 		turn.Policy = turns.Carried // or the other: that of what is left to undo is always this
-		end, err = s.Cancel(ctx, turn, turns.Resent, turns.Paged)
+		end, err = h.Cancel(ctx, turn, turns.Resent, turns.Paged)
 	default:
 		if p, ok := r.policies[q.token]; ok && p != turn.Policy {
 			turn.Policy, turn.Asks = p, turn.Policy
 		}
-		end, err = s.Resume(ctx, turn)
+		end, err = h.Resume(ctx, turn)
 	}
 	if end.Token != "" {
 		r.policies[end.Token] = end.Policy
 	}
-	rep := replyOf(s.tool, end, err)
-	if q.cancels && rep.out != nil && rep.out.Result != nil && !rep.out.Result.IsError {
+	rep := replyOf(h.tool, end, err)
+	if q.cancels && rep.Result != nil && !rep.Result.IsError {
 		// A turn that ended the saga well has nothing to report.
-		_, rep.cancelled = rep.out.Result.Meta[engine.UndoMetaKey]
+		rep.cancelled = turns.UndoReport(rep.Result) != nil
 	}
 	return rep
 }
@@ -196,42 +196,38 @@ type host struct {
 
 // connect begins the line of the server that takes a turn.
 func (r *rig) connect(turn int) {
-	r.line = newLine(r.ledger, turnWorld{r.watch, turn})
+	r.line = newLine(r.ledger, r.watch, turn)
 	r.line.fails, r.fails = r.fails, 0
 }
 
-// host returns what takes the next turn.
-func (r *rig) host() (*host, error) {
-	began := r.now
-	if r.ledger != nil {
-		began = began.Add(r.skew * time.Duration(r.turns%2))
+// host returns a server.
+func (r *rig) host(l *line, c *clock) (h *host, err error) {
+	if !r.shared {
+		r.tools, r.codec = nil, nil
 	}
-	r.clock = &clock{at: began, began: began}
-	return r.hostAt(r.line, r.clock.now, r.clock.sleep)
-}
-
-// hostAt returns a server that goes by a clock.
-func (r *rig) hostAt(l *line, now func() time.Time, sleep func(context.Context, time.Time) error) (s *host, err error) {
-	tools, c := r.tools, r.codec
-	if tools == nil {
-		if tools, err = engine.NewRegistry(r.definition); err != nil {
+	if r.tools == nil {
+		if r.tools, err = engine.NewRegistry(r.definition); err != nil {
 			return nil, err
 		}
 	}
-	if c != nil {
-		r.tools = tools
-	} else if c, err = tokens.New(r.keys, codecOptions); err != nil {
-		return nil, err
+	if r.codec == nil {
+		if r.codec, err = tokens.New(r.keys, codecOptions); err != nil {
+			return nil, err
+		}
 	}
-	s = &host{tool: firstTool(tools)}
-	s.Runner = turns.New(turns.Config{
-		Registry: tools, Codec: c, Log: slog.New(slog.DiscardHandler), Now: now, Sleep: sleep, NewID: func() tokens.ID { return tokens.ID(r.newID()) },
-		UndoGrace: turns.DefaultUndoGrace,
-	})
+	h = &host{tool: firstTool(r.tools)}
+	config := turns.Config{
+		Registry: r.tools, Codec: r.codec, Log: slog.New(slog.DiscardHandler), Now: c.now,
+		NewID: func() tokens.ID { return tokens.ID(r.newID()) }, UndoGrace: turns.DefaultUndoGrace,
+	}
+	if c.began.IsZero() {
+		config.Sleep = func(ctx context.Context, until time.Time) error { c.until(until); return ctx.Err() }
+	}
+	h.Runner = turns.New(config)
 	if r.ledger != nil {
-		s.core, err = durable.New(durable.Config{Turns: s.Runner, Store: &l.store, Now: r.storeNow, Workers: 1})
+		h.core, err = durable.New(durable.Config{Turns: h.Runner, Store: &l.store, Now: r.clock.now, Workers: 1})
 	}
-	return s, err
+	return h, err
 }
 
 // request is what every request of the client says.
@@ -250,12 +246,12 @@ func (r *rig) request(tool *engine.Program) turns.Request {
 // sealed returns the token of a position that was made by hand.
 func (r *rig) sealed(pos *engine.Position) (string, error) {
 	r.connect(0)
-	s, err := r.host()
+	h, err := r.host(r.line, &r.clock)
 	if err != nil {
 		return "", err
 	}
-	q := r.request(s.tool)
-	return s.Seal(&q, s.tool, pos)
+	q := r.request(h.tool)
+	return h.Seal(&q, h.tool, pos)
 }
 
 func firstTool(tools *engine.Registry) *engine.Program {
@@ -272,22 +268,14 @@ func replyOf(tool *engine.Program, end turns.End, err error) reply {
 	if turn, ok := errors.AsType[*turns.Error](err); ok {
 		err = turn.Err // no client sees more of it
 	}
-	var failed *engine.ToolError
-	var undone *engine.UndoneError
 	switch {
-	case tool.Kind != engine.KindTool && (errors.As(err, &failed) || errors.Is(err, saga.ErrNotFound)):
+	case tool.Kind != engine.KindTool && (errors.As(err, new(*engine.ToolError)) || errors.Is(err, saga.ErrNotFound)):
 		// So a prompt or a resource says that it has failed.
-		return reply{out: &engine.Outcome{Err: err}}
+		return reply{ended: true, End: turns.End{Outcome: engine.Outcome{Err: err}}}
 	case err != nil:
-		return reply{err: explained(err), undone: errors.As(err, &undone)}
-	case end.Token != "":
-		return reply{token: end.Token, wake: end.Wake, steps: end.Steps, part: end.Yielded, position: end.Position, reworded: end.Reworded}
+		return reply{err: explained(err), undone: errors.As(err, new(*engine.UndoneError))}
 	}
-	rep := reply{out: &end.Outcome, late: end.Gone != ""}
-	if u := (&Played{Result: end.Result}).Undo(); u != nil {
-		rep.again = u.SagaToken
-	}
-	return rep
+	return reply{End: end, ended: end.Token == ""}
 }
 
 // explained says why a token was refused, which clients do not learn.

@@ -82,12 +82,12 @@ func TestTurnsAreThoseOfProduction(t *testing.T) {
 				if q.cancels = test.cancels; q.cancels {
 					q.answers = nil
 				}
-				c.rig.setNow(c.rig.now.Add(test.jump))
+				c.rig.clock.pass(test.jump)
 				rep := c.send(q)
 				require.ErrorIs(t, rep.err, test.err)
 				assert.Equal(t, test.held, len(held) > 0)
 				if test.err == nil {
-					assert.Contains(t, rep.out.Result.Content.Text(), test.says)
+					assert.Contains(t, rep.Result.Content.Text(), test.says)
 				}
 			})
 		}
@@ -122,5 +122,22 @@ func TestTokensAreAsLongAsAServers(t *testing.T) {
 		require.NotEmpty(t, token)
 		played := Player{Resends: resends}.Play(t, tool, json.RawMessage(`{"What":"a room"}`), Accept("sure", rigForm{true}))
 		assert.Len(t, played.Rounds[0].Token, len(token), "resends: %v", resends)
+	}
+}
+
+// Where keys are rotated, tokens are sealed with another key from then on. Elsewhere all turns have the same codec.
+func TestKeysAreRotated(t *testing.T) {
+	s := newSweep(t, Case{
+		New:  func(testing.TB) Subject { return Subject{Tool: rigTool(make(map[saga.Key]bool))} },
+		Args: json.RawMessage(`{"What":"a room"}`), Script: []Answer{Accept("sure", rigForm{true})},
+	})
+	require.True(t, s.rehearse(t))
+	for kind, scenarios := range map[string][]scenario{"rotations": s.rotations(), "losses": s.losses()} {
+		require.NotEmpty(t, scenarios)
+		for _, sc := range scenarios {
+			s.run(t, kind, sc)
+			r := s.trials[len(s.trials)-1].client.rig
+			assert.Equal(t, kind == "rotations", r.codec != s.codec, sc.name)
+		}
 	}
 }

@@ -2,6 +2,7 @@ package sagatest
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -17,20 +18,16 @@ func (x *trial) inspect(rep reply) {
 	if rep.cut {
 		return
 	}
-	err := rep.err
-	if rep.out != nil {
-		err = rep.out.Err
-	}
-	if b, ok := mistake(err); ok {
+	if b, ok := mistake(cmp.Or(rep.err, rep.Err)); ok {
 		x.breaks(b)
 	}
-	if len(rep.reworded) > 0 {
+	if len(rep.Reworded) > 0 {
 		x.breaks(broken{"a flow does the same each time it runs", "",
-			fmt.Sprintf("question %q is asked anew, as it has other words now than when it was answered", rep.reworded[0]),
+			fmt.Sprintf("question %q is asked anew, as it has other words now than when it was answered", rep.Reworded[0]),
 			"let the words depend on nothing but the arguments, the answers, what effects returned, and the Run: r.Now(), r.NewID(), r.Rand(); do not range over a map"})
 	}
 	w := x.client.rig.watch
-	if rep.token != "" {
+	if rep.Token != "" {
 		for _, c := range w.outside {
 			if c.turn == w.last {
 				x.breaks(broken{"until its last turn, a saga acts by effects only", "",
@@ -57,14 +54,14 @@ func (x *trial) inspect(rep reply) {
 
 // leaks checks that no secret of a state is shown to the client.
 func (x *trial) leaks(rep reply) {
-	if rep.position != nil {
-		x.secrets = append(x.secrets, secretValues(rep.position.Encode().Secrets)...)
+	if rep.Position != nil {
+		x.secrets = append(x.secrets, secretValues(rep.Position.Encode().Secrets)...)
 	}
 	if len(x.secrets) == 0 {
 		return
 	}
 	shown := map[string]string{}
-	for _, s := range rep.steps {
+	for _, s := range rep.Steps {
 		shown[fmt.Sprintf("step %q", s.ID)] = string(s.Params)
 	}
 	e := x.client.played(rep)
@@ -114,7 +111,7 @@ func (x *trial) checkCalls(forked bool) {
 		c := &calls[i]
 		before := first[c.Key]
 		switch {
-		case c.Undo && before == nil && c.irreversible && !c.Known:
+		case c.Undo && before == nil && c.hook.Irreversible && !c.Known:
 			// It is reported before it comes, so that it never does.
 		case c.Undo && before == nil:
 			x.breaks(broken{"only what was begun is undone", c.Effect, fmt.Sprintf("effect %q was undone, but it was never begun", c.Effect), "call no Undo yourself"})
@@ -122,15 +119,14 @@ func (x *trial) checkCalls(forked bool) {
 			undone[c.Key] = undone[c.Key] || c.Err == nil
 		case before == nil:
 			first[c.Key] = c
-		case before.secretInput != c.secretInput && bytes.Equal(before.Input, c.Input) && !forked:
-			x.breaks(broken{"a turn that is repeated does the same", c.Effect,
-				fmt.Sprintf("effect %q was begun twice with one key but with different secrets in its input", c.Effect), sameInput})
-		case !bytes.Equal(before.Input, c.Input) && !forked:
-			x.breaks(broken{"a turn that is repeated does the same", c.Effect,
-				fmt.Sprintf("effect %q was begun twice with one key but with different inputs: first %s, then, when the turn was repeated, %s", c.Effect, short(string(before.Input), 200), short(string(c.Input), 200)),
-				sameInput})
-		case c.readOnly: // it may find something else
-		case before.did() && c.did() && !undone[c.Key] && bytes.Equal(before.Input, c.Input) && !(bytes.Equal(before.Output, c.Output) && before.secretOutput == c.secretOutput):
+		case !before.hook.Input.Equal(c.hook.Input) && !forked:
+			how := "secrets in its input"
+			if !bytes.Equal(before.Input, c.Input) {
+				how = fmt.Sprintf("inputs: first %s, then, when the turn was repeated, %s", short(string(before.Input), 200), short(string(c.Input), 200))
+			}
+			x.breaks(broken{"a turn that is repeated does the same", c.Effect, fmt.Sprintf("effect %q was begun twice with one key but with different %s", c.Effect, how), sameInput})
+		case c.hook.ReadOnly: // it may find something else
+		case before.did() && c.did() && !undone[c.Key] && bytes.Equal(before.Input, c.Input) && !before.out.Equal(c.out):
 			x.breaks(broken{"an effect happens once per key", c.Effect,
 				fmt.Sprintf("effect %q was performed twice with the same key and input, and the second time it had another result: first %s, then %s", c.Effect, short(string(before.Output), 200), short(string(c.Output), 200)),
 				honourKey})
@@ -145,40 +141,29 @@ const honourKey = "hand the key that Do gets to the system behind it, as its ide
 // standing lists the effects that were done and not undone, by key in the order in
 // which they were begun. final is an irreversible one, if one was done.
 func (x *trial) standing() (names []string, forgotten []string, final string) {
-	type state struct {
-		call  *Call
-		there bool
-	}
-	var order []saga.Key
-	all := make(map[saga.Key]*state)
 	calls, _ := x.client.rig.watch.taken()
+	there := make(map[saga.Key]bool)
 	for i := range calls {
-		c := &calls[i]
-		s := all[c.Key]
-		if s == nil {
-			s = &state{call: c}
-			all[c.Key], order = s, append(order, c.Key)
-		}
-		switch {
+		switch c := &calls[i]; {
 		case c.Undo && c.Err == nil && c.reached:
-			s.there = false
+			there[c.Key] = false
 		case c.Undo && errors.As(c.Err, new(*engine.FinalError)):
 			final = c.Effect
 		case !c.Undo && c.did():
-			s.there = true
-			if c.irreversible && c.Err == nil && !c.Cut {
+			there[c.Key] = true
+			if c.hook.Irreversible && c.Err == nil && !c.Cut {
 				final = c.Effect
 			}
 		}
 	}
-	for _, k := range order {
-		s := all[k]
-		if !s.there || s.call.irreversible || s.call.readOnly || x.sweep.c.harmless(s.call.Effect) {
+	for _, c := range calls {
+		if !there[c.Key] || c.hook.Irreversible || c.hook.ReadOnly || x.sweep.c.harmless(c.Effect) {
 			continue
 		}
-		names = append(names, s.call.Effect)
-		if !s.call.undoable && !slices.Contains(forgotten, s.call.Effect) {
-			forgotten = append(forgotten, s.call.Effect)
+		there[c.Key] = false // once for each
+		names = append(names, c.Effect)
+		if !c.hook.Undoable && !slices.Contains(forgotten, c.Effect) {
+			forgotten = append(forgotten, c.Effect)
 		}
 	}
 	return names, forgotten, final

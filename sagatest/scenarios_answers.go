@@ -11,16 +11,15 @@ import (
 )
 
 // refusals: every step is declined, cancelled, or fails in the client.
-func (s *sweep) refusals() []scenario {
-	var list []scenario
+func (s *sweep) refusals() (list []scenario) {
 	for i, r := range s.base.rounds {
 		for _, a := range r.Asked {
 			add := func(how string, given steps.Answer) {
-				list = append(list, inTurn(i+2, a.ID+" "+how, settled, func(x *trial) {
+				list = append(list, scenario{a.ID + " " + how, i + 2, settled, func(x *trial, _ request) {
 					if q, ok := x.instead(given); ok && x.delivers(q) {
 						x.playOn()
 					}
-				}))
+				}})
 			}
 			if a.Kind == steps.Elicitation {
 				add("is declined", refusal(a.Step))
@@ -34,10 +33,10 @@ func (s *sweep) refusals() []scenario {
 
 // cancels: the client cancels, and asks twice for it.
 func (s *sweep) cancels() []scenario {
-	return s.eachTurn(2, "the client cancels instead of turn %d, twice", undone, func(x *trial, _ int) {
-		q := request{token: x.client.last.token, cancels: true}
-		if x.ends(q) {
-			x.ends(q)
+	return s.eachTurn(2, "the client cancels instead of turn %d, twice", undone, func(x *trial, q request) {
+		cancel := request{token: q.token, cancels: true}
+		if x.ends(cancel) {
+			x.ends(cancel)
 		}
 	})
 }
@@ -45,11 +44,11 @@ func (s *sweep) cancels() []scenario {
 // forks: one token is used twice, once with the script's answers and once with a
 // refusal.
 func (s *sweep) forks() []scenario {
-	return append(s.eachTurn(2, "turn %d is answered, and after the end answered again with a refusal", either, func(x *trial, _ int) {
+	return append(s.eachTurn(2, "turn %d is answered, and after the end answered again with a refusal", either, func(x *trial, _ request) {
 		if q, ok := x.refusal(); ok {
 			x.branch(x.play, func() bool { return x.delivers(q) && x.playOn() })
 		}
-	}), s.eachTurn(2, "turn %d is refused, and after the end answered all the same", either, func(x *trial, _ int) {
+	}), s.eachTurn(2, "turn %d is refused, and after the end answered all the same", either, func(x *trial, _ request) {
 		if q, ok := x.refusal(); ok {
 			x.branch(func() bool { return x.delivers(q) && x.playOn() }, func() bool { return x.step() && x.playOn() })
 		}
@@ -58,12 +57,12 @@ func (s *sweep) forks() []scenario {
 
 // branch continues twice from the present point.
 func (x *trial) branch(one, other func() bool) {
-	start, last, began := x.client.fork(), x.last, x.client.rig.now
+	start, last, began := x.client.fork(), x.last, x.client.rig.clock.now()
 	if !one() {
 		return
 	}
 	if x.client.last.slept {
-		x.client.rig.setNow(began) // longer than a token is good
+		x.client.rig.clock.set(began) // longer than a token is good
 	}
 	x.fork = x.client.played(x.last)
 	x.client, x.last = start, last
@@ -71,13 +70,12 @@ func (x *trial) branch(one, other func() bool) {
 }
 
 // orders: several steps are answered one by one; only the latest answers are sent.
-func (s *sweep) orders() []scenario {
-	var list []scenario
+func (s *sweep) orders() (list []scenario) {
 	if len(s.base.rounds) > 0 {
-		list = append(list, scenario{"the client sends the arguments again and only its latest answers", func(x *trial) {
+		list = append(list, scenario{"the client sends the arguments again and only its latest answers", 0, asUndisturbed, func(x *trial, _ request) {
 			x.client.latest, x.client.rig.resends = true, true
 			x.play()
-		}, asUndisturbed})
+		}})
 	}
 	for i, r := range s.base.rounds {
 		if len(r.Asked) < 2 {
@@ -88,10 +86,9 @@ func (s *sweep) orders() []scenario {
 			for _, n := range order {
 				name += " " + r.Asked[n].ID
 			}
-			list = append(list, inTurn(i+2, name, asUndisturbed, func(x *trial) {
-				answers, _, _, err := x.client.answers()
+			list = append(list, scenario{name, i + 2, asUndisturbed, func(x *trial, _ request) {
+				answers, _, err := x.client.answers()
 				if err != nil || len(answers) != len(order) {
-					x.request()
 					return
 				}
 				for _, n := range order {
@@ -100,7 +97,7 @@ func (s *sweep) orders() []scenario {
 					}
 				}
 				x.play()
-			}))
+			}})
 		}
 	}
 	return list
@@ -123,11 +120,13 @@ func orders(n int) [][]int {
 }
 
 // invalids: a step is answered with what is no answer to it.
-func (s *sweep) invalids() []scenario {
-	var list []scenario
+func (s *sweep) invalids() (list []scenario) {
 	for i, r := range s.base.rounds {
 		for n, a := range r.Asked {
-			list = append(list, inTurn(i+2, fmt.Sprintf("%s is answered against the protocol, then properly", a.ID), asUndisturbed, func(x *trial) {
+			add := func(how string, want expectation, run func(x *trial, _ request)) {
+				list = append(list, scenario{a.ID + " is answered " + how, i + 2, want, run})
+			}
+			add("against the protocol, then properly", asUndisturbed, func(x *trial, _ request) {
 				q, ok := x.instead(steps.Answer{StepID: a.ID, Result: []byte(`{}`)})
 				if !ok {
 					return
@@ -137,23 +136,23 @@ func (s *sweep) invalids() []scenario {
 					return
 				}
 				x.play()
-			}))
+			})
 			wrong := s.invalid(a)
 			if wrong == nil {
 				continue
 			}
-			list = append(list, inTurn(i+2, fmt.Sprintf("%s is answered with what does not fit, then properly", a.ID), asUndisturbed, func(x *trial) {
+			add("with what does not fit, then properly", asUndisturbed, func(x *trial, _ request) {
 				if x.doesNotFit(a.Question, wrong) {
 					x.play()
 				}
-			}))
+			})
 			if n > 0 {
 				continue
 			}
-			list = append(list, inTurn(i+2, fmt.Sprintf("%s is answered with what does not fit until the tool gives up", a.ID), settled, func(x *trial) {
+			add("with what does not fit until the tool gives up", settled, func(x *trial, _ request) {
 				for !x.over() && x.doesNotFit(a.Question, wrong) {
 				}
-			}))
+			})
 		}
 	}
 	return list
@@ -162,7 +161,7 @@ func (s *sweep) invalids() []scenario {
 // doesNotFit answers a question with wrong content, and the others by the script.
 func (x *trial) doesNotFit(question string, wrong json.RawMessage) bool {
 	var id string
-	for _, step := range x.client.last.steps {
+	for _, step := range x.client.last.Steps {
 		if asked(step).Question == question {
 			id = step.ID
 		}

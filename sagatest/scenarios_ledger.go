@@ -3,6 +3,7 @@ package sagatest
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/mcpsaga/mcpsaga/internal/tokens"
@@ -21,75 +22,58 @@ func (s *sweep) ledgers() (list []scenario) {
 	if !s.tool.Remembered() {
 		return nil
 	}
-	add := func(scenarios []scenario) {
-		for _, sc := range scenarios {
-			run := sc.run
-			sc.name = "with a ledger, " + sc.name
-			sc.run = func(x *trial) {
-				x.client.rig.newLedger()
-				run(x)
-			}
-			list = append(list, sc)
-		}
-	}
-	add(s.eachRequest(1, "turn %d is delivered twice", asUndisturbed, func(x *trial, q request) {
+	list = append(s.eachTurn(1, "turn %d is delivered twice", asUndisturbed, func(x *trial, q request) {
 		if x.delivers(q) && x.sameAgain(q) {
 			x.play()
 		}
-	}))
-	add(s.eachTurn(2, "turn %d is answered, and answered again with a refusal", asUndisturbed, func(x *trial, _ int) {
+	}), s.eachTurn(2, "turn %d is answered, and answered again with a refusal", asUndisturbed, func(x *trial, _ request) {
 		other, ok := x.refusal()
 		if ok && len(other.answers) > 0 && x.step() && x.spent(other) {
 			x.play()
 		}
-	}))
-	add(s.eachTurn(2, "turn %d is delivered, refused and cancelled again after the end", asUndisturbed, func(x *trial, turn int) {
+	})...)
+	list = append(list, s.eachTurn(2, "turn %d is delivered, refused and cancelled again after the end", asUndisturbed, func(x *trial, q request) {
 		other, ok := x.refusal()
 		if !ok || !x.play() {
 			return
 		}
-		if turn == len(x.requests) {
-			x.sameAgain(x.requests[turn-1])
+		if q.token == x.requests[len(x.requests)-1].token {
+			x.sameAgain(q)
 		}
 		x.spent(other)
 		x.send(request{token: other.token, cancels: true}) // says what became of it, and does nothing
-	}))
-	for turn := 2; turn <= s.base.turns(); turn++ {
-		if s.lasting(turn) {
-			add([]scenario{{fmt.Sprintf("the client does not come back for turn %d", turn), func(x *trial) {
-				if q, ok := x.requestOf(turn); ok && x.abandoned() {
-					x.comesLate(q)
+	})...)
+	for turn := 2; turn <= s.base.turns; turn++ {
+		if slices.ContainsFunc(s.base.calls, func(c Call) bool { return c.Turn < turn && !c.Undo && c.hook.Undoable }) { // which a ledger undoes
+			list = append(list, scenario{fmt.Sprintf("the client does not come back for turn %d", turn), turn, undone, func(x *trial, q request) {
+				if x.abandoned() {
+					x.comesLate(q, true)
 				}
-			}, undone}})
+			}})
 		}
 	}
-	for _, p := range points(s.base.calls) {
-		for _, f := range []fault{cutBefore, cutAfter} {
-			name := fmt.Sprintf("the server dies %s %s in turn %d", when[f], p.label, p.turn)
-			add([]scenario{{name + ", and another one takes the turn over", func(x *trial) {
-				q, ok := x.crash(p, f)
-				if x.orphans = false; !ok { // the call has a key, by which it is found again
-					return
-				}
-				if x.delivers(q) {
-					x.play()
-				}
-			}, alike}})
-			if p.turn > 1 {
-				add([]scenario{{name + ", and the client does not come back", func(x *trial) {
-					if q, ok := x.crash(p, f); ok && x.abandoned() {
-						x.comesLate(q)
-						// Whether the turn that was lost has ended the saga well, a token from
-						// before it acted does not tell.
-						x.orphans = x.last.err != nil && p.turn == s.base.turns()
-					}
-				}, undone}})
+	for _, c := range cuts(points(s.base.calls)) {
+		name := "the server dies " + c.name
+		list = append(list, scenario{name + ", and another one takes the turn over", c.turn, alike, func(x *trial, q request) {
+			ok := x.cutOff(q, c)
+			x.orphans = false // the call has a key, by which it is found again
+			if ok && x.delivers(q) {
+				x.play()
 			}
+		}})
+		if c.turn > 1 {
+			list = append(list, scenario{name + ", and the client does not come back", c.turn, undone, func(x *trial, q request) {
+				if x.cutOff(q, c) && x.abandoned() {
+					x.comesLate(q, true)
+					// Whether the turn that was lost has ended the saga well, a token from
+					// before it acted does not tell.
+					x.orphans = x.last.err != nil && c.turn == s.base.turns
+				}
+			}})
 		}
 	}
-	add(s.eachTurn(1, "which is out of reach at each operation of turn %d, one after the other", alike, func(x *trial, _ int) {
-		q, ok := x.request()
-		for n := 1; ok && n <= mostTurns; n++ {
+	list = append(list, s.eachTurn(1, "which is out of reach at each operation of turn %d, one after the other", alike, func(x *trial, q request) {
+		for n := 1; n <= mostTurns; n++ {
 			x.client.rig.fails = n
 			rep := x.send(q)
 			if x.client.rig.line.ops < n || rep.err == nil {
@@ -99,33 +83,26 @@ func (s *sweep) ledgers() (list []scenario) {
 				x.failed(rep.err)
 				return
 			}
-			x.client.rig.setNow(x.client.rig.now.Add(afterLease))
+			x.client.rig.clock.pass(afterLease)
 		}
-		if ok && x.delivers(q) {
+		if x.delivers(q) {
 			x.play()
 		}
-	}))
-	add([]scenario{{"and servers whose clocks differ", func(x *trial) {
+	})...)
+	list = append(list, scenario{"and servers whose clocks differ", 0, alike, func(x *trial, _ request) {
 		x.client.rig.skew = tokens.DefaultSkew - time.Second
 		x.play()
-	}, alike}})
-	return list
-}
-
-// lasting reports whether a saga has done something before a turn that a ledger undoes.
-func (s *sweep) lasting(turn int) bool {
-	for _, c := range s.base.calls {
-		if c.Turn < turn && !c.Undo && c.undoable {
-			return true
-		}
+	}})
+	for i := range list {
+		list[i].name = "with a ledger, " + list[i].name
 	}
-	return false
+	return list
 }
 
 // sameAgain has a request delivered that has had its response, which must be the same again.
 func (x *trial) sameAgain(q request) bool {
 	rep := x.send(q)
-	first, again := x.client.played(x.last).asJSON()+x.last.token, x.client.played(rep).asJSON()+rep.token
+	first, again := x.client.played(x.last).asJSON()+x.last.Token, x.client.played(rep).asJSON()+rep.Token
 	if rep.err != nil || first != again {
 		x.breaks(broken{"a turn that is repeated has the same response", "", fmt.Sprintf("it was repeated, and failed with %v, or was answered otherwise:%s", rep.err, differ(first, again)), "report this: it is a fault of the engine"})
 		return false
@@ -145,8 +122,7 @@ func (x *trial) spent(q request) bool {
 
 // abandoned has the time of the saga pass, and a server's worker look.
 func (x *trial) abandoned() bool {
-	x.awake()
-	x.client.rig.setNow(x.client.rig.now.Add(tooLate))
+	x.expire()
 	if rep := x.send(request{works: true}); rep.err != nil {
 		x.failed(rep.err)
 		return false
@@ -154,11 +130,11 @@ func (x *trial) abandoned() bool {
 	return true
 }
 
-// comesLate has the client come back when its saga is over. What was done then is reported; it is
-// that the saga has ended well if its last turn was taken, and only the server died.
-func (x *trial) comesLate(q request) {
+// comesLate has the client come back when its saga is over, and learn that. ends: what it learns may be that the saga
+// has ended well, if its last turn was taken, and only the server died.
+func (x *trial) comesLate(q request, ends bool) {
 	rep := x.send(q)
-	if rep.token != "" {
+	if rep.Token != "" || rep.ended && rep.Gone == "" && !ends {
 		x.breaks(broken{"a saga that comes too late does not go on", "", "the turn was taken", "report this: it is a fault of the engine"})
 		return
 	}

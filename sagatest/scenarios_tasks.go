@@ -1,19 +1,20 @@
 package sagatest
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"github.com/mcpsaga/mcpsaga/content"
 	"github.com/mcpsaga/mcpsaga/internal/engine"
+	"github.com/mcpsaga/mcpsaga/internal/sagahooks"
 	"github.com/mcpsaga/mcpsaga/internal/tasks"
-	"github.com/mcpsaga/mcpsaga/steps"
+	"github.com/mcpsaga/mcpsaga/internal/turns"
 )
 
 // taskPlan is what goes wrong with a task.
@@ -41,7 +42,6 @@ func (s *sweep) tasks() (list []scenario) {
 		return nil // there are bubbles for tests only
 	}
 	writes, want := 0, alike
-	s.bubbled = make(map[string]bool)
 	s.inBubble(s.quiet(), "as a task", func(x *trial) {
 		if first := x.runsAsTask(taskPlan{}); first != nil {
 			writes = first.writes
@@ -51,9 +51,7 @@ func (s *sweep) tasks() (list []scenario) {
 		}
 	})
 	add := func(name string, want expectation, p taskPlan) {
-		name = "as a task, " + name
-		s.bubbled[name] = true
-		list = append(list, scenario{name, func(x *trial) { x.runsAsTask(p) }, want})
+		list = append(list, scenario{"as a task, " + name, 0, want, func(x *trial, _ request) { x.runsAsTask(p) }})
 	}
 	add("with nothing going wrong", want, taskPlan{})
 	add("with two workers", want, taskPlan{workers: 1})
@@ -102,10 +100,6 @@ func (s *sweep) inBubble(t testing.TB, name string, run func(x *trial)) {
 		}
 	}()
 	synctest.Test(testOf(t), func(inside *testing.T) {
-		if _, ok := t.(*testing.T); ok {
-			run(s.newTrial(inside, name))
-			return
-		}
 		run(s.newTrial(bubbleTB{inside, t}, name))
 	})
 }
@@ -121,150 +115,166 @@ func (b bubbleTB) Errorf(s string, a ...any) { b.reports.Errorf(s, a...) }
 func (b bubbleTB) Log(a ...any)              { b.reports.Log(a...) }
 func (b bubbleTB) Logf(s string, a ...any)   { b.reports.Logf(s, a...) }
 
-// mostTime is how long a task may take after all that goes wrong.
-const mostTime = 1000 * time.Hour
+// mostTime is how long a task may take after all that goes wrong, and principal whose it is.
+const (
+	mostTime  = 1000 * time.Hour
+	principal = "client"
+)
 
 // runsAsTask has servers drive the saga to its end. It returns the line of the first of them, or nil if that did
 // not work.
 func (x *trial) runsAsTask(p taskPlan) *line {
-	o, err := newOffice(x.client.rig)
-	defer o.close()
-	if err == nil {
-		var first *line
-		if first, err = x.drives(o, p); err == nil && x.over() {
-			return first
-		}
-	}
-	if err != nil {
-		x.failed(err)
-	}
-	return nil
-}
-
-// principal is whose task it is.
-const principal = "client"
-
-func (x *trial) drives(o *office, p taskPlan) (*line, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), mostTime)
+	r := x.client.rig
+	o := &office{rig: r, plan: p}
+	var cancel context.CancelFunc
+	o.ctx, cancel = context.WithTimeout(context.Background(), mostTime)
 	defer cancel()
-	q := x.client.rig.request(o.tool)
-	q.Principal, q.IdempotencyKey = principal, ""
-	task, err := o.desk.Start(ctx, tasks.Start{Request: q, AtOnce: true})
-	if err != nil {
-		return nil, err
+	r.office, r.clock.began, x.client.latest = o, time.Now(), true
+	r.newLedger()
+	r.watch.begin(1, cancel)
+	defer o.close()
+	if !x.play() {
+		return nil
 	}
-	first, err := o.workers(ctx, p, task.ID)
-	if err != nil {
-		return nil, err
-	}
-	if task, err = x.answersAll(ctx, o, p, task.ID); err != nil {
-		return nil, err
-	}
-	x.last = replyOfTask(task)
-	if out := x.last.out; out != nil && out.Result != nil && !x.last.cancelled && !x.client.rig.parts {
-		events, err := o.desk.Events(ctx, principal, task.ID, 0, int(task.Events))
-		if err != nil {
-			return nil, err
+	if p.twice {
+		if _, err := o.desk.Answer(o.ctx, principal, o.id, x.client.sent); err != nil {
+			x.failed(err)
 		}
-		out.Result = whole(events, *out.Result)
 	}
-	x.inspect(x.last)
-	return first, nil
+	return o.first
 }
 
-// workers has servers work on the task, and returns the line of the first of them. The others leave all to that
-// until something happens to it, or nothing might: the one that took the task after an answer would be a matter of
-// luck.
-func (o *office) workers(ctx context.Context, p taskPlan, id string) (first *line, err error) {
+// office is servers that work on a trial's task, in a bubble of testing/synctest: leases end and
+// sleeps are over in no time.
+type office struct {
+	rig  *rig
+	plan taskPlan
+	ctx  context.Context
+	work sync.WaitGroup
+	stop []func()
+	// desk is where the client begins the task and looks at it.
+	desk tasks.Viewer
+	tool *engine.Program
+	id   string
+	// first is the line of the first worker.
+	first *line
+}
+
+// close ends all workers.
+func (o *office) close() {
+	for _, stop := range o.stop {
+		stop()
+	}
+	o.work.Wait()
+	o.rig.watch.end()
+	_ = o.rig.ledger.Close()
+}
+
+// send has the task begin, or gives it answers, and waits until it asks or has ended.
+func (o *office) send(q request) reply {
+	err := o.give(q)
+	if err != nil {
+		return reply{err: err}
+	}
+	var task *tasks.Task
+	for task, err = range o.desk.Watch(o.ctx, principal, o.id, 0) {
+		if err != nil {
+			return reply{err: fmt.Errorf("the task has not ended: %w", err)}
+		}
+		if len(task.Questions) > 0 {
+			return reply{End: turns.End{Token: "a task", Outcome: engine.Outcome{Steps: task.Questions}}}
+		}
+	}
+	rep := reply{ended: true, cancelled: task.Status == tasks.Cancelled}
+	if task.End == nil {
+		rep.Err = cmp.Or(task.Err, errors.New("the task was cancelled"))
+		return rep
+	}
+	if rep.End = *task.End; rep.Result != nil && !rep.cancelled && !o.rig.parts {
+		// The client has what was yielded in front of the result.
+		events, err := o.desk.Events(o.ctx, principal, o.id, 0, int(task.Events))
+		if err != nil {
+			return reply{err: err}
+		}
+		whole := *rep.Result
+		whole.Content = nil
+		for _, e := range events {
+			whole.Content = append(whole.Content, e.Content...)
+		}
+		whole.Content = append(whole.Content, rep.Result.Content...)
+		rep.Result = &whole
+	}
+	return rep
+}
+
+func (o *office) give(q request) error {
+	if o.desk == nil {
+		return o.begin()
+	}
+	time.Sleep(min(o.plan.late, o.tool.Tasks.TTL/100))
+	_, err := o.desk.Answer(o.ctx, principal, o.id, q.answers)
+	if err == nil && o.plan.twice {
+		_, err = o.desk.Answer(o.ctx, principal, o.id, q.answers)
+	}
+	return err
+}
+
+// begin begins the task, and has servers work on it. All but the first leave all to that until something happens to
+// it, or nothing might: the one that took the task after an answer would be a matter of luck.
+func (o *office) begin() error {
+	h, err := o.host(o.line())
+	if err != nil {
+		return err
+	}
+	o.desk, o.tool = h.core, h.tool
+	q := o.rig.request(h.tool)
+	q.Principal, q.IdempotencyKey = principal, ""
+	task, err := o.desk.Start(o.ctx, tasks.Start{Request: q, AtOnce: true})
+	if err != nil {
+		return err
+	}
+	o.id, o.first = task.ID, o.line()
 	var struck chan struct{}
-	if p.fate != lives {
+	if o.plan.fate != lives {
 		struck = make(chan struct{})
 	}
-	first = o.line()
-	first.at = func(write int, after bool) fate {
-		if write != p.write || after != p.after {
+	o.first.at = func(write int, after bool) fate {
+		if write != o.plan.write || after != o.plan.after {
 			return lives
 		}
-		if p.cancel {
-			_, _ = o.desk.Cancel(ctx, principal, id) // what comes of it is seen in the end
+		if o.plan.cancel {
+			_, _ = o.desk.Cancel(o.ctx, principal, o.id) // what comes of it is seen in the end
 		}
 		if struck != nil {
 			close(struck)
 		}
-		return p.fate
+		return o.plan.fate
 	}
-	if err = o.worker(first); err == nil {
-		synctest.Wait() // it was there before the others
-		for range p.workers {
-			l := o.line()
-			l.opens = struck
-			err = errors.Join(err, o.worker(l))
-		}
+	err = o.worker(o.first)
+	synctest.Wait() // it was there before the others
+	for range o.plan.workers {
+		l := o.line()
+		l.opens = struck
+		err = errors.Join(err, o.worker(l))
 	}
-	return first, err
+	return err
 }
 
-// errScript: the script does not lead on, which was reported.
-var errScript = errors.New("the script does not lead on")
+func (o *office) line() *line { return newLine(o.rig.ledger, o.rig.watch, 1) }
 
-// answersAll answers what the task asks, until it has ended.
-func (x *trial) answersAll(ctx context.Context, o *office, p taskPlan, id string) (task *tasks.Task, err error) {
-	answered := make(map[string]bool)
-	var given []steps.Answer
-	for task, err = range o.desk.Watch(ctx, principal, id, 0) {
-		if err != nil {
-			return nil, fmt.Errorf("the task has not ended: %w", err)
-		}
-		open := slices.DeleteFunc(slices.Clone(task.Questions), func(s steps.Step) bool { return answered[s.ID] })
-		if task.Status.Ended() || len(open) == 0 {
-			continue
-		}
-		x.client.last = reply{token: "a task", steps: open}
-		list, later, leaves, err := x.client.answers()
-		if !x.leadsOn(err, leaves) {
-			return nil, errScript
-		}
-		time.Sleep(later + min(p.late, o.tool.Tasks.TTL/100))
-		for _, s := range open {
-			answered[s.ID] = true
-		}
-		given = append(given, list...)
-		times := 1
-		if p.twice {
-			times = 2
-		}
-		for range times {
-			if _, err := o.desk.Answer(ctx, principal, id, list); err != nil {
-				return nil, err
-			}
-		}
-	}
-	if p.twice {
-		_, err = o.desk.Answer(ctx, principal, id, given)
-	}
-	return task, err
+func (o *office) host(l *line) (*host, error) {
+	o.rig.tools = nil // each makes its own
+	return o.rig.host(l, &o.rig.clock)
 }
 
-// whole is a result with what was yielded in front of it, as a client has it that is given no parts.
-func whole(events []tasks.Event, result content.Result) *content.Result {
-	var parts content.Blocks
-	for _, e := range events {
-		parts = append(parts, e.Content...)
+// worker has another server work.
+func (o *office) worker(l *line) error {
+	h, err := o.host(l)
+	if err != nil {
+		return err
 	}
-	result.Content = append(parts, result.Content...)
-	return &result
-}
-
-// replyOfTask is how a task has ended.
-func replyOfTask(t *tasks.Task) reply {
-	rep := reply{cancelled: t.Status == tasks.Cancelled}
-	switch {
-	case t.Err != nil:
-		rep.err = t.Err
-	case t.End == nil:
-		rep.err, rep.undone = errors.New("the task was cancelled"), true
-	default:
-		rep.out = &t.End.Outcome
-	}
-	return rep
+	ctx, stop := context.WithCancel(sagahooks.With(context.Background(), l))
+	o.stop = append(o.stop, stop)
+	o.work.Go(func() { _ = h.core.Work(ctx) })
+	return nil
 }

@@ -58,13 +58,16 @@ func Sweep(t testing.TB, c Case) {
 	if !s.rehearse(t) {
 		return
 	}
-	list := s.scenarios(t)
-	if n := len(list); n > maxScenarios {
-		t.Logf("sagatest: of %d scenarios only %d are run; a shorter script has fewer", n, maxScenarios)
-		list = list[:maxScenarios]
+	kinds, n := s.scenarios(t), 0
+	for _, kind := range slices.Sorted(maps.Keys(kinds)) {
+		for _, sc := range kinds[kind] {
+			if n++; n <= maxScenarios {
+				s.run(t, kind, sc)
+			}
+		}
 	}
-	for _, sc := range list {
-		s.run(t, sc)
+	if n > maxScenarios {
+		t.Logf("sagatest: of %d scenarios only %d were run; a shorter script has fewer", n, maxScenarios)
 	}
 	s.checkStrays(t)
 }
@@ -82,8 +85,6 @@ type sweep struct {
 	tool    *engine.Program
 	reports reports
 	trials  []*trial
-	// bubbled are the names of scenarios that are played in bubbles of testing/synctest.
-	bubbled map[string]bool
 	// recording: suspensions become entries of a journal.
 	recording bool
 	entries   []*entry
@@ -93,20 +94,20 @@ type sweep struct {
 type baseline struct {
 	rounds        []Round
 	calls         []Call
-	requests      []request
+	turns         int
 	before, after string // the world
 	result        string
 	good          bool
 }
 
-func (b *baseline) turns() int { return len(b.requests) }
-
 // scenario is one way in which things go wrong.
 type scenario struct {
 	name string
-	// run plays it; want says how it must end. It may end early when a rule is broken.
-	run  func(x *trial)
+	// turn is up to where it plays by the script: run gets the request that would come then. Zero is the beginning.
+	turn int
+	// want says how it must end. It may end early when a rule is broken.
 	want expectation
+	run  func(x *trial, q request)
 }
 
 func newSweep(t testing.TB, c Case) *sweep {
@@ -186,7 +187,7 @@ func (s *sweep) undisturbed(t testing.TB, name string) *baseline {
 		}
 		x.breaks(b)
 	}
-	s.base.rounds, s.base.calls, s.base.requests = x.client.rounds, e.Calls, x.requests
+	s.base.rounds, s.base.calls, s.base.turns = x.client.rounds, e.Calls, len(x.requests)
 	s.base.result, s.base.good, s.base.after = s.c.same(e), e.Good(), x.client.rig.watch.looked
 	x.judge(settled)
 	if text := s.script.leftover(); text != "" && !s.recording { // a journal has answers for what was recorded before
@@ -199,14 +200,26 @@ func (s *sweep) undisturbed(t testing.TB, name string) *baseline {
 	return s.base
 }
 
-func (s *sweep) run(t testing.TB, sc scenario) {
+func (s *sweep) run(t testing.TB, kind string, sc scenario) {
 	t.Helper()
 	subtest(t, sc.name, func(t testing.TB) {
 		play := func(x *trial) {
-			sc.run(x)
+			var q request
+			ok := true
+			if kind == "ledgers" {
+				x.client.rig.newLedger()
+			}
+			if sc.turn > 0 {
+				if ok = x.to(sc.turn); ok {
+					q, ok = x.request()
+				}
+			}
+			if ok {
+				sc.run(x, q)
+			}
 			x.judge(sc.want)
 		}
-		if s.bubbled[sc.name] {
+		if kind == "tasks" {
 			s.inBubble(t, sc.name, play)
 			return
 		}
@@ -226,8 +239,8 @@ func subtest(t testing.TB, name string, f func(testing.TB)) {
 	f(t)
 }
 
-// scenarios lists everything that can go wrong on the way of the script.
-func (s *sweep) scenarios(t testing.TB) []scenario {
+// scenarios are everything that can go wrong on the way of the script, by kinds.
+func (s *sweep) scenarios(t testing.TB) map[string][]scenario {
 	t.Helper()
 	kinds := map[string]func() []scenario{
 		"crashes": s.crashes, "stops": s.stops, "losses": s.losses, "duplicates": s.duplicates, "forks": s.forks,
@@ -238,14 +251,12 @@ func (s *sweep) scenarios(t testing.TB) []scenario {
 		if kinds[k] == nil {
 			t.Errorf("sagatest: Case.Skip has %q, which is no kind of scenarios", k)
 		}
-		delete(kinds, k)
 	}
-	for _, k := range s.impossible() {
-		delete(kinds, k)
-	}
-	list := s.beforeQuestion()
+	list := map[string][]scenario{"": s.beforeQuestion()}
 	for _, k := range slices.Sorted(maps.Keys(kinds)) {
-		list = append(list, kinds[k]()...)
+		if !slices.Contains(s.c.Skip, k) && !slices.Contains(s.impossible(), k) {
+			list[k] = kinds[k]()
+		}
 	}
 	return list
 }
@@ -270,21 +281,21 @@ func (s *sweep) beforeQuestion() []scenario {
 	}
 	var names []string
 	for _, c := range s.base.calls {
-		if c.Turn == 1 && !c.Undo && !c.readOnly && !s.c.harmless(c.Effect) && !slices.Contains(names, c.Effect) {
+		if c.Turn == 1 && !c.Undo && !c.hook.ReadOnly && !s.c.harmless(c.Effect) && !slices.Contains(names, c.Effect) {
 			names = append(names, c.Effect)
 		}
 	}
 	if names == nil {
 		return nil
 	}
-	return []scenario{{"effects before the first question", func(x *trial) {
+	return []scenario{{"effects before the first question", 0, settled, func(x *trial, _ request) {
 		x.play()
 		for _, name := range names {
 			x.breaks(broken{"a saga asks before it acts", name,
 				fmt.Sprintf("effect %q is performed in the first turn. If the response to that turn is lost, the client has no token: nobody can undo the effect, and the client's next call is another saga, which performs it again", name),
 				"ask a question first, if only for a confirmation. If the effect changes nothing, say so with its ReadOnly; if what it does expires by itself, list it in Case.Harmless"})
 		}
-	}, settled}}
+	}}}
 }
 
 // quiet returns a testing.TB for runs that only find something out: what they would

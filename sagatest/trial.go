@@ -37,7 +37,7 @@ func (s *sweep) newTrial(t testing.TB, name string) *trial {
 	}
 	c := s.c.player().client(t, subject.Tool, s.c.Args)
 	c.script = s.script
-	c.rig.keys, c.rig.codec = s.keys, s.codec
+	c.rig.keys, c.rig.codec, c.rig.shared = s.keys, s.codec, s.codec != nil
 	c.rig.watch.lookAt(subject)
 	x := &trial{sweep: s, t: t, name: name, subject: subject, client: c}
 	s.trials = append(s.trials, x)
@@ -51,25 +51,6 @@ func (x *trial) send(q request) reply {
 	rep := x.client.send(q)
 	x.inspect(rep)
 	return rep
-}
-
-// deliver sends a request whose response arrives.
-func (x *trial) deliver(q request) reply {
-	rep := x.send(q)
-	x.accept(q, rep)
-	return rep
-}
-
-func (x *trial) accept(q request, rep reply) {
-	if x.sweep.recording {
-		x.answered(q)
-	}
-	x.client.take(q, rep)
-	x.requests = append(x.requests, q)
-	x.last = rep
-	if x.sweep.recording && rep.position != nil {
-		x.suspended(rep)
-	}
 }
 
 // to plays by the script until the given turn comes next.
@@ -89,22 +70,29 @@ func (x *trial) step() bool {
 	return ok && x.delivers(q)
 }
 
-// delivers sends a request and reports whether the turn did not fail. While it is
+// delivers sends a request whose response arrives, and reports whether the turn did not fail. While it is
 // not known whether an irreversible effect was performed, the client is asked to
 // send the same request again, and does.
 func (x *trial) delivers(q request) bool {
-	rep := x.deliver(q)
 	for range mostTries {
+		rep := x.send(q)
+		if x.sweep.recording {
+			x.answered(q)
+		}
+		x.client.take(q, rep)
+		x.requests = append(x.requests, q)
+		if x.last = rep; x.sweep.recording && rep.Position != nil {
+			x.suspended(rep)
+		}
 		if !errors.As(rep.err, new(*engine.UnsettledError)) {
 			break
 		}
-		rep = x.deliver(q)
 	}
-	if rep.err != nil {
-		x.failed(rep.err)
+	if x.last.err != nil {
+		x.failed(x.last.err)
 		return false
 	}
-	return !rep.cut
+	return !x.last.cut
 }
 
 // failed reports a turn that failed as a whole.
@@ -116,80 +104,51 @@ func (x *trial) failed(err error) {
 		"find out from the error what went wrong in this turn"})
 }
 
-// request returns the next request by the script.
+// request returns the next request by the script, or reports that it has none.
 func (x *trial) request() (request, bool) {
 	q, err := x.client.next()
-	return q, x.leadsOn(err, x.client.last.token != "" && q.token == "")
-}
-
-// leadsOn reports a script that has no answer, or by which the client leaves.
-func (x *trial) leadsOn(err error, leaves bool) bool {
-	if err == nil && leaves {
-		err = errors.New("the script says that the client leaves; a sweep needs one that goes on to the end")
-	}
 	if err != nil {
 		x.breaks(broken{"the script leads to the end", err.Error(), err.Error(), "complete the script; if the tool asks this only because of the scenario, it should not"})
 	}
-	return err == nil
+	return q, err == nil
 }
 
-// requestOf plays by the script up to a turn, and returns the turn's request.
-func (x *trial) requestOf(turn int) (request, bool) {
-	if !x.to(turn) {
-		return request{}, false
-	}
-	return x.request()
-}
+func (x *trial) over() bool { return x.last.ended }
 
-func (x *trial) over() bool { return x.last.out != nil }
-
-// mostTries is how often a client sends a request again.
-const mostTries = 3
+// mostTries is how often a client sends a request at most.
+const mostTries = 4
 
 // mostTurns is when a saga is taken for endless.
 const mostTurns = 100
 
 // play continues by the script to the end.
-func (x *trial) play() bool {
-	for range mostTurns {
-		if x.over() {
-			return true
-		}
-		if !x.step() {
-			return false
-		}
-	}
-	x.endless()
-	return false
-}
-
-func (x *trial) endless() {
-	still := "pauses"
-	if list := x.client.last.steps; len(list) > 0 {
-		still = fmt.Sprintf("asks %q", list[0].ID)
-	}
-	x.breaks(broken{"a saga ends", "", fmt.Sprintf("after %d turns the tool still %s", mostTurns, still), "let the tool give up when its user does not want it to go on"})
-}
+func (x *trial) play() bool { return x.toEnd(x.step) }
 
 // playOn continues to the end by the script where it has answers, and refuses
 // everything else: the scenario has led away from the script.
 func (x *trial) playOn() bool {
-	for range mostTurns {
-		if x.over() {
-			return true
-		}
-		answers, _, leaves, err := x.client.answers()
-		if err != nil || leaves {
-			answers = nil
-			for _, s := range x.client.last.steps {
+	return x.toEnd(func() bool {
+		answers, _, err := x.client.answers()
+		if err != nil {
+			for _, s := range x.client.last.Steps {
 				answers = append(answers, refusal(s))
 			}
 		}
-		if !x.delivers(x.client.resume(answers...)) {
-			return false
+		return x.delivers(x.client.resume(answers...))
+	})
+}
+
+func (x *trial) toEnd(step func() bool) bool {
+	for range mostTurns {
+		if x.over() || !step() {
+			return x.over()
 		}
 	}
-	x.endless()
+	still := "pauses"
+	if list := x.client.last.Steps; len(list) > 0 {
+		still = fmt.Sprintf("asks %q", list[0].ID)
+	}
+	x.breaks(broken{"a saga ends", "", fmt.Sprintf("after %d turns the tool still %s", mostTurns, still), "let the tool give up when its user does not want it to go on"})
 	return false
 }
 
@@ -207,7 +166,7 @@ func clientError(s steps.Step) steps.Answer {
 
 // instead returns the script's answers to the last questions, but for one step.
 func (x *trial) instead(a steps.Answer) (request, bool) {
-	answers, _, _, err := x.client.answers()
+	answers, _, err := x.client.answers()
 	if err != nil {
 		_, ok := x.request()
 		return request{}, ok
@@ -220,20 +179,20 @@ func (x *trial) instead(a steps.Answer) (request, bool) {
 	return x.client.resume(answers...), true
 }
 
-// fault plans what goes wrong with the n-th effect of a turn.
-func (x *trial) fault(turn, n int, f fault) {
-	w := x.client.rig.watch
-	w.faults = append(w.faults, target{turn, n, f})
+// fault plans what goes wrong with an effect.
+func (x *trial) fault(p point, f fault) {
+	x.client.rig.watch.plan = cut{point: p, fault: f}
 }
 
-// cutOff sends a request whose turn is to be cut off by a planned fault.
-func (x *trial) cutOff(q request) bool {
+// cutOff sends a request whose turn is to be cut off.
+func (x *trial) cutOff(q request, c cut) bool {
+	x.fault(c.point, c.fault)
 	rep := x.send(q)
 	if rep.cut {
 		if r := x.client.rig; r.ledger != nil {
-			r.setNow(r.now.Add(afterLease))
+			r.clock.pass(afterLease)
 		}
-		x.orphans = x.orphans || q.token == "" && x.acted(1)
+		x.lost(q)
 		return true
 	}
 	if rep.err != nil {
@@ -245,18 +204,16 @@ func (x *trial) cutOff(q request) bool {
 	return false
 }
 
-// awake lets the time pass that the saga sleeps.
-func (x *trial) awake() {
-	if r := x.client.rig; r.now.Before(x.client.last.wake) {
-		r.setNow(x.client.last.wake)
-	}
+// expire lets the time pass until no token of the saga is good any more.
+func (x *trial) expire() {
+	x.client.rig.clock.until(x.client.last.Wake)
+	x.client.rig.clock.pass(tooLate)
 }
 
-// acted reports whether the author's code was called by effects in a turn, and may
-// have left something behind.
-func (x *trial) acted(turn int) bool {
+// lost notes that the client does not learn of a turn, by whose token the saga could be undone.
+func (x *trial) lost(q request) {
 	calls, _ := x.client.rig.watch.taken()
-	return slices.ContainsFunc(calls, func(c Call) bool { return c.Turn == turn && c.reached })
+	x.orphans = x.orphans || q.token == "" && slices.ContainsFunc(calls, func(c Call) bool { return c.Turn == x.client.rig.turns && c.reached })
 }
 
 // cancelled is the request to cancel the saga, with the answers that q brought.

@@ -1,9 +1,11 @@
 package sagatest
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"runtime"
 	"slices"
 	"sync"
@@ -28,10 +30,10 @@ type Call struct {
 	// Cut: the turn was cut off, so the engine never learned how the call ended.
 	Cut bool
 
-	// secretInput and secretOutput are the secrets in Input and Output.
-	secretInput, secretOutput string
-	undoable, irreversible    bool
-	readOnly                  bool
+	// hook is the call, and out its result, with their secrets. n is its number in the turn.
+	hook sagahooks.Call
+	out  sagahooks.Value
+	n    int
 	// reached: the author's code was called.
 	reached bool
 }
@@ -64,13 +66,6 @@ const (
 	failDone         // the call fails and has done its work
 )
 
-// target is the call that a fault is for: the n-th of a turn, counting tries of one
-// call as one.
-type target struct {
-	turn, n int
-	fault   fault
-}
-
 // watch is the world that the engine acts on in a test: it calls the author's code,
 // records what comes of it, and lets go wrong what a scenario wants to go wrong.
 type watch struct {
@@ -81,12 +76,11 @@ type watch struct {
 	late  []string // effects asked for after a flow had suspended
 	stray []string // effects asked for when no turn was under way
 	// seen numbers the calls of this turn.
-	seen map[string]int
-	// The scenario's plan.
-	faults []target
-	stubs  map[string][]sagahooks.Performed
-	dead   bool
-	stop   context.CancelFunc
+	seen  map[string]int
+	plan  cut // the scenario's
+	stubs map[string][]sagahooks.Performed
+	dead  bool
+	stop  context.CancelFunc
 	// look returns what the author's world looks like, or is nil.
 	look    func() string
 	looked  string
@@ -156,21 +150,8 @@ func (w *watch) lookAgain() {
 	}
 }
 
-// turnWorld is the watch as one turn knows it. It tells what a turn does from what
-// a goroutine does that has outlived its turn.
-type turnWorld struct {
-	*watch
-	turn int
-}
-
-// over reports whether the turn is over or was cut off.
-func (w *turnWorld) over() bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.turn != w.watch.turn || w.dead
-}
-
-func (w *turnWorld) Late(effect string, over bool) {
+// Late implements [sagahooks.World].
+func (w *line) Late(effect string, over bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if over {
@@ -180,13 +161,14 @@ func (w *turnWorld) Late(effect string, over bool) {
 	}
 }
 
-func (w *turnWorld) Perform(ctx context.Context, c sagahooks.Call, perform func(context.Context) (sagahooks.Value, error)) (any, error) {
+// Perform implements [sagahooks.World].
+func (w *line) Perform(ctx context.Context, c sagahooks.Call, perform func(context.Context) (sagahooks.Value, error)) (any, error) {
 	fault, stub := w.before(c)
 	switch {
 	case fault == cutBefore:
 		runtime.Goexit()
 	case fault == stopBefore:
-		return nil, ctx.Err()
+		return nil, cmp.Or(ctx.Err(), context.Canceled)
 	case fault == refuse:
 		return nil, w.after(c, nil, saga.Refused(&disturbed{"refused"}), false, false)
 	case fault == failUndone:
@@ -213,10 +195,13 @@ func (w *turnWorld) Perform(ctx context.Context, c sagahooks.Call, perform func(
 }
 
 // before says what is to happen to a call.
-func (w *turnWorld) before(c sagahooks.Call) (fault, *sagahooks.Performed) {
+func (w *line) before(c sagahooks.Call) (fault, *sagahooks.Performed) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.turn != w.watch.turn {
+	switch {
+	case w.died:
+		return stopBefore, nil
+	case w.turn != w.watch.turn:
 		w.stray = append(w.stray, c.Effect)
 		return cutBefore, nil
 	}
@@ -229,29 +214,21 @@ func (w *turnWorld) before(c sagahooks.Call) (fault, *sagahooks.Performed) {
 		w.stubs[c.Effect] = list[1:]
 		return noFault, &list[0]
 	}
-	id := c.Key
-	if c.Undo {
-		id += " undo"
+	id := idOf(c)
+	if _, known := w.seen[id]; !known {
+		w.seen[id] = len(w.seen)
 	}
-	n, known := w.seen[id]
-	if !known {
-		n = len(w.seen)
-		w.seen[id] = n
+	if w.plan.turn != w.turn || w.plan.n != w.seen[id] {
+		return noFault, nil
 	}
-	for _, t := range w.faults {
-		if t.turn != w.turn || t.n != n {
-			continue
-		}
-		switch t.fault {
-		case cutBefore:
-			w.dead = true
-			w.record(c, Call{Cut: true})
-		case stopBefore:
-			w.stop()
-		}
-		return t.fault, nil
+	switch w.plan.fault {
+	case cutBefore:
+		w.dead = true
+		w.record(c, Call{Cut: true})
+	case stopBefore:
+		w.stop()
 	}
-	return noFault, nil
+	return w.plan.fault, nil
 }
 
 func (w *watch) after(c sagahooks.Call, out *sagahooks.Value, err error, reached, cut bool) error {
@@ -263,7 +240,7 @@ func (w *watch) after(c sagahooks.Call, out *sagahooks.Value, err error, reached
 	}
 	how := Call{Err: err, reached: reached, Cut: cut}
 	if out != nil {
-		how.Output, how.secretOutput = out.JSON, string(out.Secrets)
+		how.Output, how.out = out.JSON, *out
 	}
 	w.record(c, how)
 	w.dead = w.dead || cut
@@ -272,7 +249,9 @@ func (w *watch) after(c sagahooks.Call, out *sagahooks.Value, err error, reached
 
 func (w *watch) record(c sagahooks.Call, how Call) {
 	how.Turn, how.Effect, how.Key, how.Undo, how.Known, how.Input = w.turn, c.Effect, saga.Key(c.Key), c.Undo, c.Known, c.Input.JSON
-	how.secretInput = string(c.Input.Secrets)
-	how.undoable, how.irreversible, how.readOnly = c.Undoable, c.Irreversible, c.ReadOnly
+	how.hook, how.n = c, w.seen[idOf(c)]
 	w.calls = append(w.calls, how)
 }
+
+// idOf tells calls of a turn apart, of whose tries it is the same.
+func idOf(c sagahooks.Call) string { return fmt.Sprint(c.Key, c.Undo) }

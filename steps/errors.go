@@ -5,18 +5,19 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+
+	"github.com/mcpsaga/mcpsaga/internal/schema"
 )
 
-// Outcomes of a step other than an answer. Match them with [errors.Is].
+// Outcomes other than an answer. Match them with [errors.Is].
 var (
 	// ErrDeclined: the user explicitly said no.
 	ErrDeclined = errors.New("declined by the user")
 	// ErrCancelled: the user dismissed the question without choosing.
 	ErrCancelled = errors.New("cancelled by the user")
-	// ErrNotAsked: the step was not part of the last suspension, so there is no
-	// answer to read. Answers are available only in the step function that runs
-	// right after the suspension, and in those that it goes to with Goto; keep what you
-	// need later in the state.
+	// ErrNotAsked: the step was not asked in the last suspension. Answers can be read
+	// only in the step function that runs right after it, and in those that this one
+	// goes to with Goto: keep what you need later in the state.
 	ErrNotAsked = errors.New("not asked in the last suspension")
 )
 
@@ -35,11 +36,11 @@ func (e *StepError) Error() string { return fmt.Sprintf("step %q: %v", e.StepID,
 // Unwrap returns Err.
 func (e *StepError) Unwrap() error { return e.Err }
 
-// ClientError is a failure on the client's side: it could not perform a step.
+// ClientError says that the client could not perform a step.
 type ClientError struct {
 	// Code is a JSON-RPC error code.
 	Code int64 `json:"code"`
-	// Message is the client's description. It is the client's text: do not trust it.
+	// Message is the client's text: do not trust it.
 	Message string `json:"message"`
 	// Data is whatever else the client said, or nil.
 	Data json.RawMessage `json:"data,omitempty"`
@@ -50,13 +51,11 @@ func (e *ClientError) Error() string {
 	return fmt.Sprintf("the client could not perform the step: %s (code %d)", e.Message, e.Code)
 }
 
-// QuestionError says why a question cannot be asked: it is not one that MCP
-// allows, or lacks something.
+// QuestionError says why a question cannot be asked.
 type QuestionError struct {
 	// StepID is the question's id. It is empty for a form that was parsed.
 	StepID string
-	// Where names the place within the question, such as the Go field and the
-	// struct tag, or is empty.
+	// Where names the place within the question, as a Go field and its tag, or is empty.
 	Where string
 	// Reason says what is wrong and, where there is a choice, what is allowed.
 	Reason string
@@ -74,19 +73,20 @@ func (e *QuestionError) Error() string {
 	return s + ": " + e.Reason
 }
 
-// withID returns err, if it is a *QuestionError, as one of question id.
+// withID returns err as an error of question id, if it is about a question or a field, or
+// joins such errors.
 func withID(id string, err error) error {
-	if joined, ok := err.(interface{ Unwrap() []error }); ok {
+	switch e := err.(type) {
+	case interface{ Unwrap() []error }:
 		var all []error
-		for _, e := range joined.Unwrap() {
+		for _, e := range e.Unwrap() {
 			all = append(all, withID(id, e))
 		}
 		return errors.Join(all...)
-	}
-	if qe, ok := err.(*QuestionError); ok && qe.StepID != id {
-		dup := *qe
-		dup.StepID = id
-		return &dup
+	case *schema.FieldError:
+		return &QuestionError{StepID: id, Where: e.Where(), Reason: e.Reason}
+	case *QuestionError:
+		return &QuestionError{StepID: id, Where: e.Where, Reason: e.Reason}
 	}
 	return err
 }

@@ -1,27 +1,25 @@
 package steps
 
 import (
-	"bytes"
+	"cmp"
 	"encoding/json"
+	"fmt"
 	"reflect"
 	"slices"
-	"strconv"
 	"sync"
 
-	json2 "github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/mcpsaga/mcpsaga/internal/checkerr"
 	"github.com/mcpsaga/mcpsaga/internal/jsonview"
+	"github.com/mcpsaga/mcpsaga/internal/schema"
 )
 
 // Form is a question for the user whose answer is a T: form mode elicitation
-// (MCP page "client/elicitation"). T is a flat struct. The form's fields are T's exported fields,
-// named and made optional by their json tags; what else MCP allows is said in struct tags. The
-// package documentation lists them.
+// (MCP page "client/elicitation"). T is a flat struct, whose exported fields become the
+// fields of the form; the package documentation lists their types and tags.
 //
-// Do not copy or change a Form after its first use. It may be used by many
-// goroutines at once.
+// Do not copy or change a Form after its first use. Many goroutines may use it at once.
 type Form[T any] struct {
 	// ID correlates the answer with the question. It is unique within a saga, and has
 	// 1 to 64 characters of A-Z a-z 0-9 _ - . : / .
@@ -29,47 +27,38 @@ type Form[T any] struct {
 	// Message says to the user what is asked and why. It is required.
 	Message string
 
-	base   *Form[T] // the form as declared, if this is an instance or varies it
-	varied bool
-	once   sync.Once
-	made   declaredForm // of an instance that is not varied: its base's
+	nth, varied bool
+	once        sync.Once
+	made        *declaredForm // set from the beginning unless this is a declaration
 }
 
-// declaredForm is what a declaration comes to.
+// declaredForm is what a declaration comes to, or what With makes of it.
 type declaredForm struct {
-	spec     *FormSpec
-	params   json.RawMessage
-	integers bool // whether it has a field that is one
-	err      error
-	lacks    error // why it cannot be asked as it stands: a field still needs choices
+	spec   *FormSpec
+	params json.RawMessage
+	err    error
 }
 
-func declaredAs(spec *FormSpec) declaredForm {
-	integers := slices.ContainsFunc(spec.Fields, func(f Field) bool { return f.Type == typeInteger })
-	return declaredForm{spec: spec, params: spec.AppendParams(nil), integers: integers, lacks: spec.lacks()}
+func declaredAs(spec *FormSpec) *declaredForm {
+	if err := spec.verify(); err != nil {
+		return &declaredForm{err: err}
+	}
+	return &declaredForm{spec: spec, params: spec.AppendParams(nil)}
 }
 
 func (f *Form[T]) declared() *declaredForm {
-	switch {
-	case f.varied:
-		return &f.made
-	case f.base != nil:
-		return f.base.declared()
-	}
-	f.once.Do(func() { f.made = declareForm(f.ID, f.Message, reflect.TypeFor[T]()) })
-	return &f.made
+	f.once.Do(func() {
+		if f.made == nil {
+			f.made = declareForm(f.ID, f.Message, reflect.TypeFor[T]())
+		}
+	})
+	return f.made
 }
 
-func declareForm(id, message string, t reflect.Type) declaredForm {
-	if err := checkID(id, false); err != nil {
-		return declaredForm{err: err}
-	}
-	if message == "" {
-		return declaredForm{err: &QuestionError{StepID: id, Reason: "has no Message"}}
-	}
+func declareForm(id, message string, t reflect.Type) *declaredForm {
 	fields, err := inferFields(t)
-	if err != nil {
-		return declaredForm{err: withID(id, err)}
+	if err = cmp.Or(checkID(id, false), err); err != nil {
+		return &declaredForm{err: err}
 	}
 	return declaredAs(&FormSpec{Message: message, Fields: fields})
 }
@@ -79,15 +68,12 @@ func (f *Form[T]) StepID() string { return f.ID }
 
 // Verify implements [Question].
 func (f *Form[T]) Verify() error {
-	if f.base != nil {
+	if f.nth {
 		if err := checkID(f.ID, true); err != nil {
 			return err
 		}
 	}
-	if err := f.declared().err; err != nil {
-		return withID(f.ID, err)
-	}
-	return nil
+	return withID(f.ID, f.declared().err)
 }
 
 // Step implements [Request]. The Params of all steps of one form share memory: do not
@@ -97,8 +83,8 @@ func (f *Form[T]) Step() (Step, error) {
 		return Step{}, err
 	}
 	made := f.declared()
-	if made.lacks != nil {
-		return Step{}, withID(f.ID, made.lacks)
+	if err := made.spec.lacks(); err != nil {
+		return Step{}, withID(f.ID, err)
 	}
 	return Step{ID: f.ID, Kind: Elicitation, Params: made.params, Needs: Features{Forms: true}, Varied: f.varied}, nil
 }
@@ -107,30 +93,18 @@ func (f *Form[T]) Step() (Step, error) {
 // choices that are known only now, a draft to start from. A field that does not
 // exist, or that cannot have what is given, makes Step fail.
 func (f *Form[T]) With(options ...FormOption) *Form[T] {
-	return &Form[T]{ID: f.ID, Message: f.Message, base: f.root(), varied: true, made: f.declared().with(options)}
+	return &Form[T]{ID: f.ID, Message: f.Message, nth: f.nth, varied: true, made: f.declared().with(options)}
 }
 
 // Nth returns the n-th instance of the form, for a question asked in a loop: the
 // same form with the id "ID#n". Ask and read through the same instance.
 func (f *Form[T]) Nth(n int) *Form[T] {
-	nth := &Form[T]{ID: nthID(f.ID, n), Message: f.Message, base: f.root(), varied: f.varied}
-	if f.varied {
-		nth.made = f.made
-	}
-	return nth
+	return &Form[T]{ID: nthID(f.ID, n), Message: f.Message, nth: true, varied: f.varied, made: f.declared()}
 }
 
-func (f *Form[T]) root() *Form[T] {
-	if f.base != nil {
-		return f.base
-	}
-	return f
-}
-
-// with returns what the options make of a form.
-func (d *declaredForm) with(options []FormOption) declaredForm {
+func (d *declaredForm) with(options []FormOption) *declaredForm {
 	if d.err != nil {
-		return *d
+		return d
 	}
 	spec := &FormSpec{Message: d.spec.Message, Fields: slices.Clone(d.spec.Fields)}
 	for _, o := range options {
@@ -138,20 +112,15 @@ func (d *declaredForm) with(options []FormOption) declaredForm {
 			continue
 		}
 		if err := o.applyForm(spec); err != nil {
-			return declaredForm{err: err}
+			return &declaredForm{err: err}
 		}
-	}
-	if err := spec.verify(); err != nil {
-		return declaredForm{err: err}
 	}
 	return declaredAs(spec)
 }
 
-// Check implements [Question]. The user's content is validated against the form
-// that was asked: the declared one, or the one in step.Params if step is Varied.
-// Content of a user who did not accept is ignored, and so are members that are
-// not in the form. An error of another type than Question's says that step was
-// not made from this form.
+// Check implements [Question]. It validates the user's content against the form that
+// was asked: the declared one, or the one in step.Params if step is Varied. It ignores
+// the content of a user who did not accept, and members that are not in the form.
 func (f *Form[T]) Check(step Step, result json.RawMessage) error {
 	spec := f.declared().spec
 	if step.Varied {
@@ -170,12 +139,9 @@ func (f *Form[T]) Check(step Step, result json.RawMessage) error {
 	return spec.validateJSON(step.ID, e.content)
 }
 
-// Answer returns what the user entered. A field that the user left out is zero,
-// even if the form shows a default for it: the default was there to be accepted
-// and was not. (Make the field required to have the default sent.)
-//
-// Content has been validated by Check when a turn hands it out; Answer only
-// decodes it. The error is a *[StepError].
+// Answer returns what the user entered. A field that the user left out is zero, even
+// if the form shows a default for it. (Make the field required to have the default
+// sent.) Check has validated what a turn hands out. The error is a *[StepError].
 func (f *Form[T]) Answer(a Answers) (T, error) {
 	var answer T
 	content, err := acceptedBy(a, f.ID)
@@ -185,27 +151,11 @@ func (f *Form[T]) Answer(a Answers) (T, error) {
 	if content == nil {
 		return answer, nil
 	}
-	if made := f.declared(); made.integers {
-		content = plainIntegers(made.spec, content)
-	}
-	if err := json2.Unmarshal(content, &answer); err != nil {
+	if err := schema.Decode(content, &answer); err != nil {
 		var zero T
 		return zero, &StepError{StepID: f.ID, Err: err}
 	}
 	return answer, nil
-}
-
-// plainIntegers returns content with the form's integers written as such: to JSON
-// Schema 3.0 is an integer, to Go's decoders it is not.
-func plainIntegers(spec *FormSpec, content jsontext.Value) jsontext.Value {
-	return jsonview.Rewrite(content, func(name, v []byte) []byte {
-		if f := spec.find(string(name)); f != nil && f.Type == typeInteger && bytes.ContainsAny(v, ".eE") {
-			if n, ok := integer(v); ok {
-				return strconv.AppendInt(nil, n, 10)
-			}
-		}
-		return v
-	})
 }
 
 // What a user did with a question (MCP page "client/elicitation").
@@ -228,59 +178,34 @@ func parseElicited(result json.RawMessage) (e elicited, reason string) {
 	if reason = checkObject(result); reason != "" {
 		return e, reason
 	}
-	var action jsontext.Value
+	var content jsontext.Value
+	ok := false
 	for name, v := range jsonview.Members(result) {
 		switch string(name) {
 		case "action":
-			action = v
+			e.action, ok = jsonview.String(v)
 		case "content":
-			e.content = v
-		}
-	}
-	for _, a := range [...]string{accepted, declined, cancelled} {
-		if jsonview.Is(action, a) {
-			e.action = a
+			content = v
 		}
 	}
 	switch {
-	case action.Kind() != '"':
+	case !ok:
 		return e, `"action" must be a string: "accept", "decline" or "cancel"`
-	case e.action == declined, e.action == cancelled, e.action == accepted && (e.content == nil || e.content.Kind() == 'n'):
-		e.content = nil
-		return e, ""
-	case e.action != accepted:
+	case e.action != accepted && e.action != declined && e.action != cancelled:
 		return e, `"action" must be "accept", "decline" or "cancel"`
-	case e.content.Kind() != '{':
+	case e.action != accepted || absent(content):
+		return e, ""
+	case content.Kind() != '{':
 		return e, `"content" must be an object`
 	}
-	for name, v := range jsonview.Members(e.content) {
-		ok := true
-		switch v := jsontext.Value(v); v.Kind() {
-		case '{', 'n':
-			ok = false
-		case '[':
-			for item := range jsonview.Elements(v) {
-				ok = ok && jsontext.Value(item).Kind() == '"'
-			}
-		}
-		if !ok {
-			return e, "content member " + strconv.Quote(string(name)) +
-				" must be a string, a number, a boolean or a list of strings"
+	for name, v := range jsonview.Members(content) {
+		kind := jsontext.Value(v).Kind()
+		if _, ok := jsonview.Strings(v); kind == '{' || kind == 'n' || kind == '[' && !ok {
+			return e, fmt.Sprintf("content member %q must be a string, a number, a boolean or a list of strings", name)
 		}
 	}
+	e.content = content
 	return e, ""
-}
-
-// checkObject says why an untrusted message is not a JSON object, or "": valid JSON,
-// without duplicate names, in UTF-8.
-func checkObject(raw json.RawMessage) string {
-	switch {
-	case !jsonview.Valid(raw):
-		return "it is not valid JSON"
-	case jsontext.Value(raw).Kind() != '{':
-		return "it is not a JSON object"
-	}
-	return ""
 }
 
 // parsed reads a result with parse, which returns why it is malformed, or "".

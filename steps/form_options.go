@@ -1,10 +1,10 @@
 package steps
 
 import (
+	"cmp"
 	"slices"
 	"strconv"
-
-	"github.com/mcpsaga/mcpsaga/internal/secretname"
+	"strings"
 )
 
 // FormOption changes how a [Form] is asked. See [Message], [Choices], [Default],
@@ -25,9 +25,9 @@ type formOption func(*FormSpec) error
 
 func (o formOption) applyForm(s *FormSpec) error { return o(s) }
 
-// Choices replaces the values that the user can choose for a field. The field
-// must be a string or a list of strings, and there must be at least one choice.
-// A declared default that is no longer among the choices is dropped.
+// Choices replaces the values that the user can choose for a field, which must be a string
+// or a list of strings. There must be at least one. A default that is no longer among them
+// is dropped.
 func Choices(field string, choices ...Choice) FormOption {
 	return fieldOption(field, "Choices", func(f *Field) string {
 		if f.Type != typeString {
@@ -46,17 +46,15 @@ func Choices(field string, choices ...Choice) FormOption {
 	})
 }
 
-// Default replaces what the form shows at first in a field. value must be valid
-// there: a string (or a type made of one), a number of any type, a bool, a list of
-// strings or a time.Time. Nil shows nothing.
+// Default replaces what the form shows at first in a field: a string (or a type made of
+// one), a number of any type, a bool, a list of strings, a time.Time, or nil for nothing.
 func Default(field string, value any) FormOption {
 	return fieldOption(field, "Default", func(f *Field) string {
-		v, ok := f.defaultOf(value)
-		if !ok {
-			return "a value of this type cannot be a default"
+		if value == nil {
+			f.Default = nil
+			return ""
 		}
-		f.Default = v
-		return ""
+		return f.setDefault(jsonOf(value))
 	})
 }
 
@@ -64,9 +62,6 @@ func Default(field string, value any) FormOption {
 func Title(field, title string) FormOption {
 	return fieldOption(field, "Title", func(f *Field) string {
 		f.Title = title
-		if secretname.Looks(title) && f.free() && !f.notSecret {
-			return secretReason
-		}
 		return ""
 	})
 }
@@ -94,15 +89,9 @@ func fieldOption(field, option string, apply func(*Field) string) FormOption {
 }
 
 func names(fields []Field) string {
-	if len(fields) == 0 {
-		return "none"
+	var names []string
+	for _, f := range fields {
+		names = append(names, strconv.Quote(f.Name))
 	}
-	var out []byte
-	for i, f := range fields {
-		if i > 0 {
-			out = append(out, ", "...)
-		}
-		out = strconv.AppendQuote(out, f.Name)
-	}
-	return string(out)
+	return cmp.Or(strings.Join(names, ", "), "none")
 }

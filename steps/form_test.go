@@ -159,13 +159,13 @@ func TestRefusedForms(t *testing.T) {
 	}](t, `"-1" is not a whole number from 0 on`)
 	refusal[struct {
 		A string `minLength:"2" maxLength:"1"`
-	}](t, "minLength 2 is more than maxLength 1")
+	}](t, "tag maxLength: 1 is less than 2, the least allowed so far")
 	refusal[struct {
 		A []string `enum:"a" minItems:"2"`
 	}](t, "minItems 2 is more than there are choices")
 	refusal[struct {
 		A []string `enum:"a|b" minItems:"2" maxItems:"1"`
-	}](t, "minItems 2 is more than maxItems 1")
+	}](t, "tag maxItems: 1 is less than 2, the least allowed so far")
 	refusal[struct {
 		A int `minimum:"x"`
 	}](t, `"x" is not a number`)
@@ -183,7 +183,7 @@ func TestRefusedForms(t *testing.T) {
 	}](t, "1 is less than 3")
 	refusal[struct {
 		A int `default:"x"`
-	}](t, `"x" is not of the type integer`)
+	}](t, `field "A": the default "x" is not valid: it must be a whole number`)
 	refusal[struct {
 		A int `maximum:"3" default:"4"`
 	}](t, "the default 4 is not valid: it must be at most 3")
@@ -250,8 +250,8 @@ func TestRefusedVariations(t *testing.T) {
 		`question "all": Choices("nope"): the form has no such field; it has "text", "email"`:  steps.Choices("nope", steps.Choice{Value: "a"}),
 		`question "all": Choices("many"): there must be at least one choice`:                   steps.Choices("many"),
 		`question "all": Choices("sure"): only a string or a list of strings can have choices`: steps.Choices("sure", steps.Choice{Value: "a"}),
-		`question "all": Default("text"): a value of this type cannot be a default`:            steps.Default("text", struct{}{}),
-		`question "all": field "text": the default 1 is not valid: it must be text`:            steps.Default("text", 1),
+		`question "all": Default("text"): the default {} is not valid: it must be text`:        steps.Default("text", struct{}{}),
+		`question "all": Default("text"): the default 1 is not valid: it must be text`:         steps.Default("text", 1),
 		`question "all": field "count": the default 9 is not valid: it must be at most 5`:      steps.Default("count", 9.0),
 		`question "all": has no Message`:                                                       steps.Message(""),
 	} {

@@ -1,15 +1,20 @@
 package steps
 
 import (
+	"cmp"
+	"errors"
 	"fmt"
 	"strconv"
 
+	"github.com/go-json-experiment/json/jsontext"
+
 	"github.com/mcpsaga/mcpsaga/internal/jsonview"
+	"github.com/mcpsaga/mcpsaga/internal/secretname"
 )
 
-// FormSpec is a form in the restricted schema that MCP allows for elicitation
-// (page "client/elicitation"): a flat list of fields. [Form] makes one from a Go
-// type, [Step.Form] from what is sent; both ends validate with the same code.
+// FormSpec is a form as MCP allows it (page "client/elicitation"): a flat list of fields.
+// [Form] makes one of a Go type, [Step.Form] of what is sent. Servers and clients validate
+// what the user enters with the same code.
 type FormSpec struct {
 	// Message says to the user what is asked and why.
 	Message string
@@ -28,43 +33,48 @@ const (
 // Field is one field of a form. Limits that are nil do not apply.
 type Field struct {
 	// Name is the field's key in the content. It is unique within the form.
-	Name string
+	Name string `json:"-"`
 	// Type is the JSON type of the value, or of one value if Multiple is set:
 	// "string", "number", "integer" or "boolean". Empty stands for "string".
-	Type string
+	Type string `json:"type"`
 	// Title is the field's name for the user, or empty.
-	Title string
+	Title string `json:"title,omitzero"`
 	// Description explains the field to the user, or is empty.
-	Description string
+	Description string `json:"description,omitzero"`
 	// Required reports that the user cannot leave the field out.
-	Required bool
+	Required bool `json:"-"`
 
-	// MinLength and MaxLength bound the length of a string, in characters
-	// (Unicode code points).
-	MinLength, MaxLength *int
+	// MinLength bounds the length of a string, in characters (Unicode code points).
+	MinLength *int `json:"minLength,omitzero"`
+	// MaxLength bounds it as well.
+	MaxLength *int `json:"maxLength,omitzero"`
 	// Format is the format of a string, or empty: "email", a bare address (RFC 5322
 	// addr-spec); "uri", an absolute URI (RFC 3986); "date" and "date-time" (RFC
 	// 3339). Others are kept and not checked.
-	Format string
+	Format string `json:"format,omitzero"`
 
-	// Minimum and Maximum bound a number or integer; both are allowed values.
-	Minimum, Maximum *float64
+	// Minimum is the least number or integer that is allowed.
+	Minimum *float64 `json:"minimum,omitzero"`
+	// Maximum is the greatest.
+	Maximum *float64 `json:"maximum,omitzero"`
 
 	// Choices are the strings to choose from. If there are none the user enters
 	// any string.
-	Choices []Choice
+	Choices []Choice `json:"-"`
 	// LegacyTitles writes the choices' titles as "enumNames", the form of MCP
 	// 2025-06-18 that newer revisions keep for old clients. It is not available
 	// with Multiple.
-	LegacyTitles bool
+	LegacyTitles bool `json:"-"`
 	// Multiple lets the user choose several: the value is a list of strings.
-	Multiple bool
-	// MinItems and MaxItems bound the number of choices made.
-	MinItems, MaxItems *int
+	Multiple bool `json:"-"`
+	// MinItems is the least number of choices made.
+	MinItems *int `json:"minItems,omitzero"`
+	// MaxItems is the greatest.
+	MaxItems *int `json:"maxItems,omitzero"`
 
 	// Default is what the form shows at first: a string, float64 (number), int64
 	// (integer), bool or []string (Multiple), or nil for nothing.
-	Default any
+	Default any `json:"-"`
 
 	notSecret bool // the author says that the field is no secret, whatever its name
 }
@@ -77,28 +87,18 @@ type Choice struct {
 	Title string
 }
 
-func (c Choice) label() string {
-	if c.Title != "" {
-		return c.Title
-	}
-	return c.Value
-}
+func (c Choice) label() string { return cmp.Or(c.Title, c.Value) }
 
-// Chooser is implemented by string types whose values are a closed set. A form's
-// field of such a type, or of a list of it, has these choices.
+// Chooser is for string types with a closed set of values. A field of such a type, or of
+// a list of it, has these choices.
 type Chooser interface {
-	// Choices returns the values to choose from. It is called on the type's zero
-	// value and must always return the same.
+	// Choices returns the values. It is called on the type's zero value, and must always
+	// return the same.
 	Choices() []Choice
 }
 
 // Label returns what the user knows the field by: its title, or else its name.
-func (f Field) Label() string {
-	if f.Title != "" {
-		return f.Title
-	}
-	return f.Name
-}
+func (f Field) Label() string { return cmp.Or(f.Title, f.Name) }
 
 // Field returns the field called name, and false if there is none.
 func (s *FormSpec) Field(name string) (Field, bool) {
@@ -118,19 +118,19 @@ func (s *FormSpec) find(name string) *Field {
 	return nil
 }
 
-// verify reports what MCP does not allow in the form, after what its declaration
-// was checked for.
+// verify reports all that MCP does not allow in the form, apart from what lacks reports.
 func (s *FormSpec) verify() error {
 	if s.Message == "" {
 		return &QuestionError{Reason: "has no Message"}
 	}
+	var problems []error
 	for i := range s.Fields {
 		f := &s.Fields[i]
 		if reason := f.verify(); reason != "" {
-			return &QuestionError{Where: "field " + strconv.Quote(f.Name), Reason: reason}
+			problems = append(problems, &QuestionError{Where: "field " + strconv.Quote(f.Name), Reason: reason})
 		}
 	}
-	return nil
+	return errors.Join(problems...)
 }
 
 // lacks reports a field that still needs choices.
@@ -144,48 +144,51 @@ func (s *FormSpec) lacks() error {
 	return nil
 }
 
-// verify reports what MCP does not allow in the field, or contradicts itself, or
-// "".
+// verify says what MCP does not allow in the field, or what contradicts itself there, or "".
 func (f *Field) verify() string {
 	if len(f.Choices) > 0 && f.MinItems != nil && *f.MinItems > len(f.Choices) {
 		return fmt.Sprintf("minItems %d is more than there are choices", *f.MinItems)
 	}
 	for i, c := range f.Choices {
-		for _, other := range f.Choices[:i] {
-			if other.Value == c.Value {
-				return "there are two choices " + strconv.Quote(c.Value)
-			}
+		if offered(f.Choices[:i], c.Value) {
+			return "there are two choices " + strconv.Quote(c.Value)
 		}
 	}
+	if f.Default != nil && f.Multiple && len(f.Choices) == 0 {
+		return "has a default but no choices"
+	}
 	if f.Default != nil {
-		if f.Multiple && len(f.Choices) == 0 {
-			return "has a default but no choices"
-		}
 		if rule := f.check(jsonOf(f.Default)); rule != "" {
 			return fmt.Sprintf("the default %v is not valid: it %s", f.Default, rule)
 		}
 	}
+	// What a user chooses is no secret, whatever its name.
+	free := len(f.Choices) == 0 && !f.Multiple && f.Type != typeBoolean
+	if free && !f.notSecret && (secretname.Looks(f.Name) || secretname.Looks(f.Title)) {
+		return "looks like a secret, and MCP forbids to ask for secrets in a form: use a steps.Link " +
+			`(URL mode), or say why it is none in the tag notsecret:"..."`
+	}
 	return ""
 }
 
-// free reports whether the user can enter any text or number in the field.
-func (f *Field) free() bool { return len(f.Choices) == 0 && !f.Multiple && f.Type != typeBoolean }
-
-// defaultOf returns what a Go value is as one of the types of [Field.Default].
-func (f *Field) defaultOf(v any) (any, bool) {
-	raw := jsonOf(v)
-	switch raw.Kind() {
-	case '"':
-		return jsonview.String(raw)
-	case 't', 'f':
-		return raw.Kind() == 't', true
-	case '0':
-		if n, ok := integer(raw); ok && f.Type != typeNumber {
-			return n, true
-		}
-		return number(raw)
-	case '[':
-		return jsonview.Strings(raw)
+// setDefault sets what the form shows at first, and says what is wrong if it is not of
+// the field's type.
+func (f *Field) setDefault(v jsontext.Value) string {
+	ok := false
+	switch {
+	case f.Multiple:
+		f.Default, ok = jsonview.Strings(v)
+	case f.Type == typeBoolean:
+		f.Default, ok = v.Kind() == 't', v.Kind() == 't' || v.Kind() == 'f'
+	case f.Type == typeInteger:
+		f.Default, ok = integer(v)
+	case f.Type == typeNumber:
+		f.Default, ok = number(v)
+	default:
+		f.Default, ok = jsonview.String(v)
 	}
-	return nil, v == nil
+	if !ok {
+		return fmt.Sprintf("the default %s is not valid: it %s", v, f.check(v))
+	}
+	return ""
 }

@@ -5,17 +5,16 @@ import (
 	"net"
 	"net/url"
 
-	"github.com/mcpsaga/mcpsaga/internal/fieldtags"
-	"github.com/mcpsaga/mcpsaga/internal/jsonview"
+	"github.com/mcpsaga/mcpsaga/internal/schema"
 )
 
-// Link sends the user to a web page: URL mode elicitation (MCP page
-// "client/elicitation"). It is the way to have the user give secrets, sign in or
-// pay: what happens on the page stays between the user and the page.
+// Link sends the user to a web page to give secrets, sign in or pay: URL mode elicitation
+// (MCP page "client/elicitation"). What the user enters there does not pass through the
+// client.
 //
-// An answer means that the user agreed to open the page, not that they finished
-// there. Make sure, when you see the user on the page, that it is the user who
-// called the tool; and put nothing into the URL that lets its holder act as them.
+// An answer means that the user agreed to open the page, not that they finished there.
+// The page must make sure that its visitor is the user who called the tool, and the URL
+// must hold nothing that lets its holder act as that user.
 //
 // Do not change a Link after its first use.
 type Link struct {
@@ -24,8 +23,8 @@ type Link struct {
 	ID string
 	// Message says to the user why to open the page. It is required.
 	Message string
-	// URL is the page: an absolute https URL, or http on this computer. It may be
-	// empty if it is always given by With([URL]).
+	// URL is the page: an absolute https URL, or http on this computer. It may be empty
+	// if With always gives one.
 	URL string
 
 	nth, varied bool
@@ -47,13 +46,10 @@ func (l *Link) Verify() error {
 	if err := checkID(l.ID, l.nth); err != nil {
 		return err
 	}
-	reason := ""
 	if l.Message == "" {
-		reason = "has no Message"
-	} else if l.URL != "" {
-		reason = checkURL(l.URL)
+		return &QuestionError{StepID: l.ID, Reason: "has no Message"}
 	}
-	if reason != "" {
+	if reason := checkURL(l.URL); l.URL != "" && reason != "" {
 		return &QuestionError{StepID: l.ID, Reason: reason}
 	}
 	return nil
@@ -67,7 +63,7 @@ func (l *Link) Step() (Step, error) {
 	if l.URL == "" {
 		return Step{}, &QuestionError{StepID: l.ID, Reason: "has no URL: declare one, or ask With(steps.URL(...))"}
 	}
-	params := appendJSON(nil, &linkParams{"url", l.Message, l.URL})
+	params := appendJSON(nil, &linkParams{"url", &l.Message, l.URL})
 	return Step{ID: l.ID, Kind: Elicitation, Params: params, Needs: Features{Links: true}, Varied: l.varied}, nil
 }
 
@@ -102,41 +98,36 @@ func (l *Link) Answer(a Answers) error {
 	return err
 }
 
-// Link reads the link that the step asks for, from its Params and ID alone: those of
-// elicitation/create in URL mode. The URL is checked as that of a declared link. The
-// error is a *[QuestionError].
+// Link reads the link that the step asks for from its ID and Params: those of
+// elicitation/create in URL mode. The error is a *[QuestionError].
 func (s Step) Link() (*Link, error) {
-	if reason := checkObject(s.Params); reason != "" {
-		return nil, &QuestionError{Reason: reason}
+	var p linkParams
+	if err := readParams(s.Params, &p); err != nil {
+		return nil, err
 	}
-	if text(get(s.Params, "mode")) != "url" {
+	switch {
+	case p.Mode != "url":
 		return nil, &QuestionError{Where: "mode", Reason: `is not "url"`}
-	}
-	message, ok := jsonview.String(get(s.Params, "message"))
-	if !ok {
+	case p.Message == nil:
 		return nil, &QuestionError{Where: "message", Reason: "must be a string"}
 	}
-	page, ok := jsonview.String(get(s.Params, "url"))
-	if !ok {
-		return nil, &QuestionError{Where: "url", Reason: "must be a string"}
-	}
-	if reason := checkURL(page); reason != "" {
+	if reason := checkURL(p.URL); reason != "" {
 		return nil, &QuestionError{Where: "url", Reason: reason}
 	}
-	return &Link{ID: s.ID, Message: message, URL: page}, nil
+	return &Link{ID: s.ID, Message: *p.Message, URL: p.URL}, nil
 }
 
 // linkParams are the parameters of elicitation/create in URL mode.
 type linkParams struct {
-	Mode    string `json:"mode"`
-	Message string `json:"message"`
-	URL     string `json:"url"`
+	Mode    string  `json:"mode"`
+	Message *string `json:"message"`
+	URL     string  `json:"url"`
 }
 
-// checkURL says why a user must not be sent to u, or "". The reason does not
-// repeat u: it may hold what should not be in a log.
+// checkURL says why a user must not be sent to u, or "". It does not repeat u, which may
+// hold what should not be in a log.
 func checkURL(u string) string {
-	if !fieldtags.IsURI(u) {
+	if !schema.IsURI(u) {
 		return "the URL is not a valid absolute URL"
 	}
 	parsed, err := url.Parse(u)
@@ -152,9 +143,5 @@ func checkURL(u string) string {
 }
 
 func isLoopback(host string) bool {
-	if host == "localhost" {
-		return true
-	}
-	ip := net.ParseIP(host)
-	return ip != nil && ip.IsLoopback()
+	return host == "localhost" || net.ParseIP(host).IsLoopback()
 }

@@ -44,7 +44,7 @@ func TestParseFormRefusals(t *testing.T) {
 		`[`:               "it is not valid JSON",
 		`{"mode":"url"}`:  `mode: is not "form"`,
 		`{}`:              "message: must be a string",
-		`{"message":"m"}`: "requestedSchema: must be an object",
+		`{"message":"m"}`: `requestedSchema.type: must be "object"`,
 		`{"message":"m","requestedSchema":{"type":"array"}}`:                                   `requestedSchema.type: must be "object"`,
 		`{"message":"m","requestedSchema":{"type":"object"}}`:                                  "requestedSchema.properties: must be an object",
 		`{"message":"m","requestedSchema":{"type":"object","properties":{},"required":1}}`:     "requestedSchema.required: must be a list of strings",
@@ -54,33 +54,33 @@ func TestParseFormRefusals(t *testing.T) {
 		assert.EqualError(t, err, "question: "+want, doc)
 	}
 	for prop, want := range map[string]string{
-		`1`:                                                     "must be an object",
-		`{}`:                                                    "type must be string, number, integer, boolean or array",
-		`{"type":["string","null"]}`:                            "type must be string, number, integer, boolean or array",
-		`{"type":"object"}`:                                     "type must be string, number, integer, boolean or array",
-		`{"type":"string","title":1}`:                           "title must be a string",
-		`{"type":"string","minLength":-1}`:                      "minLength must be a whole number from 0 on",
-		`{"type":"string","maxLength":1.5}`:                     "maxLength must be a whole number from 0 on",
-		`{"type":"string","enum":[]}`:                           "enum must be a list of strings",
-		`{"type":"string","enum":[1]}`:                          "enum must be a list of strings",
-		`{"type":"string","enum":1}`:                            "enum must be a list of strings",
-		`{"type":"string","oneOf":[]}`:                          "oneOf must not be empty",
-		`{"type":"string","oneOf":1}`:                           "oneOf must be an array",
-		`{"type":"string","oneOf":[{"title":"x"}]}`:             "oneOf must hold objects with const and title",
-		`{"type":"string","enum":["a"],"enumNames":[]}`:         "enumNames must be as many strings as there are in enum",
-		`{"type":"string","enumNames":["a"]}`:                   "enumNames must be as many strings as there are in enum",
-		`{"type":"string","default":1}`:                         "default must be of the field's type",
-		`{"type":"number","minimum":"1"}`:                       "minimum must be a number",
-		`{"type":"number","maximum":1e999}`:                     "maximum must be a number",
-		`{"type":"number","default":1e999}`:                     "default must be of the field's type",
-		`{"type":"integer","default":1.5}`:                      "default must be of the field's type",
-		`{"type":"boolean","default":"true"}`:                   "default must be of the field's type",
-		`{"type":"array"}`:                                      "items must have an enum or anyOf",
-		`{"type":"array","items":{"type":"object"}}`:            "items must be strings",
-		`{"type":"array","items":{"enum":["a"]},"default":"a"}`: "default must be of the field's type",
+		`1`:                                                     `: must be an object`,
+		`{}`:                                                    `: type must be string, number, integer, boolean or array`,
+		`{"type":["string","null"]}`:                            `.type: must be a string`,
+		`{"type":"object"}`:                                     `: type must be string, number, integer, boolean or array`,
+		`{"type":"string","title":1}`:                           `.title: must be a string`,
+		`{"type":"string","minLength":-1}`:                      `.minLength: must be a whole number from 0 on`,
+		`{"type":"string","maxLength":1.5}`:                     `.maxLength: must be a whole number from 0 on`,
+		`{"type":"string","enum":[]}`:                           `: enum must be a list of strings`,
+		`{"type":"string","enum":[1]}`:                          `: enum must be a list of strings`,
+		`{"type":"string","enum":1}`:                            `: enum must be a list of strings`,
+		`{"type":"string","oneOf":[]}`:                          `: oneOf must be a list of objects with const and title`,
+		`{"type":"string","oneOf":1}`:                           `: oneOf must be a list of objects with const and title`,
+		`{"type":"string","oneOf":[{"title":"x"}]}`:             `: oneOf must be a list of objects with const and title`,
+		`{"type":"string","enum":["a"],"enumNames":[]}`:         `: enumNames must be as many strings as there are in enum`,
+		`{"type":"string","enumNames":["a"]}`:                   `: enumNames must be as many strings as there are in enum`,
+		`{"type":"string","default":1}`:                         `: the default 1 is not valid: it must be text`,
+		`{"type":"number","minimum":"1"}`:                       `.minimum: must be a number`,
+		`{"type":"number","maximum":1e999}`:                     `.maximum: must be a number`,
+		`{"type":"number","default":1e999}`:                     `: the default 1e999 is not valid: it must be a number`,
+		`{"type":"integer","default":1.5}`:                      `: the default 1.5 is not valid: it must be a whole number`,
+		`{"type":"boolean","default":"true"}`:                   `: the default "true" is not valid: it must be yes or no (true or false)`,
+		`{"type":"array"}`:                                      `: items must have an enum or anyOf`,
+		`{"type":"array","items":{"type":"object"}}`:            `: items must be strings`,
+		`{"type":"array","items":{"enum":["a"]},"default":"a"}`: `: the default "a" is not valid: it must be a list of choices`,
 	} {
 		_, err := steps.Step{Params: json.RawMessage(`{"message":"m","requestedSchema":{"type":"object","properties":{"p":` + prop + `}}}`)}.Form()
-		assert.EqualError(t, err, "question: requestedSchema.properties.p: "+want, prop)
+		assert.EqualError(t, err, "question: requestedSchema.properties.p"+want, prop)
 	}
 }
 
@@ -147,11 +147,11 @@ func TestRoots(t *testing.T) {
 	assert.NoError(t, roots.Check(step, json.RawMessage(`{"roots":[]}`)))
 	for doc, want := range map[string]string{
 		`1`:             "it is not a JSON object",
-		`{}`:            `"roots" must be an array`,
-		`{"roots":[1]}`: "root 0 must be an object",
-		`{"roots":[{"uri":"file:///a"},{"uri":"https://a/"}]}`: `root 1: "uri" must be a file:// URI`,
-		`{"roots":[{"uri":1}]}`:                                `root 0: "uri" must be a file:// URI`,
-		`{"roots":[{"uri":"file:///a","name":1}]}`:             `root 0: "name" must be a string`,
+		`{}`:            "roots: must be an array",
+		`{"roots":[1]}`: "roots[0]: must be an object",
+		`{"roots":[{"uri":"file:///a"},{"uri":"https://a/"}]}`: "roots[1].uri: must be a file:// URI",
+		`{"roots":[{"uri":1}]}`:                                "roots[0].uri: must be a string",
+		`{"roots":[{"uri":"file:///a","name":1}]}`:             "roots[0].name: must be a string",
 	} {
 		var me *checkerr.MalformedError
 		require.ErrorAs(t, roots.Check(step, json.RawMessage(doc)), &me)

@@ -2,16 +2,13 @@ package steps
 
 import (
 	"encoding/json"
+	"fmt"
 	"net/url"
-	"strconv"
-
-	"github.com/go-json-experiment/json/jsontext"
-
-	"github.com/mcpsaga/mcpsaga/internal/jsonview"
+	"strings"
 )
 
-// RootsList asks which directories the client works in (MCP page
-// "client/roots"). They are information, not permission: check access yourself.
+// RootsList asks which directories the client works in (MCP page "client/roots").
+// They are information, not permission: check access yourself.
 type RootsList struct {
 	// ID correlates the answer with the question. It is unique within a saga, and has
 	// 1 to 64 characters of A-Z a-z 0-9 _ - . : / .
@@ -23,9 +20,9 @@ type RootsList struct {
 // Root is a directory or file that the client works in.
 type Root struct {
 	// URI locates it; its scheme is file.
-	URI string
+	URI string `json:"uri"`
 	// Name is its name for the user, or empty.
-	Name string
+	Name string `json:"name,omitzero"`
 }
 
 // StepID implements [Question].
@@ -54,29 +51,20 @@ func (r *RootsList) Check(step Step, result json.RawMessage) error {
 // Answer returns the client's roots, perhaps none. The error is a *[StepError].
 func (r *RootsList) Answer(a Answers) ([]Root, error) { return answered(a, r.ID, parseRoots) }
 
-func parseRoots(result json.RawMessage) (roots []Root, reason string) {
-	if reason := checkObject(result); reason != "" {
-		return nil, reason
+func parseRoots(result json.RawMessage) ([]Root, string) {
+	var r struct {
+		Roots []Root `json:"roots"`
 	}
-	list := get(result, "roots")
-	if list.Kind() != '[' {
-		return nil, `"roots" must be an array`
+	if err := readParams(result, &r); err != nil {
+		return nil, strings.TrimPrefix(err.Error(), "question: ")
 	}
-	roots = []Root{}
-	for item := range jsonview.Elements(list) {
-		at := "root " + strconv.Itoa(len(roots))
-		if jsontext.Value(item).Kind() != '{' {
-			return nil, at + " must be an object"
-		}
-		uri, ok := jsonview.String(get(item, "uri"))
-		if u, err := url.Parse(uri); !ok || err != nil || u.Scheme != "file" || u.Path == "" {
-			return nil, at + `: "uri" must be a file:// URI`
-		}
-		name := get(item, "name")
-		if !absent(name) && name.Kind() != '"' {
-			return nil, at + `: "name" must be a string`
-		}
-		roots = append(roots, Root{URI: uri, Name: text(name)})
+	if r.Roots == nil {
+		return nil, "roots: must be an array"
 	}
-	return roots, ""
+	for i, root := range r.Roots {
+		if u, err := url.Parse(root.URI); err != nil || u.Scheme != "file" || u.Path == "" {
+			return nil, fmt.Sprintf("roots[%d].uri: must be a file:// URI", i)
+		}
+	}
+	return r.Roots, ""
 }

@@ -7,8 +7,6 @@ import (
 	"reflect"
 	"slices"
 
-	"github.com/go-json-experiment/json/jsontext"
-
 	"github.com/mcpsaga/mcpsaga/content"
 )
 
@@ -31,8 +29,8 @@ type Sample struct {
 	nth, varied bool
 }
 
-// Promptf is for [Sample.With]: it makes the messages a single one of the user,
-// formatted as by [fmt.Sprintf].
+// Promptf is for [Sample.With]: it makes the messages one message of the user, formatted
+// as by [fmt.Sprintf].
 func Promptf(format string, args ...any) func(*SampleRequest) {
 	text := content.Text{Text: fmt.Sprintf(format, args...)}
 	return func(r *SampleRequest) {
@@ -78,12 +76,11 @@ func (s *Sample) Step() (Step, error) {
 	return Step{ID: s.ID, Kind: Sampling, Params: params, Needs: s.Request.Needs(), Varied: s.varied}, nil
 }
 
-// With returns the question with other messages or settings: those of [Promptf], or
-// what functions of your own make of a copy of the declared request.
+// With returns the question with other messages or settings: those of [Promptf], or of
+// functions of your own that change a copy of the declared request. They must replace
+// slices and what pointers lead to, which the copy shares.
 //
 //	advice.With(func(r *steps.SampleRequest) { r.Messages = conversation })
-//
-// Replace slices and what pointers lead to, as the declared request shares them.
 func (s *Sample) With(changes ...func(*SampleRequest)) *Sample {
 	varied := *s
 	varied.varied = true
@@ -113,56 +110,55 @@ func (s *Sample) Answer(a Answers) (SampleResult, error) {
 	return answered(a, s.ID, parseSampleResult)
 }
 
-// SampleRequest is what a model is asked: the parameters of
-// sampling/createMessage (MCP page "client/sampling"). Only Messages and
-// MaxTokens are required. The client may change or ignore the rest.
+// SampleRequest is what a model is asked: the parameters of sampling/createMessage.
+// Messages and MaxTokens are required; the client may change or ignore the rest.
 type SampleRequest struct {
 	// Messages is the conversation so far.
-	Messages []SampleMessage
+	Messages []SampleMessage `json:"messages,omitzero"`
 	// MaxTokens is the most tokens to generate. It must be more than 0.
-	MaxTokens int
+	MaxTokens int `json:"maxTokens,omitzero"`
 	// SystemPrompt is a system prompt to use, or empty.
-	SystemPrompt string
+	SystemPrompt string `json:"systemPrompt,omitzero"`
 	// ModelPreferences help the client to choose a model, or are nil.
-	ModelPreferences *ModelPreferences
+	ModelPreferences *ModelPreferences `json:"modelPreferences,omitzero"`
 	// Temperature is the randomness of the model, or nil for the model's own.
-	Temperature *float64
+	Temperature *float64 `json:"temperature,omitzero"`
 	// StopSequences are texts at which the model stops.
-	StopSequences []string
+	StopSequences []string `json:"stopSequences,omitempty"`
 	// Metadata is a JSON object for the model's provider, or nil.
-	Metadata stdjson.RawMessage
-	// IncludeContext asks the client to add context from MCP servers: "none", which is
-	// the same as empty, "thisServer" or "allServers". The latter two are deprecated
-	// and need the feature SamplingContext.
-	IncludeContext string
-	// Tools are tools that the model may use; the tool that samples runs them.
-	// They need the feature SamplingTools.
-	Tools []SampleTool
+	Metadata stdjson.RawMessage `json:"metadata,omitzero"`
+	// IncludeContext asks the client to add context from MCP servers: "none" or empty,
+	// "thisServer" or "allServers", which are deprecated and need the feature
+	// SamplingContext.
+	IncludeContext string `json:"includeContext,omitzero"`
+	// Tools are what the model may use, and your tool then runs. They need the feature
+	// SamplingTools.
+	Tools []SampleTool `json:"tools,omitempty"`
 	// ToolChoice says whether the model uses Tools, which must be given: "auto",
 	// "required" for at least one, or "none". Empty leaves it to the model.
-	ToolChoice string
+	ToolChoice string `json:"-"`
 }
 
 // SampleMessage is one message of a conversation.
 type SampleMessage struct {
 	// Role is who speaks.
-	Role content.Role
+	Role content.Role `json:"role"`
 	// Content is what is said: texts, images and audio; besides, tool uses of the
 	// model, or nothing but tool results of the user.
-	Content content.Blocks
+	Content content.Blocks `json:"content"`
 }
 
-// ModelPreferences help a client to choose a model. Each priority is between 0
-// (unimportant) and 1 (most important), or nil if not said.
+// ModelPreferences help a client to choose a model. A priority is between 0
+// (unimportant) and 1 (most important), or nil.
 type ModelPreferences struct {
 	// Hints are names of models or parts of them, in order of preference.
-	Hints []string
+	Hints []string `json:"-"`
 	// CostPriority says how much a low price matters.
-	CostPriority *float64
+	CostPriority *float64 `json:"costPriority,omitzero"`
 	// SpeedPriority says how much a quick answer matters.
-	SpeedPriority *float64
+	SpeedPriority *float64 `json:"speedPriority,omitzero"`
 	// IntelligencePriority says how much a capable model matters.
-	IntelligencePriority *float64
+	IntelligencePriority *float64 `json:"intelligencePriority,omitzero"`
 }
 
 // SampleTool is a tool that a model may use while sampling.
@@ -208,49 +204,31 @@ func (r *SampleRequest) Verify() error {
 		return fail("MaxTokens", "%d is not more than 0", r.MaxTokens)
 	case r.Temperature != nil && (math.IsNaN(*r.Temperature) || math.IsInf(*r.Temperature, 0)):
 		return fail("Temperature", "is not a number")
-	case r.Metadata != nil && !isObject(r.Metadata):
+	case r.Metadata != nil && checkObject(r.Metadata) != "":
 		return fail("Metadata", "is not a JSON object")
-	}
-	switch r.IncludeContext {
-	case "", "none", "thisServer", "allServers":
-	default:
+	case !slices.Contains([]string{"", "none", "thisServer", "allServers"}, r.IncludeContext):
 		return fail("IncludeContext", "%q is not one of none, thisServer and allServers", r.IncludeContext)
-	}
-	switch r.ToolChoice {
-	case "":
-	case "auto", "required", "none":
-		if len(r.Tools) == 0 {
-			return fail("ToolChoice", "there are no Tools to choose")
-		}
-	default:
+	case !slices.Contains([]string{"", "auto", "required", "none"}, r.ToolChoice):
 		return fail("ToolChoice", "%q is not one of auto, required and none", r.ToolChoice)
+	case r.ToolChoice != "" && len(r.Tools) == 0:
+		return fail("ToolChoice", "there are no Tools to choose")
 	}
 	if p := r.ModelPreferences; p != nil {
-		for _, x := range []struct {
-			name  string
-			value *float64
-		}{{"CostPriority", p.CostPriority}, {"SpeedPriority", p.SpeedPriority}, {"IntelligencePriority", p.IntelligencePriority}} {
-			// Written so that NaN fails as well.
-			if x.value != nil && !(*x.value >= 0 && *x.value <= 1) {
-				return fail("ModelPreferences."+x.name, "%v is not between 0 and 1", *x.value)
+		for i, x := range []*float64{p.CostPriority, p.SpeedPriority, p.IntelligencePriority} {
+			if x != nil && !(*x >= 0 && *x <= 1) { // written so that NaN fails as well
+				name := []string{"Cost", "Speed", "Intelligence"}[i]
+				return fail("ModelPreferences."+name+"Priority", "%v is not between 0 and 1", *x)
 			}
 		}
 	}
-	if len(r.Tools) > 0 {
-		if err := verifyTools(r.Tools); err != nil {
-			return err
-		}
+	if err := verifyTools(r.Tools); err != nil {
+		return err
 	}
 	return verifyMessages(r.Messages)
 }
 
-func isObject(raw []byte) bool {
-	v := jsontext.Value(raw)
-	return v.Kind() == '{' && v.IsValid()
-}
-
 func verifyTools(tools []SampleTool) error {
-	names := map[string]bool{}
+	names := make(map[string]bool, len(tools))
 	for i, t := range tools {
 		reason := ""
 		switch {
@@ -258,9 +236,9 @@ func verifyTools(tools []SampleTool) error {
 			reason = "has no Name"
 		case names[t.Name]:
 			reason = "there are two tools of this name"
-		case t.InputSchema != nil && !isObject(t.InputSchema):
+		case t.InputSchema != nil && checkObject(t.InputSchema) != "":
 			reason = "InputSchema is not a JSON object"
-		case t.OutputSchema != nil && !isObject(t.OutputSchema):
+		case t.OutputSchema != nil && checkObject(t.OutputSchema) != "":
 			reason = "OutputSchema is not a JSON object"
 		}
 		if reason != "" {
@@ -271,74 +249,81 @@ func verifyTools(tools []SampleTool) error {
 	return nil
 }
 
-// verifyMessages checks the roles and how tool uses and tool results go together:
-// a tool use of the model is answered in the very next message, which is the
-// user's and holds nothing else.
+// verifyMessages checks the roles and how tool uses and tool results go together: the
+// next message answers all tool uses of the model, and holds nothing else.
 func verifyMessages(messages []SampleMessage) error {
-	var pending []string // the tool uses of the message before
+	var open map[string]bool // the tool uses of the message before: whether they lack a result
 	for i, m := range messages {
-		fail := func(reason string, args ...any) error {
-			return &QuestionError{Where: fmt.Sprintf("Messages[%d]", i), Reason: fmt.Sprintf(reason, args...)}
+		uses, reason := verifyMessage(m, open)
+		if id, ok := firstOpen(open); ok && reason == "" {
+			reason = fmt.Sprintf("must answer the tool use %q of the message before", id)
 		}
-		if m.Role != content.User && m.Role != content.Assistant {
-			return fail("the Role %q is not one of user and assistant", m.Role)
+		if reason != "" {
+			return &QuestionError{Where: fmt.Sprintf("Messages[%d]", i), Reason: reason}
 		}
-		if len(m.Content) == 0 {
-			return fail("has no Content")
-		}
-		var uses, results []string
-		for _, b := range m.Content {
-			if p := reflect.ValueOf(b); p.Kind() == reflect.Pointer { // a natural slip, which works
-				if b = nil; !p.IsNil() {
-					b = p.Elem().Interface().(content.Block)
-				}
-			}
-			switch b := b.(type) {
-			case content.Text, content.Image, content.Audio:
-			case content.ToolUse:
-				if m.Role != content.Assistant {
-					return fail("a tool use belongs in a message of the assistant")
-				}
-				uses = append(uses, b.ID)
-			case content.ToolResult:
-				if m.Role != content.User {
-					return fail("a tool result belongs in a message of the user")
-				}
-				results = append(results, b.ToolUseID)
-			case nil:
-				return fail("holds a nil block")
-			default:
-				return fail("a %s block is not allowed in sampling; allowed are text, image, audio, tool_use and tool_result", b.BlockType())
-			}
-		}
-		if len(results) > 0 && len(results) != len(m.Content) {
-			return fail("a message with tool results must hold nothing else")
-		}
-		if len(pending)+len(results) > 0 {
-			if unanswered := without(pending, results); len(unanswered) > 0 {
-				return fail("must answer the tool use %q of the message before", unanswered[0])
-			}
-			if unasked := without(results, pending); len(unasked) > 0 {
-				return fail("answers the tool use %q, which the message before does not hold", unasked[0])
-			}
-		}
-		if len(results) > len(pending) {
-			return fail("answers a tool use twice")
-		}
-		pending = uses
+		open = uses
 	}
-	if len(pending) > 0 {
-		return &QuestionError{Where: "Messages", Reason: fmt.Sprintf("the tool use %q at the end has no result", pending[0])}
+	if id, ok := firstOpen(open); ok {
+		return &QuestionError{Where: "Messages", Reason: fmt.Sprintf("the tool use %q at the end has no result", id)}
 	}
 	return nil
 }
 
-// without returns the elements of a that are not in b. Both may be as long as a
-// message allows.
-func without(a, b []string) []string {
-	known := make(map[string]bool, len(b))
-	for _, s := range b {
-		known[s] = true
+func firstOpen(uses map[string]bool) (id string, ok bool) {
+	for use, open := range uses {
+		if open && (!ok || use < id) {
+			id, ok = use, true
+		}
 	}
-	return slices.DeleteFunc(slices.Clone(a), func(s string) bool { return known[s] })
+	return id, ok
+}
+
+// verifyMessage returns the tool uses of a message, and marks those of the message before
+// that it answers.
+func verifyMessage(m SampleMessage, open map[string]bool) (uses map[string]bool, reason string) {
+	if m.Role != content.User && m.Role != content.Assistant {
+		return nil, fmt.Sprintf("the Role %q is not one of user and assistant", m.Role)
+	}
+	if len(m.Content) == 0 {
+		return nil, "has no Content"
+	}
+	results := 0
+	for _, b := range m.Content {
+		if p := reflect.ValueOf(b); p.Kind() == reflect.Pointer { // a natural slip, which works
+			if b = nil; !p.IsNil() {
+				b = p.Elem().Interface().(content.Block)
+			}
+		}
+		switch b := b.(type) {
+		case content.Text, content.Image, content.Audio:
+		case content.ToolUse:
+			if m.Role != content.Assistant {
+				return nil, "a tool use belongs in a message of the assistant"
+			}
+			if uses == nil {
+				uses = map[string]bool{}
+			}
+			uses[b.ID] = true
+		case content.ToolResult:
+			lacks, asked := open[b.ToolUseID]
+			switch {
+			case m.Role != content.User:
+				return nil, "a tool result belongs in a message of the user"
+			case !asked:
+				return nil, fmt.Sprintf("answers the tool use %q, which the message before does not hold", b.ToolUseID)
+			case !lacks:
+				return nil, fmt.Sprintf("answers the tool use %q twice", b.ToolUseID)
+			}
+			open[b.ToolUseID] = false
+			results++
+		case nil:
+			return nil, "holds a nil block"
+		default:
+			return nil, fmt.Sprintf("a %s block is not allowed in sampling; allowed are text, image, audio, tool_use and tool_result", b.BlockType())
+		}
+	}
+	if results > 0 && results != len(m.Content) {
+		return nil, "a message with tool results must hold nothing else"
+	}
+	return uses, ""
 }

@@ -1,12 +1,11 @@
 package steps
 
 import (
-	"bytes"
+	"cmp"
 	stdjson "encoding/json"
 	"errors"
-	"reflect"
+	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -17,93 +16,46 @@ import (
 
 // sampleParams are the parameters of sampling/createMessage.
 type sampleParams struct {
-	Messages  []sampleMessage `json:"messages"`
-	MaxTokens tokenCount      `json:"maxTokens"`
-	sampleSettings
+	plainRequest
+	ToolChoice *toolChoice `json:"toolChoice,omitzero"`
 }
 
-type sampleMessage struct {
-	Role    content.Role   `json:"role"`
-	Content jsontext.Value `json:"content"`
+type plainRequest SampleRequest // without its methods
+
+type toolChoice struct {
+	Mode string `json:"mode"`
 }
 
-// sampleSettings are those of the parameters that most requests do not have.
-type sampleSettings struct {
-	SystemPrompt     string             `json:"systemPrompt,omitzero"`
-	ModelPreferences *preferences       `json:"modelPreferences,omitzero"`
-	Temperature      *float64           `json:"temperature,omitzero"`
-	StopSequences    []string           `json:"stopSequences,omitempty"`
-	Metadata         stdjson.RawMessage `json:"metadata,omitzero"`
-	IncludeContext   string             `json:"includeContext,omitzero"`
-	Tools            []SampleTool       `json:"tools,omitempty"`
-	ToolChoice       *toolChoice        `json:"toolChoice,omitzero"`
-}
-
+// preferences are ModelPreferences with the hints as MCP has them.
 type preferences struct {
-	Hints                []modelHint `json:"hints,omitempty"`
-	CostPriority         *float64    `json:"costPriority,omitzero"`
-	SpeedPriority        *float64    `json:"speedPriority,omitzero"`
-	IntelligencePriority *float64    `json:"intelligencePriority,omitzero"`
+	Hints []modelHint `json:"hints,omitempty"`
+	*ModelPreferences
 }
 
 type modelHint struct {
 	Name string `json:"name"`
 }
 
-type toolChoice struct {
-	Mode string `json:"mode"`
+var withHints = json.WithMarshalers(json.MarshalToFunc(writePreferences))
+
+func writePreferences(e *jsontext.Encoder, m ModelPreferences) error {
+	p := preferences{ModelPreferences: &m}
+	for _, name := range m.Hints {
+		p.Hints = append(p.Hints, modelHint{name})
+	}
+	return json.MarshalEncode(e, &p)
 }
 
-// reason is an error of our own among those of the library.
-type reason string
-
-func (r reason) Error() string { return string(r) }
-
-const errTokenCount reason = "must be a whole number above 0"
-
-// demands are what the library does not ask of the members of sampling/createMessage.
-var demands = json.WithUnmarshalers(json.JoinUnmarshalers(
-	// JSON that is kept as it is must be an object. Null is taken for none.
-	json.UnmarshalFunc(func(raw []byte, o *stdjson.RawMessage) error {
-		switch v := jsontext.Value(raw); v.Kind() {
-		case 'n':
-		case '{':
-			*o = bytes.Clone(v)
-		default:
-			return reason("must be an object")
+func readPreferences(d *jsontext.Decoder, m *ModelPreferences) error {
+	p := preferences{ModelPreferences: m}
+	err := json.UnmarshalDecode(d, &p)
+	for _, hint := range p.Hints {
+		if hint.Name != "" { // MCP does not require it
+			m.Hints = append(m.Hints, hint.Name)
 		}
-		return nil
-	}),
-	// A number of tokens is read however it is written: 3, 3.0 and 3e0 are the same.
-	json.UnmarshalFunc(func(raw []byte, n *tokenCount) error {
-		i, _ := integer(raw)
-		if *n = tokenCount(i); int64(*n) != i || i <= 0 {
-			return errTokenCount
-		}
-		return nil
-	}),
-	// Nothing is taken for a string that is none, not even null.
-	json.UnmarshalFunc(func(raw []byte, l *[]string) error {
-		list, ok := jsonview.Strings(raw)
-		if *l = list; !ok && jsontext.Value(raw).Kind() != 'n' {
-			return reason("must be a list of strings")
-		}
-		return nil
-	}),
-	// Hints are read as far as they can be: they are only hints.
-	json.UnmarshalFunc(func(raw []byte, h *[]modelHint) error {
-		for hint := range jsonview.Elements(raw) {
-			if name := get(hint, "name"); text(name) != "" {
-				*h = append(*h, modelHint{text(name)})
-			} else if !absent(name) && name.Kind() != '"' {
-				return reason("must have names that are strings")
-			}
-		}
-		return nil
-	}),
-))
-
-type tokenCount int
+	}
+	return err
+}
 
 // AppendParams appends the request as the parameters of sampling/createMessage to
 // dst. The same request always gives the same bytes. The error is a
@@ -129,33 +81,27 @@ func (r *SampleRequest) AppendParams(dst []byte) ([]byte, error) {
 	out = strconv.AppendInt(append(out, `],"maxTokens":`...), int64(r.MaxTokens), 10)
 	if r.SystemPrompt != "" || r.ModelPreferences != nil || r.Temperature != nil || r.StopSequences != nil ||
 		r.Metadata != nil || r.IncludeContext != "" || r.Tools != nil || r.ToolChoice != "" {
-		if settings := appendJSON(nil, r.settings()); len(settings) > len("{}") {
-			settings[0] = ','
-			return append(out, settings...), nil
+		if rest, _ := json.Marshal(r.rest(), lossy, withHints); len(rest) > len("{}") {
+			rest[0] = ','
+			return append(out, rest...), nil
 		}
 	}
 	return append(out, '}'), nil
 }
 
-func (r *SampleRequest) settings() *sampleSettings {
-	s := &sampleSettings{SystemPrompt: r.SystemPrompt, Temperature: r.Temperature, StopSequences: r.StopSequences,
-		Metadata: r.Metadata, IncludeContext: r.IncludeContext}
-	if m := r.ModelPreferences; m != nil {
-		s.ModelPreferences = &preferences{CostPriority: m.CostPriority, SpeedPriority: m.SpeedPriority, IntelligencePriority: m.IntelligencePriority}
-		for _, name := range m.Hints {
-			s.ModelPreferences.Hints = append(s.ModelPreferences.Hints, modelHint{name})
+// rest is what most requests do not have.
+func (r *SampleRequest) rest() *sampleParams {
+	p := &sampleParams{plainRequest: plainRequest(*r)}
+	p.Messages, p.MaxTokens, p.Tools = nil, 0, slices.Clone(p.Tools)
+	for i := range p.Tools {
+		if p.Tools[i].InputSchema == nil {
+			p.Tools[i].InputSchema = []byte(`{"type":"object"}`)
 		}
-	}
-	for _, t := range r.Tools {
-		if t.InputSchema == nil {
-			t.InputSchema = []byte(`{"type":"object"}`)
-		}
-		s.Tools = append(s.Tools, t)
 	}
 	if r.ToolChoice != "" {
-		s.ToolChoice = &toolChoice{r.ToolChoice}
+		p.ToolChoice = &toolChoice{r.ToolChoice}
 	}
-	return s
+	return p
 }
 
 // MarshalJSON implements encoding/json.Marshaler: see [SampleRequest.AppendParams].
@@ -177,98 +123,63 @@ func (r *SampleRequest) UnmarshalJSON(data []byte) error {
 func (s Step) Sample() (*SampleRequest, error) { return parseSample(s.Params) }
 
 func parseSample(params stdjson.RawMessage) (*SampleRequest, error) {
-	if why := checkObject(params); why != "" {
-		return nil, &QuestionError{Reason: why}
-	}
 	var p sampleParams
-	if err := json.Unmarshal(params, &p, demands); err != nil {
-		return nil, misfit(err)
+	if err := readParams(params, &p); err != nil {
+		return nil, err
 	}
 	if p.Messages == nil {
 		return nil, &QuestionError{Where: "messages", Reason: "must be an array"}
 	}
-	r := &SampleRequest{
-		MaxTokens: int(p.MaxTokens), SystemPrompt: p.SystemPrompt, Temperature: p.Temperature, StopSequences: p.StopSequences,
-		Metadata: p.Metadata, Tools: p.Tools, IncludeContext: p.IncludeContext, Messages: []SampleMessage{},
-	}
 	for i, m := range p.Messages {
-		fail := func(member, why string) error {
-			return &QuestionError{Where: "messages[" + strconv.Itoa(i) + "]." + member, Reason: why}
+		where := "messages[" + strconv.Itoa(i) + "]"
+		switch {
+		case m.Content == nil:
+			return nil, &QuestionError{Where: where + ".content", Reason: notContent}
+		case m.Role != content.User && m.Role != content.Assistant:
+			return nil, &QuestionError{Where: where + ".role", Reason: "must be user or assistant"}
 		}
-		if k := m.Content.Kind(); k != '{' && k != '[' {
-			return nil, fail("content", "must be a content block or an array of them")
-		}
-		var blocks content.Blocks
-		if err := blocks.UnmarshalSampling(m.Content); err != nil {
-			return nil, fail("content", err.Error())
-		}
-		if m.Role != content.User && m.Role != content.Assistant {
-			return nil, fail("role", "must be user or assistant")
-		}
-		r.Messages = append(r.Messages, SampleMessage{m.Role, blocks})
 	}
 	if p.MaxTokens == 0 {
-		return nil, &QuestionError{Where: "maxTokens", Reason: string(errTokenCount)}
-	}
-	if m := p.ModelPreferences; m != nil {
-		r.ModelPreferences = &ModelPreferences{CostPriority: m.CostPriority, SpeedPriority: m.SpeedPriority, IntelligencePriority: m.IntelligencePriority}
-		for _, hint := range m.Hints {
-			r.ModelPreferences.Hints = append(r.ModelPreferences.Hints, hint.Name)
-		}
+		return nil, &QuestionError{Where: "maxTokens", Reason: "must be a whole number above 0"}
 	}
 	for i, t := range p.Tools {
 		if t.Name == "" {
 			return nil, &QuestionError{Where: "tools[" + strconv.Itoa(i) + "].name", Reason: "must be a string that is not empty"}
 		}
 	}
-	if c := p.ToolChoice; c != nil {
-		if r.ToolChoice = c.Mode; c.Mode == "" {
-			r.ToolChoice = "auto"
-		}
+	r := SampleRequest(p.plainRequest)
+	if p.ToolChoice != nil {
+		r.ToolChoice = cmp.Or(p.ToolChoice.Mode, "auto")
 	}
-	return r, nil
+	return &r, nil
 }
 
-// misfit says which member of what a server sent is not of the type it must be.
-func misfit(err error) error {
-	var at *json.SemanticError
-	if !errors.As(err, &at) || at.GoType == nil {
-		return &QuestionError{Reason: err.Error()}
+const notContent = "must be a content block or an array of them"
+
+// readContent reads the content of a message.
+func readContent(raw []byte, b *content.Blocks) error {
+	if k := jsontext.Value(raw).Kind(); k != '{' && k != '[' {
+		return reason(notContent)
 	}
-	where := ""
-	for token := range at.JSONPointer.Tokens() {
-		if _, err := strconv.Atoi(token); err == nil {
-			where += "[" + token + "]"
-		} else {
-			where += "." + token
-		}
+	if err := b.UnmarshalSampling(raw); err != nil {
+		return reason(err.Error())
 	}
-	why := reason("must be a number")
-	switch at.GoType.Kind() {
-	case reflect.String:
-		why = "must be a string"
-	case reflect.Struct, reflect.Pointer:
-		why = "must be an object"
-	case reflect.Slice:
-		why = "must be an array"
-	}
-	errors.As(err, &why)
-	return &QuestionError{Where: strings.TrimPrefix(where, "."), Reason: string(why)}
+	return nil
 }
 
 // SampleResult is what a client's model said: a CreateMessageResult. Treat it as
 // input from outside, which it is.
 type SampleResult struct {
 	// Role is who speaks, as a rule [content.Assistant].
-	Role content.Role
+	Role content.Role `json:"role"`
 	// Content is what was said.
-	Content content.Blocks
+	Content content.Blocks `json:"content"`
 	// Model is the name of the model.
-	Model string
-	// StopReason says why the model stopped, or is empty: "endTurn" if it had said what
-	// it had to say, "stopSequence", "maxTokens" if the text may end in mid-sentence,
-	// "toolUse" if it wants to use tools (see [SampleResult.ToolUses]), or another.
-	StopReason string
+	Model string `json:"model"`
+	// StopReason says why the model stopped, or is empty: "endTurn", "stopSequence",
+	// "maxTokens" if the text may end in mid-sentence, "toolUse" if the model wants to
+	// use tools (see [SampleResult.ToolUses]), or another reason.
+	StopReason string `json:"stopReason,omitzero"`
 }
 
 // Text returns the texts of the content, joined by newlines.
@@ -286,26 +197,18 @@ func (r SampleResult) ToolUses() []content.ToolUse {
 	return uses
 }
 
-// Message returns the result as a message, to go on with the conversation.
+// Message returns the result as a message, to continue the conversation.
 func (r SampleResult) Message() SampleMessage { return SampleMessage{Role: r.Role, Content: r.Content} }
 
-// MarshalJSON implements encoding/json.Marshaler. A single block is written
-// alone, as every client and server understands it.
+// MarshalJSON implements encoding/json.Marshaler. It writes a single block alone, as
+// every client and server understands it.
 func (r SampleResult) MarshalJSON() ([]byte, error) {
-	said, err := r.Content.AppendSampling(nil)
-	if err != nil {
-		return nil, err
-	}
-	return appendJSON(nil, &sampleResult{r.Role, said, r.Model, r.StopReason}), nil
+	return json.Marshal(plainResult(r), lossy, alone)
 }
 
-// sampleResult is a CreateMessageResult.
-type sampleResult struct {
-	Role       content.Role   `json:"role"`
-	Content    jsontext.Value `json:"content"`
-	Model      string         `json:"model"`
-	StopReason string         `json:"stopReason,omitzero"`
-}
+type plainResult SampleResult // without its methods
+
+var alone = json.WithMarshalers(json.MarshalFunc(func(b content.Blocks) ([]byte, error) { return b.AppendSampling(nil) }))
 
 // UnmarshalJSON implements encoding/json.Unmarshaler. It demands what MCP
 // demands: role, content and model.
@@ -346,7 +249,7 @@ func parseSampleResult(result stdjson.RawMessage) (r SampleResult, reason string
 	case !stopped && stop != nil && stop.Kind() != 'n':
 		return r, `"stopReason" must be a string`
 	case said.Kind() != '{' && said.Kind() != '[':
-		return r, `"content" must be a content block or an array of them`
+		return r, `"content" ` + notContent
 	}
 	if err := r.Content.UnmarshalSampling(said); err != nil {
 		return r, `"content": ` + err.Error()

@@ -101,7 +101,7 @@ func TestSampleRequestRules(t *testing.T) {
 		`Messages[1]: must answer the tool use "2"`:      messages(said(content.Assistant, use("1"), use("2")), said(content.User, res("1"))),
 		`Messages[1]: must answer the tool use "1"`:      messages(said(content.Assistant, use("1")), said(content.User, content.Text{})),
 		"Messages[1]: a message with tool results must":  messages(said(content.Assistant, use("1")), said(content.User, res("1"), &content.Text{})),
-		"Messages[1]: answers a tool use twice":          messages(said(content.Assistant, use("1")), said(content.User, res("1"), res("1"))),
+		"Messages[1]: answers the tool use \"1\" twice":  messages(said(content.Assistant, use("1")), said(content.User, res("1"), res("1"))),
 		"Messages[0]: image block: member \"_meta\"":     messages(said(content.User, content.Image{Meta: json.RawMessage(`1`)}), said(content.User, &content.Audio{}, &content.Image{})),
 	} {
 		s := &steps.Sample{ID: "s", Request: full()}
@@ -132,7 +132,7 @@ func TestParseSampleRequestRefusals(t *testing.T) {
 		`{"messages":[],"maxTokens":1,"modelPreferences":1}`:                                   "modelPreferences: must be an object",
 		`{"messages":[],"maxTokens":1,"stopSequences":[1]}`:                                    "stopSequences: must be a list of strings",
 		`{"messages":[],"maxTokens":1,"stopSequences":[null]}`:                                 "stopSequences: must be a list of strings",
-		`{"messages":[],"maxTokens":1,"modelPreferences":{"hints":[{"name":"a"},{"name":1}]}}`: "modelPreferences.hints: must have names that are strings",
+		`{"messages":[],"maxTokens":1,"modelPreferences":{"hints":[{"name":"a"},{"name":1}]}}`: "modelPreferences.hints[1].name: must be a string",
 		`{"messages":[],"maxTokens":1,"tools":1}`:                                              "tools: must be an array",
 		`{"messages":[],"maxTokens":1,"tools":[{}]}`:                                           "tools[0].name: must be a string that is not empty",
 		`{"messages":[],"maxTokens":1,"toolChoice":1}`:                                         "toolChoice: must be an object",

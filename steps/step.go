@@ -37,7 +37,7 @@ func (k Kind) String() string {
 	return fmt.Sprintf("Kind(%d)", uint8(k))
 }
 
-// Step is one thing asked of the client, ready to be sent.
+// Step is one question to the client, ready to be sent.
 type Step struct {
 	// ID correlates the answer with the step. It is unique within a saga.
 	ID string
@@ -47,18 +47,17 @@ type Step struct {
 	Params json.RawMessage
 	// Needs are the features the client must have to be sent this step.
 	Needs Features
-	// Varied reports that Params differ from those of the question as declared
-	// (see [Question]), so they must be remembered until the answer comes.
+	// Varied reports that Params differ from those of the declared question, so they
+	// must be remembered until the answer comes.
 	Varied bool
 	// Otherwise is what to ask a client that lacks Needs, or nil.
 	Otherwise *Step
 }
 
-// Request is anything that can be asked: a declared question as it stands, as its
-// With method varies it, or one question [Otherwise] another.
+// Request is what can be asked: a declared question, what its With method makes of it,
+// or one question [Otherwise] another.
 type Request interface {
-	// Step returns what to send. It fails if the question is not one that MCP
-	// allows; the error says why.
+	// Step returns what to send. It fails if MCP does not allow the question.
 	Step() (Step, error)
 }
 
@@ -68,16 +67,14 @@ type Question interface {
 	Request
 	// StepID returns the question's id.
 	StepID() string
-	// Verify reports what is wrong with the question as declared, as far as that
-	// can be known before it is asked: what With may still supply (the URL of a
-	// [Link], the messages of a [Sample], the choices of a list) may be missing. It
-	// is called when a tool is registered, so that a mistake shows before the first
-	// user meets it. The error is a *[QuestionError].
+	// Verify reports what is wrong with the declaration. What With may still supply
+	// may be missing: the URL of a [Link], the messages of a [Sample], the choices of a
+	// list. Registering a tool verifies its questions, so that a mistake shows before the
+	// first user meets it. The error is a *[QuestionError].
 	Verify() error
-	// Check is for the engine. It decides whether result, as sent by the client, is
-	// an answer to step, which was made from this question. Its errors tell whether
-	// the client broke the protocol, the user should be asked again, or step was not
-	// made from this question.
+	// Check is for the engine. It decides whether a client's result answers step, which
+	// was made from this question. Its errors say that the client broke the protocol,
+	// that the user should be asked again, or that step was not made from this question.
 	Check(step Step, result json.RawMessage) error
 }
 
@@ -91,16 +88,15 @@ type Answer struct {
 	Error *ClientError
 }
 
-// Answers gives access to the answers that came for the last suspension. A
-// turn of a saga implements it.
+// Answers are the answers to what was asked last. A turn of a saga implements it.
 type Answers interface {
-	// StepAnswer returns the answer to the step with the given id, and false if
-	// that step was not asked in the last suspension.
+	// StepAnswer returns the answer to the step with an id, and false if that step was
+	// not asked in the last suspension.
 	StepAnswer(id string) (Answer, bool)
 }
 
-// Features is a set of things a client may be able to do. A step needs some of
-// them; a client that lacks one of these must not be sent the step.
+// Features are what a client may be able to do. A step that needs one must not be sent
+// to a client that lacks it.
 type Features struct {
 	// Forms: the client shows forms ("elicitation.form").
 	Forms bool
@@ -108,11 +104,9 @@ type Features struct {
 	Links bool
 	// Sampling: the client has a model ("sampling").
 	Sampling bool
-	// SamplingTools: the client's model can use tools given in the request
-	// ("sampling.tools").
+	// SamplingTools: the client's model can use given tools ("sampling.tools").
 	SamplingTools bool
-	// SamplingContext: the client can include context from MCP servers
-	// ("sampling.context").
+	// SamplingContext: the client can add context from MCP servers ("sampling.context").
 	SamplingContext bool
 	// Roots: the client lists its roots ("roots").
 	Roots bool
@@ -170,9 +164,8 @@ func checkID(id string, instance bool) error {
 
 func nthID(id string, n int) string { return id + "#" + strconv.Itoa(n) }
 
-// Otherwise asks first, or second if the client lacks what first needs. Which one
-// was asked shows when the answers are read: the other's Answer fails with
-// [ErrNotAsked]. Alternatives can be chained.
+// Otherwise asks first, or second if the client lacks what first needs. The Answer of
+// the one that was not asked fails with [ErrNotAsked]. Alternatives can be chained.
 func Otherwise(first, second Request) Request { return otherwise{first, second} }
 
 type otherwise struct{ first, second Request }
@@ -199,15 +192,13 @@ func (o otherwise) Step() (Step, error) {
 // againMark stands between the question and the reason it is asked again.
 const againMark = "\n\nThat cannot be used, please correct it. "
 
-// Again returns the step with the reason why the user's content was refused
-// appended to its message, to be asked once more. If the step was made by Again
-// itself, the new reason takes the place of the old. The result is Varied and has
-// the ID of the step: give it another one if the client must not confuse the two.
-//
+// Again returns the step with the reason why the user's content was refused at the end
+// of its message. It replaces the reason of a step that Again has made. The result is
+// Varied and has the same ID: give it another if the client must not confuse the two.
 // The error is a *[QuestionError]: the step is not an elicitation.
 func (s Step) Again(refused string) (Step, error) {
 	reason := checkObject(s.Params)
-	message, ok := jsonview.String(get(s.Params, "message"))
+	message, ok := jsonview.String(jsonview.Get(s.Params, "message"))
 	switch {
 	case s.Kind != Elicitation:
 		reason = "only an elicitation can be asked again"

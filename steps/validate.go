@@ -1,27 +1,22 @@
 package steps
 
 import (
-	"math"
 	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
 
-	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/mcpsaga/mcpsaga/internal/checkerr"
-	"github.com/mcpsaga/mcpsaga/internal/fieldtags"
 	"github.com/mcpsaga/mcpsaga/internal/jsonview"
+	"github.com/mcpsaga/mcpsaga/internal/schema"
 )
 
-// Validate checks one value against the field's rules. A value is what
-// encoding/json makes of it (string, float64, bool, []any), or a Go integer or a
-// []string; nil stands for a field that was left out. The error's text
-// is the field's label and the rule that the value breaks.
-//
-// Formats are checked by the net/mail, net/url and time packages; strings are
-// measured in characters; 3.0 is an integer.
+// Validate checks a value against the field's rules. A value is what encoding/json decodes
+// (string, float64, bool, []any), a Go integer or a []string; nil stands for a field that
+// was left out. 3.0 is an integer. The error's text is the field's label and the rule that
+// the value breaks.
 func (f Field) Validate(value any) error {
 	if rule := f.check(jsonOf(value)); rule != "" {
 		return &checkerr.FieldError{Name: f.Name, Label: f.Label(), Rule: rule}
@@ -29,48 +24,29 @@ func (f Field) Validate(value any) error {
 	return nil
 }
 
-// Validate checks the content that a user entered against every field. Members
-// that are not in the form are ignored: MCP's schema does not forbid them. The
-// error names every broken rule.
+// Validate checks what a user entered in all fields. It ignores members that are not in
+// the form, as MCP does not forbid them. The error names every broken rule.
 func (s *FormSpec) Validate(content map[string]any) error {
+	return s.validate("", func(f *Field) jsontext.Value { return jsonOf(content[f.Name]) })
+}
+
+// validateJSON is Validate for content that is still JSON: a valid object.
+func (s *FormSpec) validateJSON(stepID string, content jsontext.Value) error {
+	values := make(map[string]jsontext.Value, len(s.Fields))
+	for name, v := range jsonview.Members(content) {
+		if f := s.find(string(name)); f != nil {
+			values[f.Name] = v
+		}
+	}
+	return s.validate(stepID, func(f *Field) jsontext.Value { return values[f.Name] })
+}
+
+func (s *FormSpec) validate(stepID string, value func(*Field) jsontext.Value) error {
 	var broken []string
 	for i := range s.Fields {
 		f := &s.Fields[i]
-		if rule := f.check(jsonOf(content[f.Name])); rule != "" {
+		if rule := f.check(value(f)); rule != "" {
 			broken = append(broken, f.Label()+": "+rule)
-		}
-	}
-	if len(broken) > 0 {
-		return &checkerr.InvalidError{Reason: strings.Join(broken, "; ")}
-	}
-	return nil
-}
-
-// validateJSON is Validate for content that is still JSON: a valid object of
-// the values MCP allows.
-func (s *FormSpec) validateJSON(stepID string, content jsontext.Value) error {
-	var broken []string
-	var room [32]bool
-	seen := room[:]
-	if len(s.Fields) > len(seen) {
-		seen = make([]bool, len(s.Fields))
-	}
-	for name, v := range jsonview.Members(content) {
-		for i := range s.Fields {
-			f := &s.Fields[i]
-			if f.Name != string(name) {
-				continue
-			}
-			seen[i] = true
-			if rule := f.check(v); rule != "" {
-				broken = append(broken, f.Label()+": "+rule)
-			}
-			break
-		}
-	}
-	for i := range s.Fields {
-		if f := &s.Fields[i]; !seen[i] && f.Required {
-			broken = append(broken, f.Label()+": "+ruleRequired)
 		}
 	}
 	if len(broken) > 0 {
@@ -79,55 +55,12 @@ func (s *FormSpec) validateJSON(stepID string, content jsontext.Value) error {
 	return nil
 }
 
-// jsonOf returns a value as JSON, and nothing for nil. What JSON cannot hold, such as NaN,
-// becomes null, which no field allows.
-func jsonOf(v any) jsontext.Value {
-	if v == nil {
-		return nil
-	}
-	if x, ok := v.(float64); ok && integral(x) { // not rounded, as JSON's shortest form would be
-		return strconv.AppendInt(nil, int64(x), 10)
-	}
-	raw, err := json.Marshal(v, lossy)
-	if err != nil {
-		return jsontext.Value("null")
-	}
-	return raw
-}
-
-// integral reports whether x is a whole number that an int64 holds.
-func integral(x float64) bool {
-	return x == math.Trunc(x) && x >= math.MinInt64 && x < math.MaxInt64
-}
-
-// maxExact is the largest integer up to which float64 holds every integer.
-const maxExact = 1 << 53
-
-// integer returns the integer that a JSON number stands for, however it is
-// written: 3, 3.0 and 3e0 are the same.
-func integer(v jsontext.Value) (int64, bool) {
-	if v.Kind() != '0' {
-		return 0, false
-	}
-	if n, err := strconv.ParseInt(string(v), 10, 64); err == nil {
-		return n, true
-	}
-	x, err := strconv.ParseFloat(string(v), 64)
-	if err != nil || x != math.Trunc(x) || math.Abs(x) > maxExact {
-		return 0, false
-	}
-	return int64(x), true
-}
-
-const ruleRequired = "is required"
-
 // check returns the first rule that a value breaks, or "". Nil stands for a field that was
 // left out.
 func (f *Field) check(v jsontext.Value) string {
-	kind := v.Kind()
-	switch {
+	switch kind := v.Kind(); {
 	case v == nil && f.Required:
-		return ruleRequired
+		return "is required"
 	case v == nil:
 	case f.Multiple:
 		return f.checkList(v)
@@ -159,15 +92,15 @@ func (f *Field) checkString(v jsontext.Value) string {
 			if n == 0 && *f.MinLength == 1 {
 				return "must not be empty"
 			}
-			return "must be at least " + count(*f.MinLength, "character") + " long"
+			return "must be at least " + countOf(*f.MinLength, "character") + " long"
 		case f.MaxLength != nil && n > *f.MaxLength:
-			return "must be at most " + count(*f.MaxLength, "character") + " long"
+			return "must be at most " + countOf(*f.MaxLength, "character") + " long"
 		}
 	}
 	if f.Format == "" {
 		return ""
 	}
-	return fieldtags.CheckFormat(f.Format, s)
+	return schema.CheckFormat(f.Format, s)
 }
 
 func (f *Field) checkNumber(v jsontext.Value) string {
@@ -198,9 +131,9 @@ func (f *Field) checkList(v jsontext.Value) string {
 	}
 	switch {
 	case f.MinItems != nil && len(list) < *f.MinItems:
-		return "needs at least " + count(*f.MinItems, "choice")
+		return "needs at least " + countOf(*f.MinItems, "choice")
 	case f.MaxItems != nil && len(list) > *f.MaxItems:
-		return "takes at most " + count(*f.MaxItems, "choice")
+		return "takes at most " + countOf(*f.MaxItems, "choice")
 	}
 	return ""
 }
@@ -213,25 +146,21 @@ func offered(choices []Choice, s string) bool {
 const maxListed = 10
 
 func listed(choices []Choice) string {
-	var b strings.Builder
-	for i, c := range choices {
-		if i > 0 {
-			b.WriteString(", ")
-		}
-		if i == maxListed {
-			b.WriteString("…")
-			break
-		}
-		b.WriteString(strconv.Quote(c.label()))
+	var labels []string
+	for _, c := range choices[:min(len(choices), maxListed)] {
+		labels = append(labels, strconv.Quote(c.label()))
 	}
-	return b.String()
+	if len(choices) > maxListed {
+		labels = append(labels, "…")
+	}
+	return strings.Join(labels, ", ")
 }
 
 // plainNumber writes x as people would: without an exponent unless it is very large or
 // very small.
 func plainNumber(x float64) string { return string(appendJSON(nil, x)) }
 
-func count(n int, noun string) string {
+func countOf(n int, noun string) string {
 	if n == 1 {
 		return "1 " + noun
 	}

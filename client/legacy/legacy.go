@@ -9,9 +9,7 @@
 // transport with two addresses (HTTP with SSE), and over the standard input and output of
 // a process. They are in a package of their own so that only who imports it links the SDK.
 //
-// A tool that has to be called as a task of 2025-11-25 is, and its task ends with the call.
-//
-// A call in a session cannot be stopped and gone on with later, and ends with the
+// A call in a session cannot be stopped and continued later, and ends with the
 // session. The SDK reads messages into types of its own: the fields of a form come in the
 // order of their names, and a result with a block of an unknown type is an error.
 package legacy
@@ -24,11 +22,9 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"mime"
 	"net"
 	"net/http"
 	"net/url"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -40,7 +36,7 @@ import (
 
 // Open opens a session. It is for [client.Options].Sessions. limit is for the opening only.
 func Open(limit context.Context, config client.SessionConfig) (_ client.Session, err error) {
-	s := &session{notify: config.Notify, asked: map[string]*asked{}, over: make(chan struct{})}
+	s := &session{}
 	// What is opened lives longer than limit, of which the SDK knows nothing.
 	var ctx context.Context
 	ctx, s.stop = context.WithCancel(context.WithoutCancel(limit))
@@ -96,7 +92,7 @@ func Open(limit context.Context, config client.SessionConfig) (_ client.Session,
 			return nil, err
 		}
 		s.process = process
-		if err := connect(shared{&mcp.IOTransport{Reader: process, Writer: writing{process}, MaxLineLength: t.MaxLine}, s}); err != nil {
+		if err := connect(&mcp.IOTransport{Reader: process, Writer: writing{process}, MaxLineLength: t.MaxLine}); err != nil {
 			_ = process.Close()
 			return nil, err
 		}
@@ -107,37 +103,28 @@ func Open(limit context.Context, config client.SessionConfig) (_ client.Session,
 		}
 		w := &watcher{inner: sender.Transport}
 		sender.Transport = w
-		err = connect(shared{&mcp.StreamableClientTransport{Endpoint: t.URL, HTTPClient: sender}, s})
+		err = connect(&mcp.StreamableClientTransport{Endpoint: t.URL, HTTPClient: sender})
+		if err == nil {
+			break
+		}
 		switch status := int(w.status.Load()); status {
 		case http.StatusUnauthorized, http.StatusForbidden:
-			if err != nil {
-				return nil, &client.TransportError{Sent: true, Status: status, Err: err}
-			}
-		// What servers of 2024-11-05 say to a POST.
+			return nil, &client.TransportError{Sent: true, Status: status, Err: err}
 		case http.StatusBadRequest, http.StatusNotFound, http.StatusMethodNotAllowed:
-			if err == nil {
-				break
-			}
+			// What servers of 2024-11-05 say to a POST.
 			w.status.Store(0)
-			s.conn = nil // no tasks
 			older := connect(&mcp.SSEClientTransport{Endpoint: t.URL, HTTPClient: sender})
-			switch {
-			case older == nil:
+			if older == nil {
 				return s, nil
-			case status != http.StatusBadRequest && !errors.As(err, new(*jsonrpc.Error)):
+			}
+			if status != http.StatusBadRequest && !errors.As(err, new(*jsonrpc.Error)) {
 				return nil, notThere(t.URL, status, int(w.status.Load()), older)
 			}
 		}
-		if err != nil {
-			return nil, err
-		}
+		return nil, err
 	default:
 		return nil, fmt.Errorf("there are no sessions over a %T", t)
 	}
-	go func() {
-		_ = s.ClientSession.Wait()
-		close(s.over)
-	}()
 	return s, nil
 }
 
@@ -172,12 +159,6 @@ func answer[R any](ctx context.Context, config client.SessionConfig, method stri
 	result := new(R)
 	if err := json.Unmarshal(said, result); err != nil {
 		return nil, err
-	}
-	var of struct {
-		Meta map[string]any `json:"_meta"`
-	}
-	if _ = json.Unmarshal(raw, &of); of.Meta[relatedTask] != nil {
-		any(result).(mcp.Result).SetMeta(map[string]any{relatedTask: of.Meta[relatedTask]})
 	}
 	return result, nil
 }
@@ -220,10 +201,6 @@ func (w *watcher) RoundTrip(r *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	w.status.Store(int64(response.StatusCode))
-	if a, is := r.Context().Value(askedKey{}).(*asked); is && response.StatusCode == http.StatusOK {
-		kind, _, _ := mime.ParseMediaType(response.Header.Get("Content-Type"))
-		response.Body = &overheard{ReadCloser: response.Body, a: a, events: kind == "text/event-stream"}
-	}
 	// The SDK gives its session up if it comes back to a stream and is refused, whatever for; it
 	// comes again if there is no answer.
 	if r.Method == http.MethodGet && r.Header.Get("Mcp-Session-Id") != "" {
@@ -242,18 +219,6 @@ type session struct {
 	stop    context.CancelFunc
 	// cancelled is when a request was last given up, in Unix nanoseconds.
 	cancelled atomic.Int64
-
-	// conn is the connection of the SDK, for requests that the SDK does not know; nil if these
-	// cannot be sent. over is closed when it ends.
-	conn   mcp.Connection
-	over   chan struct{}
-	notify func(method string, params json.RawMessage)
-
-	mu     sync.Mutex
-	lastID int
-	asked  map[string]*asked
-	// onlyTasks are the tools that have to be tasks; nil if that is not known.
-	onlyTasks map[string]bool
 }
 
 // lastWord is how long a server has to hear that a request was given up: the SDK does
@@ -278,18 +243,6 @@ func (s *session) Request(ctx context.Context, method string, params json.RawMes
 		return nil, fmt.Errorf("there is no method %s in a session of this client", method)
 	}
 	result, err := send(ctx, s.ClientSession, params)
-	if method == "tools/call" && refusesCalls(result, err) {
-		var call struct {
-			Name string `json:"name"`
-		}
-		if json.Unmarshal(params, &call) == nil && s.mustBeTask(ctx, call.Name) {
-			raw, err := s.callTask(ctx, params)
-			if err != nil {
-				return nil, s.failed(ctx, err)
-			}
-			return raw, nil
-		}
-	}
 	if err != nil {
 		if ctx.Err() != nil {
 			s.cancelled.Store(time.Now().UnixNano())
@@ -297,16 +250,6 @@ func (s *session) Request(ctx context.Context, method string, params json.RawMes
 		return nil, s.failed(ctx, err)
 	}
 	return json.Marshal(result)
-}
-
-// refusesCalls reports whether a call has ended as it does of a tool that must be a task: then
-// nothing was done. Some servers have the tool say so.
-func refusesCalls(result any, err error) bool {
-	if refusal, is := errors.AsType[*jsonrpc.Error](err); is {
-		return refusal.Code == jsonrpc.CodeMethodNotFound
-	}
-	said, is := result.(*mcp.CallToolResult)
-	return is && said.IsError
 }
 
 // failed makes one of the client's errors of one of the SDK.
@@ -317,7 +260,7 @@ func (s *session) failed(ctx context.Context, err error) error {
 	switch {
 	case ctx.Err() != nil:
 		return ctx.Err()
-	case errors.As(err, new(*client.ProtocolError)), errors.As(err, new(*client.TaskError)):
+	case errors.As(err, new(*client.ProtocolError)):
 		return err
 	case errors.As(err, &lost):
 		return lost

@@ -1,7 +1,6 @@
 // Package checkerr has the errors by which a question's Check method says whose
 // mistake an answer is: the client's ([MalformedError]) or the user's
-// ([InvalidError]). They are for servers that run sagas; authors of tools never see
-// them, as the client or the user gets an error before their code runs.
+// ([InvalidError]). Servers handle them; the code of tools never sees them.
 package checkerr
 
 import "fmt"

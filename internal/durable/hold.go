@@ -120,12 +120,8 @@ func (h *hold) stopped() error {
 
 // newTurn returns the context of a turn, which ends when the turn is cut off.
 func (h *hold) newTurn() *turnContext {
-	parent, free := h.ctx, context.CancelFunc(func() {})
-	if limit := h.c.Turns.Timeout; limit > 0 && h.program.Tasks.Mode == engine.TasksForbidden {
-		parent, free = context.WithTimeout(parent, limit) // as every turn that is no task's
-	}
-	ctx, stop := context.WithCancelCause(parent)
-	turn := &turnContext{ctx, func(why error) { stop(why); free() }}
+	ctx, stop := context.WithCancelCause(h.ctx)
+	turn := &turnContext{ctx, stop}
 	h.turn.Store(turn)
 	if why := h.cut.Load(); why != nil {
 		stop(*why) // it came just before

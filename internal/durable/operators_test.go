@@ -2,6 +2,7 @@ package durable_test
 
 import (
 	"errors"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -9,9 +10,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/mcpsaga/mcpsaga/codec"
+	"github.com/mcpsaga/mcpsaga/internal/durable"
 	"github.com/mcpsaga/mcpsaga/internal/store"
 	"github.com/mcpsaga/mcpsaga/internal/tasks"
 	"github.com/mcpsaga/mcpsaga/saga"
+	"github.com/mcpsaga/mcpsaga/steps"
 )
 
 // Operators see by the statuses of rows what waits, what sleeps, and what could not be undone. Who has
@@ -74,5 +77,83 @@ func TestStatusesOfRows(t *testing.T) {
 		assert.Empty(t, list)
 		_, err = foreign.Get(t.Context(), "p", waits)
 		require.Error(t, err)
+	})
+}
+
+// An operator has a store and keys, and none of the tools: servers do what is asked for.
+func TestOperatorsHaveTasksUndone(t *testing.T) {
+	things := &counter{holds: map[string]bool{}}
+	var failing atomic.Bool
+	things.before = func(string) error {
+		if failing.Load() {
+			return errors.New("not now")
+		}
+		return nil
+	}
+	inBubble(t, func(t *testing.T, r *rig) {
+		m := r.manager(nil, things.two(saga.Info{}), greeter())
+		r.work(m)
+		o := durable.NewOperator(r.store, func() *codec.Keyset { return r.keys }, "test")
+		begin := func() (w durable.Waiting, task string) {
+			task = r.start(m, call(m, "two", "")).ID
+			r.until(m, task, tasks.InputRequired)
+			for w = range o.Waiting(t.Context()) {
+			}
+			return w, task
+		}
+		undone, task := begin()
+		assert.Equal(t, durable.Suspended, undone.State)
+		require.NoError(t, o.UndoNow(t.Context(), undone.ID))
+		r.until(m, task, tasks.Cancelled)
+		assert.Empty(t, things.held())
+		_, err := o.Look(t.Context(), undone.ID)
+		require.ErrorIs(t, err, durable.ErrNothingWaits)
+		require.ErrorIs(t, o.UndoNow(t.Context(), undone.ID), durable.ErrNothingWaits)
+
+		// What fails is tried again at once when that is asked for.
+		failing.Store(true)
+		fails, task := begin()
+		require.NoError(t, o.UndoNow(t.Context(), fails.ID))
+		r.until(m, task, tasks.Cancelled)
+		for tries := 1; tries <= 2; tries++ {
+			w, err := o.Look(t.Context(), fails.ID)
+			require.NoError(t, err)
+			assert.Equal(t, durable.Failing, w.State)
+			assert.Equal(t, tries, w.Failures)
+			require.NoError(t, o.UndoNow(t.Context(), fails.ID))
+			time.Sleep(5 * time.Second)
+		}
+		failing.Store(false)
+		require.NoError(t, o.UndoNow(t.Context(), fails.ID))
+		time.Sleep(5 * time.Second)
+		assert.Empty(t, things.held())
+
+		greeted := r.start(m, call(m, "greet", "")).ID
+		question := r.until(m, greeted, tasks.InputRequired).Questions[0].ID
+		var w durable.Waiting
+		for w = range o.Waiting(t.Context()) {
+		}
+		_, err = m.Answer(t.Context(), "p", greeted, []steps.Answer{accept(question, `{"name":"Ada"}`)})
+		require.NoError(t, err)
+		r.until(m, greeted, tasks.Completed)
+		_, err = o.Look(t.Context(), w.ID)
+		require.ErrorIs(t, err, durable.ErrTooLate)
+
+		for range o.Waiting(t.Context()) {
+			t.Error("nothing waits")
+		}
+		var all []durable.State
+		for w, err := range o.All(t.Context()) {
+			require.NoError(t, err)
+			all = append(all, w.State)
+		}
+		assert.Equal(t, []durable.State{durable.Over, durable.Over, durable.Over}, all)
+		var ends []string
+		for e, err := range o.History(t.Context(), w.ID) {
+			require.NoError(t, err)
+			assert.NotContains(t, e.Text, "Ada")
+			ends = append(ends, e.Kind+" "+e.Text)
+		}
+		assert.Equal(t, "end completed", ends[len(ends)-1])
 	})
 }

@@ -189,19 +189,12 @@ func (t *Program) inputSchema(p *Problems, given *jsonschema.Schema, raw json.Ra
 			return nil
 		}
 	}
-	if given != nil && !schema.Tagged(args) {
-		t.decoding = schema.JSONOptions
-		return given
-	}
-	s, decoding, err := schema.Infer(args, given)
+	s, decoding, err := schema.ForTool(args, given)
 	if err != nil {
 		p.Add(err, "no input schema can be made from the type %v of the arguments", args)
 		return nil
 	}
 	t.decoding = decoding
-	if given != nil {
-		return given
-	}
 	return s
 }
 

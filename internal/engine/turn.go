@@ -8,8 +8,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	jsonv2 "github.com/go-json-experiment/json"
-
 	"github.com/mcpsaga/mcpsaga/internal/ident"
 	"github.com/mcpsaga/mcpsaga/internal/schema"
 	"github.com/mcpsaga/mcpsaga/steps"
@@ -89,11 +87,7 @@ func (tc *Turn) Has(step string) bool { return tc.program.steps[step] }
 
 // DecodeArguments decodes the arguments of the call into what into points to.
 func (tc *Turn) DecodeArguments(args []byte, into any) error {
-	err := jsonv2.Unmarshal(args, into, tc.program.decoding)
-	if err != nil {
-		err = schema.DecodeAgain(args, into, tc.program.decoding, err)
-	}
-	if err != nil {
+	if err := schema.Decode(args, into, tc.program.decoding); err != nil {
 		return &ArgumentsError{tc.program.Name, err}
 	}
 	return nil

@@ -1,5 +1,5 @@
-// Package hook calls code of others around a piece of work: a request, a turn, a try of an
-// effect. Use [Around].
+// Package hook calls functions of a user of this module around a piece of work: a request,
+// a turn, a try of an effect. Use [Around].
 package hook
 
 import (
@@ -10,13 +10,13 @@ import (
 	"sync"
 )
 
-// ErrSilent is the error of a hook that neither had the work done nor said why not.
+// ErrSilent says that a hook returned nil without having the work done.
 var ErrSilent = errors.New("a hook returned nil without calling next")
 
-// ErrLate is what a hook gets that calls next when it has returned already.
+// ErrLate is returned to a hook that calls next after it has returned.
 var ErrLate = errors.New("a hook called next after it had returned")
 
-// PanicError says that a hook panicked, or the work around which it was called.
+// PanicError says that a hook or its work panicked.
 type PanicError struct {
 	Value any
 	Stack []byte
@@ -25,13 +25,13 @@ type PanicError struct {
 // Error implements error.
 func (e *PanicError) Error() string { return fmt.Sprintf("a hook panicked: %v", e.Value) }
 
-// Around calls hook, which is to call next, which does the work. The work is done once at
-// most, and then its error is what counts, whatever the hook makes of it: what is done
-// cannot be refused any more. If the hook does not call next, its own error counts; there
-// always is one.
+// Around calls hook, whose argument next does the work, at most once. If the work was done,
+// Around returns its error and not that of the hook, as work that is done can no longer be
+// refused. If the hook did not call next, Around returns the error of the hook, or
+// [ErrSilent].
 //
-// When Around returns, nothing of the work continues: it waits for what a hook left to a
-// goroutine, and does not begin what comes later.
+// No work continues after Around has returned: it waits for a goroutine that a hook has
+// started, and refuses calls of next that come later.
 func Around(ctx context.Context, hook func(ctx context.Context, next func(context.Context) error) error, work func(context.Context) error) error {
 	var mu sync.Mutex // held while the work is done
 	var result error

@@ -1,9 +1,8 @@
-// Package jsonview looks into JSON that has been found valid, without copying it.
+// Package jsonview finds parts of valid JSON without copying them.
 //
-// A request is validated once, as a whole. After that its parts are only to be
-// found, and a reader that validates each of them again, and copies it, costs
-// more than everything else in a turn. Of JSON that is not valid the functions
-// make nothing sensible, but they do not fail.
+// A request is validated once, as a whole. A reader that validated and copied each part
+// again would cost more than the rest of a turn. If JSON is not valid, the results mean
+// nothing, but no function fails.
 package jsonview
 
 import (
@@ -13,9 +12,9 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// Members returns the members of an object: names as they are meant, values as
-// they stand. Both are parts of the object's memory where possible. Of anything
-// but an object there are none.
+// Members returns the members of an object: names without quotes and escapes, values as
+// they are written. Both are parts of the object's memory where possible. Other values
+// have no members.
 func Members(object []byte) iter.Seq2[[]byte, []byte] {
 	return func(yield func(name, value []byte) bool) {
 		i, c := next(object, 0)
@@ -40,8 +39,8 @@ func Members(object []byte) iter.Seq2[[]byte, []byte] {
 	}
 }
 
-// Elements returns the elements of an array as they stand, in its memory. Of
-// anything but an array there are none.
+// Elements returns the elements of an array as they are written, in its memory. Other
+// values have no elements.
 func Elements(array []byte) iter.Seq[[]byte] {
 	return func(yield func([]byte) bool) {
 		i, c := next(array, 0)
@@ -56,8 +55,8 @@ func Elements(array []byte) iter.Seq[[]byte] {
 	}
 }
 
-// Get returns the value of an object's member, or nil if there is none. With several
-// names it looks into the objects within.
+// Get returns the value of an object's member, or nil if there is none. Several names are
+// those of members of members.
 func Get(object []byte, names ...string) []byte {
 	for _, name := range names {
 		within := object
@@ -72,8 +71,8 @@ func Get(object []byte, names ...string) []byte {
 	return object
 }
 
-// Rewrite returns an object with what change makes of its values. Members of which that is nil are
-// left out.
+// Rewrite returns an object with its values replaced by what change returns for them, and
+// without the members for which it returns nil.
 func Rewrite(object []byte, change func(name, value []byte) []byte) []byte {
 	b := append(make([]byte, 0, len(object)), '{')
 	for name, v := range Members(object) {
@@ -117,7 +116,7 @@ func Strings(v []byte) ([]string, bool) {
 	return list, true
 }
 
-// text returns what is between the quotes of a string, as it is meant.
+// text returns a string without quotes and escapes.
 func text(quoted []byte) []byte {
 	if bytes.IndexByte(quoted, '\\') < 0 && len(quoted) >= 2 {
 		return quoted[1 : len(quoted)-1 : len(quoted)-1]
@@ -187,7 +186,7 @@ func valueEnd(b []byte, i int) int {
 	return i
 }
 
-// Deeper reports whether arrays and objects in v are nested more than so deep.
+// Deeper reports whether arrays and objects in v are nested in more than so many levels.
 func Deeper(v []byte, levels int) bool {
 	if len(v) <= levels { // each level takes a byte to begin
 		return false
@@ -217,8 +216,8 @@ func Valid(v []byte) bool {
 	return jsontext.Value(v).IsValid()
 }
 
-// ValidWithin is Valid, and reports besides whether arrays and objects are nested no more than
-// so deep.
+// ValidWithin is Valid, and also reports whether arrays and objects are nested in at most so
+// many levels.
 func ValidWithin(v []byte, levels int) (valid, within bool) {
 	if valid, _ := isPlain(v); valid && levels >= maxDepth {
 		return true, true
@@ -226,8 +225,8 @@ func ValidWithin(v []byte, levels int) (valid, within bool) {
 	return jsontext.Value(v).IsValid(), !Deeper(v, levels)
 }
 
-// Canonical returns JSON in the form of RFC 8785, with jsontext's options for it. It
-// fails if v is not JSON. What is in that form already is returned as it is.
+// Canonical returns JSON in the form of RFC 8785, with jsontext's options for it: v itself
+// if it has that form. It fails if v is not JSON.
 func Canonical(v []byte, options ...jsontext.Options) ([]byte, error) {
 	if valid, canonical := isPlain(v); valid && canonical {
 		return v, nil
@@ -235,45 +234,4 @@ func Canonical(v []byte, options ...jsontext.Options) ([]byte, error) {
 	c := jsontext.Value(bytes.Clone(v))
 	err := c.Canonicalize(options...)
 	return c, err
-}
-
-// Member says what a member of an object must be. Struct tags cannot say it: a
-// decoder does not know required members, takes null for anything, and its errors
-// name Go types. So objects from outside are checked before they are decoded.
-type Member struct {
-	name     string
-	required bool
-	is       func(jsontext.Value) error
-}
-
-// Required is a member that must be there. What is wrong with its value is decides;
-// the value of a missing member is nil.
-func Required(name string, is func(jsontext.Value) error) Member { return Member{name, true, is} }
-
-// Optional is a member that may be missing, or be null, which some peers write for
-// that.
-func Optional(name string, is func(jsontext.Value) error) Member { return Member{name, false, is} }
-
-// maxMembers is as many as any object here has.
-const maxMembers = 12
-
-// Check returns the first of the members, in their order, that is not as it must be,
-// and what is wrong with it. Members that are not in the list are ignored.
-func Check(object []byte, members []Member) (name string, err error) {
-	var found [maxMembers]jsontext.Value
-	for name, v := range Members(object) {
-		for i := range members {
-			if members[i].name == string(name) {
-				found[i] = v
-			}
-		}
-	}
-	for i, m := range members {
-		if v := found[i]; m.required || v != nil && v.Kind() != 'n' {
-			if err := m.is(v); err != nil {
-				return m.name, err
-			}
-		}
-	}
-	return "", nil
 }

@@ -7,12 +7,11 @@ import (
 	"unicode/utf8"
 )
 
-// plain recognises JSON that is surely valid, of the kind that most messages are made of, in a
-// fraction of the time that the library takes. What it does not recognise, for being rare or
-// for being wrong, is left to the library.
+// plain recognises most of the JSON that messages consist of, in a fraction of the time that
+// the library takes. What it does not recognise may be rare or wrong: the library decides.
 type plain struct {
 	v []byte
-	// rewritten: the form of RFC 8785 may be another one.
+	// rewritten reports that the form of RFC 8785 may differ.
 	rewritten bool
 }
 
@@ -25,7 +24,7 @@ const (
 	maxDigits = 15
 )
 
-// isPlain reports whether v surely is valid, and whether it surely is canonical as well.
+// isPlain reports whether v is surely valid, and whether it is surely canonical.
 func isPlain(v []byte) (valid, canonical bool) {
 	p := plain{v: v}
 	end := p.value(0, maxDepth)

@@ -1,4 +1,4 @@
-// Package lazyctx is for contexts that cost next to nothing until a goroutine waits for their
+// Package lazyctx has contexts that cost almost nothing until a goroutine waits for their
 // end. Begin one with [Context.Init].
 package lazyctx
 
@@ -8,10 +8,10 @@ import (
 	"time"
 )
 
-// Context is a context that can be cancelled and may have a deadline, like one
-// of package context. But its timer and its place in the parent's list come into
-// being only when a goroutine waits for its end. Most turns are over before anybody
-// does, and these two are a good part of what a short turn costs.
+// Context is a context that can be cancelled and may have a deadline, like one of package
+// context. But it sets its timer and registers with its parent only when a goroutine waits
+// for its end. Most turns are over before that, and these two are a good part of what a
+// short turn costs.
 type Context struct {
 	context.Context           // the parent
 	deadline        time.Time // or zero

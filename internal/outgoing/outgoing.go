@@ -1,5 +1,5 @@
-// Package outgoing is for HTTP clients whose requests hold what is meant for one
-// server only, and whose servers may be hostile or broken.
+// Package outgoing protects HTTP clients whose requests hold secrets for one server, and
+// whose servers may be hostile or broken.
 package outgoing
 
 import (

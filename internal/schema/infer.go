@@ -5,21 +5,17 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"reflect"
 	"slices"
 	"strings"
 	"time"
 
 	jsonv2 "github.com/go-json-experiment/json"
-	"github.com/go-json-experiment/json/jsontext"
 	"github.com/google/jsonschema-go/jsonschema"
-	"github.com/mcpsaga/mcpsaga/internal/fieldtags"
-	"github.com/mcpsaga/mcpsaga/steps"
 )
 
-// FieldError says what is wrong with a field of the arguments' or the result's
-// type. It is the cause of an error about a tool's definition.
+// FieldError says what is wrong with a field of the type of a form, of a tool's arguments
+// or of its result. It is the cause of an error about a tool's definition.
 type FieldError struct {
 	// Field names the type and its field, as "package.Type.Field".
 	Field string
@@ -29,74 +25,114 @@ type FieldError struct {
 	Reason string
 }
 
-// Error implements error.
-func (e *FieldError) Error() string {
+// Where names the field, and the tag if there is one.
+func (e *FieldError) Where() string {
 	if e.Tag == "" {
-		return e.Field + ": " + e.Reason
+		return e.Field
 	}
-	return e.Field + ", tag " + e.Tag + ": " + e.Reason
+	return e.Field + ", tag " + e.Tag
 }
 
-// Infer returns the schema that follows from a type and from its fields' tags, and
-// what decodes a value of the type, with the defaults that tags give. If the author
-// gave another schema instead, that must say what the tags say.
-func Infer(t reflect.Type, instead *jsonschema.Schema) (*jsonschema.Schema, jsonv2.Options, error) {
+// Error implements error.
+func (e *FieldError) Error() string { return e.Where() + ": " + e.Reason }
+
+// ForTool returns the schema of arguments or results of a type, and the options to decode
+// them with: these fill in the defaults that tags give. If the author gives another schema
+// instead, it must say what the tags say, and is returned.
+func ForTool(t reflect.Type, instead *jsonschema.Schema) (*jsonschema.Schema, jsonv2.Options, error) {
+	if instead != nil && !tagged(t, map[reflect.Type]bool{}) {
+		return instead, JSONOptions, nil
+	}
 	// The library takes a json.Number for the string that it is to Go.
-	number := map[reflect.Type]*jsonschema.Schema{reflect.TypeFor[json.Number](): {Type: "number"}}
-	s, err := jsonschema.ForType(t, &jsonschema.ForOptions{TypeSchemas: number})
+	s, err := jsonschema.ForType(t, &jsonschema.ForOptions{TypeSchemas: map[reflect.Type]*jsonschema.Schema{numberType: {Type: "number"}}})
 	if err != nil {
 		return nil, nil, err
 	}
-	a := annotator{defaults{}}
-	if err := a.annotate(s, t, instead); err != nil {
+	in := inference{inTool, defaults{}}
+	if err := in.annotate(s, t, cmp.Or(instead, s)); err != nil {
 		return nil, nil, err
 	}
-	return s, a.defaults.options(), nil
+	return cmp.Or(instead, s), in.defaults.options(), nil
 }
 
-// annotator adds to a schema that was made from a type what the library leaves out:
-// the choices of a [steps.Chooser], the format of times, and what tags say.
-type annotator struct{ defaults defaults }
+// ForForm returns the schema of a form whose answer is of a type. Pointers make fields
+// optional. Extra has the flags "enumNames" and "notsecret" of the tags of these names.
+func ForForm(t reflect.Type) (*jsonschema.Schema, error) {
+	if t.Kind() != reflect.Struct || t == timeType {
+		return nil, &FieldError{t.String(), "", "a form is made from a struct, whose fields are the form's"}
+	}
+	s, err := jsonschema.ForType(t, &jsonschema.ForOptions{IgnoreInvalidTypes: true})
+	if err != nil {
+		return nil, &FieldError{t.String(), "", err.Error()}
+	}
+	return s, inference{inForm, nil}.annotate(s, t, s)
+}
 
-// annotate works on the schema of a type and of all that is in it. If the author gave
-// another schema instead, that one is to say the same as the tags.
-func (a annotator) annotate(s *jsonschema.Schema, t reflect.Type, given *jsonschema.Schema) error {
+var (
+	timeType   = reflect.TypeFor[time.Time]()
+	numberType = reflect.TypeFor[json.Number]()
+	choiceType = reflect.TypeFor[choice]()
+)
+
+// base returns what a pointer leads to.
+func base(t reflect.Type) reflect.Type {
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()
 	}
+	return t
+}
+
+// inference adds to a schema that was made from a type what the library leaves out: the
+// choices of a steps.Chooser, the format of times, and what tags say.
+type inference struct {
+	place    place
+	defaults defaults
+}
+
+// annotate works on the schema of a type and of all that is in it. given is the schema
+// that must say the same as the tags: s itself unless the author gave another.
+func (in inference) annotate(s *jsonschema.Schema, t reflect.Type, given *jsonschema.Schema) error {
+	t = base(t)
 	switch {
-	case t == reflect.TypeFor[time.Time]():
-		s.Format = fieldtags.FormatDateTime
+	case t == timeType:
+		s.Format = formatDateTime
 	case t.Kind() == reflect.String:
-		return annotateChoices(s, t)
+		return addChoices(s, t)
 	case (t.Kind() == reflect.Slice || t.Kind() == reflect.Array) && s.Items != nil:
-		return a.annotate(s.Items, t.Elem(), within(given, itemsOf))
+		return in.annotate(s.Items, t.Elem(), cmp.Or(given.Items, nothing))
 	case t.Kind() == reflect.Map && s.AdditionalProperties != nil:
 		keys := &jsonschema.Schema{}
-		if err := annotateChoices(keys, t.Key()); err != nil {
+		if err := addChoices(keys, t.Key()); err != nil {
 			return err
 		}
 		if keys.Enum != nil {
 			s.PropertyNames = keys
 		}
-		return a.annotate(s.AdditionalProperties, t.Elem(), within(given, othersOf))
+		return in.annotate(s.AdditionalProperties, t.Elem(), cmp.Or(given.AdditionalProperties, nothing))
 	case t.Kind() == reflect.Struct && s.Properties != nil:
-		return a.annotateStruct(s, t, given)
+		return in.annotateStruct(s, t, given)
 	}
 	return nil
 }
 
-func annotateChoices(s *jsonschema.Schema, t reflect.Type) error {
+var nothing = &jsonschema.Schema{}
+
+// addChoices allows only the choices of a string type that is a steps.Chooser. (Package
+// steps imports this one, so its types are only known by what they look like.)
+func addChoices(s *jsonschema.Schema, t reflect.Type) error {
 	if t.Kind() != reflect.String {
 		return nil
 	}
-	chooser, ok := reflect.Zero(t).Interface().(steps.Chooser)
-	if !ok {
+	method := reflect.Zero(t).MethodByName("Choices")
+	if !method.IsValid() {
 		return nil
 	}
-	var choices []fieldtags.Choice
-	for _, c := range chooser.Choices() {
-		choices = append(choices, fieldtags.Choice{Value: c.Value, Title: c.Title})
+	if m := method.Type(); m.NumIn() != 0 || m.NumOut() != 1 || m.Out(0).Kind() != reflect.Slice || !m.Out(0).Elem().ConvertibleTo(choiceType) {
+		return nil
+	}
+	var choices []choice
+	for _, c := range method.Call(nil)[0].Seq2() {
+		choices = append(choices, c.Convert(choiceType).Interface().(choice))
 	}
 	if len(choices) == 0 {
 		return &FieldError{Field: t.String(), Reason: "its method Choices returns none"}
@@ -105,135 +141,154 @@ func annotateChoices(s *jsonschema.Schema, t reflect.Type) error {
 	return nil
 }
 
-func (a annotator) annotateStruct(s *jsonschema.Schema, t reflect.Type, given *jsonschema.Schema) error {
-	members := map[string]string{}
-	var found []error
+func (in inference) annotateStruct(s *jsonschema.Schema, t reflect.Type, given *jsonschema.Schema) error {
+	fields := map[string]string{} // by their names in JSON
+	var problems []error
 	for _, f := range reflect.VisibleFields(t) {
-		found = append(found, a.annotateField(s, t, f, given, members))
+		fail := func(tag, reason string) {
+			problems = append(problems, &FieldError{t.String() + "." + f.Name, tag, reason})
+		}
+		name, tag, reason := in.nameOf(f)
+		switch other, taken := fields[name]; {
+		case reason != "":
+			fail(tag, reason)
+		case name == "":
+		case taken:
+			fail("", fmt.Sprintf("has the same name %q as %s", name, other))
+		default:
+			fields[name] = f.Name
+			if err := in.annotate(s.Properties[name], f.Type, cmp.Or(given.Properties[name], nothing)); err != nil {
+				problems = append(problems, err)
+			} else if tag, reason := in.annotateField(s, name, t, f, given); reason != "" {
+				fail(tag, reason)
+			}
+		}
 	}
-	return errors.Join(found...)
+	return errors.Join(problems...)
 }
 
-// annotateField is annotateStruct for one field. members are the fields before it, by
-// their names in JSON.
-func (a annotator) annotateField(s *jsonschema.Schema, t reflect.Type, f reflect.StructField, given *jsonschema.Schema, members map[string]string) error {
-	fail := func(tag, format string, args ...any) error {
-		return &FieldError{t.String() + "." + f.Name, tag, fmt.Sprintf(format, args...)}
-	}
+// nameOf returns the name of a field in JSON, or "" if it has none. Otherwise it returns
+// what is wrong with the field, and with which tag.
+func (in inference) nameOf(f reflect.StructField) (name, tag, reason string) {
 	name, options, _ := strings.Cut(f.Tag.Get("json"), ",")
-	if f.Anonymous {
-		if reason := notInlined(f, name); reason != "" {
-			return fail("", "%s", reason)
+	switch {
+	case f.Anonymous:
+		return "", "", in.notInlined(f, name)
+	case !f.IsExported() || f.Tag.Get("json") == "-":
+		return "", "", ""
+	}
+	for option := range strings.SplitSeq(options, ",") {
+		switch {
+		case in.place == inForm && !slices.Contains([]string{"", "omitempty", "omitzero"}, option):
+			return "", "json", fmt.Sprintf("the option %q is not for forms; use omitempty or omitzero", option)
+		case option == "string":
+			return "", "json", `the option "string" is not what the schema says; use a string`
 		}
-		return nil
 	}
-	if !f.IsExported() || f.Tag.Get("json") == "-" {
-		return nil
+	if in.place == inForm {
+		reason = refused(f.Type)
 	}
-	if name == "" {
-		name = f.Name
-	}
-	if other, ok := members[name]; ok {
-		return fail("", "has the same name %q as %s", name, other)
-	}
-	members[name] = f.Name
-	if slices.Contains(strings.Split(options, ","), "string") {
-		return fail("json", `the option "string" is not what the schema says; use a string`)
-	}
+	return cmp.Or(name, f.Name), "", reason
+}
+
+// annotateField reads the tags of a field of t into its member of s. It returns which tag
+// is wrong, and why.
+func (in inference) annotateField(s *jsonschema.Schema, name string, t reflect.Type, f reflect.StructField, given *jsonschema.Schema) (tag, reason string) {
 	member := s.Properties[name]
-	given = within(given, func(s *jsonschema.Schema) *jsonschema.Schema { return s.Properties[name] })
-	if err := a.annotate(member, f.Type, given); err != nil {
-		return err
+	if tag, reason := (&field{member, kindOf(f.Type, member), in.place}).read(f.Tag); reason != "" {
+		return tag, reason
 	}
-	kind := kindOf(f.Type, member)
-	k := fieldtags.Keywords{Minimum: member.Minimum, Maximum: member.Maximum}
-	if err := k.Read(f.Tag, kind, fieldtags.Schema); err != nil {
-		var problem *fieldtags.Error
-		errors.As(err, &problem)
-		return fail(problem.Tag, "%s", problem.Reason)
-	}
-	if f.Type.Kind() == reflect.Array && member.MinItems != nil && (k.MinItems != nil || k.MaxItems != nil) {
-		return fail("", "an array has a fixed number of items; use a slice")
-	}
-	if reason := put(&k, member); reason != "" {
-		return fail("default", "%s", reason)
-	}
-	if k.Default != nil {
-		s.Required = slices.DeleteFunc(slices.Clone(s.Required), func(n string) bool { return n == name })
-		if reason := a.defaults.add(t, f, member.Default); reason != "" {
-			return fail("default", "%s", reason)
+	optional := in.place == inForm && f.Type.Kind() == reflect.Pointer
+	if member.Default != nil && in.place == inTool {
+		optional = true
+		if reason := in.defaults.add(t, f, member.Default); reason != "" {
+			return "default", reason
 		}
 	}
-	if given != nil {
-		if tag := lacks(given, f.Tag, member); tag != "" {
-			return fail(tag, "the schema that was given instead does not say the same of %q; write it there, or leave the tag out", name)
+	if optional {
+		s.Required = slices.DeleteFunc(s.Required, func(n string) bool { return n == name })
+	}
+	if given != s {
+		if tag := missing(cmp.Or(given.Properties[name], nothing), f.Tag, member); tag != "" {
+			return tag, fmt.Sprintf("the schema that was given instead does not say the same of %q; write it there, or leave the tag out", name)
 		}
 	}
-	return nil
+	return "", ""
 }
 
 // notInlined says why the members of an embedded field are not those that the schema
 // has, or "".
-func notInlined(f reflect.StructField, name string) string {
+func (in inference) notInlined(f reflect.StructField, name string) string {
 	t := f.Type
-	if t.Kind() == reflect.Pointer {
+	if t.Kind() == reflect.Pointer && in.place == inTool {
 		t = t.Elem()
 	}
+	merged := t.Kind() == reflect.Struct && name == ""
 	switch {
+	case in.place == inForm && (!merged || t == timeType || f.Tag.Get("json") != ""):
+		return "only a struct without a json tag can be embedded in a form"
 	case t.Kind() != reflect.Struct && !f.IsExported():
 		return "" // nothing to JSON
-	case t.Kind() != reflect.Struct || name != "":
+	case !merged:
 		return "is embedded, but not merged into the struct by JSON; make it a field with a name"
-	case fieldtags.Any(f.Tag):
+	case hasTags(f.Tag):
 		return "an embedded struct has no member of its own that its tags could be about; put them on its fields"
 	}
 	return ""
 }
 
-// within returns a part of an author's own schema, against which the tags of a field are
-// held: nil if the author gave none, and empty if it says nothing there.
-func within(given *jsonschema.Schema, part func(*jsonschema.Schema) *jsonschema.Schema) *jsonschema.Schema {
-	if given == nil {
-		return nil
+// refused says why a form cannot have a field of a type, and what to do instead, or "".
+func refused(t reflect.Type) string {
+	if t.Kind() == reflect.Pointer {
+		t = t.Elem()
 	}
-	return cmp.Or(part(given), &jsonschema.Schema{})
+	kind := t.Kind()
+	switch {
+	case t == numberType || kind == reflect.Slice && t.Elem() == numberType:
+		return fmt.Sprintf("%s is text to Go and a number to JSON; use float64, an integer type, or string", numberType)
+	case t == timeType, kind == reflect.String, kind == reflect.Slice && t.Elem().Kind() == reflect.String:
+		return ""
+	case kind >= reflect.Bool && kind <= reflect.Float64 && kind != reflect.Uintptr:
+		return ""
+	}
+	const allowed = "MCP forms hold only text, numbers, booleans and lists of choices"
+	advice, ok := map[reflect.Kind][2]string{
+		reflect.Slice:     {"is a list of something else than strings", "use []string with an enum tag"},
+		reflect.Struct:    {"is nested", "move its fields up, or ask for them in a form of their own"},
+		reflect.Map:       {"is a map", "name each member as a field"},
+		reflect.Interface: {"can be anything", "choose one of these"},
+		reflect.Pointer:   {"points to a pointer", "one is enough to make a field optional"},
+	}[kind]
+	if !ok {
+		return fmt.Sprintf("a form cannot have a %s; %s", t, allowed)
+	}
+	return fmt.Sprintf("%s %s; %s: %s", t, advice[0], allowed, advice[1])
 }
 
-func itemsOf(s *jsonschema.Schema) *jsonschema.Schema  { return s.Items }
-func othersOf(s *jsonschema.Schema) *jsonschema.Schema { return s.AdditionalProperties }
-
-// lacks returns the first of a field's tags that the author's schema does not repeat,
+// missing returns the first of a field's tags that the author's schema does not repeat,
 // or "". What the tags come to is in member.
-func lacks(given *jsonschema.Schema, tags reflect.StructTag, member *jsonschema.Schema) string {
-	names, _ := fieldtags.Keys(tags)
-	for _, name := range names {
-		keyword := name
-		switch {
-		case name == "notsecret" || !fieldtags.Any(reflect.StructTag(name+`:""`)):
-			continue
-		case name == headerTag:
+func missing(given *jsonschema.Schema, st reflect.StructTag, member *jsonschema.Schema) string {
+	for _, t := range tags {
+		keyword := t.name
+		if t.name == "header" {
 			keyword = headerKeyword
 		}
-		if !reflect.DeepEqual(keywordOf(given, keyword), keywordOf(member, keyword)) {
-			return name
+		if _, ok := st.Lookup(t.name); ok && !reflect.DeepEqual(valueOf(given, keyword), valueOf(member, keyword)) {
+			return t.name
 		}
 	}
 	return ""
 }
 
-// keywordOf returns the value of a keyword, or nil. The choices of a list are those
-// of its items; whether null is allowed besides them is for the type to say.
-func keywordOf(s *jsonschema.Schema, keyword string) any {
+// valueOf returns the value of a keyword, or nil. The choices of a list are those of its
+// items; whether null is allowed besides them is for the type to say.
+func valueOf(s *jsonschema.Schema, keyword string) any {
 	if keyword == "enum" && s.Items != nil {
 		s = s.Items
 	}
-	raw, err := json.Marshal(s)
-	if err != nil {
-		return nil // what cannot be shown is refused later
-	}
 	var keywords map[string]any
-	if err := json.Unmarshal(raw, &keywords); err != nil {
-		return nil
+	if raw, err := json.Marshal(s); err != nil || json.Unmarshal(raw, &keywords) != nil {
+		return nil // what cannot be shown is refused later
 	}
 	if list, ok := keywords[keyword].([]any); ok && keyword == "enum" {
 		return slices.DeleteFunc(list, func(v any) bool { return v == nil })
@@ -241,9 +296,7 @@ func keywordOf(s *jsonschema.Schema, keyword string) any {
 	return keywords[keyword]
 }
 
-// Tagged reports whether a type, or one in it, has a field with tags.
-func Tagged(t reflect.Type) bool { return tagged(t, map[reflect.Type]bool{}) }
-
+// tagged reports whether a type, or one in it, has a field with tags.
 func tagged(t reflect.Type, seen map[reflect.Type]bool) bool {
 	switch t.Kind() {
 	case reflect.Pointer, reflect.Slice, reflect.Array, reflect.Map:
@@ -254,51 +307,10 @@ func tagged(t reflect.Type, seen map[reflect.Type]bool) bool {
 		}
 		seen[t] = true
 		for f := range t.Fields() {
-			if fieldtags.Any(f.Tag) || tagged(f.Type, seen) {
+			if hasTags(f.Tag) || tagged(f.Type, seen) {
 				return true
 			}
 		}
 	}
 	return false
-}
-
-// defaults are the values of the fields of structs that a client may leave out.
-type defaults map[reflect.Type][]defaultField
-
-type defaultField struct {
-	index []int
-	value json.RawMessage
-}
-
-// add returns why the field can have no default, or "".
-func (d defaults) add(t reflect.Type, f reflect.StructField, value json.RawMessage) string {
-	for i := 1; i < len(f.Index); i++ {
-		if t.FieldByIndex(f.Index[:i]).Type.Kind() == reflect.Pointer {
-			return "is not for a field of an embedded pointer, which may be nil"
-		}
-	}
-	if err := jsonv2.Unmarshal(value, reflect.New(f.Type).Interface(), JSONOptions); err != nil {
-		return "does not fit the field's type: " + err.Error()
-	}
-	d[t] = append(d[t], defaultField{f.Index, value})
-	return ""
-}
-
-// options decode arguments. Every object begins with its defaults, and what the
-// client gave replaces them.
-func (d defaults) options() jsonv2.Options {
-	if len(d) == 0 {
-		return JSONOptions
-	}
-	known := maps.Clone(d)
-	begin := jsonv2.UnmarshalFromFunc(func(_ *jsontext.Decoder, target any) error {
-		v := reflect.ValueOf(target).Elem()
-		for _, field := range known[v.Type()] {
-			if err := jsonv2.Unmarshal(field.value, v.FieldByIndex(field.index).Addr().Interface(), JSONOptions); err != nil {
-				return err
-			}
-		}
-		return errors.ErrUnsupported // go on as usual
-	})
-	return jsonv2.JoinOptions(JSONOptions, jsonv2.WithUnmarshalers(jsonv2.JoinUnmarshalers(begin, jsonv2.UnmarshalFromFunc(readNumber))))
 }

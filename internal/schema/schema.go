@@ -1,34 +1,28 @@
 // Package schema makes JSON Schemas of Go types and of their fields' tags, and validates
 // and decodes JSON by them.
 //
-// [Infer] returns the schema of a type, and the options by which JSON is decoded into it:
-// they fill in the defaults that tags give. [Resolve] makes a schema ready for
-// [Schema.Validate], which checks the JSON before it is decoded. Package fieldtags says
-// what tags mean, the same in arguments as in forms.
+// [ForTool] returns the schema of a tool's arguments or result, [ForForm] that of a form:
+// the tags mean the same in both. [Resolve] makes a schema ready for [Schema.Validate],
+// which checks the JSON before [Decode] decodes it.
 package schema
 
 import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
-	"reflect"
 	"regexp"
 	"slices"
 	"strings"
 
 	jsonv2 "github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
-	jsonv1 "github.com/go-json-experiment/json/v1"
 	"github.com/google/jsonschema-go/jsonschema"
-	"github.com/mcpsaga/mcpsaga/internal/fieldtags"
 )
 
 // Schema is a JSON Schema that is ready to use.
 type Schema struct {
 	resolved *jsonschema.Resolved
-	plain    *plainSchema
-	formats  *formats
+	plain    *plain
 }
 
 // Schema returns it as it is written.
@@ -58,7 +52,7 @@ func Resolve(s *jsonschema.Schema, raw json.RawMessage) (*Schema, json.RawMessag
 	if err != nil {
 		return nil, nil, err
 	}
-	ready := &Schema{resolved, newPlain(s), findFormats(s)}
+	ready := &Schema{resolved, newPlain(s)}
 	if raw == nil {
 		raw, err = json.Marshal(s)
 		return ready, raw, err
@@ -68,19 +62,9 @@ func Resolve(s *jsonschema.Schema, raw json.RawMessage) (*Schema, json.RawMessag
 	return ready, json.RawMessage(shown), shown.Compact()
 }
 
-// headerTag is the struct tag of arguments that clients repeat in an HTTP header,
-// and headerKeyword what becomes of it (MCP 2026-07-28, server/tools).
-const (
-	headerTag     = "header"
-	headerKeyword = "x-mcp-header"
-)
-
-// Of returns the JSON Schema of a Go type and of its fields' tags. It fails with
-// a *[FieldError] if a tag has no meaning.
-func Of(t reflect.Type) (*jsonschema.Schema, error) {
-	s, _, err := Infer(t, nil)
-	return s, err
-}
+// headerKeyword is what the struct tag header becomes: the argument is repeated in an
+// HTTP header (MCP 2026-07-28, server/tools).
+const headerKeyword = "x-mcp-header"
 
 // Validate checks JSON text against the schema. The error is for the caller.
 func (s *Schema) Validate(raw json.RawMessage) error {
@@ -96,7 +80,7 @@ func (s *Schema) Validate(raw json.RawMessage) error {
 	if err := s.resolved.Validate(v); err != nil {
 		return brief(inWords(err))
 	}
-	if at, rule := s.formats.broken(v); rule != "" {
+	if at, rule := brokenFormat(s.Schema(), v); rule != "" {
 		return brief(fmt.Errorf("%s %s", at, rule))
 	}
 	return nil
@@ -132,126 +116,3 @@ func brief(err error) error {
 	text = text[:maxComplaint/2] + " … " + text[len(text)-maxComplaint/2:]
 	return errors.New(strings.ToValidUTF8(text, ""))
 }
-
-// formats are the parts of a schema where text has a format. The library takes the
-// keyword for a note, as JSON Schema allows; an author who writes it wants it checked.
-// They are found where a value always passes: in members, in items, in the values of
-// a map.
-type formats struct {
-	format  string
-	members map[string]*formats
-	items   *formats
-	others  *formats
-}
-
-// findFormats returns the formats in a schema, or nil if there are none. The schema
-// is a tree.
-func findFormats(s *jsonschema.Schema) *formats {
-	if s == nil {
-		return nil
-	}
-	f := formats{format: s.Format, items: findFormats(s.Items), others: findFormats(s.AdditionalProperties)}
-	for name, member := range s.Properties {
-		if found := findFormats(member); found != nil {
-			if f.members == nil {
-				f.members = map[string]*formats{}
-			}
-			f.members[name] = found
-		}
-	}
-	if f.format == "" && f.members == nil && f.items == nil && f.others == nil {
-		return nil
-	}
-	return &f
-}
-
-// broken returns the first rule that a value breaks, or "", and where: a JSON Pointer. That
-// it puts together on the way back only: the names in it are the client's, and may be long.
-func (f *formats) broken(v any) (at, rule string) {
-	if f == nil {
-		return "", ""
-	}
-	switch v := v.(type) {
-	case string:
-		return "", fieldtags.CheckFormat(f.format, v)
-	case []any:
-		if f.items == nil {
-			return "", ""
-		}
-		for i, item := range v {
-			if at, rule = f.items.broken(item); rule != "" {
-				return fmt.Sprintf("/%d%s", i, at), rule
-			}
-		}
-	case map[string]any:
-		for _, name := range slices.Sorted(maps.Keys(v)) {
-			within, ok := f.members[name]
-			if !ok {
-				within = f.others
-			}
-			if at, rule = within.broken(v[name]); rule != "" {
-				return "/" + name + at, rule
-			}
-		}
-	}
-	return "", ""
-}
-
-// numbers makes a json.Number the number that it is in encoding/json. To the library
-// it is a string: a number did not decode into it, and it came out with quotes, which
-// tokens sealed in the past still hold.
-var numbers = jsonv2.JoinOptions(
-	jsonv2.WithMarshalers(MarshalNumber),
-	jsonv2.WithUnmarshalers(jsonv2.UnmarshalFromFunc(readNumber)),
-)
-
-// MarshalNumber writes a json.Number as numbers does. Options with marshalers of their
-// own need it besides them.
-var MarshalNumber = jsonv2.MarshalToFunc(writeNumber)
-
-func writeNumber(e *jsontext.Encoder, n json.Number) error {
-	if isName(e.StackIndex(e.StackDepth())) {
-		return e.WriteToken(jsontext.String(n.String()))
-	}
-	if n == "" {
-		n = "0" // as encoding/json has it
-	}
-	v := jsontext.Value(n)
-	if v.Kind() != '0' || !v.IsValid() {
-		return fmt.Errorf("the json.Number %q is not a number", n.String())
-	}
-	return e.WriteValue(v)
-}
-
-func readNumber(d *jsontext.Decoder, n *json.Number) error {
-	name := isName(d.StackIndex(d.StackDepth()))
-	v, err := d.ReadValue()
-	if err != nil {
-		return err
-	}
-	switch v.Kind() {
-	case 'n':
-		return nil
-	case '0':
-		*n = json.Number(v)
-		return nil
-	case '"':
-		text, err := jsontext.AppendUnquote(nil, v)
-		if number := jsontext.Value(text); err == nil && (name || len(text) == 0 || number.Kind() == '0' && number.IsValid()) {
-			*n = json.Number(text)
-			return nil
-		}
-	}
-	return fmt.Errorf("%s is not a number", v)
-}
-
-// isName reports whether what comes next in an object is the name of a member: the
-// key of a map, which is a string whatever its type.
-func isName(parent jsontext.Kind, length int64) bool { return parent == '{' && length%2 == 0 }
-
-// JSONOptions encode and decode values as package encoding/json would, so that any type
-// that authors know to work there works here, only faster.
-var JSONOptions = jsonv2.JoinOptions(jsonv1.DefaultOptionsV1(), jsontext.EscapeForHTML(false), jsontext.EscapeForJS(false), numbers)
-
-// StrictJSONOptions refuse what the type has no place for.
-var StrictJSONOptions = jsonv2.JoinOptions(JSONOptions, jsonv2.RejectUnknownMembers(true))

@@ -1,4 +1,4 @@
-// Package secretname knows fields that hold secrets by their names.
+// Package secretname recognises fields that hold secrets by their names.
 package secretname
 
 import (

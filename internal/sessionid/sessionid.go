@@ -1,5 +1,5 @@
-// Package sessionid is what the ids of sessions say, and what they and resume tokens are sealed
-// for: for the dialect that makes them, and for the command that explains them.
+// Package sessionid encodes what the ids of sessions hold. Servers make these ids, and the
+// command saga explains them.
 package sessionid
 
 import (
@@ -8,14 +8,14 @@ import (
 	"github.com/mcpsaga/mcpsaga/steps"
 )
 
-// What session ids and resume tokens are sealed for, which separates them from all else that
-// the keys seal.
+// The purposes for which session ids and resume tokens are sealed. They keep them apart from
+// all else that the keys seal.
 const (
 	Purpose       = "session"
 	ResumePurpose = "resume"
 )
 
-// Terms is what a handshake agreed on, as far as the server understands it.
+// Terms are what a handshake agreed on, as far as the server understands it.
 type Terms struct {
 	Revision  byte // in Revisions
 	Features  steps.Features

@@ -1,4 +1,4 @@
-// Package tally counts what is under way, for those who wait until nothing is: see [Tally].
+// Package tally counts what is under way, and waits until nothing is: see [Tally].
 package tally
 
 import (

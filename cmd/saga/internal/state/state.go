@@ -1,4 +1,4 @@
-// Package state keeps calls that were interrupted, so that they can go on later.
+// Package state keeps calls that were interrupted, so that they can be continued later.
 package state
 
 import (
@@ -135,14 +135,10 @@ const extension = ".json"
 
 // Saved is a call in [Dir].
 type Saved struct {
-	// Name is what the user calls it by: the file's name without its extension.
-	Name string
-	// Path is the file.
-	Path string
-	// At is when it was saved.
-	At time.Time
-	// Call is what it holds; nil if Err says why it cannot be read.
-	Call *Call
+	Name string    // what the user calls it by: the file's name without its extension
+	Path string    // the file
+	At   time.Time // when it was saved
+	Call *Call     // what it holds; nil if Err says why it cannot be read
 	Err  error
 }
 

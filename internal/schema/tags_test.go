@@ -1,14 +1,26 @@
-package fieldtags_test
+package schema
 
 import (
 	"reflect"
 	"testing"
 
+	"github.com/google/jsonschema-go/jsonschema"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-
-	"github.com/mcpsaga/mcpsaga/internal/fieldtags"
 )
+
+// readTags reads the tags of a field of a kind whose type has no limits.
+func readTags(tags reflect.StructTag, k kind, in place) error {
+	return (&field{&jsonschema.Schema{Items: &jsonschema.Schema{}}, k, in}).errorOf(tags)
+}
+
+func (f *field) errorOf(tags reflect.StructTag) error {
+	tag, reason := f.read(tags)
+	if reason == "" {
+		return nil
+	}
+	return &FieldError{Field: "F", Tag: tag, Reason: reason}
+}
 
 func TestKeys(t *testing.T) {
 	for tags, want := range map[reflect.StructTag][]string{
@@ -16,20 +28,18 @@ func TestKeys(t *testing.T) {
 		`a:"1"`:                            {"a"},
 		`  a:"1"  b:"2 c:\"3\" d: e"f:"" `: {"a", "b", "f"},
 	} {
-		keys, ok := fieldtags.Keys(tags)
+		got, ok := keys(tags)
 		assert.True(t, ok, tags)
-		assert.Equal(t, want, keys, tags)
+		assert.Equal(t, want, got, tags)
 	}
 	for _, tags := range []reflect.StructTag{`a`, `a:`, `a: "1"`, `a:'1'`, "a:`1`", `a:"1`, `:"1"`, `a b:"1"`, `a:"1" b`, `a:"1";b:"2"x`, "a\x7f:\"1\""} {
-		_, ok := fieldtags.Keys(tags)
+		_, ok := keys(tags)
 		assert.False(t, ok, tags)
-		var k fieldtags.Keywords
-		assert.ErrorContains(t, k.Read(tags, fieldtags.Text, fieldtags.Schema), "not written as Go wants them", tags)
+		assert.ErrorContains(t, readTags(tags, text, inTool), "not written as Go wants them", tags)
 	}
-	var k fieldtags.Keywords
-	assert.EqualError(t, k.Read(`enum:"a" json:"x" enum:"b"`, fieldtags.Text, fieldtags.Schema), "tag enum: is there twice, and only the first is seen")
-	assert.True(t, fieldtags.Any(`json:"a" enum:"a"`))
-	assert.False(t, fieldtags.Any(`json:"a" jsonschema:"enum" form:"a"`))
+	assert.EqualError(t, readTags(`enum:"a" json:"x" enum:"b"`, text, inTool), "F, tag enum: is there twice, and only the first is seen")
+	assert.True(t, hasTags(`json:"a" enum:"a"`))
+	assert.False(t, hasTags(`json:"a" jsonschema:"enum" form:"a"`))
 }
 
 func TestMisspeltTags(t *testing.T) {
@@ -43,17 +53,15 @@ func TestMisspeltTags(t *testing.T) {
 		"form": "", "env": "", "num": "", "cost": "", "cons": "", "reader": "", "json": "", "min": "", "max": "", "len": "", "name": "", "url": "",
 		"validate": "", "binding": "", "mapstructure": "", "example": "", "param": "", "options": "", "_": "", "rename": "",
 	} {
-		var k fieldtags.Keywords
-		err := k.Read(reflect.StructTag(key+`:"1"`), fieldtags.Text, fieldtags.Schema)
+		err := readTags(reflect.StructTag(key+`:"1"`), text, inTool)
 		if want == "" {
 			assert.NoError(t, err, key)
 			continue
 		}
-		assert.EqualError(t, err, "tag "+key+": is written "+want)
+		assert.EqualError(t, err, "F, tag "+key+": is written "+want)
 	}
 	for key, want := range map[string]string{"require": "a field is required unless", "descripton": "write the description in the tag jsonschema"} {
-		var k fieldtags.Keywords
-		assert.ErrorContains(t, k.Read(reflect.StructTag(key+`:"1"`), fieldtags.Text, fieldtags.Form), "tag "+key+": "+want)
+		assert.ErrorContains(t, readTags(reflect.StructTag(key+`:"1"`), text, inForm), "tag "+key+": "+want)
 	}
 }
 
@@ -64,17 +72,14 @@ func TestContradictions(t *testing.T) {
 		`minimum:"1" exclusiveMaximum:"1"`: false, `minimum:"1" exclusiveMaximum:"1.5"`: true,
 		`exclusiveMinimum:"1" exclusiveMaximum:"1"`: false, `exclusiveMinimum:"1" exclusiveMaximum:"1.5"`: true,
 	} {
-		var k fieldtags.Keywords
-		err := k.Read(tags, fieldtags.Number, fieldtags.Schema)
+		err := readTags(tags, number, inTool)
 		assert.Equal(t, ok, err == nil, "%s: %v", tags, err)
 	}
-	for tags, kind := range map[reflect.StructTag]fieldtags.Kind{`minLength:"2" maxLength:"2"`: fieldtags.Text, `minItems:"2" maxItems:"2"`: fieldtags.List} {
-		var k fieldtags.Keywords
-		require.NoError(t, k.Read(tags, kind, fieldtags.Schema))
+	for tags, k := range map[reflect.StructTag]kind{`minLength:"2" maxLength:"2"`: text, `minItems:"2" maxItems:"2"`: list} {
+		require.NoError(t, readTags(tags, k, inTool))
 	}
-	for tags, kind := range map[reflect.StructTag]fieldtags.Kind{`minLength:"2" maxLength:"1"`: fieldtags.Text, `minItems:"2" maxItems:"1"`: fieldtags.List} {
-		var k fieldtags.Keywords
-		require.ErrorContains(t, k.Read(tags, kind, fieldtags.Schema), "2 is more than")
+	for tags, k := range map[reflect.StructTag]kind{`minLength:"2" maxLength:"1"`: text, `minItems:"2" maxItems:"1"`: list} {
+		require.ErrorContains(t, readTags(tags, k, inTool), "1 is less than 2, the least allowed so far")
 	}
 }
 
@@ -85,8 +90,7 @@ func TestValuesOfTags(t *testing.T) {
 		`enum:"a"`: "", `enum:""`: "has an empty choice", `enum:"a|"`: "has an empty choice", `enum:"=A"`: "has an empty choice", `enum:"a|a"`: `there are two choices "a"`,
 		`notsecret:"no"`: "", `notsecret:" "`: "says why", `enum:"a" pattern:"a"`: "tag pattern: is not for a choice", `uniqueItems:"true"`: "is not for text",
 	} {
-		var k fieldtags.Keywords
-		err := k.Read(reflect.StructTag(tag), fieldtags.Text, fieldtags.Schema)
+		err := readTags(reflect.StructTag(tag), text, inTool)
 		if want == "" {
 			assert.NoError(t, err, tag)
 		} else {
@@ -99,25 +103,26 @@ func TestValuesOfTags(t *testing.T) {
 		`multipleOf:"0.5"`: "", `multipleOf:"0"`: "is not a number greater than 0", `multipleOf:"-1"`: "is not a number greater than 0", `multipleOf:"x"`: "is not a number greater than 0",
 	} {
 		low, high := -3.0, 3.0
-		k := fieldtags.Keywords{Minimum: &low, Maximum: &high}
-		err := k.Read(reflect.StructTag(tag), fieldtags.Integer, fieldtags.Schema)
+		err := (&field{&jsonschema.Schema{Minimum: &low, Maximum: &high}, wholeNumber, inTool}).errorOf(reflect.StructTag(tag))
 		if want == "" {
 			assert.NoError(t, err, tag)
 		} else {
 			assert.ErrorContains(t, err, want, tag)
 		}
 	}
-	var k fieldtags.Keywords
-	require.NoError(t, k.Read(`uniqueItems:"true"`, fieldtags.List, fieldtags.Schema))
-	assert.True(t, k.UniqueItems)
-	require.ErrorContains(t, k.Read(`uniqueItems:"false"`, fieldtags.List, fieldtags.Schema), `is "true", or left out`)
+	unique := &field{&jsonschema.Schema{}, list, inTool}
+	require.NoError(t, unique.errorOf(`uniqueItems:"true"`))
+	assert.True(t, unique.UniqueItems)
+	require.ErrorContains(t, readTags(`uniqueItems:"false"`, list, inTool), `is "true", or left out`)
 	// An enum decides what the other tags mean, wherever it is written.
-	require.NoError(t, k.Read(`minItems:"1" enum:"a|b=B"`, fieldtags.TextList, fieldtags.Form))
-	assert.Equal(t, []fieldtags.Choice{{Value: "a"}, {Value: "b", Title: "B"}}, k.Choices)
+	chosen := &field{&jsonschema.Schema{Items: &jsonschema.Schema{}}, textList, inForm}
+	require.NoError(t, chosen.errorOf(`minItems:"1" enum:"a|b=B"`))
+	assert.Equal(t, []any{"a", "b"}, chosen.Items.Enum)
+	assert.Equal(t, []*jsonschema.Schema{{Const: new(any("a")), Title: "a"}, {Const: new(any("b")), Title: "B"}}, chosen.Items.OneOf)
 	for _, tag := range []reflect.StructTag{`pattern:"a"`, `exclusiveMinimum:"1"`, `exclusiveMaximum:"1"`, `multipleOf:"1"`, `uniqueItems:"true"`, `const:"a"`} {
-		assert.ErrorContains(t, k.Read(tag, fieldtags.Text, fieldtags.Form), "MCP does not allow this keyword in forms", tag)
+		assert.ErrorContains(t, readTags(tag, text, inForm), "MCP does not allow this keyword in forms", tag)
 	}
-	assert.ErrorContains(t, k.Read(`header:"A"`, fieldtags.Text, fieldtags.Form), "tag header: is for the arguments of a tool")
+	assert.ErrorContains(t, readTags(`header:"A"`, text, inForm), "tag header: is for the arguments of a tool")
 }
 
 func TestFormats(t *testing.T) {
@@ -135,7 +140,7 @@ func TestFormats(t *testing.T) {
 		"hostname": {"": true, "anything": true},
 	} {
 		for value, ok := range values {
-			assert.Equal(t, ok, fieldtags.CheckFormat(format, value) == "", "%s %q", format, value)
+			assert.Equal(t, ok, CheckFormat(format, value) == "", "%s %q", format, value)
 		}
 	}
 }

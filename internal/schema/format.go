@@ -1,38 +1,43 @@
-package fieldtags
+package schema
 
 import (
+	"fmt"
+	"maps"
 	"net/mail"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
+
+	"github.com/google/jsonschema-go/jsonschema"
 )
 
 // The formats of text that MCP knows and that are checked.
 const (
-	FormatEmail    = "email"
-	FormatURI      = "uri"
-	FormatDate     = "date"
-	FormatDateTime = "date-time"
+	formatEmail    = "email"
+	formatURI      = "uri"
+	formatDate     = "date"
+	formatDateTime = "date-time"
 )
 
 // CheckFormat returns the rule that s breaks as a text of the given format, or "".
 // Formats that MCP does not know are not checked.
 func CheckFormat(format, s string) string {
 	switch format {
-	case FormatEmail:
+	case formatEmail:
 		// ParseAddress also accepts a name before the address; MCP wants the address.
 		if addr, err := mail.ParseAddress(s); err != nil || addr.Address != s {
 			return "must be an email address, such as ada@example.com"
 		}
-	case FormatURI:
+	case formatURI:
 		if !IsURI(s) {
 			return "must be an absolute URI, such as https://example.com/"
 		}
-	case FormatDate:
+	case formatDate:
 		if _, err := time.Parse(time.DateOnly, s); err != nil {
 			return "must be a date written as 2026-07-28"
 		}
-	case FormatDateTime:
+	case formatDateTime:
 		if !isDateTime(s) {
 			return "must be a date and time written as 2026-07-28T15:04:05Z"
 		}
@@ -66,4 +71,35 @@ func IsURI(s string) bool {
 		return u.Hostname() != ""
 	}
 	return u.Host != "" || u.Path != "" || u.Opaque != ""
+}
+
+// brokenFormat returns the first format of a schema that a value does not have, or "", and
+// where: a JSON Pointer. The library takes the keyword for a note, as JSON Schema allows; an
+// author who writes it wants it checked. It is where a value always passes: in members, in
+// items, in the values of a map.
+func brokenFormat(s *jsonschema.Schema, v any) (at, rule string) {
+	if s == nil {
+		return "", ""
+	}
+	switch v := v.(type) {
+	case string:
+		return "", CheckFormat(s.Format, v)
+	case []any:
+		for i, item := range v {
+			if at, rule = brokenFormat(s.Items, item); rule != "" {
+				return fmt.Sprintf("/%d%s", i, at), rule
+			}
+		}
+	case map[string]any:
+		for _, name := range slices.Sorted(maps.Keys(v)) {
+			within, ok := s.Properties[name]
+			if !ok {
+				within = s.AdditionalProperties
+			}
+			if at, rule = brokenFormat(within, v[name]); rule != "" {
+				return "/" + name + at, rule
+			}
+		}
+	}
+	return "", ""
 }

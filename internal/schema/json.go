@@ -1,0 +1,117 @@
+package schema
+
+import (
+	"encoding"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/big"
+	"reflect"
+	"slices"
+	"strings"
+
+	jsonv2 "github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+	jsonv1 "github.com/go-json-experiment/json/v1"
+)
+
+// JSONOptions encode and decode values as package encoding/json would, so that any type
+// that authors know to work there works here, only faster.
+var JSONOptions = jsonv2.JoinOptions(jsonv1.DefaultOptionsV1(), jsontext.EscapeForHTML(false), jsontext.EscapeForJS(false),
+	jsonv2.WithMarshalers(MarshalNumber), jsonv2.WithUnmarshalers(readNumber))
+
+// StrictJSONOptions refuse what the type has no place for.
+var StrictJSONOptions = jsonv2.JoinOptions(JSONOptions, jsonv2.RejectUnknownMembers(true))
+
+// MarshalNumber makes a json.Number the number that it is in encoding/json: to the library
+// it is a string. Options with marshalers of their own need it besides them.
+var MarshalNumber = jsonv2.MarshalToFunc(func(e *jsontext.Encoder, n json.Number) error {
+	if isName(e.StackIndex(e.StackDepth())) {
+		return errors.ErrUnsupported
+	}
+	raw, err := json.Marshal(n)
+	if err != nil {
+		return fmt.Errorf("the json.Number %q is not a number", n.String())
+	}
+	return e.WriteValue(raw)
+})
+
+// readNumber is the counterpart of MarshalNumber. Tokens that were sealed when numbers
+// were still written as strings hold an empty string for the zero Number.
+var readNumber = jsonv2.UnmarshalFromFunc(func(d *jsontext.Decoder, n *json.Number) error {
+	if isName(d.StackIndex(d.StackDepth())) {
+		return errors.ErrUnsupported
+	}
+	v, err := d.ReadValue()
+	if err != nil {
+		return err
+	}
+	if string(v) == `""` {
+		*n = ""
+		return nil
+	}
+	if json.Unmarshal(v, n) != nil {
+		return fmt.Errorf("%s is not a number", v)
+	}
+	return nil
+})
+
+// isName reports whether what comes next in an object is the name of a member: the
+// key of a map, which is a string whatever its type.
+func isName(parent jsontext.Kind, length int64) bool { return parent == '{' && length%2 == 0 }
+
+// Decode decodes JSON that fits the schema of a type, or an author's schema that allows
+// more. To JSON Schema 1.0 and 1e3 are integers, which decoders of Go refuse, so what
+// cannot be decoded is decoded again with [readInteger]. The error is for the caller.
+func Decode(raw []byte, into any, options ...jsonv2.Options) error {
+	err := jsonv2.Unmarshal(raw, into, options...)
+	if err == nil {
+		return nil
+	}
+	reflect.ValueOf(into).Elem().SetZero()
+	all := jsonv2.JoinOptions(options...)
+	others, _ := jsonv2.GetOption(all, jsonv2.WithUnmarshalers)
+	err = jsonv2.Unmarshal(raw, into, all, jsonv2.WithUnmarshalers(jsonv2.JoinUnmarshalers(readInteger, others)))
+	if wrong, ok := errors.AsType[*jsonv1.UnmarshalTypeError](err); ok {
+		return fmt.Errorf("%s: %s is not of the type %s", wrong.Field, wrong.Value, wrong.Type)
+	}
+	return err
+}
+
+// readInteger reads a number into an integer of any type, however it is written.
+var readInteger = jsonv2.UnmarshalFromFunc(func(d *jsontext.Decoder, into any) error {
+	t := reflect.TypeOf(into).Elem()
+	if t.Kind() < reflect.Int || t.Kind() > reflect.Uintptr || d.PeekKind() != '0' || isName(d.StackIndex(d.StackDepth())) {
+		return errors.ErrUnsupported
+	}
+	switch into.(type) {
+	case jsonv2.Unmarshaler, jsonv2.UnmarshalerFrom, encoding.TextUnmarshaler:
+		return errors.ErrUnsupported
+	}
+	number, err := d.ReadValue()
+	if err != nil {
+		return err
+	}
+	if digits, ok := integer(string(number)); ok && jsonv2.Unmarshal([]byte(digits), into, JSONOptions) == nil {
+		return nil
+	}
+	names := slices.Collect(d.StackPointer().Tokens())
+	return &jsonv1.UnmarshalTypeError{Value: "number " + string(number), Type: t, Field: strings.Join(names, ".")}
+})
+
+// No integer of Go needs a longer number or exponent, and to work with one takes long.
+const maxNumber, maxExponent = 1000, 4
+
+// integer returns a number of JSON as digits, if it is an integer that Go may have. It
+// does not round: a float64 cannot tell large integers apart.
+func integer(number string) (digits string, ok bool) {
+	_, exponent, _ := strings.Cut(strings.ToLower(number), "e")
+	if len(number) > maxNumber || len(exponent) > maxExponent {
+		return "", false
+	}
+	exact, ok := new(big.Rat).SetString(number)
+	if !ok || !exact.IsInt() {
+		return "", false
+	}
+	return exact.Num().String(), true
+}
