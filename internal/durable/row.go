@@ -334,7 +334,7 @@ func (s *rows) take(ctx context.Context, tools []store.Tool, limit int, lease ti
 }
 
 // longestUnread is for how long a row is left at most that cannot be read. Others may have the key.
-const longestUnread = 5 * time.Minute
+const longestUnread = 30 * time.Second
 
 // log returns events after a number. Items that cannot be read are left out.
 func (s *rows) log(ctx context.Context, id store.ID, after uint64, limit int) (list []event, log *store.Log, err error) {
