@@ -97,7 +97,7 @@ func (p *program) namedLedger(c *cli.Command) (ledgerName, error) {
 	l := ledgerOf(c)
 	switch path, isFile := strings.CutPrefix(l.name, ledgerSQLite); {
 	case l.name == ledgerMemory:
-		return l, p.usage(c, "a ledger in memory is within its server: nobody else can look into it")
+		return l, p.usage(c, "a ledger in memory is within its server: no other process can look into it")
 	case l.name == ledgerOff:
 		return l, p.usage(c, "name the ledger with --ledger: sqlite:PATH or postgres://USER@HOST/DATABASE")
 	case isFile && path == "", !isFile && !isPostgres(l.name):
@@ -140,7 +140,7 @@ func (p *program) withLedger(ctx context.Context, c *cli.Command, do func(*durab
 	return do(durable.NewOperator(s, func() *codec.Keyset { return keys }, c.String("audience")))
 }
 
-// nameServers says what to do where there is no keyset, to who needs that of a server.
+// nameServers says what to do where there is no keyset, to a user who needs that of a server.
 func nameServers(err error) error {
 	if errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("%w\nname that of the server with --keyset", err)

@@ -123,10 +123,9 @@ func (h *hold) runCall(one *calling) {
 		if one.err = cmp.Or(err, errNoOutcome); end.Result != nil || end.Messages != nil || end.Contents != nil {
 			one.err, one.end = nil, &end
 		}
-		err = nil // the caller has it
 	}
 	one.settle()
-	if err != nil && !errors.Is(err, errLost) && h.ctx.Err() == nil {
+	if err != nil && !one.over && !errors.Is(err, errLost) && h.ctx.Err() == nil { // else the caller has it
 		h.c.Turns.Log.Error("a saga is left for another try", "tool", h.program.Name, "error", err)
 	}
 }

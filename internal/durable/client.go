@@ -95,6 +95,9 @@ func judge(r *row, from uint32, digest []byte, as how) (verdict, error) {
 	if r == nil {
 		return free, nil
 	}
+	if r.Client == nil && bytes.Equal(digest, r.Digest) {
+		return free, turns.ErrTask
+	}
 	if r.Client == nil {
 		return free, tokens.Reject(tokens.ReasonSpent, "the saga goes on as a task")
 	}
@@ -165,10 +168,14 @@ func (c *Core) CallOnce(ctx context.Context, q *turns.Request, id *tokens.ID) (t
 	for {
 		r, err := c.rows.find(turn, key)
 		if err != nil {
-			return turns.End{}, c.Turns.Failed(q.Program, saga, err)
+			return turns.End{}, c.Turns.Failed(q.Program, saga, spent(err))
 		}
 		if r != nil {
-			if *id = r.Saga; r.Client == nil || !bytes.Equal(r.Digest, digest) {
+			*id = r.Saga
+			switch {
+			case r.Client == nil && bytes.Equal(r.Called, digest):
+				return turns.End{}, c.Turns.Failed(q.Program, r.Saga, turns.ErrTask)
+			case r.Client == nil || !bytes.Equal(r.Digest, digest):
 				return turns.End{}, c.Turns.Failed(q.Program, r.Saga, turns.ErrKeyReused)
 			}
 		}
@@ -244,7 +251,9 @@ var errTooSlow = errors.New("the first turn was not heard of for longer than its
 func (c *Core) ResumeOnce(ctx context.Context, q *turns.Request, o *turns.Opened) (turns.End, error) {
 	turn := c.Turns.Begin(ctx)
 	defer turn.Cancel()
-	fail := func(err error) (turns.End, error) { return turns.End{}, c.Turns.Failed(o.Program(), o.Saga(), err) }
+	fail := func(err error) (turns.End, error) {
+		return turns.End{}, c.Turns.Failed(o.Program(), o.Saga(), spent(err))
+	}
 	as, digest := howTurn, turns.Digest(o.Position(), q.Answers)
 	if o.Gone() != nil {
 		as = howAbandoned
@@ -288,6 +297,14 @@ func (c *Core) ResumeOnce(ctx context.Context, q *turns.Request, o *turns.Opened
 			return end, err
 		}
 	}
+}
+
+// spent refuses a request whose saga is forgotten.
+func spent(err error) error {
+	if errors.Is(err, ErrUnreadable) {
+		return tokens.Reject(tokens.ReasonSpent, "%w", err)
+	}
+	return err
 }
 
 // awaitTurn waits until a row has changed that another process holds, or its lease is over.
@@ -374,6 +391,9 @@ const blobTool = "(blob)"
 // Blob implements [turns.Memory].
 func (o *Operator) Blob(ctx context.Context, principal string, id [16]byte) ([]byte, error) {
 	r, err := o.rows.load(ctx, o.rows.hashID("blob", principal, string(id[:])))
+	if errors.Is(err, ErrUnreadable) {
+		return nil, nil // it is forgotten
+	}
 	if r == nil || err != nil {
 		return nil, err
 	}

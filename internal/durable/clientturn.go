@@ -257,6 +257,16 @@ func (t *clientTurn) settle(ctx context.Context, end turns.End, err error) (turn
 	if errors.Is(err, errOvertaken) {
 		return turns.End{}, errOvertaken
 	}
+	end, err = t.recorded(ctx, end, err)
+	if effect := t.program.Irreversible(); effect != "" && t.begun.Once && t.hold != nil && errors.Is(err, turns.ErrLedger) {
+		// The same request would be another saga, and what this one has done may be final.
+		err = t.fail(&engine.UnsettledError{Tool: t.program.Name, Effect: effect, Err: err})
+	}
+	return end, err
+}
+
+// recorded commits how the turn has ended.
+func (t *clientTurn) recorded(ctx context.Context, end turns.End, err error) (turns.End, error) {
 	if t.lazy && t.hold == nil {
 		return end, err
 	}

@@ -82,6 +82,7 @@ type Core struct {
 	worker worker
 	clock  clock
 	crowd  crowd
+	unread lately
 
 	identity atomic.Pointer[store.ID] // of the store, once it is known
 }

@@ -16,7 +16,7 @@ import (
 // CBOR. The numbers of fields are never used again.
 type state struct {
 	// Name is what its owner calls it, if it is a task. Digest identifies the request that began it,
-	// if the same request is to find it again.
+	// if the same request is to find it again, and Called the first call of a saga that has become a task.
 	Saga      tokens.ID `cbor:"1,keyasint"`
 	Principal string    `cbor:"2,keyasint"`
 	Name      string    `cbor:"3,keyasint,omitempty"`
@@ -41,6 +41,8 @@ type state struct {
 	Client *clientState `cbor:"15,keyasint,omitempty"`
 	// UndoNow: an operator wants it undone, though its client could still come back.
 	UndoNow bool `cbor:"16,keyasint,omitempty"`
+
+	Called []byte `cbor:"17,keyasint,omitempty"`
 }
 
 // request is what a saga was begun with.

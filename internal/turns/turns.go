@@ -132,7 +132,9 @@ func (r *Runner) Call(ctx context.Context, q Request) (end End, err error) {
 		end, err = r.start(ctx, &q, of, nil)
 	}
 	if err != nil {
-		err = r.Report(ctx, q.Method, err)
+		if err = r.Report(ctx, q.Method, err); q.IdempotencyKey == "" || !r.remembers(q.Program) {
+			err = once(err)
+		}
 	}
 	return end, err
 }
@@ -170,7 +172,9 @@ func (r *Runner) Resume(ctx context.Context, q Request) (end End, err error) {
 		end, err = r.goFrom(ctx, &q, o, nil)
 	}
 	if err != nil {
-		err = r.Report(ctx, q.Method, err)
+		if err = r.Report(ctx, q.Method, err); q.Policy.UndoBroken {
+			err = once(err)
+		}
 	}
 	return end, err
 }

@@ -136,8 +136,11 @@ func (r *reader) follow(ctx context.Context, seen uint64) (last *tasks.Task, err
 	r.asked = make(map[string]*asked)
 	defer func() {
 		why := err
-		if err == nil {
+		switch {
+		case err == nil:
 			why = goneWith(last)
+		case errors.Is(err, tasks.ErrNotFound):
+			why = tasks.ErrNotFound // what else there is to say is for the log
 		}
 		for _, q := range r.asked {
 			q.takeBack(why)

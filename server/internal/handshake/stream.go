@@ -213,9 +213,9 @@ func (st *stream) carriedBy(r *streamReader, retry time.Duration) (release func(
 // lost lets go of what sends on the stream, when no connection carries it.
 func (st *stream) lost() {
 	st.session.mu.Lock()
-	detach := st.detach
+	detach, ended := st.detach, st.due == 0
 	st.session.mu.Unlock()
-	if detach != nil {
+	if detach != nil && !ended {
 		detach()
 	}
 }
