@@ -64,7 +64,7 @@ const (
 	howAbandoned
 	// howCancelled: the client has cancelled the saga.
 	howCancelled
-	// howBroken: the saga was undone, and its client was not told. The same first call begins another one.
+	// howBroken: the saga was undone, which its client does not know. The same first call begins another one.
 	howBroken
 )
 
@@ -106,7 +106,7 @@ func judge(r *row, from uint32, digest []byte, as how) (verdict, error) {
 	if u := r.Undoing; u != nil && u.Why == whyTurn && u.Response != nil {
 		undoing = false // it ends as its turn has
 	}
-	// A client that comes while its saga is abandoned is told so; one that has cancelled it, or whose turn broke
+	// A client that comes while its saga hears of that; one that has cancelled it, or whose turn broke
 	// off, has no business here.
 	cancelled := r.Cancelled || r.Undoing != nil && r.Undoing.Why != whyGone
 	switch {
@@ -230,7 +230,7 @@ func (c *Core) releaseKey(ctx context.Context, r *row) error {
 	return err
 }
 
-// takeCall takes the first turn of a call with an idempotency key, or goes on with one that was lost.
+// takeCall takes the first turn of a call with an idempotency key, or continues one that was lost.
 func (c *Core) takeCall(ctx context.Context, q *turns.Request, r *row, saga tokens.ID, key store.ID, digest []byte) (turns.End, error) {
 	if r != nil {
 		saga = r.Saga
@@ -316,7 +316,7 @@ func (c *Core) awaitTurn(ctx context.Context, r *row) error {
 func (c *Core) await(ctx context.Context, r *row, until func(now *row) time.Time) error {
 	changed, stop := c.hub.wait(r.ID)
 	defer stop()
-	for { // what has changed before it was listened for is not told, and not all that is told is a change
+	for { // changes before it was listened for do not ring, and not every ring is a change
 		now, err := c.rows.load(ctx, r.ID)
 		if err != nil || now == nil || now.Head != r.Head || !until(now).After(now.now()) {
 			return err

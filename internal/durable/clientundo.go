@@ -199,7 +199,7 @@ func (c *Core) whatBecame(o *turns.Opened, r *row, digest []byte) (turns.End, er
 	return endedBefore(end), nil
 }
 
-// endedBefore is what a client is told that cancels a saga that has ended with a result.
+// endedBefore is the answer to a client that cancels a saga that has ended with a result.
 func endedBefore(end turns.End) turns.End {
 	result := *end.Result
 	if report := turns.UndoReport(&result); report == nil || report.Final != "" {
@@ -212,7 +212,7 @@ func endedBefore(end turns.End) turns.End {
 	return end
 }
 
-// tooLate is what a client is told that cancels a prompt or a resource that has ended.
+// tooLate is the answer to a client that cancels a prompt or a resource that has ended.
 func tooLate(o *turns.Opened, end turns.End) turns.End {
 	end.Outcome = engine.Outcome{Result: content.Resultf("It was too late to cancel: the %v has ended.", o.Program().Kind)}
 	return end
@@ -253,7 +253,7 @@ func (h *hold) clientUndone(r *row, end *turns.End, why error) error {
 	case report == nil || why == nil: // the turn was not lost after all
 		as = howTurn
 	case r.Client.Turn != nil && r.Client.Turn.Once, r.Client.Purpose == turns.Held.Purpose, errors.Is(why, errUndone):
-		as = howBroken // its client was not told, and begins again
+		as = howBroken // its client does not know, and begins again
 	case why == errCancelled:
 		as = howCancelled
 	case errors.As(why, &gone):

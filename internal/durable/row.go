@@ -44,7 +44,7 @@ type summary struct {
 	LastError string   `cbor:"13,keyasint,omitempty"`
 	// Keep is until when it is shown after its end.
 	Keep time.Time `cbor:"14,keyasint,omitzero"`
-	// Wanted is until when it goes on although no client looks at it; see crowd.go.
+	// Wanted is until when it lives although no client looks at it; see crowd.go.
 	Wanted time.Time `cbor:"15,keyasint,omitzero"`
 }
 
@@ -213,7 +213,7 @@ func (s *rows) write(ctx context.Context, r *row, lease time.Duration, most int,
 }
 
 // send is write for what is prepared. As long as it is not known whether the change was made, the same is
-// sent again: who is told that it was not made may ask for the same, and have it twice. It may also be sent
+// sent again: a client that reads that it was not made may ask for the same, and have it twice. It may also be sent
 // again later. All are for one version of the row, so only one of them can be made, however late the others
 // arrive. The item that is found in its place says which.
 func (s *rows) send(ctx context.Context, w *sending) error {

@@ -87,7 +87,7 @@ func orEmpty(args json.RawMessage) json.RawMessage {
 	return args
 }
 
-// newRow is a row for a saga that begins, or goes on, with a turn.
+// newRow is a row for a saga that begins, or continues, with a turn.
 func (c *Core) newRow(s *tasks.Start, turn *turns.TaskTurn) (*row, error) {
 	q, set, now := &s.Request, turn.Program.Tasks, c.clock.now()
 	r := &row{read: time.Now()}
@@ -296,7 +296,7 @@ func (c *Core) insert(ctx context.Context, s *tasks.Start, r *row, lease time.Du
 	if !s.Shared || most == 0 {
 		return full(write(most))
 	}
-	// Callers who cannot be told apart: see crowd.go.
+	// Callers who cannot be distinguished: see crowd.go.
 	if err := write(max(1, most/2)); !errors.Is(err, store.ErrFull) {
 		return err
 	}

@@ -27,7 +27,7 @@ import (
 //   - *[engine.UnsupportedError]: the client cannot do what the tool needs.
 //   - *[engine.ArgumentsError], *[engine.ToolError], [engine.ErrNotFound]: how prompts and
 //     resources fail.
-//   - [ErrGone]: the client is not there any more, so nobody reads what is said.
+//   - [ErrGone]: the client is not there any more, so no one reads what is said.
 //   - [context.DeadlineExceeded], [context.Canceled]: the turn was stopped from outside.
 //   - Anything else is for the operator alone.
 type Error struct {
@@ -226,7 +226,7 @@ func failureOf(err error) *engine.ToolError {
 
 // levelOf is how loud the refusal of a token is. What anybody can send who pleases, or
 // too late, is no alarm. The rest may be: replicas that differ in their keys or code,
-// or somebody with a token of somebody else's. Among it is what anybody can make up, a
+// or a caller with another's token. Among it is what any caller can make up, a
 // key id above all: it looks the same.
 func levelOf(why tokens.Reason) slog.Level {
 	switch why {
