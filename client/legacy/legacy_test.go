@@ -35,6 +35,12 @@ const asServer = "MCPSAGA_LEGACY_TEST_SERVER"
 
 func TestMain(m *testing.M) {
 	if mode := os.Getenv(asServer); mode != "" {
+		if mode == "tasks" {
+			s, stop := newTaskServer()
+			defer stop()
+			_ = s.ServeStdio(context.Background(), os.Stdin, os.Stdout)
+			os.Exit(0)
+		}
 		if mode != "1" {
 			noteStart(os.Getenv("STARTS"))
 		}
