@@ -228,6 +228,9 @@ type watcher struct {
 // RoundTrip implements [http.RoundTripper].
 func (w *watcher) RoundTrip(r *http.Request) (*http.Response, error) {
 	cancels := false
+	if sent, is := r.Context().Value(sentKey{}).(*atomic.Bool); is {
+		sent.Store(true)
+	}
 	if r.Method == http.MethodPost {
 		body, err := io.ReadAll(r.Body)
 		if err != nil {
@@ -305,15 +308,31 @@ func (s *session) Request(ctx context.Context, method string, params json.RawMes
 	if !slices.Contains(methods, method) {
 		return nil, fmt.Errorf("there is no method %s in a session of this client", method)
 	}
-	result, err := mcp.CallCustomMethod[*rawParams, *rawResult](ctx, s.ClientSession, ownPrefix+method, &rawParams{raw: params})
+	var sent atomic.Bool
+	sent.Store(s.process != nil) // as far as is known
+	result, err := mcp.CallCustomMethod[*rawParams, *rawResult](context.WithValue(ctx, sentKey{}, &sent), s.ClientSession, ownPrefix+method, &rawParams{raw: params})
 	if err != nil {
 		if ctx.Err() != nil && !errors.Is(err, mcp.ErrConnectionClosed) {
 			s.unsent.Add(1)
 		}
-		return nil, s.failed(ctx, err)
+		err = s.failed(ctx, err)
+		if lost, is := errors.AsType[*client.TransportError](err); is {
+			// A connection breaks if a request is given up while it is written.
+			return nil, &client.TransportError{Sent: lost.Sent && sent.Load(), Status: lost.Status, Err: unprefixed{lost.Err}}
+		}
+		return nil, err
 	}
 	return result.raw, nil
 }
+
+// sentKey is the key under which the context of a request has what is to be set when it is sent.
+type sentKey struct{}
+
+// unprefixed is an error of the SDK whose text names a method.
+type unprefixed struct{ error }
+
+func (e unprefixed) Error() string { return strings.Replace(e.error.Error(), ownPrefix, "", 1) }
+func (e unprefixed) Unwrap() error { return e.error }
 
 // failed makes one of the client's errors of one of the SDK.
 func (s *session) failed(ctx context.Context, err error) error {
