@@ -75,7 +75,6 @@ func (c *Client) turns(ctx context.Context, p *Position, h *Handlers) (json.RawM
 	if p.Task != "" {
 		return c.follow(ctx, p, h, nil)
 	}
-	asTask := false
 	for rounds := 0; rounds <= c.options.MaxRounds; rounds++ {
 		for _, step := range p.Pending() {
 			if _, err := answerStep(ctx, p, h, step); err != nil {
@@ -85,15 +84,9 @@ func (c *Client) turns(ctx context.Context, p *Position, h *Handlers) (json.RawM
 		next := d.next(p, h)
 		next.later = p.Round > 0
 		c.mirror(ctx, p, &next)
-		if asTask {
-			next.asTask = true
-			q := next.params.(params)
-			q.Task = &struct{}{}
-			next.params = q
-		}
 		raw, err := c.send(ctx, next)
-		if !asTask && c.onlyTask(ctx, p, raw, err) {
-			asTask = true
+		if d == (sessionDialect{}) && c.onlyTask(ctx, p, raw, err) {
+			d = sessionDialect{asTask: true}
 			continue
 		}
 		if err != nil && c.mustBeTask(ctx, p, err) {

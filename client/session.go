@@ -39,14 +39,17 @@ type SessionConfig struct {
 
 // sessionDialect is MCP up to 2025-11-25, whose servers ask by requests of their own while
 // the client waits. Nothing of a call can be kept: where it stands is in the session.
-type sessionDialect struct{}
+type sessionDialect struct{ asTask bool }
 
-func (sessionDialect) next(p *Position, h *Handlers) request {
+func (d sessionDialect) next(p *Position, h *Handlers) request {
 	q := params{Name: cmp.Or(p.Tool, p.Prompt), URI: p.URI, Arguments: p.Arguments}
 	if p.Kind() == "tool" && q.Arguments == nil {
 		q.Arguments = json.RawMessage("{}") // as many servers insist
 	}
-	r := request{method: callMethods[p.Kind()], harmless: p.Kind() != "tool", session: true, handlers: h, subject: p.Subject()}
+	r := request{method: callMethods[p.Kind()], harmless: p.Kind() != "tool", session: true, asTask: d.asTask, handlers: h, subject: p.Subject()}
+	if d.asTask {
+		q.Task = &struct{}{}
+	}
 	q.Meta.ProgressToken, r.notify = h.progress()
 	r.params = q
 	return r

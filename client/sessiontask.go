@@ -24,7 +24,7 @@ const (
 // once which tools those are.
 func (c *Client) onlyTask(ctx context.Context, p *Position, result json.RawMessage, err error) bool {
 	refused, is := errors.AsType[*Error](err)
-	if p.Dialect != inSessions || p.Tool == "" || !(is && refused.Code == jsonrpc2.CodeMethodNotFound || string(jsonview.Get(result, "isError")) == "true") {
+	if p.Tool == "" || !(is && refused.Code == jsonrpc2.CodeMethodNotFound || string(jsonview.Get(result, "isError")) == "true") {
 		return false
 	}
 	known := c.onlyTasks.Load()

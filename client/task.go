@@ -172,22 +172,11 @@ func (c *Client) cancelTask(ctx context.Context, p *Position) (json.RawMessage, 
 	}
 	waiting, stop := context.WithTimeoutCause(ctx, c.options.Timeout, fmt.Errorf("the server has been asked to cancel the task, and has not done so yet: %w", ErrTimeout))
 	defer stop()
-	return await(waiting, h, cancelledTask{c, p}, nil)
+	return await(waiting, h, cancelledTask{&follower{Client: c, p: p, h: h}}, nil)
 }
 
 // cancelledTask is a task that is to end, and is not answered.
-type cancelledTask struct {
-	*Client
-	p *Position
-}
-
-func (t cancelledTask) get(ctx context.Context) (*Task, error) {
-	task, err := t.task(ctx, t.p.Task, new(Handlers))
-	if err == nil {
-		task.Poll = min(task.pause(), defaultPoll)
-	}
-	return task, err
-}
+type cancelledTask struct{ *follower }
 
 func (cancelledTask) answer(context.Context, *Task) (json.RawMessage, error) { return nil, nil }
 
