@@ -3,7 +3,7 @@
 // and the official Go SDK are used as they are published; the server is a process
 // of its own: this test binary, with the tools that the suite calls and the examples.
 //
-// All of it takes minutes, so most tests skip until somebody asks for them, by SAGA_LONG=1
+// All of it takes minutes, so most tests skip unless they are asked for, by SAGA_LONG=1
 // (see internal/longtests): those that last long, and those that use other people's programs, but
 // for one client.
 //

@@ -63,5 +63,7 @@
 // still good. So it is with arguments and answers that are too large to be
 // remembered: the error's data says by how much. Failures inside are -32603; the log has
 // tool, saga and cause. What may work a little later, as when the ledger cannot be
-// reached, is -31503: send the same request again.
+// reached, is -31503: send the same request again. A request that would begin
+// another saga does not get that after something irreversible: it gets -32603 and
+// the name of the effect.
 package server

@@ -58,8 +58,8 @@ type Options struct {
 	// demand single use.
 	Ledger ledger.Store
 	// Workers is how many tasks this server works on at once, of tools whose Tasks allow any.
-	// Default 16; negative means that it works on none, and leaves that to other servers with
-	// the same Ledger. Without a Ledger there are no tasks, and New refuses tools that demand
+	// Default 16; negative means that it works on none, and leaves tasks, and what clients have abandoned, to
+	// other servers with the same Ledger. Without a Ledger there are no tasks, and New refuses tools that demand
 	// them.
 	Workers int
 	// WorkersPerTool is how many of them may be tasks of one tool, by the tool's name; a tool
@@ -71,8 +71,8 @@ type Options struct {
 	// ledger is slow. Default 10 seconds; less than one is refused.
 	Lease time.Duration
 	// LedgerLimit is how many sagas a principal may have under way that the ledger has to
-	// remember; what would be more is refused, over HTTP with the status 429. Servers count
-	// every few seconds, so it may be exceeded a little. Sagas that have ended do not count.
+	// remember; what would be more is refused, over HTTP with the status 429. Those that begin at the
+	// same moment may exceed it a little. Sagas that have ended do not count.
 	// Default 100 000; negative means that there is no limit.
 	LedgerLimit int
 	// MaxBody is the largest message in bytes. Default 1 MiB.

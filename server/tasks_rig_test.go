@@ -182,7 +182,7 @@ func readTask(t testing.TB, raw json.RawMessage) taskShown {
 	var s taskShown
 	require.NoError(t, json.Unmarshal(raw, &s), string(raw))
 	require.NoError(t, json.Unmarshal(raw, &s.members))
-	require.Regexp(t, `^[A-Za-z0-9_-]{22}$`, s.TaskID, string(raw))
+	require.Regexp(t, `^([A-Za-z0-9_-]{22}|[A-Za-z0-9_-]{43})$`, s.TaskID, string(raw))
 	for _, at := range []string{s.CreatedAt, s.LastUpdatedAt} {
 		require.Regexp(t, isoTime, at)
 	}

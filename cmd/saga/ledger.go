@@ -224,7 +224,7 @@ func (p *program) listLedger(ctx context.Context, c *cli.Command, o *durable.Ope
 	return nil
 }
 
-// due says when somebody looks at a saga again, without its client.
+// due says when a server looks at a saga again, without its client.
 func due(at *time.Time) string {
 	switch {
 	case at == nil:

@@ -126,7 +126,7 @@ Example, in a client's configuration:
 }
 
 func workersFlag() cli.Flag {
-	return intFlag("workers", "work on `N` tasks at once; 0 for none, which is for saga worker then", 16)
+	return intFlag("workers", "work on `N` tasks at once; 0 leaves tasks, and what clients have abandoned, to saga worker", 16)
 }
 
 func (p *program) workerCommand() *cli.Command {

@@ -39,7 +39,7 @@ func ledgerFlag(otherwise string) cli.Flag {
 type ledgerName struct {
 	// name is what --ledger says, or the default.
 	name string
-	// implied: nobody named it.
+	// implied: it was not named.
 	implied bool
 }
 
@@ -104,7 +104,7 @@ func (l ledgerName) postgres(ctx context.Context) (ledger.Store, error) {
 	return postgres.Open(ctx, l.name)
 }
 
-// isAway reports whether a database may be reached later, though nobody changes anything
+// isAway reports whether a database may be reached later, though nothing is changed
 // here. A wrong password, or a database that does not exist, is for the operator to mend.
 func isAway(err error) bool {
 	if said, ok := errors.AsType[*pgconn.PgError](err); ok {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -19,6 +20,7 @@ import (
 
 	"github.com/mcpsaga/mcpsaga/client"
 	"github.com/mcpsaga/mcpsaga/cmd/saga/internal/state"
+	"github.com/mcpsaga/mcpsaga/internal/porttest"
 )
 
 // tasksServer is a server of MCP 2026-07-28 whose tool becomes a task, t-1, which asks
@@ -37,7 +39,7 @@ type tasksServer struct {
 func newTasksServer(t *testing.T) *tasksServer {
 	t.Helper()
 	s := &tasksServer{bearers: map[string]bool{}}
-	s.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	s.Server = httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var request struct {
 			ID     json.RawMessage
 			Method string
@@ -58,6 +60,11 @@ func newTasksServer(t *testing.T) *tasksServer {
 		w.Header().Set("Content-Type", "application/json")
 		assert.NoError(t, json.NewEncoder(w).Encode(answer))
 	}))
+	var err error
+	_ = s.Listener.Close()
+	s.Listener, err = net.Listen("tcp", porttest.Reserve(t)) // which no other test gets once the server is closed
+	require.NoError(t, err)
+	s.Start()
 	t.Cleanup(s.Close)
 	return s
 }

@@ -83,7 +83,7 @@ func (c *Core) call(ctx context.Context, s *tasks.Start) (*tasks.Task, error) {
 	return &tasks.Task{Program: turn.Program, Saga: turn.Saga, End: one.end}, nil
 }
 
-// runCall takes the first turn of a call, and goes on as others do if there is a row then.
+// runCall takes the first turn of a call, and continues as others do if there is a row then.
 func (h *hold) runCall(one *calling) {
 	defer h.notes.stop()
 	defer func() {
@@ -119,14 +119,13 @@ func (h *hold) runCall(one *calling) {
 	defer h.unlock()
 	if h.calling != nil && !one.over {
 		one.over = true
-		// What it has told cannot be written, but the end needs no row.
+		// Its messages cannot be written, but the end needs no row.
 		if one.err = cmp.Or(err, errNoOutcome); end.Result != nil || end.Messages != nil || end.Contents != nil {
 			one.err, one.end = nil, &end
 		}
-		err = nil // the caller has it
 	}
 	one.settle()
-	if err != nil && !errors.Is(err, errLost) && h.ctx.Err() == nil {
+	if err != nil && !one.over && !errors.Is(err, errLost) && h.ctx.Err() == nil { // else the caller has it
 		h.c.Turns.Log.Error("a saga is left for another try", "tool", h.program.Name, "error", err)
 	}
 }

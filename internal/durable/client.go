@@ -64,7 +64,7 @@ const (
 	howAbandoned
 	// howCancelled: the client has cancelled the saga.
 	howCancelled
-	// howBroken: the saga was undone, and its client was not told. The same first call begins another one.
+	// howBroken: the saga was undone, which its client does not know. The same first call begins another one.
 	howBroken
 )
 
@@ -95,6 +95,9 @@ func judge(r *row, from uint32, digest []byte, as how) (verdict, error) {
 	if r == nil {
 		return free, nil
 	}
+	if r.Client == nil && bytes.Equal(digest, r.Digest) {
+		return free, turns.ErrTask
+	}
 	if r.Client == nil {
 		return free, tokens.Reject(tokens.ReasonSpent, "the saga goes on as a task")
 	}
@@ -103,7 +106,7 @@ func judge(r *row, from uint32, digest []byte, as how) (verdict, error) {
 	if u := r.Undoing; u != nil && u.Why == whyTurn && u.Response != nil {
 		undoing = false // it ends as its turn has
 	}
-	// A client that comes while its saga is abandoned is told so; one that has cancelled it, or whose turn broke
+	// A client that comes while its saga hears of that; one that has cancelled it, or whose turn broke
 	// off, has no business here.
 	cancelled := r.Cancelled || r.Undoing != nil && r.Undoing.Why != whyGone
 	switch {
@@ -165,10 +168,14 @@ func (c *Core) CallOnce(ctx context.Context, q *turns.Request, id *tokens.ID) (t
 	for {
 		r, err := c.rows.find(turn, key)
 		if err != nil {
-			return turns.End{}, c.Turns.Failed(q.Program, saga, err)
+			return turns.End{}, c.Turns.Failed(q.Program, saga, spent(err))
 		}
 		if r != nil {
-			if *id = r.Saga; r.Client == nil || !bytes.Equal(r.Digest, digest) {
+			*id = r.Saga
+			switch {
+			case r.Client == nil && bytes.Equal(r.Called, digest):
+				return turns.End{}, c.Turns.Failed(q.Program, r.Saga, turns.ErrTask)
+			case r.Client == nil || !bytes.Equal(r.Digest, digest):
 				return turns.End{}, c.Turns.Failed(q.Program, r.Saga, turns.ErrKeyReused)
 			}
 		}
@@ -223,7 +230,7 @@ func (c *Core) releaseKey(ctx context.Context, r *row) error {
 	return err
 }
 
-// takeCall takes the first turn of a call with an idempotency key, or goes on with one that was lost.
+// takeCall takes the first turn of a call with an idempotency key, or continues one that was lost.
 func (c *Core) takeCall(ctx context.Context, q *turns.Request, r *row, saga tokens.ID, key store.ID, digest []byte) (turns.End, error) {
 	if r != nil {
 		saga = r.Saga
@@ -244,7 +251,9 @@ var errTooSlow = errors.New("the first turn was not heard of for longer than its
 func (c *Core) ResumeOnce(ctx context.Context, q *turns.Request, o *turns.Opened) (turns.End, error) {
 	turn := c.Turns.Begin(ctx)
 	defer turn.Cancel()
-	fail := func(err error) (turns.End, error) { return turns.End{}, c.Turns.Failed(o.Program(), o.Saga(), err) }
+	fail := func(err error) (turns.End, error) {
+		return turns.End{}, c.Turns.Failed(o.Program(), o.Saga(), spent(err))
+	}
 	as, digest := howTurn, turns.Digest(o.Position(), q.Answers)
 	if o.Gone() != nil {
 		as = howAbandoned
@@ -290,6 +299,14 @@ func (c *Core) ResumeOnce(ctx context.Context, q *turns.Request, o *turns.Opened
 	}
 }
 
+// spent refuses a request whose saga is forgotten.
+func spent(err error) error {
+	if errors.Is(err, ErrUnreadable) {
+		return tokens.Reject(tokens.ReasonSpent, "%w", err)
+	}
+	return err
+}
+
 // awaitTurn waits until a row has changed that another process holds, or its lease is over.
 func (c *Core) awaitTurn(ctx context.Context, r *row) error {
 	return c.await(ctx, r, func(now *row) time.Time { return now.Until })
@@ -299,7 +316,7 @@ func (c *Core) awaitTurn(ctx context.Context, r *row) error {
 func (c *Core) await(ctx context.Context, r *row, until func(now *row) time.Time) error {
 	changed, stop := c.hub.wait(r.ID)
 	defer stop()
-	for { // what has changed before it was listened for is not told, and not all that is told is a change
+	for { // changes before it was listened for do not ring, and not every ring is a change
 		now, err := c.rows.load(ctx, r.ID)
 		if err != nil || now == nil || now.Head != r.Head || !until(now).After(now.now()) {
 			return err
@@ -374,6 +391,9 @@ const blobTool = "(blob)"
 // Blob implements [turns.Memory].
 func (o *Operator) Blob(ctx context.Context, principal string, id [16]byte) ([]byte, error) {
 	r, err := o.rows.load(ctx, o.rows.hashID("blob", principal, string(id[:])))
+	if errors.Is(err, ErrUnreadable) {
+		return nil, nil // it is forgotten
+	}
 	if r == nil || err != nil {
 		return nil, err
 	}

@@ -191,7 +191,7 @@ func (g *gated) write(f func(ctx context.Context) error) error {
 			_ = f(ctx)
 			return store.ErrUnknown
 		default: // it is late
-			late := time.Duration(g.p.draw(int(5 * time.Second)))
+			late := time.Duration(g.p.draw(5000)) * time.Millisecond
 			g.p.play.late.Go(func() {
 				time.Sleep(late)
 				_ = f(ctx)

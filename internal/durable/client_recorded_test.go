@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/mcpsaga/mcpsaga/internal/durable"
 	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/internal/store"
 	"github.com/mcpsaga/mcpsaga/internal/turns"
@@ -129,10 +130,10 @@ func TestRecordsTellNothing(t *testing.T) {
 	}
 	replace(other.ID, last.State)
 	_, err = a.resume(third.Token, say("where", true))
-	require.ErrorIs(t, err, turns.ErrLedger)
+	require.ErrorIs(t, err, durable.ErrUnreadable)
 	replace(last.ID, before.State)
 	_, err = a.resume(second.Token, say("pay", true))
-	require.ErrorIs(t, err, turns.ErrLedger)
+	require.ErrorIs(t, err, durable.ErrUnreadable)
 }
 
 // restored is a store from a backup, which keeps its identity.

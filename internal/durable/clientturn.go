@@ -38,7 +38,7 @@ type clientTurn struct {
 	mutex chan struct{} // held while the turn does what is remembered
 	over  bool          // it has ended: code of the tool that was given up does nothing more
 	hold  *hold         // once it has acquired the row
-	noted bool          // the row says where it goes on
+	noted bool          // the row says where it continues
 }
 
 // newTurn returns the turn of a request, for the row r, or for a new one if that is nil.
@@ -47,7 +47,7 @@ func (c *Core) newTurn(q *turns.Request, saga tokens.ID, r *row) *clientTurn {
 	t.begun = begunTurn{Purpose: q.Policy.Purpose, Now: c.Turns.Now(), Once: q.Policy.UndoBroken, Digest: turns.Digest(nil, nil)}
 	if r != nil {
 		if t.row = r.clone(); r.Client.Turn != nil {
-			t.lost, t.begun.Now, t.stand = true, r.Client.Turn.Now, r.Stand // a flow is told the same time
+			t.lost, t.begun.Now, t.stand = true, r.Client.Turn.Now, r.Stand // a flow sees the same time
 		}
 		return t
 	}
@@ -76,13 +76,13 @@ func (t *clientTurn) start(ctx context.Context) (turns.End, error) {
 	return t.settle(ctx, end, err)
 }
 
-// resume takes the turn after an opened token, or goes on where it was lost.
+// resume takes the turn after an opened token, or continues where it was lost.
 func (t *clientTurn) resume(ctx context.Context, o *turns.Opened) (turns.End, error) {
 	pos := o.Position()
 	t.program, t.begun.From, t.tokenExpires, t.undoable, t.effects = o.Program(), pos.Turn, o.Expires(), pos.HasEffects(), pos.Effects()
 	t.row.Tool, t.row.Revision = t.program.Target, t.program.Revision
 	if t.q.Policy.Purpose == turns.Paged.Purpose {
-		// Whoever takes the saga to its end: the client may come with this token again.
+		// Whatever takes the saga to its end: the client may come with this token again.
 		t.keep, t.page = o.Expires(), pos.Turn
 	}
 	if t.q.Policy.Resent {
@@ -134,7 +134,7 @@ func (t *clientTurn) GoesOn(pos *engine.Position, answers []steps.Answer) {
 // Abandon implements [turns.Remembered].
 func (t *clientTurn) Abandon(ctx context.Context) error { return t.Acting(ctx) }
 
-// errTurnOver is what code of a tool is told that goes on after its turn was given up.
+// errTurnOver is the error that code of a tool gets which runs on after its turn was given up.
 var errTurnOver = errors.New("the turn is over")
 
 // Acting implements [turns.Remembered]: the turn acquires the row.
@@ -257,6 +257,16 @@ func (t *clientTurn) settle(ctx context.Context, end turns.End, err error) (turn
 	if errors.Is(err, errOvertaken) {
 		return turns.End{}, errOvertaken
 	}
+	end, err = t.recorded(ctx, end, err)
+	if effect := t.program.Irreversible(); effect != "" && t.begun.Once && t.hold != nil && errors.Is(err, turns.ErrLedger) {
+		// The same request would be another saga, and what this one has done may be final.
+		err = t.fail(&engine.UnsettledError{Tool: t.program.Name, Effect: effect, Err: err})
+	}
+	return end, err
+}
+
+// recorded commits how the turn has ended.
+func (t *clientTurn) recorded(ctx context.Context, end turns.End, err error) (turns.End, error) {
 	if t.lazy && t.hold == nil {
 		return end, err
 	}
@@ -268,7 +278,7 @@ func (t *clientTurn) settle(ctx context.Context, end turns.End, err error) (turn
 	case errors.Is(recording, errOvertaken):
 		return turns.End{}, recording
 	case ends:
-		// It is done, but as that would not be remembered, it may not be told.
+		// It is done, but as that would not be remembered, the client must not learn of it.
 		return turns.End{}, t.fail(recording)
 	}
 	t.c.Turns.Log.WarnContext(ctx, "turn not recorded", "tool", t.program.Name, "saga", t.saga.String(), "error", recording)
@@ -308,7 +318,7 @@ func (t *clientTurn) record(ctx context.Context, end *turns.End, err error, ends
 	}
 	err = t.write(ctx, change)
 	if errors.Is(err, store.ErrTooLarge) && raw != nil {
-		raw = nil // it is told once, and can be told no more
+		raw = nil // it is sent once, and cannot be repeated
 		err = t.write(ctx, change)
 	}
 	return err

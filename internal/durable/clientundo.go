@@ -128,7 +128,9 @@ func (c *Core) rowToUndo(r *row, u *undoRequest) (*row, error) {
 func (c *Core) CancelOnce(ctx context.Context, q *turns.Request, o *turns.Opened) (turns.End, error) {
 	turn := c.Turns.Begin(ctx)
 	defer turn.Cancel()
-	fail := func(err error) (turns.End, error) { return turns.End{}, c.Turns.Failed(o.Program(), o.Saga(), err) }
+	fail := func(err error) (turns.End, error) {
+		return turns.End{}, c.Turns.Failed(o.Program(), o.Saga(), spent(err))
+	}
 	digest := turns.Digest(o.Position(), q.Answers)
 	for {
 		r, err := c.rows.load(turn, c.rows.sagaID(q.Principal, o.Saga()))
@@ -140,9 +142,13 @@ func (c *Core) CancelOnce(ctx context.Context, q *turns.Request, o *turns.Opened
 		case o.TooLate() && r == nil:
 			return turns.End{}, o.Gone()
 		case r != nil && r.Client == nil:
-			return fail(tokens.Reject(tokens.ReasonSpent, "the saga goes on as a task"))
+			end, err := c.cancelTask(turn, r)
+			if err != nil {
+				return fail(err)
+			}
+			return *end, nil
 		case r != nil && r.Status == store.Ended:
-			return c.became(o, r, digest)
+			return c.whatBecame(o, r, digest)
 		case r != nil && r.Until.After(r.now()):
 			if err := c.awaitTurn(turn, r); err != nil {
 				return fail(err)
@@ -169,8 +175,8 @@ func (c *Core) CancelOnce(ctx context.Context, q *turns.Request, o *turns.Opened
 	}
 }
 
-// became tells a client that cancels what became of a saga that has ended.
-func (c *Core) became(o *turns.Opened, r *row, digest []byte) (turns.End, error) {
+// whatBecame tells a client that cancels what became of a saga that has ended.
+func (c *Core) whatBecame(o *turns.Opened, r *row, digest []byte) (turns.End, error) {
 	raw := r.Client.Response
 	if r.Client.Report != nil {
 		raw = r.Client.Report
@@ -185,24 +191,28 @@ func (c *Core) became(o *turns.Opened, r *row, digest []byte) (turns.End, error)
 	if failure != nil || end.Result == nil {
 		return tooLate(o, end), nil
 	}
-	report := turns.UndoReport(end.Result)
 	lost := r.Client.How == howTurn && r.Client.From == o.Position().Turn && bytes.Equal(r.Client.Digest, digest)
-	switch {
-	case report == nil && lost: // the response was lost, which is why it is cancelled
-	case report == nil || report.Final != "":
-		told := &content.Result{IsError: true}
-		told.Content = append(content.Resultf("Not cancelled: it is too late. The saga has ended:").Content, end.Result.Content...)
-		end.Result = told
-	default:
-		undone := *end.Result
-		undone.IsError = false
-		end.Result = &undone
+	if lost && turns.UndoReport(end.Result) == nil { // the response was lost, which is why it is cancelled
+		end.Gone = ""
+		return end, nil
 	}
-	end.Gone = ""
-	return end, nil
+	return endedBefore(end), nil
 }
 
-// tooLate is what a client is told that cancels a prompt or a resource that has ended.
+// endedBefore is the answer to a client that cancels a saga that has ended with a result.
+func endedBefore(end turns.End) turns.End {
+	result := *end.Result
+	if report := turns.UndoReport(&result); report == nil || report.Final != "" {
+		text := content.Resultf("Not cancelled: it is too late. The saga has ended:").Content
+		result = content.Result{IsError: true, Content: append(text, result.Content...)}
+	} else {
+		result.IsError = false
+	}
+	end.Result, end.Gone = &result, ""
+	return end
+}
+
+// tooLate is the answer to a client that cancels a prompt or a resource that has ended.
 func tooLate(o *turns.Opened, end turns.End) turns.End {
 	end.Outcome = engine.Outcome{Result: content.Resultf("It was too late to cancel: the %v has ended.", o.Program().Kind)}
 	return end
@@ -243,7 +253,7 @@ func (h *hold) clientUndone(r *row, end *turns.End, why error) error {
 	case report == nil || why == nil: // the turn was not lost after all
 		as = howTurn
 	case r.Client.Turn != nil && r.Client.Turn.Once, r.Client.Purpose == turns.Held.Purpose, errors.Is(why, errUndone):
-		as = howBroken // its client was not told, and begins again
+		as = howBroken // its client does not know, and begins again
 	case why == errCancelled:
 		as = howCancelled
 	case errors.As(why, &gone):

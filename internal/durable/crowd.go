@@ -8,13 +8,13 @@ import (
 	"github.com/mcpsaga/mcpsaga/internal/store"
 )
 
-// Callers who cannot be told apart share an account, and one of them could fill it with tasks that
+// Callers who cannot be distinguished share an account, and one of them could fill it with tasks that
 // cost nothing, as they sleep or ask. So of those that are begun when it is half full, one that no client
 // has looked at for a while gives way to a new one, and one that no client looks at for longer
 // ends.
 
 const (
-	// crowdPatience is how long such a task goes on after a client has looked at it.
+	// crowdPatience is how long such a task lives after a client has looked at it.
 	crowdPatience = 10 * time.Minute
 	// crowdIdle is after how long at least it gives way to others. A look is noted when the last
 	// one was a sixteenth of crowdPatience ago (see [Core.Renew]), which is less.
@@ -23,7 +23,7 @@ const (
 	crowdEnds = 2 * time.Second
 )
 
-// crowded reports whether a task was begun when its account was half full, and goes on. Calls have a
+// crowded reports whether a task was begun when its account was half full, and has not ended. Calls have a
 // patience of their own.
 func crowded(r *row) bool {
 	return r.Mode == store.ModeTask && !r.Times.Wanted.IsZero() && !r.Status.Over() && !r.Cancelled && r.Undoing == nil

@@ -56,7 +56,7 @@ func ReadDocument[T any](ctx context.Context, c *Core, name store.ID) (*Document
 // then. If change fails, or reports that there is nothing to change, nothing is written. What a principal
 // has in documents is counted apart from its sagas.
 //
-// It is tried again for as long as ctx goes on, and fails with [ErrConflict] if others were
+// It is tried again until ctx ends, and fails with [ErrConflict] if others were
 // faster all that time.
 func ChangeDocument[T any](ctx context.Context, c *Core, principal string, name store.ID, keep time.Time, found *Document[T], change func(*T) (bool, error)) (*Document[T], error) {
 	for try := 0; ; try++ {

@@ -34,7 +34,7 @@ func (h *hold) drive() error {
 			return h.putBack(notServedPause, nil)
 		case r.Status.Over():
 			return h.undoAgain(r)
-		case handing && !(r.Mode == store.ModeCall && r.Cancelled): // whose client was told that it ends
+		case handing && !(r.Mode == store.ModeCall && r.Cancelled): // whose client knows that it ends
 			return h.handOver(false)
 		case r.Undoing != nil:
 			again, err = h.goOnUndoing(r)

@@ -7,7 +7,7 @@
 // and looks at it with [Core.Get], [Core.Watch], [Core.Events] and [Core.List]; [Core.Answer],
 // [Core.Cancel] and [Core.Renew] are what a client may do to it. All of them may be called on any replica.
 //
-// # How a saga goes on
+// # How a saga is driven
 //
 // A row is at rest, with a time at which it is due, or held by one process until its lease is over
 // ([hold]). A worker takes rows that are due; a client's answer has the process that it has reached take
@@ -82,6 +82,7 @@ type Core struct {
 	worker worker
 	clock  clock
 	crowd  crowd
+	unread lately
 
 	identity atomic.Pointer[store.ID] // of the store, once it is known
 }

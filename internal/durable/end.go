@@ -32,6 +32,9 @@ func (h *hold) finish(end *turns.End, how ending) error {
 func (h *hold) fail(why error, report *engine.UndoReport) error {
 	r, _, _ := h.look()
 	f := failureOf(h.kindOf(), why, r.Saga.String())
+	if f.Late && report != nil && (report.Final != "" || len(report.Outstanding) > 0) {
+		f = recordedFailure{Text: "The tool took too long." + became(report), Saga: f.Saga} // the same call would do it again
+	}
 	raw, err := cbor.Marshal(f)
 	if err != nil {
 		return err
@@ -95,23 +98,26 @@ var (
 
 // expired says how a saga has ended that took too long.
 func expired(report *engine.UndoReport) *tasks.FailedError {
-	text := errExpired.Text
+	return &tasks.FailedError{Text: errExpired.Text + became(report)}
+}
+
+// became says what has become of what a saga did, beginning with a space; empty if it did nothing.
+func became(report *engine.UndoReport) string {
 	switch {
 	case report == nil || report.Final == "" && len(report.Undone)+len(report.Outstanding) == 0:
+		return ""
 	case report.Final != "" && len(report.Outstanding) > 0:
-		text += fmt.Sprintf(" Not all that it did after %q, which is final, could be undone yet: the server tries again.", report.Final)
+		return fmt.Sprintf(" Not all that it did after %q, which is final, could be undone yet: the server tries again.", report.Final)
 	case report.Final != "" && len(report.Undone) == 0:
-		text += fmt.Sprintf(" Nothing was undone, as %q is final.", report.Final)
+		return fmt.Sprintf(" Nothing was undone, as %q is final.", report.Final)
 	case report.Final != "":
-		text += fmt.Sprintf(" What it did was undone up to %q, which is final.", report.Final)
+		return fmt.Sprintf(" What it did was undone up to %q, which is final.", report.Final)
 	case len(report.Outstanding) > 0 && len(report.Undone) > 0:
-		text += " What it did was undone, but not all of it could be yet: the server tries again."
+		return " What it did was undone, but not all of it could be yet: the server tries again."
 	case len(report.Outstanding) > 0:
-		text += " What it did could not be undone yet: the server tries again."
-	default:
-		text += " What it did was undone."
+		return " What it did could not be undone yet: the server tries again."
 	}
-	return &tasks.FailedError{Text: text}
+	return " What it did was undone."
 }
 
 // recordedFailure is why a saga has failed, as it is recorded.

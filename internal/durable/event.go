@@ -22,7 +22,7 @@ const (
 	kindBegun kind = "begun"
 	kindTurn  kind = "turn"
 	kindRest  kind = "rest"
-	// kindQuestion, kindPartial, kindProgress and kindLog are what clients are told.
+	// kindQuestion, kindPartial, kindProgress and kindLog are what clients see.
 	kindQuestion kind = "question"
 	kindPartial  kind = "partial"
 	kindProgress kind = "progress"
@@ -53,7 +53,7 @@ type event struct {
 
 // body is what an item says, sealed as CBOR.
 type body struct {
-	// What is told.
+	// What clients see.
 	Progress *progress `cbor:"1,keyasint,omitempty"`
 	Log      *logged   `cbor:"2,keyasint,omitempty"`
 	Partial  []byte    `cbor:"3,keyasint,omitempty"`

@@ -3,6 +3,7 @@ package durable
 import (
 	"context"
 	"encoding/base64"
+	"errors"
 	"iter"
 	"time"
 
@@ -31,6 +32,9 @@ func (c *Core) follow(ctx context.Context, find func() (*row, error)) iter.Seq2[
 			// What has changed before it was listened for is not told.
 			if r, err = c.rows.load(ctx, id); err == nil && (r == nil || r.Saga != saga) {
 				err = tasks.ErrNotFound // it was forgotten
+			}
+			if errors.Is(err, ErrUnreadable) {
+				err = c.forgets(ctx, id, err)
 			}
 			if !yield(r, err) || err != nil {
 				return

@@ -28,7 +28,7 @@ type hold struct {
 	c       *Core
 	ctx     context.Context // ends when everything is left to others
 	program *engine.Program // nil if it is not served
-	served  bool            // program goes on with it, rather than only undo
+	served  bool            // program can drive it, rather than only undo
 	share   *share          // of the worker's slots; nil if it takes none
 	began   time.Time
 
@@ -217,7 +217,7 @@ func writing(ctx context.Context) (context.Context, context.CancelFunc) {
 }
 
 // commit writes the next version of the row, which change makes of a copy, with the events that change
-// returns and what the tool has told. If a client has written meanwhile, change is called
+// returns and the messages of the tool. If a client has written meanwhile, change is called
 // again, for what that has left. Unless change puts the row to rest, it stays this process's for
 // another lease. It fails with [errLost] if another process has the saga.
 func (h *hold) commit(change func(r *row) []event) error {

@@ -10,7 +10,7 @@ import (
 // term is for how long a lease is asked for, from when on. It counts from before the store is asked.
 type term struct {
 	began time.Time // by the clock that only goes forward
-	wall  time.Time // by the one that goes on while a machine is suspended
+	wall  time.Time // by the one that runs while a machine is suspended
 	takes time.Duration
 }
 

@@ -20,7 +20,7 @@ const (
 	maxWaiting = 100
 	// callBurst is how many reports of progress of a call are kept although a newer one waits already.
 	callBurst = 32
-	// nearPause is how long what was told waits for a change of the saga to be written with, and
+	// nearPause is how long messages wait for a change of the saga to be written with, and
 	// callPause and taskPause how far such writes are apart at least: a client waits for a call, and
 	// looks at a task now and then.
 	nearPause = 5 * time.Millisecond
@@ -28,7 +28,7 @@ const (
 	taskPause = 100 * time.Millisecond
 )
 
-// notes are what the tool has told, until it is written. It is the tool's [engine.Notifier].
+// notes are the messages of the tool, until they are written. It is the tool's [engine.Notifier].
 type notes struct {
 	h     *hold
 	pause time.Duration
@@ -36,7 +36,7 @@ type notes struct {
 
 	mu      sync.Mutex
 	client  engine.Notifier // of who waits for a call, or nil
-	direct  bool            // it is told at once, as there is no row
+	direct  bool            // messages are passed on at once, as there is no row
 	waiting []note
 	logs    int
 	reports int // of progress so far
@@ -58,7 +58,7 @@ func (n *notes) init(h *hold, client engine.Notifier) {
 	}
 }
 
-// record has what is told from now on go to the row.
+// record has messages from now on go to the row.
 func (n *notes) record() {
 	n.mu.Lock()
 	defer n.mu.Unlock()

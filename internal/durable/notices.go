@@ -9,7 +9,7 @@ import (
 )
 
 // Notice is what a process tells all others: that a list has changed, a session, or that a client has cancelled
-// a request of which the process knows nothing. A process that has missed notices is told so, and
+// a request of which the process knows nothing. A process that has missed notices learns that, and
 // looks at everything instead.
 type Notice struct {
 	// N is its number among the notices.
@@ -71,7 +71,7 @@ func (c *Core) tell(ctx context.Context, list []Notice) error {
 			return nil, c.rows.store.Write(ctx, record, store.Change{Items: items})
 		})
 		switch {
-		case err == nil, errors.Is(err, store.ErrUnknown): // it may be told twice, or not; nothing hangs on either
+		case err == nil, errors.Is(err, store.ErrUnknown): // it may be there twice, or not; nothing depends on either
 			return nil
 		case !errors.Is(err, store.ErrConflict):
 			return err
@@ -109,10 +109,10 @@ func (c *Core) Noticed(ctx context.Context, after uint64) (list []Notice, newest
 	}
 }
 
-// Notices calls told with all notices that there are, and with others as they come, until ctx ends or the
+// Notices calls heard with all notices that there are, and with others as they come, until ctx ends or the
 // store is closed. newest is the number of the last one; lost says that there were more before them. report is
 // called with each failure of the store, and with nil when it works.
-func (c *Core) Notices(ctx context.Context, told func(list []Notice, newest uint64, lost bool), report func(context.Context, error)) error {
+func (c *Core) Notices(ctx context.Context, heard func(list []Notice, newest uint64, lost bool), report func(context.Context, error)) error {
 	changed, stop := c.hub.wait(c.noticesID())
 	defer stop()
 	for after, first := uint64(0), true; ; {
@@ -124,7 +124,7 @@ func (c *Core) Notices(ctx context.Context, told func(list []Notice, newest uint
 		}
 		report(ctx, err)
 		if err == nil && (first || len(list) > 0 || lost) {
-			told(list, newest, lost)
+			heard(list, newest, lost)
 			after, first = newest, false
 		}
 		wait := c.Poll

@@ -2,6 +2,7 @@ package durable_test
 
 import (
 	"errors"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -82,9 +83,9 @@ func TestStatusesOfRows(t *testing.T) {
 // An operator has a store and keys, and none of the tools: servers do what is asked for.
 func TestOperatorsHaveTasksUndone(t *testing.T) {
 	things := &counter{holds: map[string]bool{}}
-	failing := false
+	var failing atomic.Bool
 	things.before = func(string) error {
-		if failing {
+		if failing.Load() {
 			return errors.New("not now")
 		}
 		return nil
@@ -110,7 +111,7 @@ func TestOperatorsHaveTasksUndone(t *testing.T) {
 		require.ErrorIs(t, o.UndoNow(t.Context(), undone.ID), durable.ErrNothingWaits)
 
 		// What fails is tried again at once when that is asked for.
-		failing = true
+		failing.Store(true)
 		fails, task := begin()
 		require.NoError(t, o.UndoNow(t.Context(), fails.ID))
 		r.until(m, task, tasks.Cancelled)
@@ -122,7 +123,7 @@ func TestOperatorsHaveTasksUndone(t *testing.T) {
 			require.NoError(t, o.UndoNow(t.Context(), fails.ID))
 			time.Sleep(5 * time.Second)
 		}
-		failing = false
+		failing.Store(false)
 		require.NoError(t, o.UndoNow(t.Context(), fails.ID))
 		time.Sleep(5 * time.Second)
 		assert.Empty(t, things.held())

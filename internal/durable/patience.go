@@ -71,7 +71,7 @@ func insist[T any](ctx context.Context, p *patience, do func() (T, error)) (T, e
 	return value, failure(ctx, err)
 }
 
-// failure says whether the store has failed, or nobody waits for it any more.
+// failure says whether the store has failed, or nothing waits for it any more.
 func failure(ctx context.Context, err error) error {
 	switch {
 	case err == nil, answered(err), refused(err), errors.Is(err, ErrUnavailable):

@@ -10,6 +10,7 @@ import (
 
 	"github.com/mcpsaga/mcpsaga/internal/store"
 	"github.com/mcpsaga/mcpsaga/internal/tokens"
+	"github.com/mcpsaga/mcpsaga/internal/turns"
 )
 
 // row is a saga as it was read or written: its record, opened, with the inputs that have come since
@@ -43,7 +44,7 @@ type summary struct {
 	LastError string   `cbor:"13,keyasint,omitempty"`
 	// Keep is until when it is shown after its end.
 	Keep time.Time `cbor:"14,keyasint,omitzero"`
-	// Wanted is until when it goes on although no client looks at it; see crowd.go.
+	// Wanted is until when it lives although no client looks at it; see crowd.go.
 	Wanted time.Time `cbor:"15,keyasint,omitzero"`
 }
 
@@ -95,7 +96,7 @@ func (s *rows) loadBy(ctx context.Context, load func() (*store.Record, error)) (
 func (s *rows) openRow(record *store.Record) (*row, error) {
 	r := &row{Record: *record, read: time.Now()}
 	if record.Format > format {
-		return nil, fmt.Errorf("%w: a newer program wrote it", ErrUnreadable)
+		return nil, fmt.Errorf("%w: a newer program wrote the record", turns.ErrNewer)
 	}
 	written := record.Head - uint64(len(record.Unread))
 	if err := s.open(record.ID, placeState, written, record.State, &r.state); err != nil {
@@ -212,7 +213,7 @@ func (s *rows) write(ctx context.Context, r *row, lease time.Duration, most int,
 }
 
 // send is write for what is prepared. As long as it is not known whether the change was made, the same is
-// sent again: who is told that it was not made may ask for the same, and have it twice. It may also be sent
+// sent again: a client that reads that it was not made may ask for the same, and have it twice. It may also be sent
 // again later. All are for one version of the row, so only one of them can be made, however late the others
 // arrive. The item that is found in its place says which.
 func (s *rows) send(ctx context.Context, w *sending) error {
@@ -311,7 +312,9 @@ func (s *rows) renew(ctx context.Context, held []store.Held, lease time.Duration
 }
 
 // take acquires rows that are due. What cannot be read is left for later, and counted.
-func (s *rows) take(ctx context.Context, tools []store.Tool, limit int, lease time.Duration) (taken []*row, unreadable int, next time.Time, err error) {
+func (s *rows) take(ctx context.Context, tools []store.Tool, limit int, lease time.Duration) (taken []*row, unread int, next time.Time, err error) {
+	var unreadable []store.Held
+	var again time.Duration
 	found, next, err := s.store.Take(ctx, store.Take{Audience: s.audience, Tools: tools, Format: format, Limit: limit, Lease: lease})
 	if err != nil {
 		return nil, 0, next, failure(ctx, err)
@@ -320,11 +323,18 @@ func (s *rows) take(ctx context.Context, tools []store.Tool, limit int, lease ti
 		if r, err := s.openRow(record); err == nil {
 			taken = append(taken, r)
 		} else {
-			unreadable++ // it comes again when the lease is over
+			unreadable = append(unreadable, store.Held{ID: record.ID, Fence: record.Fence})
+			again = max(again, min(lease<<min(record.Tries, 10), longestUnread))
 		}
 	}
-	return taken, unreadable, next, nil
+	if len(unreadable) > 0 { // they come again when that is over, or the lease
+		_, _ = s.renew(ctx, unreadable, again)
+	}
+	return taken, len(unreadable), next, nil
 }
+
+// longestUnread is for how long a row is left at most that cannot be read. Others may have the key.
+const longestUnread = 30 * time.Second
 
 // log returns events after a number. Items that cannot be read are left out.
 func (s *rows) log(ctx context.Context, id store.ID, after uint64, limit int) (list []event, log *store.Log, err error) {

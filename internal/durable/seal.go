@@ -14,9 +14,9 @@ import (
 	"github.com/mcpsaga/mcpsaga/internal/store"
 )
 
-// ErrUnreadable is why a saga cannot go on here: its record was sealed with a key that is not
-// enabled, was written by a newer program, or was altered.
-var ErrUnreadable = fmt.Errorf("%w: a record cannot be read here", ErrUnavailable)
+// ErrUnreadable is why what a record holds is forgotten: it was sealed with a key that is not enabled, or was
+// altered. It is no outage, as the same fails again.
+var ErrUnreadable = errors.New("a record cannot be read here")
 
 // format is that of what is sealed. A record that has a newer one is left to newer programs.
 const format = 1

@@ -11,7 +11,6 @@ import (
 	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/internal/store"
 	"github.com/mcpsaga/mcpsaga/internal/tasks"
-	"github.com/mcpsaga/mcpsaga/internal/turns"
 	"github.com/mcpsaga/mcpsaga/steps"
 )
 
@@ -156,16 +155,18 @@ func (c *Core) fresh(r *row, answers []steps.Answer) (input *event, last bool, e
 	if len(fresh) == 0 {
 		return nil, false, nil
 	}
-	program, _ := c.Turns.ProgramOf(r.Tool, r.Revision)
-	if program == nil {
-		return nil, false, turns.ErrNewer
-	}
 	position, err := decodePosition(r.Stand.Position, r.Saga)
-	if err == nil {
-		err = program.CheckAnswers(position, fresh)
-	}
 	if err != nil {
 		return nil, false, err
+	}
+	// What only newer servers go on with is theirs to check: a client may not send its answers again. Where none goes
+	// on from, the saga ends.
+	over := false
+	if program, served := c.Turns.ProgramOf(r.Tool, r.Revision); program != nil {
+		err = program.CheckAnswers(position, fresh)
+		if over = !served || errors.As(err, new(*engine.PositionError)); err != nil && !over {
+			return nil, false, err
+		}
 	}
 	input = &event{kind: kindAnswer}
 	for _, a := range fresh {
@@ -178,7 +179,7 @@ func (c *Core) fresh(r *row, answers []steps.Answer) (input *event, last bool, e
 		input.Given = append(input.Given, given{r.number(i), tasks.Sum(a)})
 	}
 	_, left := open(questions, known, client)
-	return input, len(left) == 0, nil
+	return input, len(left) == 0 || over, nil
 }
 
 // number is that of the ith open question among all that the saga has asked, from 1 on.
@@ -188,12 +189,15 @@ func (r *row) number(i int) uint64 {
 
 // Cancel implements [tasks.Viewer].
 func (c *Core) Cancel(ctx context.Context, principal, id string) (*tasks.Task, error) {
-	return c.viewed(c.input(ctx, func() (*row, error) { return c.find(ctx, principal, id) }, func(r *row) (*event, bool, error) {
-		if r.Status.Over() || r.Cancelled || r.Final || r.Undoing != nil {
-			return nil, false, nil
-		}
-		return &event{kind: kindCancel}, true, nil
-	}))
+	return c.viewed(c.input(ctx, func() (*row, error) { return c.find(ctx, principal, id) }, cancelInput))
+}
+
+// cancelInput is what a client writes that wants a task to end; nil if that has no use.
+func cancelInput(r *row) (input *event, run bool, err error) {
+	if r.Status.Over() || r.Cancelled || r.Final || r.Undoing != nil {
+		return nil, false, nil
+	}
+	return &event{kind: kindCancel}, true, nil
 }
 
 // Extend implements [tasks.Viewer].

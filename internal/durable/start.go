@@ -40,6 +40,11 @@ func (c *Core) Start(ctx context.Context, s tasks.Start) (*tasks.Task, error) {
 			take = c.Turns.Resume
 		}
 		end, err := take(ctx, *q)
+		if errors.Is(err, turns.ErrTask) { // by now
+			if found, err := c.identify(ctx, &s, &turn, &row{state: state{Principal: q.Principal}}); found != nil || err != nil {
+				return c.viewed(found, err)
+			}
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -82,7 +87,7 @@ func orEmpty(args json.RawMessage) json.RawMessage {
 	return args
 }
 
-// newRow is a row for a saga that begins, or goes on, with a turn.
+// newRow is a row for a saga that begins, or continues, with a turn.
 func (c *Core) newRow(s *tasks.Start, turn *turns.TaskTurn) (*row, error) {
 	q, set, now := &s.Request, turn.Program.Tasks, c.clock.now()
 	r := &row{read: time.Now()}
@@ -133,6 +138,23 @@ func newName() string {
 	return base64.RawURLEncoding.EncodeToString(b[:])
 }
 
+// nameOf returns a name of the task that a saga becomes. The row has its own name already, which the task's
+// says; what is added cannot be guessed.
+func nameOf(saga tokens.ID) string {
+	b := append(saga[:], make([]byte, 16)...)
+	rand.Read(b[len(saga):]) // never fails
+	return base64.RawURLEncoding.EncodeToString(b)
+}
+
+// sagaOf returns the saga in a name that nameOf has made.
+func sagaOf(name string) (saga tokens.ID, ok bool) {
+	b, err := base64.RawURLEncoding.DecodeString(name)
+	if err != nil || len(b) != len(saga)+16 {
+		return saga, false
+	}
+	return tokens.ID(b[:len(saga)]), true
+}
+
 // identify names a row, by the name that the client has chosen or a new one. It returns the row that the
 // same request has made before, with the same idempotency key or from the same token.
 func (c *Core) identify(ctx context.Context, s *tasks.Start, turn *turns.TaskTurn, r *row) (*row, error) {
@@ -144,7 +166,7 @@ func (c *Core) identify(ctx context.Context, s *tasks.Start, turn *turns.TaskTur
 	r.ID = c.rows.taskID(q.Principal, r.Name)
 	switch {
 	case turn.Position != nil && !chosen:
-		r.Request, r.ID = r.ID, c.rows.sagaID(q.Principal, turn.Saga)
+		r.Name, r.ID = nameOf(turn.Saga), c.rows.sagaID(q.Principal, turn.Saga)
 		r.Digest = turns.Digest(turn.Position, turn.Answers)
 	case turn.Position == nil && q.IdempotencyKey != "":
 		r.Request = c.rows.hashID("key", q.Principal, q.IdempotencyKey)
@@ -169,7 +191,7 @@ func (c *Core) same(ctx context.Context, r *row) (found *row, err error) {
 	switch {
 	case err != nil, found == nil, found.Client != nil && len(r.Stand.Position) > 0:
 		return nil, err
-	case found.Client == nil && bytes.Equal(found.Digest, r.Digest):
+	case found.Client == nil && (bytes.Equal(found.Digest, r.Digest) || bytes.Equal(found.Called, r.Digest)):
 		return found, nil
 	case len(r.Stand.Position) > 0:
 		return nil, tokens.Reject(tokens.ReasonSpent, "a task with other answers was begun")
@@ -246,7 +268,10 @@ func (c *Core) adopt(ctx context.Context, r *row, turn *turns.TaskTurn) error {
 		}
 		record := r.Record
 		r.Record = found.Record
-		r.Request, r.Mode, r.Status, r.Revision, r.Account, r.Owner = record.Request, record.Mode, record.Status, record.Revision, found.Account, found.Owner
+		r.Mode, r.Status, r.Revision = record.Mode, record.Status, record.Revision
+		if r.Request != (store.ID{}) { // the first call leads to the task
+			r.Called, r.Times.Keep = found.Digest, found.Created.Add(keepKey)
+		}
 		r.read = found.read
 		r.Fence++
 		return nil
@@ -271,7 +296,7 @@ func (c *Core) insert(ctx context.Context, s *tasks.Start, r *row, lease time.Du
 	if !s.Shared || most == 0 {
 		return full(write(most))
 	}
-	// Callers who cannot be told apart: see crowd.go.
+	// Callers who cannot be distinguished: see crowd.go.
 	if err := write(max(1, most/2)); !errors.Is(err, store.ErrFull) {
 		return err
 	}

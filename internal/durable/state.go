@@ -16,7 +16,7 @@ import (
 // CBOR. The numbers of fields are never used again.
 type state struct {
 	// Name is what its owner calls it, if it is a task. Digest identifies the request that began it,
-	// if the same request is to find it again.
+	// if the same request is to find it again, and Called the first call of a saga that has become a task.
 	Saga      tokens.ID `cbor:"1,keyasint"`
 	Principal string    `cbor:"2,keyasint"`
 	Name      string    `cbor:"3,keyasint,omitempty"`
@@ -41,6 +41,8 @@ type state struct {
 	Client *clientState `cbor:"15,keyasint,omitempty"`
 	// UndoNow: an operator wants it undone, though its client could still come back.
 	UndoNow bool `cbor:"16,keyasint,omitempty"`
+
+	Called []byte `cbor:"17,keyasint,omitempty"`
 }
 
 // request is what a saga was begun with.
@@ -54,7 +56,7 @@ type request struct {
 
 // times say when a saga does what, by the store's clock. Zero is never.
 type times struct {
-	// Due is when it is to have ended, and Wanted until when it goes on though no client has shown that
+	// Due is when it is to have ended, and Wanted until when it lives though no client has shown that
 	// it is still wanted. Asleep is until when it sleeps.
 	Due    time.Time `cbor:"1,keyasint,omitzero"`
 	Wanted time.Time `cbor:"2,keyasint,omitzero"`
@@ -89,7 +91,7 @@ type stand struct {
 
 // running says what has become of the attempts to go on from where the saga stands.
 type running struct {
-	// Held: the process that wrote this goes on. If another one takes the saga, it is in doubt.
+	// Held: the process that wrote this drives it further. If another one takes the saga, it is in doubt.
 	Held bool `cbor:"1,keyasint,omitempty"`
 	// Doubt: an attempt may have done more than is known.
 	Doubt bool `cbor:"2,keyasint,omitempty"`

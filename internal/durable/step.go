@@ -26,7 +26,7 @@ const (
 	eventSize = 64
 )
 
-// step takes the next turn. again says that the saga goes on at once.
+// step takes the next turn. again says that the next turn is to follow at once.
 func (h *hold) step(r *row, now time.Time) (again bool, err error) {
 	turn, err := h.taskTurn(r, now, nil)
 	if err != nil {
@@ -53,7 +53,7 @@ func (h *hold) step(r *row, now time.Time) (again bool, err error) {
 	return h.took(r, &end, err, all, turn.Client)
 }
 
-// took goes on after a turn, which was taken from r. all are the answers that had come.
+// took continues after a turn, which was taken from r. all are the answers that had come.
 func (h *hold) took(r *row, end *turns.End, err error, all []steps.Answer, client steps.Features) (again bool, _ error) {
 	switch {
 	case err != nil:
@@ -109,9 +109,9 @@ func (h *hold) checkpoint(_ context.Context, pos *engine.Position) error {
 	why := h.stopped()
 	switch {
 	case undone && why == errStopping:
-		return errStopping // that broke it off, so whatever worker takes it next goes on
+		return errStopping // that broke it off, so the next worker that takes it continues
 	case undone && why == errCancelled:
-		return nil // it may be too late, so that it goes on from where it stands
+		return nil // it may be too late, so that it continues from where it stands
 	case h.postpone(pos):
 		return nil
 	}

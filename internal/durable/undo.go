@@ -20,7 +20,7 @@ import (
 // saga only ends, whatever process takes it, and whatever clients write meanwhile.
 
 // undo ends the saga, for the reason why, and undoes what it did. again says that there is no
-// way back, so it goes on.
+// way back, so it continues.
 func (h *hold) undo(r *row, why error) (again bool, err error) {
 	return h.undoFrom(r, why, h.doubt && why != errAttempts) // what it runs is what breaks servers
 }
@@ -205,7 +205,7 @@ func (h *hold) notUndone(err error) error {
 	return h.undoLater(err)
 }
 
-// wasUndone ends a saga that was undone for the reason why, or goes on with it, if it is too late
+// wasUndone ends a saga that was undone for the reason why, or continues it, if it is too late
 // to cancel it.
 func (h *hold) wasUndone(end *turns.End, why error) (again bool, err error) {
 	report := turns.UndoReport(end.Result)

@@ -2,9 +2,12 @@ package durable
 
 import (
 	"context"
+	"crypto/subtle"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"sync"
+	"time"
 
 	"github.com/fxamacker/cbor/v2"
 
@@ -30,16 +33,56 @@ func (c *Core) find(ctx context.Context, principal, name string) (*row, error) {
 	}
 	id := c.rows.taskID(principal, name)
 	r, err := c.rows.load(ctx, id)
-	if r == nil && err == nil {
-		r, err = c.rows.find(ctx, id) // one that was begun from a token
+	if saga, ok := sagaOf(name); r == nil && err == nil && ok { // one that was begun from a token
+		r, err = c.rows.load(ctx, c.rows.sagaID(principal, saga))
+		if r != nil && subtle.ConstantTimeCompare([]byte(r.Name), []byte(name)) != 1 {
+			r = nil
+		}
 	}
 	switch {
+	case errors.Is(err, ErrUnreadable):
+		return nil, c.forgets(ctx, id, err)
 	case err != nil:
 		return nil, c.report(ctx, "task", err)
 	case r == nil || r.Principal != principal || forgotten(r):
 		return nil, tasks.ErrNotFound
 	}
 	return r, nil
+}
+
+// forgets is what is said of a row that cannot be read any more: there is no such task. The log says so once
+// in a while.
+func (c *Core) forgets(ctx context.Context, id store.ID, err error) error {
+	if c.unread.first(id) {
+		c.Turns.Log.WarnContext(ctx, "a saga is forgotten", "record", id.String(), "error", err)
+	}
+	return fmt.Errorf("%w: %w", tasks.ErrNotFound, err)
+}
+
+// lately knows what was logged lately.
+type lately struct {
+	mu    sync.Mutex
+	since time.Time
+	said  map[store.ID]bool
+}
+
+const (
+	latelyTime = 10 * time.Minute
+	mostLately = 1000 // more are not logged in that time
+)
+
+// first reports whether something is to be logged, as it was not lately.
+func (l *lately) first(id store.ID) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if time.Since(l.since) > latelyTime {
+		l.since, l.said = time.Now(), make(map[store.ID]bool)
+	}
+	if l.said[id] || len(l.said) >= mostLately {
+		return false
+	}
+	l.said[id] = true
+	return true
 }
 
 // forgotten reports whether a row is not shown any more: it may be forgotten at any time, or is kept

@@ -18,7 +18,7 @@ import (
 
 // Encoded is a position in parts, but for its exported fields other than Wake and Parts. The parts are kept
 // from each other because they differ in who knows what is in them: the length of
-// what is compressed tells something about all of its content to whoever chooses
+// what is compressed tells something about all of its content to those who choose
 // some of it.
 type Encoded struct {
 	// Body is what the client knows: arguments, answers, what it was asked. It may be

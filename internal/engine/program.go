@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -115,6 +116,16 @@ func (t *Program) Remembered() bool {
 
 // Acts reports whether the program has effects.
 func (t *Program) Acts() bool { return len(t.effects) > 0 }
+
+// Irreversible names an irreversible effect of the program, or returns "".
+func (t *Program) Irreversible() string {
+	for _, name := range slices.Sorted(maps.Keys(t.effects)) {
+		if t.effects[name].Declaration().Irreversible {
+			return name
+		}
+	}
+	return ""
+}
 
 // Code is the author's part of a program: a machine's step functions, or a flow. Its
 // types are known behind it only.

@@ -1,4 +1,4 @@
-// Package memoryhttp serves HTTP without a network, for tests in virtual time: of a network nobody
+// Package memoryhttp serves HTTP without a network, for tests in virtual time: of a network no one
 // knows whether something is still to come.
 package memoryhttp
 

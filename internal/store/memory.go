@@ -228,7 +228,7 @@ func (r *row) writableWith(fence uint64, now time.Time) bool {
 	return fence == r.Fence || fence == r.Fence+1 && !r.Until.After(now)
 }
 
-// append appends items. The memory behind the end of those that there are is nobody else's: all
+// append appends items. The memory behind the end of those that there are is not shared: all
 // writes come one after the other.
 func (r *row) append(added []Item, now time.Time) {
 	for i := range added {

@@ -168,7 +168,7 @@ func (m *memory) Listen(ctx context.Context, changed func(id ID, head uint64)) e
 		defer m.listening.Unlock()
 		delete(m.listeners, l)
 	}()
-	changed(ID{}, 0) // what was written before is not told
+	changed(ID{}, 0) // earlier writes are not announced
 	select {
 	case <-ctx.Done():
 		return ctx.Err()

@@ -2,7 +2,7 @@
 // memory, and beside it the log of what has happened to it.
 //
 // Whatever happens to a saga is one write: it replaces the record and appends to the log, all or
-// nothing, and only if nothing else has happened since the record was read. Whoever waits for a
+// nothing, and only if nothing else has happened since the record was read. What waits for a
 // saga reads its log. A [Store] is where records and logs are kept: in memory, in SQLite, in
 // PostgreSQL. Package storetest checks that a store does what this package says.
 //
@@ -105,7 +105,7 @@ type Record struct {
 	ID       ID
 	Audience string
 	// Owner is whose it is, a hash: see [Filter]. Account is on whose account it counts, a hash as
-	// well: see [Change.Most]. Zero: nobody's.
+	// well: see [Change.Most]. Zero: no one's.
 	Owner, Account ID
 	// Tool and Revision are what can drive it, and Format is that of State: see [Take].
 	Tool     string
@@ -121,7 +121,7 @@ type Record struct {
 	// Summary is what lists show of it, sealed; it is small. State is all else, sealed.
 	Summary, State []byte
 
-	// Fence counts how often the record was acquired. Whoever holds it writes with the same Fence
+	// Fence counts how often the record was acquired. Its holder writes with the same Fence
 	// until the lease is over and someone else has acquired it; all others write with one more.
 	Fence uint64
 	// Head is the number of the newest item of the log, from 1 on; 0 if there is no record yet.
@@ -131,7 +131,7 @@ type Record struct {
 
 	// What follows is the store's: it is read, and ignored when it is written.
 
-	// Until is when the lease is over; zero if nobody holds the record.
+	// Until is when the lease is over; zero if the record is not held.
 	Until time.Time
 	// Tries counts how often it was taken since it was last written.
 	Tries int
@@ -250,7 +250,7 @@ type Store interface {
 	// On success r.Head is the number of the last item, r.Until the end of the lease, r.Tries 0, r.Unread
 	// empty, and r.Updated and r.Now the present. On failure nothing is changed.
 	Write(ctx context.Context, r *Record, c Change) error
-	// Signal appends to the log of a record that is at head, whoever holds it, and makes it due now. It
+	// Signal appends to the log of a record that is at head, held or not, and makes it due now. It
 	// fails with [ErrConflict] if the record is elsewhere, and with [ErrNotFound] if it is over.
 	Signal(ctx context.Context, id ID, head uint64, items ...Item) error
 

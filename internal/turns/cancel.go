@@ -131,17 +131,18 @@ func (r *Runner) undoBroken(ctx context.Context, of identity, pos *engine.Positi
 	if m != nil {
 		return r.undoRemembered(ctx, of, pos, why, m)
 	}
+	var report *engine.UndoReport
 	if pos != nil && pos.HasEffects() {
 		// The turn may be over: undoing has time of its own.
 		out, err := of.program.Cancel(ctx, pos, engine.Resumption{Now: r.Now()})
 		if err == nil {
-			err = out.Err
+			report = UndoReport(out.Result)
 		}
-		if err != nil {
+		if err != nil { // what the report says is logged with that
 			r.Log.ErrorContext(ctx, "effects of a saga that failed were not undone", "tool", of.program.Name, "saga", of.id.String(), "error", err)
 		}
 	}
-	return &engine.UndoneError{Err: why}
+	return &engine.UndoneError{Err: why, Report: report}
 }
 
 // undoRemembered is undoBroken for a saga that is remembered: what cannot be undone now is for

@@ -44,7 +44,7 @@ type Request struct {
 	// turn goes with the token.
 	Trace Trace
 	// Parts: the dialect gives the client what a tool yields, [engine.Outcome.Yielded]. If not,
-	// the saga goes on at once, and its result begins with all that it has yielded.
+	// the saga continues at once, and its result begins with all that it has yielded.
 	Parts bool
 	// IdempotencyKey is what tells a first turn that is asked for again from another one
 	// with the same arguments; empty is none. It is ignored where turns are not remembered.
@@ -64,7 +64,7 @@ type End struct {
 	Policy  Policy
 	Expires time.Time
 	engine.Outcome
-	// Wake is when the saga goes on; the zero time is at once, or with the answers. A client
+	// Wake is when the saga continues; the zero time is at once, or with the answers. A client
 	// that comes earlier waits if that fits into the turn's time, and else gets the same pause
 	// again.
 	Wake time.Time

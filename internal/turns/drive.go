@@ -25,7 +25,7 @@ type Client interface {
 var ErrLate = errors.New("no answer came in time")
 
 // maxPauses bounds the turns in a row that ask nothing, in the request of a client
-// that cannot be told to come back: more is a tool that pauses for ever.
+// that cannot be asked to come back: more is a tool that pauses for ever.
 const maxPauses = 1000
 
 var errPauses = fmt.Errorf("the tool paused %d times in a row", maxPauses)
@@ -78,7 +78,7 @@ func (r *Runner) Drive(ctx context.Context, q Request, client Client) (End, erro
 }
 
 // ask returns the client's answers. What it does not answer in time it could not perform:
-// that is a little less than the token is good for, so that the saga can still be told.
+// that is a little less than the token is good for, so that the saga still hears of it.
 func (r *Runner) ask(ctx context.Context, client Client, asked []steps.Step) ([]steps.Answer, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -128,7 +128,7 @@ func discard(answers []steps.Answer, wrong *engine.AnswerError) bool {
 	return false
 }
 
-// giveUp ends a saga that nobody can go on with, as its token does not leave the
+// giveUp ends a saga that cannot be continued, as its token does not leave the
 // server: what it has done is undone, unless that was seen to already.
 func (r *Runner) giveUp(ctx context.Context, q Request, why error) {
 	var undone *engine.UndoneError
@@ -138,7 +138,7 @@ func (r *Runner) giveUp(ctx context.Context, q Request, why error) {
 	q.Answers = nil
 	ctx = context.WithoutCancel(ctx)
 	o, err := r.open(ctx, &q, true)
-	if err == nil { // whatever the hook says: nobody else can
+	if err == nil { // whatever the hook says: nothing else can
 		_, err = r.cancel(ctx, &q, o)
 	}
 	if err != nil {

@@ -18,19 +18,24 @@ import (
 //     succeed elsewhere, or later.
 //   - [ErrLedgerFull]: the caller has too many sagas under way; later it may succeed.
 //   - [ErrKeyReused]: the idempotency key is that of another call.
+//   - [ErrTask]: the request has begun a task, or a saga that is one by now.
 //   - *[tokens.Rejected]: the token is refused. Why is not the client's to know.
 //   - *[engine.AnswerError]: an answer is not acceptable; the token is still good.
 //   - *[RequestTooLargeError]: the same request with less in it works.
-//   - *[engine.UnsettledError]: the same request is to be sent again.
+//   - *[engine.UnsettledError]: the same request is to be sent again, unless the error is one of a request that
+//     can be made Once.
 //   - *[engine.UnsupportedError]: the client cannot do what the tool needs.
 //   - *[engine.ArgumentsError], *[engine.ToolError], [engine.ErrNotFound]: how prompts and
 //     resources fail.
-//   - [ErrGone]: the client is not there any more, so nobody reads what is said.
+//   - [ErrGone]: the client is not there any more, so no one reads what is said.
 //   - [context.DeadlineExceeded], [context.Canceled]: the turn was stopped from outside.
 //   - Anything else is for the operator alone.
 type Error struct {
 	// Err is what went wrong.
 	Err error
+	// Once: the same request would begin another saga, so it must not be asked for if this one may have done
+	// something that is final.
+	Once bool
 
 	// For the log; empty if the token was not opened.
 	program string
@@ -61,6 +66,9 @@ var (
 	// ErrKeyReused: a first call came with the idempotency key of another one.
 	ErrKeyReused = errors.New("the idempotency key was used before, for a call of another tool, with other arguments, by another protocol, or as a task: repeat a call as it was made first, and use a new key for each other one")
 )
+
+// ErrTask: the saga of the request has become a task, which a client is given that takes tasks.
+var ErrTask = errors.New("the saga goes on as a task")
 
 // ErrOtherLedger is the reason why a token is to be taken elsewhere: what its saga has done is
 // looked after by a ledger that this server does not have.
@@ -117,6 +125,15 @@ func (r *Runner) Report(ctx context.Context, method string, err error) error {
 	return err
 }
 
+// once notes that an error is that of a request which is not known again: it begins another saga.
+func once(err error) error {
+	var known *Error
+	if errors.As(err, &known) {
+		known.Once = true
+	}
+	return err
+}
+
 // class is what hooks and the log learn of an error; without a text the log says nothing.
 type class struct {
 	outcome, reason string
@@ -157,6 +174,8 @@ func classify(err error) class {
 		return class{OutcomeRefused, "ledger", slog.LevelWarn, "too many records of a caller", attrs}
 	case errors.Is(err, ErrKeyReused):
 		return class{outcome: OutcomeRefused, reason: "arguments"}
+	case errors.Is(err, ErrTask):
+		return class{outcome: OutcomeRefused, reason: "task"}
 	case errors.Is(err, ErrNewer):
 		return class{OutcomeRefused, "newer", slog.LevelInfo, "token of a newer revision", attrs}
 	case errors.Is(err, ErrOtherLedger):
@@ -207,7 +226,7 @@ func failureOf(err error) *engine.ToolError {
 
 // levelOf is how loud the refusal of a token is. What anybody can send who pleases, or
 // too late, is no alarm. The rest may be: replicas that differ in their keys or code,
-// or somebody with a token of somebody else's. Among it is what anybody can make up, a
+// or a caller with another's token. Among it is what any caller can make up, a
 // key id above all: it looks the same.
 func levelOf(why tokens.Reason) slog.Level {
 	switch why {

@@ -45,10 +45,10 @@ type Caller struct {
 	Principal, Method, Dialect string
 }
 
-// ActionUndo is the undoing of a saga that nobody came back for, without a request.
+// ActionUndo is the undoing of a saga whose client did not come back, without a request.
 const ActionUndo = "undo"
 
-// reasonRecorded: the turn was taken before, and its response told again.
+// reasonRecorded: the turn was taken before, and its response repeated.
 const reasonRecorded = "recorded"
 
 // Outcomes of turns.

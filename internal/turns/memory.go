@@ -17,7 +17,7 @@ import (
 // is undone when the client does not come back. Package durable is one.
 type Memory interface {
 	// CallOnce, ResumeOnce and CancelOnce take turns for [Runner.Call], [Runner.Resume] and
-	// [Runner.Cancel]. id is told whose turn it was.
+	// [Runner.Cancel]. id is set to the saga whose turn it was.
 	CallOnce(ctx context.Context, q *Request, id *tokens.ID) (End, error)
 	ResumeOnce(ctx context.Context, q *Request, o *Opened) (End, error)
 	CancelOnce(ctx context.Context, q *Request, o *Opened) (End, error)
@@ -40,7 +40,7 @@ type Remembered interface {
 	// Acting and Undoing are as in [engine.Call].
 	Acting(ctx context.Context) error
 	Undoing(ctx context.Context, u engine.Undoing) error
-	// GoesOn is called when the turn goes on from a position without its client.
+	// GoesOn is called when the turn continues from a position without its client.
 	GoesOn(pos *engine.Position, answers []steps.Answer)
 	// Abandon is called when the saga is undone instead.
 	Abandon(ctx context.Context) error

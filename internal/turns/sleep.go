@@ -69,7 +69,7 @@ func (c *Config) pause(ctx context.Context, wake time.Time) error {
 	}
 }
 
-// hold waits in the request of a client that cannot be told to come back. That is no longer
+// hold waits in the request of a client that cannot be asked to come back. That is no longer
 // than it is waited for an answer of such a client.
 func (c *Config) hold(ctx context.Context, wake time.Time) error {
 	ttl := c.Codec.Options().TTL
@@ -108,7 +108,7 @@ func (r *Runner) awake(ctx context.Context, q *Request, o *opened, take func(con
 	return End{Token: q.Token, Policy: q.Policy, Wake: o.pos.Wake, Outcome: engine.Outcome{Position: o.pos}}, nil
 }
 
-// carry keeps what was yielded and could not be told with the outcome of the next turn, until
+// carry keeps what was yielded and could not be passed on with the outcome of the next turn, until
 // that is a result.
 func carry(out *engine.Outcome, from *engine.Position) {
 	switch {
@@ -130,8 +130,8 @@ func carryEnd(out *engine.Outcome, from *engine.Position) {
 	}
 }
 
-// goesOn reports whether a saga goes on without its client although nobody has asked anything:
-// because it slept and has waited here, or has yielded what is told with the result.
+// goesOn reports whether a saga continues without its client although it has asked nothing:
+// because it slept and has waited here, or has yielded what comes with the result.
 func (r *Runner) goesOn(ctx context.Context, q *Request, out *engine.Outcome) (bool, error) {
 	pos := out.Position
 	if out.Yielded != nil && !q.Parts {

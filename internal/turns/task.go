@@ -14,7 +14,7 @@ import (
 )
 
 // TaskTurn is a turn of a saga that the server drives itself: no token goes out, what it did is
-// undone if it breaks off, and whoever drives remembers where it stands. [Config].Timeout bounds
+// undone if it breaks off, and its driver remembers where it stands. [Config].Timeout bounds
 // its code, and the context what comes after that as well.
 type TaskTurn struct {
 	// Caller is whose task it is, and by what request it was begun.
@@ -45,7 +45,7 @@ type TaskTurn struct {
 	Broken func(context.Context, engine.Undoing) error
 	// Hooked: the hook was called around the request that this is a part of.
 	Hooked bool
-	// Lost: somebody has begun this turn before, with these Answers, and is gone or could not
+	// Lost: another process has begun this turn before, with these Answers, and died or could not
 	// end it. It may have done more than Position knows of.
 	Lost bool
 }
@@ -60,7 +60,7 @@ func (t *TaskTurn) number() uint32 {
 	return t.Position.Turn + 1
 }
 
-// OpenTask opens the token that a client has brought, so that the saga goes on as a task. It
+// OpenTask opens the token that a client has brought, so that the saga continues as a task. It
 // fails as [Runner.Resume] does before code of the tool runs.
 func (r *Runner) OpenTask(ctx context.Context, q Request) (TaskTurn, error) {
 	o, err := r.open(ctx, &q, false)
@@ -106,7 +106,7 @@ func (r *Runner) TakeTask(ctx context.Context, t TaskTurn) (End, error) {
 	})
 }
 
-// UndoTask ends a task and undoes what it did, up to its position. Lost says that somebody has
+// UndoTask ends a task and undoes what it did, up to its position. Lost says that another process has
 // begun the turn after that, with t.Answers, and may have done more: it is run to find that, unless
 // only its own revision can, which Program is not. Its end is that turn's if that ends well after
 // all. why is said to the client if it is not that it has cancelled the task.
@@ -229,7 +229,7 @@ func DecodeFailure(raw []byte) error {
 // errUnknownFailure is what a record says that says nothing.
 var errUnknownFailure = errors.New("the reason of a failure is not in its record")
 
-// ProgramOf finds the program that goes on from a revision of a target: served is false if that can only
+// ProgramOf finds the program that can drive a revision of a target: served is false if that can only
 // undo. It is nil if there is none, or only an older one.
 func (r *Runner) ProgramOf(name string, revision uint32) (p *engine.Program, served bool) {
 	p, newest := r.Registry.Reader(name, revision)

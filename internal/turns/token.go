@@ -18,7 +18,7 @@ import (
 	"github.com/mcpsaga/mcpsaga/internal/tokens"
 )
 
-// opened is an authentic token: the position it holds and what goes on from it.
+// opened is an authentic token: the position it holds and what continues from it.
 type opened struct {
 	identity
 	pos *engine.Position

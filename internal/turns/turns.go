@@ -132,7 +132,9 @@ func (r *Runner) Call(ctx context.Context, q Request) (end End, err error) {
 		end, err = r.start(ctx, &q, of, nil)
 	}
 	if err != nil {
-		err = r.Report(ctx, q.Method, err)
+		if err = r.Report(ctx, q.Method, err); q.IdempotencyKey == "" || !r.remembers(q.Program) {
+			err = once(err)
+		}
 	}
 	return end, err
 }
@@ -170,7 +172,9 @@ func (r *Runner) Resume(ctx context.Context, q Request) (end End, err error) {
 		end, err = r.goFrom(ctx, &q, o, nil)
 	}
 	if err != nil {
-		err = r.Report(ctx, q.Method, err)
+		if err = r.Report(ctx, q.Method, err); q.Policy.UndoBroken {
+			err = once(err)
+		}
 	}
 	return end, err
 }
@@ -179,7 +183,7 @@ func (r *Runner) Resume(ctx context.Context, q Request) (end End, err error) {
 func (r *Runner) start(ctx context.Context, q *Request, of identity, m Remembered) (End, error) {
 	turn := r.begin(ctx)
 	defer turn.Cancel()
-	// Nobody can take a first turn again, whatever the policy, unless it is remembered by
+	// No one can take a first turn again, whatever the policy, unless it is remembered by
 	// a key: the next call is another saga. What this one did before it broke off would
 	// stay done for ever.
 	call := engine.Call{ID: of.id, Now: r.Now(), Client: r.Features(q.Client), Arguments: q.Arguments, Notifier: q.Notifier, Held: true}
@@ -218,7 +222,7 @@ func (r *Runner) goFrom(ctx context.Context, q *Request, o *opened, m Remembered
 	}
 	if err != nil {
 		var position *engine.PositionError
-		var undone *engine.UndoneError // by the engine, if nobody could take the turn again
+		var undone *engine.UndoneError // by the engine, if the turn could not be taken again
 		if errors.As(err, &position) && !errors.As(err, &undone) && o.pos.HasEffects() && o.pos.Next() != "" {
 			// This version of the tool has no longer what the saga waits in.
 			o.gone = tokens.Reject(tokens.ReasonState, "%w", position)
@@ -245,7 +249,7 @@ func (r *Runner) begin(ctx context.Context) *lazyctx.Context {
 // finish brings a turn to its end after its tool's code has run: what needs no client is
 // answered, and the token sealed that the client needs to go on, or to have tried again
 // what could not be undone. If the turn breaks off there, and is the first or one that
-// nobody can take again, what it did is undone.
+// no one can take again, what it did is undone.
 func (r *Runner) finish(ctx context.Context, q *Request, of identity, out *engine.Outcome, err error, first bool, m Remembered) (End, error) {
 	if err == nil {
 		var ahead []steps.Answer
@@ -293,7 +297,7 @@ func (r *Runner) finish(ctx context.Context, q *Request, of identity, out *engin
 // logFailed logs that a tool has failed.
 func (r *Runner) logFailed(ctx context.Context, of identity, out *engine.Outcome) {
 	level, what := slog.LevelWarn, "tool failed"
-	if out.Disclosed { // what the caller was told, that the user declined above all, is no alarm
+	if out.Disclosed { // what the caller reads, that the user declined above all, is no alarm
 		level, what = slog.LevelInfo, "tool stopped"
 	}
 	r.Log.Log(ctx, level, what, "tool", of.program.Name, "saga", of.id.String(), "error", out.Err)
@@ -325,7 +329,7 @@ func (r *Runner) advance(ctx context.Context, q *Request, t *engine.Program, out
 			}
 		}
 		if goesOn && n == maxOwnTurns-1 {
-			return out, nil // the client can come back at once, and the saga goes on
+			return out, nil // the client can come back at once, and the saga continues
 		}
 		var answers []steps.Answer
 		early := 0

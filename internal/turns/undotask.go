@@ -17,7 +17,7 @@ func EncodeUndoing(u engine.Undoing) ([]byte, error) {
 	return encodeResponse(&end, u.Err)
 }
 
-// GoOnUndoing ends a task that somebody has begun to undo who is gone: t.Position is that of the
+// GoOnUndoing ends a task that another process had begun to undo: t.Position is that of the
 // [engine.Undoing]. With the response of a turn it ends as that has, and otherwise as one that was
 // cancelled, or for the reason why, which the client reads.
 func (r *Runner) GoOnUndoing(ctx context.Context, t TaskTurn, response []byte, why string) (End, error) {

@@ -187,7 +187,7 @@ func (d *database) Identity(ctx context.Context) (store.ID, error) {
 	}, `SELECT identity FROM mcpsaga_ledger.version`)
 }
 
-// Check writes a record in both ways, and removes it, in a transaction of its own: nobody sees it.
+// Check writes a record in both ways, and removes it, in a transaction of its own, which no one sees.
 func (d *database) Check(ctx context.Context) (at time.Time, err error) {
 	created, c := store.Trial()
 	written := *created

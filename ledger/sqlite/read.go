@@ -89,7 +89,7 @@ func (c *conn) record(now time.Time, which string, id any) (r *store.Record, err
 		err = store.ErrNotFound
 	}
 	if err == nil && r.Head > seen {
-		r.Unread, err = c.items(n, seen, math.MaxInt64)
+		r.Unread, err = c.items(n, seen, math.MaxInt32)
 	}
 	return r, err
 }

@@ -211,7 +211,7 @@ var (
 	errNothing = errors.New("nothing to change")
 	// errStopped: the caller has given up.
 	errStopped = errors.New("stopped")
-	// errMoved: what is written would go into a file that nobody will find again.
+	// errMoved: what is written would go into a file that will not be found again.
 	errMoved = errors.New("its file, or the one named -wal beside it, was removed or replaced while it was open: " +
 		"put the old ones back, or start this program again")
 )

@@ -14,7 +14,7 @@ import (
 	"github.com/mcpsaga/mcpsaga/internal/store"
 )
 
-// A signal is appended whoever holds the record, changes nothing else, makes the record due, and is
+// A signal is appended to a record that is held too, changes nothing else, makes the record due, and is
 // unread until the record is written.
 func testSignal(t *testing.T, r rig) {
 	for name, lease := range map[string]time.Duration{"held": time.Hour, "not held": 0} {

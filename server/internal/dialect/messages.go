@@ -10,6 +10,7 @@ import (
 	"math"
 	"net/http"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -102,6 +103,7 @@ const (
 	hangingText     = "too many calls of this tool have not come to an end here: send the same request again later"
 	fullText        = "the server remembers too many sagas of yours: end some, or wait until their time is over"
 	taskOnlyText    = "this tool takes long, and runs as a task only: call it with tools/call, of MCP 2026-07-28 with the extension " + TasksExtension + ", or of a revision with a handshake"
+	becameTaskText  = "the saga of this request goes on as a task: send the same request with the extension " + TasksExtension + " to be given the task, or end it with tools/cancelSaga"
 	noTaskText      = "there is no such task, or not any more"
 	taskTakenText   = "there is a task of that id already: choose another"
 	busyText        = "too many tasks of yours are under way: wait until some have ended, or cancel some"
@@ -124,6 +126,9 @@ func (h *Host) Translate(ctx context.Context, name string, err error) *wire.Erro
 	var arguments *engine.ArgumentsError
 	var failed *engine.ToolError
 	var refused *turns.RefusedError
+	if text := final(err); text != "" {
+		return wire.NewError(wire.CodeInternalError, text)
+	}
 	switch {
 	case errors.As(err, &refused): // it comes from a record
 		return &wire.Error{Code: refused.Code, Message: refused.Message, Data: refused.Data}
@@ -143,6 +148,8 @@ func (h *Host) Translate(ctx context.Context, name string, err error) *wire.Erro
 		return wire.Refuse(http.StatusTooManyRequests, wire.CodeInvalidRequest, busyText)
 	case errors.Is(err, turns.ErrKeyReused):
 		return wire.NewError(wire.CodeInvalidParams, turns.ErrKeyReused.Error())
+	case errors.Is(err, turns.ErrTask):
+		return wire.NewError(wire.CodeInvalidParams, becameTaskText)
 	case errors.As(err, &arguments):
 		return wire.NewError(wire.CodeInvalidParams, arguments.Error())
 	case errors.As(err, &failed):
@@ -176,6 +183,33 @@ func (h *Host) Translate(ctx context.Context, name string, err error) *wire.Erro
 		h.Log.ErrorContext(ctx, "turn failed", "method", name, "error", err)
 	}
 	return wire.NewError(wire.CodeInternalError, InternalText)
+}
+
+// final is what is said of an error of a request that must not be sent again: it would begin another saga, and
+// this one has done what is final, or may have, or has left something. Of others it is empty.
+func final(err error) string {
+	var logged *turns.Error
+	if !errors.As(err, &logged) || !logged.Once {
+		return ""
+	}
+	if unsettled, ok := errors.AsType[*engine.UnsettledError](err); ok {
+		return fmt.Sprintf("it is not known yet whether the tool has done %q, which is final: do not call it again before you have found out", unsettled.Effect)
+	}
+	undone, ok := errors.AsType[*engine.UndoneError](err)
+	if !ok || undone.Report == nil {
+		return ""
+	}
+	why, late := "the tool failed", errors.Is(err, context.DeadlineExceeded) && !errors.As(err, new(*engine.PanicError))
+	if late {
+		why = "the tool took too long"
+	}
+	switch report := undone.Report; {
+	case report.Final != "":
+		return fmt.Sprintf("%s, but %q is done, which is final: the same call would do it again", why, report.Final)
+	case late && len(report.Outstanding) > 0:
+		return fmt.Sprintf("%s, and not all that it did is undone: %s", why, strings.Join(report.Outstanding, ", "))
+	}
+	return ""
 }
 
 // codeMalformed stands for an error of the client's that cannot be read.

@@ -42,11 +42,12 @@ func (x *Exchange) MayName(id string) bool {
 	return x.Header == nil || x.Principal != "" || OwnTaskID(id)
 }
 
-// OwnTaskID reports whether an id has the form of those that servers make: 22 of A-Z a-z 0-9 - _ .
+// OwnTaskID reports whether an id has the form of those that servers make: 22 of A-Z a-z 0-9 - _ , or 43
+// if the task was a saga before.
 // A protocol that has no list looks for no others, so that no one finds by guessing what was begun by
 // another protocol under a name that can be guessed.
 func OwnTaskID(id string) bool {
-	return len(id) == 22 && !strings.ContainsFunc(id, func(c rune) bool {
+	return (len(id) == 22 || len(id) == 43) && !strings.ContainsFunc(id, func(c rune) bool {
 		return c != '-' && c != '_' && (c < '0' || c > '9') && (c < 'A' || c > 'Z') && (c < 'a' || c > 'z')
 	})
 }

@@ -29,7 +29,7 @@ func (echo) Name() string { return "echo" }
 // Match implements [dialect.Dialect].
 func (echo) Match(m *wire.Message, _ http.Header) bool { return m.Method == method }
 
-// Serve implements [dialect.Dialect]. Without a token it begins a saga, with one it goes on.
+// Serve implements [dialect.Dialect]. Without a token it begins a saga, with one it continues.
 func (d echo) Serve(ctx context.Context, x *dialect.Exchange) (json.RawMessage, *wire.Error) {
 	var p struct {
 		Name      string                     `json:"name"`

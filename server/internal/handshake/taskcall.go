@@ -207,6 +207,9 @@ func (r *reader) called(ctx context.Context, task *tasks.Task, told uint64, keye
 		if r.givesUp(ctx, err, keyed) {
 			r.giveUp(ctx, r.task)
 		}
+		if errors.Is(err, tasks.ErrNotFound) {
+			err = wire.NewError(wire.CodeInternalError, "what the server remembered of this call is gone: find out what it has done, and begin again")
+		}
 		return end, err
 	}
 	return r.w.finalResult(ctx, task)

@@ -103,8 +103,11 @@ func (w *waiter) wait(ctx context.Context) (last *tasks.Task, err error) {
 	}
 	defer func() {
 		why := err
-		if err == nil {
+		switch {
+		case err == nil:
 			why = goneWith(last)
+		case errors.Is(err, tasks.ErrNotFound):
+			why = tasks.ErrNotFound // what else there is to say is for the log
 		}
 		for _, takeBack := range w.asked {
 			takeBack(why)
