@@ -35,6 +35,7 @@ type params struct {
 	InputResponses map[string]json.RawMessage `json:"inputResponses,omitempty"`
 	RequestState   string                     `json:"requestState,omitempty"`
 	Cursor         string                     `json:"cursor,omitempty"`
+	Task           *struct{}                  `json:"task,omitempty"` // to be called as a task of MCP 2025-11-25
 	Meta           meta                       `json:"_meta,omitzero"`
 }
 
@@ -59,7 +60,9 @@ type request struct {
 	notify func(method string, params json.RawMessage)
 	// session: it goes through a session, in which handlers answer what the server asks.
 	// subject is what is called.
+	// asTask: a tool is called as a task there.
 	session  bool
+	asTask   bool
 	handlers *Handlers
 	subject  string
 }

@@ -85,6 +85,10 @@ func (c *Client) turns(ctx context.Context, p *Position, h *Handlers) (json.RawM
 		next.later = p.Round > 0
 		c.mirror(ctx, p, &next)
 		raw, err := c.send(ctx, next)
+		if d == (sessionDialect{}) && c.onlyTask(ctx, p, raw, err) {
+			d = sessionDialect{asTask: true}
+			continue
+		}
 		if err != nil && c.mustBeTask(ctx, p, err) {
 			// Nothing has happened yet; with the other protocol it can.
 			p.Dialect, d = stateless, c.dialects[stateless]

@@ -39,11 +39,17 @@ type SessionConfig struct {
 
 // sessionDialect is MCP up to 2025-11-25, whose servers ask by requests of their own while
 // the client waits. Nothing of a call can be kept: where it stands is in the session.
-type sessionDialect struct{}
+type sessionDialect struct{ asTask bool }
 
-func (sessionDialect) next(p *Position, h *Handlers) request {
+func (d sessionDialect) next(p *Position, h *Handlers) request {
 	q := params{Name: cmp.Or(p.Tool, p.Prompt), URI: p.URI, Arguments: p.Arguments}
-	r := request{method: callMethods[p.Kind()], harmless: p.Kind() != "tool", session: true, handlers: h, subject: p.Subject()}
+	if p.Kind() == "tool" && q.Arguments == nil {
+		q.Arguments = json.RawMessage("{}") // as many servers insist
+	}
+	r := request{method: callMethods[p.Kind()], harmless: p.Kind() != "tool", session: true, asTask: d.asTask, handlers: h, subject: p.Subject()}
+	if d.asTask {
+		q.Task = &struct{}{}
+	}
 	q.Meta.ProgressToken, r.notify = h.progress()
 	r.params = q
 	return r
@@ -134,12 +140,14 @@ type sessionCall struct {
 	*request
 	ctx  context.Context
 	stop context.CancelCauseFunc
-	// patience ends the call. It does not run while a handler works: only the time in which no
+	// patience ends the call after limit. It does not run while a handler works: only the time in which no
 	// question is open counts as the server's.
 	patience *time.Timer
-	waiting  atomic.Int64 // how many of the server's requests wait
-	// handling is held while a handler works, and guards asked: how often each kind of step was
-	// asked.
+	limit    time.Duration
+	task     context.Context // until the task has ended that the call is; nil if it is none
+	waiting  atomic.Int64    // how many of the server's requests wait
+	// handling is held while a handler works, and guards limit, task and asked: how often each kind of
+	// step was asked.
 	handling sync.Mutex
 	asked    map[string]int
 }
@@ -154,11 +162,16 @@ func (c *Client) inSession(ctx context.Context, r *request) (json.RawMessage, er
 	if err != nil {
 		return nil, err
 	}
-	call := &sessionCall{Client: c, request: r, asked: map[string]int{}}
+	call := &sessionCall{Client: c, request: r, limit: c.options.Timeout, asked: map[string]int{}}
 	call.ctx, call.stop = context.WithCancelCause(ctx)
 	call.patience = time.AfterFunc(c.options.Timeout, func() { call.stop(&TransportError{Sent: true, Err: ErrTimeout, final: true}) })
 	s.call.Store(call)
-	result, err := s.Request(call.ctx, r.method, params)
+	var result json.RawMessage
+	if r.asTask {
+		result, err = call.callTask(s, params)
+	} else {
+		result, err = s.Request(call.ctx, r.method, params)
+	}
 	if cause := context.Cause(call.ctx); err != nil && cause != nil {
 		err = cause
 	}
@@ -194,11 +207,14 @@ func (s *openSession) answer(_ context.Context, method string, params json.RawMe
 		return nil, errNotAsked
 	}
 	call.patience.Stop()
-	defer call.patience.Reset(call.options.Timeout)
+	defer call.patience.Reset(call.limit)
 	answer, err := call.answer(method, params)
 	switch {
 	case err != nil:
 		call.stop(err)
+		if call.task != nil {
+			<-call.task.Done() // it is to be cancelled, not to fail of this answer
+		}
 		return nil, errNotAsked
 	case answer.Error != nil:
 		return nil, answer.Error

@@ -84,6 +84,8 @@ func parseTask(raw json.RawMessage, limits Limits) (*Task, error) {
 		Updated  string          `json:"lastUpdatedAt"`
 		TTL      float64         `json:"ttlMs"` // null is for ever
 		Poll     float64         `json:"pollIntervalMs"`
+		OldPoll  float64         `json:"pollInterval"` // in MCP 2025-11-25
+		OldTTL   float64         `json:"ttl"`
 		Requests inputRequests   `json:"inputRequests"`
 		Result   json.RawMessage `json:"result"`
 		Error    *Error          `json:"error"`
@@ -94,7 +96,7 @@ func parseTask(raw json.RawMessage, limits Limits) (*Task, error) {
 	if len(wire.ID) == 0 || len(wire.ID) > maxTaskID {
 		return nil, malformed("the server's task needs an id of at most %d bytes, not one of %d", maxTaskID, len(wire.ID))
 	}
-	task := &Task{ID: wire.ID, Status: wire.Status, Message: wire.Message, TTL: milliseconds(wire.TTL), Poll: milliseconds(wire.Poll)}
+	task := &Task{ID: wire.ID, Status: wire.Status, Message: wire.Message, TTL: milliseconds(cmp.Or(wire.TTL, wire.OldTTL)), Poll: milliseconds(cmp.Or(wire.Poll, wire.OldPoll))}
 	task.Created, _ = time.Parse(time.RFC3339, wire.Created) // to show only
 	task.Updated, _ = time.Parse(time.RFC3339, wire.Updated)
 	switch task.Status {
@@ -170,17 +172,46 @@ func (c *Client) cancelTask(ctx context.Context, p *Position) (json.RawMessage, 
 	}
 	waiting, stop := context.WithTimeoutCause(ctx, c.options.Timeout, fmt.Errorf("the server has been asked to cancel the task, and has not done so yet: %w", ErrTimeout))
 	defer stop()
+	return await(waiting, h, cancelledTask{&follower{Client: c, p: p, h: h}}, nil)
+}
+
+// cancelledTask is a task that is to end, and is not answered.
+type cancelledTask struct{ *follower }
+
+func (cancelledTask) answer(context.Context, *Task) (json.RawMessage, error) { return nil, nil }
+
+// runningTask is a task under way.
+type runningTask interface {
+	// get asks for its state.
+	get(context.Context) (*Task, error)
+	// answer answers what it asks. It returns its result if it has ended thereby.
+	answer(context.Context, *Task) (json.RawMessage, error)
+}
+
+// await returns the result of a task, and shows its states but the one that was shown before, if any.
+func await(ctx context.Context, h *Handlers, t runningTask, shown *Task) (json.RawMessage, error) {
 	for {
-		task, err := c.task(waiting, p.Task, h)
-		switch {
-		case err != nil:
+		task, err := t.get(ctx)
+		if err != nil {
 			return nil, err
-		case task.Status == "completed":
+		}
+		if shown == nil || shown.Status != task.Status || shown.Message != task.Message || !shown.Updated.Equal(task.Updated) {
+			h.showTask(task)
+		}
+		shown = task
+		switch {
+		case task.Result != nil:
 			return task.Result, nil
+		case task.Status == "completed":
+			return nil, malformed("the server's task has completed without a result")
 		case task.Ended():
 			return nil, &TaskError{*task}
+		case task.Status == "input_required":
+			if result, err := t.answer(ctx, task); err != nil || result != nil {
+				return result, err
+			}
 		}
-		if err := sleep(waiting, min(task.pause(), defaultPoll)); err != nil {
+		if err := sleep(ctx, task.pause()); err != nil {
 			return nil, err
 		}
 	}
@@ -193,17 +224,15 @@ type follower struct {
 	h      *Handlers
 	sent   map[string]bool // answers that this process has sent
 	rounds int             // how often the task has asked something new
-	shown  *Task           // what OnProgress got last
 }
 
 // follow returns the result of the task at p, or of the one that the call has just become, and
 // answers what it asks.
 func (c *Client) follow(ctx context.Context, p *Position, h *Handlers, created *Task) (json.RawMessage, error) {
-	f := &follower{Client: c, p: p, h: h, sent: map[string]bool{}}
 	if created != nil {
 		// What was asked before is of no more use: a task has its own names for what it asks.
 		p.Task, p.Token, p.Key, p.Steps, p.Answers = created.ID, "", "", nil, nil
-		f.show(created)
+		h.showTask(created)
 		if err := h.report(ctx, p); err != nil {
 			return nil, err
 		}
@@ -211,33 +240,14 @@ func (c *Client) follow(ctx context.Context, p *Position, h *Handlers, created *
 	if err := c.checkTask(p); err != nil {
 		return nil, err
 	}
-	for {
-		task, err := c.task(ctx, p.Task, h)
-		if err != nil {
-			return nil, err
-		}
-		f.show(task)
-		switch {
-		case task.Status == "completed" && task.Result == nil:
-			return nil, malformed("the server's task has completed without a result")
-		case task.Status == "completed":
-			return task.Result, nil
-		case task.Ended():
-			return nil, &TaskError{*task}
-		case task.Status == "input_required":
-			if err := f.answer(ctx, task); err != nil {
-				return nil, err
-			}
-		}
-		if err := sleep(ctx, task.pause()); err != nil {
-			return nil, err
-		}
-	}
+	return await(ctx, h, &follower{Client: c, p: p, h: h, sent: map[string]bool{}}, created)
 }
+
+func (f *follower) get(ctx context.Context) (*Task, error) { return f.task(ctx, f.p.Task, f.h) }
 
 // answer has the handlers answer what the task asks, and sends each answer as it comes:
 // the server takes them one by one, and has them if this process ends.
-func (f *follower) answer(ctx context.Context, task *Task) error {
+func (f *follower) answer(ctx context.Context, task *Task) (json.RawMessage, error) {
 	again := map[string]json.RawMessage{} // recorded, but perhaps never sent
 	for _, a := range f.p.Answers {
 		if !f.sent[a.StepID] && slices.ContainsFunc(task.Steps, func(s Step) bool { return s.StepID == a.StepID }) {
@@ -245,19 +255,19 @@ func (f *follower) answer(ctx context.Context, task *Task) error {
 		}
 	}
 	if err := f.update(ctx, again); err != nil {
-		return err
+		return nil, err
 	}
 	f.p.Steps = task.Steps
 	pending := f.p.Pending()
 	if len(pending) == 0 {
-		return nil
+		return nil, nil
 	}
 	f.p.Round++
 	if err := f.h.report(ctx, f.p); err != nil {
-		return err
+		return nil, err
 	}
 	if f.rounds++; f.rounds > f.options.MaxRounds {
-		return tooManyRounds(f.options.MaxRounds)
+		return nil, tooManyRounds(f.options.MaxRounds)
 	}
 	for _, step := range pending {
 		answer, err := answerStep(ctx, f.p, f.h, step)
@@ -265,10 +275,10 @@ func (f *follower) answer(ctx context.Context, task *Task) error {
 			err = f.update(ctx, map[string]json.RawMessage{answer.StepID: answer.Result})
 		}
 		if err != nil {
-			return err
+			return nil, err
 		}
 	}
-	return nil
+	return nil, nil
 }
 
 func (f *follower) update(ctx context.Context, answers map[string]json.RawMessage) error {
@@ -282,11 +292,8 @@ func (f *follower) update(ctx context.Context, answers map[string]json.RawMessag
 	return err
 }
 
-func (f *follower) show(task *Task) {
-	before := f.shown
-	same := before != nil && before.Status == task.Status && before.Message == task.Message && before.Updated.Equal(task.Updated)
-	if f.h.OnProgress != nil && !same {
-		f.shown = task
-		f.h.OnProgress(Progress{Message: task.Message, Task: task})
+func (h *Handlers) showTask(task *Task) {
+	if h.OnProgress != nil {
+		h.OnProgress(Progress{Message: task.Message, Task: task})
 	}
 }

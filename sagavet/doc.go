@@ -14,7 +14,8 @@
 //   - sagasecrets: fields that are named like secrets, in states and effects, but
 //     are no saga.Secret;
 //   - sagacontext: code of tools that ignores its context;
-//   - sagabackground: uses of a turn that may come when it has ended, or in another.
+//   - sagabackground: uses of a turn that may come when it has ended, or in another;
+//   - sagaforks: tools with effects that may fork, by SingleUseNever.
 //
 // They look at one package at a time. What a function of another package does with
 // a [saga.Run] they do not know: they expect it to ask, and its error to be
@@ -36,6 +37,6 @@ import "golang.org/x/tools/go/analysis"
 func Analyzers() []*analysis.Analyzer {
 	return []*analysis.Analyzer{
 		stepsAnalyzer, swallowedAnalyzer, replayAnalyzer, outsideAnalyzer,
-		secretsAnalyzer, contextAnalyzer, backgroundAnalyzer,
+		secretsAnalyzer, contextAnalyzer, backgroundAnalyzer, forksAnalyzer,
 	}
 }

@@ -9,12 +9,15 @@
 // transport with two addresses (HTTP with SSE), and over the standard input and output of
 // a process. They are in a package of their own so that only who imports it links the SDK.
 //
+// A tool that has to be called as a task of 2025-11-25 is, and its task ends with the call.
+//
 // A call in a session cannot be stopped and continued later, and ends with the
-// session. The SDK reads messages into types of its own: the fields of a form come in the
-// order of their names, and a result with a block of an unknown type is an error.
+// session. The SDK reads what servers ask into types of its own: the fields of a form come
+// in the order of their names.
 package legacy
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -25,6 +28,8 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"slices"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -36,7 +41,7 @@ import (
 
 // Open opens a session. It is for [client.Options].Sessions. limit is for the opening only.
 func Open(limit context.Context, config client.SessionConfig) (_ client.Session, err error) {
-	s := &session{}
+	s := &session{heard: make(chan struct{}, 1)}
 	// What is opened lives longer than limit, of which the SDK knows nothing.
 	var ctx context.Context
 	ctx, s.stop = context.WithCancel(context.WithoutCancel(limit))
@@ -80,6 +85,11 @@ func Open(limit context.Context, config client.SessionConfig) (_ client.Session,
 			return next(ctx, method, r)
 		}
 	})
+	for _, method := range methods {
+		if err := mcp.AddSendingCustomMethod[*rawParams, *rawResult](speaker, ownPrefix+method); err != nil {
+			return nil, err
+		}
+	}
 	connect := func(t mcp.Transport) (err error) {
 		newest := "2025-11-25" // of the revisions with sessions
 		s.ClientSession, err = speaker.Connect(ctx, t, &mcp.ClientSessionOptions{ProtocolVersion: cmp.Or(config.Revision, newest)})
@@ -92,7 +102,7 @@ func Open(limit context.Context, config client.SessionConfig) (_ client.Session,
 			return nil, err
 		}
 		s.process = process
-		if err := connect(&mcp.IOTransport{Reader: process, Writer: writing{process}, MaxLineLength: t.MaxLine}); err != nil {
+		if err := connect(&mcp.IOTransport{Reader: process, Writer: writing{process, s}, MaxLineLength: t.MaxLine}); err != nil {
 			_ = process.Close()
 			return nil, err
 		}
@@ -101,7 +111,7 @@ func Open(limit context.Context, config client.SessionConfig) (_ client.Session,
 		if err != nil {
 			return nil, err
 		}
-		w := &watcher{inner: sender.Transport}
+		w := &watcher{inner: sender.Transport, session: s}
 		sender.Transport = w
 		err = connect(&mcp.StreamableClientTransport{Endpoint: t.URL, HTTPClient: sender})
 		if err == nil {
@@ -142,6 +152,9 @@ func capabilities(config client.SessionConfig) *mcp.ClientCapabilities {
 	return c
 }
 
+// relatedTask is the key in _meta that says of which task a message is.
+const relatedTask = "io.modelcontextprotocol/related-task"
+
 // answer has the client answer a request of the server.
 func answer[R any](ctx context.Context, config client.SessionConfig, method string, params any) (*R, error) {
 	raw, err := json.Marshal(params)
@@ -160,11 +173,28 @@ func answer[R any](ctx context.Context, config client.SessionConfig, method stri
 	if err := json.Unmarshal(said, result); err != nil {
 		return nil, err
 	}
+	var of struct {
+		Meta map[string]any `json:"_meta"`
+	}
+	if _ = json.Unmarshal(raw, &of); of.Meta[relatedTask] != nil {
+		any(result).(mcp.Result).SetMeta(map[string]any{relatedTask: of.Meta[relatedTask]})
+	}
 	return result, nil
 }
 
 // writing closes nothing: the process is ended as a whole, by its session.
-type writing struct{ io.Writer }
+type writing struct {
+	io.Writer
+	session *session
+}
+
+// Write writes a line.
+func (w writing) Write(line []byte) (int, error) {
+	renamed, cancels := rename(line)
+	_, err := w.Writer.Write(renamed)
+	w.session.sent(cancels)
+	return len(line), err
+}
 
 func (writing) Close() error { return nil }
 
@@ -190,13 +220,30 @@ func notThere(address string, status, get int, err error) error {
 // watcher notes the status of the last response, and has streams be asked for again that
 // cannot be had just now.
 type watcher struct {
-	inner  http.RoundTripper
-	status atomic.Int64
+	inner   http.RoundTripper
+	session *session
+	status  atomic.Int64
 }
 
 // RoundTrip implements [http.RoundTripper].
 func (w *watcher) RoundTrip(r *http.Request) (*http.Response, error) {
+	cancels := false
+	if sent, is := r.Context().Value(sentKey{}).(*atomic.Bool); is {
+		sent.Store(true)
+	}
+	if r.Method == http.MethodPost {
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			return nil, err
+		}
+		body, cancels = rename(body)
+		r = r.Clone(r.Context())
+		r.ContentLength = int64(len(body))
+		r.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(body)), nil }
+		r.Body, _ = r.GetBody()
+	}
 	response, err := w.inner.RoundTrip(r)
+	w.session.sent(cancels)
 	if err != nil {
 		return nil, err
 	}
@@ -217,17 +264,37 @@ type session struct {
 	*mcp.ClientSession
 	process io.Closer // nil over HTTP
 	stop    context.CancelFunc
-	// cancelled is when a request was last given up, in Unix nanoseconds.
-	cancelled atomic.Int64
+	// unsent is how many cancellations the SDK has still to send, which it does after the
+	// request has returned; heard wakes Close when one was sent or has failed.
+	unsent atomic.Int64
+	heard  chan struct{}
 }
 
-// lastWord is how long a server has to hear that a request was given up: the SDK does
-// so behind its callers' backs, and closing the session would overtake it.
-const lastWord = 200 * time.Millisecond
+// lastWord is how long Close waits for cancellations, which it must not overtake. The SDK
+// gives up on them after as long.
+const lastWord = 5 * time.Second
+
+// sent notes that a message was sent or has failed, if it cancels a request.
+func (s *session) sent(cancels bool) {
+	if cancels {
+		s.unsent.Add(-1)
+		select {
+		case s.heard <- struct{}{}:
+		default:
+		}
+	}
+}
 
 // Close implements [client.Session].
 func (s *session) Close() error {
-	time.Sleep(lastWord - time.Since(time.Unix(0, s.cancelled.Load())))
+	for limit := time.After(lastWord); s.unsent.Load() > 0; {
+		select {
+		case <-s.heard:
+			continue
+		case <-limit:
+		}
+		break
+	}
 	err := s.ClientSession.Close()
 	if s.process != nil {
 		err = s.process.Close()
@@ -238,19 +305,34 @@ func (s *session) Close() error {
 
 // Request implements [client.Session].
 func (s *session) Request(ctx context.Context, method string, params json.RawMessage) (json.RawMessage, error) {
-	send, known := methods[method]
-	if !known {
+	if !slices.Contains(methods, method) {
 		return nil, fmt.Errorf("there is no method %s in a session of this client", method)
 	}
-	result, err := send(ctx, s.ClientSession, params)
+	var sent atomic.Bool
+	sent.Store(s.process != nil) // as far as is known
+	result, err := mcp.CallCustomMethod[*rawParams, *rawResult](context.WithValue(ctx, sentKey{}, &sent), s.ClientSession, ownPrefix+method, &rawParams{raw: params})
 	if err != nil {
-		if ctx.Err() != nil {
-			s.cancelled.Store(time.Now().UnixNano())
+		if ctx.Err() != nil && !errors.Is(err, mcp.ErrConnectionClosed) {
+			s.unsent.Add(1)
 		}
-		return nil, s.failed(ctx, err)
+		err = s.failed(ctx, err)
+		if lost, is := errors.AsType[*client.TransportError](err); is {
+			// A connection breaks if a request is given up while it is written.
+			return nil, &client.TransportError{Sent: lost.Sent && sent.Load(), Status: lost.Status, Err: unprefixed{lost.Err}}
+		}
+		return nil, err
 	}
-	return json.Marshal(result)
+	return result.raw, nil
 }
+
+// sentKey is the key under which the context of a request has what is to be set when it is sent.
+type sentKey struct{}
+
+// unprefixed is an error of the SDK whose text names a method.
+type unprefixed struct{ error }
+
+func (e unprefixed) Error() string { return strings.Replace(e.error.Error(), ownPrefix, "", 1) }
+func (e unprefixed) Unwrap() error { return e.error }
 
 // failed makes one of the client's errors of one of the SDK.
 func (s *session) failed(ctx context.Context, err error) error {
@@ -275,28 +357,50 @@ func (s *session) failed(ctx context.Context, err error) error {
 // The SDK has codes for connections that it has closed itself.
 const firstOwn, lastOwn = -32005, -32003
 
-// methods are the requests that the SDK can send.
-var methods = map[string]func(context.Context, *mcp.ClientSession, json.RawMessage) (any, error){
-	"tools/list":               request((*mcp.ClientSession).ListTools),
-	"tools/call":               request((*mcp.ClientSession).CallTool),
-	"prompts/list":             request((*mcp.ClientSession).ListPrompts),
-	"prompts/get":              request((*mcp.ClientSession).GetPrompt),
-	"resources/list":           request((*mcp.ClientSession).ListResources),
-	"resources/templates/list": request((*mcp.ClientSession).ListResourceTemplates),
-	"resources/read":           request((*mcp.ClientSession).ReadResource),
+// methods are the requests that a session sends. The SDK's methods of these names would read
+// results into its types, which have no tasks: so each is a custom method of the SDK with a
+// prefix, which [rename] takes away.
+var methods = []string{
+	"tools/list", "tools/call", "prompts/list", "prompts/get", "resources/list", "resources/templates/list",
+	"resources/read", "tasks/get", "tasks/result", "tasks/cancel",
 }
 
-// request is a method of the SDK that takes its parameters, and returns its result, as JSON.
-func request[P, R any](send func(*mcp.ClientSession, context.Context, *P) (*R, error)) func(context.Context, *mcp.ClientSession, json.RawMessage) (any, error) {
-	return func(ctx context.Context, s *mcp.ClientSession, raw json.RawMessage) (any, error) {
-		params := new(P)
-		if err := json.Unmarshal(raw, params); err != nil {
-			return nil, err
-		}
-		result, err := send(s, ctx, params)
-		if err != nil {
-			return nil, err
-		}
-		return result, nil
+const ownPrefix = "mcpsaga/"
+
+type rawParams struct {
+	mcp.ParamsBase
+	raw json.RawMessage
+}
+
+// MarshalJSON implements [json.Marshaler].
+func (p *rawParams) MarshalJSON() ([]byte, error) { return p.raw, nil }
+
+type rawResult struct {
+	mcp.ResultBase
+	raw json.RawMessage
+}
+
+// UnmarshalJSON implements [json.Unmarshaler].
+func (r *rawResult) UnmarshalJSON(raw []byte) error {
+	r.raw = bytes.Clone(raw)
+	return nil
+}
+
+// rename gives the method of a message its own name, and reports whether the message cancels a
+// request.
+func rename(message []byte) (_ []byte, cancels bool) {
+	m, err := jsonrpc.DecodeMessage(message)
+	request, is := m.(*jsonrpc.Request)
+	if err != nil || !is {
+		return message, false
 	}
+	name, own := strings.CutPrefix(request.Method, ownPrefix)
+	if !own {
+		return message, name == "notifications/cancelled"
+	}
+	request.Method = name
+	if message, err = jsonrpc.EncodeMessage(request); err != nil {
+		panic(err) // it was decoded
+	}
+	return append(message, '\n'), false
 }
