@@ -15,9 +15,9 @@ bench:       ; go run ./bench
 # make base COMMIT=v0.1.0: the servers of that commit beside ours, in one run
 base:        ; d=$$(mktemp -d) && git worktree add -q --detach $$d/then $(COMMIT) && go build -C $$d/then -o $$d/bench ./bench && go run ./bench -base $$d/bench; git worktree remove --force $$d/then; rm -r $$d
 durable:     ; cd bench/durable && go run -mod=mod .
-hostile:     ; go test ./internal/hostile -run TestWorstRequests -v
+hostile:     ; go test ./interop/hostile -run TestWorstRequests -v
 # What programs write into documents: transcripts and golden files in seconds, the table of the worst requests in minutes.
 docs:        ; go test ./interop -run TestProtocols -update && go test ./steps -update
-tables:      ; go test ./internal/hostile -run TestWorstRequests -update
+tables:      ; go test ./interop/hostile -run TestWorstRequests -update
 check:       ; .ci/run
 nightly:     ; NIGHTLY=1 .ci/run

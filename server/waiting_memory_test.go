@@ -25,7 +25,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/mcpsaga/mcpsaga/ledger"
-	"github.com/mcpsaga/mcpsaga/ledger/sqlite"
 	"github.com/mcpsaga/mcpsaga/saga"
 	"github.com/mcpsaga/mcpsaga/server"
 	"github.com/mcpsaga/mcpsaga/steps"
@@ -33,13 +32,12 @@ import (
 
 var (
 	crowdSize    = flag.Int("crowd", 1500, "how many sessions wait in TestWaitingSessions")
-	crowdLedger  = flag.String("crowd-ledger", "sqlite", "their ledger: sqlite or memory")
 	crowdProfile = flag.String("crowd-profile", "", "a directory for profiles of the server that they wait for")
 )
 
-// crowdDir is the environment variable that makes of this test's binary a server for
-// TestWaitingSessions, whose ledger is in that directory.
-const crowdDir = "MCPSAGA_TEST_CROWD_DIR"
+// crowdProcess is the environment variable that makes of this test's binary a server for
+// TestWaitingSessions.
+const crowdProcess = "MCPSAGA_TEST_CROWD"
 
 // memoryUse is what a process uses, when it has tidied up.
 type memoryUse struct{ Goroutines, Live, Heap, Stacks, RSS int }
@@ -69,16 +67,10 @@ func useOfMemory() (m memoryUse) {
 // TestCrowdProcess is the server of TestWaitingSessions. It says how much memory it uses for
 // each line that it reads.
 func TestCrowdProcess(t *testing.T) {
-	dir := os.Getenv(crowdDir)
-	if dir == "" {
+	if os.Getenv(crowdProcess) == "" {
 		t.Skip("it is started by another test")
 	}
 	store := ledger.NewMemory(ledger.MemoryOptions{})
-	if *crowdLedger == "sqlite" {
-		var err error
-		store, err = sqlite.Open(t.Context(), filepath.Join(dir, "ledger.db"))
-		require.NoError(t, err)
-	}
 	asks := saga.Flow[struct{}, string]{
 		Info: saga.Info{Name: "ask", Asks: []steps.Question{askNick}},
 		Run: func(r *saga.Run, _ struct{}) (string, error) {
@@ -117,8 +109,8 @@ type crowd struct {
 }
 
 func newCrowd(t testing.TB) *crowd {
-	cmd := exec.Command(os.Args[0], "-test.memprofilerate=1", "-test.run=^TestCrowdProcess$", "-crowd-ledger="+*crowdLedger, "-crowd-profile="+*crowdProfile)
-	cmd.Env = append(os.Environ(), crowdDir+"="+t.TempDir(), "GOGC=100", "GOMEMLIMIT=off") // as servers run
+	cmd := exec.Command(os.Args[0], "-test.memprofilerate=1", "-test.run=^TestCrowdProcess$", "-crowd-profile="+*crowdProfile)
+	cmd.Env = append(os.Environ(), crowdProcess+"=1", "GOGC=100", "GOMEMLIMIT=off") // as servers run
 	cmd.Stderr = os.Stderr
 	out, err := cmd.StdoutPipe()
 	require.NoError(t, err)

@@ -19,10 +19,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/mcpsaga/mcpsaga/codec"
-	"github.com/mcpsaga/mcpsaga/examples/comparison"
-	"github.com/mcpsaga/mcpsaga/examples/comparison/byflow"
-	"github.com/mcpsaga/mcpsaga/examples/comparison/bymachine"
-	"github.com/mcpsaga/mcpsaga/examples/comparison/bysdk"
+	"github.com/mcpsaga/mcpsaga/gosdk/comparison"
+	"github.com/mcpsaga/mcpsaga/gosdk/comparison/byflow"
+	"github.com/mcpsaga/mcpsaga/gosdk/comparison/bymachine"
+	"github.com/mcpsaga/mcpsaga/gosdk/comparison/bysdk"
 	"github.com/mcpsaga/mcpsaga/saga"
 	"github.com/mcpsaga/mcpsaga/server"
 )

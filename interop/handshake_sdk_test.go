@@ -1,10 +1,11 @@
 //lint:file-ignore SA1019 What the SDK calls deprecated is what these revisions have.
 
-package server_test
+package interop
 
 import (
 	"context"
 	"io"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -17,6 +18,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/mcpsaga/mcpsaga/examples/complextool"
+	"github.com/mcpsaga/mcpsaga/examples/longtalk"
 	"github.com/mcpsaga/mcpsaga/examples/releasenotes"
 	"github.com/mcpsaga/mcpsaga/saga"
 	"github.com/mcpsaga/mcpsaga/server"
@@ -36,7 +39,7 @@ func sdkTools(t *testing.T) (root string, tools []saga.Definition) {
 		out, err := cmd.CombinedOutput()
 		require.NoError(t, err, string(out))
 	}
-	return root, legacyDefinitions(releasenotes.New(root))
+	return root, []saga.Definition{complextool.Tool, longtalk.Tool, releasenotes.New(root), sdkTalk, sdkVisit, sdkAway}
 }
 
 // sdkHeard counts what an SDK client was told.
@@ -88,8 +91,14 @@ func TestHandshakeWithGoSDK(t *testing.T) {
 	}
 	targets := map[string]target{
 		"HTTP": {func(t *testing.T, tools []saga.Definition) (mcp.Transport, *server.Server) {
-			r := newRig(t, server.Options{Tools: tools})
-			return &mcp.StreamableClientTransport{Endpoint: r.url + "/mcp"}, r.srv
+			s, err := server.New(server.Options{Keys: newKeys(t), Tools: tools})
+			require.NoError(t, err)
+			web := httptest.NewServer(s.Handler())
+			t.Cleanup(func() {
+				s.Close()
+				web.Close()
+			})
+			return &mcp.StreamableClientTransport{Endpoint: web.URL + server.Endpoint}, s
 		}},
 		"stdio": {func(t *testing.T, tools []saga.Definition) (mcp.Transport, *server.Server) {
 			s, err := server.New(server.Options{Keys: newKeys(t), Tools: tools})
@@ -150,15 +159,15 @@ func TestHandshakeWithGoSDK(t *testing.T) {
 				require.NoError(t, session.SetLoggingLevel(ctx, &mcp.SetLoggingLevelParams{Level: "error"}))
 				got, _ = call("talk", map[string]any{})
 				assert.Equal(t, "talked", got)
-				until(t, func() bool { return heard.progress.Load() == 4 && heard.logs.Load() == 2 })
+				require.Eventually(t, func() bool { return heard.progress.Load() == 4 && heard.logs.Load() == 2 }, time.Minute, 5*time.Millisecond)
 				got, _ = call("away", map[string]any{})
 				assert.Equal(t, "away and back", got, "the client has come back by itself")
 				if version == "2025-11-25" {
-					got, _ = call("ask", map[string]any{"what": "link"})
+					got, _ = call("visit", map[string]any{})
 					assert.Contains(t, got, "link:")
-					until(t, func() bool { return heard.links.Load() == 1 })
+					require.Eventually(t, func() bool { return heard.links.Load() == 1 }, time.Minute, 5*time.Millisecond)
 				}
-				until(t, func() bool { srv.ToolsChanged(); return heard.tools.Load() > 0 })
+				require.Eventually(t, func() bool { srv.ToolsChanged(); return heard.tools.Load() > 0 }, time.Minute, 5*time.Millisecond)
 			})
 		}
 	}

@@ -5,7 +5,7 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/mcpsaga/mcpsaga/examples/comparison"
+	"github.com/mcpsaga/mcpsaga/gosdk/comparison"
 	"github.com/mcpsaga/mcpsaga/saga"
 	"github.com/mcpsaga/mcpsaga/steps"
 )

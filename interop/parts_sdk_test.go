@@ -1,4 +1,4 @@
-package server_test
+package interop
 
 import (
 	"context"
@@ -21,14 +21,14 @@ var tokenInText = regexp.MustCompile(`resumeToken: (\S+)$`)
 // A model with the official SDK's client, which knows nothing of parts, reads on by an argument,
 // over HTTP and stdio, and is asked in between.
 func TestPartsWithTheSDK(t *testing.T) {
-	s, err := server.New(server.Options{Keys: newKeys(t), Tools: []saga.Definition{pages()}})
+	s, err := server.New(server.Options{Keys: newKeys(t), Tools: []saga.Definition{sdkPages}})
 	require.NoError(t, err)
 	t.Cleanup(s.Close)
 	web := httptest.NewServer(s.Handler())
 	t.Cleanup(web.Close)
 	for name, transport := range map[string]func() mcp.Transport{
 		"HTTP":  func() mcp.Transport { return &mcp.StreamableClientTransport{Endpoint: web.URL + "/mcp"} },
-		"stdio": func() mcp.Transport { return overPipes(s) },
+		"stdio": func() mcp.Transport { return onPipes(s) },
 	} {
 		for _, version := range []string{"2026-07-28", "2025-11-25", "2025-06-18"} {
 			t.Run(name+" "+version, func(t *testing.T) {
@@ -36,7 +36,7 @@ func TestPartsWithTheSDK(t *testing.T) {
 				require.NoError(t, err)
 				defer cs.Close()
 				require.Equal(t, version, cs.InitializeResult().ProtocolVersion)
-				args := object{"pages": 3, "ask": 2}
+				args := map[string]any{"pages": 3, "ask": 2}
 				var read []string
 				for calls := 0; calls < 10; calls++ {
 					r, err := cs.CallTool(t.Context(), &mcp.CallToolParams{Name: "pages", Arguments: args})
@@ -55,8 +55,8 @@ func TestPartsWithTheSDK(t *testing.T) {
 	}
 }
 
-// overPipes serves a client on a pair of pipes until it closes them.
-func overPipes(s *server.Server) mcp.Transport {
+// onPipes serves a client on a pair of pipes until it closes them.
+func onPipes(s *server.Server) mcp.Transport {
 	in, write := io.Pipe()
 	read, out := io.Pipe()
 	go func() {

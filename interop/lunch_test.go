@@ -1,10 +1,11 @@
-package main
+package interop
 
 import (
 	"context"
 	"net"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -13,34 +14,25 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/mcpsaga/mcpsaga/client"
+	"github.com/mcpsaga/mcpsaga/internal/buildtest"
 	"github.com/mcpsaga/mcpsaga/internal/porttest"
 	"github.com/mcpsaga/mcpsaga/server"
 )
 
-// TestMain lets the test's program be the server that the tests start.
-func TestMain(m *testing.M) {
-	if os.Getenv("LUNCH_SERVE") != "" {
-		main()
-		return
-	}
-	os.Exit(m.Run())
-}
-
-func program(t *testing.T, args ...string) *exec.Cmd {
+// lunchProgram builds the example.
+func lunchProgram(t *testing.T) string {
 	t.Helper()
-	self, err := os.Executable()
-	require.NoError(t, err)
-	cmd := exec.CommandContext(t.Context(), self, args...)
-	cmd.Env = append(os.Environ(), "LUNCH_SERVE=1")
-	cmd.Stderr = os.Stderr
-	return cmd
+	file := filepath.Join(t.TempDir(), "lunch")
+	require.NoError(t, buildtest.Program(file, "../examples/lunch"))
+	return file
 }
 
-// serveHTTP starts the program on a port of its own, and returns its endpoint.
-func serveHTTP(t *testing.T) string {
+// serveLunch starts the program on a port of its own, and returns its endpoint.
+func serveLunch(t *testing.T, program string) string {
 	t.Helper()
 	address := porttest.Reserve(t)
-	cmd := program(t, address)
+	cmd := exec.CommandContext(t.Context(), program, address)
+	cmd.Stderr = os.Stderr
 	require.NoError(t, cmd.Start())
 	t.Cleanup(func() {
 		assert.NoError(t, cmd.Process.Kill())
@@ -57,10 +49,11 @@ func serveHTTP(t *testing.T) string {
 }
 
 // Programs on the official Go SDK call the tool as any other, and answer its form.
-func TestWithTheGoSDK(t *testing.T) {
+func TestLunchWithTheGoSDK(t *testing.T) {
+	program := lunchProgram(t)
 	for name, transport := range map[string]func() mcp.Transport{
-		"stdio": func() mcp.Transport { return &mcp.CommandTransport{Command: program(t)} },
-		"http":  func() mcp.Transport { return &mcp.StreamableClientTransport{Endpoint: serveHTTP(t)} },
+		"stdio": func() mcp.Transport { return &mcp.CommandTransport{Command: exec.CommandContext(t.Context(), program)} },
+		"http":  func() mcp.Transport { return &mcp.StreamableClientTransport{Endpoint: serveLunch(t, program)} },
 	} {
 		t.Run(name, func(t *testing.T) {
 			asked := ""
@@ -85,12 +78,12 @@ func TestWithTheGoSDK(t *testing.T) {
 }
 
 // Package client does so by the saga methods.
-func TestWithPackageClient(t *testing.T) {
-	c := client.New(&client.HTTP{URL: serveHTTP(t)}, client.Options{})
+func TestLunchWithPackageClient(t *testing.T) {
+	c := client.New(&client.HTTP{URL: serveLunch(t, lunchProgram(t))}, client.Options{})
 	defer c.Close()
 	result, err := c.Call(t.Context(), "order_lunch", map[string]any{"office": "Berlin"}, client.Handlers{
 		Elicit: func(context.Context, *client.Request) (*client.ElicitResult, error) {
-			return client.Accept(meal{Dish: "pasta"}), nil
+			return client.Accept(map[string]string{"dish": "pasta"}), nil
 		},
 	})
 	require.NoError(t, err)

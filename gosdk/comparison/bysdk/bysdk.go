@@ -13,7 +13,7 @@ import (
 	"github.com/google/jsonschema-go/jsonschema"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"github.com/mcpsaga/mcpsaga/examples/comparison"
+	"github.com/mcpsaga/mcpsaga/gosdk/comparison"
 )
 
 type args struct {

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/mcpsaga/mcpsaga/examples/comparison"
+	"github.com/mcpsaga/mcpsaga/gosdk/comparison"
 )
 
 // The three versions hold the same conversation with an unmodified client of the

@@ -6,9 +6,9 @@ import (
 
 	"github.com/stretchr/testify/assert"
 
-	"github.com/mcpsaga/mcpsaga/examples/comparison"
-	"github.com/mcpsaga/mcpsaga/examples/comparison/byflow"
-	"github.com/mcpsaga/mcpsaga/examples/comparison/bymachine"
+	"github.com/mcpsaga/mcpsaga/gosdk/comparison"
+	"github.com/mcpsaga/mcpsaga/gosdk/comparison/byflow"
+	"github.com/mcpsaga/mcpsaga/gosdk/comparison/bymachine"
 	"github.com/mcpsaga/mcpsaga/saga"
 	"github.com/mcpsaga/mcpsaga/sagatest"
 	"github.com/mcpsaga/mcpsaga/steps"

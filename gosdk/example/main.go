@@ -2,9 +2,9 @@
 // a saga. What is not the SDK's own: the line with Mount, the handler for clients of all
 // revisions, and how it stops.
 //
-//	go run ./examples/gosdk                    # prints its URL
+//	go run ./gosdk/example                    # prints its URL
 //	go run ./cmd/saga call --server URL book_table
-//	go run ./cmd/saga call --stdio 'go run ./examples/gosdk --stdio' book_table
+//	go run ./cmd/saga call --stdio 'go run ./gosdk/example --stdio' book_table
 package main
 
 import (
