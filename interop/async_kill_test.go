@@ -13,12 +13,12 @@ import (
 // client asks how far it is, answers, and reads the result, each time at the server that is started then.
 func TestOperationsOutliveTheirServer(t *testing.T) {
 	killed(t, `{"asyncTools":{}}`, 5, func(t *testing.T, s rawSession, event func() error) {
-		const about = `{"token":"t"}`
-		m, err := s.call("tools/call", `{"name":"test_tool_with_task","arguments":{},"operation":{"token":"t"}}`, nil)
+		const about = `{"token":"0f8fad5b-d9cb-469f-a165-70867728950e"}`
+		m, err := s.call("tools/call", `{"name":"test_tool_with_task","arguments":{},"operation":{"token":"0f8fad5b-d9cb-469f-a165-70867728950e"}}`, nil)
 		require.NoError(t, err)
 		require.Nil(t, m.Error)
 		_ = event()
-		m, err = s.call("tools/call", `{"name":"test_tool_with_task","arguments":{},"operation":{"token":"t"}}`, nil)
+		m, err = s.call("tools/call", `{"name":"test_tool_with_task","arguments":{},"operation":{"token":"0f8fad5b-d9cb-469f-a165-70867728950e"}}`, nil)
 		require.NoError(t, err)
 		require.NotNil(t, m.Error, "the token is used")
 		require.Equal(t, -32602, m.Error.Code)
@@ -33,7 +33,7 @@ func TestOperationsOutliveTheirServer(t *testing.T) {
 					return err
 				}
 				answered = m.ID
-				if err := s.answer(m.ID, `{"_operation":{"token":"t"},"action":"accept","content":{"name":"Jo"}}`); err != nil {
+				if err := s.answer(m.ID, `{"_operation":{"token":"0f8fad5b-d9cb-469f-a165-70867728950e"},"action":"accept","content":{"name":"Jo"}}`); err != nil {
 					return err
 				}
 				return event()

@@ -280,9 +280,14 @@ func TestThreatsAreNamedOnce(t *testing.T) {
 func TestDependenciesAreExplained(t *testing.T) {
 	document := read(t, "docs/dependencies.md")
 	requirement := regexp.MustCompile(`(?m)^(?:require)?\s+([\w.-]+\.[\w./-]+) v\S+$`)
-	direct := requirement.FindAllStringSubmatch(read(t, "go.mod"), -1)
-	require.NotEmpty(t, direct)
-	for _, m := range direct {
-		assert.Contains(t, document, m[1], "docs/dependencies.md does not explain it")
+	for _, use := range regexp.MustCompile(`(?m)^\t\./?(\S*)$`).FindAllStringSubmatch(read(t, "go.work"), -1) {
+		file := path.Join(use[1], "go.mod")
+		direct := requirement.FindAllStringSubmatch(read(t, file), -1)
+		require.NotEmpty(t, direct, file)
+		for _, m := range direct {
+			if m[1] != module && !strings.HasPrefix(m[1], module+"/") {
+				assert.Contains(t, document, m[1], "docs/dependencies.md does not explain what %s requires", file)
+			}
+		}
 	}
 }

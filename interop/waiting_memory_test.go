@@ -1,4 +1,4 @@
-package server_test
+package interop
 
 import (
 	"bufio"
@@ -25,6 +25,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/mcpsaga/mcpsaga/ledger"
+	"github.com/mcpsaga/mcpsaga/ledger/sqlite"
 	"github.com/mcpsaga/mcpsaga/saga"
 	"github.com/mcpsaga/mcpsaga/server"
 	"github.com/mcpsaga/mcpsaga/steps"
@@ -32,12 +33,13 @@ import (
 
 var (
 	crowdSize    = flag.Int("crowd", 1500, "how many sessions wait in TestWaitingSessions")
+	crowdLedger  = flag.String("crowd-ledger", "sqlite", "their ledger: sqlite or memory")
 	crowdProfile = flag.String("crowd-profile", "", "a directory for profiles of the server that they wait for")
 )
 
-// crowdProcess is the environment variable that makes of this test's binary a server for
-// TestWaitingSessions.
-const crowdProcess = "MCPSAGA_TEST_CROWD"
+// crowdDir is the environment variable that makes of this test's binary a server for
+// TestWaitingSessions, whose ledger is in that directory.
+const crowdDir = "MCPSAGA_TEST_CROWD_DIR"
 
 // memoryUse is what a process uses, when it has tidied up.
 type memoryUse struct{ Goroutines, Live, Heap, Stacks, RSS int }
@@ -67,10 +69,19 @@ func useOfMemory() (m memoryUse) {
 // TestCrowdProcess is the server of TestWaitingSessions. It says how much memory it uses for
 // each line that it reads.
 func TestCrowdProcess(t *testing.T) {
-	if os.Getenv(crowdProcess) == "" {
+	dir := os.Getenv(crowdDir)
+	if dir == "" {
 		t.Skip("it is started by another test")
 	}
 	store := ledger.NewMemory(ledger.MemoryOptions{})
+	if *crowdLedger == "sqlite" {
+		var err error
+		store, err = sqlite.Open(t.Context(), filepath.Join(dir, "ledger.db"))
+		require.NoError(t, err)
+	}
+	askNick := &steps.Form[struct {
+		Nick string `json:"nick"`
+	}]{ID: "nick", Message: "What shall I call you?"}
 	asks := saga.Flow[struct{}, string]{
 		Info: saga.Info{Name: "ask", Asks: []steps.Question{askNick}},
 		Run: func(r *saga.Run, _ struct{}) (string, error) {
@@ -100,17 +111,17 @@ func TestCrowdProcess(t *testing.T) {
 	}
 }
 
-// crowd is a server in a process of its own, and those who wait for it.
-type crowd struct {
+// crowdServer is a server in a process of its own, and those who wait for it.
+type crowdServer struct {
 	t    testing.TB
 	addr string
 	in   io.Writer
 	out  *bufio.Scanner
 }
 
-func newCrowd(t testing.TB) *crowd {
-	cmd := exec.Command(os.Args[0], "-test.memprofilerate=1", "-test.run=^TestCrowdProcess$", "-crowd-profile="+*crowdProfile)
-	cmd.Env = append(os.Environ(), crowdProcess+"=1", "GOGC=100", "GOMEMLIMIT=off") // as servers run
+func newCrowd(t testing.TB) *crowdServer {
+	cmd := exec.Command(os.Args[0], "-test.memprofilerate=1", "-test.run=^TestCrowdProcess$", "-crowd-ledger="+*crowdLedger, "-crowd-profile="+*crowdProfile)
+	cmd.Env = append(os.Environ(), crowdDir+"="+t.TempDir(), "GOGC=100", "GOMEMLIMIT=off") // as servers run
 	cmd.Stderr = os.Stderr
 	out, err := cmd.StdoutPipe()
 	require.NoError(t, err)
@@ -121,14 +132,14 @@ func newCrowd(t testing.TB) *crowd {
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
 	})
-	c := &crowd{t: t, in: in, out: bufio.NewScanner(out)}
+	c := &crowdServer{t: t, in: in, out: bufio.NewScanner(out)}
 	require.True(t, c.out.Scan(), "the server did not start")
 	c.addr = c.out.Text()
 	return c
 }
 
 // use is what the server uses now.
-func (c *crowd) use(when string) (m memoryUse) {
+func (c *crowdServer) use(when string) (m memoryUse) {
 	c.t.Helper()
 	_, err := fmt.Fprintln(c.in, when)
 	require.NoError(c.t, err)
@@ -160,11 +171,11 @@ func (w *crowdClient) post(addr, message string) (*http.Response, error) {
 }
 
 // begin opens a session and calls the tool.
-func (c *crowd) begin() (w *crowdClient, err error) {
+func (c *crowdServer) begin() (w *crowdClient, err error) {
 	if w, err = c.connect(); err != nil {
 		return nil, err
 	}
-	resp, err := w.post(c.addr, toolCall(1, "ask", `{}`))
+	resp, err := w.post(c.addr, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"ask","arguments":{}}}`)
 	if err != nil {
 		return nil, err
 	}
@@ -180,7 +191,7 @@ func (c *crowd) begin() (w *crowdClient, err error) {
 }
 
 // listen opens a session and its stream that belongs to no request.
-func (c *crowd) listen() (w *crowdClient, err error) {
+func (c *crowdServer) listen() (w *crowdClient, err error) {
 	if w, err = c.connect(); err != nil {
 		return nil, err
 	}
@@ -201,7 +212,7 @@ func (c *crowd) listen() (w *crowdClient, err error) {
 }
 
 // connect opens a session.
-func (c *crowd) connect() (w *crowdClient, err error) {
+func (c *crowdServer) connect() (w *crowdClient, err error) {
 	w = new(crowdClient)
 	if w.conn, err = net.Dial("tcp", c.addr); err != nil {
 		return nil, err
@@ -237,7 +248,7 @@ func (w *crowdClient) read(text string) (string, error) {
 }
 
 // answer answers the question on another connection, and reads the result.
-func (c *crowd) answer(w *crowdClient) error {
+func (c *crowdServer) answer(w *crowdClient) error {
 	other := crowdClient{session: w.session}
 	var err error
 	if other.conn, err = net.Dial("tcp", c.addr); err != nil {
@@ -258,7 +269,7 @@ func (c *crowd) answer(w *crowdClient) error {
 }
 
 // gather has n more sessions begin something.
-func (c *crowd) gather(n int, begin func() (*crowdClient, error)) []*crowdClient {
+func (c *crowdServer) gather(n int, begin func() (*crowdClient, error)) []*crowdClient {
 	c.t.Helper()
 	all := make([]*crowdClient, n)
 	next := make(chan int)
