@@ -6,19 +6,15 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/http/httptest"
 	"os"
 	"testing"
 	"time"
 
-	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/mcpsaga/mcpsaga/client"
 	"github.com/mcpsaga/mcpsaga/codec"
-	"github.com/mcpsaga/mcpsaga/examples/complextool"
-	"github.com/mcpsaga/mcpsaga/gosdk"
 	"github.com/mcpsaga/mcpsaga/server"
 )
 
@@ -143,16 +139,10 @@ func TestToolsByRounds(t *testing.T) {
 	require.NoError(t, err)
 	own, h := replica(t, keys)
 	_ = own
-	sdk := mcp.NewServer(&mcp.Implementation{Name: "sdk", Version: "1"}, nil)
-	_, err = gosdk.Mount(sdk, gosdk.Options{Keys: keys}, complextool.Tool)
-	require.NoError(t, err)
-	mounted := httptest.NewServer(gosdk.NewHTTPHandler(func(*http.Request) *mcp.Server { return sdk }, &mcp.StreamableHTTPOptions{Stateless: true}))
-	t.Cleanup(mounted.Close)
 	self, err := os.Executable()
 	require.NoError(t, err)
 	for name, open := range map[string]func() client.Transport{
-		"HTTP":       func() client.Transport { return &client.HTTP{URL: h.URL + server.Endpoint} },
-		"the Go SDK": func() client.Transport { return &client.HTTP{URL: mounted.URL} },
+		"HTTP": func() client.Transport { return &client.HTTP{URL: h.URL + server.Endpoint} },
 		"stdio": func() client.Transport {
 			return &client.Stdio{Command: self, Env: append(os.Environ(), childMode+"=tools"), Stderr: io.Discard}
 		},

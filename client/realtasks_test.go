@@ -6,18 +6,15 @@ import (
 	"fmt"
 	"log"
 	"log/slog"
-	"net/http"
 	"net/http/httptest"
 	"testing"
 	"time"
 
-	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/mcpsaga/mcpsaga/client"
 	"github.com/mcpsaga/mcpsaga/codec"
-	"github.com/mcpsaga/mcpsaga/gosdk"
 	"github.com/mcpsaga/mcpsaga/ledger"
 	"github.com/mcpsaga/mcpsaga/saga"
 	"github.com/mcpsaga/mcpsaga/server"
@@ -125,90 +122,73 @@ func ExampleClient_Task() {
 	// tea: warm and warm
 }
 
-// Tasks of real servers, of ours and of one on the official SDK, are driven to their ends.
+// Tasks of a real server are driven to their ends.
 func TestRealTasks(t *testing.T) {
 	t.Parallel()
-	keys, err := codec.NewKeyset()
-	require.NoError(t, err)
 	own, stop := startTasks()
 	t.Cleanup(stop)
-	sdk := mcp.NewServer(&mcp.Implementation{Name: "sdk", Version: "1"}, nil)
-	store := ledger.NewMemory(ledger.MemoryOptions{})
-	mount, err := gosdk.Mount(sdk, gosdk.Options{Keys: keys, Ledger: store, Logger: slog.New(slog.DiscardHandler)}, report, later, breaks, both)
-	require.NoError(t, err)
-	mounted := httptest.NewServer(gosdk.NewHTTPHandler(func(*http.Request) *mcp.Server { return sdk }, &mcp.StreamableHTTPOptions{Stateless: true}))
-	t.Cleanup(func() {
-		mounted.Close()
-		_ = mount.Shutdown(context.Background())
-		_ = store.Close()
-	})
-	for name, address := range map[string]string{"own": own.URL + server.Endpoint, "the Go SDK": mounted.URL} {
-		t.Run(name, func(t *testing.T) {
-			open := func(options client.Options) *client.Client {
-				c := client.New(&client.HTTP{URL: address}, options)
-				t.Cleanup(func() { _ = c.Close() })
-				return c
-			}
-			c := open(client.Options{})
-			var who people
-			h := answering(&who)
-			var seen []string
-			h.OnProgress = func(p client.Progress) {
-				if p.Task != nil {
-					seen = append(seen, p.Task.Status)
-				}
-			}
-			got, err := c.Call(t.Context(), "report", topic{Topic: "tea"}, h)
-			require.NoError(t, err)
-			assert.Equal(t, "tea: warm and warm", got.Content.Text())
-			assert.Equal(t, 2, who.elicited)
-			assert.Equal(t, "working", seen[0])
-			assert.Equal(t, "completed", seen[len(seen)-1])
-
-			following := h
-			following.OnPosition = func(_ context.Context, p client.Position) error {
-				assert.False(t, p.Task != "" && (p.Token != "" || len(p.Answers) > 0), "nothing of the rounds is left")
-				return nil
-			}
-			got, err = c.Call(t.Context(), "later", nil, following)
-			require.NoError(t, err)
-			assert.Equal(t, "later: warm", got.Content.Text())
-
-			_, err = c.Call(t.Context(), "breaks", nil, h)
-			var ended *client.TaskError
-			require.ErrorAs(t, err, &ended)
-			assert.Equal(t, "failed", ended.Task.Status)
-			assert.NotContains(t, err.Error(), "secret")
-
-			// What can be both is a saga, unless tasks are wanted.
-			leave := h
-			leave.OnPosition = func(context.Context, client.Position) error { return client.ErrPause }
-			_, err = open(client.Options{PreferTasks: true}).Call(t.Context(), "both", nil, leave)
-			require.ErrorIs(t, err, client.ErrPause)
-			position := throughJSON(t, interrupted(t, err))
-			assert.NotEmpty(t, position.Task)
-			elsewhere := open(client.Options{})
-			got, err = elsewhere.Resume(t.Context(), position, h)
-			require.NoError(t, err)
-			assert.Equal(t, "both: warm", got.Content.Text())
-			if name == "own" {
-				_, err = c.Call(t.Context(), "both", nil, leave)
-				assert.Empty(t, interrupted(t, err).Task)
-			}
-
-			_, err = c.Call(t.Context(), "report", topic{Topic: "tea"}, leave)
-			position = throughJSON(t, interrupted(t, err))
-			_, err = elsewhere.Cancel(t.Context(), position)
-			require.ErrorAs(t, err, &ended)
-			assert.Equal(t, "cancelled", ended.Task.Status)
-			_, err = elsewhere.Resume(t.Context(), position, h)
-			require.ErrorAs(t, err, &ended)
-
-			position.Task = "another"
-			_, err = elsewhere.Resume(t.Context(), position, h)
-			var refused *client.Error
-			require.ErrorAs(t, err, &refused)
-			assert.EqualValues(t, -32602, refused.Code)
-		})
+	address := own.URL + server.Endpoint
+	open := func(options client.Options) *client.Client {
+		c := client.New(&client.HTTP{URL: address}, options)
+		t.Cleanup(func() { _ = c.Close() })
+		return c
 	}
+	c := open(client.Options{})
+	var who people
+	h := answering(&who)
+	var seen []string
+	h.OnProgress = func(p client.Progress) {
+		if p.Task != nil {
+			seen = append(seen, p.Task.Status)
+		}
+	}
+	got, err := c.Call(t.Context(), "report", topic{Topic: "tea"}, h)
+	require.NoError(t, err)
+	assert.Equal(t, "tea: warm and warm", got.Content.Text())
+	assert.Equal(t, 2, who.elicited)
+	assert.Equal(t, "working", seen[0])
+	assert.Equal(t, "completed", seen[len(seen)-1])
+
+	following := h
+	following.OnPosition = func(_ context.Context, p client.Position) error {
+		assert.False(t, p.Task != "" && (p.Token != "" || len(p.Answers) > 0), "nothing of the rounds is left")
+		return nil
+	}
+	got, err = c.Call(t.Context(), "later", nil, following)
+	require.NoError(t, err)
+	assert.Equal(t, "later: warm", got.Content.Text())
+
+	_, err = c.Call(t.Context(), "breaks", nil, h)
+	var ended *client.TaskError
+	require.ErrorAs(t, err, &ended)
+	assert.Equal(t, "failed", ended.Task.Status)
+	assert.NotContains(t, err.Error(), "secret")
+
+	// What can be both is a saga, unless tasks are wanted.
+	leave := h
+	leave.OnPosition = func(context.Context, client.Position) error { return client.ErrPause }
+	_, err = open(client.Options{PreferTasks: true}).Call(t.Context(), "both", nil, leave)
+	require.ErrorIs(t, err, client.ErrPause)
+	position := throughJSON(t, interrupted(t, err))
+	assert.NotEmpty(t, position.Task)
+	elsewhere := open(client.Options{})
+	got, err = elsewhere.Resume(t.Context(), position, h)
+	require.NoError(t, err)
+	assert.Equal(t, "both: warm", got.Content.Text())
+	_, err = c.Call(t.Context(), "both", nil, leave)
+	assert.Empty(t, interrupted(t, err).Task)
+
+	_, err = c.Call(t.Context(), "report", topic{Topic: "tea"}, leave)
+	position = throughJSON(t, interrupted(t, err))
+	_, err = elsewhere.Cancel(t.Context(), position)
+	require.ErrorAs(t, err, &ended)
+	assert.Equal(t, "cancelled", ended.Task.Status)
+	_, err = elsewhere.Resume(t.Context(), position, h)
+	require.ErrorAs(t, err, &ended)
+
+	position.Task = "another"
+	_, err = elsewhere.Resume(t.Context(), position, h)
+	var refused *client.Error
+	require.ErrorAs(t, err, &refused)
+	assert.EqualValues(t, -32602, refused.Code)
 }

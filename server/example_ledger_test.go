@@ -4,12 +4,10 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"os"
-	"path/filepath"
 	"strings"
 
 	"github.com/mcpsaga/mcpsaga/codec"
-	"github.com/mcpsaga/mcpsaga/ledger/sqlite"
+	"github.com/mcpsaga/mcpsaga/ledger"
 	"github.com/mcpsaga/mcpsaga/saga"
 	"github.com/mcpsaga/mcpsaga/server"
 )
@@ -22,14 +20,8 @@ func ExampleOptions_ledger() {
 		fmt.Println(err)
 		return
 	}
-	dir, err := os.MkdirTemp("", "ledger")
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	defer os.RemoveAll(dir)
 	theatre := new(seats)
-	err = withLedger(context.Background(), filepath.Join(dir, "ledger.db"), keys, []saga.Definition{theatre.tool()}, func(s *server.Server) {
+	err = withLedger(keys, []saga.Definition{theatre.tool()}, func(s *server.Server) {
 		ask := func(method, params string) string {
 			result, err := s.Handle(context.Background(), &server.Request{Method: method, Params: []byte(params)})
 			if err != nil {
@@ -58,12 +50,9 @@ func ExampleOptions_ledger() {
 	// seats held: 1 asked for: 1
 }
 
-// withLedger runs a server with a ledger in a file.
-func withLedger(ctx context.Context, path string, keys *codec.Keyset, tools []saga.Definition, use func(*server.Server)) error {
-	store, err := sqlite.Open(ctx, path)
-	if err != nil {
-		return err
-	}
+// withLedger runs a server with a ledger. One that outlives the process is opened by package sqlite or postgres.
+func withLedger(keys *codec.Keyset, tools []saga.Definition, use func(*server.Server)) error {
+	store := ledger.NewMemory(ledger.MemoryOptions{})
 	defer store.Close()
 	s, err := server.New(server.Options{Keys: keys, Tools: tools, Ledger: store, Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {

@@ -11,10 +11,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/mcpsaga/mcpsaga/internal/postgrestest"
 	"github.com/mcpsaga/mcpsaga/internal/store/storetest"
 	"github.com/mcpsaga/mcpsaga/ledger"
-	"github.com/mcpsaga/mcpsaga/ledger/postgres"
 	"github.com/mcpsaga/mcpsaga/saga"
 	"github.com/mcpsaga/mcpsaga/server"
 )
@@ -83,34 +81,4 @@ func (t handlerTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	w := httptest.NewRecorder()
 	t.h.ServeHTTP(w, r)
 	return w.Result(), nil
-}
-
-// A role that may not write all that sagas and tasks need is found out, and is well again when it may.
-func TestReadyTellsOfARoleThatMayOnlyRead(t *testing.T) {
-	t.Parallel()
-	db := postgrestest.Run(t, "fsync=off")
-	first, err := postgres.Open(t.Context(), db.URL("postgres", "postgres"))
-	require.NoError(t, err)
-	require.NoError(t, first.Close())
-	const all = "SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA mcpsaga_ledger"
-	db.Exec("CREATE ROLE app LOGIN; GRANT USAGE ON SCHEMA mcpsaga_ledger TO app; GRANT " + all + " TO app")
-	store, err := postgres.Open(t.Context(), db.URL("app", "postgres"))
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = store.Close() })
-	r := newRig(t, server.Options{Ledger: store})
-	h := r.srv.Handler()
-	becomes := func(want int) {
-		t.Helper()
-		require.Eventually(t, func() bool {
-			status, _ := ready(t, h, "localhost", "?ledger=required")
-			return status == want
-		}, time.Minute, 100*time.Millisecond)
-	}
-	becomes(http.StatusOK)
-	db.Exec("REVOKE INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA mcpsaga_ledger FROM app")
-	becomes(http.StatusServiceUnavailable)
-	db.Exec("GRANT " + all + " TO app")
-	becomes(http.StatusOK)
-	db.Exec("REVOKE ALL ON mcpsaga_ledger.items FROM app")
-	becomes(http.StatusServiceUnavailable)
 }

@@ -4,15 +4,14 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
-	"path/filepath"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/mcpsaga/mcpsaga/internal/store/intercept"
 	"github.com/mcpsaga/mcpsaga/ledger"
-	"github.com/mcpsaga/mcpsaga/ledger/sqlite"
 	"github.com/mcpsaga/mcpsaga/saga"
 	"github.com/mcpsaga/mcpsaga/steps"
 )
@@ -88,18 +87,16 @@ func (s *seats) toolWith(hold *saga.Effect[string, string]) saga.Flow[struct{}, 
 	}
 }
 
-// ledgers are the stores that several servers can share, as each of them opens its own.
+// ledgers are stores that several servers can share: one in memory, and one that takes its time, as databases do.
 func ledgers(t *testing.T) map[string]func() ledger.Store {
-	inMemory := ledger.NewMemory(ledger.MemoryOptions{})
-	t.Cleanup(func() { _ = inMemory.Close() })
-	path := filepath.Join(t.TempDir(), "ledger.db")
+	quick, store := inMemory(t), inMemory(t)
 	return map[string]func() ledger.Store{
-		"memory": func() ledger.Store { return inMemory },
-		"sqlite": func() ledger.Store {
-			s, err := sqlite.Open(t.Context(), path)
-			require.NoError(t, err)
-			t.Cleanup(func() { _ = s.Close() })
-			return s
+		"memory": func() ledger.Store { return quick },
+		"slow": func() ledger.Store {
+			return &intercept.Store{Store: store, Around: func(_ context.Context, _ intercept.Call, next func() error) error {
+				time.Sleep(time.Millisecond)
+				return next()
+			}}
 		},
 	}
 }

@@ -3,18 +3,14 @@ package server_test
 import (
 	"context"
 	"net/http"
-	"os"
-	"path/filepath"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 
 	"github.com/mcpsaga/mcpsaga/internal/store"
 	"github.com/mcpsaga/mcpsaga/ledger"
-	"github.com/mcpsaga/mcpsaga/ledger/sqlite"
 	"github.com/mcpsaga/mcpsaga/saga"
 	"github.com/mcpsaga/mcpsaga/server"
 )
@@ -73,8 +69,7 @@ func TestOtherLedgersRefuse(t *testing.T) {
 	}
 }
 
-// A token from before there was a ledger opens with any, and a ledger that is moved, or restored from a
-// copy, is the one that it was.
+// A token from before there was a ledger opens with any, and a ledger is the same one to the next server.
 func TestLedgerStaysItself(t *testing.T) {
 	s := new(seats)
 	o := server.Options{Keys: newKeys(t), Tools: []saga.Definition{s.tool()}}
@@ -82,10 +77,7 @@ func TestLedgerStaysItself(t *testing.T) {
 	_, body = inSaga(newRig(t, o), tokenOf(t, body), rowSeven)
 	before := tokenOf(t, body)
 
-	path, copied := filepath.Join(t.TempDir(), "ledger.db"), filepath.Join(t.TempDir(), "copy.db")
-	store, err := sqlite.Open(t.Context(), path)
-	require.NoError(t, err)
-	o.Ledger = store
+	o.Ledger = inMemory(t)
 	r := newRig(t, o)
 	_, body = inSaga(r, before, sevenSure)
 	assert.Contains(t, body, "seat in 7", "of a server without a ledger")
@@ -93,15 +85,7 @@ func TestLedgerStaysItself(t *testing.T) {
 	_, body = inSaga(r, tokenOf(t, body), rowEight)
 	second := tokenOf(t, body)
 	r.srv.Close()
-	require.NoError(t, store.Close())
 
-	raw, err := os.ReadFile(path)
-	require.NoError(t, err)
-	require.NoError(t, os.WriteFile(copied, raw, 0o600))
-	restored, err := sqlite.Open(t.Context(), copied)
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = restored.Close() })
-	o.Ledger = restored
 	status, body := inSaga(newRig(t, o), second, object{"row": rowEight["row"], "sure": sevenSure["sure"]})
 	assert.Equal(t, http.StatusOK, status)
 	assert.Contains(t, body, "seat in 8")

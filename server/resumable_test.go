@@ -4,13 +4,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/mcpsaga/mcpsaga/ledger/sqlite"
 	"github.com/mcpsaga/mcpsaga/server"
 )
 
@@ -84,10 +82,7 @@ const yesSure = `{"action":"accept","content":{"sure":true}}`
 func TestResume(t *testing.T) {
 	for _, restart := range []bool{false, true} {
 		t.Run(fmt.Sprintf("restart=%t", restart), func(t *testing.T) {
-			store, err := sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "ledger.db"))
-			require.NoError(t, err)
-			defer store.Close()
-			keys := newKeys(t)
+			store, keys := inMemory(t), newKeys(t)
 			both := func(o *server.Options) { o.Ledger, o.Keys = store, keys }
 			first := newTaskRig(t, both)
 			next := first

@@ -2,12 +2,18 @@ module github.com/mcpsaga/mcpsaga/bench/durable
 
 go 1.26.0
 
-replace github.com/mcpsaga/mcpsaga => ../..
+replace (
+	github.com/mcpsaga/mcpsaga => ../..
+	github.com/mcpsaga/mcpsaga/ledger/postgres => ../../ledger/postgres
+	github.com/mcpsaga/mcpsaga/ledger/sqlite => ../../ledger/sqlite
+)
 
 require (
 	github.com/dbos-inc/dbos-transact-golang v1.8.0
 	github.com/jackc/pgx/v5 v5.12.0
-	github.com/mcpsaga/mcpsaga v0.0.0
+	github.com/mcpsaga/mcpsaga v0.1.0
+	github.com/mcpsaga/mcpsaga/ledger/postgres v0.1.0
+	github.com/mcpsaga/mcpsaga/ledger/sqlite v0.1.0
 	github.com/riverqueue/river v0.51.1
 	github.com/riverqueue/river/riverdriver/riverpgxv5 v0.51.1
 	modernc.org/sqlite v1.60.0

@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	_ "github.com/jackc/pgx/v5/stdlib" // the driver "pgx"
+
 	"github.com/mcpsaga/mcpsaga/internal/postgrestest"
 )
 

@@ -1,9 +1,11 @@
 // Package postgrestest starts a real PostgreSQL server: [Run] one for a test, [Shared] one for
-// all tests of a package that are content with a database each.
+// all tests of a package that are content with a database each. Tests import the driver "pgx",
+// github.com/jackc/pgx/v5/stdlib, so that this package needs no module of its own.
 package postgrestest
 
 import (
 	"context"
+	"database/sql"
 	"fmt"
 	"os"
 	"os/exec"
@@ -13,8 +15,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/jackc/pgx/v5"
-	_ "github.com/jackc/pgx/v5/stdlib" // the driver "pgx"
 	"github.com/stretchr/testify/require"
 
 	"github.com/mcpsaga/mcpsaga/internal/longtests"
@@ -115,9 +115,8 @@ func (s *Server) Up() {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	for {
-		conn, err := pgx.Connect(ctx, s.DSN())
+		err := run(ctx, s.DSN(), "")
 		if err == nil {
-			_ = conn.Close(ctx)
 			return
 		}
 		require.NoError(s.t, ctx.Err(), "PostgreSQL does not come up: %s", s.said())
@@ -148,11 +147,18 @@ func (s *Server) Exec(sql string) {
 func (s *Server) ExecIn(database, sql string) {
 	s.t.Helper()
 	ctx := context.Background() // also while the test cleans up
-	conn, err := pgx.Connect(ctx, s.URL("postgres", database))
-	require.NoError(s.t, err)
-	defer func() { _ = conn.Close(ctx) }()
-	_, err = conn.Exec(ctx, sql, pgx.QueryExecModeSimpleProtocol)
-	require.NoError(s.t, err)
+	require.NoError(s.t, run(ctx, s.URL("postgres", database), sql))
+}
+
+// run runs statements on a connection of its own.
+func run(ctx context.Context, dsn, statements string) error {
+	db, err := sql.Open("pgx", dsn)
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	_, err = db.ExecContext(ctx, statements)
+	return err
 }
 
 // command prepares one of PostgreSQL's programs.

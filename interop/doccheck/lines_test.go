@@ -1,0 +1,82 @@
+package doccheck
+
+import (
+	"bytes"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// groups are the parts of this repository, with how many lines of Go each may have, tests not counted. A
+// directory belongs to the group that names the longest beginning of its path.
+var groups = []struct {
+	name  string
+	most  int
+	paths []string
+}{
+	{"what authors write", 2_300, []string{"saga"}},
+	{"questions and schemas", 3_700, []string{"steps", "internal/schema"}},
+	{"content", 800, []string{"content"}},
+	{"keys", 1_000, []string{"codec"}},
+	{"the engine", 5_500, []string{"internal/engine"}},
+	{"turns", 3_000, []string{"internal/turns", "internal/tasks"}},
+	{"the durable core", 7_100, []string{"internal/durable"}},
+	{"stores", 2_700, []string{"ledger", "ledger/sqlite", "ledger/postgres"}},
+	{"the contract of stores, its test kit and the store in memory", 2_400, []string{"internal/store"}},
+	{"tokens", 2_200, []string{"internal/tokens"}},
+	{"server and dialects without sessions", 7_200, []string{"server"}},
+	{"sessions", 6_100, []string{"server/internal/handshake"}},
+	{"asynchronous tools", 750, []string{"server/internal/async"}},
+	{"clients", 4_100, []string{"client"}},
+	{"the mount on the Go SDK, and what compares the two", 1_950, []string{"gosdk"}},
+	{"the test kit", 4_300, []string{"sagatest"}},
+	{"analyzers", 3_500, []string{"sagavet", "cmd/sagavet"}},
+	{"the command", 6_200, []string{"cmd/saga"}},
+	{"examples", 2_700, []string{"examples"}},
+	{"benchmarks", 1_900, []string{"bench"}},
+	{"the rest", 3_400, []string{""}},
+}
+
+// Code grows unnoticed, so each part has a bound. Whoever raises one says in the commit what it is worth.
+func TestLinesAreCounted(t *testing.T) {
+	lines := make(map[string]int)
+	err := filepath.WalkDir("../..", func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if name := d.Name(); d.IsDir() && (name == ".git" || name == "node_modules") {
+			return filepath.SkipDir
+		}
+		if !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
+			return nil
+		}
+		raw, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		dir, err := filepath.Rel("../..", filepath.Dir(path))
+		group, longest := "", -1
+		for _, g := range groups {
+			for _, p := range g.paths {
+				if (p == "" || dir == p || strings.HasPrefix(dir, p+"/")) && len(p) > longest {
+					group, longest = g.name, len(p)
+				}
+			}
+		}
+		lines[group] += bytes.Count(raw, []byte("\n"))
+		return err
+	})
+	require.NoError(t, err)
+	sum := 0
+	for _, g := range groups {
+		t.Logf("%-60s %6d of %6d", g.name, lines[g.name], g.most)
+		assert.LessOrEqual(t, lines[g.name], g.most, "%s has grown", g.name)
+		sum += lines[g.name]
+	}
+	t.Logf("%-60s %6d", "all", sum)
+}
