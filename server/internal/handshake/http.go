@@ -398,7 +398,9 @@ func (s *session) lost(id string) (st *stream, last eventID, here bool) {
 	if !ok {
 		return nil, eventID{}, false
 	}
-	st = s.streams[last.stream]
+	if st = s.streams[last.stream]; st != nil && last.number != 0 && st.reader == nil {
+		return nil, last, false // its reader is about to end: the log has the rest
+	}
 	if st == nil && strings.HasPrefix(last.stream, generalStream) {
 		// Of another replica, or from before the session was in memory: what was not
 		// read of it is lost without a ledger, and what comes now is not.
