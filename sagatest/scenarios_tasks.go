@@ -177,10 +177,11 @@ func (o *office) send(q request) reply {
 		return reply{err: err}
 	}
 	var task *tasks.Task
-	for task, err = range o.desk.Watch(o.ctx, principal, o.id, 0) {
+	for news, err := range o.desk.Follow(o.ctx, principal, o.id, tasks.NoEvents, nil) {
 		if err != nil {
 			return reply{err: fmt.Errorf("the task has not ended: %w", err)}
 		}
+		task = news.Task
 		if len(task.Questions) > 0 {
 			return reply{End: turns.End{Token: "a task", Outcome: engine.Outcome{Steps: task.Questions}}}
 		}

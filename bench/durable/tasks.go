@@ -90,11 +90,11 @@ func (t *ownTasks) Do(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	for found, err := range t.core.Watch(ctx, principal, task.ID, 0) {
+	for found, err := range t.core.Follow(ctx, principal, task.ID, tasks.NoEvents, nil) {
 		if err != nil {
 			return err
 		}
-		task = found
+		task = found.Task
 	}
 	if task.Status != tasks.Completed || task.End == nil {
 		return wrong(task.Status)

@@ -24,7 +24,7 @@ func (c *Core) cancelTask(ctx context.Context, r *row) (*turns.End, error) {
 	if _, err := c.input(ctx, find, cancelInput); err != nil {
 		return nil, err
 	}
-	for r, err := range c.follow(ctx, find) {
+	for r, err := range c.follow(ctx, nil, find) {
 		switch {
 		case err != nil && ctx.Err() != nil:
 			return nil, turns.UnderWay(ctx) // the same request waits on

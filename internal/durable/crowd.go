@@ -88,7 +88,7 @@ func (c *Core) displace(ctx context.Context, of *row) bool {
 	c.crowd.found(of.Account)
 	ctx, cancel := context.WithTimeout(ctx, crowdEnds)
 	defer cancel()
-	for r, err := range c.follow(ctx, func() (*row, error) { return next, nil }) {
+	for r, err := range c.follow(ctx, nil, func() (*row, error) { return next, nil }) {
 		if err != nil || r.Status.Over() {
 			break
 		}

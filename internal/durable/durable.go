@@ -4,7 +4,7 @@
 // a saga, lists sagas or shows one is a reader of rows and logs.
 //
 // Make a [Core] with [New] and have [Core.Work] run. A dialect has [Core.Start] begin a task,
-// and looks at it with [Core.Get], [Core.Watch], [Core.Events] and [Core.List]; [Core.Answer],
+// and looks at it with [Core.Get], [Core.Follow], [Core.Events] and [Core.List]; [Core.Answer],
 // [Core.Cancel] and [Core.Renew] are what a client may do to it. All of them may be called on any replica.
 //
 // # How a saga is driven

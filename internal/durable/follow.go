@@ -16,9 +16,10 @@ var encoding = base64.RawURLEncoding
 
 func microTime(us int64) time.Time { return time.UnixMicro(us).UTC() }
 
-// follow yields the row of a saga whenever it may have changed, beginning with the present one. It ends with an
-// error, or when ctx ends. It is the only way in which anything waits for a saga.
-func (c *Core) follow(ctx context.Context, find func() (*row, error)) iter.Seq2[*row, error] {
+// follow yields the row of a saga whenever it may have changed, beginning with the present one, and nil
+// whenever the time is there that wake says, if that is not nil. It ends with an error, or when ctx ends. It
+// is the only way in which anything waits for a saga.
+func (c *Core) follow(ctx context.Context, wake func() time.Time, find func() (*row, error)) iter.Seq2[*row, error] {
 	return func(yield func(*row, error) bool) {
 		r, err := find()
 		if err != nil {
@@ -39,13 +40,12 @@ func (c *Core) follow(ctx context.Context, find func() (*row, error)) iter.Seq2[
 			if !yield(r, err) || err != nil {
 				return
 			}
-			timer := time.NewTimer(c.Poll)
-			select {
-			case <-changed:
-			case <-timer.C:
-			case <-ctx.Done():
+			poll := time.Now().Add(c.Poll)
+			for until(ctx, changed, poll, wake) {
+				if !yield(nil, nil) {
+					return
+				}
 			}
-			timer.Stop()
 			if ctx.Err() != nil {
 				yield(nil, &turns.Error{Err: ctx.Err()}) // who has seen enough is no news
 				return
@@ -54,17 +54,42 @@ func (c *Core) follow(ctx context.Context, find func() (*row, error)) iter.Seq2[
 	}
 }
 
-// Watch implements [tasks.Viewer].
-func (c *Core) Watch(ctx context.Context, principal, id string, after uint64) iter.Seq2[*tasks.Task, error] {
-	return func(yield func(*tasks.Task, error) bool) {
-		looking, stop := context.WithCancel(ctx) // as who watches a task does all the time
+// until waits for a change, but not beyond poll. It reports true if it was woken before.
+func until(ctx context.Context, changed <-chan struct{}, poll time.Time, wake func() time.Time) (woken bool) {
+	end := poll
+	if wake != nil {
+		if at := wake(); at.Before(poll) {
+			end, woken = at, true
+		}
+	}
+	timer := time.NewTimer(time.Until(end))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return woken
+	case <-changed:
+	case <-ctx.Done():
+	}
+	return false
+}
+
+// Follow implements [tasks.Viewer].
+func (c *Core) Follow(ctx context.Context, principal, id string, after uint64, wake func() time.Time) iter.Seq2[tasks.News, error] {
+	return func(yield func(tasks.News, error) bool) {
+		looking, stop := context.WithCancel(ctx) // as who follows a task does all the time
 		defer stop()
 		looks, shown := false, false
-		var seen uint64
+		var seen, told uint64
 		var last tasks.Status
-		for r, err := range c.follow(ctx, func() (*row, error) { return c.find(ctx, principal, id) }) {
+		for r, err := range c.follow(ctx, wake, func() (*row, error) { return c.find(ctx, principal, id) }) {
+			if err == nil && r == nil {
+				if !yield(tasks.News{}, nil) {
+					return
+				}
+				continue
+			}
 			if err != nil {
-				yield(nil, c.report(ctx, "task", err))
+				yield(tasks.News{}, c.report(ctx, "task", err))
 				return
 			}
 			if !looks && crowded(r) {
@@ -73,29 +98,39 @@ func (c *Core) Watch(ctx context.Context, principal, id string, after uint64) it
 				go c.keepLooking(looking, r.ID)
 			}
 			status := statusOf(r)
-			if r.Head <= after || shown && r.Shown.Changes == seen && status == last {
-				if status.Ended() {
-					return
-				}
+			if shown && r.Shown.Changes == seen && status == last {
 				continue
 			}
-			shown, seen, last, after = true, r.Shown.Changes, status, r.Head
+			for r.Shown.Told != told && r.Shown.Newest > after {
+				events, err := c.events(ctx, r, after, eventsAtOnce)
+				if err != nil {
+					yield(tasks.News{}, err)
+					return
+				}
+				for i := range events {
+					after = events[i].N
+					if events[i].Progress == nil && events[i].Log == nil {
+						continue
+					}
+					if !yield(tasks.News{Event: &events[i]}, nil) {
+						return
+					}
+				}
+				if len(events) < eventsAtOnce {
+					break
+				}
+			}
+			shown, seen, told, last, after = true, r.Shown.Changes, r.Shown.Told, status, max(after, r.Shown.Newest)
 			t, err := c.view(r)
-			if !yield(t, err) || err != nil || status.Ended() {
+			if !yield(tasks.News{Task: t}, err) || err != nil || status.Ended() {
 				return
 			}
 		}
 	}
 }
 
-// Notify implements [tasks.Viewer].
-func (c *Core) Notify(ctx context.Context, principal, id string, changed func()) (stop func(), err error) {
-	r, err := c.find(ctx, principal, id)
-	if err != nil {
-		return nil, err
-	}
-	return c.hub.on(r.ID, func(uint64) { changed() }), nil
-}
+// eventsAtOnce is how many events are read at once.
+const eventsAtOnce = 100
 
 // Events implements [tasks.Viewer].
 func (c *Core) Events(ctx context.Context, principal, id string, after uint64, limit int) ([]tasks.Event, error) {
@@ -103,6 +138,10 @@ func (c *Core) Events(ctx context.Context, principal, id string, after uint64, l
 	if err != nil {
 		return nil, err
 	}
+	return c.events(ctx, r, after, limit)
+}
+
+func (c *Core) events(ctx context.Context, r *row, after uint64, limit int) ([]tasks.Event, error) {
 	var list []tasks.Event
 	for limit > 0 && after < r.Head {
 		events, log, err := c.rows.log(ctx, r.ID, after, limit)

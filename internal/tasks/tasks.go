@@ -11,6 +11,7 @@ import (
 	"encoding/json"
 	"errors"
 	"iter"
+	"math"
 	"slices"
 	"time"
 
@@ -160,7 +161,7 @@ const (
 	// are in Task.Questions, where whoever waits finds them.
 	EventQuestion
 	// EventStatus: the task has ended with Event.Status. It is the last event. Other changes of the
-	// status are seen by [Viewer.Watch] only.
+	// status are seen by [Viewer].Follow only.
 	EventStatus
 )
 
@@ -177,6 +178,15 @@ type Event struct {
 	Status   Status
 }
 
+// News is what [Viewer].Follow yields: an event, the task as it is after all events so far, or neither.
+type News struct {
+	Event *Event
+	Task  *Task
+}
+
+// NoEvents is after all events there may be.
+const NoEvents = math.MaxUint64
+
 // Viewer is a dialect's way to tasks: what [Manager] does, without its workers.
 type Viewer interface {
 	// Start begins a task, which is durable when it returns. It fails with [ErrExists] and
@@ -189,15 +199,12 @@ type Viewer interface {
 	Get(ctx context.Context, principal, id string) (*Task, error)
 	// Status is Get without the task's End, which may be large.
 	Status(ctx context.Context, principal, id string) (*Task, error)
-	// Watch yields the task each time that it is found changed after revision after, beginning
-	// with the present one if that is newer. It ends after a task that has ended, or with an
-	// error.
-	Watch(ctx context.Context, principal, id string, after uint64) iter.Seq2[*Task, error]
-	// Notify has changed be called soon after the task has changed, or might have, until stop is
-	// called. Unlike Watch it takes no goroutine. It is called with locks held, so it must
-	// return at once. What has changed before Notify has returned is to be looked for
-	// afterwards. If stop is nil without an error, the ledger's store cannot tell.
-	Notify(ctx context.Context, principal, id string, changed func()) (stop func(), err error)
+	// Follow yields what comes of the task: each event of [EventProgress] and [EventLog] with a
+	// number greater than after, in order, and after those the task as it stands, first of all and
+	// whenever it has changed. Whenever the time is there that wake says, if that is not nil, it yields
+	// News of nothing. It ends after a task that has ended, or with an error. Who wants no events says
+	// that after is [NoEvents].
+	Follow(ctx context.Context, principal, id string, after uint64, wake func() time.Time) iter.Seq2[News, error]
 	// Events returns events with numbers greater than after, in order, at most limit.
 	Events(ctx context.Context, principal, id string, after uint64, limit int) ([]Event, error)
 	// Answer gives a task answers to its questions. Those to others are ignored; those that

@@ -18,7 +18,7 @@ import (
 	"github.com/mcpsaga/mcpsaga/server/internal/wire"
 )
 
-// Lengths of tokens, in bytes. Nothing but the token protects the operation of somebody who is
+// Lengths of tokens, in bytes. Nothing but the token protects the operation of a client that is
 // not known, so it has to be as hard to guess as 128 random bits in base64.
 const (
 	maxToken     = 1024
@@ -45,9 +45,9 @@ func readToken(v jsontext.Value, at string) (string, *wire.Error) {
 	return token, nil
 }
 
-// idOf is the id of the task that an operation is. That of somebody who is not known belongs to
+// idOf is the id of the task that an operation is. That of a client that is not known belongs to
 // the session, where there is one: a token is good there only. On a pair of pipes there is
-// nobody else, and the client may come back on another one.
+// no other, and the client may come back on another one.
 func idOf(x *dialect.Exchange, token string) string {
 	h := sha256.New()
 	session := ""

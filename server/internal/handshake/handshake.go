@@ -10,14 +10,14 @@
 //     peer.go is what both sides have agreed on, and stdio, where the connection is the session;
 //     guest.go is what the dialect learns that is spoken within this one.
 //   - Sessions over HTTP (http.go): a session is what its id says, and what is in
-//     memory of it (session.go) while there is more to know (table.go, session_end.go). A stream
-//     outlives its connection, which the goroutine of a request carries (stream.go). What a
-//     client has set in its session is in a record in the ledger, if there is one, which all replicas
-//     read (remembered.go, listens.go).
-//   - Calls with a ledger: the work is a task for which the request waits (taskcall.go, waiting.go,
-//     reader.go, note.go), so that any replica can continue it (numbers.go, elsewhere.go): its client
-//     answers, cancels and reads on wherever its messages come. Clients that know of tasks or resume
-//     tokens have two more ways to it (tasks.go and task_status.go, resumable.go).
+//     memory of it (session.go) while there is more to know (table.go, session_end.go). stream.go is
+//     what a connection carries. What a client has set in its session is in a document in the ledger,
+//     if there is one, which all replicas read (settings.go); general.go is the stream of a session's GET.
+//   - Calls with a ledger: the work is a task (taskcall.go, note.go), and the stream of the request is a
+//     view of the task's log, which its reader follows (reader.go, questions.go). Any replica finds the
+//     task by the request's key (requestkey.go): there the client answers (answers.go), cancels, and reads on
+//     (redelivery.go). Clients that know of tasks or resume tokens have two more ways to
+//     it (tasks.go and task_status.go, resumable.go).
 //   - Calls without a ledger: the process that has the call's stream asks the client itself
 //     (tools.go).
 //
@@ -48,6 +48,9 @@ type handshake struct {
 	sessions sessionTable
 	// open are the calls under way in sessions over HTTP.
 	open dialect.Limit
+	// refreshing has an element for each document of a session that is being read as another replica has
+	// changed it.
+	refreshing chan struct{}
 	// taskTools are the tools for clients that are offered tasks; nil without tasks.
 	taskTools []json.RawMessage
 }
@@ -58,7 +61,7 @@ const callsPer = 2
 
 // New is of the type [dialect.New].
 func New(h *dialect.Host) (dialect.Dialect, error) {
-	d := &handshake{Host: h}
+	d := &handshake{Host: h, refreshing: make(chan struct{}, maxReaders)}
 	d.open.What, d.open.Most, d.open.MostOwned = "calls", callsPer*h.Limits.MaxSessions, callsPer*h.Limits.MaxSessionsPerPrincipal
 	if h.OffersTasks() {
 		d.taskTools = tasks2025.Tools(h)
@@ -120,24 +123,22 @@ type method struct {
 	foreign bool
 	// lingering methods change the session for as long as it is in memory.
 	lingering bool
-	// public methods answer everybody alike.
-	public bool
 	// tasks methods are only there if there can be tasks, and ledger methods if there is a ledger.
 	tasks, ledger bool
-	// numbered methods may wait for tasks; see numbers.go.
+	// numbered methods may wait for tasks; see requestkey.go.
 	numbered bool
 }
 
 // methods are those that are served, but initialize. They are never changed.
 var methods = map[string]method{
-	"ping":                     {serve: (*call).ping, open: true, public: true},
+	"ping":                     {serve: (*call).ping, open: true},
 	"logging/setLevel":         {serve: (*call).setLevel, lingering: true},
-	"tools/list":               {serve: (*call).list, open: true, public: true},
+	"tools/list":               {serve: (*call).list, open: true},
 	callMethod:                 {serve: (*call).toolsCall, lasting: true, foreign: true, numbered: true},
-	"prompts/list":             {serve: (*call).list, public: true},
+	"prompts/list":             {serve: (*call).list},
 	"prompts/get":              {serve: (*call).promptsGet, lasting: true, foreign: true, numbered: true},
-	"resources/list":           {serve: (*call).list, public: true},
-	"resources/templates/list": {serve: (*call).list, public: true},
+	"resources/list":           {serve: (*call).list},
+	"resources/templates/list": {serve: (*call).list},
 	readMethod:                 {serve: (*call).resourcesRead, lasting: true, foreign: true, numbered: true},
 	"resources/subscribe":      {serve: (*call).subscribe, lingering: true},
 	"resources/unsubscribe":    {serve: (*call).unsubscribe, lingering: true},

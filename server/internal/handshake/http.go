@@ -51,7 +51,7 @@ func (d *handshake) Reply(ctx context.Context, x *dialect.Exchange, r wire.Reply
 	method := d.method(m)
 	asks := m.Reply == nil && m.ID != nil
 	s, rerr := d.sessionOf(ctx, x, needs{
-		memory: asks && (method.lasting || method.lingering && d.Tasks == nil), calls: !asks, public: asks && method.public,
+		memory: asks && (method.lasting || method.lingering && d.Tasks == nil), calls: !asks,
 	})
 	if rerr != nil {
 		id := m.ID
@@ -372,7 +372,7 @@ func (d *handshake) replyToGet(ctx context.Context, x *dialect.Exchange, r wire.
 	}
 	st, last, here := s.lost(x.Header.Get("Last-Event-ID"))
 	if st == nil {
-		d.replyElsewhere(ctx, x, r, s, last)
+		d.replyFromLog(ctx, x, r, s, last)
 		return
 	}
 	reader := &streamReader{gone: make(chan struct{}), number: last.event, opening: last.mark}

@@ -1,13 +1,11 @@
 package handshake
 
 import (
-	"bytes"
+	"cmp"
 	"context"
 	"crypto/rand"
-	"encoding/json"
 	"errors"
-	"slices"
-	"strconv"
+	"math"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -16,25 +14,25 @@ import (
 	"github.com/mcpsaga/mcpsaga/internal/turns"
 	"github.com/mcpsaga/mcpsaga/server/internal/dialect"
 	"github.com/mcpsaga/mcpsaga/server/internal/handshake/revision"
-	"github.com/mcpsaga/mcpsaga/server/internal/handshake/tasks2025"
-	"github.com/mcpsaga/mcpsaga/server/internal/wire"
-	"github.com/mcpsaga/mcpsaga/steps"
 )
 
-// reader passes on to a client what comes of a request that waits for a task: on the stream of
-// the request itself, or of one that goes on with it. It leaves when another one takes its
-// place, when the client has been gone for a while, and when the server stops, if the client
-// finds all of it elsewhere then.
+// reader follows a task on behalf of a request: it sends the client what the task says and asks, on the
+// stream of the request itself or of one that continues it. All of it is done by the goroutine of the
+// request, in one loop ([reader.follow]). The task does not depend on its reader. Several requests may
+// follow one task: the first answer counts, and the others learn that theirs is not needed any more.
+//
+// A reader detaches when another one takes its place, when its connection has ended, and when the
+// server stops, if the client finds the rest at any replica then: the stream is a view of the task's log.
 type reader struct {
 	*call
 	task string
 	// uri is what the request reads, if that is a resource.
 	uri string
-	// number is that of the request, by which other replicas go on with it; 0 is none.
+	// number is that of the request, by which other replicas continue it; 0 is none.
 	number uint64
 	// alias is what the number leads to, if that is not the task itself.
 	alias *alias
-	// name tells it from the other readers of the request, if only the last one counts.
+	// name distinguishes it from the other readers of the request, if only the last one counts.
 	name string
 	// token: the client can resume the request by a token. If it will, once the request has taken
 	// long, resumes is when.
@@ -48,16 +46,27 @@ type reader struct {
 	// late is how long the client may take to answer a question before that counts as one that
 	// it cannot answer; zero is as long as the task waits.
 	late time.Duration
+	// passed is the number of the last event of the task's log that was passed on.
+	passed uint64
 	// rev is the revision of the task from which on that knows of this reader.
 	rev uint64
-	// note is what was kept with the task when it was last looked at, and noted how that reads.
-	note  json.RawMessage
-	noted *taskNote
-	// seen is told of each change that the client may see; it may be nil.
+	// seen is called for each change that the client may see; it may be nil.
 	seen func(*tasks.Task)
-	// notes is the way of what the task tells, on a stream.
-	notes *notes
-	w     *waiter
+
+	asked  map[string]*asked // what the client is being asked, by step ids
+	waits  atomic.Bool       // the task waits for the client
+	asking sync.WaitGroup
+	mu     sync.Mutex
+	links  links
+	schedule
+}
+
+// schedule says when a reader has something to do although its task has not changed. Zero is never.
+type schedule struct {
+	// alive is when a client that wants to hear of progress gets a sign of life next, and renewal when
+	// the task is renewed next, which is done each time that renews is over.
+	alive, renewal time.Time
+	renews         time.Duration
 }
 
 const (
@@ -66,15 +75,21 @@ const (
 	callWait = 10 * time.Minute
 	// callKeep is how long the end of a call is kept for such a client.
 	callKeep = 5 * time.Minute
-	// awayTime is how long a reader keeps what it has for a client that is gone, which may come
-	// back for its stream: clients do after a second or two. Afterwards any replica has it, and
-	// this one keeps nothing of the call.
-	awayTime = 10 * time.Second
 	// stopRetry is when clients come back whose stream ends as the server stops.
 	stopRetry = time.Second
+	// aliveTime is how often a client that wants to hear of progress gets a sign that the task is
+	// still there, so that it does not give up.
+	aliveTime = 15 * time.Second
+	// lastAnswers is how long a server that stops waits for what its clients answer elsewhere. It
+	// is less than the server takes to stop.
+	lastAnswers = 15 * time.Second
+	// outage is for how long the ledger may fail before the request does, and outagePause how
+	// long until it is tried again.
+	outage      = time.Minute
+	outagePause = 500 * time.Millisecond
 )
 
-// patience is for how long a task goes on whose client may be away for wait. It is renewed each
+// patienceFor is for how long a task runs whose client may be away for wait. It is renewed each
 // third of that.
 func patienceFor(wait time.Duration) time.Duration { return 2 * wait }
 
@@ -85,49 +100,219 @@ func (c *call) streams() bool { return c.post != nil && c.Way != nil }
 func (r *reader) enter(ctx context.Context, task *tasks.Task, also func(*resumption)) (*tasks.Task, error) {
 	r.name = rand.Text()
 	return r.Tasks.Renew(ctx, r.Principal, task.ID, patienceFor(r.wait), changeNote(func(n *taskNote) {
-		if n.Resumption == nil {
-			n.Resumption = &resumption{MaxWait: int64(r.wait / time.Second)}
-		}
-		n.Resumption.Reader, r.wait = r.name, n.Resumption.wait()
+		n.Resumption = cmp.Or(n.Resumption, &resumption{})
+		n.Resumption.Reader, n.Resumption.MaxWait = r.name, int64(r.wait/time.Second)
 		if also != nil {
 			also(n.Resumption)
 		}
 	}))
 }
 
-// read reads until the task's end. Seen is the number of the last event that the client has.
+// read follows the task until its end. Seen is the number of the last event that the client has.
 func (r *reader) read(ctx context.Context, task *tasks.Task, seen uint64) (*tasks.Task, error) {
 	r.task, r.rev = task.ID, task.Rev
-	r.w = &waiter{call: r.call, task: r.task, told: seen, patience: r.late, changed: r.changed, stays: func() bool { return r.once && !r.token.Load() }}
-	if r.post != nil {
-		r.post.stream.settle(r.number)
-		r.mark(seen)
-	}
-	if r.streams() {
-		r.notes = &notes{way: r.post, to: r.Notifier.Way}
-		r.Notifier.Way = r.notes
-		r.w.passing = r.passing
-		if r.number != 0 {
-			r.w.post, r.w.left = r.ask, r.stops
-		}
-		r.post.mu.Lock()
-		r.post.call.reader = r
-		r.post.mu.Unlock()
-	}
-	defer context.AfterFunc(r.Draining, func() { r.stops() })()
-	defer r.resumesLater()()
-	stop := r.keep(ctx)
-	t, err := r.w.wait(ctx)
-	stop()
+	t, err := r.follow(ctx, seen)
 	if err == nil {
 		r.mark(t.Events + 1)
 		return t, nil
 	}
 	elsewhere := errors.Is(err, turns.ErrGone) || errors.Is(err, turns.ErrLedger) && r.token.Load() || ctx.Err() != nil
-	if elsewhere && !r.isOver(err) && r.canLeave() {
-		r.leave(0) // it goes on without this client, or can be had later
+	if elsewhere && !r.isOver(err) && r.canDetach() {
+		r.detach(0) // the task runs without this client, or can be had later
 	}
 	return nil, err
+}
+
+// follow sends the client what comes of the task until that has ended. It fails with [context.Cause] when ctx
+// ends, with an error that is [turns.ErrGone] when the client is gone or cannot be asked any more, and as
+// [tasks.Viewer] does.
+func (r *reader) follow(ctx context.Context, seen uint64) (last *tasks.Task, err error) {
+	defer dialect.Rest(r.Way)()
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer r.asking.Wait()
+	defer cancel(nil)
+	defer context.AfterFunc(r.Draining, func() { r.stops() })()
+	defer context.AfterFunc(r.peer.answering, func() { r.silenced(ctx, cancel) })()
+	r.asked = make(map[string]*asked)
+	defer func() {
+		why := err
+		switch {
+		case err == nil:
+			why = goneWith(last)
+		case errors.Is(err, tasks.ErrNotFound):
+			why = tasks.ErrNotFound // what else there is to say is for the log
+		}
+		for _, q := range r.asked {
+			q.takeBack(why)
+		}
+	}()
+	r.mark(seen)
+	if r.attach(); ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	r.plan()
+	for failing := (time.Time{}); ; {
+		for news, err := range r.Tasks.Follow(ctx, r.Principal, r.task, seen, r.next) {
+			switch {
+			case err != nil:
+				if failing.IsZero() {
+					failing = time.Now()
+				}
+				if ctx.Err() != nil {
+					return nil, context.Cause(ctx)
+				}
+				// The client of a call that is only made once would send the same again, and that would be another one.
+				if stays := r.once && !r.token.Load(); !errors.Is(err, turns.ErrLedger) || time.Since(failing) > outage && !stays {
+					return nil, err
+				}
+			case news.Event != nil:
+				seen = news.Event.N
+				r.mark(seen)
+				r.pass(news.Event)
+			case news.Task != nil:
+				last, failing, seen = news.Task, time.Time{}, max(seen, news.Task.Events)
+				r.mark(seen)
+				r.changed(last)
+				if last.Status.Ended() {
+					return last, nil
+				}
+				r.ask(ctx, cancel, last)
+			default:
+				r.tick(ctx)
+			}
+		}
+		// The task runs on when the ledger answers again, and so does this.
+		r.tick(ctx)
+		select {
+		case <-time.After(outagePause):
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+	}
+}
+
+// pass sends an event.
+func (r *reader) pass(e *tasks.Event) {
+	switch {
+	case r.Notifier == nil:
+	case e.Progress != nil:
+		r.Notifier.Progress(*e.Progress)
+	case e.Log != nil:
+		r.Notifier.Log(*e.Log)
+	}
+}
+
+// changed detaches if another reader has taken over, or the client has cancelled the request
+// elsewhere.
+func (r *reader) changed(t *tasks.Task) {
+	if r.seen != nil {
+		r.seen(t)
+	}
+	note := noteOf(t)
+	if note == nil || t.Rev < r.rev {
+		return
+	}
+	if note.Call != nil && note.Call.Dropped && r.post != nil {
+		r.post.call.cancel(dialect.ErrCancelled)
+	}
+	if note.Resumption != nil && r.name != "" && note.Resumption.Reader != r.name {
+		r.detach(0)
+	}
+}
+
+// plan makes the schedule.
+func (r *reader) plan() {
+	if r.Notifier != nil && r.Notifier.Token != nil {
+		r.alive = time.Now().Add(aliveTime / 3)
+	}
+	if r.wait == 0 && r.alias == nil {
+		return
+	}
+	r.renews = aliasTime / 3
+	if r.wait > 0 {
+		r.renews = min(r.renews, r.wait/3)
+	}
+	r.renewal = time.Now().Add(r.renews)
+}
+
+// next is when there is something to do by the schedule.
+func (r *reader) next() time.Time {
+	next := time.Now().Add(math.MaxInt64)
+	for _, at := range [...]time.Time{r.alive, r.renewal, r.policy()} {
+		if !at.IsZero() && at.Before(next) {
+			next = at
+		}
+	}
+	for _, q := range r.asked {
+		if !q.late.IsZero() && q.late.Before(next) {
+			next = q.late
+		}
+	}
+	return next
+}
+
+// tick does what is to be done by the schedule.
+func (r *reader) tick(ctx context.Context) {
+	now := time.Now()
+	if due(now, r.alive) {
+		r.alive = r.alive.Add(aliveTime / 3)
+		r.Notifier.Alive(aliveTime * 2 / 3)
+	}
+	if due(now, r.policy()) {
+		r.sendPolicyLate()
+	}
+	if due(now, r.renewal) {
+		r.renewal = now.Add(r.renews)
+		r.renewTask(ctx)
+	}
+	for _, q := range r.asked {
+		if due(now, q.late) {
+			q.late = time.Time{}
+			q.tooLate()
+		}
+	}
+}
+
+func due(now, at time.Time) bool { return !at.IsZero() && !now.Before(at) }
+
+// renewTask has what others need to continue the request be kept for longer, while the client is there.
+func (r *reader) renewTask(ctx context.Context) {
+	if r.post != nil && !r.post.carried() {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, r.renews)
+	defer cancel()
+	var err error
+	if r.wait > 0 {
+		_, err = r.Tasks.Renew(ctx, r.Principal, r.task, patienceFor(r.wait), nil)
+	}
+	if err == nil {
+		err = r.keepAlias(ctx)
+	}
+	if err != nil && ctx.Err() == nil {
+		r.renewal = time.Now().Add(min(r.renews, outage))
+	}
+}
+
+// attach has the reader detach as soon as no connection carries its stream, if the client can read on
+// elsewhere: then nothing of the call stays in memory.
+func (r *reader) attach() {
+	if !r.streams() || !r.post.stream.single {
+		return
+	}
+	st := r.post.stream
+	detach := func() {
+		if st.session.ctx.Err() == nil && r.canDetach() { // what ends with its session is over
+			r.detach(0)
+		}
+	}
+	st.session.mu.Lock()
+	st.detach = detach
+	carried := st.reader != nil
+	st.session.mu.Unlock()
+	if !carried {
+		detach()
+	}
 }
 
 // isOver reports whether the client has said that it wants nothing of the request any more.
@@ -135,11 +320,11 @@ func (r *reader) isOver(err error) bool {
 	return errors.Is(err, dialect.ErrCancelled) || errors.Is(err, dialect.ErrSessionEnded) && !r.token.Load()
 }
 
-// canLeave reports whether the client finds what comes of the request elsewhere: by a token, or
+// canDetach reports whether the client finds what comes of the request elsewhere: by a token, or
 // as it knows the id of an event. Clients of the first revision know none. Of those before
 // 2025-11-25, whose streams servers were not to end, most do not look for the rest of one that has
-// ended: where there is a choice, as when the server stops, they are not left.
-func (r *reader) canLeave() bool {
+// ended: where there is a choice, as when the server stops, they keep theirs.
+func (r *reader) canDetach() bool {
 	if r.token.Load() {
 		return true
 	}
@@ -154,17 +339,17 @@ func (r *reader) canLeave() bool {
 	return r.post.stream.shown
 }
 
-// stops leaves if the server stops, and the client finds the rest elsewhere.
-func (r *reader) stops() (left bool) {
-	if r.Draining.Err() == nil || !r.canLeave() {
+// stops detaches if the server stops, and the client finds the rest elsewhere.
+func (r *reader) stops() (detached bool) {
+	if r.Draining.Err() == nil || !r.canDetach() {
 		return false
 	}
-	r.leave(stopRetry)
+	r.detach(stopRetry)
 	return true
 }
 
-// leave ends the reader without an answer. The client may come back after retry.
-func (r *reader) leave(retry time.Duration) {
+// detach ends the reader without an answer. The client may come back after retry.
+func (r *reader) detach(retry time.Duration) {
 	if r.post == nil {
 		r.Way.(dialect.Leaver).Leave()
 		return
@@ -175,162 +360,20 @@ func (r *reader) leave(retry time.Duration) {
 	r.post.Leave()
 }
 
-// changed leaves if another reader has taken over, or the client has cancelled the request
-// elsewhere.
-func (r *reader) changed(t *tasks.Task) {
-	if r.seen != nil {
-		r.seen(t)
-	}
-	if r.noted == nil || !bytes.Equal(t.Note, r.note) {
-		r.note, r.noted = t.Note, noteOf(t)
-	}
-	note := r.noted
-	if note == nil || t.Rev < r.rev {
+// mark has the ids of events from now on say how much of the task's log was passed on.
+func (r *reader) mark(seen uint64) {
+	if r.passed = seen; r.post == nil {
 		return
 	}
-	if note.Call != nil && note.Call.Dropped && r.post != nil {
-		r.post.call.cancel(dialect.ErrCancelled)
+	number := r.number
+	if !r.post.stream.single { // no other replica has what the stream carries besides
+		number = 0
 	}
-	if note.Resumption != nil && r.name != "" && note.Resumption.Reader != r.name {
-		r.leave(0)
-	}
-}
-
-// mark has events from now on say how much was told.
-func (r *reader) mark(told uint64) {
-	if r.post != nil {
-		r.post.mu.Lock()
-		defer r.post.mu.Unlock()
-		r.post.call.mark, r.post.call.task, r.post.call.number = markOf(r.task, told), r.task, r.number
-	}
-}
-
-// notes is the way of what a task has told: the mark counts it already.
-type notes struct {
-	*way
-	to   dialect.Way // what they would go to otherwise, which may add to them
-	mark string      // the waiter passes one on at a time
-}
-
-func (n *notes) Notify(method string, params json.RawMessage) {
-	if of, ok := n.to.(tasks2025.Related); ok {
-		params = dialect.RelatedTask(params, of.Task)
-	}
-	n.stream.addMarked(n.mark, eventNote, wire.AppendCall(nil, 0, method, params))
-}
-
-// passing marks the event that is being passed on, and then those that come after it.
-func (r *reader) passing(told uint64) (passed func()) {
-	r.notes.mark = markOf(r.task, told)
-	return func() { r.mark(told) }
-}
-
-// ask asks a question, the nth of the task, on the stream. Its id is the same on each stream of
-// the request, and any replica can give the task the answer, so nothing waits for it here.
-func (r *reader) ask(step steps.Step, n uint64) (takeBack func(why error), err error) {
-	links := links{id: linkID(r.task, step.ID)}
-	method, params, err := stepRequest(r.peer.revision, step, &links)
-	if err != nil {
-		return nil, err
-	}
-	if of, ok := r.Way.(tasks2025.Related); ok {
-		params = dialect.RelatedTask(params, of.Task)
-	}
-	id := questionID(r.number, n)
-	p := r.post
-	event := p.stream.addMarked(p.mark(), eventRequest, wire.AppendCall(nil, id, method, params))
-	back := func(why error) {
-		p.mu.Lock()
-		if why == errAnswered && slices.Contains(p.call.answered, id) {
-			why = nil
-		}
-		// A client that reads on after a break must not ask its user what needs no answer any more.
-		p.stream.drop(func(e streamEvent) bool { return e.number == event })
-		p.mu.Unlock()
-		if why != nil {
-			p.Notify(dialect.Cancellation(strconv.AppendUint(nil, id, 10), why))
-		}
-	}
-	var late *time.Timer
-	if r.late > 0 {
-		late = time.AfterFunc(r.late, func() {
-			back(turns.ErrLate)
-			a := steps.Answer{StepID: step.ID, Error: &steps.ClientError{Code: dialect.CodeLate, Message: turns.ErrLate.Error()}}
-			_ = r.giveTaken(context.Background(), r.Principal, r.task, a, n) // if that fails, others may answer
-		})
-	}
-	return func(why error) {
-		switch {
-		case late != nil && !late.Stop():
-			return // the client knows
-		case errors.Is(why, dialect.ErrLeft), why == errAnswered && r.name != "":
-			why = nil // it is asked elsewhere, or nobody else can have answered
-		}
-		back(why)
-	}, nil
-}
-
-// keep shows that the client is there, as long as it is, until stop is called.
-func (r *reader) keep(ctx context.Context) (stop func()) {
-	if r.wait == 0 && r.alias == nil {
-		return func() {}
-	}
-	ctx, cancel := context.WithCancel(ctx)
-	every := aliasTime / 3
-	if r.wait > 0 {
-		every = min(every, r.wait/3)
-	}
-	renewed, there := time.Now(), time.Now()
-	end := tick(min(every, awayTime/4), func() {
-		now := time.Now()
-		if r.post == nil || r.post.carried() {
-			there = now
-		} else if now.Sub(there) > awayTime && r.canLeave() {
-			r.leave(0)
-		}
-		if there == now && now.Sub(renewed) >= every && r.renewed(ctx, every) {
-			renewed = now
-		}
-	})
-	return func() { cancel(); end() }
-}
-
-// renewed has what others need to go on with the request be kept for longer.
-func (r *reader) renewed(ctx context.Context, within time.Duration) bool {
-	ctx, cancel := context.WithTimeout(ctx, within)
-	defer cancel()
-	var err error
-	if r.wait > 0 {
-		_, err = r.Tasks.Renew(ctx, r.Principal, r.task, patienceFor(r.wait), nil)
-	}
-	if err == nil {
-		err = r.keepAlias(ctx)
-	}
-	return err == nil
-}
-
-// tick calls f now and then until stop is called, which waits for it. It takes no goroutine
-// meanwhile.
-func tick(every time.Duration, f func()) (stop func()) {
-	var mu sync.Mutex
-	over := false
-	var t *time.Timer
-	mu.Lock()
-	defer mu.Unlock()
-	t = time.AfterFunc(every, func() {
-		mu.Lock()
-		defer mu.Unlock()
-		if !over {
-			f()
-			t.Reset(every)
-		}
-	})
-	return func() {
-		mu.Lock()
-		defer mu.Unlock()
-		over = true
-		t.Stop()
-	}
+	mark := markOf(number, seen)
+	r.post.mu.Lock()
+	r.post.call.mark, r.post.call.task, r.post.call.number = mark, r.task, r.number
+	r.post.mu.Unlock()
+	r.post.stream.settle(mark)
 }
 
 // Leave implements [dialect.Leaver].

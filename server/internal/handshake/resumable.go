@@ -3,12 +3,8 @@ package handshake
 import (
 	"bytes"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -20,8 +16,8 @@ import (
 	"github.com/mcpsaga/mcpsaga/server/internal/wire"
 )
 
-// How resumable requests (SEP-975, package resumable) go on: with what any replica has of a call
-// (numbers.go).
+// How resumable requests (SEP-975, package resumable) continue: with what any replica has of a call
+// (requestkey.go).
 
 // canResume reports whether the client can resume requests here.
 func (c *call) canResume() bool {
@@ -44,7 +40,7 @@ func (c *call) renew(ctx context.Context, t resumable.Ticket) (*tasks.Task, *res
 		if kept == nil {
 			return nil, nil, resumable.Err
 		}
-		confirm := c.confirm(t.Task)
+		confirm := c.confirm(task)
 		task, err = c.Tasks.Renew(ctx, c.Principal, t.Task, patienceFor(kept.wait()), changeNote(func(n *taskNote) {
 			if n.Resumption != nil {
 				confirm(n.Resumption)
@@ -76,7 +72,7 @@ func (c *call) resume(ctx context.Context) (json.RawMessage, error) {
 	r := &reader{call: c, uri: t.URI}
 	r.token.Store(true)
 	if err == nil {
-		task, err = r.enter(ctx, task, c.confirm(t.Task))
+		task, err = r.enter(ctx, task, c.confirm(task))
 	}
 	switch {
 	case errors.Is(err, tasks.ErrNotFound):
@@ -110,28 +106,25 @@ func (r *reader) resumed(ctx context.Context, task *tasks.Task, seen uint64) (js
 	case err != nil:
 		return nil, err
 	}
-	result, err := r.w.finalResult(ctx, task)
+	result, err := r.finalResult(ctx, task)
 	return r.resultOf(task, result, err)
 }
 
-// resumesLater sends the client how to resume its request, if that takes long, until stop is
-// called.
-func (r *reader) resumesLater() (stop func()) {
-	if r.resumes.IsZero() || r.token.Load() {
-		return func() {}
+// policy is when the client gets a token to resume its request by, as that takes long; zero if it does not, or
+// has it.
+func (r *reader) policy() time.Time {
+	if r.token.Load() {
+		return time.Time{}
 	}
-	sent := make(chan struct{})
-	t := time.AfterFunc(max(0, time.Until(r.resumes)), func() {
-		defer close(sent)
-		r.token.Store(true) // before the client reads it
-		if r.sendPolicy(r.task) != nil {
-			r.token.Store(false)
-		}
-	})
-	return func() {
-		if !t.Stop() {
-			<-sent // nothing comes after the response
-		}
+	return r.resumes
+}
+
+// sendPolicyLate sends the token.
+func (r *reader) sendPolicyLate() {
+	r.resumes = time.Time{}
+	r.token.Store(true) // before the client reads it
+	if r.sendPolicy(r.task) != nil {
+		r.token.Store(false)
 	}
 }
 
@@ -149,7 +142,7 @@ func (c *call) requestStatus(ctx context.Context) (json.RawMessage, error) {
 	if task.Status.Ended() {
 		status = "completed"
 		if task.Status == tasks.Completed { // its response need not be made to know that
-		} else if _, err := (&waiter{call: c, task: t.Task}).finalResult(ctx, task); err != nil {
+		} else if _, err := (&reader{call: c, task: t.Task}).finalResult(ctx, task); err != nil {
 			status = "failed"
 		}
 	}
@@ -163,10 +156,13 @@ func (c *call) requestStatus(ctx context.Context) (json.RawMessage, error) {
 	return resumable.Status(status, pending, asks), nil
 }
 
+// eventsAtOnce is how many events are read at once.
+const eventsAtOnce = 100
+
 // hasMessage reports whether the task has an event after that one which the client would get.
 func (c *call) hasMessage(ctx context.Context, t resumable.Ticket, after uint64) (bool, error) {
 	for {
-		events, err := c.Tasks.Events(ctx, c.Principal, t.Task, after, eventPage)
+		events, err := c.Tasks.Events(ctx, c.Principal, t.Task, after, eventsAtOnce)
 		if err != nil {
 			return false, err
 		}
@@ -177,47 +173,21 @@ func (c *call) hasMessage(ctx context.Context, t resumable.Ticket, after uint64)
 			}
 			after = e.N
 		}
-		if len(events) < eventPage {
+		if len(events) < eventsAtOnce {
 			return false, nil
 		}
 	}
 }
 
-// Ids of the events of a resumable request end with a mark: how many of its task's events
-// were passed on with them and before. So a client that shows the last one that it has got
-// (Last-Event-ID) does so to any replica.
-
-func markOf(task string, told uint64) string {
-	return "." + strconv.FormatUint(told, 10) + "." + taskTag(task)
-}
-
-// taskTag tells the marks of a task from those of others.
-func taskTag(task string) string {
-	sum := sha256.Sum256([]byte("event of task " + task))
-	return hex.EncodeToString(sum[:4])
-}
-
-// confirm takes down what the client of a request shows to have got.
-func (c *call) confirm(task string) func(*resumption) {
-	id := c.Header.Get("Last-Event-ID")
+// confirm takes down what the client of a request shows to have got, by the id of the last event that it has:
+// that says how much of which request's task was passed on, to any replica.
+func (c *call) confirm(task *tasks.Task) func(*resumption) {
+	last, ok := parseEventID(c.Header.Get("Last-Event-ID"))
 	return func(r *resumption) {
-		rest, tag, ok := cutLast(id, '.')
-		if !ok || tag != taskTag(task) {
-			return
-		}
-		_, digits, ok := cutLast(rest, '.')
-		if told, err := strconv.ParseUint(digits, 10, 63); ok && err == nil {
-			r.Seen = max(r.Seen, told)
+		if ok && last.number == numberOfTask(task) {
+			r.Seen = max(r.Seen, last.seen)
 		}
 	}
-}
-
-func cutLast(s string, sep byte) (before, after string, found bool) {
-	i := strings.LastIndexByte(s, sep)
-	if i < 0 {
-		return s, "", false
-	}
-	return s[:i], s[i+1:], true
 }
 
 // takeOver ends the call that a request resumes or repeats, if that is still under way in its

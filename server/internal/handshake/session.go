@@ -130,10 +130,10 @@ type session struct {
 	// general carries what belongs to no request, on the client's GET.
 	general *stream
 	posts   uint64 // streams so far
-	// teller sends the status of tasks on it; nil if no connection carries it, or no tasks are offered.
-	teller    *tasks2025.Teller
+	// notifier sends the status of tasks on it; nil if no connection carries it, or no tasks are offered.
+	notifier  *tasks2025.Notifier
 	beginning sync.Mutex // is held while it is noted that the session has begun a task
-	remembered
+	knownSettings
 	// calls are the client's requests under way, by id.
 	calls map[string]*sessionCall
 	// held are the bytes of calls and of the answers that they wait with for more;
@@ -162,15 +162,13 @@ type sessionCall struct {
 	asking, answers int
 	// message is the request.
 	message *wire.Message
-	// reader waits for its task, if there is one.
-	reader *reader
 	// task is the task that it waits for, if it can be gone on with. mark is what the ids of its
 	// events say of how much of that was passed on. left: it ends without an answer, which is to be had
 	// otherwise. over is closed when it has ended.
 	task, mark string
 	left       bool
 	over       chan struct{}
-	// number is its number (see numbers.go), and answered are the questions of its task that the
+	// number is its number (see requestkey.go), and answered are the questions of its task that the
 	// client has answered here.
 	number   uint64
 	answered []uint64
@@ -201,7 +199,7 @@ var (
 )
 
 // open makes the stream of a POST.
-// numbered says that it may be one that other replicas go on with.
+// numbered says that it may be one that other replicas can continue.
 func (s *session) open(requests int, wrong [][]byte, numbered bool) *stream {
 	s.mu.Lock()
 	s.posts++

@@ -2,6 +2,7 @@ package handshake
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"slices"
 	"strconv"
@@ -24,9 +25,9 @@ type stream struct {
 	single  bool     // it carries one request
 	session *session // its mu guards what follows
 
-	// number is that of its request, if other replicas can go on with it. It is part of the
-	// events' ids, so there are none while it is unknown.
-	number  uint64
+	// opening is the mark of the id from which the client can resume before there is any event. It is
+	// unknown as long as it may have one and has not, and there are no ids until then.
+	opening string
 	unknown bool
 	shown   bool // an id was sent
 
@@ -38,8 +39,10 @@ type stream struct {
 	due    int           // responses still to come; the stream ends when there are none
 	// changed is closed when something above changes; nil unless a connection waits for that.
 	changed chan struct{}
-	// reader is the connection that carries the stream; a newer one takes over.
+	// reader is the connection that carries the stream; a newer one takes over. detach is called when
+	// there is none any more; it may be nil.
 	reader *streamReader
+	detach func()
 }
 
 // streamEvent is one message.
@@ -47,7 +50,7 @@ type streamEvent struct {
 	number uint64
 	kind   eventKind
 	data   []byte
-	mark   string // the end of its id; see sessionCall
+	mark   string // the end of its id; see markOf
 }
 
 type eventKind uint8
@@ -130,6 +133,9 @@ func (st *stream) addMarked(mark string, kind eventKind, data []byte) (number ui
 			st.drop(func(e streamEvent) bool { return e.kind == eventNote })
 		}
 	}
+	if st.due == 0 && st.opening != "" { // any replica has it
+		delete(s.streams, st.name)
+	}
 	if st.due == 0 && s.streams[st.name] != nil { // the newest that has ended is kept, whatever its size
 		s.finished = append(s.finished, st)
 		size := 0
@@ -182,29 +188,46 @@ func (st *stream) after(number uint64) (events []streamEvent, ended bool, change
 // one before ends; its client may come back after retry.
 func (st *stream) carriedBy(r *streamReader, retry time.Duration) (release func()) {
 	st.session.mu.Lock()
-	defer st.session.mu.Unlock()
 	if st.reader != nil {
 		st.reader.retry = retry
 		close(st.reader.gone)
 	}
 	st.reader = r
+	st.session.mu.Unlock()
+	if r == nil {
+		st.lost()
+	}
 	return func() {
 		st.session.mu.Lock()
-		defer st.session.mu.Unlock()
-		if st.reader == r {
+		last := st.reader == r
+		if last {
 			st.reader = nil
+		}
+		st.session.mu.Unlock()
+		if last {
+			st.lost()
 		}
 	}
 }
 
-// settle says which request the stream is of: a number, or 0 for one that stays here.
-func (st *stream) settle(number uint64) {
+// lost lets go of what sends on the stream, when no connection carries it.
+func (st *stream) lost() {
+	st.session.mu.Lock()
+	detach, ended := st.detach, st.due == 0
+	st.session.mu.Unlock()
+	if detach != nil && !ended {
+		detach()
+	}
+}
+
+// settle says what the ids of its events end with at first: nothing for one that stays here.
+func (st *stream) settle(mark string) {
 	st.session.mu.Lock()
 	defer st.session.mu.Unlock()
-	if st.single && st.last == 0 {
-		st.number = number
+	if !st.unknown {
+		return
 	}
-	st.unknown = false
+	st.opening, st.unknown = mark, false
 	if st.changed != nil {
 		close(st.changed)
 		st.changed = nil
@@ -219,20 +242,25 @@ func (st *stream) eventID(event uint64, mark string) (id string, ok bool) {
 		return "", false
 	}
 	st.shown = true
-	name := st.name
-	if st.number != 0 {
-		name = appendNumber(name, st.number)
+	if event == 0 {
+		mark = cmp.Or(mark, st.opening)
 	}
-	return name + "_" + strconv.FormatUint(event, 10) + mark, true
+	return st.name + "_" + strconv.FormatUint(event, 10) + mark, true
 }
 
 // eventID is what the id of an event says.
 type eventID struct {
 	stream string // its name
-	number uint64 // see numbers.go
 	event  uint64 // on the stream
 	mark   string // the end of the id, and what it says; see markOf
-	told   uint64
+	seen   uint64
+	number uint64
+}
+
+// markOf is how the id of an event ends if any replica can resume after it: with the number of the last event
+// of the task's log that was passed on by then, and that of the request (requestkey.go).
+func markOf(number, seen uint64) string {
+	return "." + strconv.FormatUint(seen, 10) + "." + strconv.FormatUint(number, 36)
 }
 
 func parseEventID(id string) (e eventID, ok bool) {
@@ -240,14 +268,16 @@ func parseEventID(id string) (e eventID, ok bool) {
 	if i < 0 {
 		return e, false
 	}
-	e.stream, e.number = splitNumber(id[:i])
+	e.stream = id[:i]
 	digits, mark, _ := strings.Cut(id[i+1:], ".")
 	e.event, ok = parseNumber(digits)
 	if mark != "" {
 		e.mark = "." + mark
 	}
-	told, _, _ := strings.Cut(mark, ".")
-	e.told, _ = parseNumber(told)
+	seen, number, _ := strings.Cut(mark, ".")
+	if e.number, _ = strconv.ParseUint(number, 36, numberBits); e.number != 0 {
+		e.seen, _ = parseNumber(seen)
+	}
 	return e, ok
 }
 

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -25,21 +26,19 @@ import (
 // to remember, or when others need the room. The session itself continues.
 //
 // Its lock is taken first, then a session's, then the hub's and its subscription's. Under none of
-// them anything is sent, or the ledger asked; and the hub holds none of its own when it tells of
+// them anything is sent, or the ledger asked; and the hub holds none of its own when it reports
 // sessions that others have changed.
 type sessionTable struct {
 	mu    sync.Mutex
 	byID  map[string]*session
 	owned map[string]map[*session]struct{} // the sessions of each owner that is known
 	// idle are those that are not in use, the one unused for the longest first.
-	idle   list.List
-	closed bool
-	ends   endings
-	// With a ledger: those in memory, by the random parts of their ids; those of which the
-	// ledger has said that they go on; those to look at.
-	byRandom map[tokens.ID]*session
-	going    going
-	stale    stale
+	idle     list.List
+	closed   bool
+	ends     endings
+	byRandom map[tokens.ID]*session // those in memory, by the random parts of their ids
+	// silentUntil is when the ledger is asked again about sessions, after it has failed.
+	silentUntil atomic.Int64
 	// running are the calls under way.
 	running tally.Tally
 }
@@ -188,7 +187,6 @@ type needs struct {
 	memory bool // that it is in memory
 	calls  bool // calls under way: for these, a session may be late
 	quiet  bool // nothing is refused if there is no such session
-	public bool // the answer is the same for everybody
 }
 
 // sessionOf returns the session that an HTTP request names, to be released.
@@ -201,7 +199,7 @@ func (d *handshake) sessionOf(ctx context.Context, x *dialect.Exchange, n needs)
 	if n.quiet {
 		log = slog.New(slog.DiscardHandler)
 	}
-	a, s, found, late, rerr := d.find(ctx, x, name, n.public, log)
+	a, s, found, late, rerr := d.find(ctx, x, name, log)
 	if rerr == nil && s != nil && found != nil {
 		s.learn(found)
 	}
@@ -230,8 +228,8 @@ func (d *handshake) sessionOf(ctx context.Context, x *dialect.Exchange, n needs)
 
 // find finds out what a session's id says, whose it is, and whether it has ended. The session
 // is nil unless it is in memory; then it is in use. What the ledger remembers of it was found
-// now; it is nil if there is no ledger or this does not say, and may be nil for what is public.
-func (d *handshake) find(ctx context.Context, x *dialect.Exchange, name string, public bool, log *slog.Logger) (a *agreed, s *session, found *document, late bool, rerr *wire.Error) {
+// now; it is nil if there is no ledger or this does not say.
+func (d *handshake) find(ctx context.Context, x *dialect.Exchange, name string, log *slog.Logger) (a *agreed, s *session, found *document, late bool, rerr *wire.Error) {
 	t := &d.sessions
 	keys := d.Turns.Codec.Keyset()
 	s, ended := t.use(name, keys, nil)
@@ -251,7 +249,7 @@ func (d *handshake) find(ctx context.Context, x *dialect.Exchange, name string, 
 		log.InfoContext(ctx, "request refused", "reason", "the session belongs to another principal")
 	} else if ended {
 		rerr = goneSession()
-	} else if d.Tasks != nil && !(public && t.going.has(a.id)) { // which may be served a second too long
+	} else if d.Tasks != nil {
 		if found = d.recordOf(ctx, a); found != nil && found.Value.Ended {
 			t.end(a, d.Turns.Now())
 			rerr = goneSession()

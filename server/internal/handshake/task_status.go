@@ -44,7 +44,7 @@ func (c *call) begun(ctx context.Context, id string) {
 		return
 	}
 	s.mu.Lock()
-	here, elsewhere := s.teller, s.record != nil && s.record.Value.Carrier != "" && processOf(s.record.Value.Carrier) != c.Hub.By()
+	here, elsewhere := s.notifier, s.record != nil && s.record.Value.Carrier != "" && processOf(s.record.Value.Carrier) != c.Hub.By()
 	s.mu.Unlock()
 	switch {
 	case here != nil:
@@ -59,25 +59,23 @@ func (d *handshake) tells(ctx context.Context, s *session, x *dialect.Exchange) 
 	if !d.offersTasks(s.peer) {
 		return func() {}
 	}
-	ctx, cancel := context.WithCancel(ctx)
 	since := d.Turns.Now()
 	if x.Header.Get("Last-Event-ID") != "" { // it may have missed something
 		since = since.Add(-callKeep)
 	}
-	t := tasks2025.Tell(ctx, d.newCall(x, s.peer, nil, nil).taskView(), toldSession{d, s}, since)
+	t := tasks2025.Notify(ctx, d.newCall(x, s.peer, nil, nil).taskView(), notified{d, s}, since)
 	s.mu.Lock()
-	before := s.teller
-	s.teller = t
+	before := s.notifier
+	s.notifier = t
 	s.mu.Unlock()
 	if before != nil {
 		before.End()
 	}
 	t.Search()
 	return func() {
-		cancel()
 		s.mu.Lock()
-		if s.teller == t {
-			s.teller = nil
+		if s.notifier == t {
+			s.notifier = nil
 		}
 		s.mu.Unlock()
 		t.End()
@@ -90,20 +88,20 @@ func (c *call) knows(task string) {
 		return
 	}
 	c.post.mu.Lock()
-	t := c.post.teller
+	t := c.post.notifier
 	c.post.mu.Unlock()
 	if t != nil {
 		t.Forget(task)
 	}
 }
 
-// toldSession implements [tasks2025.Session].
-type toldSession struct {
+// notified implements [tasks2025.Session].
+type notified struct {
 	*handshake
 	s *session
 }
 
-func (t toldSession) Begun(ctx context.Context) ([]string, error) {
+func (t notified) Begun(ctx context.Context) ([]string, error) {
 	found, err := durable.ReadDocument[[]string](ctx, t.Core, t.begunName(t.s.agreed))
 	if err != nil {
 		return nil, err
@@ -111,7 +109,7 @@ func (t toldSession) Begun(ctx context.Context) ([]string, error) {
 	return found.Value, nil
 }
 
-func (t toldSession) Awaits(task string) bool {
+func (t notified) Awaits(task string) bool {
 	t.s.mu.Lock()
 	defer t.s.mu.Unlock()
 	for _, c := range t.s.calls {
@@ -122,8 +120,8 @@ func (t toldSession) Awaits(task string) bool {
 	return false
 }
 
-func (t toldSession) Tell(task json.RawMessage) {
+func (t notified) Send(task json.RawMessage) {
 	t.s.general.addMarked(t.s.position(t.s.changes), eventNote, wire.AppendCall(nil, 0, tasks2025.StatusMethod, task))
 }
 
-func (t toldSession) Go(f func()) { t.sessions.run(f) }
+func (t notified) Go(f func()) { t.sessions.run(f) }

@@ -21,7 +21,7 @@ import (
 )
 
 // isTask reports whether a call's work is a task: with a ledger all of ours is, so that any
-// replica can go on with it. What yields is read part by part, unless it has to be a task.
+// replica can continue it. What yields is read part by part, unless it has to be a task.
 func (c *call) isTask(t *engine.Program) bool {
 	if c.TaskMode(t) == engine.TasksRequired {
 		return true
@@ -30,7 +30,7 @@ func (c *call) isTask(t *engine.Program) bool {
 }
 
 // callTask calls a program for a client that waits for the result. The work is a task all the
-// same, so it goes on when the connection breaks or the server dies, and the client with it; one
+// same, so it continues when the connection breaks or the server dies, and the client with it; one
 // that calls again with the same idempotency key waits for the same task. What ends soon and has
 // done nothing that others must know leaves nothing behind.
 func (c *call) callTask(ctx context.Context, t *engine.Program, args json.RawMessage) (end turns.End, err error) {
@@ -74,15 +74,7 @@ func (c *call) callTask(ctx context.Context, t *engine.Program, args json.RawMes
 	if task.ID == "" {
 		return *task.End, nil
 	}
-	if bytes.Equal(task.Note, start.Note) {
-		r.note, r.noted = task.Note, &note // it was begun now
-	} else {
-		r.note, r.noted = task.Note, noteOf(task)
-	}
-	var kept *resumption
-	if r.noted != nil {
-		kept = r.noted.Resumption
-	}
+	kept := resumptionOf(task)
 	switch {
 	case r.name == "" && kept != nil: // another call of the same key can be resumed
 		r.wait = kept.wait()
@@ -139,6 +131,11 @@ func (r *reader) startOwn(ctx context.Context, start *tasks.Start, note *taskNot
 		start.ID = a.taskID(r.number)
 		task, err := r.Tasks.Start(ctx, *start)
 		if !errors.Is(err, tasks.ErrExists) {
+			if err == nil && task.ID != "" && n >= numberTries { // a cancellation does not find it by its number
+				if err := r.RememberRequest(ctx, r.Principal, a.session(), r.Message.ID, task.ID); err != nil {
+					r.Log.WarnContext(ctx, "other replicas cannot cancel a request", "error", err)
+				}
+			}
 			return task, err
 		}
 		found, err := r.findReading(ctx, a, r.Principal, r.number)
@@ -189,21 +186,22 @@ func (r *reader) sendPolicy(task string) error {
 		r.Way.Notify(resumable.PolicyMethod, b)
 		return nil
 	}
-	r.post.stream.settle(r.number)
+	r.task = task
+	r.mark(r.passed)
 	// Not a note: those are left out when there are too many.
-	r.post.stream.add(eventRequest, wire.AppendCall(nil, 0, resumable.PolicyMethod, b))
+	r.post.stream.addMarked(r.post.mark(), eventRequest, wire.AppendCall(nil, 0, resumable.PolicyMethod, b))
 	return nil
 }
 
 // called waits for the end of a call's task. keyed says that the client may make the same call
 // again.
-func (r *reader) called(ctx context.Context, task *tasks.Task, told uint64, keyed bool) (end turns.End, err error) {
+func (r *reader) called(ctx context.Context, task *tasks.Task, seen uint64, keyed bool) (end turns.End, err error) {
 	if !r.token.Load() {
 		ttl := r.Turns.Codec.Options().TTL // as in turns.Drive
 		r.late = ttl - ttl/10
 	}
 	r.once = !keyed
-	if task, err = r.read(ctx, task, told); err != nil {
+	if task, err = r.read(ctx, task, seen); err != nil {
 		if r.givesUp(ctx, err, keyed) {
 			r.giveUp(ctx, r.task)
 		}
@@ -212,10 +210,10 @@ func (r *reader) called(ctx context.Context, task *tasks.Task, told uint64, keye
 		}
 		return end, err
 	}
-	return r.w.finalResult(ctx, task)
+	return r.finalResult(ctx, task)
 }
 
-// givesUp reports whether nobody comes back for the result of a call, whose wait has failed with
+// givesUp reports whether no client comes back for the result of a call, whose wait has failed with
 // err: the client has cancelled it or ended its session, or it reads that it is to call again, and
 // its call will not be known again. A client that is only gone may come back, or have sent the
 // same request elsewhere.
@@ -255,38 +253,38 @@ func (c *call) giveUp(ctx context.Context, id string) {
 }
 
 // finalResult is what the response to a call has whose task has ended.
-func (w *waiter) finalResult(ctx context.Context, t *tasks.Task) (end turns.End, err error) {
-	if t.Status == tasks.Cancelled && w.canResume() {
+func (r *reader) finalResult(ctx context.Context, t *tasks.Task) (end turns.End, err error) {
+	if t.Status == tasks.Cancelled && r.canResume() {
 		return end, wire.NewError(wire.CodeInvalidRequest, "the request was cancelled, and what it had done is undone")
 	}
-	return w.outcome(ctx, t)
+	return r.outcome(ctx, t)
 }
 
 // outcome is what the call of a task that has ended has for a result, which begins with all
 // that the tool has yielded.
-func (w *waiter) outcome(ctx context.Context, t *tasks.Task) (end turns.End, err error) {
+func (r *reader) outcome(ctx context.Context, t *tasks.Task) (end turns.End, err error) {
 	if t.Status == tasks.Failed {
-		end.Result, err = w.Failure(ctx, t)
+		end.Result, err = r.Failure(ctx, t)
 		return end, err
 	}
 	end = *t.End
 	if end.Result == nil { // of a prompt or a resource
-		w.opened(t)
+		r.opened(t)
 		return end, nil
 	}
-	if end.Result, err = w.TaskResult(ctx, w.Principal, t); err != nil {
+	if end.Result, err = r.TaskResult(ctx, r.Principal, t); err != nil {
 		return end, err
 	}
 	if t.Status == tasks.Cancelled { // it is not what was called for
 		end.Result.IsError = true
 	}
 	if !end.Result.IsError {
-		w.opened(t)
+		r.opened(t)
 	}
 	return end, nil
 }
 
-// Failure is how a call whose task has failed ends: with a result for whoever called the tool,
+// Failure is how a call whose task has failed ends: with a result for the caller of the tool,
 // where that can do something about it.
 func (c *call) Failure(ctx context.Context, t *tasks.Task) (*content.Result, error) {
 	if t.Program != nil && t.Program.Kind != engine.KindTool {

@@ -81,7 +81,7 @@ func (c *call) taskResult(ctx context.Context) (json.RawMessage, error) {
 }
 
 // readResult is taskResult for a task that was found.
-func (c *call) readResult(ctx context.Context, r *reader, task *tasks.Task, told uint64) (json.RawMessage, error) {
+func (c *call) readResult(ctx context.Context, r *reader, task *tasks.Task, seen uint64) (json.RawMessage, error) {
 	id := task.ID
 	changed := func(*tasks.Task) {}
 	if c.Way != nil {
@@ -99,20 +99,18 @@ func (c *call) readResult(ctx context.Context, r *reader, task *tasks.Task, told
 			}
 		}
 	}
-	w := &waiter{call: c, task: id}
 	if !task.Status.Ended() {
 		var err error
 		r.seen = changed
-		if task, err = r.read(ctx, task, told); err != nil {
+		if task, err = r.read(ctx, task, seen); err != nil {
 			if r := c.stopped(err); r != nil {
 				return nil, wire.NewError(wire.CodeInvalidRequest, r.Content.Text())
 			}
 			return nil, err
 		}
-		w = r.w
 	}
 	c.knows(id)
-	result, err := w.outcome(ctx, task)
+	result, err := r.outcome(ctx, task)
 	if err != nil {
 		return nil, err
 	}

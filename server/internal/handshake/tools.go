@@ -108,7 +108,7 @@ func (c *call) drive(ctx context.Context, t *engine.Program, args json.RawMessag
 		return c.callTask(ctx, t, args)
 	}
 	if c.Tasks != nil && c.post != nil {
-		c.post.stream.settle(0) // no other replica can continue it
+		c.post.stream.settle("") // no other replica can continue it
 	}
 	q := c.Turn(turns.Held)
 	q.Program, q.Arguments, q.Client = t, args, c.features

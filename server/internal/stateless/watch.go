@@ -109,15 +109,15 @@ func (d *stateless) follow(ctx context.Context, r *request, task *tasks.Task, ne
 		if err := tell(task); err != nil {
 			return err
 		}
-		for t, err := range d.Tasks.Watch(ctx, r.Principal, task.ID, task.Rev) {
+		for n, err := range d.Tasks.Follow(ctx, r.Principal, task.ID, tasks.NoEvents, nil) {
 			if errors.Is(err, tasks.ErrNotFound) {
 				return nil
 			}
 			if err == nil {
-				if ended = t.Status.Ended(); ended {
+				if ended = n.Task.Status.Ended(); ended {
 					break
 				}
-				err = tell(t)
+				err = tell(n.Task)
 			}
 			if err != nil {
 				return err

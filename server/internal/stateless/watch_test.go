@@ -42,16 +42,16 @@ func (w watching) Get(_ context.Context, _, id string) (*tasks.Task, error) {
 	return w.found[0], nil
 }
 
-func (w watching) Watch(ctx context.Context, _, _ string, after uint64) iter.Seq2[*tasks.Task, error] {
+func (w watching) Follow(ctx context.Context, _, _ string, after uint64, _ func() time.Time) iter.Seq2[tasks.News, error] {
 	*w.after = after
-	return func(yield func(*tasks.Task, error) bool) {
-		for _, t := range w.found[1:] {
-			if !yield(t, nil) {
+	return func(yield func(tasks.News, error) bool) {
+		for _, t := range w.found {
+			if !yield(tasks.News{Task: t}, nil) {
 				return
 			}
 		}
 		if w.err != nil {
-			yield(nil, w.err)
+			yield(tasks.News{}, w.err)
 			return
 		}
 		<-ctx.Done()
@@ -118,7 +118,7 @@ func TestWatch(t *testing.T) {
 			assert.Equal(t, append(want, goodbye), heard)
 			assert.Equal(t, c.logged, log.Len() > 0, log.String())
 			if len(c.found) > 1 && !c.found[0].Status.Ended() {
-				assert.EqualValues(t, 1, after)
+				assert.Equal(t, uint64(tasks.NoEvents), after)
 			}
 		})
 	}

@@ -4,7 +4,7 @@
 // in any session of the same principal. With requests/getStatus it asks how the request is.
 //
 // Here is what the messages say, and the token. How a request continues is the handshake's: it is one
-// more way to a call that any replica can go on with anyway.
+// more way to a call that any replica can continue anyway.
 package resumable
 
 import (

@@ -4,7 +4,7 @@
 // questions. Clients of other revisions see nothing of them.
 //
 // offer.go is what clients see of tasks, and how they ask for one; view.go answers those who
-// look at tasks, list or cancel them; teller.go tells a session how its tasks are. To begin a task,
+// look at tasks, list or cancel them; notifier.go notifies a session of its tasks. To begin a task,
 // and to wait for it, is the handshake's: there a task is one way among others to take a call to its
 // end.
 package tasks2025

@@ -175,14 +175,14 @@ func (r Request) Cancel(ctx context.Context) (json.RawMessage, error) {
 func (r Request) awaitEnd(ctx context.Context, task *tasks.Task) (*tasks.Task, error) {
 	within, cancel := context.WithTimeout(ctx, cancelTime)
 	defer cancel()
-	for t, err := range r.Tasks.Watch(within, r.Principal, task.ID, task.Rev) {
+	for n, err := range r.Tasks.Follow(within, r.Principal, task.ID, tasks.NoEvents, nil) {
 		if err != nil {
 			if within.Err() != nil && ctx.Err() == nil {
 				return task, nil // it may be too late to cancel it
 			}
 			return nil, err
 		}
-		task = t
+		task = n.Task
 	}
 	return task, nil
 }

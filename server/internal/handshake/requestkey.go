@@ -7,7 +7,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -19,9 +18,9 @@ import (
 	"github.com/mcpsaga/mcpsaga/server/internal/wire"
 )
 
-// With a ledger, any replica goes on with what another one has begun for a session. For that, a
+// With a ledger, any replica continues what another one has begun for a session. For that, a
 // request that waits for a task has a number in its session: from the number any replica finds
-// the task, and the number is part of the names of its stream's events and of the ids of its
+// the task, and the number is part of the ids of its stream's events and of the ids of its
 // questions. The number of a call is made of the session's random part and of the call's id, so
 // that a cancellation finds the call, and a repetition is one.
 
@@ -34,7 +33,7 @@ const (
 
 var _ [0]struct{} = [numberBits + questionBits - 52]struct{}{}
 
-// numberTries is how many calls with the same id are told apart by counting, if the earlier ones
+// numberTries is how many calls with the same id are counted, if the earlier ones
 // are remembered yet. Further ones have numbers at random.
 const numberTries = 4
 
@@ -72,24 +71,6 @@ func numberOfTask(t *tasks.Task) uint64 {
 	}
 	sum := sha256.Sum256([]byte("number of task " + t.ID))
 	return max(1, binary.BigEndian.Uint64(sum[:])>>(64-numberBits))
-}
-
-// appendNumber and splitNumber write and read a number in the name of a stream.
-func appendNumber(name string, number uint64) string {
-	return name + "-" + strconv.FormatUint(number, 36)
-}
-
-// splitNumber takes the number off a stream's name, if there is one.
-func splitNumber(name string) (bare string, number uint64) {
-	if strings.Count(name, "-") != 2 {
-		return name, 0
-	}
-	bare, digits, _ := cutLast(name, '-')
-	number, err := strconv.ParseUint(digits, 36, numberBits)
-	if err != nil {
-		return name, 0
-	}
-	return bare, number
 }
 
 // taskID is the id of the task of the call with that number. Only who knows the session's random part
@@ -225,7 +206,7 @@ func (d *handshake) cancelElsewhere(ctx context.Context, a *agreed, principal st
 	return true, d.dropCall(ctx, principal, task)
 }
 
-// cancelled ends requests under way here whose cancellation another replica was told, where the
+// cancelled ends requests under way here whose cancellation has reached another replica, where the
 // ledger does not know of them: those that have just begun, and those that do not wait for a task of
 // their own. A client that uses the id of a request again at once may find that cancelled: it must not.
 func (d *handshake) cancelled(list []dialect.GivenUp) {

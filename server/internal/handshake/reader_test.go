@@ -71,37 +71,36 @@ func (s *scripted) failing() bool {
 	return s.fails >= 0
 }
 
-func (s *scripted) Watch(ctx context.Context, _, _ string, after uint64) iter.Seq2[*tasks.Task, error] {
-	return func(yield func(*tasks.Task, error) bool) {
-		if s.failing() {
-			yield(nil, fmt.Errorf("away: %w", turns.ErrLedger))
-			return
-		}
-		for {
-			s.mu.Lock()
-			t, changed := s.task, s.changed
-			s.mu.Unlock()
-			if t.Rev > after && (!yield(&t, nil) || t.Status.Ended()) {
+func (s *scripted) Follow(ctx context.Context, _, _ string, after uint64, wake func() time.Time) iter.Seq2[tasks.News, error] {
+	return func(yield func(tasks.News, error) bool) {
+		for seen := uint64(0); ; {
+			if s.failing() {
+				yield(tasks.News{}, fmt.Errorf("away: %w", turns.ErrLedger))
 				return
 			}
-			after = t.Rev
+			s.mu.Lock()
+			t, events, changed := s.task, s.events, s.changed
+			s.mu.Unlock()
+			for ; after < uint64(len(events)); after++ {
+				if !yield(tasks.News{Event: &events[after]}, nil) {
+					return
+				}
+			}
+			if t.Rev > seen && (!yield(tasks.News{Task: &t}, nil) || t.Status.Ended()) {
+				return
+			}
+			seen = t.Rev
+			woken := time.NewTimer(time.Until(wake()))
 			select {
 			case <-changed:
+			case <-woken.C:
+				yield(tasks.News{}, nil)
 			case <-ctx.Done():
-				yield(nil, ctx.Err())
+				yield(tasks.News{}, ctx.Err())
 				return
 			}
 		}
 	}
-}
-
-func (s *scripted) Events(_ context.Context, _, _ string, after uint64, limit int) ([]tasks.Event, error) {
-	if s.failing() {
-		return nil, turns.ErrLedger
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.events[after:min(len(s.events), int(after)+limit)], nil
 }
 
 func (s *scripted) Answer(_ context.Context, _, _ string, answers []steps.Answer) (*tasks.Task, error) {
@@ -167,14 +166,14 @@ func asking(ids ...string) func(*tasks.Task) {
 	}
 }
 
-// newWaiter is a waiter of a client that can fill in forms.
-func newWaiter(t *testing.T, s *scripted, w *said) (*waiter, context.CancelCauseFunc) {
+// newReader is a reader of a client that can fill in forms.
+func newReader(t *testing.T, s *scripted, w *said) (*reader, context.CancelCauseFunc) {
 	p := &peer{revision: revision.November2025, features: steps.Features{Forms: true}}
 	p.answering, p.silence = context.WithCancelCause(context.Background())
 	t.Cleanup(func() { p.silence(nil) })
-	host := &dialect.Host{Tasks: s, Turns: &turns.Runner{}, Log: slog.New(slog.DiscardHandler)}
+	host := &dialect.Host{Draining: context.Background(), Tasks: s, Turns: &turns.Runner{}, Log: slog.New(slog.DiscardHandler)}
 	x := &dialect.Exchange{Way: w, Notifier: &dialect.Notifier{Way: w, Token: []byte("1"), Level: &p.level}}
-	return &waiter{call: &call{handshake: &handshake{Host: host}, Exchange: x, peer: p, features: p.features}, task: "t"}, p.silence
+	return &reader{call: &call{handshake: &handshake{Host: host}, Exchange: x, peer: p, features: p.features}, task: "t"}, p.silence
 }
 
 func TestWaiting(t *testing.T) {
@@ -330,12 +329,12 @@ func TestWaiting(t *testing.T) {
 				if name == "it shows that it is alive" {
 					way.notes = make(chan string, 1000)
 				}
-				waiter, silent := newWaiter(t, s, way)
+				reader, silent := newReader(t, s, way)
 				switch name {
 				case "the client takes too long":
-					waiter.patience = time.Minute
+					reader.late = time.Minute
 				case "the client cannot be asked that":
-					waiter.features = steps.Features{}
+					reader.features = steps.Features{}
 				}
 				ctx, cancel := context.WithCancelCause(t.Context())
 				w := &waits{T: t, s: s, way: way, silent: silent, cancel: cancel, ended: make(chan struct{})}
@@ -345,7 +344,7 @@ func TestWaiting(t *testing.T) {
 				}()
 				go func() {
 					defer close(w.ended)
-					w.task, w.err = waiter.wait(ctx)
+					w.task, w.err = reader.follow(ctx, 0)
 				}()
 				synctest.Wait()
 				run(w)

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/mcpsaga/mcpsaga/internal/durable"
-	"github.com/mcpsaga/mcpsaga/internal/tokens"
 	"github.com/mcpsaga/mcpsaga/internal/turns"
 	"github.com/mcpsaga/mcpsaga/server/internal/dialect"
 	"github.com/mcpsaga/mcpsaga/server/internal/wire"
@@ -19,11 +18,8 @@ import (
 
 // With a ledger, what a client sets in its session holds on all replicas: its log level, what it
 // has subscribed to, which connection carries what belongs to no request, and that it has ended
-// the session. All that is in one record, which each request reads once, but for those whose
-// answers are the same for everybody: they may go by what was read within the last second. The
-// replicas that have a session in memory are told when the record changes (dialect.Hub.Touch),
-// rather than that each watches each record: a store may have to look at all that is watched
-// whenever anything was written.
+// the session. All that is in one document, which each request reads once. The replicas that have a
+// session in memory read it again when a notice says that it has changed (dialect.Hub.Touch).
 
 // settings are what is remembered of a session beside what its id says. There is no document until there
 // is something to say.
@@ -58,8 +54,8 @@ func (d *handshake) documentName(a *agreed) durable.Name {
 	return d.Core.DocumentName("session", string(a.id[:]))
 }
 
-// remembered is what a session in memory knows of its document. The session's mutex guards it.
-type remembered struct {
+// knownSettings are what a session in memory knows of its document. The session's mutex guards them.
+type knownSettings struct {
 	learning sync.Mutex // is held while what was learned is put to use
 	// record is the newest that was seen; nil if there is no ledger, or it did not say.
 	record *document
@@ -72,7 +68,7 @@ type remembered struct {
 }
 
 // How long the ledger may take to say what it remembers of a session, and for how long it is
-// not asked again if it fails. Sessions go on meanwhile: they need no ledger.
+// not asked again if it fails. Sessions continue meanwhile: they need no ledger.
 const (
 	recordTime  = time.Second
 	recordPause = time.Second
@@ -84,8 +80,7 @@ const (
 // recordOf returns what the ledger remembers of a session; nil if there is no ledger, or it does
 // not say.
 func (d *handshake) recordOf(ctx context.Context, a *agreed) *document {
-	g := &d.sessions.going
-	if d.Core == nil || g.down() {
+	if d.Core == nil || d.sessions.ledgerAway() {
 		return nil
 	}
 	within, cancel := context.WithTimeout(ctx, recordTime)
@@ -96,17 +91,17 @@ func (d *handshake) recordOf(ctx context.Context, a *agreed) *document {
 		found, err = &document{Value: settings{Ended: true}}, nil
 	}
 	if err == nil {
-		if !found.Value.Ended {
-			g.saw(a.id)
-		}
 		return found
 	}
 	if ctx.Err() == nil {
-		g.failed()
+		d.sessions.silentUntil.Store(time.Now().Add(recordPause).UnixNano())
 		d.Log.WarnContext(ctx, "the ledger does not say what became of sessions: they go on meanwhile", "error", err)
 	}
 	return nil
 }
+
+// ledgerAway reports whether the ledger has failed so lately that it is not asked.
+func (t *sessionTable) ledgerAway() bool { return time.Now().UnixNano() < t.silentUntil.Load() }
 
 // learn puts to use what the ledger remembers, unless it is older than what is known.
 func (s *session) learn(found *document) {
@@ -137,7 +132,7 @@ func (s *session) learn(found *document) {
 	var added []string
 	s.changes.Change(func(want *dialect.Interest) { added = want.SetURIs(uris) })
 	if before == nil {
-		return // it has only come into memory: whoever listens says from where on
+		return // it has only come into memory: its GET says from where on
 	}
 	for _, uri := range added { // it may have been updated since, before this was learned
 		s.changes.CatchUpOn(uri, found.Value.URIs[found.Value.index(uri)].From)
@@ -171,13 +166,13 @@ func (d *handshake) look(ctx context.Context, s *session) {
 		case !unknown:
 		case found.Value.Carrier == "" || processOf(found.Value.Carrier) == d.Hub.By():
 			d.carry(ctx, s)
-		default: // nobody knows which is newer: if it is this one, its client comes again
+		default: // it is not known which is newer: if it is this one, its client comes again
 			s.general.carriedBy(nil, 0)
 		}
 	}
 }
 
-// change changes the record of a session, and tells the replicas that it concerns.
+// change changes the record of a session, and notifies the replicas that it concerns.
 func (d *handshake) change(ctx context.Context, s *session, principal string, change func(*settings) (bool, error)) error {
 	s.mu.Lock()
 	found := s.record
@@ -220,7 +215,7 @@ func (d *handshake) end(ctx context.Context, s *session, principal string) *wire
 		d.sessions.end(a, d.Turns.Now())
 		return wire.Refuse(http.StatusTooManyRequests, wire.CodeInvalidRequest, "the session has ended in this replica only, as too many sessions of yours are remembered: let it expire")
 	}
-	// It goes on, or the client could not send this again.
+	// It continues, or the client could not send this again.
 	d.Log.WarnContext(ctx, "the end of a session cannot be written down", "error", err)
 	return wire.TryAgain("the calls of the session in this replica have ended, but its end cannot be written down at present: send the same request again")
 }
@@ -279,50 +274,4 @@ func unsubscribe(r *settings, uri string) (bool, error) {
 	}
 	r.URIs = append(r.URIs[:i:i], r.URIs[i+1:]...)
 	return true, nil
-}
-
-// going are sessions of which the ledger has said lately that they go on. It also knows whether
-// the ledger is to be asked at all.
-type going struct {
-	mu         sync.Mutex
-	young, old map[tokens.ID]time.Time // when it said so; the old ones go when there are enough young ones
-	until      time.Time               // when the ledger is to be asked again after it has failed
-}
-
-const (
-	// goingFor is how long a session may be listed things in that another replica has ended.
-	goingFor = time.Second
-	// maxGoing bounds going.young.
-	maxGoing = 4096
-)
-
-func (g *going) saw(id tokens.ID) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if g.young == nil || len(g.young) >= maxGoing {
-		g.young, g.old = make(map[tokens.ID]time.Time), g.young
-	}
-	g.young[id] = time.Now()
-}
-
-func (g *going) has(id tokens.ID) bool {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	at, young := g.young[id]
-	if !young {
-		at = g.old[id]
-	}
-	return time.Since(at) < goingFor
-}
-
-func (g *going) failed() {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.until = time.Now().Add(recordPause)
-}
-
-func (g *going) down() bool {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return time.Now().Before(g.until)
 }

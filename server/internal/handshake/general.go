@@ -6,9 +6,7 @@ import (
 	"errors"
 	"strconv"
 	"strings"
-	"sync"
 
-	"github.com/mcpsaga/mcpsaga/internal/tokens"
 	"github.com/mcpsaga/mcpsaga/server/internal/dialect"
 )
 
@@ -49,7 +47,7 @@ func (d *handshake) listens(ctx context.Context, s *session, x *dialect.Exchange
 // carry writes down that a connection of this replica carries what belongs to no request. If
 // the ledger does not take it, the connection carries that all the same, and so may another.
 func (d *handshake) carry(ctx context.Context, s *session) {
-	if d.sessions.going.down() {
+	if d.sessions.ledgerAway() {
 		return
 	}
 	name := d.Hub.By() + "." + rand.Text()[:13]
@@ -103,78 +101,43 @@ func (s *session) position(changes *dialect.Subscription) string {
 	return "." + strconv.FormatUint(n, 36)
 }
 
-// stale are sessions whose record is to be read, as another replica has changed it.
-type stale struct {
-	mu      sync.Mutex
-	ids     map[tokens.ID]struct{}
-	readers int
-}
-
-// maxReaders is how many records are read at once that others have changed.
-const maxReaders = 4
-
-// touched has the records of sessions be read that are in memory, of all if ids are nil. It is
+// touched has the documents of sessions be read that are in memory, of all if ids are nil. It is
 // called by the hub, which must not wait.
 func (d *handshake) touched(ids []dialect.SessionID) {
 	t := &d.sessions
-	var here []tokens.ID
 	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.closed {
+		return
+	}
 	if ids == nil {
-		for id := range t.byRandom {
-			here = append(here, id)
+		for _, s := range t.byRandom {
+			t.run(func() { d.refresh(s) })
 		}
 	}
 	for _, id := range ids {
-		if t.byRandom[id] != nil {
-			here = append(here, id)
+		if s := t.byRandom[id]; s != nil {
+			t.run(func() { d.refresh(s) })
 		}
-	}
-	closed := t.closed
-	t.mu.Unlock()
-	if closed {
-		return
-	}
-	t.stale.mu.Lock()
-	defer t.stale.mu.Unlock()
-	if t.stale.ids == nil {
-		t.stale.ids = make(map[tokens.ID]struct{})
-	}
-	for _, id := range here {
-		t.stale.ids[id] = struct{}{}
-	}
-	for range min(maxReaders-t.stale.readers, len(t.stale.ids)) {
-		t.stale.readers++
-		t.run(d.refresh)
 	}
 }
 
-// refresh reads records until none are stale.
-func (d *handshake) refresh() {
-	t := &d.sessions
-	for {
-		t.stale.mu.Lock()
-		var next tokens.ID
-		for next = range t.stale.ids {
-			break
-		}
-		if len(t.stale.ids) == 0 {
-			t.stale.readers--
-			t.stale.mu.Unlock()
-			return
-		}
-		delete(t.stale.ids, next)
-		t.stale.mu.Unlock()
-		t.mu.Lock()
-		s := t.byRandom[next]
-		t.mu.Unlock()
-		if s != nil {
-			d.look(s.ctx, s)
-			s.mu.Lock()
-			tells := s.teller
-			s.mu.Unlock()
-			if tells != nil { // there may be another task
-				tells.Search()
-			}
-		}
+// maxReaders is how many documents are read at once that others have changed.
+const maxReaders = 4
+
+// refresh looks for what another replica has changed of a session.
+func (d *handshake) refresh(s *session) {
+	select {
+	case d.refreshing <- struct{}{}:
+		defer func() { <-d.refreshing }()
+	case <-s.ctx.Done():
+		return
+	}
+	d.look(s.ctx, s)
+	s.mu.Lock()
+	n := s.notifier
+	s.mu.Unlock()
+	if n != nil { // there may be another task
+		n.Search()
 	}
 }
