@@ -29,7 +29,6 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
-	"strings"
 	"sync/atomic"
 	"time"
 
@@ -328,12 +327,6 @@ func (s *session) Request(ctx context.Context, method string, params json.RawMes
 // sentKey is the key under which the context of a request has what is to be set when it is sent.
 type sentKey struct{}
 
-// unprefixed is an error of the SDK whose text names a method.
-type unprefixed struct{ error }
-
-func (e unprefixed) Error() string { return strings.Replace(e.error.Error(), ownPrefix, "", 1) }
-func (e unprefixed) Unwrap() error { return e.error }
-
 // failed makes one of the client's errors of one of the SDK.
 func (s *session) failed(ctx context.Context, err error) error {
 	var refusal *jsonrpc.Error
@@ -356,51 +349,3 @@ func (s *session) failed(ctx context.Context, err error) error {
 
 // The SDK has codes for connections that it has closed itself.
 const firstOwn, lastOwn = -32005, -32003
-
-// methods are the requests that a session sends. The SDK's methods of these names would read
-// results into its types, which have no tasks: so each is a custom method of the SDK with a
-// prefix, which [rename] takes away.
-var methods = []string{
-	"tools/list", "tools/call", "prompts/list", "prompts/get", "resources/list", "resources/templates/list",
-	"resources/read", "tasks/get", "tasks/result", "tasks/cancel",
-}
-
-const ownPrefix = "mcpsaga/"
-
-type rawParams struct {
-	mcp.ParamsBase
-	raw json.RawMessage
-}
-
-// MarshalJSON implements [json.Marshaler].
-func (p *rawParams) MarshalJSON() ([]byte, error) { return p.raw, nil }
-
-type rawResult struct {
-	mcp.ResultBase
-	raw json.RawMessage
-}
-
-// UnmarshalJSON implements [json.Unmarshaler].
-func (r *rawResult) UnmarshalJSON(raw []byte) error {
-	r.raw = bytes.Clone(raw)
-	return nil
-}
-
-// rename gives the method of a message its own name, and reports whether the message cancels a
-// request.
-func rename(message []byte) (_ []byte, cancels bool) {
-	m, err := jsonrpc.DecodeMessage(message)
-	request, is := m.(*jsonrpc.Request)
-	if err != nil || !is {
-		return message, false
-	}
-	name, own := strings.CutPrefix(request.Method, ownPrefix)
-	if !own {
-		return message, name == "notifications/cancelled"
-	}
-	request.Method = name
-	if message, err = jsonrpc.EncodeMessage(request); err != nil {
-		panic(err) // it was decoded
-	}
-	return append(message, '\n'), false
-}
