@@ -204,7 +204,7 @@ func (m *memory) write(next *row, added []Item, c Change, now time.Time) error {
 		}
 		next.Created, next.Floor = now, 0
 	} else {
-		if old == nil || old.Head != next.Head || !old.writableWith(next.Fence, now) {
+		if old == nil || old.Head != next.Head || old.Tries != next.Tries || !old.writableWith(next.Fence, now) {
 			return ErrConflict
 		}
 		next.Audience, next.Owner, next.Account, next.Created = old.Audience, old.Owner, old.Account, old.Created

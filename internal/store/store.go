@@ -129,11 +129,12 @@ type Record struct {
 	// Floor is up to where the log's items that are not Lasting were removed.
 	Floor uint64
 
-	// What follows is the store's: it is read, and ignored when it is written.
+	// What follows is the store's: it is read, and ignored when it is written, but for Tries.
 
 	// Until is when the lease is over; zero if the record is not held.
 	Until time.Time
-	// Tries counts how often it was taken since it was last written.
+	// Tries counts how often it was taken since it was last written. A write says by it whether its writer
+	// has read the record before it was taken: see [Store.Write].
 	Tries int
 	// Created and Updated are when it was created and last written.
 	Created, Updated time.Time
@@ -241,8 +242,8 @@ type Store interface {
 	// Write creates or replaces a record, and appends to its log.
 	//
 	// If r.Head is 0 it is created; if there is a record of its ID or its Request that is
-	// [ErrConflict], and if its account is full [ErrFull]. Otherwise the record must be at r.Head, and
-	// r.Fence be either the record's, or one more if its lease is over or it was given up; else it is
+	// [ErrConflict], and if its account is full [ErrFull]. Otherwise the record must be at r.Head, not have
+	// been taken since it was read, as r.Tries shows, and r.Fence be either the record's, or one more if its lease is over or it was given up; else it is
 	// [ErrConflict]. ID, Audience, Owner, Account and Created do not change. Where r.Floor is
 	// higher than before, items up to it that are not Lasting are removed; beyond r.Head it counts as
 	// r.Head, since what is appended stays.

@@ -40,7 +40,7 @@ SELECT free OR EXISTS (SELECT FROM mcpsaga_ledger.records WHERE id = $1::uuid) O
 	UPDATE mcpsaga_ledger.records SET head = $2::bigint + cardinality($3::text[]), applied = $2::bigint + cardinality($3::text[]), fence = $6::bigint,
 		tool = $7::text, revision = $8::bigint, format = $9::int, status = $10::text, request = $11::uuid, wake = $12::timestamptz, keep = $13::timestamptz,
 		summary = $14::bytea, state = $15::bytea, floor = greatest(floor, least($16::bigint, $2::bigint)), tries = 0, lease = statement_timestamp() + $17::interval, updated = statement_timestamp(), mode = $18::text
-	WHERE id = $1::uuid AND head = $2::bigint AND (fence = $6::bigint OR fence = $6::bigint - 1 AND (lease IS NULL OR lease <= statement_timestamp()))
+	WHERE id = $1::uuid AND head = $2::bigint AND tries = $19::int AND (fence = $6::bigint OR fence = $6::bigint - 1 AND (lease IS NULL OR lease <= statement_timestamp()))
 	RETURNING id, created, updated, lease
 ), trimmed AS (
 	DELETE FROM mcpsaga_ledger.items WHERE id = $1::uuid AND n <= $16::bigint AND NOT lasting
@@ -132,7 +132,7 @@ func writing(r *store.Record, c store.Change) (sql string, args []any, size int)
 	}
 	size += len(r.State)
 	if r.Head > 0 {
-		return updateRecord, append(args, string(r.Mode)), size
+		return updateRecord, append(args, string(r.Mode), int32(r.Tries)), size
 	}
 	return createRecord, append(args, int64(max(0, c.Most)), r.Audience, pgtype.UUID{Bytes: r.Account, Valid: true}, string(r.Mode), uuid(r.Owner)), size
 }

@@ -33,7 +33,7 @@ func (w *writer) write(r *store.Record, c store.Change) error {
 		return err
 	}
 	now := w.ledger.now()
-	if r.Head != old.Head || n != 0 && r.Fence != old.Fence && (r.Fence != old.Fence+1 || old.Until.After(now)) {
+	if r.Head != old.Head || n != 0 && r.Tries != old.Tries || n != 0 && r.Fence != old.Fence && (r.Fence != old.Fence+1 || old.Until.After(now)) {
 		return store.ErrConflict
 	}
 	if r.Request != (store.ID{}) && r.Request != old.Request {

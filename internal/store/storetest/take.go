@@ -54,6 +54,7 @@ func testTake(t *testing.T, r rig) {
 	newer := taking(10)
 	newer.Tools = []store.Tool{{Name: "other", Revision: 1}, {Name: "t", Revision: 8}, {Name: "t", Revision: 8}}
 	newer.Format = 7
+	before := r.load(t, rec.ID)
 	taken, next, err = r.Take(t.Context(), newer)
 	require.NoError(t, err)
 	require.Len(t, taken, 1)
@@ -65,6 +66,8 @@ func testTake(t *testing.T, r rig) {
 	assert.False(t, next.After(got.Until), "it may be due again when the lease is over")
 	assert.Empty(t, r.take(t, newer), "it is held")
 
+	before.Fence++ // as who acquires it writes, and now its holder does
+	assert.ErrorIs(t, r.Write(t.Context(), before, change("x")), store.ErrConflict, "who has read it before it was taken cannot acquire it")
 	assert.ErrorIs(t, r.Write(t.Context(), rec, change("x")), store.ErrConflict, "who had it before has lost it")
 	require.NoError(t, r.Signal(t.Context(), rec.ID, 2, items("three")...))
 	assert.Empty(t, r.take(t, newer), "a signal does not take it away")
