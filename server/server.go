@@ -31,7 +31,7 @@ import (
 
 // Options configure a [Server]. Only Keys is required. What is zero has its default, and so
 // have numbers and times that are negative, unless their comment says what that means or
-// [New] refuses them.
+// [New] refuses them. No time may be longer than ten years.
 type Options struct {
 	// Tools are the tools, prompts and resources that the server offers, in the
 	// order in which they are listed.
@@ -179,6 +179,9 @@ type Server struct {
 	drain    context.CancelCauseFunc
 }
 
+// longest is how long an option's time may be: tokens have no times after 2106, and sums of times overflow.
+const longest = 10 * 365 * 24 * time.Hour
+
 // New checks the options and the tools' definitions and returns a server. What is wrong with
 // the definitions are [saga.DefinitionError]s, all of them joined.
 func New(o Options) (*Server, error) {
@@ -187,6 +190,14 @@ func New(o Options) (*Server, error) {
 	}
 	if o.Lease = cmp.Or(o.Lease, 10*time.Second); o.Lease < time.Second {
 		return nil, fmt.Errorf("server: Options.Lease is %v; it must be a second at least, or servers lose what they are at whenever the ledger is slow", o.Lease)
+	}
+	for _, t := range []struct {
+		name string
+		time time.Duration
+	}{{"TokenTTL", o.TokenTTL}, {"UndoGrace", o.UndoGrace}, {"TurnTimeout", o.TurnTimeout}, {"Lease", o.Lease}, {"SessionTTL", o.SessionTTL}, {"SessionIdle", o.SessionIdle}} {
+		if t.time > longest {
+			return nil, fmt.Errorf("server: Options.%s is %v; the longest time is %v, which is ten years", t.name, t.time, longest)
+		}
 	}
 	o.UndoGrace = cmp.Or(o.UndoGrace, turns.DefaultUndoGrace)
 	o.TurnTimeout = positive(o.TurnTimeout, time.Minute)

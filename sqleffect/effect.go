@@ -10,6 +10,7 @@ import (
 	"time"
 
 	jsonv2 "github.com/go-json-experiment/json"
+	jsonv1 "github.com/go-json-experiment/json/v1"
 
 	"github.com/mcpsaga/mcpsaga/saga"
 )
@@ -120,13 +121,16 @@ func (k *Keys) transact(ctx context.Context, f func(*sql.Tx) error) error {
 
 var errSecret = errors.New("it holds a saga.Secret, which would be lost; keep it out, or encrypt it yourself")
 
-var encoding = jsonv2.JoinOptions(jsonv2.Deterministic(true),
+// durations are numbers of nanoseconds, as in states and in what the engine records.
+var durations = jsonv1.FormatDurationAsNano(true)
+
+var encoding = jsonv2.JoinOptions(jsonv2.Deterministic(true), durations,
 	jsonv2.WithMarshalers(jsonv2.MarshalFunc(func(saga.Secret) ([]byte, error) { return nil, errSecret })))
 
 func encode(v any) ([]byte, error) { return jsonv2.Marshal(v, encoding) }
 
 func decode[T any](text string, into *T) error {
-	if err := jsonv2.Unmarshal([]byte(text), into); err != nil {
+	if err := jsonv2.Unmarshal([]byte(text), into, durations); err != nil {
 		return fmt.Errorf("the effect's recorded result: %w", err)
 	}
 	return nil

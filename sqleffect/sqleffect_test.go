@@ -81,6 +81,30 @@ func remove(ctx context.Context, tx *sql.Tx, h hold) error {
 	return err
 }
 
+// What the engine records is recorded here as well.
+func TestDurations(t *testing.T) {
+	type nights struct {
+		Stay time.Duration `json:"stay"`
+	}
+	db, err := sql.Open("sqlite", "file:"+filepath.Join(t.TempDir(), "db"))
+	require.NoError(t, err)
+	t.Cleanup(func() { assert.NoError(t, db.Close()) })
+	k := &sqleffect.Keys{DB: db}
+	require.NoError(t, k.Create(t.Context()))
+	in := nights{36 * time.Hour}
+	for range 2 { // done, and found by its key
+		out, err := sqleffect.Do(t.Context(), k, "a", in, func(_ context.Context, _ *sql.Tx, in nights) (nights, error) { return in, nil })
+		require.NoError(t, err)
+		assert.Equal(t, in, out)
+	}
+	var undone nights
+	require.NoError(t, sqleffect.Undo(t.Context(), k, "a", func(_ context.Context, _ *sql.Tx, out nights) error {
+		undone = out
+		return nil
+	}))
+	assert.Equal(t, in, undone)
+}
+
 func TestKeys(t *testing.T) {
 	onEach(t, func(t *testing.T, k *sqleffect.Keys) {
 		ctx, rome := t.Context(), stay{"Rome"}

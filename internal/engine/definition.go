@@ -140,7 +140,7 @@ func (p *Problems) Err() error { return errors.Join(p.list...) }
 func (t *Program) checkQuestions(p *Problems) {
 	t.questions = make(map[string]*question, len(t.Questions))
 	for i, q := range t.Questions {
-		if q == nil {
+		if v := reflect.ValueOf(q); q == nil || v.Kind() == reflect.Pointer && v.IsNil() {
 			p.Add(nil, "Asks[%d] is nil", i)
 			continue
 		}
