@@ -110,7 +110,14 @@ func hang(label, text string, width int) string {
 // wrap breaks text between words, of which a hyphen is a part.
 func wrap(text string, width int) string {
 	const hyphen = "\ue000" // of private use, so not in a text that is clean
-	return strings.ReplaceAll(ansi.Wrap(strings.ReplaceAll(text, "-", hyphen), width, ""), hyphen, "-")
+	wrapped := ansi.Wrap(strings.ReplaceAll(text, "-", hyphen), width, "")
+	lines := strings.Split(wrapped, "\n")
+	for i, line := range lines {
+		if ansi.StringWidth(line) > width { // Wrap does not count a space before a word that fills the line
+			lines[i] = ansi.Hardwrap(strings.TrimSpace(line), width, false)
+		}
+	}
+	return strings.ReplaceAll(strings.Join(lines, "\n"), hyphen, "-")
 }
 
 // explained finds what stands before the explanation in a line of help: up to a gap. Other lines have
