@@ -61,8 +61,9 @@ type shared struct {
 	heard       []durable.Notice
 	floor, told uint64
 	ready       bool
-	// flying are being written, and waiting are to be, each once.
-	flying, waiting []durable.Notice
+	// flying are being written, and waiting are to be, each once. sent are or were flying, and have not been heard
+	// here yet.
+	sent, flying, waiting []durable.Notice
 	size            int // bytes of waiting
 	failing         bool
 }
@@ -207,6 +208,9 @@ func (s *shared) write(ctx context.Context) error {
 	s.mu.Lock()
 	if len(s.flying) == 0 { // else they are those that could not be written
 		s.flying, s.waiting, s.size = s.waiting, nil, 0
+		if s.sent = append(s.sent, s.flying...); len(s.sent) > maxHeard {
+			s.sent = []durable.Notice{{By: s.by, Kind: aboutAll}}
+		}
 	}
 	flying := s.flying
 	s.mu.Unlock()
@@ -296,6 +300,9 @@ func (s *shared) hearNotices(list []durable.Notice, told uint64, lost bool) (ses
 			s.floor = list[0].N - 1
 		}
 	}
+	s.sent = slices.DeleteFunc(s.sent, func(n durable.Notice) bool {
+		return lost || n.Kind == aboutAll || slices.ContainsFunc(list, func(o durable.Notice) bool { return o.By == s.by && o.Kind == n.Kind && o.Of == n.Of })
+	})
 	s.heard = append(s.heard, list...)
 	if n := len(s.heard) - maxHeard; n > 0 {
 		s.floor = s.heard[n-1].N
@@ -361,7 +368,7 @@ func (s *Subscription) catchUp(from uint64, add func(Event), all func()) {
 		all()
 		return
 	}
-	for _, list := range [][]durable.Notice{shared.heard, shared.flying, shared.waiting} {
+	for _, list := range [][]durable.Notice{shared.heard, shared.sent, shared.waiting} {
 		for _, n := range list {
 			if n.N != 0 && n.N <= from {
 				continue

@@ -1,7 +1,9 @@
 package dialect
 
 import (
+	"context"
 	"log/slog"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -11,6 +13,7 @@ import (
 	"github.com/mcpsaga/mcpsaga/codec"
 	"github.com/mcpsaga/mcpsaga/internal/durable"
 	"github.com/mcpsaga/mcpsaga/internal/engine"
+	"github.com/mcpsaga/mcpsaga/internal/store/intercept"
 	"github.com/mcpsaga/mcpsaga/internal/tokens"
 	"github.com/mcpsaga/mcpsaga/internal/turns"
 	"github.com/mcpsaga/mcpsaga/ledger"
@@ -52,4 +55,46 @@ func TestSubscribersComeWhileSessionsAreTouched(t *testing.T) {
 	case <-time.After(time.Minute):
 		assert.Fail(t, "the subscriber waits for who is told")
 	}
+}
+
+// A subscriber that comes between the moment in which a change is written and the one in which it is read
+// again hears of it.
+func TestSubscribersHearOfWhatWasJustWritten(t *testing.T) {
+	memory := ledger.NewMemory(ledger.MemoryOptions{})
+	defer memory.Close()
+	var slow atomic.Bool
+	store := &intercept.Store{Store: memory, Around: func(ctx context.Context, c intercept.Call, next func() error) error {
+		if c.Method == "Log" && slow.Load() {
+			<-ctx.Done()
+			return ctx.Err()
+		}
+		return next()
+	}}
+	keys, err := codec.NewKeyset()
+	require.NoError(t, err)
+	sealer, err := tokens.New(keys, tokens.Options{})
+	require.NoError(t, err)
+	registry, err := engine.NewRegistry()
+	require.NoError(t, err)
+	core, err := durable.New(durable.Config{Turns: turns.New(turns.Config{Registry: registry, Codec: sealer}), Store: store})
+	require.NoError(t, err)
+	var h Hub
+	h.Share(core, slog.New(slog.DiscardHandler))
+	go h.Work(t.Context())
+	state := func(is func(s *shared) bool) func() bool {
+		return func() bool {
+			h.shared.mu.Lock()
+			defer h.shared.mu.Unlock()
+			return is(h.shared)
+		}
+	}
+	require.Eventually(t, state(func(s *shared) bool { return s.ready }), time.Minute, time.Millisecond)
+	slow.Store(true)
+	h.Publish(Event{ResourceUpdated, "notes://a"})
+	require.Eventually(t, state(func(s *shared) bool { return len(s.waiting)+len(s.flying) == 0 }), time.Minute, time.Millisecond)
+	sub := h.Subscribe(NewInterest(false, false, false, []string{"notes://a"}))
+	defer sub.Close()
+	sub.CatchUpOn("notes://a", 0)
+	_, heard := sub.Next()
+	assert.True(t, heard)
 }
