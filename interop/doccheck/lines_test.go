@@ -29,7 +29,7 @@ var groups = []struct {
 	{"stores", 2_700, []string{"ledger", "ledger/sqlite", "ledger/postgres"}},
 	{"the contract of stores, its test kit and the store in memory", 2_400, []string{"internal/store"}},
 	{"tokens", 2_200, []string{"internal/tokens"}},
-	{"server and dialects without sessions", 7_200, []string{"server"}},
+	{"server and dialects without sessions", 7_300, []string{"server"}},
 	{"sessions", 6_100, []string{"server/internal/handshake"}},
 	{"asynchronous tools", 750, []string{"server/internal/async"}},
 	{"clients", 4_100, []string{"client"}},

@@ -64,8 +64,8 @@ type shared struct {
 	// flying are being written, and waiting are to be, each once. sent are or were flying, and have not been heard
 	// here yet.
 	sent, flying, waiting []durable.Notice
-	size            int // bytes of waiting
-	failing         bool
+	size                  int // bytes of waiting
+	failing               bool
 }
 
 // SessionID is the random part of a session's id.
