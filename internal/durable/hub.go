@@ -78,7 +78,11 @@ const listenAgain = 250 * time.Millisecond
 func (h *hub) listen(ctx context.Context) {
 	for ctx.Err() == nil {
 		err := h.store.Listen(ctx, h.changed)
-		if errors.Is(err, store.ErrClosed) || sleep(ctx, listenAgain) != nil {
+		if errors.Is(err, store.ErrClosed) {
+			h.changed(store.ID{}, 0) // what waits finds that out
+			return
+		}
+		if sleep(ctx, listenAgain) != nil {
 			return
 		}
 	}
