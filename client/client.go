@@ -60,8 +60,7 @@ type Client struct {
 	chosen    *spoken           // nil until it is decided
 	idle      chan *openSession // for the next request
 	closed    atomic.Bool
-	headers   atomic.Pointer[toolHeaders]     // nil until they are known
-	onlyTasks atomic.Pointer[map[string]bool] // tools in sessions that have to be tasks; nil until they are known
+	known     atomic.Pointer[map[string]*listed] // the tools of the last list, by their names; nil before it
 }
 
 // New returns a client for the server that transport leads to. Nothing is sent

@@ -1,8 +1,18 @@
 package client
 
 import (
+	"bytes"
+	"cmp"
+	"encoding/base64"
 	"encoding/json"
+	"errors"
+	"slices"
+	"strings"
 	"time"
+
+	jsonv2 "github.com/go-json-experiment/json"
+
+	"github.com/mcpsaga/mcpsaga/internal/jsonview"
 )
 
 // The names of dialects, for Position.Dialect.
@@ -82,4 +92,206 @@ func (c *Client) dialect(p *Position) (dialect, error) {
 		return d, nil
 	}
 	return nil, positionError("it uses the protocol %q, which this version does not know", p.Dialect)
+}
+
+// sagaDialect is the saga proposal: tools/callSaga starts a call, and
+// tools/resumeSaga carries the token and every answer so far.
+type sagaDialect struct{}
+
+func (sagaDialect) next(p *Position, h *Handlers) request {
+	var m meta
+	var r request
+	m.ProgressToken, r.notify = h.progress()
+	if p.Token != "" {
+		answers := append([]Answer{}, p.Answers...) // the proposal wants the array even when it is empty
+		r.method, r.params, r.harmless = "tools/resumeSaga", params{SagaToken: p.Token, CompletedSteps: answers, Meta: m}, true
+		return r
+	}
+	m.Key = p.Key
+	if p.Key != "" { // it is empty in a position of an earlier version
+		r.keyed = p.Tool
+	}
+	r.method, r.params = "tools/callSaga", params{Name: p.Tool, Arguments: p.Arguments, Meta: m}
+	return r
+}
+
+// cancel makes use of an extension of the proposal by mcpsaga's server: the token
+// and the answers so far, so that a turn whose response was lost is undone too.
+func (sagaDialect) cancel(p *Position) request {
+	answers := p.Answers
+	if len(p.Pending()) > 0 {
+		answers = nil // the turn was not taken, and must not be now
+	}
+	return request{method: "tools/cancelSaga", params: params{SagaToken: p.Token, CompletedSteps: answers}, harmless: true}
+}
+
+// list returns a request of MCP without a handshake, which servers of this module take.
+func (sagaDialect) list(method, cursor string) request {
+	return request{method: method, params: params{Cursor: cursor}, harmless: true}
+}
+
+func (sagaDialect) parse(raw json.RawMessage, limits Limits) (turn, error) {
+	wire := struct {
+		State     string                   `json:"state"`
+		SagaToken string                   `json:"sagaToken"`
+		Steps     bounded[Step]            `json:"steps"`
+		Content   bounded[json.RawMessage] `json:"content"`
+		Meta      json.RawMessage          `json:"_meta"`
+	}{Steps: bounded[Step]{max: limits.Steps, what: "steps at once"}, Content: limits.blocks()}
+	if err := read(raw, &wire, "the server's result"); err != nil {
+		return turn{}, err
+	}
+	if wire.State != "suspended" {
+		return turn{result: raw}, nil
+	}
+	if wire.SagaToken == "" {
+		return turn{}, malformed("the server suspended the call without a token")
+	}
+	for _, step := range wire.Steps.items {
+		if step.StepID == "" {
+			return turn{}, malformed("the server sent a step of type %q without an id", step.Type)
+		}
+	}
+	return turn{token: wire.SagaToken, steps: wire.Steps.items, parts: wire.Content.items, wait: waitOf(wire.Meta)}, nil
+}
+
+// waitOf returns when to come back to a suspension with that _meta; 0 if it does not say.
+func waitOf(meta json.RawMessage) time.Duration {
+	var ms float64
+	if json.Unmarshal(jsonview.Get(meta, "io.github.mcpsaga/retryAfterMs"), &ms) != nil {
+		return 0
+	}
+	return milliseconds(ms)
+}
+
+// milliseconds returns a duration that JSON gives as a number, which may be any.
+func milliseconds(n float64) time.Duration {
+	const most = float64(1<<62) / float64(time.Millisecond)
+	return time.Duration(min(max(n, 0), most) * float64(time.Millisecond))
+}
+
+// revision is the first revision of MCP without handshakes.
+const revision = "2026-07-28"
+
+// statelessDialect is MCP 2026-07-28 with its multi round-trip requests
+// (basic/patterns/mrtr): a request that is answered with questions is sent again,
+// with the answers of this round and the server's token.
+type statelessDialect struct{ options Options }
+
+// request returns a request of this revision, by a client that answers with h. Headers repeat what it
+// says, for gateways (basic/transports/streamable-http); name is what it is about, or empty.
+func (d statelessDialect) request(method, name string, h *Handlers, p params) request {
+	header := map[string]string{"MCP-Protocol-Version": revision, "Mcp-Method": method}
+	if name != "" {
+		header["Mcp-Name"] = encodeHeader(name)
+	}
+	introduction := implementationOf(d.options)
+	p.Meta.Version, p.Meta.Client, p.Meta.Capabilities = revision, &introduction, h.capabilities()
+	if !slices.Contains([]string{"server/discover", "prompts/get", "resources/read"}, method) { // which know no tasks
+		p.Meta.Capabilities["extensions"] = map[string]any{tasksExtension: struct{}{}}
+	}
+	return request{method: method, params: p, harmless: true, header: header}
+}
+
+// callMethods are the methods that call a thing of that kind.
+var callMethods = map[string]string{"tool": "tools/call", "prompt": "prompts/get", "resource": "resources/read"}
+
+// callParams are the parameters of MCP's own methods that call what p names.
+func callParams(p *Position) params {
+	q := params{Name: cmp.Or(p.Tool, p.Prompt), URI: p.URI, Arguments: p.Arguments}
+	if p.Kind() == "tool" && q.Arguments == nil {
+		q.Arguments = json.RawMessage("{}") // as many servers insist
+	}
+	return q
+}
+
+// next returns the request for a tool, prompt or resource. To get the latter changes
+// nothing. Of a tool, requests after the first are harmless as well: its server has to
+// expect that they are repeated.
+func (d statelessDialect) next(p *Position, h *Handlers) request {
+	q := callParams(p)
+	q.RequestState = p.Token
+	q.InputResponses = make(map[string]json.RawMessage, len(p.Answers)) // omitted while it is empty
+	for _, answer := range p.Answers {
+		q.InputResponses[answer.StepID] = answer.Result
+	}
+	isTool := p.Kind() == "tool"
+	token, notify := h.progress()
+	q.Meta.Key, q.Meta.ProgressToken = p.Key, token
+	r := d.request(callMethods[p.Kind()], p.Subject(), h, q)
+	r.notify = notify
+	r.harmless = !isTool || p.Round > 0
+	if !r.harmless && p.Key != "" {
+		r.keyed = p.Tool
+	}
+	return r
+}
+
+func (d statelessDialect) list(method, cursor string) request {
+	return d.request(method, "", new(Handlers), params{Cursor: cursor})
+}
+
+// encodeHeader encodes a value that cannot stand in a header as it is.
+func encodeHeader(v string) string {
+	odd := func(r rune) bool { return r < ' ' || r > '~' }
+	if strings.TrimSpace(v) == v && !strings.HasPrefix(v, "=?base64?") && !strings.ContainsFunc(v, odd) {
+		return v
+	}
+	return "=?base64?" + base64.StdEncoding.EncodeToString([]byte(v)) + "?="
+}
+
+func (statelessDialect) parse(raw json.RawMessage, limits Limits) (turn, error) {
+	wire := struct {
+		ResultType    string          `json:"resultType"`
+		InputRequests inputRequests   `json:"inputRequests"`
+		RequestState  string          `json:"requestState"`
+		Meta          json.RawMessage `json:"_meta"`
+	}{InputRequests: inputRequests{max: limits.Steps}}
+	if err := read(raw, &wire, "the server's result"); err != nil {
+		return turn{}, err
+	}
+	switch wire.ResultType {
+	case "", "complete":
+		return turn{result: raw}, nil
+	case "task":
+		task, err := parseTask(raw, limits)
+		return turn{task: task}, err
+	case "input_required":
+	default:
+		return turn{}, malformed("the server's result is of the type %.40q, which this client does not know", wire.ResultType)
+	}
+	if len(wire.InputRequests.steps) == 0 && wire.RequestState == "" {
+		return turn{}, malformed("the server suspended the request without questions and without a state")
+	}
+	return turn{token: wire.RequestState, steps: wire.InputRequests.steps, wait: waitOf(wire.Meta)}, nil
+}
+
+// inputRequests are the steps of a round, in the server's order.
+type inputRequests struct {
+	steps []Step
+	max   int
+}
+
+// stepKinds are the kinds of steps by the method that asks them.
+var stepKinds = map[string]string{"elicitation/create": "elicitation", "sampling/createMessage": "sampling", "roots/list": "roots"}
+
+// UnmarshalJSON reads an object with a request for each step.
+func (r *inputRequests) UnmarshalJSON(raw []byte) error {
+	if !bytes.HasPrefix(raw, []byte("{")) && string(raw) != "null" { // which some servers write for none
+		return errors.New("inputRequests must be an object")
+	}
+	for id, ask := range jsonview.Members(raw) {
+		if len(r.steps) == r.max {
+			return tooMuch(r.max, "steps at once")
+		}
+		var wire struct {
+			Method string          `json:"method"`
+			Params json.RawMessage `json:"params"`
+		}
+		if err := jsonv2.Unmarshal(ask, &wire); err != nil {
+			return err
+		}
+		r.steps = append(r.steps, Step{Type: cmp.Or(stepKinds[wire.Method], wire.Method), StepID: string(id), Params: wire.Params})
+	}
+	return nil
 }

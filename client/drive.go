@@ -77,7 +77,7 @@ func (c *Client) turns(ctx context.Context, p *Position, h *Handlers) (json.RawM
 	}
 	for rounds := 0; rounds <= c.options.MaxRounds; rounds++ {
 		for _, step := range p.Pending() {
-			if _, err := answerStep(ctx, p, h, step); err != nil {
+			if err := answerStep(ctx, p, h, step); err != nil {
 				return nil, err
 			}
 		}
@@ -85,13 +85,8 @@ func (c *Client) turns(ctx context.Context, p *Position, h *Handlers) (json.RawM
 		next.later = p.Round > 0
 		c.mirror(ctx, p, &next)
 		raw, err := c.send(ctx, next)
-		if d == (sessionDialect{}) && c.onlyTask(ctx, p, raw, err) {
-			d = sessionDialect{asTask: true}
-			continue
-		}
-		if err != nil && c.mustBeTask(ctx, p, err) {
-			// Nothing has happened yet; with the other protocol it can.
-			p.Dialect, d = stateless, c.dialects[stateless]
+		if other := c.taskDialect(ctx, p, d, raw, err); other != nil {
+			d = other
 			continue
 		}
 		if err != nil {
@@ -183,6 +178,8 @@ func (c *Client) cancel(ctx context.Context, p Position) (json.RawMessage, error
 		return c.cancelTask(ctx, &p)
 	case p.Tool == "":
 		return nil, positionError("a %s changes nothing, so there is nothing to undo: forget the position", p.Kind())
+	case p.Token == "" && p.Key != "":
+		return nil, positionError("the server has not answered the first turn, so there is nothing to cancel the call by: resume it, or leave it to a ledger to undo")
 	case p.Token == "":
 		return nil, positionError("the call has not begun: the server knows nothing of it")
 	case err != nil:

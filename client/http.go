@@ -235,10 +235,6 @@ var hints = map[int]string{
 	http.StatusUnauthorized:          "the server wants a credential; set a bearer token",
 	http.StatusForbidden:             "the server does not allow this caller",
 	http.StatusRequestEntityTooLarge: "the arguments or answers are larger than the server accepts",
-	http.StatusTooManyRequests:       "the server is limiting its callers; try later",
-	http.StatusBadGateway:            "the server is not available; try later",
-	http.StatusServiceUnavailable:    "the server is not available; try later",
-	http.StatusGatewayTimeout:        "the server is not available; try later",
 }
 
 // retryAfter reads the Retry-After header, which is in seconds or a date.

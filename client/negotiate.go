@@ -155,18 +155,26 @@ func (c *Client) neverDiscovers(ctx context.Context, err error) bool {
 	return true
 }
 
-// mustBeTask reports whether the saga proposal cannot call a tool because the tool has to
-// be a task, which it can be over the other protocol that the server has. err is what the
-// server said: then nothing has begun.
-func (c *Client) mustBeTask(ctx context.Context, p *Position, err error) bool {
-	refused, ok := errors.AsType[*Error](err)
-	if !ok || refused.Code != jsonrpc2.CodeInvalidParams || p.Round > 0 || p.Dialect != sagaProposal {
-		return false
+// taskDialect returns how to call a tool that was refused because it has to be a task, and nil if it was not: the
+// saga proposal cannot call it, but MCP 2026-07-28 can, and in a session it is to be called otherwise. The result
+// or the error is what the server said: then nothing has begun. Some servers of sessions refuse by a result.
+func (c *Client) taskDialect(ctx context.Context, p *Position, d dialect, result json.RawMessage, err error) dialect {
+	refused, _ := errors.AsType[*Error](err)
+	switch {
+	case p.Tool == "" || p.Round > 0:
+	case d == sagaDialect{} && refused != nil && refused.Code == jsonrpc2.CodeInvalidParams:
+		spoken, err := c.speak(ctx)
+		if err != nil || !spoken.tasks {
+			return nil
+		}
+		if tool := c.tool(ctx, p.Tool); tool != nil && !tool.IsSaga() {
+			p.Dialect = stateless
+			return c.dialects[stateless]
+		}
+	case d == sessionDialect{} && (refused != nil && refused.Code == jsonrpc2.CodeMethodNotFound || string(jsonview.Get(result, "isError")) == "true"):
+		if tool := c.tool(ctx, p.Tool); tool != nil && tool.Execution.TaskSupport == "required" {
+			return sessionDialect{asTask: true}
+		}
 	}
-	spoken, err := c.speak(ctx)
-	if err != nil || !spoken.tasks {
-		return false
-	}
-	tool := c.tool(ctx, p.Tool)
-	return tool != nil && !tool.IsSaga()
+	return nil
 }

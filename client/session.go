@@ -1,7 +1,6 @@
 package client
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -11,6 +10,8 @@ import (
 	"time"
 
 	"github.com/sourcegraph/jsonrpc2"
+
+	"github.com/mcpsaga/mcpsaga/internal/jsonview"
 )
 
 // Session is an open session with a server of an older revision of MCP. It is safe for
@@ -42,10 +43,7 @@ type SessionConfig struct {
 type sessionDialect struct{ asTask bool }
 
 func (d sessionDialect) next(p *Position, h *Handlers) request {
-	q := params{Name: cmp.Or(p.Tool, p.Prompt), URI: p.URI, Arguments: p.Arguments}
-	if p.Kind() == "tool" && q.Arguments == nil {
-		q.Arguments = json.RawMessage("{}") // as many servers insist
-	}
+	q := callParams(p)
 	r := request{method: callMethods[p.Kind()], harmless: p.Kind() != "tool", session: true, asTask: d.asTask, handlers: h, subject: p.Subject()}
 	if d.asTask {
 		q.Task = &struct{}{}
@@ -122,7 +120,7 @@ func (c *Client) session(ctx context.Context, h *Handlers) (*openSession, error)
 	open := func(patience time.Duration) (err error) {
 		limited, cancel := context.WithTimeoutCause(ctx, min(patience, c.options.Timeout), ErrTimeout)
 		defer cancel()
-		if s.Session, err = c.options.Sessions(limited, s.config); err != nil && limited.Err() != nil && ctx.Err() == nil {
+		if s.Session, err = c.options.Sessions(limited, s.config); err != nil && errors.Is(context.Cause(limited), ErrTimeout) {
 			err = &TransportError{Sent: true, Err: ErrTimeout, final: true}
 		}
 		return err
@@ -256,4 +254,53 @@ func (s *openSession) notify(method string, params json.RawMessage) {
 	if call.ctx.Err() == nil {
 		call.request.notify(method, params)
 	}
+}
+
+const (
+	// lastAnswer is how long a server has to cancel the task of a call that was given up.
+	lastAnswer = 5 * time.Second
+	// resultTries is how often a server is asked for the result of a task, if the answer is lost.
+	resultTries = 5
+)
+
+// callTask calls a tool as a task of MCP 2025-11-25 and returns its result: the task asks on the stream of
+// tasks/result, and ends with its call.
+func (call *sessionCall) callTask(s Session, params json.RawMessage) (json.RawMessage, error) {
+	// Without an answer there is no task to cancel.
+	lasting, stop := context.WithCancel(context.WithoutCancel(call.ctx))
+	defer stop()
+	defer context.AfterFunc(call.ctx, func() { time.AfterFunc(lastAnswer, stop) })()
+	raw, err := s.Request(lasting, "tools/call", params)
+	if err != nil {
+		return nil, err
+	}
+	if raw = jsonview.Get(raw, "task"); raw == nil {
+		return nil, malformed("the server was to call a tool as a task, and answered without one")
+	}
+	task, err := parseTask(raw, call.options.Limits)
+	if err != nil {
+		return nil, err
+	}
+	// From now on it takes as long as it takes.
+	call.handling.Lock()
+	call.task, call.limit = lasting, 1<<62
+	call.patience.Reset(call.limit)
+	call.handling.Unlock()
+	call.handlers.showTask(task)
+	about, err := json.Marshal(map[string]string{"taskId": task.ID})
+	if err != nil {
+		return nil, err
+	}
+	result, err := s.Request(call.ctx, "tasks/result", about)
+	for try := 1; errors.As(err, new(*TransportError)) && try < resultTries && sleep(call.ctx, defaultPoll) == nil; try++ {
+		result, err = s.Request(call.ctx, "tasks/result", about) // the task continues if an answer is lost
+	}
+	if err != nil {
+		time.AfterFunc(lastAnswer, stop)
+		_, _ = s.Request(lasting, "tasks/cancel", about)
+	}
+	if lost, is := errors.AsType[*TransportError](err); is {
+		err = &TransportError{Sent: true, Status: lost.Status, Err: lost.Err, final: true} // the call had begun
+	}
+	return result, err
 }

@@ -172,49 +172,7 @@ func (c *Client) cancelTask(ctx context.Context, p *Position) (json.RawMessage, 
 	}
 	waiting, stop := context.WithTimeoutCause(ctx, c.options.Timeout, fmt.Errorf("the server has been asked to cancel the task, and has not done so yet: %w", ErrTimeout))
 	defer stop()
-	return await(waiting, h, cancelledTask{&follower{Client: c, p: p, h: h}}, nil)
-}
-
-// cancelledTask is a task that is to end, and is not answered.
-type cancelledTask struct{ *follower }
-
-func (cancelledTask) answer(context.Context, *Task) (json.RawMessage, error) { return nil, nil }
-
-// runningTask is a task under way.
-type runningTask interface {
-	// get asks for its state.
-	get(context.Context) (*Task, error)
-	// answer answers what it asks. It returns its result if it has ended thereby.
-	answer(context.Context, *Task) (json.RawMessage, error)
-}
-
-// await returns the result of a task, and shows its states but the one that was shown before, if any.
-func await(ctx context.Context, h *Handlers, t runningTask, shown *Task) (json.RawMessage, error) {
-	for {
-		task, err := t.get(ctx)
-		if err != nil {
-			return nil, err
-		}
-		if shown == nil || shown.Status != task.Status || shown.Message != task.Message || !shown.Updated.Equal(task.Updated) {
-			h.showTask(task)
-		}
-		shown = task
-		switch {
-		case task.Result != nil:
-			return task.Result, nil
-		case task.Status == "completed":
-			return nil, malformed("the server's task has completed without a result")
-		case task.Ended():
-			return nil, &TaskError{*task}
-		case task.Status == "input_required":
-			if result, err := t.answer(ctx, task); err != nil || result != nil {
-				return result, err
-			}
-		}
-		if err := sleep(ctx, task.pause()); err != nil {
-			return nil, err
-		}
-	}
+	return (&follower{Client: c, p: p, h: h, cancelled: true}).await(waiting, nil)
 }
 
 // follower drives one task to its end.
@@ -224,6 +182,8 @@ type follower struct {
 	h      *Handlers
 	sent   map[string]bool // answers that this process has sent
 	rounds int             // how often the task has asked something new
+	// cancelled: nothing is answered.
+	cancelled bool
 }
 
 // follow returns the result of the task at p, or of the one that the call has just become, and
@@ -240,48 +200,73 @@ func (c *Client) follow(ctx context.Context, p *Position, h *Handlers, created *
 	if err := c.checkTask(p); err != nil {
 		return nil, err
 	}
-	return await(ctx, h, &follower{Client: c, p: p, h: h, sent: map[string]bool{}}, created)
+	return (&follower{Client: c, p: p, h: h, sent: map[string]bool{}}).await(ctx, created)
 }
 
-func (f *follower) get(ctx context.Context) (*Task, error) { return f.task(ctx, f.p.Task, f.h) }
-
-// answer has the handlers answer what the task asks, and sends each answer as it comes:
-// the server takes them one by one, and has them if this process ends.
-func (f *follower) answer(ctx context.Context, task *Task) (json.RawMessage, error) {
-	again := map[string]json.RawMessage{} // recorded, but perhaps never sent
-	for _, a := range f.p.Answers {
-		if !f.sent[a.StepID] && slices.ContainsFunc(task.Steps, func(s Step) bool { return s.StepID == a.StepID }) {
-			again[a.StepID] = a.Result
-		}
-	}
-	if err := f.update(ctx, again); err != nil {
-		return nil, err
-	}
-	f.p.Steps = task.Steps
-	pending := f.p.Pending()
-	if len(pending) == 0 {
-		return nil, nil
-	}
-	f.p.Round++
-	if err := f.h.report(ctx, f.p); err != nil {
-		return nil, err
-	}
-	if f.rounds++; f.rounds > f.options.MaxRounds {
-		return nil, tooManyRounds(f.options.MaxRounds)
-	}
-	for _, step := range pending {
-		answer, err := answerStep(ctx, f.p, f.h, step)
-		if err == nil {
-			err = f.update(ctx, map[string]json.RawMessage{answer.StepID: answer.Result})
-		}
+// await returns the result of the task. It shows the states but the one that was shown before, if any.
+func (f *follower) await(ctx context.Context, shown *Task) (json.RawMessage, error) {
+	for {
+		task, err := f.task(ctx, f.p.Task, f.h)
 		if err != nil {
 			return nil, err
 		}
+		if shown == nil || shown.Status != task.Status || shown.Message != task.Message || !shown.Updated.Equal(task.Updated) {
+			f.h.showTask(task)
+		}
+		shown = task
+		switch {
+		case task.Result != nil:
+			return task.Result, nil
+		case task.Status == "completed":
+			return nil, malformed("the server's task has completed without a result")
+		case task.Ended():
+			return nil, &TaskError{*task}
+		case task.Status == "input_required" && !f.cancelled:
+			if err := f.answer(ctx, task); err != nil {
+				return nil, err
+			}
+		}
+		if err := sleep(ctx, task.pause()); err != nil {
+			return nil, err
+		}
 	}
-	return nil, nil
 }
 
-func (f *follower) update(ctx context.Context, answers map[string]json.RawMessage) error {
+// answer has the handlers answer what the task asks, and sends each answer as it comes: the server takes
+// them one by one, and has them if this process ends.
+func (f *follower) answer(ctx context.Context, task *Task) error {
+	f.p.Steps = task.Steps
+	pending := f.p.Pending()
+	if err := f.update(ctx); err != nil || len(pending) == 0 {
+		return err
+	}
+	f.p.Round++
+	if err := f.h.report(ctx, f.p); err != nil {
+		return err
+	}
+	if f.rounds++; f.rounds > f.options.MaxRounds {
+		return tooManyRounds(f.options.MaxRounds)
+	}
+	for _, step := range pending {
+		err := answerStep(ctx, f.p, f.h, step)
+		if err == nil {
+			err = f.update(ctx)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// update sends the answers to what the task asks now, but those that this process has sent.
+func (f *follower) update(ctx context.Context) error {
+	answers := map[string]json.RawMessage{}
+	for _, a := range f.p.Answers {
+		if !f.sent[a.StepID] && slices.ContainsFunc(f.p.Steps, func(s Step) bool { return s.StepID == a.StepID }) {
+			answers[a.StepID] = a.Result
+		}
+	}
 	if len(answers) == 0 {
 		return nil
 	}

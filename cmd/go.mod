@@ -23,7 +23,7 @@ require (
 	github.com/tink-crypto/tink-go/v2 v2.9.0 // indirect
 	github.com/tmaxmax/go-sse v0.11.0 // indirect
 	github.com/urfave/cli/v3 v3.14.0
-	github.com/yosida95/uritemplate/v3 v3.0.2
+	github.com/yosida95/uritemplate/v3 v3.0.2 // indirect
 	go.uber.org/goleak v1.3.0 // indirect
 	golang.org/x/sys v0.49.0
 	golang.org/x/term v0.47.0

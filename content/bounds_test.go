@@ -16,7 +16,7 @@ func TestBoundsOfBlocks(t *testing.T) {
 		`{"type":"text","text":"","annotations":{"priority":-0.0000000000000001}}`:            false,
 		`{"type":"text","text":"","annotations":{"priority":1.0000000000000002}}`:             false,
 		`{"type":"resource_link","uri":"a","name":"a","size":9223372036854775807}`:            true,
-		`{"type":"resource_link","uri":"a","name":"a","size":9007199254740993.5}`:             true, // rounded, as by every JSON reader
+		`{"type":"resource_link","uri":"a","name":"a","size":9007199254740993.5}`:             false, // nothing is rounded
 		`{"type":"resource_link","uri":"a","name":"a","size":0.5}`:                            false,
 		`{"type":"resource_link","uri":"a","name":"a","size":1e30}`:                           false,
 		`{"type":"resource","resource":{"uri":"a","text":"t","blob":null}}`:                   true,

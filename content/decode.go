@@ -7,7 +7,6 @@ import (
 	"errors"
 	"reflect"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/go-json-experiment/json"
@@ -155,13 +154,8 @@ func misfit(typ string, err error) error {
 // an object that is missing.
 var lenient = json.JoinOptions(jsonv1.ParseBytesWithLooseRFC4648(true), json.WithUnmarshalers(json.JoinUnmarshalers(
 	json.UnmarshalFunc(func(raw []byte, n *int64) error {
-		whole, err := strconv.ParseInt(string(raw), 10, 64)
-		if err == nil {
-			*n = whole
-			return nil
-		}
-		x, err := strconv.ParseFloat(string(raw), 64)
-		if *n = int64(x); err != nil || float64(*n) != x {
+		var ok bool
+		if *n, ok = jsonview.Int64(raw); !ok {
 			return errNotInteger
 		}
 		return nil

@@ -27,6 +27,8 @@ type handler struct {
 // MCP 2026-07-28 (Stateless) or clients with sessions; Stateless has no meaning
 // here. Clients of the saga proposal need no session and get plain JSON; so does
 // any other client that sends a request without one, and cannot be asked anything.
+// Let getServer return servers that live long: one that is made and mounted for a
+// request keeps its workers and memory until [Mounted.Shutdown].
 //
 // A nil opts is the zero value. As without this handler, the SDK checks the Host
 // header of requests on the loopback interface and leaves the Origin header to

@@ -94,19 +94,16 @@ func (m *Mounted) addMethods(s *mcp.Server) error {
 			if p == nil {
 				p = new(sagaParams)
 			}
-			extra, ok := ctx.Value(extraKey{}).(*requestExtra)
+			extra, ok := ctx.Value(extraKey{}).(*mcp.RequestExtra)
 			if !ok {
 				return nil, m.internal(ctx, method, errors.New("middleware has replaced the request's context, so it is not known who sent it"))
-			}
-			if extra.by != m {
-				return nil, m.internal(ctx, method, errors.New("the server has two Mounts, whose sagas cannot be told apart: mount all of them at once"))
 			}
 			if _, ours := m.tools[p.called()]; method == "tools/callSaga" && !ours && p.called() != "" {
 				// Not passed on to the SDK: middleware that decides who may call its
 				// tools need not know of this method.
 				return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "there is no saga of that name; other tools are called with tools/call"}
 			}
-			raw, err := m.handle(ctx, method, ss, p.raw, extra.RequestExtra)
+			raw, err := m.handle(ctx, method, ss, p.raw, extra)
 			if err != nil {
 				return nil, err
 			}
@@ -119,13 +116,8 @@ func (m *Mounted) addMethods(s *mcp.Server) error {
 	return nil
 }
 
-// requestExtra is what the middleware puts aside: the SDK does not pass it to
+// extraKey is where the middleware puts a request's extra: the SDK does not pass it to
 // handlers of custom methods.
-type requestExtra struct {
-	*mcp.RequestExtra
-	by *Mounted // whose middleware came last
-}
-
 type extraKey struct{}
 
 // tasksExtension is the name of the tasks extension.
@@ -143,7 +135,7 @@ func (m *Mounted) middleware(next mcp.MethodHandler) mcp.MethodHandler {
 				return m.complete(ctx, r)
 			}
 		case "tools/callSaga", "tools/resumeSaga", "tools/cancelSaga", "tasks/get", "tasks/update", "tasks/cancel":
-			ctx = context.WithValue(ctx, extraKey{}, &requestExtra{r.GetExtra(), m})
+			ctx = context.WithValue(ctx, extraKey{}, r.GetExtra())
 		case "tools/call":
 			if len(m.tasks) > 0 {
 				created := new(sagaResult)

@@ -7,7 +7,10 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"runtime"
+	"sync"
 	"time"
+	"weak"
 
 	"github.com/modelcontextprotocol/go-sdk/auth"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -63,9 +66,12 @@ type Mounted struct {
 	calls tally.Tally
 }
 
+// mounted has the servers with a Mount, by weak pointers. The SDK does not say whose a method is.
+var mounted sync.Map
+
 // Mount adds tools, prompts and resources to a server that is not serving yet. One
 // of the same name that the server has already is replaced. If a definition cannot
-// be served, nothing is added. Mount everything at once: a server takes one Mount.
+// be served, nothing is added. Mount everything at once: a second Mount fails.
 //
 // Middleware that is added to the server after Mount sees all requests. What was
 // added before does not see completion/complete for what is mounted. Middleware
@@ -106,6 +112,11 @@ func Mount(s *mcp.Server, o Options, sagas ...saga.Definition) (*Mounted, error)
 	if err := entries.add(mcp.NewServer(&mcp.Implementation{Name: "trial"}, nil), m); err != nil {
 		return nil, err
 	}
+	at := weak.Make(s)
+	if _, taken := mounted.LoadOrStore(at, nil); taken {
+		return nil, errors.New("gosdk: the server has a Mount already; give all sagas to one")
+	}
+	runtime.AddCleanup(s, mounted.Delete, any(at))
 	if err := m.addMethods(s); err != nil {
 		return nil, fmt.Errorf("gosdk: %w", err)
 	}

@@ -58,17 +58,19 @@ func TestPanicsOfTheSDKAreErrors(t *testing.T) {
 	require.NoError(t, gosdk.AddTool(s, &mcp.Tool{Name: "odd", InputSchema: object{"type": "object"}}))
 }
 
-// The methods of the saga proposal lead to one Mount: with two, they are refused
-// rather than served to the sagas of one of them.
+// The methods of the saga proposal and of tasks lead to one Mount. With a second, calls of the first would begin
+// what no client can read or end.
 func TestOneMountPerServer(t *testing.T) {
 	s := newSDK(nil)
-	mountOn(t, s, gosdk.Options{}, talk(1))
-	h := mountOn(t, s, gosdk.Options{}, essay)
+	h := mountOn(t, s, gosdk.Options{}, talk(1))
+	_, err := gosdk.Mount(s, gosdk.Options{Keys: newKeys(t)}, essay)
+	require.EqualError(t, err, "gosdk: the server has a Mount already; give all sagas to one")
 	w := h.wire()
 	w.greet(legacy, forms)
 	r := w.ask("tools/callSaga", object{"name": "talk"})
-	assert.EqualValues(t, -32603, r.Get("error.code").Int(), r.Raw)
-	assert.Contains(t, h.log.String(), "mount all of them at once")
+	assert.Equal(t, "suspended", r.Get("result.state").String(), r.Raw)
+	r = w.ask("tools/list", object{})
+	assert.Len(t, r.Get("result.tools").Array(), 1, r.Raw)
 }
 
 // A tool of the server's is replaced by a saga of its name, as the SDK does it.

@@ -17,6 +17,7 @@ import (
 
 	"github.com/mcpsaga/mcpsaga/gosdk"
 	"github.com/mcpsaga/mcpsaga/internal/jsontest"
+	"github.com/mcpsaga/mcpsaga/ledger"
 	"github.com/mcpsaga/mcpsaga/saga"
 	"github.com/mcpsaga/mcpsaga/steps"
 )
@@ -135,6 +136,26 @@ func TestCancelledRequestUndoes(t *testing.T) {
 	}
 	assert.True(t, told, "the user is not to be asked any more")
 	assert.True(t, failed)
+}
+
+// A call that its client takes back is no alarm, also if it could have been a task.
+func TestCancelledCallThatMayBeATaskIsNoAlarm(t *testing.T) {
+	store := ledger.NewMemory(ledger.MemoryOptions{})
+	t.Cleanup(func() { _ = store.Close() })
+	rooms := new(rooms)
+	tool := rooms.book().(saga.Flow[none, string])
+	tool.Tasks.Mode = saga.TasksOptional
+	h := mount(t, gosdk.Options{Ledger: store}, tool)
+	w := h.wire()
+	w.greet(legacy, forms)
+	id := w.begin("tools/call", object{"name": "book"})
+	w.read()
+	rooms.requireHeld(t)
+	w.send(message(nil, "notifications/cancelled", object{"requestId": id}))
+	rooms.requireReleased(t)
+	h.shutDown()
+	assert.Contains(t, h.log.String(), "request cancelled")
+	assert.NotContains(t, h.log.String(), "ERROR")
 }
 
 // The SDK's client takes back its call, as its context has ended.

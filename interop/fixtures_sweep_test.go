@@ -46,11 +46,11 @@ func TestSweepEverything(t *testing.T) {
 		if tool.Tasks.Mode == engine.TasksRequired {
 			continue // no client can drive it
 		}
-		if len(tool.Questions) == 0 || tool.Name == "test_input_required_result_capabilities" { // asks for one of three
+		if len(tool.Asks) == 0 || tool.Name == "test_input_required_result_capabilities" { // asks for one of three
 			continue
 		}
 		c := sagatest.Case{Tool: d, Args: args[tool.Name]}
-		for _, q := range tool.Questions {
+		for _, q := range tool.Asks {
 			c.Script = append(c.Script, sagatest.Func(q.StepID(), anything))
 		}
 		t.Run(tool.Name, func(t *testing.T) { sagatest.Sweep(t, c) })

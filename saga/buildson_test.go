@@ -92,14 +92,14 @@ func TestWhatIsNeededByWhatIsOutstandingStays(t *testing.T) {
 				return
 			}
 			s.keep(&engine.Outcome{Position: u.Again}) // as bytes
-			again, err := s.tool.Cancel(context.Background(), s.pos, engine.Resumption{Now: testNow})
+			again, err := s.tool.Cancel(context.Background(), s.pos, engine.Call{Now: testNow})
 			require.NoError(t, err)
 			assert.Equal(t, u.Outstanding, report(t, again).Outstanding, "as long as it fails, the same stays")
 			require.NotNil(t, report(t, again).Again)
 
 			w.fail, w.log = func(string) error { return nil }, nil
 			s.keep(&engine.Outcome{Position: report(t, again).Again})
-			last, err := s.tool.Cancel(context.Background(), s.pos, engine.Resumption{Now: testNow})
+			last, err := s.tool.Cancel(context.Background(), s.pos, engine.Call{Now: testNow})
 			require.NoError(t, err)
 			assert.Equal(t, words(test.later), report(t, last).Undone)
 			assert.Empty(t, report(t, last).Outstanding)
@@ -120,7 +120,7 @@ func TestWhatIsNeededByWhatIsOutstandingStays(t *testing.T) {
 			return nil
 		}
 		out := s.answer(action("confirm", "decline"))
-		assert.Contains(t, text(t, out), "Undone: lock.\nNot undone: table, backup. Kept until what builds on them is undone: backup. Cancel the saga again to try once more.")
+		assert.Contains(t, text(t, out), "Undone: lock.\nNot undone: table, backup. Kept until what builds on them is undone: backup. This can be tried again.")
 	})
 }
 

@@ -30,7 +30,7 @@ func TestCancel(t *testing.T) {
 	t.Run("undoes what the position knows of", func(t *testing.T) {
 		w := newWorld()
 		s := second(t, w)
-		out, err := s.tool.Cancel(ctx, s.pos, engine.Resumption{Now: testNow, Client: steps.AllFeatures()})
+		out, err := s.tool.Cancel(ctx, s.pos, engine.Call{Now: testNow, Client: steps.AllFeatures()})
 		require.NoError(t, err)
 		assert.Equal(t, []string{"hotel"}, report(t, out).Undone)
 		assert.Equal(t, cancelledFrom+"Undone: hotel.", text(t, out))
@@ -54,19 +54,19 @@ func TestCancel(t *testing.T) {
 		second := s.pos
 		s.answer(accept("confirm", yes))
 		assert.Equal(t, "booked", text(t, s.answer(accept("city", goodCity))))
-		out, err := s.tool.Cancel(ctx, first, engine.Resumption{Now: testNow})
+		out, err := s.tool.Cancel(ctx, first, engine.Call{Now: testNow})
 		require.NoError(t, err)
 		assert.Equal(t, "Cancelled. Up to this token, the saga has done nothing that is to be undone. If the saga went on from this token, what it did since then is not undone: cancel it with its latest token.", text(t, out))
 		assert.False(t, out.Result.IsError, "a saga that had not begun is cancelled as was wanted")
 		assert.Len(t, w.held, 3)
-		out, err = s.tool.Cancel(ctx, second, engine.Resumption{Now: testNow})
+		out, err = s.tool.Cancel(ctx, second, engine.Call{Now: testNow})
 		require.NoError(t, err)
 		assert.Equal(t, cancelledFrom+"Undone: hotel.", text(t, out), "what comes after is for the system behind to refuse")
 	})
 	t.Run("a tool without effects has nothing to say", func(t *testing.T) {
 		s := play(t, trip())
 		s.start(`{"from":"Oslo"}`)
-		out, err := s.tool.Cancel(ctx, s.pos, engine.Resumption{Now: testNow})
+		out, err := s.tool.Cancel(ctx, s.pos, engine.Call{Now: testNow})
 		require.NoError(t, err)
 		assert.Equal(t, "Cancelled.", text(t, out))
 	})
@@ -76,7 +76,7 @@ func TestCancel(t *testing.T) {
 		_, err := s.resume(accept("confirm", yes)) // its response never arrives
 		require.NoError(t, err)
 		require.Len(t, w.held, 2)
-		out, err := s.tool.Cancel(ctx, s.pos, engine.Resumption{Now: testNow, Client: steps.AllFeatures(), Answers: []steps.Answer{accept("confirm", yes)}})
+		out, err := s.tool.Cancel(ctx, s.pos, engine.Call{Now: testNow, Client: steps.AllFeatures(), Answers: []steps.Answer{accept("confirm", yes)}})
 		require.NoError(t, err)
 		assert.Equal(t, []string{"flight", "hotel"}, report(t, out).Undone)
 		assert.Empty(t, w.held)
@@ -85,7 +85,7 @@ func TestCancel(t *testing.T) {
 		w := newWorld()
 		s := second(t, w)
 		s.answer(accept("confirm", yes))
-		out, err := s.tool.Cancel(ctx, s.pos, engine.Resumption{Now: testNow, Client: steps.AllFeatures(), Answers: []steps.Answer{accept("city", goodCity)}})
+		out, err := s.tool.Cancel(ctx, s.pos, engine.Call{Now: testNow, Client: steps.AllFeatures(), Answers: []steps.Answer{accept("city", goodCity)}})
 		require.NoError(t, err)
 		assert.Equal(t, "booked", text(t, out))
 		assert.Len(t, w.held, 3)
@@ -94,7 +94,7 @@ func TestCancel(t *testing.T) {
 		w := newWorld()
 		s := second(t, w)
 		for range 2 {
-			out, err := s.tool.Cancel(ctx, s.pos, engine.Resumption{Now: testNow})
+			out, err := s.tool.Cancel(ctx, s.pos, engine.Call{Now: testNow})
 			require.NoError(t, err)
 			assert.Equal(t, []string{"hotel"}, report(t, out).Undone)
 		}
@@ -117,7 +117,7 @@ func TestCancel(t *testing.T) {
 		s := play(t, f)
 		s.start(`{}`)
 		for _, undone := range [][]string{{"flight", "hotel"}, {"hotel"}, {"hotel"}} {
-			out, err := s.tool.Cancel(ctx, s.pos, engine.Resumption{Now: testNow, Client: steps.AllFeatures(), Answers: []steps.Answer{accept("confirm", yes)}})
+			out, err := s.tool.Cancel(ctx, s.pos, engine.Call{Now: testNow, Client: steps.AllFeatures(), Answers: []steps.Answer{accept("confirm", yes)}})
 			require.NoError(t, err)
 			assert.False(t, out.Result.IsError)
 			assert.Equal(t, undone, report(t, out).Undone)
@@ -134,7 +134,7 @@ func TestCancel(t *testing.T) {
 			}
 			return nil
 		}
-		out, err := s.tool.Cancel(ctx, s.pos, engine.Resumption{Now: testNow, Client: steps.AllFeatures(), Answers: []steps.Answer{accept("confirm", yes)}})
+		out, err := s.tool.Cancel(ctx, s.pos, engine.Call{Now: testNow, Client: steps.AllFeatures(), Answers: []steps.Answer{accept("confirm", yes)}})
 		require.NoError(t, err)
 		assert.False(t, out.Result.IsError)
 		assert.Equal(t, cancelledAfter+"Undone: hotel.", text(t, out))
@@ -153,7 +153,7 @@ func TestCancel(t *testing.T) {
 				}
 				return nil
 			}
-			out, err := s.tool.Cancel(ctx, s.pos, engine.Resumption{Now: testNow, Client: steps.AllFeatures(), Answers: []steps.Answer{accept("confirm", yes)}})
+			out, err := s.tool.Cancel(ctx, s.pos, engine.Call{Now: testNow, Client: steps.AllFeatures(), Answers: []steps.Answer{accept("confirm", yes)}})
 			require.NoError(t, err)
 			u := report(t, out)
 			assert.Equal(t, []string{"hotel"}, u.Outstanding)
@@ -165,7 +165,7 @@ func TestCancel(t *testing.T) {
 		w := newWorld()
 		s := second(t, w)
 		require.True(t, s.pos.HasEffects())
-		out, err := s.tool.Abandon(ctx, s.pos, "This version of the tool is gone.")
+		out, err := s.tool.Abandon(ctx, s.pos, engine.Call{Why: "This version of the tool is gone."})
 		require.NoError(t, err)
 		assert.True(t, out.Result.IsError)
 		assert.Empty(t, w.held)
@@ -176,7 +176,7 @@ func TestCancel(t *testing.T) {
 		s := second(t, w)
 		f := booking(w)
 		f.Effects = f.Effects[1:]
-		out, err := play(t, f).tool.Abandon(ctx, s.pos, "Gone.")
+		out, err := play(t, f).tool.Abandon(ctx, s.pos, engine.Call{Why: "Gone."})
 		require.NoError(t, err)
 		assert.Equal(t, []string{"hotel"}, report(t, out).Outstanding)
 		assert.ErrorContains(t, out.Err, "no longer declares")

@@ -47,7 +47,7 @@ func (w *watched) position(n int) *engine.Position {
 
 func (w *watched) goOn(n int) (*engine.Outcome, error) {
 	w.t.Helper()
-	return w.tool.Resume(w.t.Context(), w.position(n), engine.Resumption{Now: testNow.Add(time.Hour), Client: steps.AllFeatures(), Checkpoint: w.checkpoint})
+	return w.tool.Resume(w.t.Context(), w.position(n), engine.Call{Now: testNow.Add(time.Hour), Client: steps.AllFeatures(), Checkpoint: w.checkpoint})
 }
 
 func watch(t *testing.T, d saga.Definition) *watched {
@@ -72,7 +72,7 @@ func oneStep(w *crashWorld, start func(t *saga.Turn[empty, int], do func(name, i
 }
 
 // What a failed saga had done is undone and stays so, even if its code would not fail again.
-func TestCheckpointsBeforeTheUndo(t *testing.T) {
+func TestWhatFailedIsUndoneByTheNext(t *testing.T) {
 	world, runs := newCrashWorld(t), 0
 	for _, flop := range []bool{false, true} {
 		w := watch(t, oneStep(world, func(t *saga.Turn[empty, int], do func(name, in string) error) (saga.Next, error) {
@@ -95,14 +95,17 @@ func TestCheckpointsBeforeTheUndo(t *testing.T) {
 		require.Equal(t, []string{"good1 a"}, world.undone)
 
 		*world, runs = *newCrashWorld(t), 0
-		w.seen, w.dies = nil, 2
-		_, err = w.start(t.Context(), testNow)
+		var at engine.Undoing
+		_, err = w.tool.Start(t.Context(), engine.Call{ID: testID, Now: testNow, Checkpoint: w.checkpoint, Undoing: func(_ context.Context, u engine.Undoing) error {
+			at = u
+			return errCrash
+		}})
 		require.ErrorIs(t, err, errCrash)
 		require.Empty(t, world.undone, "it is written down before")
-		assert.Empty(t, w.position(2).Next())
-		assert.Equal(t, []string{"good1"}, w.position(2).Effects())
+		assert.Empty(t, at.Position.Next())
+		assert.Equal(t, []string{"good1"}, at.Position.Effects())
 
-		out, err := w.goOn(2)
+		out, err := w.tool.Undo(t.Context(), at)
 		require.NoError(t, err)
 		assert.Equal(t, whole.Result, out.Result)
 		assert.Equal(t, whole.Disclosed, out.Disclosed)
@@ -110,7 +113,7 @@ func TestCheckpointsBeforeTheUndo(t *testing.T) {
 		assert.Equal(t, []string{"good1 a"}, world.undone)
 		assert.Equal(t, 1, runs, "the code does not run again")
 
-		out, err = w.tool.Cancel(t.Context(), w.position(2), engine.Resumption{Now: testNow, Held: true})
+		out, err = w.tool.Cancel(t.Context(), at.Position, engine.Call{Now: testNow, Held: true})
 		require.NoError(t, err)
 		assert.Contains(t, text(t, out), "Cancelled.")
 	}
@@ -126,7 +129,7 @@ func TestCancelFromACheckpoint(t *testing.T) {
 			_, err := w.start(t.Context(), testNow)
 			require.NoError(t, err)
 			*world = *newCrashWorld(t) // but for good1 and what comes next, nothing has happened yet
-			out, err := w.tool.Cancel(t.Context(), w.position(1), engine.Resumption{
+			out, err := w.tool.Cancel(t.Context(), w.position(1), engine.Call{
 				Now: testNow, Held: true, Client: steps.AllFeatures(),
 				Checkpoint: func(context.Context, *engine.Position) error { return errors.New("not wanted") },
 			})
@@ -303,7 +306,7 @@ func TestFormatOfPauses(t *testing.T) {
 	require.Contains(t, out.Yielded.Text(), "part [good1 ")
 	assert.EqualValues(t, 2, out.Position.Encode().Body[0])
 	assert.EqualValues(t, 3, w.seen[0].Body[0])
-	out, err = w.tool.Resume(t.Context(), out.Position, engine.Resumption{Now: testNow, Client: steps.AllFeatures()})
+	out, err = w.tool.Resume(t.Context(), out.Position, engine.Call{Now: testNow, Client: steps.AllFeatures()})
 	require.NoError(t, err)
 	e := out.Position.Encode()
 	assert.EqualValues(t, 3, e.Body[0])
@@ -316,7 +319,7 @@ func TestFormatOfPauses(t *testing.T) {
 	more.Effects = nil
 	assert.ErrorContains(t, new(engine.Position).Restore(more), "more effects than the saga")
 
-	cancelled, err := w.tool.Cancel(t.Context(), out.Position, engine.Resumption{Now: testNow, Held: true, Client: steps.AllFeatures()})
+	cancelled, err := w.tool.Cancel(t.Context(), out.Position, engine.Call{Now: testNow, Held: true, Client: steps.AllFeatures()})
 	require.NoError(t, err)
 	assert.Contains(t, text(t, cancelled), "Undone: good1.", "one that sleeps is only undone")
 }

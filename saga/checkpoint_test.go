@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -22,6 +23,7 @@ import (
 
 // crashWorld is what effects act on. It outlives every process.
 type crashWorld struct {
+	mu    sync.Mutex
 	t     require.TestingT
 	tries map[string]int    // of Do, by key
 	did   map[string]string // by key: what was done with what
@@ -40,11 +42,13 @@ func newCrashWorld(t require.TestingT) *crashWorld {
 var errWorld = errors.New("no answer came")
 
 // effect returns one that ends as its name begins: "good" is done, "bad" refused, "lost" done
-// without anybody hearing of it.
+// without anybody hearing of it, "any" as its input begins.
 func (w *crashWorld) effect(name string) *saga.Effect[string, string] {
 	return &saga.Effect[string, string]{
-		Name: name, Tries: 1,
+		Name: name, Tries: 1, AtOnce: 3,
 		Do: func(_ context.Context, key saga.Key, in string) (string, error) {
+			w.mu.Lock()
+			defer w.mu.Unlock()
 			k := string(key)
 			require.False(w.t, w.settled[k], "%s is performed again although a checkpoint has its end", name)
 			if w.tries[k]++; w.tries[k] == 1 {
@@ -52,11 +56,11 @@ func (w *crashWorld) effect(name string) *saga.Effect[string, string] {
 				w.did[k] = name + " " + in
 			}
 			require.Equal(w.t, w.did[k], name+" "+in, "the same key for something else")
-			switch {
-			case strings.HasPrefix(name, "bad"):
+			switch end := strings.Replace(name, "any", in, 1); {
+			case strings.HasPrefix(end, "bad"):
 				w.ended[k] = true
 				return "", saga.Refused(errWorld)
-			case strings.HasPrefix(name, "lost"):
+			case strings.HasPrefix(end, "lost"):
 				return "", errWorld
 			}
 			w.ended[k] = true
@@ -71,15 +75,25 @@ func (w *crashWorld) effect(name string) *saga.Effect[string, string] {
 	}
 }
 
-// done lists what was done, each once.
+// done lists what was done, each once; what was done at the same time by the input.
 func (w *crashWorld) done() (list []string) {
 	for _, k := range w.order {
 		list = append(list, w.did[k])
 	}
+	for i := range list {
+		for ; i > 0 && strings.HasPrefix(list[i-1], "any ") && list[i] < list[i-1]; i-- {
+			list[i-1], list[i] = list[i], list[i-1]
+		}
+	}
 	return list
 }
 
-var crashEffects = []string{"good1", "good2", "bad", "lost"}
+var crashEffects = []string{"good1", "good2", "bad", "lost", "any"}
+
+// several are the inputs of a DoAll of "any", which ends for each as they say: more than one group.
+func several(in string) []string {
+	return []string{"good" + in, "lost" + in, "bad" + in, "good2" + in, "good3" + in}
+}
 
 // crashOps are what a random program consists of, besides its effects.
 const (
@@ -144,6 +158,12 @@ func crashMachine(w *crashWorld, ops []string) saga.Definition {
 					r := content.Resultf("flop")
 					r.IsError = true
 					return t.Finish(r)
+				case "any":
+					outs, err := saga.DoAll(t, effects[op], several(fmt.Sprintf("%d.%d", i, n)+t.State.Notes))
+					if !errors.As(err, new(saga.EffectErrors)) {
+						return nil, err
+					}
+					t.State.Notes += fmt.Sprintf(" %q %v", outs, err)
 				default:
 					in := fmt.Sprintf("%d.%d", i, n) + t.State.Notes + t.State.Code.Reveal() + t.Now().Format(" 15:04 MST")
 					out, err := saga.Do(t, effects[op], in)
@@ -207,6 +227,12 @@ func crashFlow(w *crashWorld, ops []string) saga.Definition {
 					flop := content.Resultf("flop")
 					flop.IsError = true
 					return flop, nil
+				case "any":
+					outs, err := saga.DoAll(r, effects[op], several(fmt.Sprint(n)+notes))
+					if !errors.As(err, new(saga.EffectErrors)) {
+						return nil, err
+					}
+					notes += fmt.Sprintf(" %q %v", outs, err)
 				default:
 					out, err := saga.Do(r, effects[op], fmt.Sprint(n)+notes)
 					if unknown := (*saga.EffectError)(nil); err != nil && !errors.As(err, &unknown) {
@@ -284,11 +310,11 @@ func crashed(t require.TestingT, define func(*crashWorld, []string) saga.Definit
 			require.Equal(t, saved.midway, pos.Midway())
 			require.Equal(t, saved.wake, pos.Wake)
 			if !saved.wake.IsZero() {
-				_, err := tool().Resume(context.Background(), pos, engine.Resumption{Now: saved.wake.Add(-1), Client: steps.AllFeatures()})
+				_, err := tool().Resume(context.Background(), pos, engine.Call{Now: saved.wake.Add(-1), Client: steps.AllFeatures()})
 				require.Equal(t, &engine.EarlyError{At: saved.wake}, err)
 			}
 			require.Equal(t, *saved.encoded, pos.Encode(), "an encoding is read and written again")
-			out, err = tool().Resume(context.Background(), pos, engine.Resumption{Now: now, Client: steps.AllFeatures(), Answers: saved.answers, Checkpoint: checkpoint})
+			out, err = tool().Resume(context.Background(), pos, engine.Call{Now: now, Client: steps.AllFeatures(), Answers: saved.answers, Checkpoint: checkpoint})
 		}
 		var halted *engine.HaltedError
 		if errors.As(err, &halted) {

@@ -315,7 +315,7 @@ func TestPositionsOfOthersAreRefused(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			tool, err := m.Compile()
 			require.NoError(t, err)
-			_, err = tool.Resume(context.Background(), s.pos, engine.Resumption{Now: testNow, Answers: []steps.Answer{accept("city", goodCity), accept("date", goodDate)}})
+			_, err = tool.Resume(context.Background(), s.pos, engine.Call{Now: testNow, Answers: []steps.Answer{accept("city", goodCity), accept("date", goodDate)}})
 			var position *engine.PositionError
 			require.ErrorAs(t, err, &position)
 		})
@@ -379,6 +379,6 @@ func FuzzRestore(f *testing.F) {
 		again := &engine.Position{ID: testID, Tool: "trip"}
 		require.NoError(t, again.Restore(p.Encode()))
 		require.Equal(t, p.Encode(), again.Encode())
-		tool.Resume(context.Background(), p, engine.Resumption{Now: testNow, Client: steps.AllFeatures(), Answers: []steps.Answer{accept("city", goodCity), accept("date", goodDate)}})
+		tool.Resume(context.Background(), p, engine.Call{Now: testNow, Client: steps.AllFeatures(), Answers: []steps.Answer{accept("city", goodCity), accept("date", goodDate)}})
 	})
 }

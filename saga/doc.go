@@ -124,7 +124,7 @@
 // # Effects
 //
 // An [Effect] is something the tool does to the world, declared with what reverses
-// it and performed with [Do], in machines and in flows. If the saga ends badly (an error,
+// it and performed with [Do], or for several inputs at once with [DoAll], in machines and in flows. If the saga ends badly (an error,
 // a user who declines, a client that cancels or comes back too late), its effects are
 // undone, the last first, and the result says what was undone and what was not.
 //

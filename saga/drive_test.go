@@ -54,7 +54,7 @@ func (s *session) answer(answers ...steps.Answer) *engine.Outcome {
 }
 
 func (s *session) resume(answers ...steps.Answer) (*engine.Outcome, error) {
-	return s.tool.Resume(context.Background(), s.pos, engine.Resumption{Now: testNow, Client: steps.AllFeatures(), Answers: answers})
+	return s.tool.Resume(context.Background(), s.pos, engine.Call{Now: testNow, Client: steps.AllFeatures(), Answers: answers})
 }
 
 func (s *session) keep(out *engine.Outcome) {

@@ -46,8 +46,9 @@ type Effect[In, Out any] struct {
 	// With an Undo, it can be known: Undo is called only as long as the effect is
 	// not known to be done, and must prevent it from being done later, or fail
 	// with [Final] if it has been. A saga that is cancelled then stops before
-	// this effect. Without an Undo, cancelling a saga together with the answers
-	// that lead here performs it.
+	// this effect. Without an Undo, a server without a ledger performs it when a saga
+	// is cancelled together with the answers that lead here; one with a ledger does so
+	// only if a turn has begun it and its outcome is unknown.
 	Irreversible bool
 	// ReadOnly says that the effect only looks something up, and changes nothing: it has nothing to
 	// undo, and may come before the first question. What it found is recorded as ever; a turn that
@@ -65,6 +66,8 @@ type Effect[In, Out any] struct {
 	// Tries is how often Do and Undo are tried in one turn, with growing pauses.
 	// Default 3.
 	Tries int
+	// AtOnce is how many of a [DoAll] are performed at the same time: at most 64. Default 8.
+	AtOnce int
 }
 
 // Performed is an effect that is to be undone.
@@ -161,47 +164,76 @@ func Do[In, Out any](ctx Context, e *Effect[In, Out], in In) (Out, error) {
 		return out, err
 	}
 	defer t.Leave()
-	if err := t.Waiting(e.Name); err != nil {
+	c, err := e.declaredIn(t)
+	if err != nil {
 		return out, err
 	}
+	input, err := c.encode(&in)
+	if err != nil {
+		return out, err
+	}
+	record, key, err := t.Begin(c.declaration, input)
+	if err != nil {
+		return out, err
+	}
+	var failed *EffectError
+	if key == "" { // it was begun in an earlier turn
+		out, failed, err = c.recall(record)
+	} else if out, failed, err = c.try(t, record, key, in, input); err == nil {
+		err = t.Performed()
+	}
+	if err == nil && failed != nil {
+		err = failed
+	}
+	return out, err
+}
+
+// declaredIn returns the effect as the engine has it.
+func (e *Effect[In, Out]) declaredIn(t *engine.Turn) (*effectCode[In, Out], error) {
 	c, ok := t.Effect(e.Name).(*effectCode[In, Out])
 	if !ok || c.effect != e {
-		return out, fmt.Errorf("effect %q is not declared; add it to the tool's Effects", e.Name)
+		return nil, fmt.Errorf("effect %q is not declared; add it to the tool's Effects", e.Name)
 	}
-	input, err := encodeValue(c.in, &in)
+	return c, nil
+}
+
+func (c *effectCode[In, Out]) encode(in *In) (sagahooks.Value, error) {
+	input, err := encodeValue(c.in, in)
 	if err != nil {
-		return out, fmt.Errorf("effect %q: its input cannot be encoded: %w", e.Name, err)
+		return input, fmt.Errorf("effect %q: its input cannot be encoded: %w", c.effect.Name, err)
 	}
-	record, key, err := t.Begin(c.Declaration(), input)
-	if err != nil {
-		return out, err
+	return input, nil
+}
+
+// recall returns how an effect has ended that was begun in an earlier turn.
+func (c *effectCode[In, Out]) recall(r *engine.EffectRecord) (out Out, failed *EffectError, err error) {
+	if err := r.Failure(); err != nil {
+		return out, &EffectError{c.effect.Name, r.Unknown(), err}, nil
 	}
-	if key == "" { // it was begun in an earlier turn
-		if err := record.Failure(); err != nil {
-			return out, &EffectError{e.Name, record.Unknown(), err}
-		}
-		if err := decodeValue(c.out, record.Out, &out, record.Old); err != nil {
-			return out, fmt.Errorf("effect %q: its recorded result cannot be read: %w", e.Name, err)
-		}
-		return out, nil
+	if err := decodeValue(c.out, r.Out, &out, r.Old); err != nil {
+		return out, nil, fmt.Errorf("effect %q: its recorded result cannot be read: %w", c.effect.Name, err)
 	}
-	out, err = attempt(t, e.Timeout, e.Tries, engine.EffectCall{Name: e.Name, Key: key}, func(ctx context.Context) (Out, error) {
+	return out, nil, nil
+}
+
+// try performs an effect, as often as it may be tried, and records how it has ended. It fails if the turn must not go on.
+func (c *effectCode[In, Out]) try(t *engine.Turn, r *engine.EffectRecord, key string, in In, input sagahooks.Value) (out Out, failed *EffectError, over error) {
+	e := c.effect
+	got, err := attempt(t, e.Timeout, e.Tries, engine.EffectCall{Name: e.Name, Key: key}, func(ctx context.Context) (Out, error) {
 		return c.do(ctx, Key(key), in, input)
 	}, nil)
 	if err == nil {
 		var output sagahooks.Value
-		if output, err = encodeValue(c.out, &out); err == nil {
-			return out, t.Succeeded(record, output)
+		if output, err = encodeValue(c.out, &got); err == nil {
+			return got, nil, t.Succeeded(r, output)
 		}
 	}
-	failed := &EffectError{Effect: e.Name, Unknown: true}
+	failed = &EffectError{Effect: e.Name, Unknown: true}
 	if refused, ok := errors.AsType[*refusedError](err); ok {
 		failed.Unknown, err = false, refused.err
 	}
-	if failed.Err, err = t.Failed(record, err, !failed.Unknown); err != nil {
-		return out, err
-	}
-	return out, failed
+	failed.Err, over = t.Failed(r, err, !failed.Unknown)
+	return out, failed, over
 }
 
 // do calls Do; in a test by way of the test's world.
@@ -228,7 +260,10 @@ func (c *effectCode[In, Out]) do(ctx context.Context, key Key, in In, input saga
 const (
 	effectTimeout = 30 * time.Second
 	effectTries   = 3
+	effectAtOnce  = 8
 )
+
+const mostAtOnce = 64
 
 // attempt calls f until it succeeds, is refused, or the tries are used up; each time with
 // the operator's hook around it, if there is one, and by within, if that is not nil.

@@ -23,12 +23,12 @@ func TestEffectDeclarations(t *testing.T) {
 		`Effects[0] ("a b") has a name that cannot be used; a name is 1 to 64 characters`: {w.effect("a b")},
 		"has no Do":                     {&saga.Effect[int, int]{Name: "x"}},
 		`two effects have the name "a"`: {w.effect("a"), w.effect("a")},
-		`effect "x" cannot be recorded: field hidden of its input is not exported`: {unrecordable[struct{ hidden int }, int]()},
-		"field C of its result is a chan":                                          {unrecordable[int, struct{ C chan int }]()},
-		"its input's field In holds a Secret in a slice":                           {unrecordable[struct{ In []saga.Secret }, int]()},
-		"its result holds a Secret in a ptr":                                       {unrecordable[int, *saga.Secret]()},
-		"its result's field key is a Secret but not exported":                      {unrecordable[int, struct{ key saga.Secret }]()},
-		"its input is a url.URL, whose MarshalBinary the encoding does not call":   {unrecordable[url.URL, int]()},
+		`effect "x" cannot be recorded: field hidden of its input is not exported`:                 {unrecordable[struct{ hidden int }, int]()},
+		"field C of its result is a chan":                                                          {unrecordable[int, struct{ C chan int }]()},
+		"its input's field In holds a Secret in a slice":                                           {unrecordable[struct{ In []saga.Secret }, int]()},
+		"its result holds a Secret in a ptr":                                                       {unrecordable[int, *saga.Secret]()},
+		"its result's field key is a Secret but not exported":                                      {unrecordable[int, struct{ key saga.Secret }]()},
+		"field username of field User of its input's element is not exported, so it would be lost": {unrecordable[url.URL, int]()},
 	}
 	for want, effects := range tests {
 		f := booking(w)

@@ -124,11 +124,11 @@ func TestSecretsOfEffects(t *testing.T) {
 	})
 	t.Run("are there when the saga is cancelled or abandoned", func(t *testing.T) {
 		v, s, _ := suspended(t)
-		_, err := s.tool.Cancel(t.Context(), s.pos, engine.Resumption{Now: testNow})
+		_, err := s.tool.Cancel(t.Context(), s.pos, engine.Call{Now: testNow})
 		require.NoError(t, err)
 		assert.Equal(t, undid, strings.Join(v.log, ", "))
 		v.log = nil
-		_, err = s.tool.Abandon(t.Context(), s.pos, "Late.")
+		_, err = s.tool.Abandon(t.Context(), s.pos, engine.Call{Why: "Late."})
 		require.NoError(t, err)
 		assert.Equal(t, undid, strings.Join(v.log, ", "))
 	})
@@ -136,14 +136,14 @@ func TestSecretsOfEffects(t *testing.T) {
 		v, s, _ := suspended(t)
 		undo := v.open.Undo
 		v.open.Undo = func(context.Context, saga.Performed[login, access]) error { return saga.Refused(errors.New("busy")) }
-		out, err := s.tool.Cancel(t.Context(), s.pos, engine.Resumption{Now: testNow})
+		out, err := s.tool.Cancel(t.Context(), s.pos, engine.Call{Now: testNow})
 		require.NoError(t, err)
 		again := report(t, out).Again
 		require.NotNil(t, again)
 		back := &engine.Position{ID: again.ID, Tool: again.Tool, Revision: again.Revision}
 		require.NoError(t, back.Restore(again.Encode()))
 		v.open.Undo, v.log = undo, nil
-		_, err = s.tool.Cancel(t.Context(), back, engine.Resumption{Now: testNow})
+		_, err = s.tool.Cancel(t.Context(), back, engine.Call{Now: testNow})
 		require.NoError(t, err)
 		assert.Equal(t, []string{"close ann hunter-2 a-1 token-of-ann true"}, v.log)
 	})

@@ -355,7 +355,7 @@ func TestEffectLeftOutByAFlowInOneProcess(t *testing.T) {
 	out, err := tool.Start(t.Context(), engine.Call{ID: testID, Now: testNow, Client: steps.AllFeatures()})
 	require.NoError(t, err)
 	skip = true
-	out, err = tool.Resume(t.Context(), out.Position, engine.Resumption{Now: testNow, Client: steps.AllFeatures(), Answers: []steps.Answer{accept("confirm", yes)}})
+	out, err = tool.Resume(t.Context(), out.Position, engine.Call{Now: testNow, Client: steps.AllFeatures(), Answers: []steps.Answer{accept("confirm", yes)}})
 	require.NoError(t, err)
 	assert.ErrorContains(t, out.Err, `recorded is effect "room", but now came the end of the flow`)
 	assert.Empty(t, w.held)

@@ -2,8 +2,6 @@ package saga
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"reflect"
@@ -55,6 +53,8 @@ func (e *Effect[In, Out]) compiled() engine.Effect {
 		d.Problem = "has no Do"
 	case e.ReadOnly && (e.Undo != nil || e.Irreversible):
 		d.Problem = "is ReadOnly, and so has nothing to undo and cannot be Irreversible"
+	case e.AtOnce > mostAtOnce:
+		d.Problem = fmt.Sprintf("has an AtOnce of more than %d", mostAtOnce)
 	case len(e.BuildsOn) > 0 && e.Undo == nil:
 		d.Problem = "has BuildsOn but no Undo that could need it"
 	default:
@@ -121,27 +121,24 @@ func (c *effectCode[In, Out]) Undo(ctx context.Context, key string, r *engine.Ef
 	return err
 }
 
-// Redo performs the effect again, in the world of a test.
-func (c *effectCode[In, Out]) Redo(ctx context.Context, key string, r *engine.EffectRecord) error {
+// Redo performs the effect again: in a test, if each is nil.
+func (c *effectCode[In, Out]) Redo(ctx context.Context, key string, r *engine.EffectRecord, each engine.Bound) error {
+	e := c.effect
 	in, _, err := c.read(r)
 	if err != nil {
 		return err
 	}
-	_, err = c.effect.Do(ctx, Key(key), in)
+	if each == nil {
+		_, err = e.Do(ctx, Key(key), in)
+		return err
+	}
+	_, err = attempt(ctx, e.Timeout, e.Tries, engine.EffectCall{Name: e.Name, Key: key}, func(ctx context.Context) (Out, error) {
+		return c.do(ctx, Key(key), in, r.In)
+	}, each)
+	if refused, ok := errors.AsType[*refusedError](err); ok {
+		return fmt.Errorf("%w: %w", engine.ErrNothingToUndo, refused.err)
+	}
 	return err
-}
-
-// Decoded shows what is recorded to a test.
-func (c *effectCode[In, Out]) Decoded(r *engine.EffectRecord) (input, result json.RawMessage, err error) {
-	in, out, err := c.read(r)
-	if err != nil {
-		return nil, nil, err
-	}
-	if input, err = shown(&in); err != nil || !r.Done() {
-		return input, nil, err
-	}
-	result, err = shown(&out)
-	return input, result, err
 }
 
 // Stage encodes an input and a result that a test supplies.
@@ -206,23 +203,6 @@ func adopt[T any](given any) (v T, err error) {
 	}
 	return v, jsonv2.Unmarshal(raw, &v, schema.JSONOptions)
 }
-
-// shown returns a value as JSON for a test.
-func shown(v any) (json.RawMessage, error) {
-	return jsonv2.Marshal(v, schema.JSONOptions, withSecrets)
-}
-
-// withSecrets encodes secrets so that they can be distinguished but not read.
-var withSecrets = jsonv2.WithMarshalers(jsonv2.JoinMarshalers(
-	jsonv2.MarshalFunc(func(s Secret) ([]byte, error) {
-		if s.IsZero() {
-			return json.Marshal("")
-		}
-		sum := sha256.Sum256([]byte(s.value))
-		return json.Marshal(fmt.Sprintf("[secret %x]", sum[:4]))
-	}),
-	schema.MarshalNumber,
-))
 
 // Final marks an error of an effect's Undo: what was done can no longer be
 // reversed, such as a hold that has been paid. The undo stops there, and what was

@@ -86,7 +86,7 @@ func ExampleEffect_buildsOn() {
 	request(s, "tools/cancelSaga", object{"sagaToken": report.SagaToken}).print()
 	// Output:
 	// caller: Cancelled. If the saga went on from this token, what it did since then is not undone: cancel it with its latest token.
-	// caller: Not undone: change-table, back-up. Kept until what builds on them is undone: back-up. Cancel the saga again to try once more.
+	// caller: Not undone: change-table, back-up. Kept until what builds on them is undone: back-up. This can be tried again.
 	// later:
 	// database: restore the table from its backup
 	// database: drop the backup

@@ -208,7 +208,7 @@ func Example_undoReport() {
 	// desk: release
 	// caller: Cancelled. If the saga went on after these answers, what it did since then is not undone: cancel it with its latest token.
 	// caller: Undone: hold-room.
-	// Not undone: hold-flight. Cancel the saga again to try once more.
+	// Not undone: hold-flight. This can be tried again.
 	// later:
 	// desk: release
 	// caller: Cancelled.

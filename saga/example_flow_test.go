@@ -144,7 +144,6 @@ func Example_swallowedError() {
 			Asks: []steps.Question{askName},
 		},
 		Run: func(r *saga.Run, _ none) (string, error) {
-			//sagavet:ignore the example is about this
 			name, err := saga.Ask(r, askName)
 			if err != nil {
 				return "Hello, stranger.", nil // wrong: the error says that the saga waits

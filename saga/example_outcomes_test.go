@@ -55,5 +55,5 @@ func Example_outcomes() {
 	// comment asks: Do you want to add a comment?
 	// result: Submitted. This client shows no forms, so there is no comment.
 	// comment asks: Do you want to add a comment?
-	// error: Stopped: the client could not perform "comment" (error -32603).
+	// error: Stopped: "comment" could not be performed (error -32603).
 }

@@ -27,7 +27,7 @@ func follow(d saga.Definition, now time.Time) {
 			fmt.Println("sleeps until", wake.Format(time.DateTime))
 			now = wake
 		}
-		out, err = tool.Resume(context.Background(), out.Position, engine.Resumption{Now: now})
+		out, err = tool.Resume(context.Background(), out.Position, engine.Call{Now: now})
 	}
 	if err != nil {
 		fmt.Println("failed:", err)

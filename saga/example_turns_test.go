@@ -38,7 +38,7 @@ func (s *turns) deploy(d saga.Definition) {
 // has lost the response.
 func (s *turns) accept(question, content string) {
 	answer := steps.Answer{StepID: question, Result: []byte(`{"action":"accept","content":` + content + `}`)}
-	s.ended(s.tool.Resume(context.Background(), s.position, engine.Resumption{Client: s.client, Answers: []steps.Answer{answer}}))
+	s.ended(s.tool.Resume(context.Background(), s.position, engine.Call{Client: s.client, Answers: []steps.Answer{answer}}))
 }
 
 func (s *turns) ended(out *engine.Outcome, err error) {

@@ -81,8 +81,3 @@ func (c *flowCode[Args, Out]) Run(t *engine.Turn, args json.RawMessage, recorded
 func (c *flowCode[Args, Out]) Stage(any) (encoded, secrets []byte, err error) {
 	return nil, nil, errors.New("a flow has no step functions and no state")
 }
-
-// Decoded is nothing: all that a flow keeps itself are answers.
-func (c *flowCode[Args, Out]) Decoded(uint32, []byte, []byte) (json.RawMessage, error) {
-	return nil, nil
-}

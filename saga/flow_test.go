@@ -115,7 +115,7 @@ func logged(t *testing.T, run func(r *saga.Run, turn int) (string, error)) strin
 func TestFlowMistakes(t *testing.T) {
 	t.Run("a swallowed suspension", func(t *testing.T) {
 		got := logged(t, func(r *saga.Run, _ int) (string, error) {
-			_, _ = saga.Ask(r, askConfirm) //sagavet:ignore the test is about this
+			_, _ = saga.Ask(r, askConfirm)
 			return "done", nil
 		})
 		assert.Equal(t, `tool "f", step function "start": the flow asked "confirm" and then returned a result; it must return the error that asking returned, as it is or wrapped with %w`, got)
@@ -123,7 +123,7 @@ func TestFlowMistakes(t *testing.T) {
 	t.Run("a replaced suspension", func(t *testing.T) {
 		got := logged(t, func(r *saga.Run, _ int) (string, error) {
 			if _, err := saga.Ask(r, askConfirm); err != nil {
-				return "", errors.New("oh no") //sagavet:ignore the test is about this
+				return "", errors.New("oh no")
 			}
 			return "done", nil
 		})
@@ -131,8 +131,8 @@ func TestFlowMistakes(t *testing.T) {
 	})
 	t.Run("going on after a suspension", func(t *testing.T) {
 		got := logged(t, func(r *saga.Run, _ int) (string, error) {
-			_, first := saga.Ask(r, askConfirm) //sagavet:ignore the test is about this
-			_, second := saga.Ask(r, askCity)   //sagavet:ignore the test is about this
+			_, first := saga.Ask(r, askConfirm)
+			_, second := saga.Ask(r, askCity)
 			assert.Equal(t, first, second)
 			return "", nil
 		})
@@ -171,7 +171,6 @@ func TestFlowMistakes(t *testing.T) {
 func TestPanicAfterASwallowedSuspension(t *testing.T) {
 	tool := play(t, saga.Flow[empty, string]{Info: saga.Info{Name: "f", Asks: []steps.Question{askConfirm}},
 		Run: func(r *saga.Run, _ empty) (string, error) {
-			//sagavet:ignore the mistake that is tested
 			_, _ = saga.Ask(r, askConfirm)
 			panic("boom")
 		}}).tool
@@ -202,7 +201,7 @@ func TestFlowsAgreeOnTimeAndChance(t *testing.T) {
 	at(s.tool.Start(context.Background(), engine.Call{ID: testID, Now: now, Client: steps.AllFeatures()}))
 	for _, a := range []steps.Answer{accept("confirm", yes), accept("city", goodCity)} {
 		now = now.Add(time.Minute)
-		at(s.tool.Resume(context.Background(), s.pos, engine.Resumption{Now: now, Client: steps.AllFeatures(), Answers: []steps.Answer{a}}))
+		at(s.tool.Resume(context.Background(), s.pos, engine.Call{Now: now, Client: steps.AllFeatures(), Answers: []steps.Answer{a}}))
 	}
 	require.Len(t, seen, 3)
 	assert.Equal(t, seen[0], seen[1][:5])

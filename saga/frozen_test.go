@@ -111,7 +111,7 @@ func TestFrozenPositions(t *testing.T) {
 				require.NoError(t, json.Unmarshal(b, &f))
 				pos := &engine.Position{ID: testID, Turn: f.Turn, Tool: "frozen"}
 				require.NoError(t, pos.Restore(engine.Encoded{Body: f.Body, State: f.State, Effects: f.Effects, Secrets: f.Secrets}))
-				r := engine.Resumption{Now: testNow, Client: steps.AllFeatures(), Answers: []steps.Answer{accept("confirm", yes)}}
+				r := engine.Call{Now: testNow, Client: steps.AllFeatures(), Answers: []steps.Answer{accept("confirm", yes)}}
 				out, err := tool.Resume(t.Context(), pos, r)
 				require.NoError(t, err)
 				want := "Oslo: hold of Rome, 1234"
@@ -120,7 +120,7 @@ func TestFrozenPositions(t *testing.T) {
 				}
 				assert.Equal(t, want, text(t, out))
 				undone = nil
-				_, err = tool.Cancel(t.Context(), pos, engine.Resumption{Now: testNow})
+				_, err = tool.Cancel(t.Context(), pos, engine.Call{Now: testNow})
 				require.NoError(t, err)
 				assert.Equal(t, []string{"Rome, hold of Rome, " + f.Code + ", true"}, undone)
 

@@ -52,7 +52,7 @@ func BenchmarkEffects(b *testing.B) {
 			answer := steps.Answer{StepID: out.Steps[0].ID, Result: json.RawMessage(`{"action":"accept","content":{"sure":true}}`)}
 			b.ReportAllocs()
 			for b.Loop() {
-				end, err := p.Resume(b.Context(), out.Position, engine.Resumption{Client: steps.AllFeatures(), Answers: []steps.Answer{answer}})
+				end, err := p.Resume(b.Context(), out.Position, engine.Call{Client: steps.AllFeatures(), Answers: []steps.Answer{answer}})
 				if err != nil || end.Result == nil || end.Result.IsError {
 					b.Fatal(err, end)
 				}

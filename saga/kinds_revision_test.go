@@ -84,7 +84,7 @@ func TestPromptsAndResourcesHaveUpgrades(t *testing.T) {
 			require.NoError(t, err)
 			reader, _ := tools.Reader(old.Target, 0)
 			require.NotNil(t, reader)
-			r := engine.Resumption{Now: testNow, Client: steps.AllFeatures(), Answers: []steps.Answer{accept("confirm", yes)}}
+			r := engine.Call{Now: testNow, Client: steps.AllFeatures(), Answers: []steps.Answer{accept("confirm", yes)}}
 			end, err := reader.Resume(t.Context(), out.Position, r)
 			require.NoError(t, err)
 			assert.Equal(t, "Oslo", k.text(end))

@@ -42,7 +42,7 @@ func resumedBy(t *testing.T, before, after saga.Definition) (*engine.Outcome, er
 	s.start(`{}`)
 	tool, err := after.Compile()
 	require.NoError(t, err)
-	return tool.Resume(t.Context(), s.pos, engine.Resumption{Now: testNow, Client: steps.AllFeatures(), Answers: []steps.Answer{accept("confirm", yes)}})
+	return tool.Resume(t.Context(), s.pos, engine.Call{Now: testNow, Client: steps.AllFeatures(), Answers: []steps.Answer{accept("confirm", yes)}})
 }
 
 func TestStateThatHasNoPlaceIsRefused(t *testing.T) {
@@ -227,7 +227,7 @@ func TestEffectRecordThatHasNoPlaceIsRefused(t *testing.T) {
 				tool, err := flow(revision, e, test.do(e)).Compile()
 				require.NoError(t, err)
 				ran = 0
-				out, err := tool.Resume(t.Context(), s.pos, engine.Resumption{Now: testNow, Client: steps.AllFeatures(), Answers: []steps.Answer{accept("confirm", yes)}})
+				out, err := tool.Resume(t.Context(), s.pos, engine.Call{Now: testNow, Client: steps.AllFeatures(), Answers: []steps.Answer{accept("confirm", yes)}})
 				return out, tool, err
 			}
 			undone = nil
@@ -240,7 +240,7 @@ func TestEffectRecordThatHasNoPlaceIsRefused(t *testing.T) {
 				require.ErrorAs(t, err, &wrong)
 				assert.ErrorContains(t, err, test.want)
 				assert.Zero(t, ran, "no code has run")
-				out, err := tool.Abandon(t.Context(), s.pos, "Gone.")
+				out, err := tool.Abandon(t.Context(), s.pos, engine.Call{Why: "Gone."})
 				require.NoError(t, err)
 				assert.Equal(t, []string{"room"}, report(t, out).Outstanding, "to undo with half of it would be worse")
 				assert.ErrorContains(t, out.Err, "cannot be read")
@@ -337,7 +337,7 @@ func TestRecordThatEndsTooEarlyIsRefused(t *testing.T) {
 		short.Body = e.Body[:len(e.Body)-cut]
 		pos := &engine.Position{ID: testID, Turn: 2, Tool: "f"}
 		require.NoError(t, pos.Restore(short), "what follows the arguments is the flow's business")
-		_, err := s.tool.Resume(t.Context(), pos, engine.Resumption{Now: testNow, Client: steps.AllFeatures(), Answers: []steps.Answer{accept("confirm", yes)}})
+		_, err := s.tool.Resume(t.Context(), pos, engine.Call{Now: testNow, Client: steps.AllFeatures(), Answers: []steps.Answer{accept("confirm", yes)}})
 		var wrong *engine.PositionError
 		require.ErrorAs(t, err, &wrong)
 	}
@@ -351,5 +351,5 @@ func TestFailureIsKeptUntilTheOtherAnswersCome(t *testing.T) {
 	out := s.answer(steps.Answer{StepID: "city", Error: &steps.ClientError{Code: 7, Message: "no"}})
 	require.Equal(t, []string{"date"}, ids(out))
 	out = s.answer(accept("date", goodDate))
-	assert.Equal(t, `Stopped: the client could not perform "city" (error 7).`, text(t, out))
+	assert.Equal(t, `Stopped: "city" could not be performed (error 7).`, text(t, out))
 }

@@ -238,19 +238,6 @@ func (p *machineCode[Args, State]) Stage(state any) (encoded, secrets []byte, er
 	return ended.Kept, ended.Secrets, err
 }
 
-// Decoded shows a state to a test.
-func (p *machineCode[Args, State]) Decoded(revision uint32, kept, secrets []byte) (json.RawMessage, error) {
-	var state State
-	if err := p.read(revision, kept, secrets, &state); err != nil {
-		return nil, err
-	}
-	raw, err := shown(&state)
-	if err != nil {
-		return json.Marshal(fmt.Sprintf("%+v", &state)) // its encoding is not JSON
-	}
-	return raw, nil
-}
-
 // Upgrade turns an encoded state of an older revision, and its secrets, into the
 // present one. Make it with [From].
 type Upgrade[State any] func(e Encoding, encoded, secrets []byte) (State, error)

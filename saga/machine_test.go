@@ -172,7 +172,7 @@ func TestOutcomesOfASingleStep(t *testing.T) {
 		{"declined", action("city", "decline"), `Stopped: "city" was declined.`, steps.ErrDeclined},
 		{"cancelled", action("city", "cancel"), `Stopped: "city" was cancelled.`, steps.ErrCancelled},
 		{"client error", steps.Answer{StepID: "city", Error: &steps.ClientError{Code: -5, Message: "<secret of the client>", Data: json.RawMessage(`{"a":1}`)}},
-			`Stopped: the client could not perform "city" (error -5).`, nil},
+			`Stopped: "city" could not be performed (error -5).`, nil},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {

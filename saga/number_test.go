@@ -93,7 +93,7 @@ func TestNumbersInStates(t *testing.T) {
 		if err != nil || o.Position == nil {
 			return out, errors.Join(err, o.Err)
 		}
-		_, err = tool.Resume(t.Context(), o.Position, engine.Resumption{Now: testNow, Client: steps.AllFeatures(), Answers: []steps.Answer{accept("confirm", yes)}})
+		_, err = tool.Resume(t.Context(), o.Position, engine.Call{Now: testNow, Client: steps.AllFeatures(), Answers: []steps.Answer{accept("confirm", yes)}})
 		return out, err
 	}
 	for _, same := range []state{{N: "1"}, {N: "-0.10e+3"}, {N: "7", M: map[json.Number]int{"5": 1, "x": 2}}} {
@@ -132,7 +132,7 @@ func TestNumbersInStates(t *testing.T) {
 		require.NoError(t, err)
 		o, err := before.Start(t.Context(), engine.Call{Now: testNow, Client: steps.AllFeatures()})
 		require.NoError(t, err)
-		_, err = after.Resume(t.Context(), o.Position, engine.Resumption{Now: testNow, Client: steps.AllFeatures(), Answers: []steps.Answer{accept("confirm", yes)}})
+		_, err = after.Resume(t.Context(), o.Position, engine.Call{Now: testNow, Client: steps.AllFeatures(), Answers: []steps.Answer{accept("confirm", yes)}})
 		return out, err
 	}
 	for encoded, want := range map[string]json.Number{`"12.50"`: "12.50", `""`: "", `null`: "", `12.50`: "12.50"} {

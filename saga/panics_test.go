@@ -96,7 +96,7 @@ func TestPanicWhereAnEffectIsRead(t *testing.T) {
 	s.start("")
 	_, err := s.resume(accept("ask", `{"name":"x"}`))
 	require.ErrorAs(t, err, new(*engine.PositionError))
-	out, err := s.tool.Cancel(t.Context(), s.pos, engine.Resumption{Now: testNow})
+	out, err := s.tool.Cancel(t.Context(), s.pos, engine.Call{Now: testNow})
 	require.NoError(t, err)
 	assert.Equal(t, []string{"e"}, report(t, out).Outstanding)
 }

@@ -43,21 +43,21 @@ func TestPause(t *testing.T) {
 		// As if the token had gone to the client and come back.
 		again := &engine.Position{ID: out.Position.ID, Turn: out.Position.Turn, Tool: "counter"}
 		require.NoError(t, again.Restore(out.Position.Encode()))
-		out, err = tool.Resume(t.Context(), again, engine.Resumption{Client: steps.AllFeatures()})
+		out, err = tool.Resume(t.Context(), again, engine.Call{Client: steps.AllFeatures()})
 		require.NoError(t, err)
 	}
 	require.Len(t, out.Steps, 1)
 	assert.Equal(t, done.ID, out.Steps[0].ID)
 	assert.EqualValues(t, first.Turn+2, out.Position.Turn)
 
-	cancelled, err := tool.Cancel(t.Context(), first, engine.Resumption{})
+	cancelled, err := tool.Cancel(t.Context(), first, engine.Call{})
 	require.NoError(t, err)
 	assert.NotNil(t, cancelled.Result)
 }
 
 func TestPauseForAStepThatIsNotThere(t *testing.T) {
 	tool, err := saga.Machine[struct{}, int]{Info: saga.Info{Name: "lost"}, Start: func(t *saga.Turn[struct{}, int]) (saga.Next, error) {
-		return t.Pause("nowhere") //sagavet:ignore the test is about this
+		return t.Pause("nowhere")
 	}}.Compile()
 	require.NoError(t, err)
 	out, err := tool.Start(t.Context(), engine.Call{ID: saga.ID{1}})

@@ -32,7 +32,7 @@ func program(w *world, revision uint32, does string) saga.Flow[empty, string] {
 			var err error
 			switch verb {
 			case "ask":
-				_, err = saga.Ask(r, questions[object]) //sagavet:ignore the test swallows errors on purpose
+				_, err = saga.Ask(r, questions[object])
 			case "do":
 				name, input, _ := strings.Cut(object, "=")
 				_, err = saga.Do(r, effects[name], input)
@@ -64,7 +64,7 @@ func replay(t *testing.T, now, changed string, revision uint32) (*engine.Outcome
 	var last steps.Answer
 	for len(out.Steps) > 0 {
 		last = accept(out.Steps[0].ID, yes)
-		if next, err := play(t, program(newWorld(), 0, now)).tool.Resume(context.Background(), s.pos, engine.Resumption{Now: testNow, Client: steps.AllFeatures(), Answers: []steps.Answer{last}}); err != nil || next.Position == nil {
+		if next, err := play(t, program(newWorld(), 0, now)).tool.Resume(context.Background(), s.pos, engine.Call{Now: testNow, Client: steps.AllFeatures(), Answers: []steps.Answer{last}}); err != nil || next.Position == nil {
 			break // it would end the saga: that is for the changed program
 		}
 		out = s.answer(last)
@@ -177,7 +177,7 @@ func TestAnsweredAlternativesStay(t *testing.T) {
 	}}
 	s := play(t, f)
 	take := func(client steps.Features, a steps.Answer) *engine.Outcome {
-		out, err := s.tool.Resume(context.Background(), s.pos, engine.Resumption{Now: testNow, Client: client, Answers: []steps.Answer{a}})
+		out, err := s.tool.Resume(context.Background(), s.pos, engine.Call{Now: testNow, Client: client, Answers: []steps.Answer{a}})
 		require.NoError(t, err)
 		s.keep(out)
 		return out

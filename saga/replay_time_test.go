@@ -27,7 +27,7 @@ func TestTimesTakenAfterSuspending(t *testing.T) {
 	}})
 	s.start(`{}`)
 	later := testNow.Add(time.Hour)
-	out, err := s.tool.Resume(context.Background(), s.pos, engine.Resumption{Now: later, Client: steps.AllFeatures(), Answers: []steps.Answer{accept("confirm", yes)}})
+	out, err := s.tool.Resume(context.Background(), s.pos, engine.Call{Now: later, Client: steps.AllFeatures(), Answers: []steps.Answer{accept("confirm", yes)}})
 	require.NoError(t, err)
 	require.NoError(t, out.Err)
 	assert.Equal(t, later, after)
@@ -38,7 +38,7 @@ func TestWhatTheClientLacks(t *testing.T) {
 	t.Run("for a question that still waits", func(t *testing.T) {
 		s := play(t, trip())
 		s.start(`{"from":"Oslo"}`)
-		_, err := s.tool.Resume(context.Background(), s.pos, engine.Resumption{Now: testNow, Answers: []steps.Answer{accept("date", goodDate)}})
+		_, err := s.tool.Resume(context.Background(), s.pos, engine.Call{Now: testNow, Answers: []steps.Answer{accept("date", goodDate)}})
 		require.ErrorAs(t, err, &unsupported)
 		assert.Equal(t, engine.UnsupportedError{Tool: "trip", StepID: "city", Needs: steps.Features{Forms: true}}, *unsupported)
 	})

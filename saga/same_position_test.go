@@ -184,7 +184,7 @@ func TestAPositionIsNotChanged(t *testing.T) {
 					attempts = append(attempts, attempt{random.IntN(4) == 0, someAnswers(random, pos.PendingIDs(), earlier)})
 				}
 				run := func(a attempt) (*engine.Outcome, error) {
-					r := engine.Resumption{Now: testNow, Client: steps.AllFeatures(), Answers: a.answers}
+					r := engine.Call{Now: testNow, Client: steps.AllFeatures(), Answers: a.answers}
 					if a.cancel {
 						return tool.Cancel(ctx, pos, r)
 					}

@@ -52,12 +52,12 @@ func TestTurnOfAnotherCall(t *testing.T) {
 					return "done", nil
 				}
 				other := <-runs
-				_, misused := saga.Do(other, act, "flow: another's") //sagavet:ignore it is refused
+				_, misused := saga.Do(other, act, "flow: another's")
 				_, asked := saga.Ask(other, askConfirm)
 				assert.ErrorContains(t, asked, "by the code of another turn")
 				done <- true
 				if _, err := saga.Do(r, act, "flow: its own"); err != nil {
-					return "", err //sagavet:ignore the other error is the test's
+					return "", err
 				}
 				return misused.Error(), nil
 			},

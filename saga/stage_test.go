@@ -46,7 +46,7 @@ func TestHooksStandBetweenEffectsAndTheWorld(t *testing.T) {
 	require.Len(t, h.calls, 1)
 	assert.Equal(t, sagahooks.Call{Effect: "hotel", Key: h.calls[0].Key, Input: sagahooks.Value{JSON: json.RawMessage(`"room"`)}, Undoable: true}, h.calls[0])
 
-	cancelled, err := s.tool.Cancel(ctx, out.Position, engine.Resumption{Now: testNow})
+	cancelled, err := s.tool.Cancel(ctx, out.Position, engine.Call{Now: testNow})
 	require.NoError(t, err)
 	assert.Equal(t, []string{"hotel"}, report(t, cancelled).Undone)
 	require.Len(t, h.calls, 2)
@@ -84,7 +84,7 @@ func TestStage(t *testing.T) {
 	}
 	pos, err := tool.Stage(stage)
 	require.NoError(t, err)
-	out, err := tool.Resume(context.Background(), pos, engine.Resumption{Now: testNow, Client: steps.AllFeatures()})
+	out, err := tool.Resume(context.Background(), pos, engine.Call{Now: testNow, Client: steps.AllFeatures()})
 	require.NoError(t, err)
 	assert.Equal(t, "Oslo to Rome on 2026-12-24", text(t, out))
 

@@ -16,8 +16,8 @@ import (
 
 // Turn is what a step function works with, and its context, which ends when the client
 // goes away or the turn takes too long, and that of a task when the task is cancelled. It is
-// valid during the function's call only, and saga.Do in the goroutine that runs it: in one of
-// your own it is refused, and the turn fails. The context, Progress, Log and answers are for all.
+// valid during the function's call only, and [Do] and [DoAll] in the goroutine that runs it: in one of
+// your own they are refused, and the turn fails. The context, Progress, Log and answers are for all.
 //
 // A step function ends by returning what one of the methods Ask, Goto, Pause, Textf,
 // Structured and Finish, or Yield, Sleep and Until returns, or an error; that of a [Prompt] ends with Messages,

@@ -107,14 +107,16 @@ func TestUndoHasItsTime(t *testing.T) {
 			defer cancel()
 			tool := hanging(t, stuck, nil)
 			return resumed(t, ctx, tool, func(p *engine.Position) (*engine.Outcome, error) {
-				return tool.Cancel(ctx, p, engine.Resumption{Now: time.Now()})
+				return tool.Cancel(ctx, p, engine.Call{Now: time.Now()})
 			})
 		}},
 		{"abandoned", turn + engine.UndoTime, func(t *testing.T, stuck map[string]bool) *engine.UndoReport {
 			ctx, cancel := context.WithTimeout(t.Context(), turn)
 			defer cancel()
 			tool := hanging(t, stuck, nil)
-			return resumed(t, ctx, tool, func(p *engine.Position) (*engine.Outcome, error) { return tool.Abandon(ctx, p, "gone") })
+			return resumed(t, ctx, tool, func(p *engine.Position) (*engine.Outcome, error) {
+				return tool.Abandon(ctx, p, engine.Call{Why: "gone"})
+			})
 		}},
 		{"declined", turn + engine.UndoTime, func(t *testing.T, stuck map[string]bool) *engine.UndoReport {
 			ctx, cancel := context.WithTimeout(t.Context(), turn)
@@ -122,7 +124,7 @@ func TestUndoHasItsTime(t *testing.T) {
 			tool := hanging(t, stuck, nil)
 			return resumed(t, ctx, tool, func(p *engine.Position) (*engine.Outcome, error) {
 				no := steps.Answer{StepID: "sure", Result: []byte(`{"action":"decline"}`)}
-				return tool.Resume(ctx, p, engine.Resumption{Now: time.Now(), Client: steps.AllFeatures(), Answers: []steps.Answer{no}})
+				return tool.Resume(ctx, p, engine.Call{Now: time.Now(), Client: steps.AllFeatures(), Answers: []steps.Answer{no}})
 			})
 		}},
 		{"a turn without a deadline", 3 * 3 * 35 * time.Second, func(t *testing.T, stuck map[string]bool) *engine.UndoReport {
@@ -147,7 +149,7 @@ func TestUndoHasItsTime(t *testing.T) {
 					assert.Equal(t, rest, u.Undone)
 
 					// What is outstanding can be tried again once it does not hang.
-					out, err := hanging(t, nil, nil).Cancel(t.Context(), u.Again, engine.Resumption{Now: time.Now()})
+					out, err := hanging(t, nil, nil).Cancel(t.Context(), u.Again, engine.Call{Now: time.Now()})
 					require.NoError(t, err)
 					again := report(t, out)
 					assert.Equal(t, names, again.Undone)

@@ -40,7 +40,7 @@ func yields(names ...string) func(r *saga.Run) error {
 
 // at has the saga go on at a time.
 func (s *session) at(now time.Time, answers ...steps.Answer) (*engine.Outcome, error) {
-	out, err := s.tool.Resume(s.t.Context(), s.pos, engine.Resumption{Now: now, Client: steps.AllFeatures(), Answers: answers})
+	out, err := s.tool.Resume(s.t.Context(), s.pos, engine.Call{Now: now, Client: steps.AllFeatures(), Answers: answers})
 	if err == nil {
 		s.keep(out)
 	}
@@ -166,9 +166,9 @@ func TestPausesThatAreRefused(t *testing.T) {
 	for want, run := range map[string]func(r *saga.Run) error{
 		"no block was given":       func(r *saga.Run) error { return r.Yield() },
 		"block 1 is nil":           func(r *saga.Run) error { return r.Yield(content.Textf("x"), nil) },
-		"the flow yielded a part":  func(r *saga.Run) error { _ = r.Yield(content.Textf("x")); return nil }, //sagavet:ignore the test swallows errors on purpose
-		"the flow went to sleep":   func(r *saga.Run) error { _ = r.Sleep(1); return nil },                  //sagavet:ignore the test swallows errors on purpose
-		"error that sleeping retu": func(r *saga.Run) error { _ = r.Until(testNow.Add(1)); return nil },     //sagavet:ignore the test swallows errors on purpose
+		"the flow yielded a part":  func(r *saga.Run) error { _ = r.Yield(content.Textf("x")); return nil },
+		"the flow went to sleep":   func(r *saga.Run) error { _ = r.Sleep(1); return nil },
+		"error that sleeping retu": func(r *saga.Run) error { _ = r.Until(testNow.Add(1)); return nil },
 	} {
 		out := play(t, pausing(0, run)).start(`{}`)
 		assert.ErrorContains(t, out.Err, want)

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -151,7 +150,7 @@ func TestBrokenTools(t *testing.T) {
 		}, want: []string{"broken rule: a flow that has asked returns at once", `effect "clean" was asked for after the flow had suspended`, "perform no effect in a defer"}},
 		{name: "a swallowed suspension", tool: func(h *hotel) saga.Definition {
 			return h.visit(func(r *saga.Run) (string, error) {
-				if _, err := saga.Ask(r, askCity); err != nil { //sagavet:ignore broken on purpose
+				if _, err := saga.Ask(r, askCity); err != nil {
 					return "No city, no stay.", nil
 				}
 				return h.correctly(r)
@@ -247,7 +246,7 @@ func TestBrokenTools(t *testing.T) {
 				_, err := saga.Ask(r, askSure)
 				return "Enjoy your stay.", err
 			})
-		}, want: []string{"broken rule: a turn that is stopped from outside does not end the saga", "scenario: turn 2 is stopped before hold-room, then the client repeats it", "There is no room.",
+		}, want: []string{"broken rule: a turn that is stopped from outside does not end the saga", "scenario: turn 2 is stopped before hold-room, then the client repeats the turn", "There is no room.",
 			"return the error that saga.Do returned"}},
 		{name: "a result that counts", tool: func(h *hotel) saga.Definition {
 			hold, n := h.room.Do, 0
@@ -299,6 +298,19 @@ func TestBrokenTools(t *testing.T) {
 				return "Enjoy your stay.", err
 			})
 		}, skip: []string{"cancels"}, want: []string{"broken rule: a saga ends", "scenario: city is declined", "after 100 turns the tool still asks \"sure~", "let the tool give up"}},
+		{name: "a ledger that remembers no turn", forks: true, tool: func(h *hotel) saga.Definition {
+			f := h.visit(h.correctly)
+			f.SingleUse = saga.SingleUseNever
+			return f
+		}, want: []string{"broken rule: a turn of a tool that acts is taken once", "leave SingleUse out"}},
+		{name: "a step function that the machine does not have", tool: func(h *hotel) saga.Definition {
+			type turn = saga.Turn[struct{}, struct{}]
+			return saga.Machine[struct{}, struct{}]{
+				Info:  saga.Info{Name: "visit", Asks: []steps.Question{askCity, askSure}, Effects: []saga.Declared{h.room}},
+				Start: func(t *turn) (saga.Next, error) { return t.Ask("chose", askCity) },
+				Steps: saga.Steps[struct{}, struct{}]{"chosen": func(t *turn) (saga.Next, error) { return t.Textf("done") }},
+			}
+		}, want: []string{`there is no step function "chose"`}},
 		{name: "a panic", tool: func(h *hotel) saga.Definition {
 			return h.visit(func(r *saga.Run) (string, error) {
 				if _, err := saga.Ask(r, askCity); err != nil {
@@ -361,11 +373,17 @@ func TestBrokenTools(t *testing.T) {
 
 func TestGoroutineThatOutlivesTheTurn(t *testing.T) {
 	c := visitCase(true, nil)
+	late := func() {} // has the last subject's goroutine act, and waits for it
 	c.New = func(testing.TB) sagatest.Subject {
+		late() // no turn is under way when the kit makes a new subject
 		h := newHotel()
 		over := make(chan struct{})
-		var asked atomic.Bool
-		var begin, end sync.Once
+		var left sync.WaitGroup
+		var begin sync.Once
+		late = func() {
+			close(over)
+			left.Wait()
+		}
 		return sagatest.Subject{
 			Tool: h.visit(func(r *saga.Run) (string, error) {
 				if _, err := saga.Ask(r, askCity); err != nil {
@@ -374,24 +392,18 @@ func TestGoroutineThatOutlivesTheTurn(t *testing.T) {
 				if _, err := saga.Ask(r, askSure); err != nil {
 					return "", err
 				}
-				asked.Store(true)
 				begin.Do(func() {
-					go func() { //sagavet:ignore broken on purpose
+					left.Go(func() { //sagavet:ignore broken on purpose
 						<-over
 						_, _ = saga.Do(r, h.room, "late")
-					}()
+					})
 				})
 				return "Enjoy your stay.", nil
 			}),
-			World: func() any {
-				if asked.Load() { // the turn is over
-					end.Do(func() { close(over) })
-				}
-				return nil
-			},
 		}
 	}
 	f := reported(t, func(t testing.TB) { sagatest.Sweep(t, c) })
+	late()
 	if assert.Len(t, f.errors, 1) {
 		assert.Contains(t, f.errors[0], "broken rule: nothing goes on after a turn")
 		assert.Contains(t, f.errors[0], `effect "hold-room" was asked for when no turn was under way`)

@@ -3,11 +3,10 @@ package sagatest
 import (
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"time"
 
-	"github.com/mcpsaga/mcpsaga/internal/tokens"
+	"github.com/mcpsaga/mcpsaga/internal/turns"
 	"github.com/mcpsaga/mcpsaga/steps"
 )
 
@@ -20,24 +19,20 @@ type client struct {
 	// latest: only the answers to the last questions are sent, not all so far.
 	latest bool
 	pause  time.Duration
-	// first is when each token was first brought, and waited whether the client has taken its time to answer.
-	first  map[string]time.Time
-	waited map[string]bool
 
-	last reply
-	// shift says by how much the script's answers to a question come later, as the
-	// question was answered otherwise before.
-	shift  map[string]int
-	sent   []steps.Answer
-	rounds []Round
-	before int // the rounds that were answered with what was given before the play
+	// got is the last response, and last the last that brought something.
+	got, last reply
+	sent      []steps.Answer
+	rounds    []Round
+	before    int // the rounds that were answered with what was given before the play
 }
 
-// fork returns a client that stands at the same point.
-func (c *client) fork() *client {
-	f := *c
-	f.shift, f.sent, f.rounds = maps.Clone(c.shift), slices.Clone(c.sent), slices.Clone(c.rounds)
-	return &f
+// request is what the client sends: without a token, a call of the tool.
+type request struct {
+	token   string
+	policy  turns.Policy
+	answers []steps.Answer
+	cancels bool
 }
 
 var errLeaves = errors.New("the script says that the client leaves; a sweep needs one that goes on to the end")
@@ -72,59 +67,41 @@ func (c *client) find(a Asked) (Answer, bool) {
 	if c.recall != nil {
 		return c.recall(a)
 	}
-	return c.script.find(a.Question, a.Again-c.shift[a.Question])
+	return c.script.find(a.Question, a.Again)
 }
 
 // resume returns the request that brings these answers.
 func (c *client) resume(answers ...steps.Answer) request {
-	q := request{token: c.last.Token, answers: answers}
 	if !c.latest {
-		q.answers = append(slices.Clone(c.sent), answers...)
+		answers = slices.Concat(c.sent, answers)
 	}
-	return q
+	return request{token: c.last.Token, policy: c.last.Policy, answers: answers}
 }
 
-// next returns the request that continues by the script.
-func (c *client) next() (q request, err error) {
+// next returns the request that continues by the script, for which the client takes its time.
+func (c *client) next() (request, error) {
 	if c.last.Token == "" {
-		return q, nil // the call
+		return request{}, nil // the call
 	}
 	answers, later, err := c.answers()
-	if err == nil {
-		q = c.resume(answers...)
-		q.later = later
-	}
-	return q, err
+	c.rig.clock.pass(later)
+	return c.resume(answers...), err
 }
 
 // send has the server take a turn; take lets the client learn of the response.
 func (c *client) send(q request) reply {
-	now := &c.rig.clock
-	if q.later > 0 && !c.waited[q.token] {
-		c.waited[q.token] = true
-		now.pass(q.later)
-	}
-	now.pass(c.pause)
-	if first, known := c.first[q.token]; known && q.token != c.last.Token && c.last.slept && now.now().Sub(first) > tokens.DefaultTTL/2 {
-		// An older request is sent again, and the saga has slept meanwhile for longer than tokens live: this was
-		// before. It arrives late, but not that late.
-		defer now.set(now.now())
-		now.set(first.Add(c.pause))
-	} else if q.token != "" && q.token == c.last.Token {
-		if !q.cancels {
-			now.until(c.last.Wake) // it has learned when to come back
-		}
-		c.first[q.token] = now.now()
+	c.rig.clock.pass(c.pause)
+	if q.token != "" && q.token == c.last.Token && !q.cancels {
+		c.rig.clock.until(c.last.Wake) // it has learned when to come back
 	}
 	return c.rig.send(q)
 }
 
-// take continues from a response.
+// take continues from a response. After one that has brought nothing, the token before is still good.
 func (c *client) take(q request, rep reply) {
-	if rep.cut || rep.err != nil {
-		return // the token before is still good
+	if c.got = rep; rep.cut || rep.err != nil {
+		return
 	}
-	rep.slept = c.last.slept || !rep.Wake.IsZero()
 	c.last = rep
 	for _, a := range q.answers {
 		if !c.hasSent(a) {
@@ -145,14 +122,14 @@ func (c *client) hasSent(a steps.Answer) bool {
 	return slices.ContainsFunc(c.sent, func(b steps.Answer) bool { return a.StepID == b.StepID })
 }
 
+// played describes the saga after a response.
 func (c *client) played(rep reply) *Played {
-	c.rig.watch.mu.Lock()
-	defer c.rig.watch.mu.Unlock()
-	c.rig.heard.mu.Lock()
-	defer c.rig.heard.mu.Unlock()
+	w := c.rig.world
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	p := &Played{
-		Err: rep.err, Rounds: slices.Clone(c.rounds), Calls: slices.Clone(c.rig.watch.calls), Suspended: !rep.ended && !rep.undone, Cancelled: rep.cancelled,
-		Progress: slices.Clone(c.rig.heard.progress), Logs: slices.Clone(c.rig.heard.logs),
+		Err: rep.err, Rounds: slices.Clone(c.rounds), Calls: slices.Clone(w.calls), Suspended: !rep.ended && !rep.undone, Cancelled: rep.cancelled,
+		Progress: slices.Clone(w.progress), Logs: slices.Clone(w.logs),
 	}
 	if rep.ended {
 		p.Result, p.Contents, p.Err, p.out = rep.Result, rep.Contents, rep.Err, rep.Outcome

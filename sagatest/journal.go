@@ -24,9 +24,8 @@ const journalDir = "testdata/sagas"
 //	SAGATEST_UPDATE=1 go test ./...
 //
 // From then on every test run resumes each recorded saga with the present code and
-// fails if one does not end well (or with [Case.Fails], badly), has another result (see
-// [Case.Same]), or is of the present revision and has another state: the change that did
-// that would do it to sagas under way when it is deployed. There is a directory for each
+// fails if one does not end well (or with [Case.Fails], badly), or has another result (see
+// [Case.Same]): the change that did that would do it to sagas under way when it is deployed. There is a directory for each
 // revision of the tool, testdata/sagas/<tool>/<revision> (see [Case.Journal] for a second
 // script), and a file for each suspension.
 // Updating adds what is missing, and takes over results; what else is recorded stays,
@@ -50,6 +49,7 @@ func Journal(t testing.TB, c Case) {
 	for _, e := range s.entries {
 		e.Result = played.result
 	}
+	update := os.Getenv(updateEnv) != ""
 	dir := filepath.Join(journalDir, s.journal())
 	recorded, err := readJournal(dir)
 	if err != nil {
@@ -57,9 +57,9 @@ func Journal(t testing.TB, c Case) {
 	}
 	ok := true
 	for _, e := range recorded {
-		ok = s.prove(t, e) && ok
+		ok = s.prove(t, e, update) && ok
 	}
-	s.record(t, dir, recorded, ok)
+	s.record(t, dir, recorded, ok, update)
 }
 
 // journal is the name of the directory with the case's records.
@@ -74,12 +74,12 @@ func (s *sweep) journal() string {
 }
 
 // record adds suspensions that the journal lacks, or reports them.
-func (s *sweep) record(t testing.TB, dir string, recorded []*entry, ok bool) {
+func (s *sweep) record(t testing.TB, dir string, recorded []*entry, ok, update bool) {
 	t.Helper()
-	known, update := make(map[string]bool), os.Getenv(updateEnv) != ""
+	known := make(map[string]bool)
 	for _, e := range recorded {
 		known[e.path] = true
-		if e.stale && update && ok {
+		if e.updated && ok {
 			if err := e.write(e.path); err != nil {
 				t.Fatalf("sagatest: the journal cannot be written: %v", err)
 			}
@@ -105,7 +105,7 @@ func (s *sweep) record(t testing.TB, dir string, recorded []*entry, ok bool) {
 
 // prove resumes a recorded saga with the present code. It reports whether it ended
 // as it must.
-func (s *sweep) prove(t testing.TB, e *entry) (ok bool) {
+func (s *sweep) prove(t testing.TB, e *entry, update bool) (ok bool) {
 	t.Helper()
 	name, err := filepath.Rel(journalDir, e.path)
 	if err != nil {
@@ -113,7 +113,7 @@ func (s *sweep) prove(t testing.TB, e *entry) (ok bool) {
 	}
 	subtest(t, name, func(t testing.TB) {
 		x := s.newTrial(t, "a saga of revision "+strconv.FormatUint(uint64(e.Revision), 10)+" waits for "+e.waits()+" and goes on now")
-		b := x.resumeEntry(e)
+		b := x.survives(e, update)
 		if ok = b == nil; !ok {
 			t.Errorf("sagatest: broken rule: sagas under way survive a change of the tool\n  scenario: %s\n  recorded: %s\n  what happened: %s\n  what to do: %s", x.name, e.path, b.what, b.advice)
 		}
@@ -122,76 +122,6 @@ func (s *sweep) prove(t testing.TB, e *entry) (ok bool) {
 }
 
 const keepGoing = "sagas of that revision may be under way when this code is deployed. In a Machine, keep step functions and questions under their names (or list them in Renamed), raise Revision when the state's type changes and add an Upgrade; in a Flow, raise Revision with every change, and keep asking and doing what was asked and done, or list it in Renamed. If they are to be given up, set Case.Retired"
-
-// resumeEntry continues from a recorded suspension, and says what is wrong with how
-// that ended.
-func (x *trial) resumeEntry(e *entry) *broken {
-	pos, err := e.position()
-	if err != nil {
-		return &broken{what: err.Error(), advice: "restore the file"}
-	}
-	tools, err := engine.NewRegistry(x.subject.Tool)
-	if err != nil {
-		return &broken{what: err.Error(), advice: "mend the definition"}
-	}
-	tool := firstTool(tools)
-	if e.Revision > tool.Revision {
-		return &broken{what: fmt.Sprintf("it was recorded by revision %d, but the tool is of revision %d", e.Revision, tool.Revision), advice: "do not lower the revision"}
-	}
-	before := x.client.rig.watch.looked
-	if err := tool.Rehearse(context.Background(), pos); err != nil {
-		return &broken{what: fmt.Sprintf("what it had done cannot be done again in a new world: %v", err), advice: "let effects read the inputs of earlier revisions: rename no fields, and give an effect whose input has another meaning another name"}
-	}
-	x.client.rig.watch.lookAgain()
-	if reader, _ := tools.Reader(tool.Target, e.Revision); reader == nil {
-		return x.retire(e, tool, pos, before)
-	}
-	if b := x.holds(e, tool, pos); b != nil {
-		return b
-	}
-	return x.proceed(e, pos, before)
-}
-
-// retire checks that a saga that is given up is undone.
-func (x *trial) retire(e *entry, tool *engine.Program, pos *engine.Position, before string) *broken {
-	if e.Revision >= x.sweep.c.Retired {
-		return &broken{what: fmt.Sprintf("revision %d is no longer read by revision %d of the tool", e.Revision, tool.Revision), advice: keepGoing}
-	}
-	out, err := tool.Abandon(context.Background(), pos, "Retired.")
-	if err == nil {
-		err = out.Err
-	}
-	if err != nil {
-		return &broken{what: fmt.Sprintf("it is given up, but cannot be undone: %v", err), advice: "keep declaring the effects of retired revisions, as long as their sagas may come back"}
-	}
-	if now, seen := x.world(); seen && now != before {
-		return &broken{what: "it is given up, but something is left of it:" + differ(before, now), advice: "let Undo find out by the key and the recorded input what there is to undo"}
-	}
-	x.t.Logf("sagatest: %s: undone, as Case.Retired says", e.path)
-	return nil
-}
-
-// proceed resumes a saga and answers until its end.
-func (x *trial) proceed(e *entry, pos *engine.Position, before string) *broken {
-	c := x.client
-	c.rig.clock.set(e.At)
-	c.latest, c.recall = true, func(a Asked) (Answer, bool) { return x.recall(e, a) }
-	token, err := c.rig.sealed(pos)
-	if err != nil {
-		return &broken{what: err.Error(), advice: "keep less in the state"}
-	}
-	c.last.Token = token
-	for _, w := range e.Waits {
-		c.last.Steps = append(c.last.Steps, steps.Step{ID: w.Step})
-	}
-	switch {
-	case x.play():
-		return x.proceeded(e, before)
-	case x.last.err != nil:
-		return &broken{what: fmt.Sprintf("it cannot go on: %v", x.last.err), advice: keepGoing}
-	}
-	return &broken{what: x.broken[0].what, advice: "add the answer to the script; or else, " + keepGoing}
-}
 
 // recall answers by the present script, or else as the client did when the saga was
 // recorded. So it answers what was asked then, of which only the id is known.
@@ -214,10 +144,74 @@ func (s *script) last(question string, n int) (Answer, bool) {
 	return Answer{}, false
 }
 
-// proceeded looks at the end of a saga that was resumed; before is what the world
-// looked like when it had not begun.
-func (x *trial) proceeded(recorded *entry, before string) *broken {
-	e := x.client.played(x.last)
+// survives continues a recorded saga with the present code, and says what is wrong with
+// how that ended.
+func (x *trial) survives(e *entry, update bool) *broken {
+	pos, err := e.position()
+	if err != nil {
+		return &broken{what: err.Error(), advice: "restore the file"}
+	}
+	tools, err := engine.NewRegistry(x.subject.Tool)
+	if err != nil {
+		return &broken{what: err.Error(), advice: "mend the definition"}
+	}
+	tool := firstTool(tools)
+	if e.Revision > tool.Revision {
+		return &broken{what: fmt.Sprintf("it was recorded by revision %d, but the tool is of revision %d", e.Revision, tool.Revision), advice: "do not lower the revision"}
+	}
+	before := x.rig.world.looked
+	if err := tool.Rehearse(context.Background(), pos); err != nil {
+		return &broken{what: fmt.Sprintf("what it had done cannot be done again in a new world: %v", err), advice: "let effects read the inputs of earlier revisions: rename no fields, and give an effect whose input has another meaning another name"}
+	}
+	x.rig.world.lookAgain()
+	if reader, _ := tools.Reader(tool.Target, e.Revision); reader == nil {
+		return x.retire(e, tool, pos, before)
+	}
+	if err := tool.CheckAnswers(pos, nil); err != nil {
+		return &broken{what: fmt.Sprintf("it cannot go on: %v", err), advice: keepGoing}
+	}
+	if x.last, err = x.rig.sealed(pos); err != nil {
+		return &broken{what: err.Error(), advice: "keep less in the state"}
+	}
+	for _, w := range e.Waits {
+		x.last.Steps = append(x.last.Steps, steps.Step{ID: w.Step})
+	}
+	x.rig.clock.at, x.latest = e.At, true
+	x.client.recall = func(a Asked) (Answer, bool) { return x.recall(e, a) }
+	switch {
+	case x.play():
+		return x.ended(e, before, update)
+	case x.got.err != nil:
+		return &broken{what: fmt.Sprintf("it cannot go on: %v", x.got.err), advice: keepGoing}
+	}
+	return &broken{what: x.broken[0].what, advice: "add the answer to the script; or else, " + keepGoing}
+}
+
+const undoLeft = "let Undo find out by the key and the recorded input what there is to undo"
+
+// retire checks that a saga that is given up is undone.
+func (x *trial) retire(e *entry, tool *engine.Program, pos *engine.Position, before string) *broken {
+	if e.Revision >= x.sweep.c.Retired {
+		return &broken{what: fmt.Sprintf("revision %d is no longer read by revision %d of the tool", e.Revision, tool.Revision), advice: keepGoing}
+	}
+	out, err := tool.Abandon(context.Background(), pos, engine.Call{Why: "Retired."})
+	if err == nil {
+		err = out.Err
+	}
+	if err != nil {
+		return &broken{what: fmt.Sprintf("it is given up, but cannot be undone: %v", err), advice: "keep declaring the effects of retired revisions, as long as their sagas may come back"}
+	}
+	if now, seen := x.world(); seen && now != before {
+		return &broken{what: "it is given up, but something is left of it:" + differ(before, now), advice: undoLeft}
+	}
+	x.t.Logf("sagatest: %s: undone, as Case.Retired says", e.path)
+	return nil
+}
+
+// ended looks at the end of a saga that was resumed; before is what the world
+// looked like when it had not begun. An author who updates means another result.
+func (x *trial) ended(recorded *entry, before string, update bool) *broken {
+	e := x.played(x.got)
 	e.Scenario = x.name
 	if b, ok := mistake(e.Err); ok {
 		return &broken{what: b.what, advice: keepGoing}
@@ -229,8 +223,16 @@ func (x *trial) proceeded(recorded *entry, before string) *broken {
 	case e.Good() && x.sweep.c.Fails:
 		return &broken{what: "it ended well, where it failed when it was recorded: " + said(e), advice: keepGoing}
 	case x.sweep.c.Fails && seen && now != before:
-		return &broken{what: "it failed, as it did when it was recorded, but something is left of it:" + differ(before, now), advice: "let Undo find out by the key and the recorded input what there is to undo"}
+		return &broken{what: "it failed, as it did when it was recorded, but something is left of it:" + differ(before, now), advice: undoLeft}
 	}
 	x.check(e)
-	return x.resulted(recorded, e)
+	switch result := x.sweep.c.same(e); {
+	case result == recorded.Result:
+	case update:
+		recorded.Result, recorded.updated = result, true
+	default:
+		return &broken{what: "its result is another:" + differ(recorded.Result, result),
+			advice: fmt.Sprintf("if the result is meant to be another, run the test with %s=1 in the environment; if it holds a time or a number that others count, set Case.Same; otherwise %s", updateEnv, keepGoing)}
+	}
+	return nil
 }

@@ -3,9 +3,6 @@ package sagatest_test
 import (
 	"bytes"
 	"encoding/gob"
-	"encoding/json"
-	"os"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -44,109 +41,44 @@ func keeping[S any](state S, e saga.Encoding, show func(S) string) sagatest.Case
 	return sagatest.Case{Tool: m, Args: struct{}{}, Script: []answer{accept("sure", sureForm{true})}}
 }
 
-func TestJournalComparesStates(t *testing.T) {
+func TestJournalOfAChangedState(t *testing.T) {
 	type before struct {
-		City  string
-		Codes []int64
-		PIN   saga.Secret
+		City string
+		PIN  saga.Secret
 	}
 	type renamed struct {
-		Town  string
-		Codes []int64
-		PIN   saga.Secret
+		Town string
+		PIN  saga.Secret
 	}
 	type more struct {
-		City  string
-		Codes []int64
-		PIN   saga.Secret
-		New   struct{ At int }
+		City string
+		PIN  saga.Secret
+		New  struct{ At int }
 	}
-	blind := "It is done."
-	first := func(e saga.Encoding) sagatest.Case {
-		return keeping(before{"rome", []int64{7}, saga.NewSecret("1234")}, e, func(before) string { return blind })
-	}
-	recorded := func(t *testing.T, e saga.Encoding) string {
+	record := func(t *testing.T, e saga.Encoding) {
 		t.Helper()
 		t.Chdir(t.TempDir())
-		require.Empty(t, journal(t, first(e), true))
+		c := keeping(before{"rome", saga.NewSecret("1234")}, e, func(s before) string { return "To " + s.City })
+		require.Empty(t, journal(t, c, true))
 		require.Len(t, files(t), 1)
-		b, err := os.ReadFile(files(t)[0])
-		require.NoError(t, err)
-		require.Empty(t, journal(t, first(e), false))
-		return string(b)
+		require.Empty(t, journal(t, c, false))
 	}
 	t.Run("a field that an encoding loses in silence", func(t *testing.T) {
-		recorded(t, gobs{})
-		for _, update := range []bool{false, true} {
-			got := journal(t, keeping(renamed{Codes: []int64{7}, PIN: saga.NewSecret("1234")}, gobs{}, func(renamed) string { return blind }), update)
-			assert.Contains(t, got, "broken rule: sagas under way survive a change of the tool")
-			assert.Contains(t, got, "what it holds is not what it was: state.City is lost or another")
-			assert.Contains(t, got, "needs a new Revision, with an Upgrade")
-			assert.NotContains(t, got, "1234")
-		}
+		record(t, gobs{})
+		got := journal(t, keeping(renamed{"rome", saga.NewSecret("1234")}, gobs{}, func(s renamed) string { return "To " + s.Town }), false)
+		assert.Contains(t, got, "broken rule: sagas under way survive a change of the tool")
+		assert.Contains(t, got, "its result is another")
+		assert.NotContains(t, got, "1234")
 	})
 	t.Run("a field that JSON refuses", func(t *testing.T) {
-		recorded(t, nil)
-		got := journal(t, keeping(renamed{}, nil, func(renamed) string { return blind }), false)
-		assert.Contains(t, got, `it cannot go on: tool "keep" cannot resume from this position: its state: json: unknown field "City"`)
+		record(t, nil)
+		got := journal(t, keeping(renamed{}, nil, func(renamed) string { return "To rome" }), false)
+		assert.Contains(t, got, "it cannot go on: ")
+		assert.Contains(t, got, `tool "keep" cannot resume from this position: its state: json: unknown field "City"`)
 	})
 	t.Run("a field that was added", func(t *testing.T) {
-		recorded(t, nil)
-		assert.Empty(t, journal(t, keeping(more{}, nil, func(more) string { return blind }), false))
-	})
-	t.Run("what is recorded shows no secrets", func(t *testing.T) {
-		b := recorded(t, nil)
-		assert.NotContains(t, b, "1234")
-		assert.Contains(t, b, `"City": "rome"`)
-		assert.Contains(t, b, "[secret ")
-	})
-	t.Run("a value that means something else", func(t *testing.T) {
-		b := recorded(t, nil)
-		var e, state map[string]any
-		for name, change := range map[string]func(){
-			"state.City":     func() { state["City"] = "oslo" },
-			"state.PIN":      func() { state["PIN"] = "[secret 00000000]" },
-			"state.Codes[0]": func() { state["Codes"] = []any{8} },
-			"state.Codes":    func() { state["Codes"] = []any{7, 8} },
-			"state.Gone":     func() { state["Gone"] = map[string]any{"x": 1} },
-		} {
-			require.NoError(t, json.Unmarshal([]byte(b), &e))
-			state = e["holds"].(map[string]any)["state"].(map[string]any)
-			change()
-			changed, err := json.Marshal(e)
-			require.NoError(t, err)
-			require.NoError(t, os.WriteFile(files(t)[0], changed, 0o666))
-			assert.Contains(t, journal(t, first(nil), false), name+" is lost or another")
-		}
-	})
-	t.Run("a number of more digits than a float has", func(t *testing.T) {
-		c := keeping(before{Codes: []int64{9007199254740993}}, nil, func(before) string { return blind })
-		t.Chdir(t.TempDir())
-		require.Empty(t, journal(t, c, true))
-		b, err := os.ReadFile(files(t)[0])
-		require.NoError(t, err)
-		changed := strings.Replace(string(b), "9007199254740993", "9007199254740992", 1)
-		require.NotEqual(t, string(b), changed)
-		require.NoError(t, os.WriteFile(files(t)[0], []byte(changed), 0o666))
-		assert.Contains(t, journal(t, c, false), "state.Codes[0] is lost or another")
-	})
-	t.Run("an older record gets what it lacks", func(t *testing.T) {
-		b := recorded(t, nil)
-		var e map[string]any
-		require.NoError(t, json.Unmarshal([]byte(b), &e))
-		delete(e, "holds")
-		delete(e, "result")
-		old, err := json.Marshal(e)
-		require.NoError(t, err)
-		require.NoError(t, os.WriteFile(files(t)[0], old, 0o666))
-		assert.Empty(t, journal(t, first(nil), false))
-		now, err := os.ReadFile(files(t)[0])
-		require.NoError(t, err)
-		assert.Equal(t, string(old), string(now), "nothing is written without being asked")
-		assert.Empty(t, journal(t, first(nil), true))
-		now, err = os.ReadFile(files(t)[0])
-		require.NoError(t, err)
-		assert.Equal(t, b, string(now))
+		record(t, nil)
+		assert.Empty(t, journal(t, keeping(more{City: "rome"}, nil, func(s more) string { return "To " + s.City }), false))
 	})
 }
 

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"reflect"
 	"regexp"
 	"slices"
 	"strings"
@@ -32,10 +31,8 @@ type entry struct {
 	Waits []waiting `json:"waits"`
 	// Effects were begun before; for people who read the file.
 	Effects []string `json:"effects,omitempty"`
-	// Holds is what state and effects decoded to, and Result how the saga ended, when
-	// this was recorded. They are missing in records from before there were these.
-	Holds  json.RawMessage `json:"holds,omitempty"`
-	Result string          `json:"result,omitempty"`
+	// Result is how the saga ended when this was recorded.
+	Result string `json:"result"`
 	// Answers are those that the client gave from there on.
 	Answers []recordedAnswer `json:"answers"`
 	// Position, State, Record and Secrets are what engine.Position.Restore takes.
@@ -44,9 +41,8 @@ type entry struct {
 	Record   []byte `json:"record,omitempty"`
 	Secrets  []byte `json:"secrets,omitempty"`
 
-	path string
-	// stale: the record lacks what is now recorded, or an update has changed it.
-	stale bool
+	path    string
+	updated bool
 }
 
 type waiting struct {
@@ -65,18 +61,15 @@ func (x *trial) suspended(rep reply) {
 	p := rep.Position
 	parts := p.Encode()
 	e := &entry{
-		Tool: p.Tool, Revision: p.Revision, Saga: saga.ID(p.ID).String(), Turn: p.Turn, Deadline: p.Deadline, At: x.client.rig.clock.now(),
+		Tool: p.Tool, Revision: p.Revision, Saga: saga.ID(p.ID).String(), Turn: p.Turn, Deadline: p.Deadline, At: x.rig.clock.now(),
 		Position: parts.Body, State: parts.State, Record: parts.Effects, Secrets: parts.Secrets,
 	}
 	for _, s := range rep.Steps {
 		e.Waits = append(e.Waits, waiting{s.ID, asked(s).Message()})
 	}
-	calls, _ := x.client.rig.watch.taken()
+	calls := x.rig.world.taken()
 	for _, c := range calls {
 		e.Effects = append(e.Effects, c.Effect)
-	}
-	if holds, err := x.sweep.tool.Decoded(p); err == nil { // or the next turn fails
-		e.Holds = holds
 	}
 	x.sweep.entries = append(x.sweep.entries, e)
 }
@@ -85,7 +78,7 @@ func (x *trial) suspended(rep reply) {
 // so far.
 func (x *trial) answered(q request) {
 	for _, a := range q.answers {
-		if x.client.hasSent(a) {
+		if x.hasSent(a) {
 			continue
 		}
 		for _, e := range x.sweep.entries {
@@ -166,93 +159,4 @@ func (e *entry) answer(to Asked) (Answer, bool) {
 	}
 	a := e.Answers[i]
 	return Answer{reply: func(Asked) (steps.Answer, error) { return steps.Answer{Result: a.Result, Error: a.Error}, nil }}, true
-}
-
-// holds compares what a recorded saga holds with what the present code makes of it. An
-// upgrade makes something else of it, so only records of the present revision count.
-func (x *trial) holds(e *entry, tool *engine.Program, pos *engine.Position) *broken {
-	if e.Revision != tool.Revision {
-		return nil
-	}
-	now, err := tool.Decoded(pos)
-	if err != nil {
-		return &broken{what: fmt.Sprintf("it cannot go on: %v", err), advice: keepGoing}
-	}
-	if e.Holds == nil {
-		e.Holds, e.stale = now, true
-		return nil
-	}
-	was, err := exact(e.Holds)
-	if err != nil {
-		return &broken{what: fmt.Sprintf("what it held cannot be read: %v", err), advice: "restore the file"}
-	}
-	is, err := exact(now)
-	if err != nil {
-		return &broken{what: err.Error(), advice: keepGoing}
-	}
-	if at, ok := missing(was, is, ""); ok {
-		return &broken{what: fmt.Sprintf("what it holds is not what it was: %s is lost or another; it was %s and is now %s", at, e.Holds, now),
-			advice: "a field that was renamed, removed or given another meaning needs a new Revision, with an Upgrade"}
-	}
-	return nil
-}
-
-// exact decodes JSON and leaves numbers as they are: 64 bits have no room for all.
-func exact(raw []byte) (v any, err error) {
-	in := json.NewDecoder(bytes.NewReader(raw))
-	in.UseNumber()
-	return v, in.Decode(&v)
-}
-
-// missing returns where something of was is not, or not the same, in is. What is new
-// there is no loss.
-func missing(was, is any, at string) (string, bool) {
-	switch was := was.(type) {
-	case map[string]any:
-		is, ok := is.(map[string]any)
-		if !ok {
-			return at, true
-		}
-		for name, v := range was {
-			where := name
-			if at != "" {
-				where = at + "." + name
-			}
-			now, ok := is[name]
-			if !ok {
-				return where, true
-			}
-			if lost, ok := missing(v, now, where); ok {
-				return lost, true
-			}
-		}
-		return "", false
-	case []any:
-		is, ok := is.([]any)
-		if !ok || len(is) != len(was) {
-			return at, true
-		}
-		for i := range was {
-			if lost, ok := missing(was[i], is[i], fmt.Sprintf("%s[%d]", at, i)); ok {
-				return lost, true
-			}
-		}
-		return "", false
-	}
-	return at, !reflect.DeepEqual(was, is)
-}
-
-// resulted compares how a recorded saga ended with how it ends now. An author who updates means
-// the difference.
-func (x *trial) resulted(e *entry, now *Played) *broken {
-	result := x.sweep.c.same(now)
-	if e.Result == result {
-		return nil
-	}
-	if e.Result == "" || os.Getenv(updateEnv) != "" {
-		e.Result, e.stale = result, true
-		return nil
-	}
-	return &broken{what: "its result is another:" + differ(e.Result, result),
-		advice: fmt.Sprintf("if the result is meant to be another, run the test with %s=1 in the environment; if it holds a time or a number that others count, set Case.Same; otherwise %s", updateEnv, keepGoing)}
 }

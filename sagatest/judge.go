@@ -27,12 +27,12 @@ const (
 // look.
 func (x *trial) judge(want expectation) {
 	x.t.Helper()
-	e := x.client.played(x.last)
+	e := x.played(x.got)
 	e.Scenario = x.name
 	if len(x.broken) == 0 {
 		x.checkCalls(want == either)
 	}
-	if len(x.broken) == 0 && !x.over() && x.last.err == nil {
+	if len(x.broken) == 0 && !x.got.ended && x.got.err == nil {
 		x.breaks(broken{"a saga ends", "", "it is still suspended", "let the script lead to the end"})
 	}
 	if len(x.broken) == 0 {

@@ -62,9 +62,9 @@ func (p Player) stage(c *client) error {
 		}
 	}
 	if p.at == nil {
-		c.rig.watch.stubs = make(map[string][]sagahooks.Performed)
+		c.rig.world.stubs = make(map[string][]sagahooks.Performed)
 		for _, e := range p.done {
-			c.rig.watch.stubs[e.Effect] = append(c.rig.watch.stubs[e.Effect], e)
+			c.rig.world.stubs[e.Effect] = append(c.rig.world.stubs[e.Effect], e)
 		}
 		return nil
 	}
@@ -89,7 +89,6 @@ func (p Player) stage(c *client) error {
 	if err != nil {
 		return err
 	}
-	token, err := c.rig.sealed(pos)
-	c.last.Token, c.last.Position = token, pos
+	c.last, err = c.rig.sealed(pos)
 	return err
 }

@@ -3,7 +3,6 @@ package sagatest
 import (
 	"encoding/json"
 	"log/slog"
-	"sync"
 
 	jsonv2 "github.com/go-json-experiment/json"
 	jsonv1 "github.com/go-json-experiment/json/v1"
@@ -191,23 +190,4 @@ func look(world any) string {
 		return "cannot be encoded: " + err.Error()
 	}
 	return string(b)
-}
-
-// heard is what a tool sent the client while turns were under way.
-type heard struct {
-	mu       sync.Mutex
-	progress []Progress
-	logs     []Log
-}
-
-func (h *heard) Progress(p engine.Progress) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.progress = append(h.progress, Progress(p))
-}
-
-func (h *heard) Log(l engine.Log) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.logs = append(h.logs, Log(l))
 }

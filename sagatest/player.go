@@ -8,9 +8,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/mcpsaga/mcpsaga/codec"
+	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/internal/sagahooks"
-	"github.com/mcpsaga/mcpsaga/internal/turns"
+	"github.com/mcpsaga/mcpsaga/internal/tokens"
 	"github.com/mcpsaga/mcpsaga/saga"
 	"github.com/mcpsaga/mcpsaga/steps"
 )
@@ -57,7 +57,7 @@ func Play(t testing.TB, d saga.Definition, args any, script ...Answer) *Played {
 // Play is like the function [Play].
 func (p Player) Play(t testing.TB, d saga.Definition, args any, answers ...Answer) *Played {
 	t.Helper()
-	c := p.client(t, d, args)
+	c := p.client(t, d, args, newCodec(t, 0))
 	c.script = newScript(p.answers(answers))
 	if err := p.stage(c); err != nil {
 		t.Fatalf("sagatest: the play cannot start there: %v", err)
@@ -68,8 +68,8 @@ func (p Player) Play(t testing.TB, d saga.Definition, args any, answers ...Answe
 	if text := c.script.leftover(); text != "" {
 		t.Errorf("sagatest: %s", text)
 	}
-	for _, name := range slices.Sorted(maps.Keys(c.rig.watch.stubs)) {
-		if n := len(c.rig.watch.stubs[name]); n > 0 {
+	for _, name := range slices.Sorted(maps.Keys(c.rig.world.stubs)) {
+		if n := len(c.rig.world.stubs[name]); n > 0 {
 			t.Errorf("sagatest: effect %q was given as performed, but the tool did not come to it %d of the times", name, n)
 		}
 	}
@@ -81,15 +81,11 @@ func (p Player) Play(t testing.TB, d saga.Definition, args any, answers ...Answe
 }
 
 // client sets up the server and its client.
-func (p Player) client(t testing.TB, d saga.Definition, args any) *client {
+func (p Player) client(t testing.TB, d saga.Definition, args any, seals *tokens.Codec) *client {
 	t.Helper()
 	raw, err := encodeArgs(args)
 	if err != nil {
 		t.Fatalf("sagatest: the arguments cannot be encoded: %v", err)
-	}
-	keys, err := codec.NewKeyset()
-	if err != nil {
-		t.Fatalf("sagatest: %v", err)
 	}
 	if p.Client == (steps.Features{}) {
 		p.Client = steps.AllFeatures()
@@ -110,13 +106,17 @@ func (p Player) client(t testing.TB, d saga.Definition, args any) *client {
 	if p.ID == (saga.ID{}) {
 		p.ID = saga.ID{0: 0x5a, 1: 0x6a, 15: 1}
 	}
-	// The pause before the call itself does not count.
-	r := &rig{definition: d, args: raw, keys: keys, client: p.Client, resends: p.Resends, parts: p.Parts, policies: make(map[string]turns.Policy), id: p.ID, watch: new(watch)}
-	r.clock.set(p.Now.Add(-p.Pause))
+	r := &rig{definition: d, args: raw, codec: seals, client: p.Client, resends: p.Resends, parts: p.Parts, id: p.ID, world: new(world)}
+	r.clock.at = p.Now.Add(-p.Pause) // the pause before the call itself does not count
 	if demandsLedger(tool) {
 		r.newLedger()
 	}
-	return &client{rig: r, pause: p.Pause, latest: p.Resends, shift: make(map[string]int), first: make(map[string]time.Time), waited: make(map[string]bool)}
+	return &client{rig: r, pause: p.Pause, latest: p.Resends}
+}
+
+// demandsLedger reports whether only servers with a ledger take the tool.
+func demandsLedger(p *engine.Program) bool {
+	return p.Tasks.Mode == engine.TasksRequired || p.SingleUse == engine.SingleUseRequired
 }
 
 func encodeArgs(args any) (json.RawMessage, error) {

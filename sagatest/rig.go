@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"testing"
 	"time"
 
 	"github.com/mcpsaga/mcpsaga/codec"
@@ -21,41 +22,28 @@ import (
 )
 
 // rig is a server of which nothing survives a turn but its keys: every turn has a
-// tool made from the definition, and a codec made from the keys. What goes from one
-// turn to the next goes through the client, as a token. The turns themselves are those of
+// tool made from the definition. What goes from one turn to the next goes through the
+// client, as a token. The turns themselves are those of
 // package server.
 type rig struct {
 	definition saga.Definition
 	args       json.RawMessage
-	keys       *codec.Keyset
 	client     steps.Features
-	watch      *watch
-	heard      heard
+	world      *world
 	clock      clock
-	// shared: all turns have the same codec and tools. To make them takes more time than most turns.
-	shared bool
-	codec  *tokens.Codec
-	tools  *engine.Registry
+	codec      *tokens.Codec
 	// resends: the client sends the arguments every time, so that the token need
-	// not hold them.
-	resends bool
-	// parts: the client gets parts of the result. policies are those of its tokens.
-	parts    bool
-	policies map[string]turns.Policy
+	// not hold them. parts: it gets parts of the result.
+	resends, parts bool
 	// id is that of the first saga.
 	id    saga.ID
 	turns int
-	// ledger is shared by the servers, or nil. line is how the last of them reaches it, and fails which of its next
-	// turn's operations fails. skew is by how much the clocks of two that follow one another differ from the time.
+	// ledger is shared by the servers, or nil.
 	ledger ledger.Store
-	line   *line
-	fails  int
-	skew   time.Duration
 	office *office // servers that drive the saga as a task; nil if the client does
 }
 
-// clock stands still unless it is set, but in a bubble, where it runs. What still runs of a turn that was cut off has
-// its own.
+// clock stands still unless it is set, but in a bubble, where it runs.
 type clock struct {
 	mu    sync.Mutex
 	at    time.Time
@@ -71,42 +59,35 @@ func (c *clock) now() time.Time {
 	return c.at.Add(time.Since(c.began))
 }
 
-func (c *clock) set(at time.Time) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.at = at
-}
-
 // pass has the time pass.
 func (c *clock) pass(d time.Duration) {
 	if !c.began.IsZero() {
 		time.Sleep(d)
 		return
 	}
-	c.set(c.now().Add(d))
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.at = c.at.Add(d)
 }
 
 // until has the time pass until then, unless it has.
-func (c *clock) until(then time.Time) {
-	if c.now().Before(then) {
-		c.set(then)
-	}
-}
+func (c *clock) until(then time.Time) { c.pass(max(0, then.Sub(c.now()))) }
 
 // newLedger has the servers share a ledger.
 func (r *rig) newLedger() { r.ledger = ledger.NewMemory(ledger.MemoryOptions{Now: r.clock.now}) }
 
-var codecOptions = tokens.Options{Audience: "https://sagatest.example"}
-
-// request is what the client sends: without a token, a call of the tool.
-type request struct {
-	token   string
-	answers []steps.Answer
-	// later is how long the client takes to answer.
-	later   time.Duration
-	cancels bool
-	// works: it is no request, but a server's worker that looks what is to be undone.
-	works bool
+// newCodec has keys that no other has.
+func newCodec(t testing.TB, ttl time.Duration) *tokens.Codec {
+	t.Helper()
+	keys, err := codec.NewKeyset()
+	if err != nil {
+		t.Fatalf("sagatest: %v", err)
+	}
+	c, err := tokens.New(keys, tokens.Options{Audience: "https://sagatest.example", TTL: ttl})
+	if err != nil {
+		t.Fatalf("sagatest: %v", err)
+	}
+	return c
 }
 
 // reply is what comes of a request.
@@ -118,8 +99,6 @@ type reply struct {
 	ended, cut bool
 	// cancelled: it ended as its client has cancelled it. undone: its turn failed and cannot be taken again.
 	cancelled, undone bool
-	// slept: it has slept for longer than a turn, now or before.
-	slept bool
 }
 
 // errGoexit is what comes of a t.FailNow in a tool.
@@ -130,32 +109,29 @@ func (r *rig) send(q request) (rep reply) {
 	if r.office != nil {
 		return r.office.send(q)
 	}
-	r.connect(r.turns)
-	ctx, cancel := context.WithCancel(sagahooks.With(context.Background(), r.line))
+	l := r.line(r.turns)
+	ctx, cancel := context.WithCancel(sagahooks.With(context.Background(), l))
 	defer cancel()
-	r.watch.begin(r.turns, cancel)
-	defer r.watch.end()
-	own := &clock{at: r.clock.now().Add(r.skew * time.Duration(r.turns%2))}
-	began := own.at
+	r.world.begin(r.turns, cancel)
+	defer r.world.end()
 	ended := make(chan reply)
 	go func() {
 		rep := reply{err: errGoexit} // unless the turn returns or panics
 		defer func() { ended <- rep }()
-		if err := engine.Protect(func() error { rep = r.turn(ctx, q, own); return nil }); err != nil {
+		if err := engine.Protect(func() error { rep = r.turn(ctx, q, l); return nil }); err != nil {
 			rep.err = err
 		}
 	}()
 	rep = <-ended
-	r.clock.pass(own.now().Sub(began))
-	if r.watch.wasCut() {
+	if r.world.wasCut() {
 		return reply{cut: true}
 	}
 	return rep
 }
 
 // turn has the runner of turns serve the request, as a server would.
-func (r *rig) turn(ctx context.Context, q request, now *clock) reply {
-	h, err := r.host(r.line, now)
+func (r *rig) turn(ctx context.Context, q request, l *line) reply {
+	h, err := r.host(l)
 	if err != nil {
 		return reply{err: err}
 	}
@@ -163,21 +139,16 @@ func (r *rig) turn(ctx context.Context, q request, now *clock) reply {
 	turn.Token, turn.Answers = q.token, q.answers
 	var end turns.End
 	switch {
-	case q.works:
-		return reply{err: h.work(ctx)}
 	case q.token == "":
 		end, err = h.Call(ctx, turn)
 	case q.cancels:
 		turn.Policy = turns.Carried // or the other: that of what is left to undo is always this
 		end, err = h.Cancel(ctx, turn, turns.Resent, turns.Paged)
 	default:
-		if p, ok := r.policies[q.token]; ok && p != turn.Policy {
-			turn.Policy, turn.Asks = p, turn.Policy
+		if q.policy != turn.Policy {
+			turn.Policy, turn.Asks = q.policy, turn.Policy
 		}
 		end, err = h.Resume(ctx, turn)
-	}
-	if end.Token != "" {
-		r.policies[end.Token] = end.Policy
 	}
 	rep := replyOf(h.tool, end, err)
 	if q.cancels && rep.Result != nil && !rep.Result.IsError {
@@ -194,34 +165,19 @@ type host struct {
 	tool *engine.Program
 }
 
-// connect begins the line of the server that takes a turn.
-func (r *rig) connect(turn int) {
-	r.line = newLine(r.ledger, r.watch, turn)
-	r.line.fails, r.fails = r.fails, 0
-}
-
 // host returns a server.
-func (r *rig) host(l *line, c *clock) (h *host, err error) {
-	if !r.shared {
-		r.tools, r.codec = nil, nil
+func (r *rig) host(l *line) (h *host, err error) {
+	tools, err := engine.NewRegistry(r.definition)
+	if err != nil {
+		return nil, err
 	}
-	if r.tools == nil {
-		if r.tools, err = engine.NewRegistry(r.definition); err != nil {
-			return nil, err
-		}
-	}
-	if r.codec == nil {
-		if r.codec, err = tokens.New(r.keys, codecOptions); err != nil {
-			return nil, err
-		}
-	}
-	h = &host{tool: firstTool(r.tools)}
+	h = &host{tool: firstTool(tools)}
 	config := turns.Config{
-		Registry: r.tools, Codec: r.codec, Log: slog.New(slog.DiscardHandler), Now: c.now,
+		Registry: tools, Codec: r.codec, Log: slog.New(slog.DiscardHandler), Now: r.clock.now,
 		NewID: func() tokens.ID { return tokens.ID(r.newID()) }, UndoGrace: turns.DefaultUndoGrace,
 	}
-	if c.began.IsZero() {
-		config.Sleep = func(ctx context.Context, until time.Time) error { c.until(until); return ctx.Err() }
+	if r.office == nil {
+		config.Sleep = func(ctx context.Context, until time.Time) error { r.clock.until(until); return ctx.Err() }
 	}
 	h.Runner = turns.New(config)
 	if r.ledger != nil {
@@ -232,26 +188,26 @@ func (r *rig) host(l *line, c *clock) (h *host, err error) {
 
 // request is what every request of the client says.
 func (r *rig) request(tool *engine.Program) turns.Request {
-	policy := turns.Carried
+	q := turns.Request{Policy: turns.Carried, Client: r.client, Notifier: r.world, Program: tool, Arguments: r.args, Parts: r.parts}
 	if r.resends {
-		policy = turns.Resent
+		q.Policy = turns.Resent
 	}
-	q := turns.Request{Policy: policy, Client: r.client, Notifier: &r.heard, Program: tool, Arguments: r.args, Parts: r.parts}
 	if r.ledger != nil {
 		q.IdempotencyKey = "the call"
 	}
 	return q
 }
 
-// sealed returns the token of a position that was made by hand.
-func (r *rig) sealed(pos *engine.Position) (string, error) {
-	r.connect(0)
-	h, err := r.host(r.line, &r.clock)
+// sealed returns a client's last response, as which it has the token of a position that was made by hand.
+func (r *rig) sealed(pos *engine.Position) (rep reply, err error) {
+	h, err := r.host(r.line(0))
 	if err != nil {
-		return "", err
+		return rep, err
 	}
 	q := r.request(h.tool)
-	return h.Seal(&q, h.tool, pos)
+	rep.Position, rep.Policy = pos, q.Policy
+	rep.Token, err = h.Seal(context.Background(), &q, h.tool, pos)
+	return rep, err
 }
 
 func firstTool(tools *engine.Registry) *engine.Program {
@@ -289,10 +245,8 @@ func explained(err error) error {
 // newID returns the id of the next saga. A call that was cut off before it did
 // anything may as well never have been, so the next one gets its id.
 func (r *rig) newID() saga.ID {
-	r.watch.mu.Lock()
-	defer r.watch.mu.Unlock()
 	begun := make(map[int]bool)
-	for _, c := range r.watch.calls {
+	for _, c := range r.world.taken() {
 		if c.reached {
 			begun[c.Turn] = true
 		}

@@ -73,7 +73,7 @@ func TestTurnsAreThoseOfProduction(t *testing.T) {
 		for _, resends := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s, resends=%v", name, resends), func(t *testing.T) {
 				held := make(map[saga.Key]bool)
-				c := Player{Resends: resends}.client(t, rigTool(held), json.RawMessage(`{"What":"a room"}`))
+				c := Player{Resends: resends}.client(t, rigTool(held), json.RawMessage(`{"What":"a room"}`), newCodec(t, 0))
 				first := c.send(request{})
 				require.NoError(t, first.err)
 				require.Len(t, held, 1)
@@ -96,7 +96,7 @@ func TestTurnsAreThoseOfProduction(t *testing.T) {
 
 // A client that sends the arguments in every turn sends those of the first.
 func TestResentArgumentsAreBound(t *testing.T) {
-	c := Player{Resends: true}.client(t, rigTool(make(map[saga.Key]bool)), json.RawMessage(`{"What":"a room"}`))
+	c := Player{Resends: true}.client(t, rigTool(make(map[saga.Key]bool)), json.RawMessage(`{"What":"a room"}`), newCodec(t, 0))
 	c.take(request{}, c.send(request{}))
 	c.rig.args = json.RawMessage(`{"What":"a house"}`)
 	rep := c.send(c.resume())
@@ -122,22 +122,5 @@ func TestTokensAreAsLongAsAServers(t *testing.T) {
 		require.NotEmpty(t, token)
 		played := Player{Resends: resends}.Play(t, tool, json.RawMessage(`{"What":"a room"}`), Accept("sure", rigForm{true}))
 		assert.Len(t, played.Rounds[0].Token, len(token), "resends: %v", resends)
-	}
-}
-
-// Where keys are rotated, tokens are sealed with another key from then on. Elsewhere all turns have the same codec.
-func TestKeysAreRotated(t *testing.T) {
-	s := newSweep(t, Case{
-		New:  func(testing.TB) Subject { return Subject{Tool: rigTool(make(map[saga.Key]bool))} },
-		Args: json.RawMessage(`{"What":"a room"}`), Script: []Answer{Accept("sure", rigForm{true})},
-	})
-	require.True(t, s.rehearse(t))
-	for kind, scenarios := range map[string][]scenario{"rotations": s.rotations(), "losses": s.losses()} {
-		require.NotEmpty(t, scenarios)
-		for _, sc := range scenarios {
-			s.run(t, kind, sc)
-			r := s.trials[len(s.trials)-1].client.rig
-			assert.Equal(t, kind == "rotations", r.codec != s.codec, sc.name)
-		}
 	}
 }

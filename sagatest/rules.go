@@ -26,7 +26,7 @@ func (x *trial) inspect(rep reply) {
 			fmt.Sprintf("question %q is asked anew, as it has other words now than when it was answered", rep.Reworded[0]),
 			"let the words depend on nothing but the arguments, the answers, what effects returned, and the Run: r.Now(), r.NewID(), r.Rand(); do not range over a map"})
 	}
-	w := x.client.rig.watch
+	w := x.rig.world
 	if rep.Token != "" {
 		for _, c := range w.outside {
 			if c.turn == w.last {
@@ -64,7 +64,7 @@ func (x *trial) leaks(rep reply) {
 	for _, s := range rep.Steps {
 		shown[fmt.Sprintf("step %q", s.ID)] = string(s.Params)
 	}
-	e := x.client.played(rep)
+	e := x.played(rep)
 	shown["the result"] = e.asJSON()
 	shown["a progress message"] = compact(e.Progress)
 	shown["a log message"] = compact(e.Logs)
@@ -94,7 +94,10 @@ func secretValues(secrets []byte) (values []string) {
 func (s *sweep) checkStrays(t testing.TB) {
 	t.Helper()
 	for _, x := range s.trials {
-		if _, stray := x.client.rig.watch.taken(); len(stray) > 0 {
+		x.rig.world.mu.Lock()
+		stray := x.rig.world.stray
+		x.rig.world.mu.Unlock()
+		if len(stray) > 0 {
 			s.reports.report(t, x.name, broken{"nothing goes on after a turn", "",
 				fmt.Sprintf("effect %q was asked for when no turn was under way", stray[0]), "start no goroutine that outlives the turn"})
 			return
@@ -104,7 +107,7 @@ func (s *sweep) checkStrays(t testing.TB) {
 
 // checkCalls checks what must be true of all effects of a scenario together.
 func (x *trial) checkCalls(forked bool) {
-	calls, _ := x.client.rig.watch.taken()
+	calls := x.rig.world.taken()
 	first := make(map[saga.Key]*Call)
 	undone := make(map[saga.Key]bool)
 	for i := range calls {
@@ -141,7 +144,7 @@ const honourKey = "hand the key that Do gets to the system behind it, as its ide
 // standing lists the effects that were done and not undone, by key in the order in
 // which they were begun. final is an irreversible one, if one was done.
 func (x *trial) standing() (names []string, forgotten []string, final string) {
-	calls, _ := x.client.rig.watch.taken()
+	calls := x.rig.world.taken()
 	there := make(map[saga.Key]bool)
 	for i := range calls {
 		switch c := &calls[i]; {

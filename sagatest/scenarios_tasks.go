@@ -17,23 +17,15 @@ import (
 	"github.com/mcpsaga/mcpsaga/internal/turns"
 )
 
-// taskPlan is what goes wrong with a task.
+// taskPlan is what goes wrong with a task, before or after a write of the first worker; 0 is none of them.
 type taskPlan struct {
-	// fate is what happens to the first worker, before or after a write; 0 is none of them.
 	write int
 	after bool
-	fate  fate
-	// cancel has the client cancel after the write.
-	cancel bool
-	// workers is how many there are besides the first.
-	workers int
-	// late is how long the client takes to answer, and twice: it gives each answer twice.
-	late  time.Duration
-	twice bool
+	// dies: the worker does, and another server goes to work. Otherwise the client cancels.
+	dies bool
 }
 
-// tasks: what becomes of a task whose workers die or are slow, and whose client cancels, or
-// answers late and twice.
+// tasks: what becomes of a task whose workers die, and whose client cancels.
 func (s *sweep) tasks() (list []scenario) {
 	if s.tool.Kind != engine.KindTool || s.tool.Tasks.Mode == engine.TasksForbidden {
 		return nil
@@ -42,10 +34,10 @@ func (s *sweep) tasks() (list []scenario) {
 		return nil // there are bubbles for tests only
 	}
 	writes, want := 0, alike
-	s.inBubble(s.quiet(), "as a task", func(x *trial) {
+	s.inBubble(s.t, "as a task", func(x *trial) { // what breaks here is found again below
 		if first := x.runsAsTask(taskPlan{}); first != nil {
 			writes = first.writes
-			if e := x.client.played(x.last); s.c.same(e) == s.base.result {
+			if s.c.same(x.played(x.got)) == s.base.result {
 				want = asUndisturbed // the time does not show
 			}
 		}
@@ -54,15 +46,10 @@ func (s *sweep) tasks() (list []scenario) {
 		list = append(list, scenario{"as a task, " + name, 0, want, func(x *trial, _ request) { x.runsAsTask(p) }})
 	}
 	add("with nothing going wrong", want, taskPlan{})
-	add("with two workers", want, taskPlan{workers: 1})
-	add("answered late, and twice", want, taskPlan{late: time.Hour, twice: true})
 	for n := 1; n <= writes; n++ {
-		for _, after := range []bool{false, true} {
-			when := map[bool]string{false: "before", true: "after"}[after]
-			add(fmt.Sprintf("its worker dies %s write %d", when, n), want, taskPlan{write: n, after: after, fate: dies, workers: 1})
-			add(fmt.Sprintf("its worker is slow %s write %d", when, n), want, taskPlan{write: n, after: after, fate: stalls, workers: 1})
-		}
-		add(fmt.Sprintf("cancelled at write %d", n), undone, taskPlan{write: n, after: true, cancel: true})
+		add(fmt.Sprintf("its worker dies before write %d", n), want, taskPlan{write: n, dies: true})
+		add(fmt.Sprintf("its worker dies after write %d", n), want, taskPlan{write: n, after: true, dies: true})
+		add(fmt.Sprintf("cancelled at write %d", n), undone, taskPlan{write: n, after: true})
 	}
 	return list
 }
@@ -80,28 +67,26 @@ func testOf(t testing.TB) *testing.T {
 
 // inBubble runs a trial in a bubble, whose clock jumps to what is waited for. A bubble whose goroutines
 // wait for ever panics here.
-func (s *sweep) inBubble(t testing.TB, name string, run func(x *trial)) {
+func (s *sweep) inBubble(t testing.TB, name string, run func(x *trial)) (b *broken) {
 	t.Helper()
 	defer func() {
 		v := recover()
 		text := fmt.Sprint(v)
-		b := broken{"nothing goes on after a turn", "", "a goroutine that the tool has started is still there when the task has ended: " + text,
-			"start no goroutine that outlives the turn: have it end with the turn's context, and wait for it"}
 		switch {
 		case v == nil:
-			return
 		case !strings.HasPrefix(text, "deadlock: "):
 			panic(v)
-		case !strings.Contains(text, "main bubble goroutine has exited"):
-			b = broken{"a tool's code returns", "", "it waits for ever: " + text, "let it end with the turn's context"}
-		}
-		if _, quiet := t.(quietTB); !quiet { // else it is found again, and reported then
-			s.reports.report(t, name, b)
+		case strings.Contains(text, "main bubble goroutine has exited"):
+			b = &broken{"nothing goes on after a turn", "", "a goroutine that the tool has started is still there when the task has ended: " + text,
+				"start no goroutine that outlives the turn: have it end with the turn's context, and wait for it"}
+		default:
+			b = &broken{"a tool's code returns", "", "it waits for ever: " + text, "let it end with the turn's context"}
 		}
 	}()
 	synctest.Test(testOf(t), func(inside *testing.T) {
 		run(s.newTrial(bubbleTB{inside, t}, name))
 	})
+	return nil
 }
 
 // bubbleTB is a test in a bubble, which reports where another test wants it.
@@ -124,22 +109,20 @@ const (
 // runsAsTask has servers drive the saga to its end. It returns the line of the first of them, or nil if that did
 // not work.
 func (x *trial) runsAsTask(p taskPlan) *line {
-	r := x.client.rig
-	o := &office{rig: r, plan: p}
-	var cancel context.CancelFunc
-	o.ctx, cancel = context.WithTimeout(context.Background(), mostTime)
-	defer cancel()
-	r.office, r.clock.began, x.client.latest = o, time.Now(), true
+	r := x.rig
+	ctx, cancel := context.WithTimeout(context.Background(), mostTime)
+	o := &office{rig: r, plan: p, ctx: ctx}
+	r.office, r.clock.began, x.latest = o, time.Now(), true
 	r.newLedger()
-	r.watch.begin(1, cancel)
-	defer o.close()
+	r.world.begin(1, cancel)
+	defer func() {
+		cancel()
+		o.work.Wait()
+		r.world.end()
+		_ = r.ledger.Close()
+	}()
 	if !x.play() {
 		return nil
-	}
-	if p.twice {
-		if _, err := o.desk.Answer(o.ctx, principal, o.id, x.client.sent); err != nil {
-			x.failed(err)
-		}
 	}
 	return o.first
 }
@@ -151,23 +134,11 @@ type office struct {
 	plan taskPlan
 	ctx  context.Context
 	work sync.WaitGroup
-	stop []func()
 	// desk is where the client begins the task and looks at it.
 	desk tasks.Viewer
-	tool *engine.Program
 	id   string
 	// first is the line of the first worker.
 	first *line
-}
-
-// close ends all workers.
-func (o *office) close() {
-	for _, stop := range o.stop {
-		stop()
-	}
-	o.work.Wait()
-	o.rig.watch.end()
-	_ = o.rig.ledger.Close()
 }
 
 // send has the task begin, or gives it answers, and waits until it asks or has ended.
@@ -208,74 +179,45 @@ func (o *office) send(q request) reply {
 	return rep
 }
 
+// give begins the task and has a server work on it, or answers.
 func (o *office) give(q request) error {
-	if o.desk == nil {
-		return o.begin()
+	if o.desk != nil {
+		_, err := o.desk.Answer(o.ctx, principal, o.id, q.answers)
+		return err
 	}
-	time.Sleep(min(o.plan.late, o.tool.Tasks.TTL/100))
-	_, err := o.desk.Answer(o.ctx, principal, o.id, q.answers)
-	if err == nil && o.plan.twice {
-		_, err = o.desk.Answer(o.ctx, principal, o.id, q.answers)
-	}
-	return err
-}
-
-// begin begins the task, and has servers work on it. All but the first leave all to that until something happens to
-// it, or nothing might: the one that took the task after an answer would be a matter of luck.
-func (o *office) begin() error {
-	h, err := o.host(o.line())
+	h, err := o.rig.host(o.rig.line(1))
 	if err != nil {
 		return err
 	}
-	o.desk, o.tool = h.core, h.tool
-	q := o.rig.request(h.tool)
-	q.Principal, q.IdempotencyKey = principal, ""
-	task, err := o.desk.Start(o.ctx, tasks.Start{Request: q, AtOnce: true})
+	o.desk, o.first = h.core, o.rig.line(1)
+	start := tasks.Start{Request: o.rig.request(h.tool), AtOnce: true}
+	start.Request.Principal, start.Request.IdempotencyKey = principal, ""
+	task, err := o.desk.Start(o.ctx, start)
 	if err != nil {
 		return err
 	}
-	o.id, o.first = task.ID, o.line()
-	var struck chan struct{}
-	if o.plan.fate != lives {
-		struck = make(chan struct{})
-	}
-	o.first.at = func(write int, after bool) fate {
-		if write != o.plan.write || after != o.plan.after {
-			return lives
-		}
-		if o.plan.cancel {
-			_, _ = o.desk.Cancel(o.ctx, principal, o.id) // what comes of it is seen in the end
-		}
-		if struck != nil {
-			close(struck)
-		}
-		return o.plan.fate
-	}
-	err = o.worker(o.first)
-	synctest.Wait() // it was there before the others
-	for range o.plan.workers {
-		l := o.line()
-		l.opens = struck
-		err = errors.Join(err, o.worker(l))
-	}
-	return err
+	o.id, o.first.at = task.ID, o.goesWrong
+	return o.worker(o.first)
 }
 
-func (o *office) line() *line { return newLine(o.rig.ledger, o.rig.watch, 1) }
-
-func (o *office) host(l *line) (*host, error) {
-	o.rig.tools = nil // each makes its own
-	return o.rig.host(l, &o.rig.clock)
+// goesWrong has what is planned happen at a write of the first worker, and reports whether that dies.
+func (o *office) goesWrong(write int, after bool) bool {
+	if write != o.plan.write || after != o.plan.after {
+		return false
+	}
+	if o.plan.dies {
+		_ = o.worker(o.rig.line(1)) // as well as the first
+	} else {
+		_, _ = o.desk.Cancel(o.ctx, principal, o.id) // what comes of it is seen in the end
+	}
+	return o.plan.dies
 }
 
 // worker has another server work.
 func (o *office) worker(l *line) error {
-	h, err := o.host(l)
-	if err != nil {
-		return err
+	h, err := o.rig.host(l)
+	if err == nil {
+		o.work.Go(func() { _ = h.core.Work(sagahooks.With(o.ctx, l)) })
 	}
-	ctx, stop := context.WithCancel(sagahooks.With(context.Background(), l))
-	o.stop = append(o.stop, stop)
-	o.work.Go(func() { _ = h.core.Work(ctx) })
-	return nil
+	return err
 }

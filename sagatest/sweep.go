@@ -6,7 +6,6 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/mcpsaga/mcpsaga/codec"
 	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/internal/tokens"
 )
@@ -19,7 +18,7 @@ import (
 //     client repeats the turn, or cancels with the answers it had sent.
 //   - "stops": a turn is stopped from outside before an effect, as a timeout does.
 //   - "losses": a turn is taken and its response lost; the client repeats or cancels.
-//   - "duplicates": a turn is taken twice, at once or again after the end.
+//   - "duplicates": a turn is taken again after the end.
 //   - "forks": one token is used twice, with different answers. A client is free to do
 //     that, so leave them out only if what then happens does no harm.
 //   - "refusals": each step is declined, cancelled, or fails in the client.
@@ -27,19 +26,9 @@ import (
 //   - "failures": an effect is refused, or fails with or without having been done; an
 //     undo fails.
 //   - "expiries": the client comes back too late.
-//   - "rotations": the keys that seal tokens are rotated between two turns.
-//   - "clocks": the clock jumps between two turns.
-//   - "orders": several steps are answered one by one, in every order; the client
-//     sends only its latest answers.
-//   - "invalids": a step is answered with what does not fit, or breaks the protocol.
-//   - "ledgers": the server has a ledger, and the client repeats a turn, forks it, comes back
-//     after the end or never; the server dies, its clock is another one's, or the ledger is out
-//     of reach at one of its operations. Only for tools whose turns a ledger remembers: those
-//     with effects, unless their SingleUse says otherwise.
-//   - "tasks": servers drive the saga as a task; a worker dies or is slow at each of its writes to
-//     the ledger, there are two, the client cancels at each, or answers late and twice. Only for
-//     tools whose Tasks allow it. They are played in bubbles of testing/synctest: New and the tool
-//     must not wait for goroutines from outside.
+//   - "tasks": servers drive the saga as a task; a worker dies at each of its writes to the ledger,
+//     or the client cancels there. Only for tools whose Tasks allow it. They are played in bubbles
+//     of testing/synctest: New and the tool must not wait for goroutines from outside.
 //
 // Before all of them the script is played undisturbed: twice, and once with each turn taken by
 // another server, which has made the tool anew, until one has acted.
@@ -79,7 +68,6 @@ type sweep struct {
 	t       testing.TB
 	c       Case
 	script  *script
-	keys    *codec.Keyset
 	codec   *tokens.Codec
 	base    *baseline
 	tool    *engine.Program
@@ -100,23 +88,9 @@ type baseline struct {
 	good          bool
 }
 
-// scenario is one way in which things go wrong.
-type scenario struct {
-	name string
-	// turn is up to where it plays by the script: run gets the request that would come then. Zero is the beginning.
-	turn int
-	// want says how it must end. It may end early when a rule is broken.
-	want expectation
-	run  func(x *trial, q request)
-}
-
 func newSweep(t testing.TB, c Case) *sweep {
 	t.Helper()
-	keys, err := codec.NewKeyset()
-	if err != nil {
-		t.Fatalf("sagatest: %v", err)
-	}
-	return &sweep{t: t, c: c, keys: keys, script: newScript(c.Script)}
+	return &sweep{t: t, c: c, codec: newCodec(t, sweepTTL), script: newScript(c.Script)}
 }
 
 // rehearse plays the script undisturbed, twice. It reports whether a sweep makes
@@ -129,11 +103,6 @@ func (s *sweep) rehearse(t testing.TB) bool {
 		return false
 	}
 	checkCost(t, first.rounds, s.c.MaxRounds, s.c.MaxToken)
-	// From here on one codec does, and one tool for all turns of a saga: they keep nothing of a token.
-	var err error
-	if s.codec, err = tokens.New(s.keys, codecOptions); err != nil {
-		t.Fatalf("sagatest: %v", err)
-	}
 	second := s.undisturbed(t, name+", once more")
 	if second == nil {
 		return false
@@ -162,12 +131,12 @@ const elsewhere = "each turn comes to another server"
 
 // move has the next turn taken by a tool that New has made anew.
 func (x *trial) move() {
-	if calls, _ := x.client.rig.watch.taken(); x.name != elsewhere || len(calls) > 0 {
+	if x.name != elsewhere || len(x.rig.world.taken()) > 0 {
 		return
 	}
 	x.subject = x.sweep.c.subject(x.t)
-	x.client.rig.definition, x.client.rig.tools = x.subject.Tool, nil
-	x.client.rig.watch.lookAt(x.subject)
+	x.rig.definition = x.subject.Tool
+	x.rig.world.lookAt(x.subject)
 }
 
 // undisturbed plays the script to its end and returns what happened, or nil if that
@@ -177,9 +146,9 @@ func (s *sweep) undisturbed(t testing.TB, name string) *baseline {
 	failed := t.Failed()
 	x := s.newTrial(t, name)
 	s.tool, _ = x.subject.Tool.Compile()
-	s.base = &baseline{before: x.client.rig.watch.looked}
+	s.base = &baseline{before: x.rig.world.looked}
 	x.play()
-	e := x.client.played(x.last)
+	e := x.played(x.got)
 	if good := !s.c.Fails; len(x.broken) == 0 && e.Good() != good {
 		b := broken{"the script leads to a good end", "", "the saga did not end well: " + said(e), "mend the tool or the script; if it is to end like this, say so with Case.Fails"}
 		if !good {
@@ -187,8 +156,8 @@ func (s *sweep) undisturbed(t testing.TB, name string) *baseline {
 		}
 		x.breaks(b)
 	}
-	s.base.rounds, s.base.calls, s.base.turns = x.client.rounds, e.Calls, len(x.requests)
-	s.base.result, s.base.good, s.base.after = s.c.same(e), e.Good(), x.client.rig.watch.looked
+	s.base.rounds, s.base.calls, s.base.turns = x.rounds, e.Calls, x.turns
+	s.base.result, s.base.good, s.base.after = s.c.same(e), e.Good(), x.rig.world.looked
 	x.judge(settled)
 	if text := s.script.leftover(); text != "" && !s.recording { // a journal has answers for what was recorded before
 		t.Errorf("sagatest: %s", text)
@@ -206,9 +175,6 @@ func (s *sweep) run(t testing.TB, kind string, sc scenario) {
 		play := func(x *trial) {
 			var q request
 			ok := true
-			if kind == "ledgers" {
-				x.client.rig.newLedger()
-			}
 			if sc.turn > 0 {
 				if ok = x.to(sc.turn); ok {
 					q, ok = x.request()
@@ -220,7 +186,9 @@ func (s *sweep) run(t testing.TB, kind string, sc scenario) {
 			x.judge(sc.want)
 		}
 		if kind == "tasks" {
-			s.inBubble(t, sc.name, play)
+			if b := s.inBubble(t, sc.name, play); b != nil {
+				s.reports.report(t, sc.name, *b)
+			}
 			return
 		}
 		play(s.newTrial(t, sc.name))
@@ -245,7 +213,7 @@ func (s *sweep) scenarios(t testing.TB) map[string][]scenario {
 	kinds := map[string]func() []scenario{
 		"crashes": s.crashes, "stops": s.stops, "losses": s.losses, "duplicates": s.duplicates, "forks": s.forks,
 		"refusals": s.refusals, "cancels": s.cancels, "failures": s.failures, "expiries": s.expiries,
-		"rotations": s.rotations, "clocks": s.clocks, "orders": s.orders, "invalids": s.invalids, "ledgers": s.ledgers, "tasks": s.tasks,
+		"tasks": s.tasks,
 	}
 	for _, k := range s.c.Skip {
 		if kinds[k] == nil {
@@ -266,9 +234,9 @@ func (s *sweep) impossible() []string {
 	switch {
 	case s.tool.Tasks.Mode == engine.TasksRequired:
 		// No client takes its turns, and so can repeat one: the workers do, of whom some die.
-		return []string{"crashes", "stops", "losses", "duplicates", "forks", "ledgers"}
+		return []string{"crashes", "stops", "losses", "duplicates", "forks"}
 	case s.tool.SingleUse == engine.SingleUseRequired:
-		return []string{"losses", "duplicates", "forks"} // "ledgers" has them as they are there
+		return []string{"losses", "duplicates", "forks"} // a ledger answers for the tool
 	}
 	return nil
 }
@@ -297,19 +265,3 @@ func (s *sweep) beforeQuestion() []scenario {
 		}
 	}}}
 }
-
-// quiet returns a testing.TB for runs that only find something out: what they would
-// report, a scenario of its own does.
-func (s *sweep) quiet() testing.TB { return quietTB{s.t} }
-
-// quietTB drops errors. Its other methods are those of the test, so that what New
-// sets up is cleaned up when the test ends.
-type quietTB struct{ testing.TB }
-
-// Unwrap returns the test.
-func (q quietTB) Unwrap() testing.TB { return q.TB }
-
-func (q quietTB) Error(...any)          {}
-func (q quietTB) Errorf(string, ...any) {}
-func (q quietTB) Log(...any)            {}
-func (q quietTB) Logf(string, ...any)   {}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/steps"
@@ -12,21 +13,22 @@ import (
 
 // trial is one scenario under way.
 type trial struct {
+	*client
 	sweep   *sweep
 	t       testing.TB
 	name    string
 	subject Subject
-	client  *client
-	// requests are those that were answered, in order.
-	requests []request
-	// last is the response that counts; fork is how another branch ended.
-	last   reply
+	// turns counts those that were answered; fork is how another branch ended.
+	turns  int
 	fork   *Played
 	broken []broken
 	// orphans: a first turn has acted and was then lost, so that another saga began.
 	orphans bool
 	secrets []string
 }
+
+// sweepTTL is for how long tokens are good in a sweep. A client may bring one from before a long sleep.
+const sweepTTL = 365 * 24 * time.Hour
 
 // newTrial makes a tool, its world, a server and a client.
 func (s *sweep) newTrial(t testing.TB, name string) *trial {
@@ -35,11 +37,9 @@ func (s *sweep) newTrial(t testing.TB, name string) *trial {
 	if subject.Tool == nil {
 		t.Fatalf("sagatest: the case has no tool: set Tool, or the Tool of the Subject that New returns")
 	}
-	c := s.c.player().client(t, subject.Tool, s.c.Args)
-	c.script = s.script
-	c.rig.keys, c.rig.codec, c.rig.shared = s.keys, s.codec, s.codec != nil
-	c.rig.watch.lookAt(subject)
-	x := &trial{sweep: s, t: t, name: name, subject: subject, client: c}
+	x := &trial{sweep: s, t: t, name: name, subject: subject, client: s.c.player().client(t, subject.Tool, s.c.Args, s.codec)}
+	x.script = s.script
+	x.rig.world.lookAt(subject)
 	s.trials = append(s.trials, x)
 	return x
 }
@@ -60,7 +60,7 @@ func (x *trial) to(turn int) bool {
 			return false
 		}
 	}
-	return !x.over()
+	return !x.got.ended
 }
 
 // step takes one turn by the script. It reports whether that worked.
@@ -79,20 +79,19 @@ func (x *trial) delivers(q request) bool {
 		if x.sweep.recording {
 			x.answered(q)
 		}
-		x.client.take(q, rep)
-		x.requests = append(x.requests, q)
-		if x.last = rep; x.sweep.recording && rep.Position != nil {
+		x.take(q, rep)
+		if x.turns++; x.sweep.recording && rep.Position != nil {
 			x.suspended(rep)
 		}
 		if !errors.As(rep.err, new(*engine.UnsettledError)) {
 			break
 		}
 	}
-	if x.last.err != nil {
-		x.failed(x.last.err)
+	if x.got.err != nil {
+		x.failed(x.got.err)
 		return false
 	}
-	return !x.last.cut
+	return !x.got.cut
 }
 
 // failed reports a turn that failed as a whole.
@@ -100,20 +99,18 @@ func (x *trial) failed(err error) {
 	if len(x.broken) > 0 {
 		return // it has been explained
 	}
-	x.breaks(broken{"a turn brings questions or a result", err.Error(), fmt.Sprintf("turn %d failed: %v", x.client.rig.turns, err),
+	x.breaks(broken{"a turn brings questions or a result", err.Error(), fmt.Sprintf("turn %d failed: %v", x.rig.turns, err),
 		"find out from the error what went wrong in this turn"})
 }
 
 // request returns the next request by the script, or reports that it has none.
 func (x *trial) request() (request, bool) {
-	q, err := x.client.next()
+	q, err := x.next()
 	if err != nil {
 		x.breaks(broken{"the script leads to the end", err.Error(), err.Error(), "complete the script; if the tool asks this only because of the scenario, it should not"})
 	}
 	return q, err == nil
 }
-
-func (x *trial) over() bool { return x.last.ended }
 
 // mostTries is how often a client sends a request at most.
 const mostTries = 4
@@ -128,24 +125,24 @@ func (x *trial) play() bool { return x.toEnd(x.step) }
 // everything else: the scenario has led away from the script.
 func (x *trial) playOn() bool {
 	return x.toEnd(func() bool {
-		answers, _, err := x.client.answers()
+		answers, _, err := x.answers()
 		if err != nil {
-			for _, s := range x.client.last.Steps {
+			for _, s := range x.last.Steps {
 				answers = append(answers, refusal(s))
 			}
 		}
-		return x.delivers(x.client.resume(answers...))
+		return x.delivers(x.resume(answers...))
 	})
 }
 
 func (x *trial) toEnd(step func() bool) bool {
 	for range mostTurns {
-		if x.over() || !step() {
-			return x.over()
+		if x.got.ended || !step() {
+			return x.got.ended
 		}
 	}
 	still := "pauses"
-	if list := x.client.last.Steps; len(list) > 0 {
+	if list := x.last.Steps; len(list) > 0 {
 		still = fmt.Sprintf("asks %q", list[0].ID)
 	}
 	x.breaks(broken{"a saga ends", "", fmt.Sprintf("after %d turns the tool still %s", mostTurns, still), "let the tool give up when its user does not want it to go on"})
@@ -166,7 +163,7 @@ func clientError(s steps.Step) steps.Answer {
 
 // instead returns the script's answers to the last questions, but for one step.
 func (x *trial) instead(a steps.Answer) (request, bool) {
-	answers, _, err := x.client.answers()
+	answers, _, err := x.answers()
 	if err != nil {
 		_, ok := x.request()
 		return request{}, ok
@@ -176,48 +173,13 @@ func (x *trial) instead(a steps.Answer) (request, bool) {
 			answers[i] = a
 		}
 	}
-	return x.client.resume(answers...), true
+	return x.resume(answers...), true
 }
 
 // fault plans what goes wrong with an effect.
-func (x *trial) fault(p point, f fault) {
-	x.client.rig.watch.plan = cut{point: p, fault: f}
-}
-
-// cutOff sends a request whose turn is to be cut off.
-func (x *trial) cutOff(q request, c cut) bool {
-	x.fault(c.point, c.fault)
-	rep := x.send(q)
-	if rep.cut {
-		if r := x.client.rig; r.ledger != nil {
-			r.clock.pass(afterLease)
-		}
-		x.lost(q)
-		return true
-	}
-	if rep.err != nil {
-		x.failed(rep.err)
-		return false
-	}
-	x.breaks(broken{"a turn that is repeated does the same", "", fmt.Sprintf("turn %d did not come to the effect that it came to in the undisturbed saga", x.client.rig.turns),
-		"let the order of effects depend on nothing but the answers and the state: do not range over a map, and take time and random numbers from the Run or the Turn"})
-	return false
-}
-
-// expire lets the time pass until no token of the saga is good any more.
-func (x *trial) expire() {
-	x.client.rig.clock.until(x.client.last.Wake)
-	x.client.rig.clock.pass(tooLate)
-}
+func (x *trial) fault(p point, f fault) { x.rig.world.plan = cut{point: p, fault: f} }
 
 // lost notes that the client does not learn of a turn, by whose token the saga could be undone.
 func (x *trial) lost(q request) {
-	calls, _ := x.client.rig.watch.taken()
-	x.orphans = x.orphans || q.token == "" && slices.ContainsFunc(calls, func(c Call) bool { return c.Turn == x.client.rig.turns && c.reached })
-}
-
-// cancelled is the request to cancel the saga, with the answers that q brought.
-func (q request) cancelled() request {
-	q.cancels = true
-	return q
+	x.orphans = x.orphans || q.token == "" && slices.ContainsFunc(x.rig.world.taken(), func(c Call) bool { return c.Turn == x.rig.turns && c.reached })
 }

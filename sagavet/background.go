@@ -4,6 +4,7 @@ import (
 	"go/ast"
 	"go/token"
 	"go/types"
+	"slices"
 	"strings"
 
 	"golang.org/x/tools/go/analysis"
@@ -17,7 +18,7 @@ and end with it. Reported are goroutines that use one and that the function does
 functions given to time.AfterFunc that use one, effects in goroutines, which are
 refused, and package variables that keep one, so that one saga would act in the turn
 of another. What outlives the function takes context.WithoutCancel of the context.
-Goroutines of flows sagareplay reports.`, func(pass *analysis.Pass, p *program, r *reporter) {
+Goroutines of flows sagareplay reports.`, func(pass *analysis.Pass, r *reporter) {
 	v := &background{pass.TypesInfo, r}
 	for n := range nodes(pass) {
 		if v.starts(n) {
@@ -30,7 +31,7 @@ Goroutines of flows sagareplay reports.`, func(pass *analysis.Pass, p *program, 
 			}
 		})
 	}
-	for c := range p.code(machineSignature) {
+	for c := range code(pass, machineSignature) {
 		var begun []ast.Node
 		waits := false
 		ast.Inspect(c.body, func(n ast.Node) bool {
@@ -75,9 +76,9 @@ func (v *background) starts(n ast.Node) bool {
 func (v *background) effects(started ast.Node) {
 	for n := range ast.Preorder(started) {
 		call, ok := n.(*ast.CallExpr)
-		if ok && funcName(calledFunc(v.info, call)) == doFunc && len(call.Args) > 0 && isTurn(v.info.TypeOf(call.Args[0])) {
+		if ok && slices.Contains(performing, funcName(calledFunc(v.info, call))) && len(call.Args) > 0 && isTurn(v.info.TypeOf(call.Args[0])) {
 			v.reporter.report(call.Pos(), "an effect in a goroutine of the tool's own is refused, and the turn fails",
-				"Call saga.Do in the goroutine that runs the step function, and put what shall happen at once into one effect")
+				"Call saga.Do in the goroutine that runs the step function, or saga.DoAll to perform several at once")
 		}
 	}
 }

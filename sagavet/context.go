@@ -2,8 +2,10 @@ package sagavet
 
 import (
 	"go/ast"
+	"go/constant"
 	"go/types"
 	"slices"
+	"time"
 
 	"golang.org/x/tools/go/analysis"
 )
@@ -17,7 +19,7 @@ has an unknown outcome, and the goroutine remains. Reported are context.Backgrou
 context.TODO, contexts from elsewhere, functions that have a sibling with a context,
 such as exec.Command and the Query of a sql.DB, requests of net/http without one, and time.Sleep
 for a second or more, but in tests, where it stands for work. What is deferred may clean up under any context. Of flows only
-contexts are reported: the rest belongs into effects there anyway.`, func(pass *analysis.Pass, p *program, r *reporter) {
+contexts are reported: the rest belongs into effects there anyway.`, func(pass *analysis.Pass, r *reporter) {
 	v := newFlowCode(pass, r, func(o types.Object) string {
 		if f, ok := o.(*types.Func); ok {
 			return contextless(f)
@@ -25,8 +27,8 @@ contexts are reported: the rest belongs into effects there anyway.`, func(pass *
 		return ""
 	}, toolSignature)
 	v.cleans = true
-	for c := range p.code(toolSignature) {
-		flow := !machineSignature(c.Signature)
+	for c := range code(pass, toolSignature) {
+		flow := !machineSignature(c.sig)
 		ast.Inspect(c.body, func(n ast.Node) bool {
 			switch n := n.(type) {
 			case *ast.DeferStmt:
@@ -60,7 +62,7 @@ func (v *flowCode) ignores(call *ast.CallExpr, c toolCode, flow bool) bool {
 		v.reporter.report(call.Pos(), name+" never ends: "+ends, "Take the context that the function gets, or context.WithoutCancel of it for what must not be broken off")
 	case flow:
 	case name == "time.Sleep" && (!long(v.info, call) || v.reporter.inTest(call.Pos())):
-	case name == "time.Sleep" && !effectSignature(c.Signature):
+	case name == "time.Sleep" && !effectSignature(c.sig):
 		v.reporter.report(call.Pos(), "the step function holds its turn while it waits, and has no checkpoint: after a restart it begins again", "End it with t.Sleep or t.Until, which cost nothing while they last")
 	case name != "":
 		v.reporter.report(call.Pos(), name+" has no context: "+ends, "Take its sibling that has one, or wait for the context's Done too")
@@ -70,6 +72,17 @@ func (v *flowCode) ignores(call *ast.CallExpr, c toolCode, flow bool) bool {
 		}
 	}
 	return true
+}
+
+// long reports whether a call of time.Sleep may wait for a second or more. A Turn cannot sleep for
+// less.
+func long(info *types.Info, call *ast.CallExpr) bool {
+	v := info.Types[call.Args[0]].Value
+	if v == nil {
+		return true
+	}
+	d, ok := constant.Int64Val(v)
+	return !ok || time.Duration(d) >= time.Second
 }
 
 // contextless returns the name of a function that waits, or makes something that does, and takes no

@@ -1,12 +1,10 @@
 // Package sagavet finds mistakes in tools that the compiler accepts and that the
-// engine can only report when a saga is under way. Run it as a command:
+// engine can only report when a saga is under way, if at all. Run it as a command:
 //
 //	go run github.com/mcpsaga/mcpsaga/cmd/sagavet@latest ./...
 //
 // or take [Analyzers] into a command of your own:
 //
-//   - sagasteps: names of step functions that a machine does not have;
-//   - sagaswallowed: a flow that does not return the error with which it suspends;
 //   - sagareplay: a flow that does not do the same when it runs again, as it depends
 //     on the clock, chance, the order of a map or goroutines;
 //   - sagaoutside: files, processes, the network, databases and the environment in a
@@ -14,12 +12,9 @@
 //   - sagasecrets: fields that are named like secrets, in states and effects, but
 //     are no saga.Secret;
 //   - sagacontext: code of tools that ignores its context;
-//   - sagabackground: uses of a turn that may come when it has ended, or in another;
-//   - sagaforks: tools with effects that may fork, by SingleUseNever.
+//   - sagabackground: uses of a turn that may come when it has ended, or in another.
 //
-// They look at one package at a time. What a function of another package does with
-// a [saga.Run] they do not know: they expect it to ask, and its error to be
-// returned.
+// They look at one package at a time.
 //
 // Where an analyzer is wrong, or a mistake is meant, say why in a comment on the
 // line that it names or on the line before it:
@@ -27,8 +22,6 @@
 //	//sagavet:ignore the test is about this
 //
 // Without a reason the comment has no effect.
-//
-// [saga.Run]: https://pkg.go.dev/github.com/mcpsaga/mcpsaga/saga#Run
 package sagavet
 
 import "golang.org/x/tools/go/analysis"
@@ -36,7 +29,6 @@ import "golang.org/x/tools/go/analysis"
 // Analyzers returns all analyzers of this package.
 func Analyzers() []*analysis.Analyzer {
 	return []*analysis.Analyzer{
-		stepsAnalyzer, swallowedAnalyzer, replayAnalyzer, outsideAnalyzer,
-		secretsAnalyzer, contextAnalyzer, backgroundAnalyzer, forksAnalyzer,
+		replayAnalyzer, outsideAnalyzer, secretsAnalyzer, contextAnalyzer, backgroundAnalyzer,
 	}
 }

@@ -141,8 +141,8 @@ func (v *replay) sorts(call *ast.CallExpr) bool {
 // counted.
 func (v *replay) operates(call *ast.CallExpr) bool {
 	f := calledFunc(v.info, call)
-	switch funcName(f) {
-	case askFunc, doFunc, runAskAll, runYield, runSleep, runUntil, "(*" + sagaPath + ".Run).NewID", "(*" + sagaPath + ".Run).Now", "(*" + sagaPath + ".Run).Rand":
+	switch name := funcName(f); {
+	case name == askFunc, slices.Contains(performing, name), slices.Contains(suspending, name), name == ofRun+"NewID", name == ofRun+"Now", name == ofRun+"Rand":
 		return true
 	}
 	if f != nil && f.Pkg() != nil && f.Pkg().Path() == sagaPath {

@@ -2,7 +2,6 @@ package sagavet
 
 import (
 	"go/ast"
-	"go/token"
 	"go/types"
 	"slices"
 
@@ -44,11 +43,6 @@ func pointsToSaga(t types.Type, names ...string) bool {
 var errorType = types.Universe.Lookup("error").Type()
 
 func isError(t types.Type) bool { return types.Identical(t, errorType) }
-
-func endsInError(results *types.Tuple) bool {
-	n := results.Len()
-	return n > 0 && isError(results.At(n-1).Type())
-}
 
 // takes reports whether a function has a parameter of a wanted type.
 func takes(sig *types.Signature, wanted func(types.Type) bool) bool {
@@ -97,39 +91,17 @@ func assigned(n ast.Node, f func(to, value ast.Expr)) {
 }
 
 const (
-	askFunc   = sagaPath + ".Ask"
-	doFunc    = sagaPath + ".Do"
-	failfFunc = sagaPath + ".Failf"
-	failFunc  = sagaPath + ".Fail"
-	runAskAll = "(*" + sagaPath + ".Run).AskAll"
-	turnAsk   = "(*" + sagaPath + ".Turn[Args, State]).Ask"
-	turnPause = "(*" + sagaPath + ".Turn[Args, State]).Pause"
-	turnGoto  = "(*" + sagaPath + ".Turn[Args, State]).Goto"
-	turnYield = "(*" + sagaPath + ".Turn[Args, State]).Yield"
-	turnSleep = "(*" + sagaPath + ".Turn[Args, State]).Sleep"
-	turnUntil = "(*" + sagaPath + ".Turn[Args, State]).Until"
-	runYield  = "(*" + sagaPath + ".Run).Yield"
-	runSleep  = "(*" + sagaPath + ".Run).Sleep"
-	runUntil  = "(*" + sagaPath + ".Run).Until"
+	askFunc = sagaPath + ".Ask"
+	ofRun   = "(*" + sagaPath + ".Run)."
 )
+
+// performing are the functions that perform effects.
+var performing = []string{sagaPath + ".Do", sagaPath + ".DoAll"}
 
 // telling are packages whose functions only write messages for people.
 var telling = []string{"log", "log/slog", "testing", "github.com/stretchr/testify/assert", "github.com/stretchr/testify/require"}
 
 func isTurn(t types.Type) bool { return isSaga(t, "Turn") }
-
-// written is the literal that an expression is, or points to, or nil.
-func written(x ast.Expr) *ast.CompositeLit {
-	if x == nil {
-		return nil
-	}
-	x = ast.Unparen(x)
-	if u, ok := x.(*ast.UnaryExpr); ok && u.Op == token.AND {
-		x = ast.Unparen(u.X)
-	}
-	lit, _ := x.(*ast.CompositeLit)
-	return lit
-}
 
 // field returns what a composite literal sets a field to, or nil.
 func field(lit *ast.CompositeLit, name string) ast.Expr {
@@ -141,4 +113,29 @@ func field(lit *ast.CompositeLit, name string) ast.Expr {
 		}
 	}
 	return nil
+}
+
+func isContext(t types.Type) bool { return t != nil && types.Unalias(t).String() == "context.Context" }
+
+func isKey(t types.Type) bool { return isSaga(t, "Key", "Performed") }
+
+// root returns the variable that an expression is part of, or nil.
+func root(info *types.Info, x ast.Expr) types.Object {
+	for {
+		switch e := ast.Unparen(x).(type) {
+		case *ast.SelectorExpr:
+			if _, ok := info.Uses[e.Sel].(*types.Var); ok && info.Selections[e] == nil {
+				return info.Uses[e.Sel] // of another package
+			}
+			x = e.X
+		case *ast.IndexExpr:
+			x = e.X
+		case *ast.StarExpr:
+			x = e.X
+		case *ast.Ident:
+			return info.ObjectOf(e)
+		default:
+			return nil
+		}
+	}
 }

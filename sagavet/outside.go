@@ -13,10 +13,10 @@ var outsideAnalyzer = analyzer("sagaoutside", `report files, processes, the netw
 A flow runs from its beginning in every turn, perhaps on another machine. What it
 reads from outside may have changed, so it may come to other questions than before;
 what it changes outside is changed again each time, and never undone. Both belong
-in an effect, whose result is recorded. Flows that ask nothing are left alone.`, func(pass *analysis.Pass, p *program, r *reporter) {
+in an effect, whose result is recorded. Flows that ask nothing are left alone.`, func(pass *analysis.Pass, r *reporter) {
 	const wrong, advice = "the flow runs from its beginning in every turn, so this may find something else, or act again", "Do it in an effect, whose result is recorded"
 	v := newFlowCode(pass, r, outside, func(*types.Signature) bool { return false })
-	for body := range p.flowBodies(pass) {
+	for body := range v.flowBodies(pass) {
 		ast.Inspect(body, func(n ast.Node) bool {
 			switch n := n.(type) {
 			case *ast.FuncLit:

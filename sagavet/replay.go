@@ -8,7 +8,6 @@ import (
 	"slices"
 
 	"golang.org/x/tools/go/analysis"
-	"golang.org/x/tools/go/ssa"
 )
 
 // replayAnalyzer finds code by which a flow does something else when it runs again.
@@ -16,13 +15,13 @@ var replayAnalyzer = analyzer("sagareplay", `report the clock, chance, ids, the 
 
 A flow runs from its beginning in every turn, and must come to the same questions
 and effects each time. Time, ids and random numbers come from the Run. What is made
-for a log message only is not reported.`, func(pass *analysis.Pass, p *program, r *reporter) {
+for a log message only is not reported.`, func(pass *analysis.Pass, r *reporter) {
 	unsteadyName := func(o types.Object) string { name, _ := unsteady(o); return name }
 	v := &replay{newFlowCode(pass, r, unsteadyName, func(sig *types.Signature) bool {
 		results := sig.Results() // it returns nothing that could differ each time
 		return results.Len() == 0 || results.Len() == 1 && isError(results.At(0).Type())
 	})}
-	for body := range p.flowBodies(pass) {
+	for body := range v.flowBodies(pass) {
 		v.body(body)
 	}
 })
@@ -37,65 +36,87 @@ func declarations(pass *analysis.Pass) map[*types.Func]*ast.FuncDecl {
 	return decls
 }
 
-// flowBodies returns the bodies of the functions that run in flows that ask.
-func (p *program) flowBodies(pass *analysis.Pass) iter.Seq[*ast.BlockStmt] {
-	once := p.endAtOnce(pass)
+// flowBodies returns the bodies of the functions that run in flows that suspend. Other flows run once.
+func (v *flowCode) flowBodies(pass *analysis.Pass) iter.Seq[*ast.BlockStmt] {
+	once := make(map[ast.Node]bool)
+	begins := func(x ast.Expr) {
+		var f ast.Node = x
+		if d := v.decls[namedFunc(v.info, x)]; d != nil {
+			f = d
+		}
+		once[f] = !v.suspends(f, make(map[ast.Node]bool))
+	}
+	for n := range nodes(pass) {
+		if lit, ok := n.(*ast.CompositeLit); ok && isSaga(v.info.TypeOf(lit), "Flow") {
+			begins(field(lit, "Run"))
+		}
+		assigned(n, func(to, value ast.Expr) {
+			if f, ok := to.(*ast.SelectorExpr); ok && value != nil && f.Sel.Name == "Run" && isSaga(v.info.TypeOf(f.X), "Flow") {
+				begins(ast.Unparen(value))
+			}
+		})
+	}
 	return func(yield func(*ast.BlockStmt) bool) {
-		for c := range p.code(flowSignature) {
-			if !once[c.Syntax()] && !yield(c.body) {
+		for c := range code(pass, flowSignature) {
+			if !once[c.Node] && !yield(c.body) {
 				return
 			}
 		}
 	}
 }
 
-// endAtOnce returns the functions of flows that ask nothing. They run once.
-func (p *program) endAtOnce(pass *analysis.Pass) map[ast.Node]bool {
-	once := make(map[ast.Node]bool)
-	begins := func(expr ast.Expr) {
-		if f := p.function(pass.TypesInfo, expr); f != nil && p.does(f) != asks {
-			once[f.Syntax()] = true
-		}
-	}
-	for n := range nodes(pass) {
-		if lit, ok := n.(*ast.CompositeLit); ok && isSaga(pass.TypesInfo.TypeOf(lit), "Flow") {
-			begins(field(lit, "Run"))
-		}
-		assigned(n, func(to, value ast.Expr) {
-			if f, ok := to.(*ast.SelectorExpr); ok && value != nil && f.Sel.Name == "Run" && isSaga(pass.TypesInfo.TypeOf(f.X), "Flow") {
-				begins(ast.Unparen(value))
-			}
-		})
-	}
-	return once
-}
-
-// function returns the function of the package that an expression names or writes out. It is nil
-// for variables.
-func (p *program) function(info *types.Info, expr ast.Expr) *ssa.Function {
-	var named types.Object
-	switch expr := expr.(type) {
+// namedFunc returns the function that an expression names, or nil.
+func namedFunc(info *types.Info, x ast.Expr) *types.Func {
+	var o types.Object
+	switch x := x.(type) {
 	case *ast.Ident:
-		named = info.Uses[expr]
+		o = info.Uses[x]
 	case *ast.SelectorExpr:
-		named = info.Uses[expr.Sel]
+		o = info.Uses[x.Sel]
 	case *ast.IndexExpr:
-		return p.function(info, ast.Unparen(expr.X))
+		return namedFunc(info, ast.Unparen(x.X))
 	}
-	f, _ := named.(*types.Func)
-	for _, candidate := range p.funcs {
-		if expr != nil && candidate.Syntax() == expr || f != nil && candidate.Object() == f.Origin() {
-			return candidate
-		}
+	if f, ok := o.(*types.Func); ok {
+		return f.Origin()
 	}
 	return nil
 }
 
-// flowSignature reports whether a function gets the Run, by itself or in a struct.
-func flowSignature(sig *types.Signature) bool {
-	has := func(t types.Type) bool { return isRun(t) || carries(t, isRun) }
-	return takes(sig, has) || sig.Recv() != nil && has(sig.Recv().Type())
+// suspends reports whether code may suspend the saga: by itself, or by what it hands the Run to. What is not in the
+// package is taken to do so.
+func (v *flowCode) suspends(code ast.Node, seen map[ast.Node]bool) (found bool) {
+	switch code.(type) {
+	case *ast.FuncLit, *ast.FuncDecl:
+	default:
+		return true // it is known at run time only
+	}
+	if seen[code] {
+		return false
+	}
+	seen[code] = true
+	for n := range ast.Preorder(code) {
+		call, ok := n.(*ast.CallExpr)
+		if !ok || found {
+			continue
+		}
+		f := calledFunc(v.info, call)
+		switch name := funcName(f); {
+		case name == askFunc, slices.Contains(suspending, name):
+			return true
+		case f != nil && f.Pkg() != nil && f.Pkg().Path() == sagaPath:
+		case slices.ContainsFunc(call.Args, func(x ast.Expr) bool { return isRun(v.info.TypeOf(x)) || carries(v.info.TypeOf(x), isRun) }), f != nil && flowSignature(f.Signature()):
+			var to ast.Node = call.Fun
+			if f != nil && v.decls[f.Origin()] != nil {
+				to = v.decls[f.Origin()]
+			}
+			found = v.suspends(to, seen)
+		}
+	}
+	return found
 }
+
+// suspending are the methods of a Run that do, besides saga.Ask.
+var suspending = []string{ofRun + "AskAll", ofRun + "Yield", ofRun + "Sleep", ofRun + "Until"}
 
 type replay struct{ *flowCode }
 
@@ -133,7 +154,7 @@ func (v *replay) body(body *ast.BlockStmt) {
 
 func (v *replay) concurrent(n ast.Node) {
 	v.reporter.report(n.Pos(), "a flow must not start goroutines: what they do has no order, so the flow may diverge from its record when it runs again",
-		"Do it in one effect, which may be concurrent inside, or ask several questions at once with Run.AskAll")
+		"Perform several effects at once with saga.DoAll, or ask several questions at once with Run.AskAll")
 }
 
 // isLogger reports whether a type is one of those to which programs report what they do: loggers,
@@ -141,8 +162,6 @@ func (v *replay) concurrent(n ast.Node) {
 func isLogger(t types.Type) bool {
 	return slices.Contains([]string{"Logger", "SugaredLogger", "Entry", "Event", "Span", "Counter", "Histogram", "Gauge"}, receiver(t))
 }
-
-func isKey(t types.Type) bool { return isSaga(t, "Key", "Performed") }
 
 // onlyLogs reports whether a function only writes a message for people.
 func onlyLogs(f *types.Func) bool {

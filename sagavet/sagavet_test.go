@@ -77,9 +77,9 @@ func TestCommand(t *testing.T) {
 		return string(out)
 	}
 	run(false, "go", "build", "-ldflags=-s -w", "-o", tool, "../cmd/sagavet")
-	const found = "the error of saga.Ask by one that does not wrap it"
-	assert.Contains(t, run(true, tool, "./testdata/swallowed"), found)
-	assert.Contains(t, run(true, "go", "vet", "-vettool="+tool, "./testdata/swallowed"), found)
-	assert.Empty(t, run(false, "go", "vet", "-vettool="+tool, "-sagaswallowed=false", "./testdata/swallowed"))
-	assert.Contains(t, run(false, tool, "help"), "sagaswallowed")
+	const found = "does not do the same when the flow runs again"
+	assert.Contains(t, run(true, tool, "./testdata/replay"), found)
+	assert.Contains(t, run(true, "go", "vet", "-vettool="+tool, "./testdata/replay"), found)
+	assert.Empty(t, run(false, "go", "vet", "-vettool="+tool, "-sagareplay=false", "./testdata/replay"))
+	assert.Contains(t, run(false, tool, "help"), "sagareplay")
 }

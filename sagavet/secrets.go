@@ -21,7 +21,7 @@ var secretsAnalyzer = analyzer("sagasecrets", `report fields of states and effec
 What is kept between turns shows in logs, journals and saga token explain, and a state
 is compressed together with text of the client's that the tool puts there, so lengths
 may tell it bit by bit. A saga.Secret is not compressed, and does not print itself. A
-field that is none although it is named like one says why in the tag notsecret.`, func(pass *analysis.Pass, _ *program, r *reporter) {
+field that is none although it is named like one says why in the tag notsecret.`, func(pass *analysis.Pass, r *reporter) {
 	v := named{pass, r}
 	in := pass.ResultOf[inspect.Analyzer].(*inspector.Inspector)
 	for n := range in.PreorderSeq((*ast.CompositeLit)(nil)) {

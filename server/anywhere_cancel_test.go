@@ -100,3 +100,30 @@ func TestCancelWhatAnotherReplicaHasInMemory(t *testing.T) {
 		again.close()
 	})
 }
+
+// A prompt or a resource has no result that says that it was cancelled, nor one that is an error: who asks for it
+// again with the same key, or still waits for it at another replica, gets an error.
+func TestWhatHasNoWordsForBeingCancelled(t *testing.T) {
+	for method, params := range map[string]string{
+		"prompts/get":    `{"name":"greeting","arguments":{"name":"Ann"},"_meta":{"io.github.mcpsaga/idempotencyKey":"kkkkkkkkkkkkkkkk"}}`,
+		"resources/read": `{"uri":"notes://ask","_meta":{"io.github.mcpsaga/idempotencyKey":"kkkkkkkkkkkkkkkk"}}`,
+	} {
+		t.Run(method, func(t *testing.T) {
+			a := newAnywhere(t, legacyDefinitions()...)
+			c := a.rigs[0].connect("2025-11-25", everything)
+			s := c.stream(methodCall(3, method, params))
+			s.wait("elicitation/create")
+			c.at(a.rigs[1]).post(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":3}}`).Body.Close()
+			for {
+				e, err := s.next()
+				if err != nil {
+					break
+				}
+				assert.Nil(t, e.Result, e.data)
+			}
+			again := c.ask(methodCall(4, method, params))
+			assert.Contains(t, again, `"error"`)
+			assert.Contains(t, again, "Cancelled")
+		})
+	}
+}

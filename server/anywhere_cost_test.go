@@ -1,12 +1,19 @@
 package server_test
 
 import (
+	"context"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/mcpsaga/mcpsaga/internal/store/intercept"
+	"github.com/mcpsaga/mcpsaga/saga"
+	"github.com/mcpsaga/mcpsaga/server"
 )
 
 // What a client repeats costs no writes, and leaves no more than once: answers, reading on, and ids
@@ -59,6 +66,27 @@ func TestRepetitionsCostNoWrites(t *testing.T) {
 	}
 	t.Log("writes of a call with one question whose id was used 30 times:", each, "of one that reads on:", float64(reads)/50)
 	assert.LessOrEqual(t, each, int64(20))
+}
+
+// A call that asks once reads the session with each request, and its own row when its stream begins, when
+// the answer comes and when it has ended.
+func TestReadsOfACall(t *testing.T) {
+	var loads atomic.Int32
+	counted := &intercept.Store{Store: inMemory(t), Around: func(_ context.Context, c intercept.Call, next func() error) error {
+		if c.Method == "Load" {
+			loads.Add(1)
+		}
+		return next()
+	}}
+	r := newRig(t, server.Options{Keys: newKeys(t), Tools: []saga.Definition{roundsTool(new(world))}, Ledger: counted})
+	c := r.connect("2025-11-25", everything)
+	s := c.stream(roundsCall(1, 1, "I"))
+	question := s.wait("elicitation/create")
+	time.Sleep(100 * time.Millisecond) // it has come to rest
+	before := loads.Load()
+	c.reply(question.ID, named("x"))
+	s.wait("")
+	assert.LessOrEqual(t, loads.Load()-before, int32(4), "the stream may see the answer before the end")
 }
 
 // readOn comes back to a call after an event, until it is asked. A stream that another request

@@ -1,7 +1,11 @@
 package server_test
 
 import (
+	"context"
+	"net/http"
+	"net/http/httptest"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -26,15 +30,76 @@ func TestCancelAtAnyReplica(t *testing.T) {
 	}
 }
 
-// The end of a session ends its calls, wherever they are.
+// The end of a session ends its calls, wherever they are: also those that no replica follows any more, as the
+// client's connection has broken, or the replica is gone. Other sessions of the same caller go on, and so do calls
+// that the client can make again.
 func TestSessionEndsWithItsCalls(t *testing.T) {
-	w := new(world)
-	a := newAnywhere(t, roundsTool(w))
-	c := a.rigs[0].connect("2025-11-25", everything)
-	s := c.stream(roundsCall(7, 1, "I"))
-	s.wait("elicitation/create")
-	assert.Equal(t, 204, c.request("DELETE", "", nil).StatusCode)
-	until(t, func() bool { return w.was() == "+ -" })
+	for _, test := range []struct {
+		name   string
+		at     int // the replica where the session ends
+		broken time.Duration
+		gone   bool
+	}{
+		{"here", 0, 0, false},
+		{"elsewhere", 1, 0, false},
+		{"here, broken", 0, 300 * time.Millisecond, false},
+		{"here, broken for a minute", 0, time.Minute, false},
+		{"elsewhere, broken", 1, 300 * time.Millisecond, false},
+		{"elsewhere, broken for a minute", 1, time.Minute, false},
+		{"elsewhere, the replica is gone", 1, time.Minute, true},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T) {
+				w := new(world)
+				a := newAnywhere(t, roundsTool(w))
+				c := a.rigs[0].connect("2025-11-25", everything)
+				other := a.rigs[0].connect("2025-11-25", everything)
+				stays := other.stream(roundsCall(7, 1, "I"))
+				asked := stays.wait("elicitation/create")
+				keyed := methodCall(9, "tools/call", `{"name":"rounds","arguments":{"rounds":1},"_meta":{"io.github.mcpsaga/idempotencyKey":"key"}}`)
+				for _, call := range []string{roundsCall(1, 1, "I"), roundsCall(2, 1, "I"), roundsCall(3, 1, "I"), keyed} {
+					s := c.stream(call)
+					s.wait("elicitation/create")
+					if test.broken > 0 {
+						s.close()
+					}
+				}
+				time.Sleep(test.broken)
+				if test.gone {
+					a.rigs[0].srv.Close()
+				}
+				assert.Equal(t, "+ + + + +", w.was())
+				assert.Equal(t, 204, c.at(a.rigs[test.at]).request("DELETE", "", nil).StatusCode)
+				time.Sleep(5 * time.Second)
+				assert.Equal(t, "+ + + + + - - -", w.was())
+				other.at(a.rigs[2]).reply(asked.ID, named("x"))
+				said, _ := text(t, other.at(a.rigs[2]).get(asked.id).wait("").Result)
+				assert.Equal(t, "I x", said)
+			})
+		})
+	}
+}
+
+// A client that ends its session need not wait for the response.
+func TestSessionEndsWhileItsClientLeaves(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		w := new(world)
+		a := newAnywhere(t, roundsTool(w))
+		c := a.rigs[0].connect("2025-11-25", everything)
+		s := c.stream(roundsCall(1, 1, "I"))
+		s.wait("elicitation/create")
+		s.close()
+		time.Sleep(time.Minute)
+		left, leave := context.WithCancel(t.Context())
+		leave()
+		r := httptest.NewRequestWithContext(left, http.MethodDelete, "http://localhost/mcp", nil)
+		r.Header.Set("Mcp-Session-Id", c.session)
+		a.rigs[1].srv.Handler().ServeHTTP(httptest.NewRecorder(), r)
+		time.Sleep(5 * time.Second)
+		assert.Equal(t, "+ -", w.was())
+		again := c.at(a.rigs[2]).request(http.MethodDelete, "", nil)
+		assert.Equal(t, 404, again.StatusCode, readAll(t, again))
+	})
 }
 
 // A replica that stops ends streams without an answer where the client reads on elsewhere. Clients

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -137,5 +138,42 @@ func TestStreamsOpenAtOnce(t *testing.T) {
 		g.leave <- true
 		_, _ = io.Copy(io.Discard, resp.Body)
 		resp.Body.Close()
+	}
+}
+
+// Between the notification that a page was completed and the response, a client that loses its connection has
+// the response yet to get.
+func TestTheResponseAfterACompletedPage(t *testing.T) {
+	a := newAnywhere(t, legacyDefinitions()...)
+	for _, at := range a.rigs[:2] {
+		c := a.rigs[0].connect("2025-11-25", everything)
+		s := c.stream(toolCall(1, "ask", `{"what":"link"}`))
+		c.reply(s.wait("elicitation/create").ID, `{"action":"accept"}`)
+		note := s.wait("notifications/elicitation/complete")
+		response := s.wait("")
+		s.close()
+		s = c.at(at).get(note.id)
+		assert.Equal(t, response.data, s.wait("").data)
+	}
+}
+
+// A call that is only repeated, with its key, after it has ended is no other replica's to continue: its stream says
+// no id that leads nowhere.
+func TestAKeyedCallThatHasEnded(t *testing.T) {
+	a := newAnywhere(t, legacyDefinitions()...)
+	c := a.rigs[0].connect("2025-11-25", everything)
+	call := func(id int) *sseReader {
+		return c.stream(methodCall(id, "tools/call", `{"name":"ask","arguments":{"what":"link"},"_meta":{"io.github.mcpsaga/idempotencyKey":"kkkkkkkkkkkkkkkk"}}`))
+	}
+	s := call(1)
+	c.reply(s.wait("elicitation/create").ID, `{"action":"accept"}`)
+	s.wait("")
+	s = call(2)
+	first, err := s.next()
+	require.NoError(t, err)
+	s.close()
+	if first.id != "" {
+		resp := c.request(http.MethodGet, "", func(r *http.Request) { r.Header.Set("Last-Event-ID", first.id) })
+		assert.Equal(t, http.StatusOK, resp.StatusCode, readAll(t, resp))
 	}
 }

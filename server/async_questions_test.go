@@ -88,6 +88,8 @@ func TestOperationAsksInItsSession(t *testing.T) {
 				resp := c.post(`{"jsonrpc":"2.0","id":` + string(asked[0].ID) + `,"result":` + bad + `}`)
 				assert.Contains(t, readAll(t, resp), "_operation.token")
 				assert.Equal(t, 400, resp.StatusCode)
+				resp = c.post(`{"jsonrpc":"2.0","id":` + string(asked[0].ID) + `,"result":{"action":"accept","content":{"nick":"Bob"}}}`)
+				assert.Contains(t, readAll(t, resp), "_operation.token", "before it is asked again, too")
 				_, more := c.polled("t")
 				require.Len(t, more, 1)
 				assert.Equal(t, asked[0].ID, more[0].ID)

@@ -189,7 +189,7 @@ func TestInvocationMode(t *testing.T) {
 	said, _ := list(withTasks)
 	assert.NotContains(t, said, "invocationMode")
 	assert.Contains(t, said, `"must"`, "it can be called as a task")
-	assert.Contains(t, said, `"cacheScope":"public"`)
+	assert.Contains(t, said, `"cacheScope":"private"`, "others get another list")
 	said, kind := list(object{"experimental": object{"asyncTools": object{}}})
 	assert.Contains(t, said, `"invocationMode":"async"`)
 	assert.Contains(t, said, `"must"`)

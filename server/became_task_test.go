@@ -1,6 +1,7 @@
 package server_test
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -117,5 +118,36 @@ func TestARequestThatBecameATaskIsRepeated(t *testing.T) {
 		_, calls := s.now()
 		assert.Equal(t, 2, calls, "each effect once")
 		assert.NotContains(t, r.log.take(), "ERROR")
+	})
+}
+
+// A caller has no more tasks because its sagas become tasks later. What is refused leaves the saga as it was: the same
+// request leads to the task when there is room.
+func TestSagasThatBecomeTasksCount(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		s := new(seats)
+		r := newTaskRig(t, func(o *server.Options) {
+			o.Tools = []saga.Definition{becoming(s, &saga.Effect[string, string]{Name: "pay", Do: s.hold, Undo: s.release})}
+		})
+		second := func(n int) *request {
+			first := callTool("trip", nil).with(withTasks)
+			first.meta["io.github.mcpsaga/idempotencyKey"] = fmt.Sprintf("a-key-that-cannot-be-guessed-%d", n) // so that it has a record
+			token := r.send(first).result(t).RequestState
+			return callTool("trip", nil).answering(token, object{"nick": formed(object{"nick": "Ann"})})
+		}
+		var last taskShown
+		for n := range 1000 {
+			last = r.begin(second(n))
+		}
+		refused := second(1000)
+		for range 2 {
+			m := r.send(refused.with(withTasks))
+			assert.Equal(t, 429, m.status, m.raw)
+			assert.Contains(t, m.raw, "too many tasks")
+		}
+		r.ack(taskRequest("cancel", last.TaskID))
+		r.until(last.TaskID, "cancelled")
+		task := r.begin(refused)
+		assert.Equal(t, task.TaskID, r.begin(refused).TaskID)
 	})
 }

@@ -180,19 +180,6 @@ func (g *guard) crossOrigin() *cors.Cors {
 	})
 }
 
-// caller is a [dialect.Owner] that says who it is.
-type caller interface {
-	caller() (p Principal, remote string)
-}
-
-// inProcess is the caller of [Server.Handle].
-type inProcess struct{ principal Principal }
-
-// Account implements [dialect.Owner]: nothing is counted.
-func (inProcess) Account() string { return "" }
-
-func (c inProcess) caller() (p Principal, remote string) { return c.principal, "" }
-
 // publicAddress is the default of [Options.CallerKey].
 func publicAddress(r *http.Request) string {
 	from, err := netip.ParseAddrPort(r.RemoteAddr)

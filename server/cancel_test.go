@@ -262,33 +262,49 @@ func TestUndoIsTriedAgain(t *testing.T) {
 	assert.Empty(t, held)
 }
 
+// As long as it is not known whether what is final was done, or it was and the saga is not at its end, the same
+// request is to be sent again, whatever the tool makes of it.
 func TestUnsettledSagaIsToBeTriedAgain(t *testing.T) {
-	broken := true
-	pay := &saga.Effect[string, bool]{Name: "pay", Irreversible: true, Tries: 1, Do: func(context.Context, saga.Key, string) (bool, error) {
-		if broken {
-			return false, errors.New("secret detail")
-		}
-		return true, nil
-	}}
-	tool := roomTool(1, map[saga.Key]bool{})
-	run := tool.Run
-	tool.Effects = append(tool.Effects, pay)
-	tool.Run = func(r *saga.Run, in struct{}) (string, error) {
-		out, err := run(r, in)
-		if err == nil {
-			_, err = saga.Do(r, pay, "money")
-		}
-		return out, err
+	plain := func(err error) error { return err }
+	for name, c := range map[string]struct {
+		undo func(context.Context, saga.Performed[string, bool]) error
+		says func(error) error
+	}{
+		"nothing tells":                      {nil, plain},
+		"it was done":                        {func(context.Context, saga.Performed[string, bool]) error { return saga.Final(errors.New("paid")) }, plain},
+		"it was done, and the tool explains": {func(context.Context, saga.Performed[string, bool]) error { return saga.Final(errors.New("paid")) }, func(err error) error { return saga.Fail("The bank is away.", err) }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			broken := true
+			pay := &saga.Effect[string, bool]{Name: "pay", Irreversible: true, Tries: 1, Undo: c.undo, Do: func(context.Context, saga.Key, string) (bool, error) {
+				if broken {
+					return false, errors.New("secret detail")
+				}
+				return true, nil
+			}}
+			tool := roomTool(1, map[saga.Key]bool{})
+			run := tool.Run
+			tool.Effects = append(tool.Effects, pay)
+			tool.Run = func(r *saga.Run, in struct{}) (string, error) {
+				out, err := run(r, in)
+				if err == nil {
+					if _, err = saga.Do(r, pay, "money"); err != nil {
+						err = c.says(err)
+					}
+				}
+				return out, err
+			}
+			r := newRig(t, server.Options{Keys: newKeys(t), Tools: []saga.Definition{tool}})
+			token := parse(t, r.post(callRoom)).Result.SagaToken
+			status, body := r.do(http.MethodPost, "/mcp", roomMessage("resumeSaga", token, sure), nil)
+			assert.Equal(t, http.StatusServiceUnavailable, status)
+			assert.Contains(t, body, "send the same request again")
+			assert.NotContains(t, body, "secret")
+			assert.Contains(t, r.log.take(), "secret detail")
+			broken = false
+			assert.Contains(t, r.post(roomMessage("resumeSaga", token, sure)), "yours")
+		})
 	}
-	r := newRig(t, server.Options{Keys: newKeys(t), Tools: []saga.Definition{tool}})
-	token := parse(t, r.post(callRoom)).Result.SagaToken
-	status, body := r.do(http.MethodPost, "/mcp", roomMessage("resumeSaga", token, sure), nil)
-	assert.Equal(t, http.StatusServiceUnavailable, status)
-	assert.Contains(t, body, "send the same request again")
-	assert.NotContains(t, body, "secret")
-	assert.Contains(t, r.log.take(), "secret detail")
-	broken = false
-	assert.Contains(t, r.post(roomMessage("resumeSaga", token, sure)), "yours")
 }
 
 // What the first turn did before it broke off must be undone: the client has no

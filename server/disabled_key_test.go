@@ -50,3 +50,64 @@ func TestWhatADisabledKeyHasSealedIsForgotten(t *testing.T) {
 		assert.Less(t, strings.Count(log, "\n"), 40)
 	})
 }
+
+// A first call whose key leads to what cannot be read any more reads of that key: it has brought no token.
+func TestAKeyThatLeadsToWhatADisabledKeyHasSealed(t *testing.T) {
+	keys, s := newKeys(t), new(seats)
+	book := s.tool()
+	book.Tasks = saga.Tasks{Mode: saga.TasksOptional}
+	r := newTaskRig(t, func(o *server.Options) { o.Keys, o.Tools, o.Authenticate = keys, []saga.Definition{book}, nil })
+	c := r.connect("2025-11-25", everything)
+	calls := map[string]func(key string) rpcMessage{
+		"a saga": func(key string) rpcMessage {
+			q := modernRequest("tools/callSaga", object{"name": "seat"}).with(allCapabilities)
+			q.meta["io.github.mcpsaga/idempotencyKey"] = key
+			return r.send(q).rpcMessage
+		},
+		"a round": func(key string) rpcMessage {
+			q := callTool("seat", nil).with(allCapabilities)
+			q.meta["io.github.mcpsaga/idempotencyKey"] = key
+			return r.send(q).rpcMessage
+		},
+		"a task": func(key string) rpcMessage {
+			q := callTool("seat", nil).with(withTasks)
+			q.meta["io.github.mcpsaga/idempotencyKey"] = key
+			return r.send(q).rpcMessage
+		},
+		"a call": func(key string) rpcMessage {
+			resp := c.post(keyedCall(7, "seat", key))
+			if resp.Header.Get("Content-Type") != "text/event-stream" {
+				return parseMessage(t, readAll(t, resp))
+			}
+			s := c.read(resp)
+			defer s.close()
+			return rpcMessage{legacyMessage: s.message().legacyMessage}
+		},
+	}
+	for name, call := range calls {
+		m := call("the-key-of-" + strings.ReplaceAll(name, " ", "-") + "-which-cannot-be-guessed")
+		require.Nil(t, m.Error, name)
+		if name == "a task" { // or it is written once more, with the new key
+			r.until(readTask(t, m.Result).TaskID, "input_required")
+		}
+	}
+	added, id, err := keys.Add(codec.XChaCha20Poly1305)
+	require.NoError(t, err)
+	promoted, err := added.Promote(id)
+	require.NoError(t, err)
+	disabled, err := promoted.Disable(keys.Primary().ID)
+	require.NoError(t, err)
+	r.srv.SetKeys(disabled)
+	c = r.connect("2025-11-25", everything)
+	r.log.take()
+	for name, call := range calls {
+		m := call("the-key-of-" + strings.ReplaceAll(name, " ", "-") + "-which-cannot-be-guessed")
+		require.NotNil(t, m.Error, "%s: %s", name, m.Result)
+		assert.Equal(t, -32602, m.Error.Code, name)
+		assert.Equal(t, "what was begun with this idempotency key cannot be read here any more: find out what it has done, and use a new key to call again", m.Error.Message, name)
+	}
+	log := r.log.take()
+	assert.Equal(t, len(calls), strings.Count(log, "request not repeated"), log)
+	assert.NotContains(t, log, "turn failed")
+	assert.NotContains(t, log, "token refused")
+}

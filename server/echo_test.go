@@ -2,8 +2,10 @@ package server_test
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"strings"
 	"testing"
 
@@ -12,14 +14,70 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/mcpsaga/mcpsaga/examples/complextool"
+	"github.com/mcpsaga/mcpsaga/internal/turns"
 	"github.com/mcpsaga/mcpsaga/saga"
 	"github.com/mcpsaga/mcpsaga/server"
-	"github.com/mcpsaga/mcpsaga/server/internal/echo"
+	"github.com/mcpsaga/mcpsaga/server/internal/dialect"
+	"github.com/mcpsaga/mcpsaga/server/internal/wire"
+	"github.com/mcpsaga/mcpsaga/steps"
 )
+
+const echoMethod = "echo/call"
+
+// echoPolicy keeps the dialect's tokens apart from those of others.
+var echoPolicy = turns.Policy{Purpose: "echo"}
+
+// echo is a dialect that only tests serve: tools/call under another method, with a
+// result that repeats the request. It shows all that a dialect needs.
+type echo struct{ *dialect.Host }
+
+// newEcho is of the type [dialect.New].
+func newEcho(h *dialect.Host) (dialect.Dialect, error) { return echo{h}, nil }
+
+// Name implements [dialect.Dialect].
+func (echo) Name() string { return "echo" }
+
+// Match implements [dialect.Dialect].
+func (echo) Match(m *wire.Message, _ http.Header) bool { return m.Method == echoMethod }
+
+// Serve implements [dialect.Dialect]. Without a token it begins a saga, with one it continues.
+func (d echo) Serve(ctx context.Context, x *dialect.Exchange) (json.RawMessage, *wire.Error) {
+	var p struct {
+		Name      string                     `json:"name"`
+		Arguments json.RawMessage            `json:"arguments"`
+		Token     string                     `json:"token"`
+		Answers   map[string]json.RawMessage `json:"answers"`
+	}
+	if rerr := wire.DecodeParams(x.Message.Params, &p); rerr != nil {
+		return nil, rerr
+	}
+	tool, _, err := d.Tool(p.Name, nil)
+	if err != nil {
+		return nil, d.Translate(ctx, echoMethod, err)
+	}
+	q := x.Turn(echoPolicy)
+	q.Program, q.Arguments, q.Token, q.Client = tool, p.Arguments, p.Token, steps.AllFeatures()
+	for id, result := range p.Answers {
+		q.Answers = append(q.Answers, steps.Answer{StepID: id, Result: result})
+	}
+	take := d.Turns.Call
+	if p.Token != "" {
+		take, q.Arguments = d.Turns.Resume, nil
+	}
+	end, err := take(ctx, q)
+	if err != nil {
+		return nil, d.Translate(ctx, echoMethod, err)
+	}
+	said, err := wire.Marshal(map[string]any{"echo": x.Message.Params, "token": end.Token, "asks": end.Steps, "result": end.Result})
+	if err != nil {
+		return nil, d.Translate(ctx, echoMethod, err)
+	}
+	return said, nil
+}
 
 // A dialect that nobody else knows of is served by every transport.
 func TestAnotherDialect(t *testing.T) {
-	s, err := server.NewWith(server.Options{Keys: newKeys(t), Tools: []saga.Definition{complextool.Tool}}, echo.New)
+	s, err := server.NewWith(server.Options{Keys: newKeys(t), Tools: []saga.Definition{complextool.Tool}}, newEcho)
 	require.NoError(t, err)
 	handler := s.Handler()
 	transports := map[string]func(method, params string) jsontest.Value{

@@ -58,12 +58,12 @@ func wildTools() []saga.Definition {
 			Info: info("flow"),
 			Run: func(r *saga.Run, _ struct{}) (string, error) {
 				parallel(func(i int) {
-					_, _ = saga.Do(r, hold, i) //sagavet:ignore it is refused
+					_, _ = saga.Do(r, hold, i)
 					r.Progress(float64(i), 8, "at work")
 					_, _, _, _ = r.Now(), r.NewID(), r.Rand().Int(), r.ID()
-					_, _ = saga.Ask(r, askSure) //sagavet:ignore it is refused
-					_ = r.Sleep(time.Hour)      //sagavet:ignore it is refused
-					_ = r.Yield()               //sagavet:ignore it is refused
+					_, _ = saga.Ask(r, askSure)
+					_ = r.Sleep(time.Hour)
+					_ = r.Yield()
 				})
 				return "done", nil
 			},

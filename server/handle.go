@@ -104,8 +104,7 @@ func (s *Server) handle(ctx context.Context, r *Request) (json.RawMessage, *wire
 	}
 	x := &dialect.Exchange{
 		Message: m, Header: r.Header, Principal: r.Principal.binding(),
-		Owner: inProcess{r.Principal}, Dialect: d,
-		Client: &dialect.Introduction{Version: r.Version, Capabilities: r.Capabilities},
+		Dialect: d, Client: &dialect.Introduction{Version: r.Version, Capabilities: r.Capabilities},
 	}
 	if r.Peer != nil {
 		x.Way = peerWay{r.Peer, ctx}

@@ -97,10 +97,10 @@ func TestHandshakeAnswersThatAreNone(t *testing.T) {
 	}{
 		{name: "declined", result: `{"action":"decline"}`, want: `Stopped: "step-elicitation-A" was declined.`},
 		{name: "cancelled", result: `{"action":"cancel"}`, want: `Stopped: "step-elicitation-A" was cancelled.`},
-		{name: "client error", code: -32601, want: `Stopped: the client could not perform "step-elicitation-A" (error -32601).`},
-		{name: "malformed", result: `{"action":"perhaps"}`, want: `Stopped: the client could not perform "step-elicitation-A" (error -32602).`},
-		{name: "no object", result: `7`, want: `Stopped: the client could not perform "step-elicitation-A" (error -32602).`},
-		{name: "null", result: `null`, want: `Stopped: the client could not perform "step-elicitation-A" (error -32602).`},
+		{name: "client error", code: -32601, want: `Stopped: "step-elicitation-A" could not be performed (error -32601).`},
+		{name: "malformed", result: `{"action":"perhaps"}`, want: `Stopped: "step-elicitation-A" could not be performed (error -32602).`},
+		{name: "no object", result: `7`, want: `Stopped: "step-elicitation-A" could not be performed (error -32602).`},
+		{name: "null", result: `null`, want: `Stopped: "step-elicitation-A" could not be performed (error -32602).`},
 	}
 	r := newRig(t, server.Options{})
 	c := r.connect("2025-11-25", everything)

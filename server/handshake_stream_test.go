@@ -6,12 +6,15 @@ import (
 	"net"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/mcpsaga/mcpsaga/internal/store"
+	"github.com/mcpsaga/mcpsaga/internal/store/storetest"
 	"github.com/mcpsaga/mcpsaga/server"
 )
 
@@ -158,13 +161,16 @@ func TestHandshakeGetStream(t *testing.T) {
 	newer := c.get("")
 	s.end()
 	r.srv.ToolsChanged()
-	change := newer.wait("notifications/tools/list_changed")
+	newer.wait("notifications/tools/list_changed")
 	newer.close()
-	// What happens while there is none is kept, up to a bound.
-	until(t, func() bool { r.srv.ToolsChanged(); return true })
+	// A client that comes back may have missed any change, and hears of each list and resource once.
+	r.srv.ToolsChanged()
 	resumed := c.get(last.id)
-	assert.Equal(t, change.data, resumed.message().data)
-	resumed.wait("notifications/tools/list_changed")
+	var heard []string
+	for range 4 {
+		heard = append(heard, resumed.message().Method)
+	}
+	assert.ElementsMatch(t, []string{"notifications/tools/list_changed", "notifications/prompts/list_changed", "notifications/resources/list_changed", "notifications/resources/updated"}, heard)
 
 	c.ask(`{"jsonrpc":"2.0","id":1,"method":"resources/unsubscribe","params":{"uri":"static://one"}}`)
 	r.srv.ResourceUpdated("static://one")
@@ -219,4 +225,42 @@ func TestHandshakeSlowReader(t *testing.T) {
 		notes++
 	}
 	assert.Equal(t, 256, notes)
+}
+
+// Of two connections that are to carry what belongs to no request, the newer does, whichever the ledger hears of
+// last.
+func TestTheNewerConnectionStays(t *testing.T) {
+	a := newAnywhere(t, legacyDefinitions()...)
+	c := a.rigs[0].connect("2025-11-25", everything)
+	hold, held := make(chan struct{}), make(chan struct{})
+	var first atomic.Bool
+	a.store.on = func(call storetest.Call) {
+		if call.Method == "Write" && call.Record.Mode == store.ModeSession && first.CompareAndSwap(false, true) {
+			close(held)
+			<-hold
+		}
+	}
+	older := make(chan *http.Response, 1)
+	go func() { older <- c.request(http.MethodGet, "", nil) }()
+	<-held
+	s := c.get("")
+	_, err := s.next()
+	require.NoError(t, err)
+	close(hold)
+	(<-older).Body.Close()
+	time.Sleep(300 * time.Millisecond) // what the older one does wrong, it does by then
+	a.rigs[0].srv.ToolsChanged()
+	s.wait("notifications/tools/list_changed")
+}
+
+// A client of a version before 2025-11-25 that comes back gets what it has missed, and no event without data.
+func TestOlderClientsGetNoEmptyEvent(t *testing.T) {
+	a := newAnywhere(t, legacyDefinitions()...)
+	c := a.rigs[0].connect("2025-06-18", everything)
+	s := c.stream(toolCall(1, "ask", `{"what":"form"}`))
+	q := s.wait("elicitation/create")
+	s.close()
+	e, err := c.at(a.rigs[1]).get(q.id).next()
+	require.NoError(t, err)
+	assert.NotEmpty(t, e.data)
 }

@@ -332,7 +332,7 @@ func TestSessionTasksAreOnesOwn(t *testing.T) {
 	for range many - 1 {
 		want[ann.create("both", "{}").TaskID] = true
 	}
-	got, pages, cursor := map[string]bool{}, 0, ""
+	got, pages, cursor, next := map[string]bool{}, 0, "", ""
 	for {
 		m := parseLegacy(t, ann.ask(methodCall(1, "tasks/list", fmt.Sprintf(`{"cursor":%q}`, cursor))))
 		require.Nil(t, m.Error)
@@ -348,11 +348,16 @@ func TestSessionTasksAreOnesOwn(t *testing.T) {
 		if cursor = page.NextCursor; cursor == "" {
 			break
 		}
+		next = cursor
 	}
 	assert.Equal(t, want, got)
 	assert.Equal(t, 2, pages)
 	assert.JSONEq(t, `{"tasks":[]}`, string(parseLegacy(t, bob.ask(methodCall(1, "tasks/list", `{}`))).Result))
-	for _, cursor := range []string{`"` + strings.Repeat("x", 257) + `"`, `"a b"`, `"\u0000"`, `"%"`, `7`} {
+	assert.JSONEq(t, `{"tasks":[]}`, string(parseLegacy(t, bob.ask(methodCall(1, "tasks/list", fmt.Sprintf(`{"cursor":%q}`, next)))).Result), "ann's cursor")
+	for _, cursor := range []string{
+		`"` + strings.Repeat("x", 257) + `"`, `"a b"`, `"\u0000"`, `"%"`, `7`, `"bogus"`, `"` + next[1:] + `"`, `"` + next[:len(next)-1] + `"`, `"` + next + `A"`,
+		`"` + next + `\n"`,
+	} {
 		code, _ := ann.refused(methodCall(1, "tasks/list", `{"cursor":`+cursor+`}`))
 		assert.Equal(t, -32602, code, cursor)
 	}

@@ -96,7 +96,7 @@ type TurnInfo struct {
 	Outcome string
 	// Reason says why, in one of few words: the reason that the log gives for refusing the
 	// token, such as "expired" (docs/operate.md has them), or
-	// "answer", "arguments", "cancelled", "client_gone", "hook", "internal", "ledger", "newer",
+	// "answer", "arguments", "cancelled", "client_gone", "handed_over" (another process continues), "hook", "internal", "ledger", "newer",
 	// "not_found", "panic", "recorded" (the turn was taken before), "size", "timeout",
 	// "under_way" (the same request came before, and is still worked on), "unsettled", "unsupported", or nothing.
 	Reason string
@@ -143,12 +143,9 @@ type (
 
 func (h *hooks) exchange(ctx context.Context, x *dialect.Exchange, next dialect.Handler) (result json.RawMessage, rerr *wire.Error) {
 	x.Trace = traceOf(x.Message.Params, x.Header)
-	info := &RequestInfo{Method: x.Message.Method, Header: x.Header, Trace: x.Trace.String()}
+	info := &RequestInfo{Method: x.Message.Method, Principal: principalOf(x.Principal), Remote: x.Remote, Header: x.Header, Trace: x.Trace.String()}
 	if x.Dialect != nil {
 		info.Dialect = x.Dialect.Name()
-	}
-	if c, ok := x.Owner.(caller); ok {
-		info.Principal, info.Remote = c.caller()
 	}
 	ctx = context.WithValue(ctx, requestInfoKey{}, info)
 	served := false

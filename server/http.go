@@ -1,10 +1,10 @@
 package server
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
-	"io"
 	"log/slog"
 	"mime"
 	"net"
@@ -103,8 +103,8 @@ func (s *Server) serveMCP(w http.ResponseWriter, r *http.Request) {
 	if x == nil {
 		return
 	}
-	if sessions, ok := x.Dialect.(dialect.Sessions); ok {
-		sessions.Reply(r.Context(), &x.Exchange, x.reply)
+	if x.Dialect == dialect.Dialect(s.sessions) {
+		s.sessions.Reply(r.Context(), &x.Exchange, x.reply)
 		return
 	}
 	x.answer()
@@ -128,16 +128,16 @@ func (s *Server) read(w http.ResponseWriter, r *http.Request) *httpExchange {
 	}
 	x := &httpExchange{server: s, request: r, reply: reply}
 	m := &x.message
-	x.Exchange = dialect.Exchange{Message: m, Header: r.Header, HTTPMethod: r.Method, Owner: x}
+	x.Exchange = dialect.Exchange{Message: m, Header: r.Header, HTTPMethod: r.Method, Remote: r.RemoteAddr, Owner: x}
 	if s.opts.Authenticate != nil {
-		var err error
-		if x.principal, err = s.opts.Authenticate(r); err != nil {
+		principal, err := s.opts.Authenticate(r)
+		if err != nil {
 			s.log.Info("request refused", "reason", "not authenticated", "error", err)
 			w.Header().Set("WWW-Authenticate", "Bearer")
 			s.refuse(reply, r, wire.Refuse(http.StatusUnauthorized, wire.CodeInvalidRequest, "authentication is required"))
 			return nil
 		}
-		x.Principal = x.principal.binding()
+		x.Principal = principal.binding()
 	}
 	var rerr *wire.Error
 	if r.Method == http.MethodPost {
@@ -145,7 +145,7 @@ func (s *Server) read(w http.ResponseWriter, r *http.Request) *httpExchange {
 	} else {
 		x.Dialect = s.match(m, r.Header)
 	}
-	_, remembers := x.Dialect.(dialect.Sessions)
+	remembers := x.Dialect == dialect.Dialect(s.sessions)
 	switch {
 	case rerr != nil && m.ID != nil:
 		reply.Error(m.ID, rerr)
@@ -186,37 +186,26 @@ func (s *Server) readMessage(x *httpExchange, w http.ResponseWriter) *wire.Error
 	if r.ContentLength > s.opts.MaxBody {
 		return tooLarge()
 	}
-	room := int64(firstRoom)
-	if r.ContentLength >= 0 {
-		room = min(room, r.ContentLength+1) // and one, to come upon the end
-	}
-	from, body := http.MaxBytesReader(w, r.Body, s.opts.MaxBody), make([]byte, 0, room)
-	for ended := false; !ended; { // bytes.Buffer would want half a kilobyte more for each request
-		n, err := from.Read(body[len(body):cap(body)])
-		body = body[:len(body)+n]
-		switch {
-		case err == io.EOF:
-			ended = true
-		case errors.As(err, new(*http.MaxBytesError)):
+	var read bytes.Buffer
+	read.Grow(int(max(0, min(firstRoom, r.ContentLength))) + bytes.MinRead)
+	if _, err := read.ReadFrom(http.MaxBytesReader(w, r.Body, s.opts.MaxBody)); err != nil {
+		if errors.As(err, new(*http.MaxBytesError)) {
 			return tooLarge()
-		case err != nil:
-			return wire.Refuse(http.StatusBadRequest, wire.CodeParseError, "the body could not be read")
-		case len(body) == cap(body):
-			body = append(make([]byte, 0, 2*len(body)), body...)
 		}
+		return wire.Refuse(http.StatusBadRequest, wire.CodeParseError, "the body could not be read")
 	}
+	body := read.Bytes()
 	// What is read from now on is that the client goes away: the end of the server's
 	// ReadTimeout would look the same, and cancel the turn.
 	if hs, ok := r.Context().Value(http.ServerContextKey).(*http.Server); !ok || hs.ReadTimeout > 0 {
 		http.NewResponseController(w).SetReadDeadline(time.Time{})
 	}
 	if jsontext.Value(body).Kind() == '[' {
-		sessions, ok := s.match(&x.message, x.Header).(dialect.Sessions)
-		if !ok {
+		if s.match(&x.message, x.Header) != dialect.Dialect(s.sessions) {
 			return wire.Refuse(http.StatusBadRequest, wire.CodeInvalidRequest, wire.BatchText)
 		}
-		x.Dialect, x.Batch = sessions, new(dialect.Batch)
-		x.Batch.Messages, x.Batch.Error = s.parseBatch(sessions, body)
+		x.Dialect, x.Batch = s.sessions, new(dialect.Batch)
+		x.Batch.Messages, x.Batch.Error = s.parseBatch(body)
 		return nil
 	}
 	var rerr *wire.Error
@@ -255,9 +244,9 @@ func (s *Server) match(m *wire.Message, header http.Header) dialect.Dialect {
 
 const jsonType = "application/json"
 
-// firstRoom is how much memory a body gets before anything of it has come, in bytes.
-// Most fit in it.
-const firstRoom = 4 << 10
+// firstRoom is how much memory a body gets before anything of it has come, in bytes, but for what
+// [bytes.Buffer] has free when it reads. Most fit in it.
+const firstRoom = 4<<10 - bytes.MinRead
 
 // keepAlive is how often an idle event stream shows that it is alive.
 const keepAlive = 15 * time.Second
@@ -268,12 +257,11 @@ const keepAlive = 15 * time.Second
 // Until then nothing is written, as some errors must have a status of their own.
 type httpExchange struct {
 	dialect.Exchange
-	server    *Server
-	request   *http.Request
-	principal Principal
-	message   wire.Message
-	reply     wire.Reply
-	ctx       lazyctx.Context // ends when the client has gone
+	server  *Server
+	request *http.Request
+	message wire.Message
+	reply   wire.Reply
+	ctx     lazyctx.Context // ends when the client has gone
 
 	mu     sync.Mutex
 	events *wire.EventStream // nil until something is to be said
@@ -286,17 +274,13 @@ type httpExchange struct {
 // key, so that one caller cannot take what is there for all. Those without a key are not distinguished
 // and share what is there.
 func (x *httpExchange) Account() string {
-	if x.principal != (Principal{}) {
-		return "principal " + x.principal.binding()
+	if x.Principal != "" {
+		return "principal " + x.Principal
 	}
 	if key := x.server.opts.CallerKey(x.request); key != "" {
 		return "key " + key
 	}
 	return ""
-}
-
-func (x *httpExchange) caller() (p Principal, remote string) {
-	return x.principal, x.request.RemoteAddr
 }
 
 func (x *httpExchange) answer() {
@@ -314,11 +298,9 @@ func (x *httpExchange) answer() {
 	}()
 	ctx := context.Context(&x.ctx)
 	if len(x.Header[wire.SessionHeader]) > 0 { // as most have none
-		for _, sessions := range s.sessions {
-			joined, leave := sessions.Join(ctx, &x.Exchange)
-			defer leave()
-			ctx = joined
-		}
+		joined, leave := s.sessions.Join(ctx, &x.Exchange)
+		defer leave()
+		ctx = joined
 	}
 	scratch, room := s.buffers.Get(), s.buffers.Get()
 	x.Scratch = *scratch
@@ -332,8 +314,6 @@ func (x *httpExchange) answer() {
 	case x.ctx.Err() != nil: // nothing is sent to a client that has cancelled by going away
 	case x.events != nil && x.events.Started():
 		x.send(func() error { return x.events.Event("", response) })
-	case rerr == nil:
-		done = x.reply.JSON(http.StatusOK, response)
 	default:
 		done = x.reply.Response(response, rerr)
 	}
@@ -344,14 +324,7 @@ func (x *httpExchange) answer() {
 }
 
 // Notify implements [dialect.Way]. A client that does not take it is treated as gone.
-func (x *httpExchange) Notify(method string, params json.RawMessage) {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	if x.over || x.events == nil && !x.open() {
-		return
-	}
-	x.send(func() error { return x.events.Event("", wire.AppendCall(nil, 0, method, params)) })
-}
+func (x *httpExchange) Notify(method string, params json.RawMessage) { x.Post(0, method, params) }
 
 // open begins the stream, if the client takes one.
 func (x *httpExchange) open() bool {
@@ -375,7 +348,7 @@ func (*httpExchange) Call(context.Context, string, json.RawMessage) (steps.Answe
 	return steps.Answer{}, dialect.ErrNoBackChannel
 }
 
-// Post implements [dialect.Poster].
+// Post implements [dialect.Poster]. Without an id it sends a notification.
 func (x *httpExchange) Post(id uint64, method string, params json.RawMessage) bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()

@@ -22,8 +22,8 @@ const module = "github.com/mcpsaga/mcpsaga/"
 var layers = [][]string{
 	{"gosdk", "sagatest", "ledger/sqlite", "ledger/postgres"},
 	{"server"},
-	{"server/internal/proposal", "server/internal/stateless", "server/internal/handshake", "server/internal/async", "server/internal/echo"},
-	{"server/internal/handshake/resumable", "server/internal/handshake/revision", "server/internal/handshake/tasks2025"},
+	{"server/internal/proposal", "server/internal/stateless", "server/internal/handshake", "server/internal/async"},
+	{"server/internal/handshake/revision"},
 	{"server/internal/dialect"},
 	{"server/internal/wire"},
 	{"internal/durable"},
@@ -41,8 +41,8 @@ var layers = [][]string{
 var engineUsers = []string{
 	"cmd/saga", // shows what a token holds
 	"saga", "sagatest", "gosdk", "internal/turns", "internal/tasks", "internal/durable", "server",
-	"server/internal/dialect", "server/internal/handshake", "server/internal/handshake/resumable", "server/internal/handshake/tasks2025",
-	"server/internal/stateless", "server/internal/proposal", "server/internal/async", "server/internal/echo",
+	"server/internal/dialect", "server/internal/handshake",
+	"server/internal/stateless", "server/internal/proposal", "server/internal/async",
 }
 
 // below says which layers a package knows nothing of, though they are beneath it.

@@ -1,6 +1,7 @@
 package server_test
 
 import (
+	"fmt"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -81,4 +82,15 @@ func (t handlerTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	w := httptest.NewRecorder()
 	t.h.ServeHTTP(w, r)
 	return w.Result(), nil
+}
+
+// Without room for what lets other replicas continue a call, or read a task's result, the replica that began it does.
+func TestCallsGoOnWithoutRoomForTheirNumbers(t *testing.T) {
+	r := newRig(t, server.Options{Keys: newKeys(t), Ledger: inMemory(t), Tools: legacyDefinitions(), LedgerLimit: 3})
+	c := r.connect("2025-11-25", everything)
+	for i := range 6 {
+		s := c.stream(methodCall(i+1, "tools/call", fmt.Sprintf(`{"name":"ask","arguments":{"what":"form"},"_meta":{"io.github.mcpsaga/idempotencyKey":"kkkkkkkkkkkkkkkk%d"}}`, i)))
+		c.reply(s.wait("elicitation/create").ID, named("Jo"))
+		assert.Contains(t, s.wait("").data, `"result"`)
+	}
 }

@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"testing"
 
+	"github.com/mcpsaga/mcpsaga/server/internal/dialect"
 	"github.com/stretchr/testify/assert"
 )
 
@@ -24,7 +25,7 @@ func TestOwners(t *testing.T) {
 	key := ""
 	s := &Server{opts: Options{CallerKey: func(*http.Request) string { return key }}}
 	account := func(p Principal) string {
-		return (&httpExchange{server: s, principal: p, request: new(http.Request)}).Account()
+		return (&httpExchange{Exchange: dialect.Exchange{Principal: p.binding()}, server: s, request: new(http.Request)}).Account()
 	}
 	assert.Empty(t, account(Principal{}))
 	ann, bob := account(Principal{Subject: "ann"}), account(Principal{Subject: "bob"})

@@ -121,7 +121,7 @@ func TestSamplerFailures(t *testing.T) {
 			r := newRig(t, server.Options{Tools: samplerTools(), Sampler: sampler})
 			got := r.send(callTool("ask", nil)).result(t)
 			assert.True(t, got.IsError)
-			assert.Contains(t, got.text(), "could not perform")
+			assert.Contains(t, got.text(), "could not be performed")
 			assert.NotContains(t, got.text(), "secret")
 			assert.Contains(t, r.log.take(), "the server's model failed")
 		})

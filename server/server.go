@@ -175,7 +175,7 @@ type Server struct {
 
 	host     *dialect.Host
 	dialects []dialect.Dialect
-	sessions []dialect.Sessions // those of the dialects that have them
+	sessions dialect.Sessions // the dialect that has them
 	drain    context.CancelCauseFunc
 }
 
@@ -185,44 +185,8 @@ const longest = 10 * 365 * 24 * time.Hour
 // New checks the options and the tools' definitions and returns a server. What is wrong with
 // the definitions are [saga.DefinitionError]s, all of them joined.
 func New(o Options) (*Server, error) {
-	if o.Keys == nil {
-		return nil, errors.New("server: Options.Keys is required; make a keyset with codec.NewKeyset or load one")
-	}
-	if o.Lease = cmp.Or(o.Lease, 10*time.Second); o.Lease < time.Second {
-		return nil, fmt.Errorf("server: Options.Lease is %v; it must be a second at least, or servers lose what they are at whenever the ledger is slow", o.Lease)
-	}
-	for _, t := range []struct {
-		name string
-		time time.Duration
-	}{{"TokenTTL", o.TokenTTL}, {"UndoGrace", o.UndoGrace}, {"TurnTimeout", o.TurnTimeout}, {"Lease", o.Lease}, {"SessionTTL", o.SessionTTL}, {"SessionIdle", o.SessionIdle}} {
-		if t.time > longest {
-			return nil, fmt.Errorf("server: Options.%s is %v; the longest time is %v, which is ten years", t.name, t.time, longest)
-		}
-	}
-	o.UndoGrace = cmp.Or(o.UndoGrace, turns.DefaultUndoGrace)
-	o.TurnTimeout = positive(o.TurnTimeout, time.Minute)
-	o.MaxBody = positive(o.MaxBody, 1<<20)
-	o.PageSize = positive(o.PageSize, 100)
-	o.SessionTTL = positive(o.SessionTTL, 24*time.Hour)
-	o.SessionIdle = positive(o.SessionIdle, 30*time.Minute)
-	o.MaxSessions = positive(o.MaxSessions, 10_000)
-	o.MaxSessionsPerPrincipal = positive(o.MaxSessionsPerPrincipal, 100)
-	o.MaxStreams = positive(o.MaxStreams, 1024)
-	o.MaxStreamsPerPrincipal = positive(o.MaxStreamsPerPrincipal, 64)
-	o.Logger = cmp.Or(o.Logger, slog.Default())
-	o.Name = cmp.Or(o.Name, "mcpsaga")
-	if info, ok := debug.ReadBuildInfo(); ok && o.Version == "" {
-		o.Version = info.Main.Version
-	}
-	o.Version = cmp.Or(o.Version, "(devel)")
-	if o.CallerKey == nil {
-		o.CallerKey = publicAddress
-	}
-	if o.Now == nil {
-		o.Now = time.Now
-	}
-	if o.dialects == nil {
-		o.dialects = registered
+	if err := o.complete(); err != nil {
+		return nil, err
 	}
 	tools, err := engine.NewRegistry(o.Tools...)
 	if err != nil {
@@ -253,13 +217,12 @@ func New(o Options) (*Server, error) {
 		},
 	}
 	s.host.Turns = turns.New(config)
-	var takesKeys func(*engine.Program) bool
 	if o.Ledger == nil {
 		if err := turns.NeedLedger(tools); err != nil {
 			return nil, fmt.Errorf("server: %w", err)
 		}
 	} else {
-		s.host.TakesKeys, takesKeys = true, (*engine.Program).Remembered
+		s.host.TakesKeys = true
 		core, err := durable.New(durable.Config{
 			Turns: s.host.Turns, Store: o.Ledger, Workers: o.Workers, PerTool: o.WorkersPerTool, CallsOnly: o.Workers < 0, Lease: o.Lease,
 			MaxSagas: o.LedgerLimit, MaxCalls: o.LedgerLimit, Now: o.Now,
@@ -275,7 +238,7 @@ func New(o Options) (*Server, error) {
 	if hooks != nil {
 		s.host.Around = hooks.exchange
 	}
-	if s.host.Catalogue, err = dialect.NewCatalogue(tools, o.PageSize, s.host.Turns.Codec.Options().TTL, takesKeys); err != nil {
+	if s.host.Catalogue, err = dialect.NewCatalogue(tools, o.PageSize, s.host.Turns.Codec.Options().TTL, s.host.TakesKeys); err != nil {
 		return nil, fmt.Errorf("server: %w", err)
 	}
 	for _, r := range o.dialects {
@@ -288,10 +251,54 @@ func New(o Options) (*Server, error) {
 		}
 		s.dialects = append(s.dialects, d)
 		if d, ok := d.(dialect.Sessions); ok {
-			s.sessions = append(s.sessions, d)
+			s.sessions = d
 		}
 	}
 	return s, nil
+}
+
+// complete checks the options as far as they can be without others, and puts defaults in the place of what is zero.
+func (o *Options) complete() error {
+	if o.Keys == nil {
+		return errors.New("server: Options.Keys is required; make a keyset with codec.NewKeyset or load one")
+	}
+	if o.Lease = cmp.Or(o.Lease, 10*time.Second); o.Lease < time.Second {
+		return fmt.Errorf("server: Options.Lease is %v; it must be a second at least, or servers lose what they are at whenever the ledger is slow", o.Lease)
+	}
+	for _, t := range []struct {
+		name string
+		time time.Duration
+	}{{"TokenTTL", o.TokenTTL}, {"UndoGrace", o.UndoGrace}, {"TurnTimeout", o.TurnTimeout}, {"Lease", o.Lease}, {"SessionTTL", o.SessionTTL}, {"SessionIdle", o.SessionIdle}} {
+		if t.time > longest {
+			return fmt.Errorf("server: Options.%s is %v; the longest time is %v, which is ten years", t.name, t.time, longest)
+		}
+	}
+	o.UndoGrace = cmp.Or(o.UndoGrace, turns.DefaultUndoGrace)
+	o.TurnTimeout = positive(o.TurnTimeout, time.Minute)
+	o.MaxBody = positive(o.MaxBody, 1<<20)
+	o.PageSize = positive(o.PageSize, 100)
+	o.SessionTTL = positive(o.SessionTTL, 24*time.Hour)
+	o.SessionIdle = positive(o.SessionIdle, 30*time.Minute)
+	o.MaxSessions = positive(o.MaxSessions, 10_000)
+	o.MaxSessionsPerPrincipal = positive(o.MaxSessionsPerPrincipal, 100)
+	o.MaxStreams = positive(o.MaxStreams, 1024)
+	o.MaxStreamsPerPrincipal = positive(o.MaxStreamsPerPrincipal, 64)
+	o.Logger = cmp.Or(o.Logger, slog.Default())
+	o.Name = cmp.Or(o.Name, "mcpsaga")
+	if info, ok := debug.ReadBuildInfo(); ok && o.Version == "" {
+		o.Version = info.Main.Version
+	}
+	o.Version = cmp.Or(o.Version, "(devel)")
+	if o.CallerKey == nil {
+		o.CallerKey = publicAddress
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.dialects == nil {
+		o.dialects = registered
+	}
+	return nil
 }
 
 // positive is an option, or its default if it is not positive.
@@ -335,23 +342,6 @@ func revisions(of []registration) (all []string) {
 	return all
 }
 
-// parseBatch parses the messages of a batch, all of which must be of one dialect.
-func (s *Server) parseBatch(of dialect.Sessions, raw []byte) ([]dialect.Batched, *wire.Error) {
-	list, rerr := wire.SplitBatch(raw)
-	if rerr != nil {
-		return nil, rerr
-	}
-	batch := make([]dialect.Batched, len(list))
-	for i, raw := range list {
-		b := &batch[i]
-		b.Message, b.Error = wire.Parse(raw)
-		if b.Error == nil && (s.match(&b.Message, nil) != dialect.Dialect(of) || !of.Batchable(&b.Message)) {
-			b.Error = wire.NewError(wire.CodeInvalidRequest, "this cannot be part of a batch")
-		}
-	}
-	return batch, nil
-}
-
 // notServed is the error of a message that no dialect matches.
 func notServed() *wire.Error {
 	return wire.Refuse(http.StatusBadRequest, wire.CodeInvalidRequest, "no protocol that this server speaks has such a message")
@@ -359,22 +349,22 @@ func notServed() *wire.Error {
 
 // ToolsChanged tells subscribed clients that the list of tools is to be read
 // again.
-func (s *Server) ToolsChanged() { s.host.Hub.Publish(dialect.Event{Change: dialect.ToolsChanged}) }
+func (s *Server) ToolsChanged() { s.host.Hub.Publish(dialect.Event{Method: dialect.ToolsChanged}) }
 
 // PromptsChanged tells subscribed clients that the list of prompts is to be read
 // again.
-func (s *Server) PromptsChanged() { s.host.Hub.Publish(dialect.Event{Change: dialect.PromptsChanged}) }
+func (s *Server) PromptsChanged() { s.host.Hub.Publish(dialect.Event{Method: dialect.PromptsChanged}) }
 
 // ResourcesChanged tells subscribed clients that the list of resources is to be
 // read again.
 func (s *Server) ResourcesChanged() {
-	s.host.Hub.Publish(dialect.Event{Change: dialect.ResourcesChanged})
+	s.host.Hub.Publish(dialect.Event{Method: dialect.ResourcesChanged})
 }
 
 // ResourceUpdated tells clients that subscribed to the URI that the resource is
 // to be read again.
 func (s *Server) ResourceUpdated(uri string) {
-	s.host.Hub.Publish(dialect.Event{Change: dialect.ResourceUpdated, URI: uri})
+	s.host.Hub.Publish(dialect.Event{Method: dialect.ResourceUpdated, URI: uri})
 }
 
 // CloseStreams ends the subscriptions of all clients, now and from now on, each
@@ -384,9 +374,7 @@ func (s *Server) ResourceUpdated(uri string) {
 // Shutdown waits for streams that never end by themselves.
 func (s *Server) CloseStreams() {
 	s.drain(dialect.ErrStopping)
-	for _, d := range s.sessions {
-		d.Drain()
-	}
+	s.sessions.Drain()
 }
 
 // Close ends all that clients have open, with their sessions and the turns under
@@ -394,8 +382,6 @@ func (s *Server) CloseStreams() {
 // [Server.Serve] does so in the end.
 func (s *Server) Close() {
 	s.CloseStreams()
-	for _, d := range s.sessions {
-		d.Close()
-	}
+	s.sessions.Close()
 	s.keeper.close()
 }

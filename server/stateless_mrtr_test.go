@@ -344,3 +344,31 @@ func TestMRTRStateIsBoundToExactNumbers(t *testing.T) {
 	got := r.send(number("9007199254740992", "12345678901234567.81").answering(state, yes))
 	assert.Equal(t, "paid 12345678901234567.81 to 9007199254740992", got.result(t).text())
 }
+
+// A prompt or a resource has no result that says that it was cancelled: who sends it again as at first, with the
+// same key, gets an error.
+func TestPromptsAreCancelled(t *testing.T) {
+	prompt := legacyPrompt
+	prompt.SingleUse = saga.SingleUseRequired
+	notes := legacyNotes
+	notes.SingleUse = saga.SingleUseRequired
+	r := newRig(t, server.Options{Keys: newKeys(t), Ledger: inMemory(t), Tools: []saga.Definition{prompt, notes}})
+	for method, params := range map[string]object{
+		"prompts/get":    {"name": "greeting", "arguments": object{"name": "Ann"}},
+		"resources/read": {"uri": "notes://ask"},
+	} {
+		t.Run(method, func(t *testing.T) {
+			send := func() response {
+				q := modernRequest(method, params).with(allCapabilities)
+				q.meta["io.github.mcpsaga/idempotencyKey"] = "kkkkkkkkkkkkkkkk" + method[:4]
+				return r.send(q)
+			}
+			var asked struct{ RequestState string }
+			require.NoError(t, json.Unmarshal(send().Result, &asked))
+			r.send(modernRequest("tools/cancelSaga", object{"sagaToken": asked.RequestState}).with(allCapabilities))
+			again := send()
+			require.NotNil(t, again.Error, string(again.Result))
+			assert.Contains(t, again.Error.Message, "Cancelled")
+		})
+	}
+}

@@ -3,9 +3,11 @@ package server
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"io"
+	"net/http"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -18,6 +20,7 @@ import (
 	"github.com/mcpsaga/mcpsaga/internal/tally"
 	"github.com/mcpsaga/mcpsaga/server/internal/dialect"
 	"github.com/mcpsaga/mcpsaga/server/internal/wire"
+	"github.com/mcpsaga/mcpsaga/steps"
 )
 
 // Limits of one stdio connection.
@@ -30,19 +33,14 @@ const (
 	maxOpen      = 1024
 	maxOpenBytes = 16 << 20
 
-	// unreadAfter is how often it is looked whether anybody still reads the output: a
-	// server that has nothing to write would not notice.
-	unreadAfter = time.Second
-	// closeGrace is how long the end waits for what is undone, and goodbyeTime for a
-	// client that does not read what is said in the end.
-	closeGrace  = 5 * time.Second
-	goodbyeTime = time.Second
+	// closeGrace is how long the end waits for what is undone, and for a client that does not read what is
+	// said in the end.
+	closeGrace = 5 * time.Second
 )
 
 // ServeStdio serves one client over a pair of streams, one JSON message per
 // line (MCP, basic/transports/stdio), until in ends or ctx does, or out cannot be
-// written to any more, which is the error that is returned; on Unix also if there is
-// nothing to write, and out is a pipe or socket that is not read. A line that is
+// written to any more, which is the error that is returned. A line that is
 // not a message is answered with an error and skipped. After the end of in,
 // requests under way are answered before ServeStdio returns; after the end of ctx or
 // of out it waits a few seconds for what they undo.
@@ -55,10 +53,7 @@ func (s *Server) ServeStdio(ctx context.Context, in io.Reader, out io.Writer) er
 	serving, cancel := context.WithCancelCause(durable.Patient(context.WithoutCancel(ctx)))
 	defer cancel(nil)
 	defer context.AfterFunc(ctx, func() { cancel(dialect.ErrStopping) })()
-	c := &lineConn{
-		server: s, ctx: serving, slots: make(chan struct{}, maxInFlight), closing: make(chan struct{}),
-		connections: make(map[dialect.Dialect]dialect.Connection), calls: make(map[*lineCall]struct{}),
-	}
+	c := &lineConn{server: s, ctx: serving, slots: make(chan struct{}, maxInFlight), closing: make(chan struct{}), calls: make(map[*lineCall]struct{})}
 	c.lines = linestream.Conn{
 		In: bufio.NewReaderSize(in, 64<<10), Out: out, Limit: int(s.opts.MaxBody), Read: c.read,
 		Ended: func(error) {
@@ -67,14 +62,14 @@ func (s *Server) ServeStdio(ctx context.Context, in io.Reader, out io.Writer) er
 			}
 		},
 	}
-	for _, d := range s.sessions {
-		c.connections[d] = d.Connect(c.notify)
-	}
-	ended := c.lines.Start(serving)
-	defer watchUnread(out, unreadAfter, c.lines.Fail)()
-	<-ended
+	c.session = s.sessions.Connect(c.notify)
+	<-c.lines.Start(serving)
+	close(c.closing)
 	_ = c.due.Wait(serving)
-	c.close()
+	c.session.Close()
+	grace, end := context.WithTimeout(context.Background(), closeGrace)
+	defer end()
+	_ = c.due.Wait(grace) // what is known is written, unless it is not read
 	s.keeper.settled(closeGrace)
 	return c.lines.Failed()
 }
@@ -82,19 +77,17 @@ func (s *Server) ServeStdio(ctx context.Context, in io.Reader, out io.Writer) er
 // lineConn is a connection with one message per line. One goroutine reads; each request
 // is served by one of its own, which writes the response.
 type lineConn struct {
-	lines  linestream.Conn
-	server *Server
-	ctx    context.Context
-	// connections are what dialects remember of this one, those that do.
-	connections map[dialect.Dialect]dialect.Connection
+	lines   linestream.Conn
+	server  *Server
+	ctx     context.Context
+	session dialect.Connection
 
 	// slots has an element for each request that is worked on.
 	slots chan struct{}
 	// closing is closed when what is kept open is to end.
 	closing chan struct{}
-	// due are the requests that are not answered yet, working those of them whose
-	// response is not known yet, and open those that are kept open.
-	due, working, open tally.Tally
+	// due are the requests that are not answered yet.
+	due tally.Tally
 
 	// asked is how many requests of ours there were, which is the id of the last.
 	asked atomic.Uint64
@@ -106,35 +99,29 @@ type lineConn struct {
 }
 
 // read returns what is in a line: a message, or a batch if the client may send any.
-func (c *lineConn) read(line []byte) ([]linestream.Message, error) {
-	if line == nil {
-		return c.arrived(nil, dialect.Batched{Error: wire.NewError(wire.CodeInvalidRequest, "the message is too large")}), nil
-	}
-	for _, sessions := range c.server.sessions {
-		if jsontext.Value(line).Kind() == '[' && c.connections[sessions].Batches() {
-			batch, rerr := c.server.parseBatch(sessions, line)
-			if rerr != nil {
-				return c.arrived(nil, dialect.Batched{Error: rerr}), nil
-			}
-			return c.arrived(&lineBatch{due: len(batch)}, batch...), nil
+func (c *lineConn) read(line []byte) (arrived []linestream.Message, err error) {
+	messages, b := make([]dialect.Batched, 1), (*lineBatch)(nil)
+	switch one := &messages[0]; {
+	case line == nil:
+		one.Error = wire.NewError(wire.CodeInvalidRequest, "the message is too large")
+	case jsontext.Value(line).Kind() == '[' && c.session.Batches():
+		batch, rerr := c.server.parseBatch(line)
+		if one.Error = rerr; rerr == nil {
+			messages, b = batch, &lineBatch{due: len(batch)}
 		}
+	default:
+		one.Message, one.Error = wire.Parse(line)
 	}
-	m, rerr := wire.Parse(line)
-	return c.arrived(nil, dialect.Batched{Message: m, Error: rerr}), nil
-}
-
-// arrived returns what the connection has to know of messages.
-func (c *lineConn) arrived(b *lineBatch, messages ...dialect.Batched) (all []linestream.Message) {
-	for _, one := range messages {
-		m, rerr := &one.Message, one.Error
-		arrived := linestream.Message{Text: json.RawMessage(m.Reply), Handle: func() error { c.handle(m, rerr, b); return nil }}
+	for i := range messages {
+		m, rerr := &messages[i].Message, messages[i].Error
+		said := linestream.Message{Text: json.RawMessage(m.Reply), Handle: func() error { c.handle(m, rerr, b); return nil }}
 		if m.Reply != nil && rerr == nil {
 			c.reply(b, nil)
-			arrived.Answers, _ = strconv.ParseUint(string(m.ID), 10, 64) // 0 if it is none of ours
+			said.Answers, _ = strconv.ParseUint(string(m.ID), 10, 64) // 0 if it is none of ours
 		}
-		all = append(all, arrived)
+		arrived = append(arrived, said)
 	}
-	return all
+	return arrived, nil
 }
 
 // handle handles a message, or says why it is none.
@@ -150,8 +137,8 @@ func (c *lineConn) handle(m *wire.Message, rerr *wire.Error, b *lineBatch) {
 			c.cancelled(id)
 			c.tellGuest(m)
 		}
-		if known := c.connections[c.server.match(m, nil)]; known != nil {
-			known.Arrive(m)
+		if c.server.match(m, nil) == dialect.Dialect(c.server.sessions) {
+			c.session.Arrive(m)
 		}
 	default:
 		c.begin(m, b)
@@ -174,26 +161,26 @@ func (c *lineConn) begin(m *wire.Message, b *lineBatch) {
 	case <-c.ctx.Done():
 		return
 	}
-	d := c.server.match(m, nil)
 	ctx, cancel := context.WithCancelCause(c.ctx)
-	call := &lineCall{conn: c, batch: b, cancel: cancel, due: c.due.Begin(), working: c.working.Begin()}
-	call.Exchange = dialect.Exchange{Message: m, Way: call, Dialect: d}
+	x := &lineCall{conn: c, batch: b, cancel: cancel, due: c.due.Begin()}
+	x.Exchange = dialect.Exchange{Message: m, Way: x, Dialect: c.server.match(m, nil)}
 	var serve dialect.Handler
-	if known := c.connections[d]; known != nil {
-		serve = known.Arrive(m)
-	} else if d == nil {
+	switch x.Dialect {
+	case c.server.sessions:
+		serve = c.session.Arrive(m)
+	case nil:
 		serve = func(context.Context, *dialect.Exchange) (json.RawMessage, *wire.Error) { return nil, notServed() }
-	} else {
-		c.join(&call.Exchange)
+	default:
+		c.session.Join(&x.Exchange)
 	}
 	c.mu.Lock()
-	c.calls[call] = struct{}{}
+	c.calls[x] = struct{}{}
 	c.placed++
 	c.held += m.Size
 	c.mu.Unlock()
 	go func() {
-		result, rerr := c.server.host.Dispatch(ctx, &call.Exchange, serve)
-		call.finish(wire.AppendResponse(nil, m.ID, result, rerr))
+		result, rerr := c.server.host.Dispatch(ctx, &x.Exchange, serve)
+		x.finish(wire.AppendResponse(nil, m.ID, result, rerr))
 	}()
 }
 
@@ -219,7 +206,7 @@ func (c *lineConn) tellGuest(m *wire.Message) {
 	ctx, cancel := context.WithTimeout(c.ctx, guestTime)
 	defer cancel()
 	x := &dialect.Exchange{Message: m}
-	c.join(x)
+	c.session.Join(x)
 	rerr := c.server.host.GuestCancelled(ctx, x)
 	if m.Reply != nil {
 		_, rerr = c.server.host.GuestAnswered(ctx, x)
@@ -227,30 +214,6 @@ func (c *lineConn) tellGuest(m *wire.Message) {
 	if rerr != nil {
 		c.server.log.InfoContext(ctx, "answer or cancellation refused", "reason", rerr)
 	}
-}
-
-// join says who the client is to a dialect that does not know.
-func (c *lineConn) join(x *dialect.Exchange) {
-	for _, sessions := range c.server.sessions {
-		c.connections[sessions].Join(x)
-	}
-}
-
-// close ends what is open when the connection has ended.
-func (c *lineConn) close() {
-	close(c.closing)
-	wait(&c.open, goodbyeTime)
-	for _, known := range c.connections {
-		known.Close()
-	}
-	wait(&c.working, closeGrace)
-	wait(&c.due, goodbyeTime) // what is known is written, unless it is not read
-}
-
-func wait(t *tally.Tally, limit time.Duration) {
-	ctx, cancel := context.WithTimeout(context.Background(), limit)
-	defer cancel()
-	_ = t.Wait(ctx)
 }
 
 // reply writes the response to a message: with those to the rest of its batch, if
@@ -266,6 +229,23 @@ func (c *lineConn) reply(b *lineBatch, response []byte) {
 
 func (c *lineConn) notify(method string, params json.RawMessage) {
 	_ = c.lines.Write(wire.AppendCall(nil, 0, method, params))
+}
+
+// parseBatch parses the messages of a batch, all of which must be of the dialect with sessions.
+func (s *Server) parseBatch(raw []byte) ([]dialect.Batched, *wire.Error) {
+	list, rerr := wire.SplitBatch(raw)
+	if rerr != nil {
+		return nil, rerr
+	}
+	batch := make([]dialect.Batched, len(list))
+	for i, raw := range list {
+		b := &batch[i]
+		b.Message, b.Error = wire.Parse(raw)
+		if b.Error == nil && (s.match(&b.Message, nil) != dialect.Dialect(s.sessions) || !s.sessions.Batchable(&b.Message)) {
+			b.Error = wire.NewError(wire.CodeInvalidRequest, "this cannot be part of a batch")
+		}
+	}
+	return batch, nil
 }
 
 // lineBatch collects the responses to a batch: they leave as one line.
@@ -287,4 +267,113 @@ func (b *lineBatch) add(response []byte) []byte {
 		return nil
 	}
 	return append(append([]byte("["), bytes.Join(b.responses, []byte(","))...), ']')
+}
+
+// lineCall is a request under way on a lineConn, and the way back to its client.
+type lineCall struct {
+	dialect.Exchange
+	conn   *lineConn
+	cancel context.CancelCauseFunc
+	batch  *lineBatch // what the request came in, or nil
+	// due ends what the connection counts. kept: the request is kept open.
+	due  func()
+	kept bool
+
+	// silent: the client has cancelled the request and expects no answer. resting is how much of it
+	// waits for the client, or for a task.
+	silent  atomic.Bool
+	resting atomic.Int32
+}
+
+func (x *lineCall) finish(response []byte) {
+	c := x.conn
+	x.cancel(nil)
+	if x.silent.Load() {
+		response = nil
+	}
+	c.reply(x.batch, response)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.calls, x)
+	if !x.kept {
+		x.leavePlace()
+	}
+	x.due()
+}
+
+// leavePlace frees the request's place for others. The connection is locked.
+func (x *lineCall) leavePlace() {
+	x.conn.placed--
+	x.conn.held -= x.Message.Size
+	<-x.conn.slots
+}
+
+func (x *lineCall) Notify(method string, params json.RawMessage) {
+	if !x.silent.Load() {
+		x.conn.notify(method, params)
+	}
+}
+
+func (x *lineCall) Call(ctx context.Context, method string, params json.RawMessage) (steps.Answer, error) {
+	c := x.conn
+	id := c.asked.Add(1)
+	defer x.Rest()()
+	why := func() error { return cmp.Or(context.Cause(ctx), context.Cause(c.ctx), dialect.ErrSessionEnded) }
+	wait, err := c.lines.Call(ctx, id, wire.AppendCall(nil, id, method, params))
+	if err != nil {
+		return steps.Answer{}, why()
+	}
+	response, err := wait()
+	if err != nil {
+		c.lines.Forget(id)
+		err = why()
+		// Not Notify: the client hears of it even if it has cancelled the call.
+		c.notify(dialect.Cancellation(strconv.AppendUint(nil, id, 10), err))
+		return steps.Answer{}, err
+	}
+	_, answer := dialect.ReadAnswer(jsontext.Value(response))
+	return answer, nil
+}
+
+// Rest implements [dialect.Rester]: while it waits, the request leaves its place to another.
+func (x *lineCall) Rest() (back func()) {
+	slots := x.conn.slots
+	if x.resting.Add(1) == 1 {
+		<-slots
+	}
+	return func() {
+		if x.resting.Add(-1) == 0 {
+			slots <- struct{}{}
+		}
+	}
+}
+
+// Post implements [dialect.Poster].
+func (x *lineCall) Post(id uint64, method string, params json.RawMessage) bool {
+	return x.conn.lines.Write(wire.AppendCall(nil, id, method, params)) == nil
+}
+
+// Leave implements [dialect.Leaver].
+func (x *lineCall) Leave() {
+	x.silent.Store(true)
+	x.cancel(dialect.ErrLeft)
+}
+
+// Hangup implements [dialect.Way]: the connection is the session.
+func (*lineCall) Hangup(time.Duration) {}
+
+// KeepOpen implements [dialect.Way]: a request that never ends must not take the place
+// of one that does, and the end of the connection does not wait for its answer.
+func (x *lineCall) KeepOpen() (ended <-chan struct{}, rerr *wire.Error) {
+	c := x.conn
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for other := range c.calls {
+		if other.kept && !other.silent.Load() && bytes.Equal(other.Message.ID, x.Message.ID) {
+			return nil, wire.Refuse(http.StatusBadRequest, wire.CodeInvalidRequest, "a request with this id is still open")
+		}
+	}
+	x.kept = true
+	x.leavePlace()
+	return c.closing, nil
 }

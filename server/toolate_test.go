@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 
@@ -43,5 +45,29 @@ func TestACancelThatIsTooLate(t *testing.T) {
 				assert.Equal(t, 1, calls)
 			})
 		}
+	}
+}
+
+// A saga whose client comes back too late, after an effect that is final, says that it is late: it was not
+// cancelled.
+func TestALateResumeAfterWhatIsFinal(t *testing.T) {
+	for name, store := range map[string]ledger.Store{"with a ledger": inMemory(t), "without": nil} {
+		t.Run(name, func(t *testing.T) {
+			s := new(seats)
+			hold := &saga.Effect[string, string]{Name: "hold", Do: s.hold, Undo: func(context.Context, saga.Performed[string, string]) error {
+				return saga.Final(errors.New("it is paid"))
+			}}
+			var later atomic.Int64
+			now := func() time.Time { return time.Now().Add(time.Duration(later.Load())) }
+			r := newRig(t, server.Options{Keys: newKeys(t), Tools: []saga.Definition{s.toolWith(hold)}, Ledger: store, Now: now})
+			say := talks["saga"]
+			_, body := say(r, "", nil)
+			_, body = say(r, tokenOf(t, body), rowSeven)
+			later.Store(int64(2 * time.Hour))
+			_, body = say(r, tokenOf(t, body), sevenSure)
+			assert.Contains(t, body, "too late and has ended")
+			assert.NotContains(t, body, "Not cancelled")
+			assert.Contains(t, body, `"final":"hold"`)
+		})
 	}
 }

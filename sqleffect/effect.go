@@ -23,7 +23,8 @@ import (
 // A key that was released or that comes with another input is refused, by an error
 // that wraps [ErrReleased] or [ErrOtherInput] within [saga.Refused]. If f fails,
 // nothing is changed and the key is free. Any other error leaves open what happened;
-// the engine calls again with the same key.
+// the engine calls again with the same key. If f ends the transaction itself, Do fails
+// with an error that says so, and so it does for a key whose result was not recorded because of that.
 //
 // in and the result are recorded as JSON, in as a digest. They must not hold a
 // [saga.Secret], which JSON would lose.
@@ -50,6 +51,8 @@ func Do[In, Out any](ctx context.Context, k *Keys, key saga.Key, in In, f func(c
 				return saga.Refused(ErrReleased)
 			case r.input != mark:
 				return saga.Refused(ErrOtherInput)
+			case r.output == "":
+				return errEnded
 			}
 			return decode(r.output, &out)
 		}
@@ -70,8 +73,10 @@ func Do[In, Out any](ctx context.Context, k *Keys, key saga.Key, in In, f func(c
 }
 
 // Undo reverses with f what [Do] did under the key, and sees to it that it is not done
-// again, nor later if it was not done: then f is not called. f gets what Do returned.
-// What was undone before stays so, and f is not called again.
+// again, nor later if it was not done: then f is not called. f gets what Do returned,
+// or the zero value if its function ended the transaction and what it did was committed: f then
+// has to find out by the key what there is to undo. What was undone before stays so, and
+// f is not called again.
 //
 // If the key was made final, Undo fails with ErrFinal, wrapped by [saga.Final].
 func Undo[Out any](ctx context.Context, k *Keys, key saga.Key, f func(context.Context, *sql.Tx, Out) error) error {
@@ -96,8 +101,10 @@ func Undo[Out any](ctx context.Context, k *Keys, key saga.Key, f func(context.Co
 			return nil
 		}
 		var out Out
-		if err := decode(r.output, &out); err != nil {
-			return err
+		if r.output != "" {
+			if err := decode(r.output, &out); err != nil {
+				return err
+			}
 		}
 		return f(ctx, tx, out)
 	})
@@ -113,10 +120,13 @@ func (k *Keys) transact(ctx context.Context, f func(*sql.Tx) error) error {
 		return fmt.Errorf("the table of keys: %w", err)
 	}
 	defer func() { _ = tx.Rollback() }() // does nothing after Commit
-	if err := f(tx); err != nil {
-		return err
+	if err = f(tx); err == nil {
+		err = tx.Commit()
 	}
-	return tx.Commit()
+	if errors.Is(err, sql.ErrTxDone) && ctx.Err() == nil { // a context that ends has it rolled back
+		return errEnded
+	}
+	return err
 }
 
 var errSecret = errors.New("it holds a saga.Secret, which would be lost; keep it out, or encrypt it yourself")

@@ -40,6 +40,9 @@ var (
 	ErrUnknownKey = errors.New("nothing was done under this key")
 )
 
+// errEnded: the function that got the transaction has ended it, and it was not its own to end.
+var errEnded = errors.New("sqleffect: the function ended the transaction, but it must call neither Commit nor Rollback")
+
 // What became of a key.
 const (
 	stateDone     = "done"

@@ -241,6 +241,50 @@ func TestKeysAtOnce(t *testing.T) {
 	})
 }
 
+// A function that ends the transaction is an author's mistake, which is named, and its key can
+// still be undone.
+func TestEnded(t *testing.T) {
+	onEach(t, func(t *testing.T, k *sqleffect.Keys) {
+		ctx := t.Context()
+		var fails error
+		const errEnded = "it must call neither Commit nor Rollback"
+		end := (*sql.Tx).Commit
+		do := func(key saga.Key) error {
+			_, err := sqleffect.Do(ctx, k, key, stay{"Rome"}, func(ctx context.Context, tx *sql.Tx, in stay) (hold, error) {
+				h, err := place(ctx, tx, in)
+				return h, errors.Join(err, end(tx), fails)
+			})
+			return err
+		}
+		undo := func(key saga.Key) error {
+			return sqleffect.Undo(ctx, k, key, func(ctx context.Context, tx *sql.Tx, h hold) error {
+				assert.Zero(t, h, "its result was not recorded")
+				_, err := tx.ExecContext(ctx, `DELETE FROM holds`)
+				return err
+			})
+		}
+		for key, cause := range map[saga.Key]error{"well": nil, "badly": errors.New("no room is free")} {
+			if fails = cause; cause != nil {
+				assert.ErrorIs(t, do(key), cause)
+			} else {
+				assert.ErrorContains(t, do(key), errEnded)
+			}
+			assert.ErrorContains(t, do(key), errEnded, "again")
+			assert.Equal(t, 1, rooms(t, k), "it was committed, once")
+			require.NoError(t, undo(key))
+			assert.Zero(t, rooms(t, k))
+			assert.ErrorIs(t, do(key), sqleffect.ErrReleased)
+		}
+		fails, end = nil, (*sql.Tx).Rollback
+		assert.ErrorContains(t, do("back"), errEnded)
+		assert.Zero(t, rooms(t, k))
+		end = func(*sql.Tx) error { return nil }
+		assert.NoError(t, do("back"), "the key is free")
+		assert.ErrorContains(t, sqleffect.Undo(ctx, k, "back", func(_ context.Context, tx *sql.Tx, _ hold) error { return tx.Commit() }), errEnded)
+		assert.NoError(t, undo("back"), "it counts as undone")
+	})
+}
+
 // A secret would be kept as null, in silence.
 func TestSecretsAreRefused(t *testing.T) {
 	db, err := sql.Open("sqlite", ":memory:")

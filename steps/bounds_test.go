@@ -58,8 +58,8 @@ func TestExactBounds(t *testing.T) {
 		{"signed", `127`, `128`, "must be at most 127"},
 		{"wide", `9223372036854775807`, `9223372036854775808`, "must be a whole number"},
 		{"wide", `-9223372036854775808`, `-9223372036854775809`, "must be a whole number"},
-		{"wide", `9007199254740992.0`, `9007199254740994.0`, "must be a whole number"}, // 2^53 is the last that is exact
-		{"wide", `-9007199254740992.0`, `-9007199254740994.0`, "must be a whole number"},
+		{"wide", `9007199254740994.0`, `9223372036854775808.0`, "must be a whole number"}, // nothing is rounded
+		{"wide", `-9223372036854775808.0`, `-9223372036854777856.0`, "must be a whole number"},
 		{"many", `["a","b"]`, `["a"]`, "needs at least 2 choices"},
 		{"few", `["a","b"]`, `["a","b","c"]`, "takes at most 2 choices"},
 		{"zero", `[]`, `["a"]`, "takes at most 0 choices"},

@@ -181,7 +181,7 @@ func (f *Field) setDefault(v jsontext.Value) string {
 	case f.Type == typeBoolean:
 		f.Default, ok = v.Kind() == 't', v.Kind() == 't' || v.Kind() == 'f'
 	case f.Type == typeInteger:
-		f.Default, ok = integer(v)
+		f.Default, ok = jsonview.Int64(v)
 	case f.Type == typeNumber:
 		f.Default, ok = number(v)
 	default:

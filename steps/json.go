@@ -45,25 +45,6 @@ func integral(x float64) bool {
 	return x == math.Trunc(x) && x >= math.MinInt64 && x < math.MaxInt64
 }
 
-// maxExact is the largest integer up to which float64 holds every integer.
-const maxExact = 1 << 53
-
-// integer returns the integer that a JSON number stands for, however it is
-// written: 3, 3.0 and 3e0 are the same.
-func integer(v jsontext.Value) (int64, bool) {
-	if v.Kind() != '0' {
-		return 0, false
-	}
-	if n, err := strconv.ParseInt(string(v), 10, 64); err == nil {
-		return n, true
-	}
-	x, err := strconv.ParseFloat(string(v), 64)
-	if err != nil || x != math.Trunc(x) || math.Abs(x) > maxExact {
-		return 0, false
-	}
-	return int64(x), true
-}
-
 // absent reports that a member is missing, or null, which peers write for that.
 func absent(v jsontext.Value) bool { return v == nil || v.Kind() == 'n' }
 
@@ -105,7 +86,7 @@ var demands = json.WithUnmarshalers(json.JoinUnmarshalers(
 	}),
 	// Counts are whole numbers, however they are written: 3, 3.0 and 3e0 are the same.
 	json.UnmarshalFunc(func(raw []byte, n *int) error {
-		i, ok := integer(raw)
+		i, ok := jsonview.Int64(raw)
 		if *n = int(i); !ok || i < 0 || int64(*n) != i {
 			return reason("must be a whole number from 0 on")
 		}

@@ -225,28 +225,17 @@ func parseSampleResult(result stdjson.RawMessage) (r SampleResult, reason string
 	if reason = checkObject(result); reason != "" {
 		return r, reason
 	}
-	var stop, said jsontext.Value
-	var named, stopped bool
-	for name, v := range jsonview.Members(result) {
-		switch string(name) {
-		case "role":
-			role, _ := jsonview.String(v)
-			r.Role = content.Role(role)
-		case "model":
-			r.Model, named = jsonview.String(v)
-		case "stopReason":
-			stop = v
-			r.StopReason, stopped = jsonview.String(v)
-		case "content":
-			said = v
-		}
-	}
+	role, _ := jsonview.String(jsonview.Get(result, "role"))
+	model, named := jsonview.String(jsonview.Get(result, "model"))
+	stop, said := jsontext.Value(jsonview.Get(result, "stopReason")), jsontext.Value(jsonview.Get(result, "content"))
+	why, stopped := jsonview.String(stop)
+	r.Role, r.Model, r.StopReason = content.Role(role), model, why
 	switch {
 	case r.Role != content.User && r.Role != content.Assistant:
 		return r, `"role" must be "user" or "assistant"`
 	case !named:
 		return r, `"model" must be a string`
-	case !stopped && stop != nil && stop.Kind() != 'n':
+	case !stopped && !absent(stop):
 		return r, `"stopReason" must be a string`
 	case said.Kind() != '{' && said.Kind() != '[':
 		return r, `"content" ` + notContent

@@ -105,7 +105,7 @@ func (f *Field) checkString(v jsontext.Value) string {
 
 func (f *Field) checkNumber(v jsontext.Value) string {
 	x, finite := number(v)
-	_, whole := integer(v)
+	_, whole := jsonview.Int64(v)
 	switch {
 	case f.Type == typeInteger && !whole:
 		return "must be a whole number"

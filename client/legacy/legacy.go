@@ -5,9 +5,8 @@
 //
 //	c := client.New(&client.HTTP{URL: address}, client.Options{Sessions: legacy.Open})
 //
-// The sessions are those of the official Go SDK, over Streamable HTTP, over the older
-// transport with two addresses (HTTP with SSE), and over the standard input and output of
-// a process. They are in a package of their own so that only who imports it links the SDK.
+// The sessions are those of the official Go SDK, over Streamable HTTP and over the standard input and
+// output of a process; the older transport of HTTP with two addresses is not spoken. They are in a package of their own so that only who imports it links the SDK.
 //
 // A tool that has to be called as a task of 2025-11-25 is, and its task ends with the call.
 //
@@ -29,6 +28,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -112,25 +112,9 @@ func Open(limit context.Context, config client.SessionConfig) (_ client.Session,
 		}
 		w := &watcher{inner: sender.Transport, session: s}
 		sender.Transport = w
-		err = connect(&mcp.StreamableClientTransport{Endpoint: t.URL, HTTPClient: sender})
-		if err == nil {
-			break
+		if err = connect(&mcp.StreamableClientTransport{Endpoint: t.URL, HTTPClient: sender}); err != nil {
+			return nil, w.refused(t.URL, err)
 		}
-		switch status := int(w.status.Load()); status {
-		case http.StatusUnauthorized, http.StatusForbidden:
-			return nil, &client.TransportError{Sent: true, Status: status, Err: err}
-		case http.StatusBadRequest, http.StatusNotFound, http.StatusMethodNotAllowed:
-			// What servers of 2024-11-05 say to a POST.
-			w.status.Store(0)
-			older := connect(&mcp.SSEClientTransport{Endpoint: t.URL, HTTPClient: sender})
-			if older == nil {
-				return s, nil
-			}
-			if status != http.StatusBadRequest && !errors.As(err, new(*jsonrpc.Error)) {
-				return nil, notThere(t.URL, status, int(w.status.Load()), older)
-			}
-		}
-		return nil, err
 	default:
 		return nil, fmt.Errorf("there are no sessions over a %T", t)
 	}
@@ -197,31 +181,27 @@ func (w writing) Write(line []byte) (int, error) {
 
 func (writing) Close() error { return nil }
 
-// notThere is why nothing is spoken at an address whose answer to a POST had that status. Then the
-// transport of 2024-11-05 was tried, which failed with err after a response with the status get; 0
-// if there was none.
-func notThere(address string, status, get int, err error) error {
-	switch {
-	case get == http.StatusUnauthorized, get == http.StatusForbidden:
-		return &client.TransportError{Sent: true, Status: get, Err: err}
-	case get == 0, get == http.StatusAccepted, get == http.StatusTooManyRequests, get >= http.StatusInternalServerError, errors.As(err, new(*jsonrpc.Error)):
-		return err // there may well be a server
-	}
-	if u, err := url.Parse(address); err == nil {
-		address = u.Redacted()
-	}
-	return &client.TransportError{
-		Sent: true, Status: status,
-		Err: fmt.Errorf("%s is not an MCP endpoint; check the path of the URL, which most servers have at /mcp", address),
-	}
-}
-
 // watcher notes the status of the last response, and has streams be asked for again that
 // cannot be had just now.
 type watcher struct {
 	inner   http.RoundTripper
 	session *session
 	status  atomic.Int64
+}
+
+// refused is why there is no session at an address, if the last response has a status that says so.
+func (w *watcher) refused(address string, err error) error {
+	switch status := int(w.status.Load()); status {
+	case http.StatusUnauthorized, http.StatusForbidden:
+		return &client.TransportError{Sent: true, Status: status, Err: err}
+	case http.StatusNotFound, http.StatusMethodNotAllowed:
+		if u, parsed := url.Parse(address); parsed == nil {
+			address = u.Redacted()
+		}
+		err = fmt.Errorf("%s is not an MCP endpoint; check the path of the URL, which most servers have at /mcp", address)
+		return &client.TransportError{Sent: true, Status: status, Err: err}
+	}
+	return err
 }
 
 // RoundTrip implements [http.RoundTripper].
@@ -349,3 +329,57 @@ func (s *session) failed(ctx context.Context, err error) error {
 
 // The SDK has codes for connections that it has closed itself.
 const firstOwn, lastOwn = -32005, -32003
+
+// methods are the requests that a session sends. The SDK's methods of these names would read
+// results into its types, which have no tasks: so each is a custom method of the SDK with a
+// prefix, which [rename] takes away.
+var methods = []string{
+	"tools/list", "tools/call", "prompts/list", "prompts/get", "resources/list", "resources/templates/list",
+	"resources/read", "tasks/get", "tasks/result", "tasks/cancel",
+}
+
+const ownPrefix = "mcpsaga/"
+
+type rawParams struct {
+	mcp.ParamsBase
+	raw json.RawMessage
+}
+
+// MarshalJSON implements [json.Marshaler].
+func (p *rawParams) MarshalJSON() ([]byte, error) { return p.raw, nil }
+
+type rawResult struct {
+	mcp.ResultBase
+	raw json.RawMessage
+}
+
+// UnmarshalJSON implements [json.Unmarshaler].
+func (r *rawResult) UnmarshalJSON(raw []byte) error {
+	r.raw = bytes.Clone(raw)
+	return nil
+}
+
+// rename gives the method of a message its own name, and reports whether the message cancels a
+// request.
+func rename(message []byte) (_ []byte, cancels bool) {
+	m, err := jsonrpc.DecodeMessage(message)
+	request, is := m.(*jsonrpc.Request)
+	if err != nil || !is {
+		return message, false
+	}
+	name, own := strings.CutPrefix(request.Method, ownPrefix)
+	if !own {
+		return message, name == "notifications/cancelled"
+	}
+	request.Method = name
+	if message, err = jsonrpc.EncodeMessage(request); err != nil {
+		panic(err) // it was decoded
+	}
+	return append(message, '\n'), false
+}
+
+// unprefixed is an error of the SDK whose text names a method.
+type unprefixed struct{ error }
+
+func (e unprefixed) Error() string { return strings.Replace(e.error.Error(), ownPrefix, "", 1) }
+func (e unprefixed) Unwrap() error { return e.error }

@@ -41,6 +41,7 @@ func TestMain(m *testing.M) {
 			_ = s.ServeStdio(context.Background(), os.Stdin, os.Stdout)
 			os.Exit(0)
 		}
+		flood(mode)
 		if mode != "1" {
 			noteStart(os.Getenv("STARTS"))
 		}
@@ -141,10 +142,9 @@ func transports(t *testing.T) map[string]client.Transport {
 		})
 	}
 	return map[string]client.Transport{
-		"Streamable HTTP":     &client.HTTP{URL: serve(guarded(mcp.NewStreamableHTTPHandler(get, nil))), Bearer: "secret", Header: http.Header{"x-extra": {"1"}}},
-		"plain JSON answers":  &client.HTTP{URL: serve(mcp.NewStreamableHTTPHandler(get, &mcp.StreamableHTTPOptions{JSONResponse: true}))},
-		"HTTP with SSE, 2024": &client.HTTP{URL: serve(mcp.NewSSEHandler(get, nil))},
-		"stdio":               &client.Stdio{Command: self, Env: append(os.Environ(), asServer+"=1"), Stderr: io.Discard},
+		"Streamable HTTP":    &client.HTTP{URL: serve(guarded(mcp.NewStreamableHTTPHandler(get, nil))), Bearer: "secret", Header: http.Header{"x-extra": {"1"}}},
+		"plain JSON answers": &client.HTTP{URL: serve(mcp.NewStreamableHTTPHandler(get, &mcp.StreamableHTTPOptions{JSONResponse: true}))},
+		"stdio":              &client.Stdio{Command: self, Env: append(os.Environ(), asServer+"=1"), Stderr: io.Discard},
 	}
 }
 
@@ -255,45 +255,21 @@ func TestOlderServersAreFound(t *testing.T) {
 	require.ErrorContains(t, err, "Options.Sessions")
 }
 
-// Who is refused where a server of 2024-11-05 may be is told why, rather than that there is none.
-func TestWhereAnOlderServerMayBe(t *testing.T) {
-	const none = "is not an MCP endpoint"
-	for name, c := range map[string]struct {
-		get    http.HandlerFunc
-		status int
-		says   string
-	}{
-		"nothing": {get: http.NotFound, status: http.StatusMethodNotAllowed, says: none},
-		"a page":  {get: func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "<p>Welcome</p>") }, status: http.StatusMethodNotAllowed, says: none},
-		"it wants a credential": {
-			get:    func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "who?", http.StatusUnauthorized) },
-			status: http.StatusUnauthorized, says: "Unauthorized",
-		},
-		"it is not available": {
-			get:  func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "later", http.StatusServiceUnavailable) },
-			says: "Service Unavailable",
-		},
-		"it hangs up": {get: func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, says: "EOF"},
+// Who is refused is told why.
+func TestWhyThereIsNoSession(t *testing.T) {
+	for status, says := range map[int]string{
+		http.StatusNotFound: "is not an MCP endpoint", http.StatusMethodNotAllowed: "is not an MCP endpoint",
+		http.StatusUnauthorized: "Unauthorized", http.StatusForbidden: "Forbidden", http.StatusServiceUnavailable: "Service Unavailable",
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-				if r.Method != http.MethodGet {
-					http.Error(w, "no", http.StatusMethodNotAllowed)
-					return
-				}
-				c.get(w, r)
-			}))
-			defer web.Close()
-			_, err := legacy.Open(t.Context(), client.SessionConfig{Transport: &client.HTTP{URL: web.URL}})
-			var lost *client.TransportError
-			require.ErrorAs(t, err, &lost)
-			assert.Equal(t, c.status, lost.Status)
-			assert.ErrorContains(t, err, c.says)
-			if c.says != none {
-				assert.NotContains(t, err.Error(), none)
-			}
-		})
+		web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(status) }))
+		_, err := legacy.Open(t.Context(), client.SessionConfig{Transport: &client.HTTP{URL: web.URL}})
+		web.Close()
+		var lost *client.TransportError
+		require.ErrorAs(t, err, &lost)
+		require.ErrorContains(t, err, says)
+		if status < http.StatusInternalServerError {
+			assert.Equal(t, status, lost.Status)
+		}
 	}
 }
 

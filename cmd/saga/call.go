@@ -7,12 +7,16 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
+	"strings"
+	"time"
 
 	"github.com/urfave/cli/v3"
-	"github.com/yosida95/uritemplate/v3"
 
 	"github.com/mcpsaga/mcpsaga/client"
 	"github.com/mcpsaga/mcpsaga/cmd/saga/internal/arguments"
+	"github.com/mcpsaga/mcpsaga/cmd/saga/internal/plain"
+	"github.com/mcpsaga/mcpsaga/cmd/saga/internal/state"
 )
 
 func (p *program) callCommand() *cli.Command {
@@ -21,23 +25,21 @@ func (p *program) callCommand() *cli.Command {
 		Usage:     "call a tool and answer what it asks",
 		ArgsUsage: "TOOL [name=value ...]",
 		Description: `Calls a tool of any MCP server. Forms are asked at this terminal. What the tool asks of a
-language model is answered by the model of --model-provider, after you have seen what
-would be sent and agreed, or else by you.
+language model is answered by that of --model, if it is text, after you have seen what would
+be sent and agreed, or else by you.
 
 Values get the types that the tool's input schema gives them. name:=json takes any JSON,
 name=@file the text of a file; a name given twice makes a list.
 
 Ctrl-C stops the call and saves where it stands, and so does losing the terminal or the
 server. --resume continues it, on any server that has the same keys; nothing is asked
-twice. saga calls lists what is saved. The server continues a call that has become a
-task: see saga tasks. Over revisions of MCP before 2026-07-28 a call that is stopped is
-over.
+twice. Over revisions of MCP before 2026-07-28 a call that is stopped is over.
 
 An --answers file is a JSON object of step ids and answers, for use without a terminal:
    {"target": {"environment": "production"}, "advice": "Yes, it is safe."}
 Forms take an object, "decline" or "cancel"; links take "accept", "decline" or "cancel";
 sampling steps take a text, or null to refuse. Questions of revisions before 2026-07-28
-have no ids: there the first form is elicitation-1, the second one elicitation-2.
+have no ids: there they are elicitation-1, elicitation-2.
 
 Examples:
    saga call release_notes
@@ -57,13 +59,34 @@ Examples:
 			return nil, err
 		}
 		result, err := connection.Call(ctx, tool, given, handlers)
-		if stopped, ok := errors.AsType[*client.InterruptedError](err); ok && tokenRefused(err) != nil && !begun(stopped.Position) {
-			if tools, err := connection.Tools(ctx); err == nil {
-				stopped.Err = fmt.Errorf("%w%s", stopped.Err, meantTool(tool, tools))
-			}
+		if stopped, ok := errors.AsType[*client.InterruptedError](err); ok && !begun(stopped.Position) {
+			p.explain(ctx, connection, stopped)
 		}
 		return ofTool(result), err
 	})
+}
+
+// explain adds to why a call has not begun which tool may have been meant, and takes its key away if that leads
+// to nothing: servers without a ledger do not know it again, and undo what its client leaves.
+func (p *program) explain(ctx context.Context, connection *client.Client, stopped *client.InterruptedError) {
+	refused := tokenRefused(stopped.Err) != nil
+	if !refused && !unanswered(stopped.Position, stopped.Err) {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
+	defer cancel()
+	tools, err := connection.Tools(ctx)
+	if err != nil {
+		return
+	}
+	name := stopped.Position.Tool
+	if refused {
+		stopped.Err = fmt.Errorf("%w%s", stopped.Err, meantTool(name, tools))
+	}
+	i := slices.IndexFunc(tools, func(t client.Tool) bool { return t.Name == name })
+	if i < 0 || string(tools[i].Meta["io.github.mcpsaga/idempotencyKey"]) != "true" {
+		stopped.Position.Key = ""
+	}
 }
 
 func (p *program) getCommand() *cli.Command {
@@ -92,26 +115,22 @@ func (p *program) readCommand() *cli.Command {
 	return p.conversation(&cli.Command{
 		Name:      "read",
 		Usage:     "read a resource and answer what it asks",
-		ArgsUsage: "URI [name=value ...]",
-		Description: `Reads a resource of a server and prints it. The URI may be a template with places {such} as
-these; name=value fills them in. What the server asks on the way is answered as with
-saga call.
+		ArgsUsage: "URI",
+		Description: `Reads a resource of a server and prints it. What the server asks on the way is answered as
+with saga call.
 
-What is not text is written to the FILE of --to, or to the standard output if that is no
-terminal. A resource of several parts is written into the directory of --to, one file
-each; no file there is replaced.
+What is not text is written to the standard output if that is no terminal. With --to, each
+part of a resource is written into a file of that directory; no file there is replaced.
 
 Examples:
    saga read notes://today
-   saga read 'files://people/{id}' id=7
-   saga read images://logo --to logo.png`,
-		Flags: []cli.Flag{stringFlag("to", "write the contents to `FILE`, or several into a directory", "")},
+   saga read images://logo > logo.png`,
+		Flags: []cli.Flag{stringFlag("to", "write the contents into the directory `DIR`", "")},
 	}, "resource", func(ctx context.Context, c *cli.Command, connection *client.Client, handlers client.Handlers) (*outcome, error) {
-		uri, err := expand(c.Args().First(), c.Args().Tail())
-		if err != nil {
-			return nil, err
+		if c.NArg() > 1 {
+			return nil, p.usage(c, "%s takes one URI", c.FullName())
 		}
-		result, err := connection.ReadResource(ctx, uri, handlers)
+		result, err := connection.ReadResource(ctx, c.Args().First(), handlers)
 		return ofResource(result), err
 	})
 }
@@ -162,11 +181,7 @@ func (p *program) jsonArguments(c *cli.Command) (map[string]any, error) {
 		return nil, &exitError{exitUsage, fmt.Errorf("--json: %w", err)}
 	}
 	var values map[string]json.RawMessage // which stay as they are, such as large numbers
-	err = json.Unmarshal(text, &values)
-	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
-		return nil, p.usage(c, "--json must be a JSON object, not: %s", wrong.Value)
-	}
-	if err != nil {
+	if err := json.Unmarshal(text, &values); err != nil {
 		return nil, p.usage(c, "--json is not a JSON object: %v", err)
 	}
 	base := make(map[string]any, len(values))
@@ -186,37 +201,108 @@ func texts(words []string) (map[string]string, error) {
 	for name, value := range parsed {
 		text, ok := value.(string)
 		if !ok {
-			return nil, &arguments.Error{Reason: name + " takes one text: write " + name + "=value, once"}
+			return nil, fmt.Errorf("%s takes one text: write %[1]s=value, once", name)
 		}
 		given[name] = text
 	}
 	return given, nil
 }
 
-// expand fills the words of a command line into a URI template.
-func expand(template string, words []string) (string, error) {
-	given, err := texts(words)
-	if err != nil {
-		return "", err
-	}
-	parsed, err := uritemplate.New(template)
-	if err != nil {
-		return "", &arguments.Error{Reason: fmt.Sprintf("%q is no URI and no template of one: %v", template, err)}
-	}
-	values := uritemplate.Values{}
-	for _, name := range parsed.Varnames() {
-		value, ok := given[name]
-		if !ok {
-			return "", &arguments.Error{Reason: fmt.Sprintf("%s is missing: the template has a place {%[1]s}, so add %[1]s=VALUE", name)}
+func (p *program) toolsCommand() *cli.Command {
+	return p.listCommand("tools", "Lists what a server offers. Tools marked * may ask something before they have a result.", func(ctx context.Context, connection *client.Client) (any, []listRow, error) {
+		tools, err := connection.Tools(ctx)
+		var rows []listRow
+		for _, tool := range tools {
+			mark := "  "
+			if tool.IsSaga() {
+				mark = "* "
+			}
+			rows = append(rows, listRow{mark + plain.Line(tool.Name), argumentNames(tool.InputSchema), tool.Description})
 		}
-		values[name] = uritemplate.String(value)
-		delete(given, name)
+		return tools, rows, err
+	})
+}
+
+// argumentNames shows a tool's arguments as they are given to saga call.
+func argumentNames(inputSchema json.RawMessage) string {
+	var schema struct {
+		Properties map[string]json.RawMessage `json:"properties"`
+		Required   []string                   `json:"required"`
 	}
-	for name := range given {
-		return "", &arguments.Error{Reason: fmt.Sprintf("the URI has no place {%s}", name)}
+	_ = json.Unmarshal(inputSchema, &schema) // what it does not say is not shown
+	var names []string
+	for name := range schema.Properties {
+		names = append(names, argumentName(plain.Line(name), slices.Contains(schema.Required, name)))
 	}
-	if len(values) == 0 {
-		return template, nil
+	slices.Sort(names)
+	return strings.Join(names, " ")
+}
+
+func argumentName(name string, required bool) string {
+	if required {
+		return name + "="
 	}
-	return parsed.Expand(values)
+	return "[" + name + "=]"
+}
+
+func (p *program) promptsCommand() *cli.Command {
+	return p.listCommand("prompts", "Lists the prompts that a server offers, with their arguments; those in brackets may be left out.", func(ctx context.Context, connection *client.Client) (any, []listRow, error) {
+		prompts, err := connection.Prompts(ctx)
+		var rows []listRow
+		for _, prompt := range prompts {
+			var takes []string
+			for _, a := range prompt.Arguments {
+				takes = append(takes, argumentName(a.Name, a.Required))
+			}
+			rows = append(rows, listRow{plain.Line(prompt.Name), strings.Join(takes, " "), prompt.Description})
+		}
+		return prompts, rows, err
+	})
+}
+
+func (p *program) resourcesCommand() *cli.Command {
+	return p.listCommand("resources", `Lists the resources that a server offers, and its templates: addresses with places {such}
+as these, to be filled in for saga read.`, func(ctx context.Context, connection *client.Client) (any, []listRow, error) {
+		resources, err := connection.Resources(ctx)
+		if err != nil {
+			return nil, nil, err
+		}
+		templates, err := connection.ResourceTemplates(ctx)
+		var rows []listRow
+		for _, r := range resources {
+			rows = append(rows, listRow{plain.Line(r.URI), r.MIMEType, r.Description})
+		}
+		for _, t := range templates {
+			rows = append(rows, listRow{plain.Line(t.URITemplate), t.MIMEType, t.Description})
+		}
+		return map[string]any{"resources": orEmpty(resources), "resourceTemplates": orEmpty(templates)}, rows, err
+	})
+}
+
+// listRow is a line of a list: what a thing is called, what it takes, what it is.
+type listRow struct{ name, takes, description string }
+
+// listCommand is a command that prints what read returns, as JSON or as a table.
+func (p *program) listCommand(name, description string, read func(context.Context, *client.Client) (any, []listRow, error)) *cli.Command {
+	return &cli.Command{
+		Name: name, Usage: "list the " + name + " of a server", Description: description,
+		Flags: append([]cli.Flag{outputFlag()}, serverChoice()...),
+		Action: func(ctx context.Context, c *cli.Command) error {
+			if err := p.noArguments(c); err != nil {
+				return err
+			}
+			return p.withClient(ctx, c, new(state.Call), func(ctx context.Context, connection *client.Client) error {
+				all, rows, err := read(ctx, connection)
+				if err != nil {
+					return p.serverFailed(err)
+				}
+				if c.String("output") == "json" {
+					return p.printJSON(all)
+				}
+				return printRows(p, c, rows, "The server has no "+name+".", "", func(row listRow) string {
+					return fmt.Sprintf("%s\t%s\t%s", row.name, plain.Line(row.takes), plain.Line(row.description))
+				})
+			})
+		},
+	}
 }

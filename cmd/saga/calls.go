@@ -149,8 +149,9 @@ func (p *program) cancelCommand() *cli.Command {
 		ArgsUsage: "NAME",
 		Description: `Ends a call that was saved when it was stopped, instead of resuming it. NAME is one that
 saga calls lists, or a file. The server undoes what the tool has done so far, and says what
-could not be undone. Then the call is forgotten; if something is left, it is kept, so that
-the command can be given again.`,
+could not be undone. If the call was lost in its last turn, that turn may end well after all:
+then it is too late, and the result is the tool's. Then the call is forgotten; if something is
+left, it is kept, so that the command can be given again.`,
 		Flags: append([]cli.Flag{outputFlag()}, serverChoice()...),
 		Action: func(ctx context.Context, c *cli.Command) error {
 			if c.NArg() != 1 {
@@ -160,6 +161,9 @@ the command can be given again.`,
 			saved, err := state.Load(path)
 			if err != nil {
 				return p.notSaved(err)
+			}
+			if saved.Position.Key != "" && !begun(saved.Position) {
+				return &exitError{exitFailed, errors.New(p.howToResume(saved, path))}
 			}
 			return p.withClient(ctx, c, saved, func(ctx context.Context, connection *client.Client) error {
 				if saved.Position.Task != "" {

@@ -77,7 +77,7 @@ func TestRefusedResume(t *testing.T) {
 	assert.Equal(t, exitServer, code)
 	for _, want := range []string{
 		"does not continue this call", "waited for too long", "other keys", "the tool has not run", "stays",
-		"saga call complex_tool\n", "begun at another server, ask that one:\n  saga call --resume saved.json\n", "saga calls rm saved.json",
+		"saga call complex_tool\n", "saga calls rm saved.json",
 	} {
 		assert.Contains(t, stderr, want)
 	}
@@ -123,4 +123,41 @@ func TestAdviceNamesTheCommand(t *testing.T) {
 	cmd.Args[0] = "./bin/saga"
 	out, _ = cmd.CombinedOutput()
 	assert.Contains(t, string(out), "./bin/saga tools lists them; see ./bin/saga call --help")
+}
+
+// A call that is not over is not replaced by the position of another.
+func TestSaveKeepsAnotherCall(t *testing.T) {
+	t.Parallel()
+	h := newHome(t)
+	address, _ := h.serve()
+	call := []string{"call", "complex_tool", "--server", address, "--save", "saved.json"}
+	_, _, code := h.run(call...)
+	require.Equal(t, exitNeedsAnswer, code)
+	before, err := os.ReadFile(filepath.Join(h.dir, "saved.json"))
+	require.NoError(t, err)
+	_, stderr, code := h.run(call...)
+	assert.Equal(t, exitUsage, code)
+	assert.Contains(t, stderr, "saga call --resume saved.json\n")
+	assert.Contains(t, stderr, "saga calls rm saved.json\n")
+	after, err := os.ReadFile(filepath.Join(h.dir, "saved.json"))
+	require.NoError(t, err)
+	assert.Equal(t, string(before), string(after))
+
+	h.ok("call", "--resume", "saved.json", "--save", "saved.json", "--answers", h.file("a.json", bothAnswers))
+	assert.NoFileExists(t, filepath.Join(h.dir, "saved.json"))
+}
+
+// A server that does not answer is named as what the call failed by, and for how long it was waited for.
+func TestSilentServer(t *testing.T) {
+	t.Parallel()
+	silent := []string{"--stdio", "while read -r line; do :; done", "--timeout", "150ms"}
+	for _, args := range []string{"call x", "call x a=b", "tools", "call x --protocol saga", "call x a=b --protocol 2025-11-25"} {
+		t.Run(args, func(t *testing.T) {
+			t.Parallel()
+			_, stderr, code := newHome(t).run(append(strings.Fields(args), silent...)...)
+			assert.Equal(t, exitServer, code)
+			assert.Contains(t, stderr, "the server did not answer in time\nIt has 150ms to answer a request, unless --timeout gives it more")
+			assert.NotContains(t, stderr, "deadline")
+		})
+	}
 }

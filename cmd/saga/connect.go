@@ -76,6 +76,7 @@ func (p *program) connect(c *cli.Command, target *state.Call) (*client.Client, e
 	case protocol != "" && protocol != "saga" && !slices.Contains(mcp.SupportedProtocolVersions(), protocol):
 		return nil, p.usage(c, "--protocol is saga or one of %s, not %q", strings.Join(mcp.SupportedProtocolVersions(), ", "), protocol)
 	}
+	p.patience = c.Duration("timeout")
 	options := client.Options{
 		Name: "saga", Version: buildinfo.Version(), MaxRounds: c.Int("max-rounds"),
 		Protocol: protocol, Sessions: legacy.Open, PreferTasks: c.Bool("detach"),
@@ -118,7 +119,7 @@ func (p *program) connect(c *cli.Command, target *state.Call) (*client.Client, e
 	return client.New(&client.HTTP{URL: target.URL, Bearer: c.String("bearer"), Header: header}, options), nil
 }
 
-// withAdvice adds what to do when there is no server at all, or it wants an access token.
+// withAdvice adds what to do when there is no server at all, or it says nothing, or wants an access token.
 func (p *program) withAdvice(err error) error {
 	lost, ok := errors.AsType[*client.TransportError](err)
 	switch {
@@ -126,6 +127,8 @@ func (p *program) withAdvice(err error) error {
 		return &exitError{exitServer, fmt.Errorf("%w\nStart a server with %s serve, or name one with --server or --stdio", err, p.self)}
 	case ok && lost.Status == http.StatusUnauthorized:
 		return &exitError{exitServer, fmt.Errorf("%w\nGive an access token in SAGA_BEARER, or with --bearer", err)}
+	case errors.Is(err, client.ErrTimeout):
+		return &exitError{exitServer, fmt.Errorf("%w\nIt has %v to answer a request, unless --timeout gives it more", err, p.patience)}
 	}
 	return err
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"os"
 	"regexp"
 	"slices"
@@ -45,18 +46,27 @@ func (p *program) conversation(c *cli.Command, kind string, begin beginning) *cl
 }
 
 // mayReplace fails if there is something at the path of --save that would be lost when a call is
-// saved there, and removed when it is over.
-func mayReplace(path string) error {
+// saved there, and removed when it is over. Only the call resumed from there may be replaced.
+func (p *program) mayReplace(path, resumed string) error {
 	if path == "" {
 		return nil
 	}
 	if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() && info.Size() == 0 {
 		return nil
 	}
-	if _, err := state.Load(path); !errors.Is(err, state.ErrMissing) {
+	other, err := state.Load(path)
+	switch {
+	case errors.Is(err, state.ErrMissing):
+		return nil
+	case err != nil:
 		return err
 	}
-	return nil
+	there, err := os.Stat(path)
+	if from, missing := os.Stat(resumed); err == nil && missing == nil && os.SameFile(there, from) {
+		return nil
+	}
+	return fmt.Errorf("%s has a call that is not over. Continue it with:\n  %s %s --resume %s\nor forget it, and what it did stays done:\n  %s\nor save this one elsewhere",
+		path, p.self, verbs[other.Position.Kind()], quote(state.Given(path)), p.forgetLine(path))
 }
 
 // converse has begin start something, or resumes what --resume names. It saves where that
@@ -70,7 +80,7 @@ func (p *program) converse(ctx context.Context, c *cli.Command, begin beginning)
 			return p.notSaved(err)
 		}
 	}
-	if err := mayReplace(save); err != nil {
+	if err := p.mayReplace(save, resumed); err != nil {
 		return p.usage(c, "--save would not keep what is there: %w", err)
 	}
 	asker, handlers, err := p.newAsker(c)
@@ -93,7 +103,6 @@ func (p *program) converse(ctx context.Context, c *cli.Command, begin beginning)
 		return nil
 	}
 	return p.withClient(ctx, c, saved, func(ctx context.Context, connection *client.Client) error {
-		p.bar.Expect()
 		var result *outcome
 		if resumed != "" {
 			result, err = resume(ctx, connection, saved.Position, handlers)
@@ -138,6 +147,23 @@ func begun(position client.Position) bool {
 	return position.Token != "" || position.Task != "" || position.Round > 0
 }
 
+// unanswered reports whether the server may have begun a call and, as of a cause, did not get to say so.
+// By the key of the position it knows the call again.
+func unanswered(position client.Position, cause error) bool {
+	if position.Key == "" || position.Dialect == "" || position.Dialect == "mcp-sessions" {
+		return false
+	}
+	refusal, refused := errors.AsType[*client.Error](cause)
+	lost, isLost := errors.AsType[*client.TransportError](cause)
+	switch {
+	case refused:
+		return refusal.Code == -31503 // the server cannot say how far it came
+	case isLost:
+		return lost.Sent && (lost.Status == 0 || lost.Status >= http.StatusInternalServerError)
+	}
+	return exitCode(cause) == exitInterrupted
+}
+
 // interrupted saves where a call stands and says what to do now. resumed is the file
 // that the call was resumed from, or empty.
 func (p *program) interrupted(c *cli.Command, saved *state.Call, resumed string, declined bool, err error) error {
@@ -158,16 +184,14 @@ func (p *program) interrupted(c *cli.Command, saved *state.Call, resumed string,
 		forget(c.String("save"), resumed)
 		return &exitError{exitServer, cause}
 	}
-	if !begun(position) {
+	if !begun(position) && !unanswered(position, cause) {
 		return p.notBegun(c, kind, cause)
 	}
 	saved.Position = position
 	text := ""
 	if refusal = tokenRefused(cause); refusal != nil {
 		text = p.refused(saved, refusal)
-		if before, err := state.Load(resumed); err == nil && (before.URL != saved.URL || before.Stdio != saved.Stdio) {
-			// It stays a call of the server that it is from.
-			text += fmt.Sprintf("Or, as the call was begun at another server, ask that one:\n  %s %s --resume %s\n", p.self, verbs[kind], quote(state.Given(resumed)))
+		if before, err := state.Load(resumed); err == nil { // it stays a call of the server that it is from
 			saved.URL, saved.Stdio = before.URL, before.Stdio
 		}
 	}
@@ -237,6 +261,12 @@ func (p *program) howToResume(saved *state.Call, path string) string {
   %[1]s call --resume %[2]s     to answer what it asks, and wait for its result
   %[1]s tasks watch %[2]s       to see how far it is
   %[1]s tasks cancel %[2]s      to have it ended`, p.self, name)
+	}
+	if !begun(saved.Position) {
+		return fmt.Sprintf(`The server may have begun the call, and has not answered. The call is saved. Continue it with:
+  %[1]s %[2]s --resume %[3]s     which sends the same request again: a server without a ledger begins anew
+It cannot be cancelled before. If you leave it, a server with a ledger undoes what it has done, when the
+time for an answer is over (11 minutes, unless it is set up otherwise).`, p.self, verbs[saved.Position.Kind()], name)
 	}
 	text := fmt.Sprintf("The call is saved. Continue with:\n  %s %s --resume %s", p.self, verbs[saved.Position.Kind()], name)
 	if saved.Position.Dialect == "saga" {

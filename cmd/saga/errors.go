@@ -10,9 +10,6 @@ import (
 	"github.com/urfave/cli/v3"
 
 	"github.com/mcpsaga/mcpsaga/client"
-	"github.com/mcpsaga/mcpsaga/cmd/saga/internal/answers"
-	"github.com/mcpsaga/mcpsaga/cmd/saga/internal/arguments"
-	"github.com/mcpsaga/mcpsaga/cmd/saga/internal/model"
 	"github.com/mcpsaga/mcpsaga/cmd/saga/internal/plain"
 )
 
@@ -51,17 +48,19 @@ func failed(err error) error {
 	return &exitError{exitFailed, err}
 }
 
-// modelFailed says that the user's own model failed, which is nothing the server
-// should hear about. Its chain holds [client.ErrPause].
-type modelFailed struct{ err error }
+// pausing is an error that stops a call with the step still to be answered: its chain holds [client.ErrPause].
+// The server hears nothing of it.
+type pausing struct{ *exitError }
 
-func (e *modelFailed) Error() string { return "your model failed: " + e.err.Error() }
+// Unwrap returns the error and client.ErrPause.
+func (e pausing) Unwrap() []error { return []error{e.exitError, client.ErrPause} }
 
-// Unwrap returns the cause and client.ErrPause.
-func (e *modelFailed) Unwrap() []error { return []error{e.err, client.ErrPause} }
+func pause(code int, format string, args ...any) error {
+	return pausing{&exitError{code, fmt.Errorf(format, args...)}}
+}
 
 // exitCode decides what the program exits with. An error that nothing here knows
-// comes from the command line's parser.
+// is about the command line.
 func exitCode(err error) int {
 	var known *exitError
 	switch {
@@ -69,11 +68,7 @@ func exitCode(err error) int {
 		return 0
 	case errors.As(err, &known):
 		return known.code
-	case errors.As(err, new(*answers.NeededError)):
-		return exitNeedsAnswer
-	case errors.As(err, new(*modelFailed)):
-		return exitFailed
-	case errors.As(err, new(*client.PositionError)), errors.As(err, new(*arguments.Error)), errors.As(err, new(*model.ConfigError)):
+	case errors.As(err, new(*client.PositionError)):
 		return exitUsage
 	case errors.Is(err, client.ErrPause), errors.Is(err, context.Canceled):
 		return exitInterrupted
@@ -108,6 +103,9 @@ func (p *program) noArguments(c *cli.Command) error {
 func (p *program) oneArgument(c *cli.Command, what string) (string, error) {
 	if c.NArg() != 1 {
 		return "", p.usage(c, "%s takes one argument, the %s", c.FullName(), what)
+	}
+	if c.Args().First() == "" {
+		return "", p.usage(c, "the %s is empty", what)
 	}
 	return c.Args().First(), nil
 }

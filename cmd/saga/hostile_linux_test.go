@@ -137,7 +137,7 @@ func TestBinaryAtATerminalIsNotLost(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, saved, 1)
 	name := strings.TrimSuffix(filepath.Base(saved[0]), ".json")
-	h.ok("read", "--resume", name, "--to", "p.png")
-	assert.FileExists(t, filepath.Join(h.dir, "p.png"))
+	h.ok("read", "--resume", name, "--to", h.dir)
+	assert.FileExists(t, filepath.Join(h.dir, "picture"))
 	assert.NoFileExists(t, saved[0])
 }

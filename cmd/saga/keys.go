@@ -2,22 +2,17 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
-	"net/http"
-	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/urfave/cli/v3"
 
 	"github.com/mcpsaga/mcpsaga/codec"
-	"github.com/mcpsaga/mcpsaga/internal/outgoing"
 )
 
 func (p *program) keysCommand() *cli.Command {
@@ -29,8 +24,9 @@ without refusing a token:
 
    saga keys add                  a new key, which only opens
    (distribute the file; servers load it by themselves)
-   saga keys promote ID --replica http://a:8080 --replica http://b:8080
-   (distribute it again, and wait for one --token-ttl)
+   (wait until every server shows the key at /readyz)
+   saga keys promote ID
+   (distribute it again, and wait for one --token-ttl; for a day if there is a ledger)
    saga keys disable OLD
    (distribute it; when no client complains:)
    saga keys destroy OLD --yes`,
@@ -51,28 +47,20 @@ without refusing a token:
 			}, p.addKey),
 			p.keyCommand(&cli.Command{
 				Name: "promote", Usage: "seal with a key from now on",
-				Description: `Refuses to promote a key that one of the replicas has not loaded: it would refuse the
-tokens that the others seal. Name all of them, or none if there is only one.`,
-				Flags: []cli.Flag{
-					listFlag("replica", "the `URL` of a server that must have loaded the key; repeat for each"),
-				},
-			}, "promoted: it seals from now on", checkReplicas, (*codec.Keyset).Promote),
+				Description: `Do it when every server has loaded the key, as each says at /readyz: one without it refuses the
+tokens that the others seal.`,
+			}, "promoted: it seals from now on", (*codec.Keyset).Promote),
 			p.keyCommand(&cli.Command{
 				Name: "disable", Usage: "refuse the tokens that a key sealed",
 				Description: "Do it no sooner than one token TTL after another key was promoted. saga keys enable undoes it.",
-			}, "disabled: its tokens are refused", nil, (*codec.Keyset).Disable),
+			}, "disabled: its tokens are refused", (*codec.Keyset).Disable),
 			p.keyCommand(&cli.Command{Name: "enable", Usage: "accept the tokens of a disabled key again"},
-				"enabled: its tokens are accepted", nil, (*codec.Keyset).Enable),
+				"enabled: its tokens are accepted", (*codec.Keyset).Enable),
 			p.keyCommand(&cli.Command{
 				Name: "destroy", Usage: "remove a disabled key for ever",
 				Description: "There is no way back: what the key sealed can never be opened again.",
 				Flags:       []cli.Flag{&cli.BoolFlag{Name: "yes", Usage: "confirm that the key shall be gone"}},
-			}, "destroyed", func(_ context.Context, c *cli.Command, _ uint32) error {
-				if !c.Bool("yes") {
-					return p.usage(c, "a destroyed key is gone for ever; confirm with --yes")
-				}
-				return nil
-			}, (*codec.Keyset).Destroy),
+			}, "destroyed", (*codec.Keyset).Destroy),
 		},
 	}
 }
@@ -149,9 +137,8 @@ func typeFlag() cli.Flag {
 	return &cli.StringFlag{Name: "type", Usage: "the kind of key: " + strings.Join(types, ", "), Value: string(codec.XAES256GCM), Sources: env("key-type")}
 }
 
-// keyCommand completes a command that changes one key of a keyset. check may be nil; it
-// comes before the keyset is locked, as it may take its time.
-func (p *program) keyCommand(c *cli.Command, done string, check func(context.Context, *cli.Command, uint32) error, change func(*codec.Keyset, uint32) (*codec.Keyset, error)) *cli.Command {
+// keyCommand completes a command that changes one key of a keyset.
+func (p *program) keyCommand(c *cli.Command, done string, change func(*codec.Keyset, uint32) (*codec.Keyset, error)) *cli.Command {
 	c.ArgsUsage = "ID"
 	return p.keysetCommand(c, func(ctx context.Context, c *cli.Command, path string) (*codec.Keyset, string, error) {
 		text, err := p.oneArgument(c, "id of the key")
@@ -168,10 +155,8 @@ func (p *program) keyCommand(c *cli.Command, done string, check func(context.Con
 			return nil, "", p.usage(c, "the keyset has no key %q; %s shows them", text, p.keysLine(c, "list"))
 		}
 		id := all[i].ID
-		if check != nil {
-			if err := check(ctx, c, id); err != nil {
-				return nil, "", err
-			}
+		if c.Name == "destroy" && !c.Bool("yes") {
+			return nil, "", p.usage(c, "a destroyed key is gone for ever; confirm with --yes")
 		}
 		keys, err = codec.UpdateKeysetFile(ctx, path, func(k *codec.Keyset) (*codec.Keyset, error) { return change(k, id) })
 		return keys, fmt.Sprintf("key %s %s", keyID(id), done), err
@@ -188,71 +173,4 @@ func (p *program) keysLine(c *cli.Command, name string) string {
 		line += " --keyset " + quote(path)
 	}
 	return line
-}
-
-const (
-	// replicaTimeout is how long a replica may take to say which keys it has.
-	replicaTimeout = 10 * time.Second
-	// maxReady limits the size of its answer in bytes.
-	maxReady = 1 << 20
-)
-
-// checkReplicas refuses a key that one of the replicas named has not loaded.
-func checkReplicas(ctx context.Context, c *cli.Command, key uint32) error {
-	for _, replica := range c.StringSlice("replica") {
-		ready, err := askReady(ctx, replica)
-		if err != nil {
-			return fmt.Errorf("cannot find out which keys %s has loaded, nothing was promoted: %w", replica, err)
-		}
-		if slices.ContainsFunc(ready.Keys, func(k readyKey) bool { return strings.EqualFold(k.ID, keyID(key)) }) {
-			continue
-		}
-		why := "give it the new keyset file and try again"
-		if !ready.StaleSince.IsZero() {
-			why = fmt.Sprintf("it cannot load its keyset file since %v, its log says why", ready.StaleSince)
-		}
-		return fmt.Errorf("%s has not loaded key %s, nothing was promoted: %s", replica, keyID(key), why)
-	}
-	return nil
-}
-
-// readiness is what a replica says at /readyz.
-type readiness struct {
-	Keys       []readyKey `json:"keys"`
-	StaleSince time.Time  `json:"keysStaleSince"`
-}
-
-type readyKey struct {
-	ID string `json:"id"`
-}
-
-func askReady(ctx context.Context, replica string) (ready readiness, err error) {
-	address, err := url.Parse(replica)
-	if err != nil || address.Host == "" {
-		return ready, errors.New("it is not an http or https URL")
-	}
-	address.Path, address.RawQuery = "/readyz", ""
-	ctx, cancel := context.WithTimeout(ctx, replicaTimeout)
-	defer cancel()
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address.String(), nil)
-	if err != nil {
-		return ready, err
-	}
-	// Another server's answer would be taken for the replica's.
-	response, err := (&http.Client{CheckRedirect: outgoing.CheckRedirect}).Do(request)
-	if err != nil {
-		return ready, err
-	}
-	defer response.Body.Close()
-	body, err := outgoing.ReadAll(response.Body, maxReady)
-	if err == nil {
-		err = json.Unmarshal(body, &ready)
-	}
-	switch {
-	case err != nil:
-		return ready, fmt.Errorf("its answer is not that of a saga server (HTTP status %d): %w", response.StatusCode, err)
-	case ready.Keys == nil:
-		return ready, fmt.Errorf("it does not tell its keys to requests for %q: use its address, or a name that its --allow-host allows", address.Hostname())
-	}
-	return ready, nil
 }

@@ -17,8 +17,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/mcpsaga/mcpsaga/codec"
-	"github.com/mcpsaga/mcpsaga/internal/engine"
-	"github.com/mcpsaga/mcpsaga/internal/tokens"
 	"github.com/mcpsaga/mcpsaga/ledger/sqlite"
 	"github.com/mcpsaga/mcpsaga/saga"
 	"github.com/mcpsaga/mcpsaga/server"
@@ -71,16 +69,9 @@ func TestKeysLifecycle(t *testing.T) {
 	ids := keyIDs(h.ok("keys", "add"))
 	require.Len(t, ids, 2)
 	fresh := ids[1]
-	_, stderr, code = h.run("keys", "promote", fresh, "--replica", address)
-	assert.Equal(t, exitFailed, code)
-	assert.Contains(t, stderr, "has not loaded key "+fresh)
-	_, stderr, code = h.run("keys", "promote", fresh, "--replica", "http://127.0.0.1:1")
-	assert.Equal(t, exitFailed, code)
-	assert.Contains(t, stderr, "nothing was promoted")
-
 	require.NoError(t, server.Process.Signal(syscall.SIGHUP))
 	require.Eventually(t, func() bool { return len(readyKeys(t, address)) == 2 }, time.Minute, 20*time.Millisecond)
-	listing := h.ok("keys", "promote", strings.ToUpper(fresh), "--replica", address)
+	listing := h.ok("keys", "promote", strings.ToUpper(fresh))
 	assert.Regexp(t, fresh+`.*seals and opens`, listing)
 	require.NoError(t, server.Process.Signal(syscall.SIGHUP))
 
@@ -100,24 +91,6 @@ func TestKeysLifecycle(t *testing.T) {
 	assert.Equal(t, []string{fresh}, keyIDs(h.ok("keys", "list")))
 	_, _, code = h.run("keys", "promote", "00000000")
 	assert.Equal(t, exitUsage, code)
-}
-
-// What another server says is no answer of a replica.
-func TestPromoteDoesNotFollowARedirect(t *testing.T) {
-	t.Parallel()
-	h := newHome(t)
-	h.env = append(h.env, "SAGA_KEYSET=k.json")
-	h.ok("keys", "new")
-	fresh := keyIDs(h.ok("keys", "add"))[1]
-	address, _ := h.serve()
-	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		http.Redirect(w, r, strings.TrimSuffix(address, "/mcp")+r.URL.Path, http.StatusFound)
-	}))
-	defer proxy.Close()
-	_, stderr, code := h.run("keys", "promote", fresh, "--replica", proxy.URL)
-	assert.Equal(t, exitFailed, code)
-	assert.Contains(t, stderr, "it redirects to")
-	h.ok("keys", "promote", fresh, "--replica", address)
 }
 
 func readyKeys(t *testing.T, address string) []any {
@@ -219,8 +192,7 @@ func TestExplainShowsStates(t *testing.T) {
 		"\x07\xff\x81":     "B/+B",
 		"":                 nil,
 	} {
-		x := inspection{Explanation: tokens.Explanation{Claims: &tokens.Claims{}}, holds: &engine.Description{State: []byte(state)}}
-		data, err := json.Marshal(x.explanation())
+		data, err := json.Marshal(explanation{State: readable([]byte(state))})
 		require.NoError(t, err)
 		var shown map[string]any
 		require.NoError(t, json.Unmarshal(data, &shown))

@@ -12,7 +12,10 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"path/filepath"
+	"regexp"
 	"runtime"
+	"runtime/debug"
 	"strings"
 	"syscall"
 	"time"
@@ -70,6 +73,8 @@ func (p *program) run(ctx context.Context, args []string) int {
 // program is what the commands share.
 type program struct {
 	stdin, stdout, stderr *os.File
+	// patience is how long a server may take to answer.
+	patience time.Duration
 	// self is how the user runs this program, for advice that can be pasted.
 	self string
 	// lookAtKeys is how often a server looks at its keyset file; zero is as often as usual.
@@ -179,4 +184,38 @@ func (p *program) printVersion() error {
 	row("calls", "the saga proposal, MCP 2026-07-28 with tasks, and older revisions by the official Go SDK")
 	row("tokens", "format "+tokens.Format)
 	return table.Flush()
+}
+
+// selfCommand returns the command line that runs this program again, so that advice can be pasted:
+// what the user typed, which is saga for one that was found in PATH, or go run and the package.
+func selfCommand(arg0 string) string {
+	info, _ := debug.ReadBuildInfo()
+	return selfCommandOf(arg0, info)
+}
+
+func selfCommandOf(arg0 string, info *debug.BuildInfo) string {
+	switch {
+	case arg0 == "":
+		return "saga"
+	case builtByRun.MatchString(filepath.ToSlash(arg0)) && info != nil:
+		if v := info.Main.Version; v != "" && v != "(devel)" && !strings.Contains(v, "+") {
+			return "go run " + quote(info.Path+"@"+v)
+		}
+		return "go run " + quote(info.Path) // in a clone
+	}
+	return quote(arg0)
+}
+
+// builtByRun finds where go run puts its programs: a temporary directory of the build, or the build
+// cache, unless that has a name of its own.
+var builtByRun = regexp.MustCompile(`/go-build([0-9]*/b[0-9]+/exe|/[0-9a-f]{2}/[0-9a-f]{64}-d)/[^/]+$`)
+
+var harmless = regexp.MustCompile(`^[A-Za-z0-9_@%+=:,./\\~-]+$`)
+
+// quote writes a word so that a shell takes it as one.
+func quote(word string) string {
+	if harmless.MatchString(word) {
+		return word
+	}
+	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/json"
 	"errors"
@@ -12,6 +13,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/urfave/cli/v3"
 
@@ -90,7 +92,7 @@ func ofResource(r *client.ResourceResult) *outcome {
 
 // end prints an outcome, and decides the exit code. The user has refused something, or not.
 func (p *program) end(c *cli.Command, o *outcome, refused bool) error {
-	asJSON, to := c.String("output") == "json", c.String("to")
+	asJSON := c.String("output") == "json"
 	if asJSON {
 		if err := p.printJSON(o.raw); err != nil {
 			return err
@@ -98,8 +100,8 @@ func (p *program) end(c *cli.Command, o *outcome, refused bool) error {
 	}
 	var err error
 	switch {
-	case to != "":
-		err = p.write(to, o)
+	case c.String("to") != "":
+		err = p.write(c.String("to"), o.files)
 	case o.isResource && !asJSON:
 		err = p.printParts(c, o.files)
 	}
@@ -118,9 +120,7 @@ func (p *program) end(c *cli.Command, o *outcome, refused bool) error {
 	return nil
 }
 
-// errBinary says that contents are not for this output.
-var errBinary = errors.New("the resource is not text: name a file with --to FILE")
-
+// printParts prints the contents of a resource. What is not text goes to what is no terminal.
 func (p *program) printParts(c *cli.Command, parts []file) error {
 	if len(parts) == 1 && parts[0].isBinary && !term.Is(p.stdout) {
 		_, err := p.stdout.Write(parts[0].data)
@@ -131,28 +131,17 @@ func (p *program) printParts(c *cli.Command, parts []file) error {
 			p.say("saga: part %d: %s %s", i+1, plain.Line(part.name), plain.Line(part.kind))
 		}
 		if part.isBinary {
-			return p.usage(c, "%w", errBinary)
+			return p.usage(c, "the resource is not text: write it into a directory with --to DIR")
 		}
 		p.print(string(part.data))
 	}
 	return nil
 }
 
-// write writes files into a directory, where it replaces none, or the one part of a resource
-// to the file that is named.
-func (p *program) write(to string, o *outcome) error {
-	into, err := os.Stat(to)
-	isFile := o.isResource && (err != nil || !into.IsDir())
-	if isFile && len(o.files) != 1 {
-		return &exitError{exitUsage, fmt.Errorf("--to: the resource has %d parts, so name a directory that is there; %q is none", len(o.files), to)}
-	}
-	for i, f := range o.files {
-		name := to
-		if isFile {
-			err = os.WriteFile(to, f.data, 0o666)
-		} else {
-			name, err = writeNew(to, f.fileName(i+1), f.data)
-		}
+// write writes files into a directory, where it replaces none.
+func (p *program) write(dir string, files []file) error {
+	for i, f := range files {
+		name, err := writeNew(dir, f.fileName(i+1), f.data)
 		if err != nil {
 			return &exitError{exitUsage, fmt.Errorf("--to: %w", err)}
 		}
@@ -186,23 +175,104 @@ func (f *file) fileName(n int) string {
 	return name
 }
 
-// writeNew writes a file that was not there, adding a number to its name if need be.
+// writeNew writes a file that was not there; if one of that name is, its name gets a number.
 func writeNew(dir, name string, data []byte) (string, error) {
-	extension := filepath.Ext(name)
-	for n := 1; n <= 1000; n++ {
-		full := filepath.Join(dir, name)
-		if n > 1 {
-			full = filepath.Join(dir, fmt.Sprintf("%s-%d%s", strings.TrimSuffix(name, extension), n, extension))
-		}
-		f, err := os.OpenFile(full, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
-		if errors.Is(err, os.ErrExist) {
-			continue
-		}
-		if err != nil {
-			return "", err
-		}
-		_, err = f.Write(data)
-		return full, errors.Join(err, f.Close())
+	f, err := os.OpenFile(filepath.Join(dir, name), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
+	if errors.Is(err, os.ErrExist) {
+		ending := filepath.Ext(name)
+		f, err = os.CreateTemp(dir, strings.TrimSuffix(name, ending)+"-*"+ending)
 	}
-	return "", fmt.Errorf("there are too many files %s in %s already", name, dir)
+	if err != nil {
+		return "", err
+	}
+	_, err = f.Write(data)
+	return f.Name(), errors.Join(err, f.Close())
+}
+
+// say writes a remark for the user. What goes to the standard output is for
+// programs.
+func (p *program) say(format string, args ...any) {
+	fmt.Fprintf(p.stderr, format+"\n", args...)
+}
+
+// print writes a server's text to the standard output: as it is for a program,
+// harmless for a terminal.
+func (p *program) print(text string) {
+	if term.Is(p.stdout) {
+		text = plain.Text(text)
+	}
+	fmt.Fprintln(p.stdout, strings.TrimRight(text, "\n"))
+}
+
+// printJSON writes a value as indented JSON, which has no control characters of its own.
+func (p *program) printJSON(value any) error {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	e.SetIndent("", "  ")
+	if err := e.Encode(value); err != nil {
+		return failed(err)
+	}
+	p.print(b.String())
+	return nil
+}
+
+// table writes to the standard output what tabs separate, in columns below their heads.
+func (p *program) table(heads ...string) *term.Table { return term.NewTable(p.stdout, heads...) }
+
+// printRows writes what a list holds: as JSON, or as a table, or that there is nothing.
+func printRows[T any](p *program, c *cli.Command, rows []T, nothing, heads string, columns func(T) string) error {
+	switch {
+	case c.String("output") == "json":
+		return p.printJSON(orEmpty(rows))
+	case len(rows) == 0:
+		p.say("%s", nothing)
+		return nil
+	}
+	table := p.table(strings.FieldsFunc(heads, func(r rune) bool { return r == '\t' })...)
+	for _, row := range rows {
+		fmt.Fprintln(table, columns(row))
+	}
+	return failed(table.Flush())
+}
+
+// orEmpty has a list that is nil encoded as an empty one.
+func orEmpty[T any](list []T) []T { return append([]T{}, list...) }
+
+// maxCell limits a text in a table, in characters.
+const maxCell = 40
+
+func cell(text string) string { return plain.Short(text, maxCell) }
+
+func count(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}
+
+func ago(t time.Time) string {
+	d := time.Since(t)
+	switch {
+	case t.IsZero():
+		return "unknown"
+	case d < time.Minute:
+		return "just now"
+	case d < 2*time.Hour:
+		return fmt.Sprintf("%d min ago", int(d.Minutes()))
+	case d < 48*time.Hour:
+		return fmt.Sprintf("%d h ago", int(d.Hours()))
+	}
+	return fmt.Sprintf("%d days ago", int(d.Hours()/24))
+}
+
+// until says until when a task is kept, if that is known.
+func until(expires *time.Time) string {
+	switch {
+	case expires == nil:
+		return "?"
+	case time.Now().After(*expires):
+		return "no more"
+	}
+	return "until " + expires.Local().Format("2006-01-02 15:04")
 }

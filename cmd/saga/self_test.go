@@ -12,7 +12,7 @@ func TestSelfCommand(t *testing.T) {
 	hash := strings.Repeat("0a", 32)
 	run := "/tmp/go-build123/b001/exe/saga"
 	for name, c := range map[string]struct {
-		arg0, cache, version, want string
+		arg0, version, want string
 	}{
 		"from PATH":                {arg0: "saga", want: "saga"},
 		"a path":                   {arg0: "./bin/saga", want: "./bin/saga"},
@@ -20,7 +20,7 @@ func TestSelfCommand(t *testing.T) {
 		"nothing":                  {want: "saga"},
 		"go run in a clone":        {arg0: run, version: "(devel)", want: "go run example.com/m/cmd/saga"},
 		"go run from the cache":    {arg0: "/home/me/.cache/go-build/0a/" + hash + "-d/saga", want: "go run example.com/m/cmd/saga"},
-		"a cache of another name":  {arg0: "/var/c/0a/" + hash + "-d/saga", cache: "/var/c", want: "go run example.com/m/cmd/saga"},
+		"a cache of another name":  {arg0: "/var/c/0a/" + hash + "-d/saga", want: "/var/c/0a/" + hash + "-d/saga"},
 		"go run of a version":      {arg0: run, version: "v1.2.3", want: "go run example.com/m/cmd/saga@v1.2.3"},
 		"go run of a working tree": {arg0: run, version: "v1.2.3-0.20260101+dirty", want: "go run example.com/m/cmd/saga"},
 		"a binary in a clone":      {arg0: "./saga", want: "./saga"},
@@ -28,7 +28,7 @@ func TestSelfCommand(t *testing.T) {
 		"a test's binary":          {arg0: "/tmp/go-build123/b001/saga.test", want: "/tmp/go-build123/b001/saga.test"},
 	} {
 		info := &debug.BuildInfo{Path: "example.com/m/cmd/saga", Main: debug.Module{Path: "example.com/m", Version: c.version}}
-		assert.Equal(t, c.want, selfCommandOf(c.arg0, c.cache, info), name)
+		assert.Equal(t, c.want, selfCommandOf(c.arg0, info), name)
 	}
 	assert.NotEmpty(t, selfCommand("saga"))
 }

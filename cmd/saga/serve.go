@@ -136,18 +136,18 @@ func (p *program) workerCommand() *cli.Command {
 		Description: `Works on the tasks that servers with the same --ledger, --keyset and --audience have begun,
 undoes what no client comes back to, and removes what is no longer needed, until it is
 interrupted. Servers do this as well, unless --workers is 0. Start as many workers as you
-like, and stop any of them:
+like, and stop any of them. A ledger in a file must be there: start the first server before.
    saga worker --ledger postgres://saga@db.example.com/saga --keyset /etc/saga/keyset.json --workers 64`,
 		Flags: append([]cli.Flag{workersFlag()}, serverFlags()...),
 		Action: func(ctx context.Context, c *cli.Command) error {
 			if c.Int("workers") < 1 {
 				return p.usage(c, "--workers %d: a worker works on 1 task at once at least", c.Int("workers"))
 			}
-			switch ledgerOf(c).name {
-			case ledgerOff:
+			if name, _ := ledgerOf(c); name == ledgerOff {
 				return p.usage(c, "a worker needs the ledger of the servers that it works for: name it with --ledger")
-			case ledgerMemory:
-				return p.usage(c, "--ledger memory: a ledger in memory is within its server, so a worker finds nothing to do")
+			}
+			if _, err := p.namedLedger(c); err != nil {
+				return err
 			}
 			return p.withServer(ctx, c, func(ctx context.Context, s *server.Server, log *slog.Logger) error {
 				log.Info("working", "workers", c.Int("workers"))

@@ -11,12 +11,12 @@ import (
 	"slices"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/urfave/cli/v3"
 
 	"github.com/mcpsaga/mcpsaga/cmd/saga/internal/keyfile"
-	"github.com/mcpsaga/mcpsaga/cmd/saga/internal/late"
 	"github.com/mcpsaga/mcpsaga/ledger"
 	"github.com/mcpsaga/mcpsaga/ledger/postgres"
 	"github.com/mcpsaga/mcpsaga/ledger/sqlite"
@@ -31,42 +31,34 @@ const (
 	ledgerFileName = "ledger.db"
 )
 
+// ledgerPause is how long a database that is away is left alone.
+const ledgerPause = 2 * time.Second
+
 func ledgerFlag(otherwise string) cli.Flag {
 	return stringFlag("ledger", "the `LEDGER`: "+ledgerForms+" (default: "+otherwise+")", "")
 }
 
-// ledgerName is a ledger that a user has named.
-type ledgerName struct {
-	// name is what --ledger says, or the default.
-	name string
-	// implied: it was not named.
-	implied bool
-}
-
-// ledgerOf returns what --ledger names. The default is for who has a keyset of their own:
-// one that is named is there to be shared with other servers, and all of these need one
-// ledger.
-func ledgerOf(c *cli.Command) ledgerName {
+// ledgerOf returns what --ledger names, or the default, which is implied. The default is for who has a
+// keyset of their own: one that is named is there to be shared with other servers, and all of these need
+// one ledger.
+func ledgerOf(c *cli.Command) (name string, implied bool) {
 	if name := c.String("ledger"); name != "" {
-		return ledgerName{name: name}
-	}
-	if c.String("keyset") != "" {
-		return ledgerName{ledgerOff, true}
+		return name, false
 	}
 	path, err := keyfile.Default()
-	if err != nil {
-		return ledgerName{ledgerOff, true}
+	if c.String("keyset") != "" || err != nil {
+		return ledgerOff, true
 	}
-	return ledgerName{ledgerSQLite + filepath.Join(filepath.Dir(path), ledgerFileName), true}
+	return ledgerSQLite + filepath.Join(filepath.Dir(path), ledgerFileName), true
 }
 
-// String returns the name for a log: of a URL no user, no password and no parameters, which
+// shownLedger returns the name for a log: of a URL no user, no password and no parameters, which
 // may hold one.
-func (l ledgerName) String() string {
-	if !isPostgres(l.name) {
-		return l.name
+func shownLedger(name string) string {
+	if !isPostgres(name) {
+		return name
 	}
-	u, err := url.Parse(l.name)
+	u, err := url.Parse(name)
 	if err != nil {
 		return "postgres"
 	}
@@ -81,27 +73,20 @@ func isPostgres(name string) bool {
 // mistyped scheme.
 var errNoSuchLedger = errors.New("--ledger is none of " + ledgerForms)
 
-// open opens the ledger; nil is none. The server of a database may be away: then it is
-// waited for, if that is what is wanted.
-func (l ledgerName) open(ctx context.Context, log *slog.Logger, wait bool) (ledger.Store, error) {
-	path, isSQLite := strings.CutPrefix(l.name, ledgerSQLite)
+// openStore opens a ledger; nil is none.
+func openStore(ctx context.Context, name string) (ledger.Store, error) {
+	path, isSQLite := strings.CutPrefix(name, ledgerSQLite)
 	switch {
-	case l.name == ledgerOff:
+	case name == ledgerOff:
 		return nil, nil
-	case l.name == ledgerMemory:
+	case name == ledgerMemory:
 		return ledger.NewMemory(ledger.MemoryOptions{}), nil
 	case isSQLite && path != "":
 		return sqlite.Open(ctx, path)
-	case isPostgres(l.name) && wait:
-		return late.Open(ctx, log, l.postgres, isAway)
-	case isPostgres(l.name):
-		return l.postgres(ctx)
+	case isPostgres(name):
+		return postgres.Open(ctx, name)
 	}
 	return nil, errNoSuchLedger
-}
-
-func (l ledgerName) postgres(ctx context.Context) (ledger.Store, error) {
-	return postgres.Open(ctx, l.name)
 }
 
 // isAway reports whether a database may be reached later, though nothing is changed
@@ -114,21 +99,30 @@ func isAway(err error) bool {
 	return errors.As(err, new(*pgconn.ConnectError))
 }
 
-// openLedger opens the ledger of a server, and says which one it is.
+// openLedger opens the ledger of a server, and says which one it is. It waits for a database that is away,
+// as servers and their database are often started together.
 func (p *program) openLedger(ctx context.Context, c *cli.Command, log *slog.Logger) (ledger.Store, error) {
-	l := ledgerOf(c)
-	store, err := l.open(ctx, log, true)
+	name, implied := ledgerOf(c)
+	store, err := openStore(ctx, name)
+	for err != nil && isAway(err) && ctx.Err() == nil {
+		log.Warn("the ledger cannot be reached, and is waited for", "error", err)
+		select {
+		case <-ctx.Done():
+		case <-time.After(ledgerPause):
+			store, err = openStore(ctx, name)
+		}
+	}
 	switch {
 	case errors.Is(err, errNoSuchLedger):
 		return nil, p.usage(c, "%v", err)
-	case err != nil && l.implied && (errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS)):
+	case err != nil && implied && (errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS)):
 		// As in a container that may write nothing: it needs none.
 		log.Warn("there is no ledger: its file cannot be there; name another with --ledger", "error", err)
 		return nil, nil
 	case err != nil:
 		return nil, failed(fmt.Errorf("%w\nMend that, or name another ledger; --ledger off is none", err))
 	}
-	log.Info("ledger", "ledger", l.String())
+	log.Info("ledger", "ledger", shownLedger(name))
 	return store, nil
 }
 

@@ -61,29 +61,25 @@ func (p *program) taskCommand(name, usage string, flags []cli.Flag, do func(cont
 			if c.NArg() != 1 {
 				return p.usage(c, "which task? %s tasks lists those of saved calls", p.self)
 			}
-			saved, path, err := p.namedTask(c.Args().First())
+			saved, path, err := p.namedTask(c)
 			if err != nil {
 				return err
 			}
-			err = p.withClient(ctx, c, saved, func(ctx context.Context, connection *client.Client) error {
+			return p.withClient(ctx, c, saved, func(ctx context.Context, connection *client.Client) error {
 				return do(ctx, c, connection, saved, path)
 			})
-			if exitCode(err) == exitServer && path == "" && c.String("server")+c.String("stdio") == "" {
-				name := c.Args().First()
-				err = &exitError{exitServer, fmt.Errorf("%w\nThere is no saved call %s, so it was taken for the id of a task; %s tasks lists those of saved calls", err, name, p.self)}
-			}
-			return err
 		},
 	}
 }
 
 // namedTask returns the task that the user means: of a saved call, whose file is path, or
-// else the one with that id.
-func (p *program) namedTask(name string) (saved *state.Call, path string, err error) {
+// else the one with that id of the server that is named.
+func (p *program) namedTask(c *cli.Command) (saved *state.Call, path string, err error) {
+	name := c.Args().First()
 	path = state.Path(name)
 	saved, err = state.Load(path)
 	switch {
-	case errors.Is(err, state.ErrMissing):
+	case errors.Is(err, state.ErrMissing) && !state.NewName.MatchString(name):
 		return &state.Call{Position: client.Position{Task: name}}, "", nil
 	case err != nil:
 		return nil, "", p.notSaved(err)

@@ -230,9 +230,11 @@ func TestTasksWithoutTheirServer(t *testing.T) {
 	assert.Regexp(t, s.URL+`\S* +just now +\? +\? cannot reach the server`, list)
 	assert.Regexp(t, `own +travel +\./my-server +just now +\? +not asked; name its server with --stdio`, list)
 
-	_, stderr, code := h.run("tasks", "watch", "mistyped", "--retry-for", "1ms")
-	assert.Equal(t, exitServer, code)
-	assert.Contains(t, stderr, "There is no saved call mistyped, so it was taken for the id of a task; saga tasks lists")
+	for _, verb := range []string{"watch", "answer", "result", "cancel"} { // one that was removed at the task's end
+		_, stderr, code := h.run("tasks", verb, "20261124-195728-POSU72", "--retry-for", "1ms")
+		assert.Equal(t, exitUsage, code, verb)
+		assert.Contains(t, stderr, "there is no saved call 20261124-195728-POSU72; saga calls lists")
+	}
 }
 
 // A server that does not answer is not waited for until the person gives up.

@@ -19,7 +19,7 @@ func history(t *testing.T, seconds []int64, tags map[string]int) (root string, h
 	root = t.TempDir()
 	gittest.Git(t, root, nil, "init", "-q", "-b", "master")
 	for i, s := range seconds {
-		hashes = append(hashes, gittest.LooseCommitAt(t, root, hashes[max(0, i-1):], fmt.Sprint("Change ", i), 0, 1700000000+s))
+		hashes = append(hashes, gittest.RawCommit(t, root, hashes[max(0, i-1):], fmt.Sprint("Change ", i), 1700000000+s))
 	}
 	gittest.SetHead(t, root, hashes[len(hashes)-1])
 	for name, i := range tags {

@@ -29,7 +29,7 @@ func parts(t *testing.T, tool saga.Definition, a args) (texts []string) {
 		next := func() *engine.Outcome {
 			at := &engine.Position{ID: out.Position.ID, Turn: out.Position.Turn, Tool: "search_history"}
 			require.NoError(t, at.Restore(out.Position.Encode()))
-			o, err := program.Resume(t.Context(), at, engine.Resumption{Now: now})
+			o, err := program.Resume(t.Context(), at, engine.Call{Now: now})
 			require.NoError(t, err)
 			return o
 		}

@@ -38,14 +38,12 @@ func TestLostData(t *testing.T) {
 		assert.Equal(t, lossy{"staging", 0}, got)
 	})
 	t.Run("machine", func(t *testing.T) {
-		//sagavet:ignore the test is about this
 		_, err := saga.Machine[none, lossy]{
 			Info: saga.Info{Name: "deploy"}, Start: func(t *saga.Turn[none, lossy]) (saga.Next, error) { return t.Textf("done") },
 		}.Compile()
 		assert.ErrorContains(t, err, "field slot of the state is not exported, so it would be lost")
 	})
 	t.Run("flow", func(t *testing.T) {
-		//sagavet:ignore the test is about this
 		e := &saga.Effect[string, lossy]{Name: "reserve", Do: func(context.Context, saga.Key, string) (lossy, error) { return lossy{}, nil }}
 		_, err := saga.Flow[none, string]{
 			Info: saga.Info{Name: "deploy", Effects: []saga.Declared{e}}, Run: func(*saga.Run, none) (string, error) { return "done", nil },

@@ -92,7 +92,7 @@ func serve(ctx context.Context, s *mcp.Server, sagas *gosdk.Mounted, addr string
 		return err
 	}
 	mux := http.NewServeMux()
-	mux.Handle("/mcp", gosdk.NewHTTPHandler(func(*http.Request) *mcp.Server { return s }, nil))
+	mux.Handle("/mcp", gosdk.NewHTTPHandler(func(*http.Request) *mcp.Server { return s }, &mcp.StreamableHTTPOptions{SessionTimeout: time.Hour}))
 	h := &http.Server{Handler: http.NewCrossOriginProtection().Handler(mux), ReadHeaderTimeout: 10 * time.Second}
 	stopped := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {

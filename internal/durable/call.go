@@ -4,8 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"slices"
-	"sync"
+	"fmt"
 	"time"
 
 	"github.com/mcpsaga/mcpsaga/internal/engine"
@@ -19,11 +18,9 @@ import (
 // an effect, so it may be lost as if it had not come.
 
 const (
-	// defaultKeep is how long a call's result is kept unless Start.Keep says so: for readers on
-	// other replicas.
+	// defaultKeep is how long a call's result is kept unless Start.Keep says so: for readers on other replicas.
 	defaultKeep = time.Minute
-	// callRetry is how long after the store has failed a call that has done nothing yet tries
-	// again to have a row.
+	// callRetry is how long after the store has failed a call that has done nothing yet tries again to have a row.
 	callRetry = time.Second
 )
 
@@ -33,121 +30,128 @@ type calling struct {
 	turn   *turns.TaskTurn
 	caller context.Context // whose end ends the call
 	saved  *engine.Position
+	over   error // why it never will have a row; nil as long as it may
 
-	ready chan struct{} // closed when it has a row, or never will have
-	once  sync.Once
-	made  *row       // the row, as it was made
-	known *row       // the same call was made before
-	end   *turns.End // how it has ended without a row
-	err   error
-	over  bool // it never will have a row
-
-	forget func() bool // ends the wait for the end of what is driven here; nil without a row
+	settled chan outcome       // has what the caller learns, once
+	leave   context.CancelFunc // ends the context of the hold
+	forget  func() bool        // ends the wait for the end of what is driven here; nil without a row
 }
 
-// errNoOutcome is how a call ends that breaks this package.
-var errNoOutcome = errors.New("the call has ended without an outcome")
+// outcome is what comes of a call: a task, if it has a row, or the same call before has one, an end, or an error.
+type outcome struct {
+	task *tasks.Task
+	err  error
+}
 
-// call begins a call, and returns when it has ended or has a row.
-func (c *Core) call(ctx context.Context, s *tasks.Start) (*tasks.Task, error) {
+// settle tells the caller what has come of the call, unless it knows.
+func (one *calling) settle(t *tasks.Task, err error) {
+	select {
+	case one.settled <- outcome{t, err}:
+	default:
+	}
+}
+
+// errNoOutcome is how a call ends that breaks this package, and errNoRow how its turn does that ended without
+// a row, or has another one.
+var (
+	errNoOutcome = errors.New("the call has ended without an outcome")
+	errNoRow     = fmt.Errorf("%w: the call has ended", errLost)
+)
+
+// call begins a call with a turn, and returns when it has ended or has a row.
+func (c *Core) call(ctx context.Context, s *tasks.Start, turn *turns.TaskTurn) (*tasks.Task, error) {
 	q := &s.Request
-	turn := &turns.TaskTurn{Caller: q.Caller(), Program: q.Program, Saga: c.Turns.NewID(), Arguments: orEmpty(q.Arguments), Client: q.Client, Answers: q.Answers, Trace: q.Trace}
 	if q.IdempotencyKey != "" && s.ID == "" && turn.Program.Remembered() { // it may have acted already
-		found, err := c.identify(ctx, s, turn, &row{state: state{Principal: q.Principal}})
-		if err != nil || found != nil {
+		if found, err := c.identify(ctx, s, turn, new(row)); found != nil || err != nil {
 			return c.viewed(found, err)
 		}
 	}
-	one := &calling{start: s, turn: turn, caller: ctx, ready: make(chan struct{})}
-	h := &hold{c: c, ctx: context.WithoutCancel(ctx), mutex: make(chan struct{}, 1), program: turn.Program, served: true, calling: one, tries: 1, began: time.Now()}
+	live, leave := context.WithCancel(context.WithoutCancel(ctx))
+	one := &calling{start: s, turn: turn, caller: ctx, settled: make(chan outcome, 1), leave: leave}
+	r := &row{Record: store.Record{Tool: turn.Program.Target, Revision: turn.Program.Revision, Mode: store.ModeCall}}
+	r.Begun.Arguments = turn.Arguments
+	h := c.newHold(live, r, 1)
+	h.calling, h.program, h.served = one, turn.Program, true
 	h.notes.init(h, q.Notifier)
 	go h.runCall(one)
-	select {
-	case <-one.ready:
-	case <-ctx.Done():
+	defer context.AfterFunc(ctx, func() {
 		h.lock()
+		defer h.unlock()
 		if h.calling != nil { // else the client comes back
 			h.stop(context.Cause(ctx))
 		}
-		h.unlock()
-		<-one.ready
-	}
-	switch {
-	case one.made != nil:
-		return c.view(one.made)
-	case one.known != nil:
-		return c.view(one.known)
-	case one.err != nil:
-		return nil, c.report(ctx, q.Method, one.err)
-	}
-	return &tasks.Task{Program: turn.Program, Saga: turn.Saga, End: one.end}, nil
+	})()
+	o := <-one.settled
+	return o.task, c.report(ctx, q.Method, o.err)
 }
 
-// runCall takes the first turn of a call, and continues as others do if there is a row then.
+// runCall drives a call: it takes the first turn and, unless the call ends with that and needs no row, drives on what
+// is then a saga like others.
 func (h *hold) runCall(one *calling) {
+	defer one.leave()
 	defer h.notes.stop()
-	defer func() {
-		if h.calling == nil {
-			h.c.worker.release(h)
-		}
-		if one.forget != nil {
-			one.forget()
-		}
-	}()
 	var end turns.End
 	err := engine.Protect(func() (err error) {
-		turn := *one.turn
-		turn.Now = h.c.clock.now()
-		turn.Answers = nil // what is sent ahead is an answer when it was asked for
-		turn.Notifier, turn.Acting, turn.Checkpoint = &h.notes, h.acting, h.checkpoint
-		turn.Undoing, turn.Broken = h.undoing(nil), h.undoing(errChanged)
-		ctx := h.newTurn()
-		late := time.AfterFunc(one.start.Delay, func() { h.late(ctx) })
-		end, err = h.c.Turns.TakeTask(ctx, turn)
-		late.Stop()
-		ctx.stop(nil)
+		end, err = h.firstTurn(one)
 		if h.endsWithoutRow(one, &end, err) {
-			return nil
+			return err
 		}
-		again, err := h.took(h.row, &end, err, one.turn.Answers, one.turn.Client)
+		r, _, _ := h.look()
+		again, err := h.took(r, &end, err, one.turn.Answers, one.turn.Client)
 		if err != nil || !again {
 			return err
 		}
 		return h.drive()
 	})
-	h.lock()
-	defer h.unlock()
-	if h.calling != nil && !one.over {
-		one.over = true
-		// Its messages cannot be written, but the end needs no row.
-		if one.err = cmp.Or(err, errNoOutcome); end.Result != nil || end.Messages != nil || end.Contents != nil {
-			one.err, one.end = nil, &end
-		}
-	}
-	one.settle()
-	if err != nil && !one.over && !errors.Is(err, errLost) && h.ctx.Err() == nil { // else the caller has it
-		h.c.Turns.Log.Error("a saga is left for another try", "tool", h.program.Name, "error", err)
-	}
+	h.callEnds(one, &end, err)
 }
 
-func (one *calling) settle() { one.once.Do(func() { close(one.ready) }) }
+// firstTurn takes the first turn of a call. If that takes long, the call has a row meanwhile.
+func (h *hold) firstTurn(one *calling) (turns.End, error) {
+	turn := *one.turn
+	turn.Now = h.c.clock.now()
+	turn.Answers = nil // what is sent ahead is an answer when it was asked for
+	turn.Notifier, turn.Acting, turn.Checkpoint = &h.notes, h.acting, h.checkpoint
+	turn.Undoing, turn.Broken = h.undoing(nil), h.undoing(errChanged)
+	ctx, stop := h.newTurn()
+	defer stop(nil)
+	defer time.AfterFunc(one.start.Delay, func() { h.late(ctx) }).Stop()
+	return h.c.Turns.TakeTask(ctx, turn)
+}
 
-// endsWithoutRow ends a call that has no row and needs none.
+// endsWithoutRow reports whether a call ends with its first turn, without a row: there cannot be one, or nothing is
+// left for one to say. From then on it gets none.
 func (h *hold) endsWithoutRow(one *calling, end *turns.End, err error) bool {
 	h.lock()
 	defer h.unlock()
-	switch {
-	case h.calling == nil, one.over:
-		return h.calling != nil
-	case err == nil && (end.Position != nil || !h.notes.empty()):
-		return false // there is something for others to know
-	case err != nil:
-		one.err = err
-	default:
-		one.end = end
+	hasRow := h.calling == nil
+	needsNone := err != nil || end.Position == nil && h.notes.empty()
+	if hasRow || one.over == nil && !needsNone {
+		return false
 	}
-	one.over = true
+	one.over = errNoRow
 	return true
+}
+
+// callEnds is called when nothing of a call runs here any more. A caller that knows of no row learns how the call has
+// ended.
+func (h *hold) callEnds(one *calling, end *turns.End, err error) {
+	h.lock()
+	defer h.unlock()
+	switch {
+	case h.calling == nil:
+		h.c.worker.release(h)
+		h.logLeft(h.program.Name, err)
+	case end.Result != nil || end.Messages != nil || end.Contents != nil:
+		// If there are messages that could not be written, the end is worth more.
+		one.settle(&tasks.Task{Program: one.turn.Program, Saga: one.turn.Saga, End: end}, nil)
+	default:
+		one.settle(nil, cmp.Or(err, errNoOutcome))
+	}
+	one.over = errNoRow
+	if one.forget != nil {
+		one.forget()
+	}
 }
 
 // late has the call have a row if its turn takes long.
@@ -170,126 +174,89 @@ func (h *hold) late(turn context.Context) {
 	}
 }
 
-// postpone keeps how far a call has come that has no row, and has done nothing that needs one. It reports
-// whether there is none.
-func (h *hold) postpone(pos *engine.Position) bool {
-	h.lock()
-	defer h.unlock()
-	if h.calling == nil || pos.HasEffects() {
-		return false
-	}
-	kept := *pos
-	h.calling.saved = &kept
-	return true
-}
-
-// make makes the row of a call, as change leaves it. If that can never be, the call is over. The hold is
-// locked.
+// make makes the row of a call, as change leaves it. If there never will be one that is driven here, it fails with
+// [errNoRow], and the turn is cut off. The hold is locked.
 func (h *hold) make(change func(r *row) []event) error {
 	one := h.calling
-	switch {
-	case one.over && one.err != nil:
-		return one.err
-	case one.over:
-		return errLost
-	case one.caller.Err() != nil:
-		return context.Cause(one.caller)
-	}
-	err := h.insert(one, change)
-	switch {
-	case err == nil:
-		one.settle()
-		return nil
-	case errors.Is(err, errLost): // others go on with it
-	case errors.Is(err, ErrUnavailable), errors.Is(err, tasks.ErrTooMany):
+	if err := cmp.Or(one.over, context.Cause(one.caller)); err != nil {
 		return err
-	case errors.Is(err, store.ErrTooLarge):
-		one.over, one.err, err = true, &turns.Error{Err: errState}, errLost
-	case one.known == nil:
-		one.over, one.err = true, err
-	default:
-		one.over = true
 	}
-	h.lost = true
-	one.settle()
-	h.stop(err)
-	return err
-}
-
-// insert is one attempt to make the row of a call.
-func (h *hold) insert(one *calling, change func(r *row) []event) error {
 	ctx, cancel := writing(h.ctx)
 	defer cancel()
-	c := h.c
-	r, err := c.newRow(one.start, one.turn)
-	if err != nil {
+	err := h.insert(ctx, one, change)
+	switch {
+	case err == nil, errors.Is(err, ErrUnavailable), errors.Is(err, tasks.ErrTooMany): // in which case it may be later
 		return err
+	case errors.Is(err, store.ErrTooLarge):
+		err = &turns.Error{Err: errState}
 	}
-	if one.known, err = c.identify(ctx, one.start, one.turn, r); err != nil || one.known != nil {
-		return cmp.Or(err, tasks.ErrExists)
+	one.settle(nil, err) // it reports that, so the turn need not
+	h.lost, one.over = true, errNoRow
+	h.stop(errNoRow)
+	return errNoRow
+}
+
+// prepareCall has the hold have the row of a call as it is to be made. It fails with [errNoRow] if the same call
+// was made before.
+func (h *hold) prepareCall(ctx context.Context, one *calling) error {
+	r := h.c.newRow(one.start, one.turn)
+	known, err := h.c.identify(ctx, one.start, one.turn, r)
+	if known != nil || err != nil {
+		return h.madeBefore(known, err)
 	}
 	if one.saved != nil {
-		if r.Stand.Position, err = encodePosition(one.saved, false); err != nil {
-			return err
-		}
-		r.Stand.Questions, r.Stand.Answers = nil, nil
+		r.Stand.Position, r.Stand.Answers = r.encode(one.saved), nil
 	}
-	c.worker.awaitBegin(ctx)
-	live, here := c.worker.graces()
-	r.Running, r.Wake = running{Held: true, Tries: 1}, dueAt(r.Now)
 	h.row = r
-	h.notes.record()
-	told := h.notes.take(r)
-	events := slices.Concat([]event{{kind: kindBegun}}, told, change(r))
-	t := c.term()
-	if !here {
-		h.rest(r, r.Status, later(r.Wake, dueAt(r.Now)))
-		if r.Status == store.Working {
-			r.Running.Doubt = false
-		}
-	}
-	if !r.Running.Held {
-		t.takes = 0
-	}
-	r.Keep = keepUntil(r)
-	if err := c.rows.write(ctx, r, t.takes, shareOf(one.start.Account, c.MaxCalls), events...); err != nil {
-		h.row = nil
-		h.notes.back(told)
-		if errors.Is(err, store.ErrConflict) {
-			if r.Digest != nil {
-				if one.known, err = c.same(ctx, r); err != nil {
-					return err
-				}
-			}
-			return tasks.ErrExists
-		}
-		return full(err)
-	}
-	c.clock.hear(r.Now)
-	h.lease.acquire(r, t)
-	h.row, h.calling = r, nil
-	one.made = r
-	if !here || !c.worker.enter(h) {
-		h.lost = r.Running.Held || !here
-		one.settle()
-		return errLost
-	}
-	h.ctx = withValues{live, h.ctx}
-	one.forget = context.AfterFunc(live, func() { h.stop(errLost) })
 	return nil
 }
 
-// withValues is a context with the values of another one besides: what runs on when its caller has
-// gone still knows who that was.
-type withValues struct {
-	context.Context
-	values context.Context
+// insert is one attempt to make the row of a call. It fails with [errNoRow] if the same call was made before, or
+// others continue with the row. The caller has the row then.
+func (h *hold) insert(ctx context.Context, one *calling, change func(r *row) []event) error {
+	if h.sent == nil { // else it may have been made before
+		if err := h.prepareCall(ctx, one); err != nil {
+			return err
+		}
+	}
+	h.c.worker.awaitBegin(ctx)
+	live, here := h.c.worker.serves(true)
+	h.passes, h.most = !here, shareOf(one.start.Account, h.c.MaxCalls)
+	h.notes.record()
+	err := h.write(func(r *row) []event {
+		if r.Head > 0 {
+			return change(r)
+		}
+		events := append([]event{{kind: kindBegun}}, change(r)...)
+		if !here && r.Status == store.Working {
+			r.Running.Doubt = false // it has done nothing yet
+		}
+		return events
+	})
+	switch {
+	case !h.acquired && errors.Is(err, store.ErrConflict):
+		known, err := h.c.instead(ctx, h.row)
+		return h.madeBefore(known, err)
+	case !h.acquired:
+		return full(err)
+	}
+	h.calling = nil
+	one.settle(h.c.view(h.row))
+	if !here || h.lost {
+		return errNoRow
+	}
+	one.forget = context.AfterFunc(live, func() {
+		h.stop(errLost)
+		one.leave()
+	})
+	return err
 }
 
-// Value implements context.Context.
-func (c withValues) Value(key any) any {
-	if v := c.Context.Value(key); v != nil {
-		return v
+// madeBefore has the caller have the row that the same call has made before.
+func (h *hold) madeBefore(known *row, err error) error {
+	if err != nil {
+		return err
 	}
-	return c.values.Value(key)
+	h.calling.settle(h.c.view(known))
+	return errNoRow
 }

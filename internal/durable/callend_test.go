@@ -31,7 +31,7 @@ func ends() []saga.Definition {
 		}),
 		plain("fails", func(t *turn) (saga.Next, error) { return nil, saga.Failf("not today") }),
 		plain("breaks", func(t *turn) (saga.Next, error) { return nil, errors.New("secret") }),
-		plain("misbehaves", func(t *turn) (saga.Next, error) { return t.Goto("nowhere") }), //sagavet:ignore the test is about this
+		plain("misbehaves", func(t *turn) (saga.Next, error) { return t.Goto("nowhere") }),
 		plain("panics", func(t *turn) (saga.Next, error) { panic("at the disco") }),
 		saga.Machine[none, none]{
 			Info:  saga.Info{Name: "links", Asks: []steps.Question{link}},
@@ -256,4 +256,32 @@ func TestACallWhileTheServerStops(t *testing.T) {
 			})
 		})
 	}
+}
+
+// The end of a session cancels the calls that were begun with it, however many, and no others. It can be said again.
+func TestCallsEndWithTheirSession(t *testing.T) {
+	inBubble(t, func(t *testing.T, r *rig) {
+		m := r.manager(nil, asks("ask"))
+		r.work(m)
+		begin := func(principal, session string) string {
+			s := waited(m, "ask")
+			s.Request.Principal, s.Session = principal, session
+			return r.start(m, s).ID
+		}
+		var ended []string
+		for range durable.PageSize + 1 {
+			ended = append(ended, begin("p", "s"))
+		}
+		outlive := map[string]string{begin("p", ""): "p", begin("p", "t"): "p", begin("q", "s"): "q"}
+		require.NoError(t, m.EndSession(t.Context(), "p", "s"))
+		require.NoError(t, m.EndSession(t.Context(), "p", "s"))
+		for _, id := range ended {
+			r.until(m, id, tasks.Cancelled)
+		}
+		for id, principal := range outlive {
+			task, err := m.Get(t.Context(), principal, id)
+			require.NoError(t, err)
+			assert.Equal(t, tasks.InputRequired, task.Status)
+		}
+	})
 }

@@ -74,11 +74,16 @@ func (h *heard) Log(l engine.Log) {
 	h.say("log " + string(data))
 }
 
-// listen hears what a task tells until it has ended, as dialects do.
-func listen(t *testing.T, m *durable.Core, id string, to *heard) {
+// listen hears what a task tells until it has ended, as dialects do. asked is called when it asks.
+func listen(t *testing.T, m *durable.Core, id string, to *heard, asked ...func()) {
 	var told uint64
 	for task, err := range m.Watch(context.Background(), "p", id, 0) {
 		require.NoError(t, err)
+		if len(task.Questions) > 0 {
+			for _, answer := range asked {
+				answer()
+			}
+		}
 		for more := told < task.Events; more; {
 			const limit = 7
 			events, err := m.Events(context.Background(), "p", id, told, limit)
@@ -170,6 +175,34 @@ func TestWhatACallTells(t *testing.T) {
 		require.NotEmpty(t, task.ID)
 		assert.Equal(t, want, slow.list)
 		assert.Equal(t, []string{"progress 150"}, here)
+	})
+}
+
+// A flow that runs again reports again how far it was: nothing is written for that, and nothing is told.
+func TestProgressThatIsReportedAgain(t *testing.T) {
+	inBubble(t, func(t *testing.T, r *rig) {
+		sure := &steps.Form[none]{ID: "sure", Message: "?"}
+		m := r.manager(nil, saga.Flow[none, string]{
+			Info: saga.Info{Name: "tells", Asks: []steps.Question{sure}},
+			Run: func(run *saga.Run, _ none) (string, error) {
+				run.Progress(1, 3, "")
+				time.Sleep(time.Second) //sagavet:ignore as slow code
+				if _, err := saga.Ask(run, sure); err != nil {
+					return "", err
+				}
+				time.Sleep(time.Second) //sagavet:ignore as slow code
+				run.Progress(2, 3, "")
+				return "told", nil
+			},
+		})
+		r.work(m)
+		task := r.start(m, waited(m, "tells"))
+		var heard heard
+		listen(t, m, task.ID, &heard, func() {
+			_, err := m.Answer(t.Context(), "p", task.ID, []steps.Answer{accept("sure", "{}")})
+			require.NoError(t, err)
+		})
+		assert.Equal(t, []string{"progress 1", "progress 2"}, heard.all())
 	})
 }
 

@@ -7,7 +7,9 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/internal/store"
+	"github.com/mcpsaga/mcpsaga/internal/tasks"
 	"github.com/mcpsaga/mcpsaga/internal/tokens"
 	"github.com/mcpsaga/mcpsaga/internal/turns"
 )
@@ -31,8 +33,7 @@ type clientState struct {
 	Token    string `cbor:"6,keyasint,omitempty"`
 	Purpose  string `cbor:"7,keyasint,omitempty"`
 	Report   []byte `cbor:"8,keyasint,omitempty"`
-	// Page is the number of turns before the last one that was taken with a token of the policy
-	// [turns.Paged].
+	// Page is the number of turns before the last one that was taken with a token of the policy [turns.Paged].
 	Page uint32 `cbor:"9,keyasint,omitempty"`
 	// Expires is until when a token of the saga is good.
 	Expires time.Time `cbor:"10,keyasint,omitzero"`
@@ -40,8 +41,11 @@ type clientState struct {
 	Undoable bool `cbor:"11,keyasint,omitempty"`
 	// Turn is under way, or was lost with the process that took it; nil if there is none.
 	Turn *begunTurn `cbor:"12,keyasint,omitempty"`
-	// Effects are the names of those that were begun.
-	Effects []string `cbor:"13,keyasint,omitempty"`
+}
+
+// answered notes how the turn after from others has ended.
+func (c *clientState) answered(as how, from uint32, digest, response []byte) {
+	c.How, c.From, c.Digest, c.Response, c.Report = as, from, digest, response, nil
 }
 
 // begunTurn is a turn that was begun at the row's stand.
@@ -52,6 +56,9 @@ type begunTurn struct {
 	Now     time.Time `cbor:"4,keyasint"`
 	// Once: it cannot be asked for again, so a worker undoes it as soon as it is lost.
 	Once bool `cbor:"5,keyasint,omitempty"`
+	// Did is a position that knows of all that the saga had begun when the server ended the turn that broke off;
+	// nil if that is not known, as the server may have died.
+	Did []byte `cbor:"6,keyasint,omitempty"`
 }
 
 // how says what a turn was.
@@ -149,99 +156,113 @@ func taken(r *row, from uint32, digest []byte) bool {
 	return false
 }
 
-// CallOnce implements [turns.Memory].
+// attend does what a request asks for of the saga: act is called with its row, or nil if there is none, and again
+// whenever another process was faster.
+func (c *Core) attend(ctx context.Context, p *engine.Program, saga *tokens.ID, find func(context.Context) (*row, error), act func(context.Context, *row) (turns.End, error)) (turns.End, error) {
+	turn := c.Turns.Begin(ctx)
+	defer turn.Cancel()
+	for {
+		var end turns.End
+		r, err := find(turn)
+		if err == nil && turn.Err() != nil {
+			err = context.Cause(turn)
+		}
+		if err == nil {
+			end, err = act(turn, r)
+		}
+		switch {
+		case errors.Is(err, errOvertaken):
+			continue
+		case errors.Is(err, ErrUnreadable): // the saga is forgotten
+			err = tokens.Reject(tokens.ReasonSpent, "%w", err)
+		}
+		if err != nil && !errors.As(err, new(*turns.Error)) {
+			err = c.Turns.Failed(p, *saga, err)
+		}
+		return end, err
+	}
+}
+
+// attendOpened is attend for the saga of a token.
+func (c *Core) attendOpened(ctx context.Context, q *turns.Request, o *turns.Opened, act func(context.Context, *row) (turns.End, error)) (turns.End, error) {
+	saga := o.Saga
+	find := func(ctx context.Context) (*row, error) { return c.rows.load(ctx, c.rows.sagaID(q.Principal, saga)) }
+	return c.attend(ctx, o.Program, &saga, find, act)
+}
+
+// CallOnce implements [turns.Memory]. Without a key, each call begins a saga. With one, it looks at the row that has the
+// key, and does what that asks for, until the call is answered or fails.
 func (c *Core) CallOnce(ctx context.Context, q *turns.Request, id *tokens.ID) (turns.End, error) {
 	saga := c.Turns.NewID()
 	*id = saga
 	if q.IdempotencyKey == "" {
-		t := c.newTurn(q, saga, nil)
+		t := c.newTurn(ctx, q, saga, nil)
 		t.begun.Once, t.lazy = true, true
-		end, err := t.start(ctx)
+		end, err := t.take(ctx, nil)
 		if errors.Is(err, errOvertaken) {
 			err = c.Turns.Failed(q.Program, saga, errTooSlow)
 		}
 		return end, err
 	}
-	turn := c.Turns.Begin(ctx)
-	defer turn.Cancel()
 	key, digest := c.rows.hashID("key", q.Principal, q.IdempotencyKey), turns.DigestCall(q, nil)
-	for {
-		r, err := c.rows.find(turn, key)
-		if err != nil {
-			return turns.End{}, c.Turns.Failed(q.Program, saga, spent(err))
-		}
-		if r != nil {
-			*id = r.Saga
-			switch {
-			case r.Client == nil && bytes.Equal(r.Called, digest):
-				return turns.End{}, c.Turns.Failed(q.Program, r.Saga, turns.ErrTask)
-			case r.Client == nil || !bytes.Equal(r.Digest, digest):
-				return turns.End{}, c.Turns.Failed(q.Program, r.Saga, turns.ErrKeyReused)
-			}
-		}
-		if turn.Err() != nil {
-			return turns.End{}, c.Turns.Failed(q.Program, *id, context.Cause(turn))
-		}
-		v, err := judge(r, 0, digest, howTurn)
-		held := err == nil && r != nil && q.Policy.UndoBroken && !r.Status.Over() && r.Client.Purpose != turns.Paged.Purpose
-		switch {
-		case err != nil:
-			return turns.End{}, c.Turns.Failed(q.Program, *id, err)
-		case held && r.now().Before(r.Client.Expires): // another request takes all turns of the saga, and is at it
-			if err := c.await(turn, r, func(now *row) time.Time { return now.Client.Expires }); err != nil {
-				return turns.End{}, c.Turns.Failed(q.Program, *id, err)
-			}
-			continue
-		case v == wait:
-			if err := c.awaitTurn(turn, r); err != nil {
-				return turns.End{}, c.Turns.Failed(q.Program, *id, err)
-			}
-			continue
-		case v == answeredBefore && !held:
-			return c.repeat(q, r)
-		case v == undone, held:
-			if err := c.releaseKey(turn, r); err != nil {
-				return turns.End{}, c.Turns.Failed(q.Program, *id, err)
-			}
-			continue
-		}
-		if r != nil && r.Undoing != nil {
-			if _, err := c.driveHere(turn, r, nil); err != nil && !errors.Is(err, errOvertaken) {
-				return turns.End{}, c.Turns.Failed(q.Program, *id, err)
-			}
-			continue
-		}
-		end, err := c.takeCall(turn, q, r, saga, key, digest)
-		if !errors.Is(err, errOvertaken) {
-			return end, err
-		}
+	find := func(ctx context.Context) (*row, error) { return c.rows.find(ctx, key) }
+	take := func(r *row) (turns.End, error) {
+		t := c.newTurn(ctx, q, *id, r)
+		t.row.Request, t.row.Digest, t.begun.Digest = key, digest, digest
+		t.keep = c.clock.now().Add(keepKey)
+		return t.take(ctx, nil)
 	}
+	return c.attend(ctx, q.Program, id, find, func(turn context.Context, r *row) (turns.End, error) {
+		if r == nil {
+			*id = saga
+			return take(nil)
+		}
+		*id = r.Saga
+		return c.callAgain(turn, q, r, digest, take)
+	})
 }
 
-// releaseKey has the key of a call that broke off, or whose server is gone, begin another saga.
+// callAgain answers a call whose key has a row, with what the same call before was answered once that is known. If the
+// turn of that was lost, it is taken again.
+func (c *Core) callAgain(ctx context.Context, q *turns.Request, r *row, digest []byte, take func(*row) (turns.End, error)) (turns.End, error) {
+	switch {
+	case r.Client == nil && bytes.Equal(r.Called, digest):
+		return turns.End{}, turns.ErrTask
+	case r.Client == nil || !bytes.Equal(r.Digest, digest):
+		return turns.End{}, turns.ErrKeyReused
+	}
+	v, err := judge(r, 0, digest, howTurn)
+	// With this policy, the earlier request takes all turns of its saga, and only it has the token.
+	bound := q.Policy.UndoBroken && !r.Status.Over() && r.Client.Purpose != turns.Paged.Purpose
+	switch {
+	case err != nil:
+		return turns.End{}, err
+	case bound && r.now().Before(r.Client.Expires): // which may still take them
+		return turns.End{}, c.await(ctx, r, func(now *row) time.Time { return now.Client.Expires })
+	case v == wait:
+		return turns.End{}, c.awaitTurn(ctx, r)
+	case bound, v == undone: // it broke off
+		return turns.End{}, c.releaseKey(ctx, r)
+	case v == answeredBefore:
+		return c.repeat(q, r)
+	case r.Undoing != nil:
+		if _, err = c.driveHere(ctx, r, q, nil, nil); err == nil {
+			err = errOvertaken // the row is another one now
+		}
+		return turns.End{}, err
+	}
+	return take(r)
+}
+
+// releaseKey has the key of a call that broke off, or whose server is gone, begin another saga. It fails with
+// [errOvertaken], as the row is another one then.
 func (c *Core) releaseKey(ctx context.Context, r *row) error {
 	next := r.clone()
-	next.Fence++
 	next.Request = store.ID{}
-	err := c.rows.write(ctx, next, 0, 0, event{kind: kindRest})
-	if errors.Is(err, store.ErrConflict) {
-		err = nil // it is looked at again
+	if err := c.rows.write(ctx, next, 0, event{kind: kindRest}); err != nil {
+		return overtaken(err)
 	}
-	return err
-}
-
-// takeCall takes the first turn of a call with an idempotency key, or continues one that was lost.
-func (c *Core) takeCall(ctx context.Context, q *turns.Request, r *row, saga tokens.ID, key store.ID, digest []byte) (turns.End, error) {
-	if r != nil {
-		saga = r.Saga
-	}
-	t := c.newTurn(q, saga, r)
-	t.row.Request, t.row.Digest, t.begun.Digest = key, digest, digest
-	t.keep = c.clock.now().Add(keepKey)
-	if r == nil || r.Client.Turn == nil || len(r.Stand.Position) == 0 {
-		return t.start(ctx)
-	}
-	return t.goOnFromStand(ctx)
+	return errOvertaken
 }
 
 // errTooSlow: there is nothing more to say, as the turn cannot be asked for again.
@@ -249,92 +270,55 @@ var errTooSlow = errors.New("the first turn was not heard of for longer than its
 
 // ResumeOnce implements [turns.Memory].
 func (c *Core) ResumeOnce(ctx context.Context, q *turns.Request, o *turns.Opened) (turns.End, error) {
-	turn := c.Turns.Begin(ctx)
-	defer turn.Cancel()
-	fail := func(err error) (turns.End, error) {
-		return turns.End{}, c.Turns.Failed(o.Program(), o.Saga(), spent(err))
+	as, digest := howTurn, turns.Digest(o.Position, q.Answers)
+	var why error
+	if o.Gone != nil {
+		as, why = howAbandoned, &goneError{o.Gone.Reason}
 	}
-	as, digest := howTurn, turns.Digest(o.Position(), q.Answers)
-	if o.Gone() != nil {
-		as = howAbandoned
-	}
-	for {
-		r, err := c.rows.load(turn, c.rows.sagaID(q.Principal, o.Saga()))
-		if err != nil {
-			return fail(err)
-		}
-		v, err := judge(r, o.Position().Turn, digest, as)
+	return c.attendOpened(ctx, q, o, func(turn context.Context, r *row) (turns.End, error) {
+		v, err := judge(r, o.Position.Turn, digest, as)
 		switch {
-		case turn.Err() != nil:
-			return fail(context.Cause(turn))
 		case err != nil:
-			return fail(err)
+			return turns.End{}, err
 		case v == answeredBefore:
 			return c.repeat(q, r)
 		case v == wait:
-			if err := c.awaitTurn(turn, r); err != nil {
-				return fail(err)
-			}
-			continue
+			return turns.End{}, c.awaitTurn(turn, r)
 		case o.TooLate() && (r == nil || r.Client.Turn == nil):
-			return turns.End{}, o.Gone() // there is nothing to undo, nor to tell
+			return turns.End{}, o.Gone // there is nothing to undo, nor to tell
+		case as == howAbandoned || r != nil && r.Undoing != nil:
+			return c.driveHere(turn, r, q, o, why)
 		}
-		if as == howAbandoned || r != nil && r.Undoing != nil {
-			end, err := c.driveHere(turn, r, &undoRequest{q: q, o: o, why: goneWhy(o)})
-			switch {
-			case errors.Is(err, errOvertaken):
-				continue
-			case err != nil:
-				return fail(err)
-			}
-			return *end, nil
-		}
-		t := c.newTurn(q, o.Saga(), r)
+		t := c.newTurn(turn, q, o.Saga, r)
 		t.begun.Digest = digest
-		t.lazy = q.Policy.UndoBroken && !o.Position().HasEffects() && q.IdempotencyKey == ""
-		end, err := t.resume(turn, o)
-		if !errors.Is(err, errOvertaken) {
-			return end, err
-		}
-	}
+		t.lazy = q.Policy.UndoBroken && !o.Position.HasEffects() && q.IdempotencyKey == ""
+		return t.take(turn, o)
+	})
 }
 
-// spent refuses a request whose saga is forgotten.
-func spent(err error) error {
-	if errors.Is(err, ErrUnreadable) {
-		return tokens.Reject(tokens.ReasonSpent, "%w", err)
-	}
-	return err
-}
-
-// awaitTurn waits until a row has changed that another process holds, or its lease is over.
+// awaitTurn waits until a row that another process holds has changed, or its lease is over. It fails with
+// [errOvertaken] then, as the row is to be looked at again.
 func (c *Core) awaitTurn(ctx context.Context, r *row) error {
 	return c.await(ctx, r, func(now *row) time.Time { return now.Until })
 }
 
-// await waits until a row has changed, or the time has come that until says.
+// await is awaitTurn for another time than the end of the lease.
 func (c *Core) await(ctx context.Context, r *row, until func(now *row) time.Time) error {
-	changed, stop := c.hub.wait(r.ID)
-	defer stop()
-	for { // changes before it was listened for do not ring, and not every ring is a change
-		now, err := c.rows.load(ctx, r.ID)
-		if err != nil || now == nil || now.Head != r.Head || !until(now).After(now.now()) {
-			return err
-		}
-		timer := time.NewTimer(min(c.Poll, max(until(now).Sub(now.now()), time.Millisecond)))
-		select {
-		case <-changed:
-		case <-timer.C:
-		case <-ctx.Done():
-		}
-		timer.Stop()
-		if ctx.Err() != nil {
+	last := r
+	wake := func() time.Time { return time.Now().Add(until(last).Sub(last.now())) }
+	for now, err := range c.follow(ctx, r.ID, wake, c.loading(ctx, r.ID)) {
+		switch {
+		case ctx.Err() != nil:
 			return turns.UnderWay(ctx)
+		case err != nil && !errors.Is(err, tasks.ErrNotFound):
+			return err
+		case err != nil, now == nil, now.Head != r.Head, !until(now).After(now.now()):
+			return errOvertaken
 		}
+		last = now
 	}
+	return turns.UnderWay(ctx)
 }
-
-var errResponse = errors.New("the turn was taken before, and its response was too large to be kept")
 
 // repeat is what a turn was answered before.
 func (c *Core) repeat(q *turns.Request, r *row) (turns.End, error) {
@@ -344,7 +328,7 @@ func (c *Core) repeat(q *turns.Request, r *row) (turns.End, error) {
 		return turns.End{}, turns.ErrNewer
 	}
 	if r.Client.Response == nil {
-		return fail(errResponse)
+		return fail(turns.ErrNotKept)
 	}
 	end, failure, err := turns.DecodeResponse(r.Client.Response)
 	switch {
@@ -373,37 +357,4 @@ func (c *Core) Identity(ctx context.Context) ([]byte, error) {
 		c.identity.Store(id)
 	}
 	return id[:8], nil // enough that no two have the same
-}
-
-// PutBlob implements [turns.Memory].
-func (c *Core) PutBlob(ctx context.Context, principal string, id [16]byte, data []byte, until time.Time) error {
-	r := &row{read: time.Now(), state: state{Stand: stand{Position: data}}}
-	r.Record = store.Record{
-		ID: c.rows.hashID("blob", principal, string(id[:])), Audience: c.rows.audience, Account: c.rows.owner(principal),
-		Tool: blobTool, Mode: store.ModeClient, Status: store.Waiting, Keep: until,
-	}
-	return fullLedger(c.rows.write(ctx, r, 0, max(0, c.MaxSagas), event{kind: kindBegun}))
-}
-
-// blobTool is in place of the name of a tool, none of which has parentheses.
-const blobTool = "(blob)"
-
-// Blob implements [turns.Memory].
-func (o *Operator) Blob(ctx context.Context, principal string, id [16]byte) ([]byte, error) {
-	r, err := o.rows.load(ctx, o.rows.hashID("blob", principal, string(id[:])))
-	if errors.Is(err, ErrUnreadable) {
-		return nil, nil // it is forgotten
-	}
-	if r == nil || err != nil {
-		return nil, err
-	}
-	return r.Stand.Position, nil
-}
-
-// fullLedger says in words of package turns that an account is full.
-func fullLedger(err error) error {
-	if errors.Is(err, store.ErrFull) {
-		return turns.ErrLedgerFull
-	}
-	return err
 }

@@ -142,6 +142,7 @@ func TestFailingUndoIsTriedAgain(t *testing.T) {
 		assert.Equal(t, 1, list()[0].Failures)
 		assert.Contains(t, list()[0].LastError, "not now")
 		time.Sleep(24 * time.Hour)
+		synctest.Wait()
 		tries := len(w.calls)
 		assert.Equal(t, list()[0].Failures, tries-1)
 		assert.Greater(t, tries, 10)
@@ -312,5 +313,32 @@ func TestUndoNowWaitsForTheTurn(t *testing.T) {
 		time.Sleep(2 * leaseTime)
 		assert.Empty(t, w.things())
 		assert.Equal(t, []string{"hold", "undo hold"}, w.calls)
+	})
+}
+
+// An operator who wanted a saga undone reads that it was not, if its turn has ended it well meanwhile.
+func TestUndoNowOfWhatEndsWell(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, s := tripFleet(t)
+		a := s.replica()
+		a.work(t)
+		synctest.Wait()
+		first := a.begin(t, `{"to":"Rome"}`)
+		second, err := a.resume(first.Token, say("where", true))
+		require.NoError(t, err)
+		w.at = func(context.Context, string, bool) error { time.Sleep(8 * time.Second); return nil }
+		var done sync.WaitGroup
+		done.Go(func() {
+			end, err := a.resume(second.Token, say("pay", true))
+			assert.NoError(t, err)
+			assert.Empty(t, end.Token)
+		})
+		time.Sleep(time.Second)
+		waiting := a.onlyWaiting(t)
+		require.NoError(t, a.core.UndoNow(t.Context(), waiting.ID))
+		done.Wait()
+		_, err = a.core.Look(t.Context(), waiting.ID)
+		assert.ErrorIs(t, err, durable.ErrTooLate)
+		assert.NotContains(t, w.calls, "undo hold")
 	})
 }

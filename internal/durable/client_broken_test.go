@@ -178,3 +178,30 @@ func TestWorkerThatPanics(t *testing.T) {
 		assert.Empty(t, w.things())
 	})
 }
+
+// What of a saga was sealed with a key that is not enabled any more hides nothing of the rest of its history.
+func TestHistoryOfADisabledKey(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		_, s := tripFleet(t)
+		first, err := s.replica().call(`{"to":"Rome","early":true}`)
+		require.NoError(t, err)
+		old := s.keys.Primary().ID
+		next, added, err := s.keys.Add(codec.XAES256GCM)
+		require.NoError(t, err)
+		s.keys, err = next.Promote(added)
+		require.NoError(t, err)
+		second, err := s.replica().resume(first.Token, say("where", true))
+		require.NoError(t, err)
+		require.NotEmpty(t, second.Token)
+		s.keys, err = s.keys.Disable(old)
+		require.NoError(t, err)
+		a := s.replica()
+		var kinds []string
+		for e, err := range a.core.History(t.Context(), a.onlyWaiting(t).ID) {
+			require.NoError(t, err)
+			kinds = append(kinds, e.Kind)
+		}
+		assert.Equal(t, "unreadable", kinds[0])
+		assert.Equal(t, "turn", kinds[len(kinds)-1])
+	})
+}

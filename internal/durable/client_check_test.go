@@ -11,6 +11,7 @@ import (
 	"github.com/mcpsaga/mcpsaga/internal/store"
 	"github.com/mcpsaga/mcpsaga/internal/tokens"
 	"github.com/mcpsaga/mcpsaga/internal/turns"
+	"github.com/mcpsaga/mcpsaga/saga"
 )
 
 // answered reports whether a request had a response that somebody reads, and looks at the error
@@ -92,6 +93,30 @@ func (x *played) ends(c *customer, end turns.End) {
 	c.outstanding = nil
 	if report := turns.UndoReport(end.Result); report != nil {
 		c.outstanding = report.Outstanding
+	}
+}
+
+type (
+	undoKey   struct{}
+	hangUpKey struct{}
+)
+
+// begins: where no server dies and the store is there, an undo performs nothing that no turn has begun.
+func (x *played) begins(ctx context.Context, key saga.Key, what string) {
+	x.behind.mu.Lock()
+	begun := x.behind.begun[key]
+	x.behind.begun[key] = true
+	hangUp, ok := ctx.Value(hangUpKey{}).(context.CancelFunc)
+	if ok && x.behind.hangsUp {
+		x.behind.hangsUp = false
+		x.disturbed() // a turn that is given up may be taken again
+		hangUp()
+	}
+	x.behind.mu.Unlock()
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if undoes := ctx.Value(workerKey{}) != nil || ctx.Value(undoKey{}) != nil; undoes && !begun && x.lives {
+		x.breaksLocked("%s is begun in order to be undone", what)
 	}
 }
 

@@ -22,6 +22,9 @@ func (x *played) happens(e event) {
 	soon := 1 + e.C%12
 	if slices.Contains([]string{"kill", "pause", "freeze", "outage", "unwilling", "flaky", "refuse"}, e.Kind) {
 		x.disturbed()
+		x.mu.Lock()
+		x.lives = x.lives && (slices.Contains([]string{"unwilling", "flaky"}, e.Kind) || e.Kind == "refuse" && e.B%3 == 0)
+		x.mu.Unlock()
 	}
 	x.note("%s %d, for %v, after %d", e.Kind, p.slot, duration, soon)
 	switch e.Kind {
@@ -70,6 +73,10 @@ func (x *played) happens(e event) {
 			x.behind.fatal = soon
 		}
 		x.behind.unreached = e.C % 2
+	case "hang up":
+		x.behind.mu.Lock()
+		defer x.behind.mu.Unlock()
+		x.behind.hangsUp = true
 	case "late":
 		x.comesLate(e)
 	case "forget":
@@ -146,7 +153,8 @@ func (c *customer) request(p *process, token string, answers []steps.Answer) tur
 func (x *played) waiting(p *process, e event) (context.Context, context.CancelFunc) {
 	ctx := context.WithValue(context.Background(), processKey{}, p)
 	if e.C%11 != 0 {
-		return context.WithCancel(ctx)
+		ctx, hangUp := context.WithCancel(ctx)
+		return context.WithValue(ctx, hangUpKey{}, hangUp), hangUp
 	}
 	x.disturbed() // a turn that is given up may be taken again
 	return context.WithTimeout(ctx, []time.Duration{3 * time.Millisecond, 20 * time.Millisecond, 3 * time.Second}[e.A%3])
@@ -198,6 +206,13 @@ func (x *played) cancel(p *process, c *customer, token string, answers []steps.A
 	x.mu.Unlock()
 	known := x.knowsEnd(p, c, token)
 	ctx, cancel := x.waiting(p, e)
+	if len(answers) == 0 {
+		ctx = context.WithValue(ctx, undoKey{}, true)
+	} else { // with answers that perhaps were not sent before, and what is lost of that is left to workers
+		x.mu.Lock()
+		x.lives = false
+		x.mu.Unlock()
+	}
 	x.clients.Go(func() {
 		defer cancel()
 		end, err := p.Cancel(ctx, c.request(p, token, answers), turns.Resent, turns.Carried)

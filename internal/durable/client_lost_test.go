@@ -41,7 +41,7 @@ func (w *outside) chain(names ...string) saga.Definition {
 			if err := r.Err(); err != nil {
 				return "", err
 			}
-			if _, err := saga.Do(r, e, in.To); err != nil { //sagavet:ignore it is the test's to lose
+			if _, err := saga.Do(r, e, in.To); err != nil {
 				var failed *saga.EffectError
 				if errors.As(err, &failed) && !failed.Unknown {
 					return "", saga.Failf("%s: %v", e.Name, failed.Err)

@@ -149,11 +149,11 @@ func TestUndoOfATurnWithoutEndThatWasLost(t *testing.T) {
 		flow.Run = func(r *saga.Run, in tripArgs) (string, error) {
 			one, two := flow.Effects[0].(*saga.Effect[string, string]), flow.Effects[1].(*saga.Effect[string, string])
 			for _, e := range []*saga.Effect[string, string]{one, two} {
-				if _, err := saga.Do(r, e, in.To); err != nil { //sagavet:ignore it is the test's to lose
+				if _, err := saga.Do(r, e, in.To); err != nil {
 					return "", err
 				}
 			}
-			for n := 1; ; n++ { //sagavet:ignore the test cuts it off
+			for n := 1; ; n++ {
 				if _, err := saga.Ask(r, draft.With(steps.Promptf("write")).Nth(n)); err != nil {
 					return "", err
 				}

@@ -39,8 +39,11 @@ type event struct {
 
 var eventKinds = []string{
 	"call", "call", "call", "resume", "resume", "resume", "resume", "resume", "resume", "resume", "repeat", "repeat",
-	"cancel", "kill", "kill", "pause", "pause", "freeze", "outage", "unwilling", "flaky", "refuse", "forget", "late", "undo now",
+	"cancel", "kill", "kill", "pause", "pause", "freeze", "outage", "unwilling", "flaky", "refuse", "forget", "late", "undo now", "hang up",
 }
+
+// livingKinds are those at which no server dies, nor stands still, and the store is there.
+var livingKinds = []string{"call", "call", "resume", "resume", "repeat", "cancel", "unwilling", "flaky", "forget", "late", "undo now", "hang up", "hang up"}
 
 var eventWaits = []time.Duration{
 	0, time.Millisecond, 3 * time.Millisecond, 8 * time.Millisecond, 20 * time.Millisecond, 50 * time.Millisecond, time.Second, 4 * time.Second,
@@ -49,18 +52,20 @@ var eventWaits = []time.Duration{
 
 func schedules() *rapid.Generator[schedule] {
 	number := rapid.IntRange(0, 1<<16)
-	one := rapid.Custom(func(t *rapid.T) event {
-		return event{
-			rapid.SampledFrom(eventKinds).Draw(t, "kind"), rapid.SampledFrom(eventWaits).Draw(t, "wait"),
-			number.Draw(t, "a"), number.Draw(t, "b"), number.Draw(t, "c"),
-		}
-	})
+	one := func(kinds []string) *rapid.Generator[event] {
+		return rapid.Custom(func(t *rapid.T) event {
+			return event{
+				rapid.SampledFrom(kinds).Draw(t, "kind"), rapid.SampledFrom(eventWaits).Draw(t, "wait"),
+				number.Draw(t, "a"), number.Draw(t, "b"), number.Draw(t, "c"),
+			}
+		})
+	}
 	return rapid.Custom(func(t *rapid.T) schedule {
 		return schedule{
 			Seed:  rapid.Uint64().Draw(t, "seed"),
 			Skews: rapid.SliceOfN(rapid.SampledFrom([]int{0, 0, 2, -2, 14, -14}), 2, 3).Draw(t, "skews"),
 			Slow:  rapid.Bool().Draw(t, "slow"), Long: rapid.Bool().Draw(t, "long"),
-			Events: rapid.SliceOfN(one, 3, 30).Draw(t, "events"),
+			Events: rapid.SliceOfN(one(rapid.SampledFrom([][]string{eventKinds, eventKinds, livingKinds}).Draw(t, "kinds")), 3, 30).Draw(t, "events"),
 		}
 	})
 }
@@ -101,6 +106,7 @@ type played struct {
 	mu        sync.Mutex
 	out       time.Time // until then the store is out of reach now and then
 	calm      bool      // nothing was disturbed
+	lives     bool      // nothing was, but clients that hang up and effects that fail
 	customers []*customer
 	wrong     []string
 	begun     time.Time
@@ -178,13 +184,13 @@ type outcomeOf struct{ digest, text string }
 func playSchedule(t *testing.T, s schedule, breaks func(store.Store) store.Store) (wrong []string) {
 	modelShared()
 	synctest.Test(t, func(t *testing.T) {
-		x := &played{schedule: s, seed: s.Seed, slow: s.Slow, long: s.Long, calm: true, begun: time.Now()}
+		x := &played{schedule: s, seed: s.Seed, slow: s.Slow, long: s.Long, calm: true, lives: !s.Long, begun: time.Now()}
 		memory := store.NewMemory(store.MemoryOptions{})
 		defer memory.Close()
 		if x.store = memory; breaks != nil {
 			x.store = breaks(memory)
 		}
-		x.behind = &behind{done: map[saga.Key]string{}, undone: map[saga.Key]bool{}, refused: map[saga.Key]bool{}, calls: map[string]int{}}
+		x.behind = &behind{done: map[saga.Key]string{}, undone: map[saga.Key]bool{}, refused: map[saga.Key]bool{}, calls: map[string]int{}, begun: map[saga.Key]bool{}}
 		for i, skew := range s.Skews {
 			x.servers = append(x.servers, x.start(i, time.Duration(skew)*time.Second))
 		}

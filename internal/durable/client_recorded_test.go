@@ -154,7 +154,7 @@ func TestRecordsThatArePutBack(t *testing.T) {
 	second, err := a.resume(first.Token, say("where", true))
 	require.NoError(t, err)
 	was := seen.records[len(seen.records)-1]
-	head, err := s.store.Heads(t.Context(), []store.ID{was.ID})
+	now, err := s.store.Load(t.Context(), was.ID)
 	require.NoError(t, err)
 	_, err = a.resume(second.Token, say("pay", true))
 	require.NoError(t, err)
@@ -169,7 +169,7 @@ func TestRecordsThatArePutBack(t *testing.T) {
 	putBack := func() *replica {
 		memory := store.NewMemory(store.MemoryOptions{})
 		t.Cleanup(func() { _ = memory.Close() })
-		old, log := was, make([]store.Item, head[0])
+		old, log := was, make([]store.Item, now.Head)
 		for i := range log {
 			log[i] = store.Item{N: uint64(i) + 1, Kind: "turn"}
 		}

@@ -3,6 +3,7 @@ package durable
 import (
 	"time"
 
+	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/internal/store"
 	"github.com/mcpsaga/mcpsaga/internal/turns"
 )
@@ -12,7 +13,7 @@ import (
 // suspendClient notes in a row that the saga waits for its client.
 func (c *Core) suspendClient(r *row, end *turns.End, position []byte) []event {
 	s, pos, now := r.Client, end.Position, c.Turns.Now()
-	s.At, s.Token, s.Purpose, s.Effects = pos.Turn, end.Token, end.Policy.Purpose, pos.Effects()
+	s.At, s.Token, s.Purpose, r.Effects = pos.Turn, end.Token, end.Policy.Purpose, pos.Effects()
 	expires := later(now, pos.Wake).Add(c.Turns.Codec.Options().TTL)
 	if !pos.Deadline.IsZero() && pos.Deadline.Before(expires) {
 		expires = pos.Deadline
@@ -25,32 +26,27 @@ func (c *Core) suspendClient(r *row, end *turns.End, position []byte) []event {
 	if pos.HasEffects() || r.UndoNow {
 		r.Wake = later(r.due(), dueAt(r.now()))
 	}
-	return []event{{kind: kindTurn, body: body{Effects: s.Effects}}}
+	return []event{{kind: kindTurn, body: body{Effects: r.Effects}}}
 }
 
-// endClient notes in a row that the saga has ended; again is what is still to be undone.
-func (c *Core) endClient(r *row, end *turns.End, again []byte) []event {
+// endClient notes in a row that the saga has ended. What the report says is outstanding is tried again.
+func (c *Core) endClient(r *row, end *turns.End, report *engine.UndoReport) []event {
 	s := r.Client
 	s.At, s.Turn, s.Token, s.Purpose = max(s.At, s.From), nil, "", ""
-	if len(again) > 0 { // the client has a token to have that tried again
+	if report != nil && report.Again != nil { // the client has a token to have that tried again
 		s.Expires, s.Undoable = later(s.Expires, c.Turns.Now().Add(c.Turns.Codec.Options().TTL)), true
 	}
 	r.Times.Keep = c.clientKeep(r)
-	r.Stand, r.Begun.Arguments, r.Undoing, r.Running, r.Cancelled = stand{}, nil, nil, running{}, false
-	r.UndoNow = false
-	r.Status, r.Wake = store.Ended, time.Time{}
-	e := event{kind: kindEnd, body: body{Ending: completed}}
+	r.Cancelled, r.UndoNow = false, false
+	e := body{Ending: completed}
 	if s.How != howTurn {
 		e.Ending = cancelled
+	} else if end.Messages != nil || end.Contents != nil || end.Result != nil && report == nil {
+		r.Shown.Ending = completed // for an operator who wanted it undone
 	}
-	s.Effects = nil
-	if r.Again = again; len(again) > 0 {
-		if report := turns.UndoReport(end.Result); report != nil {
-			e.Effects, s.Effects = report.Outstanding, report.Outstanding
-		}
-		r.Status, r.Wake = store.Outstanding, c.notUndoneYet(r, end.Err)
-	}
-	return []event{e}
+	events := c.over(r, e, report, end.Err)
+	r.Effects = events[0].Effects
+	return events
 }
 
 // clientKeep is until when a saga is remembered of which nothing is to be undone.
@@ -65,8 +61,7 @@ func (c *Core) clientKeep(r *row) time.Time {
 	return later(later(until, r.Times.Keep), c.Turns.Now().Add(time.Minute))
 }
 
-// clientDue is when a saga that waits for its client is abandoned; zero: at once, if no turn is under
-// way.
+// clientDue is when a saga that waits for its client is abandoned; zero: at once, if no turn is under way.
 func (c *Core) clientDue(s *clientState) time.Time {
 	if s.Expires.IsZero() {
 		return time.Time{}

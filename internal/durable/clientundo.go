@@ -11,6 +11,7 @@ import (
 	"github.com/mcpsaga/mcpsaga/content"
 	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/internal/store"
+	"github.com/mcpsaga/mcpsaga/internal/tasks"
 	"github.com/mcpsaga/mcpsaga/internal/tokens"
 	"github.com/mcpsaga/mcpsaga/internal/turns"
 )
@@ -18,161 +19,153 @@ import (
 // A client that cancels its saga, or comes too late, has this process acquire the row and drive it
 // to its end, as a worker does with a saga that is abandoned.
 
-// undoRequest is why a client's request has its saga undone.
-type undoRequest struct {
-	q   *turns.Request
-	o   *turns.Opened
-	why error
-}
-
-// goneError is why a saga that its client drives is undone.
+// goneError is why a saga is undone that cannot go on, or whose client stays away.
 type goneError struct{ reason tokens.Reason }
 
 // Error implements error.
 func (e *goneError) Error() string { return turns.GoneText(e.reason) }
 
-// goneWhy is why the saga of a token cannot go on; nil if it can.
-func goneWhy(o *turns.Opened) error {
-	if o.Gone() == nil {
-		return nil
-	}
-	return &goneError{o.Gone().Reason}
-}
-
-// driveHere acquires a row, or makes it as the token of u says, and drives it to its end. It fails with
-// [errOvertaken] if another process has it, or has changed it.
-func (c *Core) driveHere(ctx context.Context, r *row, u *undoRequest) (*turns.End, error) {
-	next, err := c.rowToUndo(r, u)
+// driveHere acquires a row, or makes it as the token says, which is nil if it is not known, and drives it to its
+// end, for the reason why. It fails with [errOvertaken] if another process has it, or has changed it.
+func (c *Core) driveHere(ctx context.Context, r *row, q *turns.Request, o *turns.Opened, why error) (turns.End, error) {
+	next, err := c.rowToUndo(r, q, o)
 	if err != nil {
-		return nil, err
+		return turns.End{}, err
 	}
-	if u != nil && u.why == errCancelled {
-		next.Cancelled = true
+	h := c.holdForClient(ctx, next)
+	h.hooked, h.why, h.notes.client = true, why, q.Notifier
+	if o != nil && h.program == nil {
+		h.program = o.Program
 	}
-	lost := next.Client.Turn != nil
-	next.Running = running{Held: true, Doubt: lost, Tries: next.Running.Tries + 1}
-	if !next.Status.Over() {
-		next.Status = store.Undoing
-	}
-	next.Wake, next.Keep = dueAt(next.now()), time.Time{}
-	writing, cancel := writing(ctx)
-	defer cancel()
-	term := c.term()
-	if err := c.rows.write(writing, next, term.takes, max(0, c.MaxSagas), event{kind: kindCancel, body: body{Text: "undone at a client's request"}}); err != nil {
-		if errors.Is(err, store.ErrConflict) {
-			return nil, errOvertaken
+	err = overtaken(h.commit(func(r *row) []event {
+		r.Cancelled = r.Cancelled || why == errCancelled
+		if !r.Status.Over() {
+			r.Status = store.Undoing
 		}
-		return nil, fullLedger(err)
+		return []event{{kind: kindCancel, body: body{Text: "undone at a client's request"}}}
+	}))
+	if err != nil {
+		return turns.End{}, err
 	}
-	h := c.newHold(context.WithoutCancel(ctx), next, term)
-	h.client, h.hooked = true, true
-	h.doubt, h.tries = lost, 1
-	if u != nil {
-		h.why, h.notes.client = u.why, u.q.Notifier
-	}
-	if u != nil && u.o != nil && h.program == nil {
-		h.program = u.o.Program()
-	}
-	c.worker.enter(h)
 	defer c.worker.release(h)
 	defer h.notes.stop()
 	err = engine.Protect(h.drive)
 	switch {
-	case errors.Is(err, errLost):
-		return nil, errOvertaken
-	case err == nil && h.undoEnd == nil:
-		return nil, cmp.Or(h.undoErr, ErrUnavailable)
+	case err != nil:
+		return turns.End{}, overtaken(err)
+	case h.undoEnd == nil:
+		return turns.End{}, cmp.Or(h.undoErr, ErrUnavailable)
 	}
-	return h.undoEnd, err
+	return *h.undoEnd, nil
 }
 
 // rowToUndo is the next version of a row that is to be undone: it stands where the client's token says, or
 // further on.
-func (c *Core) rowToUndo(r *row, u *undoRequest) (*row, error) {
+func (c *Core) rowToUndo(r *row, q *turns.Request, o *turns.Opened) (*row, error) {
 	if r != nil {
 		next := r.clone()
-		next.Fence++
-		own := *r.Client
-		next.Client = &own
-		if u == nil || r.Status.Over() {
+		if o == nil || r.Status.Over() {
 			return next, nil
 		}
 		at, err := decodePosition(r.Stand.Position, r.Saga)
-		if err != nil || at != nil && (own.Turn != nil || at.Turn >= u.o.Position().Turn) {
+		if err != nil || at != nil && (r.Client.Turn != nil || at.Turn >= o.Position.Turn) {
 			return next, err
 		}
 		r = next
 	} else {
-		r = c.newClientRow(u.q, u.o.Program(), u.o.Saga())
+		r = c.newClientRow(q, o.Program, o.Saga)
 	}
-	pos := u.o.Position()
-	if u.q.Policy.Resent && len(u.q.Arguments) > 0 {
-		r.Begun.Arguments = u.q.Arguments
+	pos := o.Position
+	if q.Policy.Resent && len(q.Arguments) > 0 {
+		r.Begun.Arguments = q.Arguments
 	}
-	raw, err := encodePosition(pos, r.Begun.Arguments == nil)
-	if err != nil {
-		return nil, err
-	}
-	r.Stand = stand{Position: raw}
+	r.Stand = stand{Position: r.encode(pos)}
 	s := r.Client
-	s.At, s.Undoable, s.Effects, s.Expires = pos.Turn, s.Undoable || pos.HasEffects(), pos.Effects(), later(s.Expires, u.o.Expires())
-	if len(u.q.Answers) > 0 && u.o.Gone() == nil {
+	s.At, s.Undoable, s.Expires, r.Effects = pos.Turn, s.Undoable || pos.HasEffects(), later(s.Expires, o.Expires), pos.Effects()
+	if len(q.Answers) > 0 && o.Gone == nil {
 		// What a turn with them did is undone as well: its response may have been lost.
-		r.Stand.Answers = keptAnswers(u.q.Answers)
-		s.Turn = &begunTurn{From: pos.Turn, Digest: turns.Digest(pos, u.q.Answers), Purpose: u.q.Policy.Purpose, Now: c.Turns.Now()}
+		r.Stand.Answers = q.Answers
+		s.Turn = &begunTurn{From: pos.Turn, Digest: turns.Digest(pos, q.Answers), Purpose: q.Policy.Purpose, Now: c.Turns.Now()}
 	}
 	return r, nil
 }
 
 // CancelOnce implements [turns.Memory].
 func (c *Core) CancelOnce(ctx context.Context, q *turns.Request, o *turns.Opened) (turns.End, error) {
-	turn := c.Turns.Begin(ctx)
-	defer turn.Cancel()
-	fail := func(err error) (turns.End, error) {
-		return turns.End{}, c.Turns.Failed(o.Program(), o.Saga(), spent(err))
-	}
-	digest := turns.Digest(o.Position(), q.Answers)
-	for {
-		r, err := c.rows.load(turn, c.rows.sagaID(q.Principal, o.Saga()))
+	digest := turns.Digest(o.Position, q.Answers)
+	return c.attendOpened(ctx, q, o, func(turn context.Context, r *row) (turns.End, error) {
 		switch {
-		case err != nil:
-			return fail(err)
-		case turn.Err() != nil:
-			return fail(context.Cause(turn))
-		case o.TooLate() && r == nil:
-			return turns.End{}, o.Gone()
-		case r != nil && r.Client == nil:
-			end, err := c.cancelTask(turn, r)
-			if err != nil {
-				return fail(err)
-			}
-			return *end, nil
-		case r != nil && r.Status == store.Ended:
-			return c.whatBecame(o, r, digest)
-		case r != nil && r.Until.After(r.now()):
-			if err := c.awaitTurn(turn, r); err != nil {
-				return fail(err)
-			}
-			continue
-		}
-		if r == nil && o.Gone() == nil && len(q.Answers) > 0 {
+		case r == nil && o.TooLate():
+			return turns.End{}, o.Gone
+		case r == nil && o.Gone == nil && len(q.Answers) > 0:
 			// No turn with answers that are none was lost.
-			if err := o.Program().CheckAnswers(o.Position(), q.Answers); err != nil {
-				return fail(err)
+			if err := o.Program.CheckAnswers(o.Position, q.Answers); err != nil {
+				return turns.End{}, err
 			}
+		case r == nil:
+		case r.Client == nil:
+			return c.cancelTask(turn, r)
+		case r.Status == store.Ended:
+			return c.whatBecame(o, r, digest)
+		case r.Until.After(r.now()):
+			return turns.End{}, c.awaitTurn(turn, r)
 		}
-		end, err := c.driveHere(turn, r, &undoRequest{q: q, o: o, why: errCancelled})
+		end, err := c.driveHere(turn, r, q, o, errCancelled)
 		switch {
-		case errors.Is(err, errOvertaken):
-			continue
 		case err != nil:
-			return fail(err)
+			return turns.End{}, err
 		case end.Result == nil: // the end of a prompt or a resource, which are no tool results
-			return tooLate(o, *end), nil
+			return tooLate(o, end), nil
 		}
 		end.Gone = ""
-		return *end, nil
+		return end, nil
+	})
+}
+
+// cancelTask cancels the task that a saga has become, for a client that has a token of the saga. It waits
+// until the task has ended, and returns what became of it.
+func (c *Core) cancelTask(ctx context.Context, r *row) (turns.End, error) {
+	find := c.loading(ctx, r.ID)
+	if _, err := c.input(ctx, find, cancelInput); err != nil {
+		return turns.End{}, err
 	}
+	for r, err := range c.follow(ctx, r.ID, nil, find) {
+		switch {
+		case ctx.Err() != nil:
+			return turns.End{}, turns.UnderWay(ctx) // the same request waits on
+		case err != nil:
+			return turns.End{}, err
+		case r.Status.Over():
+			return c.taskEnded(r)
+		case r.Final && !r.Cancelled && r.Undoing == nil:
+			return failedEnd("Not cancelled: it is too late. The saga goes on as a task."), nil
+		}
+	}
+	return turns.End{}, turns.UnderWay(ctx)
+}
+
+// taskEnded says how a task has ended, to a client that cancels it by a token.
+func (c *Core) taskEnded(r *row) (turns.End, error) {
+	t, err := c.view(r)
+	if err != nil {
+		return turns.End{}, err
+	}
+	var failure *tasks.FailedError
+	switch {
+	case t.Status == tasks.Cancelled:
+		return *t.End, nil
+	case t.End != nil && t.End.Result != nil:
+		return endedBefore(*t.End), nil
+	case errors.As(t.Err, &failure):
+		return failedEnd("Not cancelled: the saga has failed before. " + failure.Text), nil
+	}
+	return failedEnd("Not cancelled: the saga has failed before."), nil
+}
+
+func failedEnd(text string) turns.End {
+	result := content.Resultf("%s", text)
+	result.IsError = true
+	return turns.End{Outcome: engine.Outcome{Result: result}}
 }
 
 // whatBecame tells a client that cancels what became of a saga that has ended.
@@ -186,12 +179,12 @@ func (c *Core) whatBecame(o *turns.Opened, r *row, digest []byte) (turns.End, er
 	}
 	end, failure, err := turns.DecodeResponse(raw)
 	if err != nil {
-		return turns.End{}, c.Turns.Failed(o.Program(), o.Saga(), err)
+		return turns.End{}, c.Turns.Failed(o.Program, o.Saga, err)
 	}
 	if failure != nil || end.Result == nil {
 		return tooLate(o, end), nil
 	}
-	lost := r.Client.How == howTurn && r.Client.From == o.Position().Turn && bytes.Equal(r.Client.Digest, digest)
+	lost := r.Client.How == howTurn && r.Client.From == o.Position.Turn && bytes.Equal(r.Client.Digest, digest)
 	if lost && turns.UndoReport(end.Result) == nil { // the response was lost, which is why it is cancelled
 		end.Gone = ""
 		return end, nil
@@ -214,21 +207,8 @@ func endedBefore(end turns.End) turns.End {
 
 // tooLate is the answer to a client that cancels a prompt or a resource that has ended.
 func tooLate(o *turns.Opened, end turns.End) turns.End {
-	end.Outcome = engine.Outcome{Result: content.Resultf("It was too late to cancel: the %v has ended.", o.Program().Kind)}
+	end.Outcome = engine.Outcome{Result: content.Resultf("It was too late to cancel: the %v has ended.", o.Program.Kind)}
 	return end
-}
-
-// clientWhy is why a saga that its client drives is undone now.
-func (h *hold) clientWhy(r *row) error {
-	switch {
-	case r.Cancelled:
-		return errCancelled
-	case h.why != nil:
-		return h.why
-	case r.UndoNow:
-		return &goneError{turns.ReasonOperator}
-	}
-	return &goneError{tokens.ReasonExpired}
 }
 
 // clientUndone ends a saga that its client drives, which was undone for the reason why, or leaves it as it was
@@ -236,58 +216,28 @@ func (h *hold) clientWhy(r *row) error {
 func (h *hold) clientUndone(r *row, end *turns.End, why error) error {
 	report := turns.UndoReport(end.Result)
 	h.undoEnd = end
-	if why == errCancelled && report.TooLate() && (r.Undoing == nil || h.beganUndo && !isOver(r, r.now())) {
-		return h.commit(func(r *row) []event {
-			r.Cancelled, r.Undoing = false, nil
-			h.rest(r, store.Waiting, time.Time{})
-			r.Running.Doubt = r.Client.Turn != nil
-			if r.Client.Undoable {
-				r.Wake = r.due()
-			}
-			return []event{{kind: kindTurn, body: body{Text: "too late to cancel"}}}
-		})
+	canGoOn := r.Undoing == nil || h.beganUndo && !isOver(r, r.now()) // another process may have undone something
+	if why == errCancelled && report.TooLate() && canGoOn {
+		return h.notCancelled()
 	}
-	as := howAbandoned
+	as := howUndone(r, report, why)
 	var gone *goneError
-	switch {
-	case report == nil || why == nil: // the turn was not lost after all
-		as = howTurn
-	case r.Client.Turn != nil && r.Client.Turn.Once, r.Client.Purpose == turns.Held.Purpose, errors.Is(why, errUndone):
-		as = howBroken // its client does not know, and begins again
-	case why == errCancelled:
-		as = howCancelled
-	case errors.As(why, &gone):
+	if as == howAbandoned && errors.As(why, &gone) {
 		result := *end.Result
 		result.IsError = true
 		end.Result, end.Gone = &result, gone.reason
 	}
-	if err := h.c.Turns.SealUndo(h.ctx, r.Principal, h.program, end); err != nil {
-		return err
-	}
-	raw, err := turns.EncodeResponse(end, nil)
+	raw, err := h.sealedUndo(r, end)
 	if err != nil {
 		return err
 	}
-	var again []byte
-	if report != nil && report.Again != nil {
-		if again, err = encodePosition(report.Again, true); err != nil {
-			return err
-		}
-	}
 	err = h.commit(func(r *row) []event {
-		c := *r.Client
-		r.Client = &c
-		if r.Status.Over() {
-			c.Report = raw // what is to be said of its last turn has been said
+		if c := r.Client; as == howTurn && c.Turn != nil {
+			c.answered(as, c.Turn.From, c.Turn.Digest, raw)
 		} else {
-			turn := c.Turn
-			c.How, c.From, c.Digest, c.Response, c.Report = as, c.At, nil, raw, nil
-			if as == howTurn && turn != nil {
-				c.From, c.Digest = turn.From, turn.Digest
-			}
+			c.answered(as, c.At, nil, raw)
 		}
-		h.rest(r, store.Ended, time.Time{})
-		return h.c.endClient(r, end, again)
+		return h.c.endClient(r, end, report)
 	})
 	if err == nil && report != nil && len(report.Outstanding) == 0 && why != errCancelled {
 		h.c.Turns.Log.Info("abandoned saga undone", "tool", r.Tool, "saga", r.Saga.String(), "effects", report.Undone)
@@ -295,20 +245,65 @@ func (h *hold) clientUndone(r *row, end *turns.End, why error) error {
 	return err
 }
 
+// notCancelled has a saga that it is too late to cancel wait for its client as before.
+func (h *hold) notCancelled() error {
+	return h.commit(func(r *row) []event {
+		r.Cancelled, r.Undoing = false, nil
+		h.rest(r, store.Waiting, time.Time{})
+		r.Running.Doubt = r.Client.Turn != nil
+		if r.Client.Undoable {
+			r.Wake = r.due()
+		}
+		return []event{{kind: kindTurn, body: body{Text: "too late to cancel"}}}
+	})
+}
+
+// howUndone says what the last turn was of a saga that was undone for the reason why.
+func howUndone(r *row, report *engine.UndoReport, why error) how {
+	lost := r.Client.Turn
+	switch {
+	case report == nil, why == nil: // the turn was not lost after all
+		return howTurn
+	case lost != nil && lost.Once, r.Client.Purpose == turns.Held.Purpose, errors.Is(why, errUndone):
+		return howBroken // its client does not know, and begins again
+	case why == errCancelled:
+		return howCancelled
+	}
+	return howAbandoned
+}
+
+// sealedUndo encodes the end of an undo for the client, with a token to have tried again what is outstanding.
+func (h *hold) sealedUndo(r *row, end *turns.End) ([]byte, error) {
+	if err := h.c.Turns.SealUndo(h.ctx, r.Principal, h.program, end); err != nil {
+		return nil, err
+	}
+	return turns.EncodeResponse(end, nil)
+}
+
 // driveClient ends a saga that its client drives, if it is time for that.
 func (h *hold) driveClient(r *row, now time.Time) error {
 	lost := r.Client.Turn
-	due := r.Cancelled || r.UndoNow || h.why != nil || lost != nil && lost.Once || r.Client.Undoable && isOver(r, now) || lost != nil && isOver(r, now)
-	if !due { // it was woken for nothing
+	wanted := r.Cancelled || r.UndoNow || h.why != nil
+	abandoned := isOver(r, now) && (r.Client.Undoable || lost != nil)
+	hopeless := lost != nil && lost.Once    // no client can ask for the turn again
+	if !wanted && !abandoned && !hopeless { // it was woken for nothing
 		return h.commit(func(r *row) []event {
-			h.rest(r, r.Status, r.due())
-			return []event{{kind: kindRest}}
+			return h.rest(r, r.Status, r.due())
 		})
 	}
-	if lost != nil && !h.served && len(r.Stand.Position) == 0 {
+	if lost != nil && lost.Did == nil && !h.served && len(r.Stand.Position) == 0 {
 		// Only its own revision finds what the first turn did, so the saga is left to a server that has it.
 		return h.undoLater(fmt.Errorf("a turn was lost, and revision %d of the tool is not served here, which alone can find what it did", r.Revision))
 	}
-	_, err := h.undoFrom(r, h.clientWhy(r), lost != nil && h.tries <= h.c.Attempts)
+	var why error = &goneError{tokens.ReasonExpired}
+	switch {
+	case r.Cancelled:
+		why = errCancelled
+	case h.why != nil:
+		why = h.why
+	case r.UndoNow:
+		why = &goneError{turns.ReasonOperator}
+	}
+	_, err := h.undoFrom(r, why, lost != nil && h.tries <= h.c.Attempts)
 	return err
 }

@@ -14,9 +14,15 @@ import (
 func (h *hold) run() {
 	defer h.c.worker.release(h)
 	defer h.notes.stop()
-	if err := engine.Protect(h.drive); err != nil && !errors.Is(err, errLost) && h.ctx.Err() == nil {
-		r, _, _ := h.look()
-		h.c.Turns.Log.Error("a saga is left for another try", "tool", r.Tool, "error", err)
+	err := engine.Protect(h.drive)
+	r, _, _ := h.look()
+	h.logLeft(r.Tool, err)
+}
+
+// logLeft logs the error, if any, because of which this process drives a saga no further.
+func (h *hold) logLeft(tool string, err error) {
+	if err != nil && !errors.Is(err, errLost) && h.ctx.Err() == nil {
+		h.c.Turns.Log.Error("a saga is left for another try", "tool", tool, "error", err)
 	}
 }
 
@@ -31,7 +37,7 @@ func (h *hold) drive() error {
 		case lost:
 			return errLost
 		case h.program == nil:
-			return h.putBack(notServedPause, nil)
+			return h.putBack(notServedPause)
 		case r.Status.Over():
 			return h.undoAgain(r)
 		case handing && !(r.Mode == store.ModeCall && r.Cancelled): // whose client knows that it ends
@@ -49,7 +55,7 @@ func (h *hold) drive() error {
 		case !h.served:
 			_, err = h.undo(r, errRevision)
 		case r.Status == store.Sleeping && now.Before(r.Times.Asleep.Add(-clockSlack)):
-			return h.commit(func(r *row) []event { h.sleep(r); return []event{{kind: kindRest}} })
+			return h.commit(func(r *row) []event { return h.pause(r, store.Sleeping) })
 		default:
 			again, err = h.step(r, now)
 		}
@@ -78,35 +84,19 @@ const (
 	notServedPause = time.Minute
 )
 
-// putBack leaves the saga for later, because of an error or nothing.
-func (h *hold) putBack(pause time.Duration, why error) error {
-	return h.commit(func(r *row) []event {
-		status := r.Status
-		h.rest(r, status, r.now().Add(pause))
-		e := event{kind: kindRest}
-		if why != nil {
-			r.Running.Failures++
-			r.Running.Doubt = r.Running.Doubt || !errors.As(why, new(*turns.HookError)) // which kept everything from being done
-			r.Running.LastError = clip(why.Error())
-			e.Text = r.Running.LastError
-		}
-		return []event{e}
-	})
-}
+// putBack leaves the saga for later, as it is.
+func (h *hold) putBack(pause time.Duration) error { return h.commit(h.restFor(pause)) }
 
-// putBackOnce is putBack for what has not begun here: if it cannot be written, the saga comes again when
-// the lease is over.
-func (h *hold) putBackOnce(pause time.Duration) error {
-	h.lock()
-	defer h.unlock()
-	err := h.prepare(func(r *row) []event {
-		h.rest(r, r.Status, r.now().Add(pause))
-		return []event{{kind: kindRest}}
-	})
-	if err == nil {
-		err = h.send()
+// restFor returns a change that puts the saga to rest for a while, or at most until it is cancelled.
+func (h *hold) restFor(pause time.Duration) func(*row) []event {
+	was, _, _ := h.look()
+	return func(r *row) []event {
+		wake := r.now().Add(pause)
+		if r.Cancelled && !was.Cancelled { // meanwhile
+			wake = dueAt(r.now())
+		}
+		return h.rest(r, r.Status, wake)
 	}
-	return err
 }
 
 // failed leaves a saga for later that could not go on. The pauses grow.
@@ -115,7 +105,15 @@ func (h *hold) failed(r *row, why error) error {
 	if left := r.Times.over().Sub(r.now()); left > 0 && !r.Cancelled {
 		pause = max(min(pause, left), firstPause) // to be undone in time
 	}
-	return h.putBack(pause, why)
+	rest := h.restFor(pause)
+	return h.commit(func(r *row) []event {
+		events, run := rest(r), &r.Running
+		run.Failures++
+		run.Doubt = run.Doubt || !errors.As(why, new(*turns.HookError)) // which kept everything from being done
+		run.LastError = clip(why.Error())
+		events[0].Text = run.LastError
+		return events
+	})
 }
 
 // handOver gives the saga to whatever worker takes it next. doubt says that this process may have done
@@ -126,36 +124,29 @@ func (h *hold) handOver(doubt bool) error {
 		if status != store.Sleeping && status != store.Waiting || r.Cancelled {
 			status = store.Working
 		}
-		h.rest(r, status, wake)
 		r.Running.Doubt = r.Running.Doubt || doubt
-		return []event{{kind: kindRest}}
+		return h.rest(r, status, wake)
 	})
 }
 
-// wait puts a saga to rest until its client answers, unless that wants something else.
-func (h *hold) wait(r *row) {
-	if r.Cancelled {
-		return
-	}
-	h.rest(r, store.Waiting, waitsUntil(r))
+// pause puts a saga to rest until its client answers, or it has slept.
+func (h *hold) pause(r *row, status store.Status) []event {
+	r.Status = status
+	return h.rest(r, status, r.pausesUntil())
 }
 
-// waitsUntil is when a saga that waits for its client is to be looked at.
-func waitsUntil(r *row) time.Time {
-	if over := r.Times.over(); !over.IsZero() {
+// pausesUntil is when a saga that waits for its client, or sleeps, is to be looked at.
+func (r *row) pausesUntil() time.Time {
+	switch over := r.Times.over(); {
+	case r.Cancelled, r.Status == store.Waiting && len(r.theirs()) == 0: // meanwhile
+		return dueAt(r.now())
+	case r.Status == store.Sleeping && (over.IsZero() || r.Times.Asleep.Before(over)):
+		return r.Times.Asleep
+	case over.IsZero():
+		return r.now().Add(never)
+	default:
 		return over
 	}
-	return r.now().Add(never)
-}
-
-// sleep puts a saga to rest until it is to go on, or over.
-func (h *hold) sleep(r *row) { h.rest(r, store.Sleeping, sleepsUntil(r)) }
-
-func sleepsUntil(r *row) time.Time {
-	if over := r.Times.over(); !over.IsZero() && over.Before(r.Times.Asleep) {
-		return over
-	}
-	return r.Times.Asleep
 }
 
 // longTurn is how long a turn has run before the saga is watched: most are over by then.
@@ -163,7 +154,7 @@ const longTurn = 50 * time.Millisecond
 
 // watched has a turn be cut off when its saga is cancelled, over, or another process's. stop is to be
 // called after the turn.
-func (h *hold) watched(turn *turnContext, r *row) (stop func()) {
+func (h *hold) watched(turn context.Context, r *row) (stop func()) {
 	after := longTurn
 	if over := r.Times.over(); !over.IsZero() {
 		after = max(0, min(after, over.Sub(r.now())))
@@ -173,7 +164,7 @@ func (h *hold) watched(turn *turnContext, r *row) (stop func()) {
 }
 
 func (h *hold) watch(turn context.Context) {
-	changed, stop := h.c.hub.wait(h.id())
+	changed, stop := h.c.hub.wait(h.held.ID)
 	defer stop()
 	for turn.Err() == nil {
 		h.lock()
@@ -187,15 +178,8 @@ func (h *hold) watch(turn context.Context) {
 		if over := r.Times.over(); !over.IsZero() && over.Sub(r.now()) < left {
 			left, timed = over.Sub(r.now()), true
 		}
-		timer := time.NewTimer(left)
-		select {
-		case <-turn.Done():
-		case <-changed:
-		case <-timer.C:
-			if timed && isOver(r, r.now()) {
-				h.stop(errOver)
-			}
+		if awaits(turn, changed, left) && timed && turn.Err() == nil && isOver(r, r.now()) {
+			h.stop(errOver)
 		}
-		timer.Stop()
 	}
 }

@@ -15,17 +15,18 @@
 // the log that the holder folds in before it writes again, as its next write then meets a conflict.
 // So nothing is overwritten, and nothing rests with an input unread.
 //
-// If a process dies, another one takes the row when the lease is over. It is then in doubt what was
-// done since the last commit, so the turn is taken again from there, and its effects with the keys
-// that they had.
+// If a process dies, another one takes the row when the lease is over. It is then in doubt what was done since the
+// last commit, so the turn is taken again from there, and its effects with the keys that they had.
 //
 // # Where to read
 //
 // state.go and event.go say what is kept, seal.go how it is sealed, row.go how rows are read and
-// written. hold.go commits, lease.go says for how long a saga is held, drive.go decides what comes next, step.go takes turns, undo.go undoes
-// them and end.go ends sagas. start.go and call.go begin sagas, signal.go is what clients do to
-// them, view.go and follow.go how they look at them. worker.go finds what is due, and slots.go shares
-// the workers among callers.
+// written. hold.go is what a process knows of a saga that it drives, and commit.go how it writes that, drive.go
+// decides what comes next, step.go takes turns, undo.go undoes them and end.go ends sagas. start.go and call.go
+// begin tasks and calls, and signal.go is what clients do to them. client.go, clientturn.go, clientundo.go and
+// clientend.go are the sagas that clients drive. view.go and follow.go show sagas, and operate.go shows them to
+// operators. worker.go finds what is due, slots.go shares the workers among callers, patience.go waits for a
+// store that fails, and shared.go has what is no saga.
 package durable
 
 import (
@@ -49,26 +50,21 @@ type Config struct {
 	Store store.Store
 	// Workers is how many sagas run at once in this process while [Core.Work] runs. Default 16.
 	Workers int
-	// PerPrincipal is how many of them may be one principal's. Default: half of the workers,
-	// and at least one.
+	// PerPrincipal is how many of them may be one principal's. Default: half of the workers, and at least one.
 	PerPrincipal int
-	// PerTool is how many of them may be of a tool, by its name; those that it has not have
-	// no limit of their own.
+	// PerTool is how many of them may be of a tool, by its name; those that it has not have no limit of their own.
 	PerTool map[string]int
 	// Limit is how many tasks a principal may have under way. Default 1000; negative is any
 	// number. MaxCalls is the same for calls, and MaxSagas for sagas that clients drive. Default 100 000.
 	Limit, MaxCalls, MaxSagas int
-	// Lease is how long a saga is a process's unless that shows that it is alive. Default 10
-	// seconds.
+	// Lease is how long a saga is a process's unless that shows that it is alive. Default 10 seconds.
 	Lease time.Duration
 	// CallsOnly has [Core.Work] take nothing that is due: this process drives nothing but the calls that it
 	// has begun, or whose answers have come here.
 	CallsOnly bool
-	// Attempts is how many processes in a row may go down with a saga before it is given up.
-	// Default 5.
+	// Attempts is how many processes in a row may go down with a saga before it is given up. Default 5.
 	Attempts int
-	// Poll is how often what is waited for is looked at although nothing was heard of it. Default: 10
-	// seconds.
+	// Poll is how often what is waited for is looked at although nothing was heard of it. Default: 10 seconds.
 	Poll time.Duration
 	// Now is this process's clock, which counts until the store's has been heard. Default: [time.Now].
 	Now func() time.Time
@@ -81,8 +77,7 @@ type Core struct {
 	hub    hub
 	worker worker
 	clock  clock
-	crowd  crowd
-	unread lately
+	unread atomic.Int64 // when a saga that cannot be read was logged last, in microseconds
 
 	identity atomic.Pointer[store.ID] // of the store, once it is known
 }

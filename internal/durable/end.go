@@ -12,18 +12,31 @@ import (
 	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/internal/store"
 	"github.com/mcpsaga/mcpsaga/internal/tasks"
+	"github.com/mcpsaga/mcpsaga/internal/tokens"
 	"github.com/mcpsaga/mcpsaga/internal/turns"
+	"github.com/mcpsaga/mcpsaga/steps"
 )
 
 // finish records that the saga has ended with a result.
 func (h *hold) finish(end *turns.End, how ending) error {
-	raw, err := turns.EncodeEnd(end)
+	raw, err := turns.EncodeResponse(end, nil)
 	if err != nil {
 		return h.fail(err, nil)
 	}
-	bad := end.Result != nil && end.Result.IsError
-	if err = h.close(raw, how, turns.UndoReport(end.Result), message(end, how), bad); errors.Is(err, store.ErrTooLarge) {
-		return h.fail(errTooLarge, turns.UndoReport(end.Result))
+	text, bad := "Completed.", end.Result != nil && end.Result.IsError
+	switch {
+	case how == completed && !bad:
+	case end.Result != nil:
+		text = cmp.Or(end.Result.Content.Text(), "The tool has failed.")
+	default:
+		text = "The tool has failed."
+	}
+	if err = h.close(raw, how, turns.UndoReport(end.Result), text, bad); errors.Is(err, store.ErrTooLarge) {
+		why := errTooLarge
+		if how == completed && !bad { // no way leads back any more
+			why = errUnread
+		}
+		return h.fail(why, turns.UndoReport(end.Result))
 	}
 	return err
 }
@@ -42,64 +55,48 @@ func (h *hold) fail(why error, report *engine.UndoReport) error {
 	return h.close(raw, failed, report, f.err().Error(), false)
 }
 
-// message tells people how a saga has ended with a result.
-func message(end *turns.End, how ending) string {
-	if how == completed && (end.Result == nil || !end.Result.IsError) {
-		return "Completed."
-	}
-	text := ""
-	if end.Result != nil {
-		text = end.Result.Content.Text()
-	}
-	return cmp.Or(text, "The tool has failed.")
-}
-
-// close records how the saga has ended, and what is still to be undone. What it needed to go on is
-// dropped.
+// close records how the saga has ended, and what is still to be undone. What it needed to go on is dropped.
 func (h *hold) close(end []byte, how ending, report *engine.UndoReport, text string, bad bool) error {
-	var again []byte
-	if report != nil && report.Again != nil {
-		var err error
-		if again, err = encodePosition(report.Again, true); err != nil {
-			return err
-		}
-	}
 	return h.commit(func(r *row) []event {
-		now := r.now()
-		r.Stand = stand{Given: r.Stand.Given, Asked: r.Stand.Asked}
-		r.Begun.Arguments, r.Undoing = nil, nil
-		r.Running = running{}
-		r.Shown.Ending, r.Shown.Bad, r.Shown.End, r.Shown.Message = how, bad, end, clip(text)
-		if r.Times.Keep = later(r.Times.Keep, now.Add(r.Times.Retain)); r.Times.TTL > 0 {
+		r.Shown.Ending, r.Shown.Bad, r.Shown.Message, r.End = how, bad, clip(text), end
+		if r.Times.Keep = later(r.Times.Keep, r.now().Add(r.Times.Retain)); r.Times.TTL > 0 {
 			r.Times.Keep = later(r.Times.Keep, r.Created.Add(r.Times.TTL))
 		}
 		h.doubt = false
-		h.rest(r, store.Ended, time.Time{})
-		e := event{kind: kindEnd, body: body{Ending: how, Text: r.Shown.Message}}
-		if r.Again = again; len(again) > 0 {
-			e.Effects = report.Outstanding
-			r.Status, r.Wake = store.Outstanding, h.c.notUndoneYet(r, nil)
-		}
-		return []event{e}
+		return h.c.over(r, body{Ending: how, Text: r.Shown.Message}, report, nil)
 	})
+}
+
+// over notes within a change that the saga has ended, as e says. What it needed to go on is dropped. What the report
+// says is outstanding, which has failed with err, is tried again.
+func (c *Core) over(r *row, e body, report *engine.UndoReport, err error) []event {
+	r.Stand = stand{Given: r.Stand.Given, Asked: r.Stand.Asked}
+	r.Begun.Arguments, r.Undoing, r.Running, r.Again = nil, nil, running{}, encodeAgain(report)
+	r.Status, r.Wake = store.Ended, time.Time{}
+	if len(r.Again) == 0 {
+		return []event{{kind: kindEnd, body: e}}
+	}
+	e.Effects = report.Outstanding
+	r.Status, r.Wake = store.Outstanding, c.notUndoneYet(r, cmp.Or(err, report.Err()))
+	return []event{{kind: kindEnd, body: e}, {kind: kindUndone, body: body{Effects: report.Outstanding, Text: r.Running.LastError}}}
 }
 
 // Texts of failures.
 var (
 	errExpired  = &tasks.FailedError{Text: "The task took longer than its time to live."}
 	errAttempts = &tasks.FailedError{Text: "The task was given up: each server that tried to go on with it failed."}
-	errTooLarge = &tasks.FailedError{Text: "The task's result is too large to be kept."}
+	errTooLarge = &tasks.FailedError{Text: "The result is too large to be kept."}
+	errUnread   = &tasks.FailedError{Text: "The tool has ended well, and what it did stays, but its result is too large to be kept."}
 	errState    = &tasks.FailedError{Text: "The task has more to remember than can be kept."}
 	errPartial  = &tasks.FailedError{Text: "The task has given more partial results than can be kept."}
-	errChanged  = &tasks.FailedError{Text: "The task cannot go on: the tool has changed since it began. Start again."}
 	errPauses   = &tasks.FailedError{Text: "The tool paused too often without asking anything."}
-	errRevision = &tasks.FailedError{Text: "The task cannot go on: this version of the tool is no longer served. Start again."}
 )
 
-// expired says how a saga has ended that took too long.
-func expired(report *engine.UndoReport) *tasks.FailedError {
-	return &tasks.FailedError{Text: errExpired.Text + became(report)}
-}
+// Why a saga cannot go on, in the words of those whose clients drive them.
+var (
+	errChanged  = &goneError{tokens.ReasonState}
+	errRevision = &goneError{tokens.ReasonRevision}
+)
 
 // became says what has become of what a saga did, beginning with a space; empty if it did nothing.
 func became(report *engine.UndoReport) string {
@@ -130,9 +127,9 @@ type recordedFailure struct {
 	Lacks *lacks `cbor:"3,keyasint,omitempty"`
 	// Late: a turn took too long. Ended is how a prompt or a resource has failed; Refused what a hook
 	// has refused a turn with.
-	Late    bool         `cbor:"4,keyasint,omitempty"`
-	Ended   []byte       `cbor:"5,keyasint,omitempty"`
-	Refused *clientError `cbor:"6,keyasint,omitempty"`
+	Late    bool               `cbor:"4,keyasint,omitempty"`
+	Ended   []byte             `cbor:"5,keyasint,omitempty"`
+	Refused *steps.ClientError `cbor:"6,keyasint,omitempty"`
 }
 
 type lacks struct {
@@ -150,17 +147,22 @@ func failureOf(kind engine.Kind, err error, saga string) recordedFailure {
 	switch {
 	case errors.As(err, &failed):
 		f.Text = failed.Text
+	case errors.As(err, new(*goneError)): // of a prompt or a resource, which have no result that says so
+		f.Text = err.Error()
 	case errors.As(err, &refused):
-		f.Refused = &clientError{refused.Code, refused.Message, refused.Data}
+		f.Refused = &steps.ClientError{Code: refused.Code, Message: refused.Message, Data: refused.Data}
 	case errors.As(err, &unsupported):
 		f.Lacks = &lacks{unsupported.Tool, unsupported.StepID, engine.PackFeatures(unsupported.Needs)}
 	case kind != engine.KindTool && turns.EndsWith(kind, err):
-		f.Ended = turns.EncodeFailure(err)
+		f.Ended, _ = turns.EncodeResponse(new(turns.End), err) // which has nothing that cannot be encoded
 	case !errors.As(err, new(*engine.PanicError)) && errors.Is(err, context.DeadlineExceeded):
 		f.Late = true
 	}
 	return f
 }
+
+// errUnknownFailure is what a record says that says nothing.
+var errUnknownFailure = errors.New("the reason of a failure is not in its record")
 
 // err is the error that a saga has failed with.
 func (f *recordedFailure) err() error {
@@ -170,7 +172,8 @@ func (f *recordedFailure) err() error {
 	case f.Lacks != nil:
 		return &turns.Error{Err: &engine.UnsupportedError{Tool: f.Lacks.Tool, StepID: f.Lacks.StepID, Needs: engine.UnpackFeatures(f.Lacks.Needs)}}
 	case f.Ended != nil:
-		return &turns.Error{Err: turns.DecodeFailure(f.Ended)}
+		_, failure, err := turns.DecodeResponse(f.Ended)
+		return &turns.Error{Err: cmp.Or(err, failure, errUnknownFailure)}
 	case f.Late:
 		return &turns.Error{Err: fmt.Errorf("the turn took too long: %w", context.DeadlineExceeded)}
 	case f.Text != "":

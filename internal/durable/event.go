@@ -3,6 +3,7 @@ package durable
 import (
 	"encoding/json"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/mcpsaga/mcpsaga/content"
@@ -27,11 +28,10 @@ const (
 	kindPartial  kind = "partial"
 	kindProgress kind = "progress"
 	kindLog      kind = "log"
-	// kindEffect: an effect has ended well, or was found to have. kindUndoing: effects are about to be
-	// undone.
+	// kindEffect: an effect has ended well, or was found to have. kindUndoing: effects are about to be undone.
 	kindEffect  kind = "effect"
 	kindUndoing kind = "undoing"
-	// kindEnd: the saga has ended. kindUndone: after that, an undo was tried again.
+	// kindEnd: the saga has ended. kindUndone: an undo that has failed so far was tried, and Effects are still to be undone.
 	kindEnd    kind = "end"
 	kindUndone kind = "undone"
 
@@ -41,6 +41,12 @@ const (
 	kindRenew  kind = "renew"
 	kindKeep   kind = "keep"
 	kindUndo   kind = "undo"
+
+	// kindShared is a change of what is no saga.
+	kindShared kind = "shared"
+
+	// kindUnreadable is in place of what cannot be opened here.
+	kindUnreadable kind = "unreadable"
 )
 
 // event is an item of the log, opened.
@@ -54,19 +60,21 @@ type event struct {
 // body is what an item says, sealed as CBOR.
 type body struct {
 	// What clients see.
-	Progress *progress `cbor:"1,keyasint,omitempty"`
-	Log      *logged   `cbor:"2,keyasint,omitempty"`
-	Partial  []byte    `cbor:"3,keyasint,omitempty"`
-	Question *question `cbor:"4,keyasint,omitempty"`
+	Progress *progress   `cbor:"1,keyasint,omitempty"`
+	Log      *logged     `cbor:"2,keyasint,omitempty"`
+	Partial  []byte      `cbor:"3,keyasint,omitempty"`
+	Question *steps.Step `cbor:"4,keyasint,omitempty"`
 	// Effects are names, Ending how the saga has ended, Text for people who read the log.
 	Effects []string `cbor:"5,keyasint,omitempty"`
 	Ending  ending   `cbor:"6,keyasint,omitempty"`
 	Text    string   `cbor:"7,keyasint,omitempty"`
 	// Inputs.
-	Answers []answer  `cbor:"8,keyasint,omitempty"`
-	Given   []given   `cbor:"9,keyasint,omitempty"`
-	Until   time.Time `cbor:"10,keyasint,omitzero"`
-	Note    []byte    `cbor:"11,keyasint,omitempty"`
+	Answers []steps.Answer `cbor:"8,keyasint,omitempty"`
+	Given   []tasks.Given  `cbor:"9,keyasint,omitempty"`
+	Until   time.Time      `cbor:"10,keyasint,omitzero"`
+	Note    []byte         `cbor:"11,keyasint,omitempty"`
+	// Notice is for all processes.
+	Notice *Notice `cbor:"12,keyasint,omitempty"`
 }
 
 type progress struct {
@@ -81,22 +89,21 @@ type logged struct {
 	Data   []byte     `cbor:"3,keyasint,omitempty"`
 }
 
-// lasting reports whether the item is kept as long as the saga: what makes room for newer items is only
-// what tools tell of their progress.
-func (k kind) lasting() bool { return k != kindProgress && k != kindLog }
+// trait is what the kind of an item says of it.
+type trait uint8
 
-// visible reports whether a client that watches the saga is to see that something has changed.
-func (k kind) visible() bool {
-	return k != kindTurn && k != kindRest && k != kindEffect && k != kindKeep && k != kindUndone
-}
+const (
+	// seen: a client that watches the saga is to see that something has changed. told: it is an event as clients see
+	// it. passing: it makes room for newer items, while others are kept as long as the saga.
+	seen trait = 1 << iota
+	told
+	passing
+)
 
-// tells reports whether the item is an event as clients see it.
-func (k kind) tells() bool {
-	switch k {
-	case kindProgress, kindLog, kindPartial, kindQuestion, kindEnd:
-		return true
-	}
-	return false
+var traits = map[kind]trait{
+	kindBegun: seen, kindUndoing: seen, kindAnswer: seen, kindCancel: seen, kindRenew: seen, kindUndo: seen,
+	kindQuestion: seen | told, kindPartial: seen | told, kindEnd: seen | told,
+	kindProgress: seen | told | passing, kindLog: seen | told | passing, kindShared: passing,
 }
 
 // sealItems numbers events from after on, and seals them.
@@ -108,7 +115,7 @@ func (s *sealer) sealItems(id store.ID, after uint64, events []event) ([]store.I
 		if err != nil {
 			return nil, err
 		}
-		items[i] = store.Item{N: n, Kind: string(events[i].kind), Lasting: events[i].kind.lasting(), Body: raw}
+		items[i] = store.Item{N: n, Kind: string(events[i].kind), Lasting: traits[events[i].kind]&passing == 0, Body: raw}
 	}
 	return items, nil
 }
@@ -119,8 +126,8 @@ func (s *sealer) openItem(id store.ID, i *store.Item) (e event, err error) {
 	return e, s.open(id, placeItem, i.N, i.Body, &e.body)
 }
 
-// told returns the event as clients see it; ok is false if it is none of theirs.
-func (e *event) told() (t tasks.Event, ok bool, err error) {
+// shown returns the event as clients see it; ok is false if it is none of theirs.
+func (e *event) shown() (t tasks.Event, ok bool, err error) {
 	t = tasks.Event{N: e.n, At: e.at}
 	switch e.kind {
 	case kindProgress:
@@ -133,8 +140,7 @@ func (e *event) told() (t tasks.Event, ok bool, err error) {
 		err = blocks.UnmarshalJSON(e.Partial)
 		t.Content = blocks
 	case kindQuestion:
-		q := e.Question.step()
-		t.Kind, t.Question = tasks.EventQuestion, &q
+		t.Kind, t.Question = tasks.EventQuestion, e.Question
 	case kindEnd:
 		t.Kind, t.Status = tasks.EventStatus, e.Ending.status()
 	default:
@@ -171,24 +177,20 @@ func (e ending) String() string {
 	return "undone"
 }
 
-// given is an answer that was taken: the number of its question, and a digest.
-type given struct {
-	Number uint64  `cbor:"1,keyasint"`
-	Sum    [8]byte `cbor:"2,keyasint"`
-}
-
 // mostGiven is how many answers a saga knows again that come twice.
 const mostGiven = 8
 
 // answersTo are those of the answers that are to one of the questions.
 func answersTo(questions []steps.Step, answers []steps.Answer) (list []steps.Answer) {
 	for _, a := range answers {
-		for i := range questions {
-			if questions[i].ID == a.StepID {
-				list = append(list, a)
-				break
-			}
+		if slices.ContainsFunc(questions, func(q steps.Step) bool { return q.ID == a.StepID }) {
+			list = append(list, a)
 		}
 	}
 	return list
+}
+
+// hasAnswer reports whether one of the answers is to a question.
+func hasAnswer(answers []steps.Answer, question string) bool {
+	return slices.ContainsFunc(answers, func(a steps.Answer) bool { return a.StepID == question })
 }

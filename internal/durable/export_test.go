@@ -3,11 +3,15 @@ package durable
 import (
 	"context"
 	"iter"
+	"time"
 
 	"github.com/mcpsaga/mcpsaga/codec"
 	"github.com/mcpsaga/mcpsaga/internal/store"
 	"github.com/mcpsaga/mcpsaga/internal/tasks"
 )
+
+// PageSize is how many records are read at a time.
+const PageSize = pageSize
 
 // Row is what a store has of a saga, for tests that see what servers write.
 type Row = row
@@ -33,4 +37,20 @@ func (c *Core) Watch(ctx context.Context, principal, id string, after uint64) it
 			}
 		}
 	}
+}
+
+// Noticed returns the notices after a number.
+func (c *Core) Noticed(ctx context.Context, after uint64) (list []Notice, newest uint64, lost bool, err error) {
+	return c.noticed(ctx, after)
+}
+
+// Extend has a task kept until at least then: an input that clients do not see.
+func (c *Core) Extend(ctx context.Context, principal, id string, until time.Time) error {
+	_, err := c.input(ctx, func() (*row, error) { return c.find(ctx, principal, id) }, func(r *row) (*event, bool, error) {
+		if !until.After(r.Times.Keep) {
+			return nil, false, nil
+		}
+		return &event{kind: kindKeep, body: body{Until: until.UTC()}}, false, nil
+	})
+	return err
 }

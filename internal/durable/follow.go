@@ -2,9 +2,9 @@ package durable
 
 import (
 	"context"
-	"encoding/base64"
 	"errors"
 	"iter"
+	"sync"
 	"time"
 
 	"github.com/mcpsaga/mcpsaga/internal/store"
@@ -12,119 +12,126 @@ import (
 	"github.com/mcpsaga/mcpsaga/internal/turns"
 )
 
-var encoding = base64.RawURLEncoding
-
-func microTime(us int64) time.Time { return time.UnixMicro(us).UTC() }
-
 // follow yields the row of a saga whenever it may have changed, beginning with the present one, and nil
 // whenever the time is there that wake says, if that is not nil. It ends with an error, or when ctx ends. It
 // is the only way in which anything waits for a saga.
-func (c *Core) follow(ctx context.Context, wake func() time.Time, find func() (*row, error)) iter.Seq2[*row, error] {
+//
+// id is the row's, unless find finds it by another name. Its changes are listened for before it is read.
+func (c *Core) follow(ctx context.Context, id store.ID, wake func() time.Time, find func() (*row, error)) iter.Seq2[*row, error] {
 	return func(yield func(*row, error) bool) {
+		changed, stop := c.hub.wait(id)
+		defer func() { stop() }()
 		r, err := find()
-		if err != nil {
-			yield(nil, err)
-			return
+		if err == nil && r != nil && r.ID != id {
+			stop()
+			changed, stop = c.hub.wait(r.ID)
+			r, err = find()
 		}
-		changed, stop := c.hub.wait(r.ID)
-		defer stop()
-		id, saga := r.ID, r.Saga
-		for {
-			// What has changed before it was listened for is not told.
-			if r, err = c.rows.load(ctx, id); err == nil && (r == nil || r.Saga != saga) {
-				err = tasks.ErrNotFound // it was forgotten
-			}
-			if errors.Is(err, ErrUnreadable) {
-				err = c.forgets(ctx, id, err)
-			}
-			if !yield(r, err) || err != nil {
-				return
-			}
-			poll := time.Now().Add(c.Poll)
-			for until(ctx, changed, poll, wake) {
-				if !yield(nil, nil) {
-					return
-				}
-			}
-			if ctx.Err() != nil {
-				yield(nil, &turns.Error{Err: ctx.Err()}) // who has seen enough is no news
-				return
-			}
+		if err == nil && r == nil {
+			err = tasks.ErrNotFound
+		}
+		woken := func() bool { return yield(nil, nil) }
+		for yield(r, err) && err == nil && c.awaitChange(ctx, changed, wake, woken) {
+			r, err = c.loadAgain(ctx, r)
 		}
 	}
 }
 
-// until waits for a change, but not beyond poll. It reports true if it was woken before.
-func until(ctx context.Context, changed <-chan struct{}, poll time.Time, wake func() time.Time) (woken bool) {
-	end := poll
-	if wake != nil {
-		if at := wake(); at.Before(poll) {
-			end, woken = at, true
+// awaitChange waits until a row may have changed, as that was heard or nothing was heard for long, or until ctx ends.
+// Whenever the time is there that wake says, it calls woken. It returns false as soon as woken does.
+func (c *Core) awaitChange(ctx context.Context, changed <-chan struct{}, wake func() time.Time, woken func() bool) bool {
+	end := time.Now().Add(c.Poll)
+	for {
+		next := end
+		if wake != nil {
+			if at := wake(); at.Before(end) {
+				next = at
+			}
+		}
+		if !awaits(ctx, changed, time.Until(next)) || next == end || ctx.Err() != nil {
+			return true
+		}
+		if !woken() {
+			return false
 		}
 	}
-	timer := time.NewTimer(time.Until(end))
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return woken
-	case <-changed:
-	case <-ctx.Done():
+}
+
+// loadAgain returns what has become of a row. It fails with [tasks.ErrNotFound] if the saga was forgotten.
+func (c *Core) loadAgain(ctx context.Context, was *row) (r *row, err error) {
+	if ctx.Err() == nil {
+		r, err = c.rows.load(ctx, was.ID)
 	}
-	return false
+	switch {
+	case ctx.Err() != nil: // also while it was loaded: who has seen enough is no news
+		return nil, &turns.Error{Err: ctx.Err()}
+	case errors.Is(err, ErrUnreadable):
+		return nil, c.forgets(ctx, was.ID, err)
+	case err == nil && (r == nil || r.Saga != was.Saga):
+		return nil, tasks.ErrNotFound
+	}
+	return r, err
+}
+
+// loading returns a function that loads a row.
+func (c *Core) loading(ctx context.Context, id store.ID) func() (*row, error) {
+	return func() (*row, error) { return c.rows.load(ctx, id) }
 }
 
 // Follow implements [tasks.Viewer].
 func (c *Core) Follow(ctx context.Context, principal, id string, after uint64, wake func() time.Time) iter.Seq2[tasks.News, error] {
+	find := func() (*row, error) { return c.find(ctx, principal, id) }
 	return func(yield func(tasks.News, error) bool) {
-		looking, stop := context.WithCancel(ctx) // as who follows a task does all the time
-		defer stop()
-		looks, shown := false, false
-		var seen, told uint64
-		var last tasks.Status
-		for r, err := range c.follow(ctx, wake, func() (*row, error) { return c.find(ctx, principal, id) }) {
-			if err == nil && r == nil {
+		var last *row // what was shown last
+		var told uint64
+		for r, err := range c.follow(ctx, c.rows.taskID(principal, id), wake, find) {
+			switch {
+			case err != nil:
+				yield(tasks.News{}, c.report(ctx, "task", err))
+				return
+			case r == nil:
 				if !yield(tasks.News{}, nil) {
 					return
 				}
 				continue
 			}
-			if err != nil {
-				yield(tasks.News{}, c.report(ctx, "task", err))
-				return
-			}
-			if !looks && crowded(r) {
-				looks = true
-				c.looked(ctx, r)
-				go c.keepLooking(looking, r.ID)
-			}
-			status := statusOf(r)
-			if shown && r.Shown.Changes == seen && status == last {
+			c.looked(ctx, r)
+			if last != nil && r.Shown.Changes == last.Shown.Changes && statusOf(r) == statusOf(last) {
 				continue
 			}
-			for r.Shown.Told != told && r.Shown.Newest > after {
-				events, err := c.events(ctx, r, after, eventsAtOnce)
-				if err != nil {
-					yield(tasks.News{}, err)
-					return
-				}
-				for i := range events {
-					after = events[i].N
-					if events[i].Progress == nil && events[i].Log == nil {
-						continue
-					}
-					if !yield(tasks.News{Event: &events[i]}, nil) {
+			if r.Shown.Told != told {
+				for e, err := range c.messages(ctx, r, after) {
+					if !yield(tasks.News{Event: e}, err) || err != nil {
 						return
 					}
-				}
-				if len(events) < eventsAtOnce {
-					break
+					after = e.N
 				}
 			}
-			shown, seen, told, last, after = true, r.Shown.Changes, r.Shown.Told, status, max(after, r.Shown.Newest)
+			last, told, after = r, r.Shown.Told, max(after, r.Shown.Newest)
 			t, err := c.view(r)
-			if !yield(tasks.News{Task: t}, err) || err != nil || status.Ended() {
+			if !yield(tasks.News{Task: t}, err) || err != nil || statusOf(r).Ended() {
 				return
 			}
+		}
+	}
+}
+
+// messages yields the reports of progress and the messages for the log after an event.
+func (c *Core) messages(ctx context.Context, r *row, after uint64) iter.Seq2[*tasks.Event, error] {
+	return func(yield func(*tasks.Event, error) bool) {
+		for more := true; more && r.Shown.Newest > after; {
+			events, err := c.events(ctx, r, after, eventsAtOnce)
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			for i := range events {
+				e := &events[i]
+				if after = e.N; (e.Progress != nil || e.Log != nil) && !yield(e, nil) {
+					return
+				}
+			}
+			more = len(events) == eventsAtOnce
 		}
 	}
 }
@@ -150,7 +157,7 @@ func (c *Core) events(ctx context.Context, r *row, after uint64, limit int) ([]t
 		}
 		for i := range events {
 			after = events[i].n
-			t, ok, err := events[i].told()
+			t, ok, err := events[i].shown()
 			if err != nil {
 				return nil, damaged(err)
 			}
@@ -164,4 +171,97 @@ func (c *Core) events(ctx context.Context, r *row, after uint64, limit int) ([]t
 		}
 	}
 	return list, nil
+}
+
+// hub tells what waits in this process for a saga that it has changed. It listens to the store as long as
+// anything waits.
+type hub struct {
+	store store.Store
+	all   func(id store.ID) // called for every change
+
+	mu      sync.Mutex
+	waiting map[store.ID]map[chan<- struct{}]bool
+	users   int
+	stop    context.CancelFunc // ends listening
+}
+
+// wait returns a channel that has one when the saga may have changed, until stop is called.
+func (h *hub) wait(id store.ID) (changed <-chan struct{}, stop func()) {
+	c := make(chan struct{}, 1)
+	leave := h.enter()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.waiting == nil {
+		h.waiting = make(map[store.ID]map[chan<- struct{}]bool)
+	}
+	if h.waiting[id] == nil {
+		h.waiting[id] = make(map[chan<- struct{}]bool)
+	}
+	h.waiting[id][c] = true
+	return c, sync.OnceFunc(func() {
+		leave()
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		if delete(h.waiting[id], c); len(h.waiting[id]) == 0 {
+			delete(h.waiting, id)
+		}
+	})
+}
+
+// enter has the store be listened to until leave is called.
+func (h *hub) enter() (leave func()) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.users++; h.users == 1 {
+		ctx, stop := context.WithCancel(context.Background())
+		h.stop = stop
+		go h.listen(ctx)
+	}
+	return sync.OnceFunc(func() {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		if h.users--; h.users == 0 {
+			h.stop()
+		}
+	})
+}
+
+// listenAgain is how soon the store is listened to again after it has failed.
+const listenAgain = 250 * time.Millisecond
+
+func (h *hub) listen(ctx context.Context) {
+	for ctx.Err() == nil {
+		err := h.store.Listen(ctx, h.changed)
+		if errors.Is(err, store.ErrClosed) {
+			h.changed(store.ID{}, 0) // what waits finds that out
+			return
+		}
+		if sleep(ctx, listenAgain) != nil {
+			return
+		}
+	}
+}
+
+// changed is what the store calls.
+func (h *hub) changed(id store.ID, _ uint64) {
+	h.mu.Lock()
+	if id == (store.ID{}) { // anything may have changed
+		for _, those := range h.waiting {
+			for c := range those {
+				signal(c)
+			}
+		}
+	}
+	for c := range h.waiting[id] {
+		signal(c)
+	}
+	h.mu.Unlock()
+	h.all(id)
+}
+
+func signal(c chan<- struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
 }

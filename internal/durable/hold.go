@@ -1,10 +1,12 @@
 package durable
 
 import (
+	"cmp"
 	"context"
-	"errors"
+	"fmt"
+	"math"
 	"slices"
-	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -13,17 +15,18 @@ import (
 	"github.com/mcpsaga/mcpsaga/internal/turns"
 )
 
-// Why a turn is cut off.
+// Why a turn is cut off. What its client chooses is a [context.Canceled], whatever the tool's code makes of it.
 var (
-	errCancelled = errors.New("the task was cancelled")
-	errStopping  = errors.New("the server is stopping")
-	errOver      = errors.New("the task's time to live is over")
+	errCancelled = fmt.Errorf("the saga was cancelled: %w", context.Canceled)
+	errStopping  = fmt.Errorf("%w: the server is stopping", turns.ErrHandedOver)
+	errOver      = fmt.Errorf("the saga's time is over: %w", context.Canceled)
 	// errLost: another process has the saga now, or it is gone.
-	errLost = errors.New("the lease of the saga is lost")
+	errLost = fmt.Errorf("%w: the lease of the saga is lost", turns.ErrHandedOver)
 )
 
-// hold is a saga that this process has acquired, and drives. What clients and operators write meanwhile
-// is found when the row is written: the next write meets a conflict, loads the row, and folds it in.
+// hold is a saga that this process drives, or is about to. Its first write acquires the row, or makes it, unless
+// a worker has taken it. What clients and operators write meanwhile is found when the row is written: the next
+// write meets a conflict, loads the row, and folds it in.
 type hold struct {
 	c       *Core
 	ctx     context.Context // ends when everything is left to others
@@ -32,18 +35,23 @@ type hold struct {
 	share   *share          // of the worker's slots; nil if it takes none
 	began   time.Time
 
-	// turn is the context of what runs; it is replaced for each turn. cut is why it was cut, if it was.
-	turn atomic.Pointer[turnContext]
-	cut  atomic.Pointer[error]
+	// end ends the context of the turn that runs. cut is why it was cut off, if it was.
+	end atomic.Pointer[context.CancelCauseFunc]
+	cut atomic.Pointer[error]
 
 	mutex chan struct{} // held while the row is written
 	row   *row
+	// acquired: the row is this process's, or was. Before that, most is how many rows its account may have, if it is
+	// new, and passes says that the first write puts the row to rest, for other processes.
+	acquired, passes bool
+	most             int
 	// sent is what was written last, as long as it is not known whether it was made.
-	sent  *sent
-	lease lease
+	sent *sending
+	// held names the lease once the row is acquired, and term is for how long it is.
+	held store.Held
+	term atomic.Pointer[term]
 	// lost: the saga is another process's. rested: it was put to rest, and is not this process's any more.
-	// handed: it was handed over.
-	lost, rested, handed bool
+	lost, rested bool
 	// handing: it is to be handed over.
 	handing atomic.Bool
 	// fromRest: it was at rest before it was acquired.
@@ -52,37 +60,30 @@ type hold struct {
 	// is how many attempts there were, with this one.
 	doubt bool
 	tries int
-	// undone: the last checkpoint says that the turn has failed and is being undone. beganUndo: this
-	// process has begun to undo it, so it knows all that was undone.
-	undone, beganUndo bool
+	// beganUndo: this process has begun to undo it, so it knows all that was undone.
+	beganUndo bool
 	// calling is set as long as a call has no row.
 	calling *calling
 
-	// client: a client's request drives it, whose turn is not handed over; hooked: its hook was called. why is why
-	// the saga is undone, undoEnd and undoErr what came of that.
-	client, hooked bool
-	why            error
-	undoEnd        *turns.End
-	undoErr        error
+	// client: a client's request drives it, whose turn is not handed over; hooked: its hook was called. hasty: a
+	// write that fails is not repeated. why is why the saga is undone, undoEnd and undoErr what came of that.
+	client, hooked, hasty bool
+	why                   error
+	undoEnd               *turns.End
+	undoErr               error
 
 	notes  notes
 	pauses int // turns in a row that asked nothing
 	own    int // turns in a row that asked only the server's model
 }
 
-type turnContext struct {
-	context.Context
-	stop context.CancelCauseFunc
-}
-
-// newHold holds a row that was acquired for a term.
-func (c *Core) newHold(ctx context.Context, r *row, t term) *hold {
+// newHold returns a hold of a row that was taken so many times since it was last written, with this time.
+func (c *Core) newHold(ctx context.Context, r *row, taken int) *hold {
 	h := &hold{
 		c: c, ctx: ctx, mutex: make(chan struct{}, 1), row: r,
-		fromRest: !r.Running.Held && r.Record.Tries == 1, tries: r.Running.Tries + r.Record.Tries,
-		doubt: r.Running.Doubt || r.Running.Held || r.Record.Tries > 1,
+		fromRest: !r.Running.Held && taken == 1, tries: r.Running.Tries + taken,
+		doubt: r.Running.Doubt || r.Running.Held || taken > 1,
 	}
-	h.lease.acquire(r, t)
 	h.notes.init(h, nil)
 	h.program, h.served = c.Turns.ProgramOf(r.Tool, r.Revision)
 	return h
@@ -91,11 +92,7 @@ func (c *Core) newHold(ctx context.Context, r *row, t term) *hold {
 func (h *hold) lock()   { h.mutex <- struct{}{} }
 func (h *hold) unlock() { <-h.mutex }
 
-// id is the row's.
-func (h *hold) id() store.ID { return h.lease.held().ID }
-
-// look returns the row as it is known, which is not to be changed, and whether it is lost or is to be
-// handed over.
+// look returns the row as it is known, which is not to be changed, and whether it is lost or is to be handed over.
 func (h *hold) look() (r *row, lost, handing bool) {
 	h.lock()
 	defer h.unlock()
@@ -105,8 +102,8 @@ func (h *hold) look() (r *row, lost, handing bool) {
 // stop ends what runs, for the reason why, unless it was stopped for another.
 func (h *hold) stop(why error) {
 	h.cut.CompareAndSwap(nil, &why)
-	if t := h.turn.Load(); t != nil {
-		t.stop(why)
+	if end := h.end.Load(); end != nil {
+		(*end)(why)
 	}
 }
 
@@ -118,15 +115,14 @@ func (h *hold) stopped() error {
 	return nil
 }
 
-// newTurn returns the context of a turn, which ends when the turn is cut off.
-func (h *hold) newTurn() *turnContext {
-	ctx, stop := context.WithCancelCause(h.ctx)
-	turn := &turnContext{ctx, stop}
-	h.turn.Store(turn)
+// newTurn returns the context of a turn, which ends when the turn is cut off, or end is called.
+func (h *hold) newTurn() (ctx context.Context, end context.CancelCauseFunc) {
+	ctx, end = context.WithCancelCause(h.ctx)
+	h.end.Store(&end)
 	if why := h.cut.Load(); why != nil {
-		stop(*why) // it came just before
+		end(*why) // it came just before
 	}
-	return turn
+	return ctx, end
 }
 
 // lose notes that another process has the saga.
@@ -135,8 +131,7 @@ func (h *hold) lose() {
 	h.stop(errLost)
 }
 
-// acting is called before the tool's code performs an effect: not without a lease, nor when the
-// saga is handed over.
+// acting is called before the tool's code performs an effect: not without a lease, nor when the saga is handed over.
 func (h *hold) acting(context.Context) error {
 	h.lock()
 	defer h.unlock()
@@ -145,7 +140,7 @@ func (h *hold) acting(context.Context) error {
 			return err
 		}
 	}
-	if !h.lost && h.lease.expired(h.c.term()) {
+	if !h.lost && h.c.term().after(h.term.Load()) {
 		if err := h.reload(); err != nil {
 			return err
 		}
@@ -162,12 +157,24 @@ func (h *hold) acting(context.Context) error {
 	return nil
 }
 
+// final is as acting, and called before the n-th effect from where the saga stands that is irreversible and has no Undo.
+// The row says so: should this process die, an undo performs no more of them.
+func (h *hold) final(ctx context.Context, n int) error {
+	if err := h.acting(ctx); err != nil {
+		return err
+	}
+	return h.commit(func(r *row) []event {
+		r.Running.Finals = max(r.Running.Finals, n+1)
+		return []event{{kind: kindTurn, body: body{Text: "is about to do what is irreversible"}}}
+	})
+}
+
 // renew has the lease begin anew.
 func (h *hold) renew() error {
 	ctx, cancel := writing(h.ctx)
 	defer cancel()
 	t := h.c.term()
-	lost, err := h.c.rows.renew(ctx, []store.Held{h.lease.held()}, t.takes)
+	lost, err := h.c.rows.renew(ctx, []store.Held{h.held}, t.takes)
 	switch {
 	case err != nil:
 		return err
@@ -175,7 +182,7 @@ func (h *hold) renew() error {
 		h.lose()
 		return errLost
 	}
-	h.lease.renewed(t)
+	h.renewed(t)
 	return nil
 }
 
@@ -200,196 +207,6 @@ func (h *hold) reload() error {
 	return nil
 }
 
-// Times of commits.
-const (
-	// writeTime bounds one attempt to write.
-	writeTime = 10 * time.Second
-	// writePatience is how long a worker tries to write what it has done while the store cannot be
-	// used. No other worker can take the saga then either.
-	writePatience = 5 * time.Minute
-	firstRetry    = 50 * time.Millisecond
-	lastRetry     = 5 * time.Second
-)
-
-// writing is the context of one attempt: a store that takes longer cannot be used.
-func writing(ctx context.Context) (context.Context, context.CancelFunc) {
-	return context.WithTimeoutCause(ctx, writeTime, ErrUnavailable)
-}
-
-// commit writes the next version of the row, which change makes of a copy, with the events that change
-// returns and the messages of the tool. If a client has written meanwhile, change is called
-// again, for what that has left. Unless change puts the row to rest, it stays this process's for
-// another lease. It fails with [errLost] if another process has the saga.
-func (h *hold) commit(change func(r *row) []event) error {
-	h.lock()
-	defer h.unlock()
-	return h.commitLocked(change)
-}
-
-func (h *hold) commitLocked(change func(r *row) []event) error {
-	if h.calling != nil {
-		return h.make(change)
-	}
-	var began time.Time
-	pause := firstRetry
-	changes := false // what is sent is this change
-	for {
-		if h.lost {
-			return errLost
-		}
-		if h.sent == nil {
-			if err := h.prepare(change); err != nil {
-				return err
-			}
-			changes = true
-		}
-		err := h.send()
-		if errors.Is(err, store.ErrConflict) {
-			if err = h.reload(); err == nil {
-				continue
-			}
-		}
-		switch {
-		case err == nil && !changes:
-			continue // that was what had been sent before
-		case err == nil, errors.Is(err, errLost), refused(err), unreadable(err), h.ctx.Err() != nil:
-			return err
-		case h.client:
-			return err // a client is not kept waiting: it can ask again
-		}
-		if began.IsZero() {
-			began = time.Now()
-			h.c.Turns.Log.Error("the ledger cannot be used: a saga cannot be recorded", "tool", h.row.Tool, "error", err)
-		}
-		h.c.worker.fails()
-		if time.Since(began) > writePatience || sleep(h.ctx, pause) != nil {
-			return err
-		}
-		pause = min(2*pause, lastRetry)
-	}
-}
-
-// sent is the next version of a row on its way to the store.
-type sent struct {
-	*sending
-	told []event // of the notes
-	term term
-}
-
-// prepare makes the next version of the row.
-func (h *hold) prepare(change func(r *row) []event) error {
-	next := h.row.clone()
-	next.Running.Held = true
-	next.Running.Tries = h.tries
-	next.Running.Doubt = next.Running.Doubt || h.doubt
-	next.Wake = dueAt(next.now()) // for others, once the lease is over
-	told := h.notes.take(next)
-	events := append(slices.Clip(told), change(next)...)
-	h.show(next, events)
-	t := h.c.term()
-	if !next.Running.Held {
-		t.takes = 0
-	}
-	next.Keep = keepUntil(next)
-	sending, err := h.c.rows.prepare(next, t.takes, 0, events...)
-	if err != nil {
-		h.notes.back(told)
-		return err
-	}
-	h.sent = &sent{sending, told, t}
-	return nil
-}
-
-// send sends what is prepared. It stays so if it is not known whether it was made: then nothing else
-// is written before it is.
-func (h *hold) send() error {
-	ctx, cancel := writing(h.ctx)
-	defer cancel()
-	w := h.sent
-	if err := h.c.rows.send(ctx, w.sending); err != nil {
-		if !w.unsure {
-			h.notes.back(w.told)
-			h.sent = nil
-		}
-		return err
-	}
-	h.c.worker.works()
-	h.lease.renewed(w.term)
-	h.row, h.sent = w.r, nil
-	if h.rested = !h.row.Running.Held; h.rested && !h.row.Wake.IsZero() {
-		h.c.worker.rests(h.row.Wake)
-	}
-	if !h.row.Running.Doubt {
-		h.doubt = false
-	}
-	return nil
-}
-
-// show notes what a client can see of a change.
-func (h *hold) show(next *row, events []event) {
-	visible := next.Status != h.row.Status || next.Shown.Message != h.row.Shown.Message || next.Shown.Ending != h.row.Shown.Ending
-	for i := range events {
-		visible = visible || events[i].kind.visible()
-	}
-	if visible {
-		next.Shown.Changes++
-		next.Shown.Updated = next.now()
-	}
-}
-
-// dueAt is a time that has come, also if the store's clock is not known to the millisecond.
-func dueAt(now time.Time) time.Time { return now.Add(-100 * time.Millisecond) }
-
-// nothing is a change that changes nothing.
-func nothing(*row) []event { return []event{{kind: kindTurn}} }
-
-// rest puts a row to rest in a status until it is to be looked at. It is to be called within a change.
-func (h *hold) rest(r *row, status store.Status, wake time.Time) {
-	r.Status, r.Wake = status, wake
-	r.Running.Held, r.Running.Tries = false, 0
-}
-
-// further notes within a change that the saga has come further.
-func (h *hold) further(r *row) {
-	r.Status = store.Working
-	r.Running = running{Held: true, Tries: 1}
-	h.tries = 1
-}
-
-// maxSlack is how long after its time to live a task is kept that no server has ended.
-const maxSlack = 30 * 24 * time.Hour
-
-// keepUntil is until when a row is kept.
-func keepUntil(r *row) time.Time {
-	switch {
-	case r.Status.Over() && !r.Wake.IsZero():
-		return later(r.Times.Keep, r.Wake).Add(maxSlack)
-	case r.Status.Over():
-		return r.Times.Keep
-	case r.Client != nil && r.Wake.IsZero():
-		return r.Times.Keep
-	case r.Client != nil, r.Times.over().IsZero():
-		return time.Time{} // a worker looks at it before
-	}
-	return later(later(r.Times.over(), r.Times.Due), r.Times.Keep).Add(maxSlack) // a server ends it before
-}
-
-func later(a, b time.Time) time.Time {
-	if a.After(b) {
-		return a
-	}
-	return b
-}
-
-// clip bounds what is kept of an error.
-func clip(text string) string {
-	const most = 1000
-	if len(text) > most {
-		text = strings.ToValidUTF8(text[:most], "") + "…"
-	}
-	return text
-}
-
 // kindOf is the kind of the program that is driven.
 func (h *hold) kindOf() engine.Kind {
 	if h.program == nil {
@@ -400,11 +217,59 @@ func (h *hold) kindOf() engine.Kind {
 
 // taskTurn is the next turn, with what it asks of the row.
 func (h *hold) taskTurn(r *row, now time.Time, why error) (t turns.TaskTurn, err error) {
-	t, err = r.turn(h.program, now)
-	t.Hooked, t.Notifier, t.Acting, t.Checkpoint = h.hooked, &h.notes, h.acting, h.checkpoint
-	t.Undoing, t.Broken = h.undoing(why), h.undoing(errChanged)
-	if r.Client != nil {
-		t.Checkpoint = nil // as when its client had it taken: what was lost may have come further than one effect
+	t = turns.TaskTurn{
+		Call: engine.Call{
+			Now: now, Client: engine.UnpackFeatures(r.Begun.Client), Arguments: r.Begun.Arguments, Answers: slices.Clip(r.Stand.Answers),
+			Notifier: &h.notes, Acting: h.acting, Undoing: h.undoing(why), Final: h.final, Finals: cmp.Or(r.Running.Finals, math.MaxInt) - 1,
+		},
+		Identity: turns.Identity{Program: h.program, Saga: r.Saga}, Trace: r.Begun.Trace,
+		Caller: turns.Caller{Principal: r.Principal, Method: r.Begun.Method, Dialect: r.Begun.Dialect},
+		Hooked: h.hooked, Broken: h.undoing(errChanged),
+	}
+	if r.Client == nil { // what a client's turn has lost may have come further than one effect
+		t.Checkpoint = h.checkpoint
+	}
+	t.Position, err = decodePosition(r.Stand.Position, r.Saga)
+	if err == nil && r.Client != nil && r.Client.Turn != nil {
+		t.Begun, err = decodePosition(r.Client.Turn.Did, r.Saga)
 	}
 	return t, err
+}
+
+// term is for how long a lease is asked for, from when on. It counts from before the store is asked.
+type term struct {
+	began time.Time // by the clock that only goes forward
+	wall  time.Time // by the one that runs while a machine is suspended
+	takes time.Duration
+}
+
+// term returns a term that begins now.
+func (c *Core) term() term { return term{time.Now(), c.Turns.Now(), c.rows.pace.lease(c.Lease)} }
+
+// after reports whether a lease for a term may be over now, by either clock.
+func (now term) after(t *term) bool {
+	return now.began.Sub(t.began) >= t.takes || now.wall.Round(0).Sub(t.wall.Round(0)) >= t.takes
+}
+
+// pace is how long the store takes for a write, for all that is known. A store that is slow takes its
+// time to renew a lease as well: without more room for that, processes would take each other's sagas
+// until each counts as one that breaks servers.
+type pace struct {
+	mu   sync.Mutex
+	slow time.Duration
+}
+
+// took notes how long the store has taken, whether or not it succeeded. That it was slow is forgotten
+// over the next few times, not at once.
+func (p *pace) took(d time.Duration) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.slow = max(d, p.slow-p.slow/8)
+}
+
+// lease is for how long a saga is acquired, where it would be for so long in a store that is fast.
+func (p *pace) lease(least time.Duration) time.Duration {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return least + min(4*p.slow, 6*least)
 }

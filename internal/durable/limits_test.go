@@ -9,9 +9,11 @@ import (
 
 	"github.com/mcpsaga/mcpsaga/content"
 	"github.com/mcpsaga/mcpsaga/internal/durable"
+	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/internal/store"
 	"github.com/mcpsaga/mcpsaga/internal/tasks"
 	"github.com/mcpsaga/mcpsaga/saga"
+	"github.com/mcpsaga/mcpsaga/steps"
 )
 
 // Who asks again for a task that there is gets it, however many there are.
@@ -27,6 +29,42 @@ func TestTheSameCallAtTheLimit(t *testing.T) {
 		_, err := m.Start(t.Context(), s)
 		require.ErrorIs(t, err, tasks.ErrTooMany)
 	})
+}
+
+// What cannot become a task, or a call that can be continued, as its client has too many, is as if the request
+// had not come: no answers are kept, and the same token is good for others when there is room.
+func TestAHandoverAtTheLimit(t *testing.T) {
+	for name, c := range map[string]struct {
+		after string
+		delay time.Duration
+	}{"a saga becomes a task": {after: "name"}, "a call asks": {delay: time.Minute}} {
+		inBubble(t, func(t *testing.T, r *rig) {
+			tool := greeter().(saga.Machine[none, none])
+			tool.Tasks.After = c.after
+			m := r.manager(func(c *durable.Config) { c.Limit, c.MaxCalls = 1, 1 }, tool, single("long", func(t *turn) (saga.Next, error) { return t.Sleep(time.Hour, engine.StartStep) }))
+			r.work(m)
+			one := call(m, "long", "")
+			one.Delay = c.delay / 60
+			other := r.start(m, one)
+			s := call(m, "greet", "")
+			s.Delay = c.delay
+			if c.after != "" {
+				s.Request.Token = r.start(m, s).End.Token
+			}
+			for _, says := range []string{"Ada", "Bea", "Ada"} {
+				s.Request.Answers = []steps.Answer{accept("name", `{"name":"`+says+`"}`)}
+				_, err := m.Start(t.Context(), s)
+				require.ErrorIs(t, err, tasks.ErrTooMany, name)
+			}
+			_, err := m.Cancel(t.Context(), "p", other.ID)
+			require.NoError(t, err)
+			r.until(m, other.ID, tasks.Cancelled)
+			time.Sleep(time.Second)
+			s.Request.Answers = []steps.Answer{accept("name", `{"name":"Cid"}`)}
+			task := r.start(m, s)
+			assert.Contains(t, text(t, r.until(m, task.ID, tasks.Completed)), "Cid", name)
+		})
+	}
 }
 
 // A stop does not wait for a store that is down: neither to record what runs nor to put back what
@@ -143,4 +181,21 @@ func TestStartKeep(t *testing.T) {
 			require.ErrorIs(t, err, tasks.ErrNotFound)
 		})
 	}
+}
+
+// A task is not said to be kept for longer than its tool lets a saga live.
+func TestTTLOfAToolWithAMaxAge(t *testing.T) {
+	inBubble(t, func(t *testing.T, r *rig) {
+		tool := saga.Machine[none, none]{
+			Info:  saga.Info{Name: "short", Tasks: optional, MaxAge: time.Minute},
+			Start: func(t *turn) (saga.Next, error) { return t.Textf("done") },
+		}
+		m := r.manager(nil, tool)
+		s := call(m, "short", "")
+		s.TTL = time.Hour
+		assert.Equal(t, time.Minute, r.start(m, s).TTL)
+		s = call(m, "short", "")
+		s.TTL = time.Second
+		assert.Equal(t, time.Second, r.start(m, s).TTL)
+	})
 }

@@ -116,14 +116,14 @@ func (c *clerk) flow(revision uint32) saga.Definition {
 				seen = append(seen, w.Word)
 				return err
 			}
-			if err := do("a"); err != nil { //sagavet:ignore a task loses no response
+			if err := do("a"); err != nil {
 				return "", err
 			}
 			if err := ask(askFirst); err != nil {
 				return "", err
 			}
 			c.sleeps(in.Task)
-			c.pause() //sagavet:ignore the work takes virtual time
+			c.pause()
 			if err := do("b"); err != nil {
 				return "", err
 			}

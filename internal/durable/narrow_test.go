@@ -44,7 +44,7 @@ func (n *narrow) around(ctx context.Context, c storetest.Call, next func() error
 		if n.noTake.Load() {
 			return errNarrow
 		}
-	case "Load", "Find", "Log", "Heads", "List":
+	case "Load", "Find", "Log", "List":
 		if n.noLoad.Load() || n.mute.Load() {
 			return errNarrow
 		}

@@ -2,6 +2,7 @@ package durable
 
 import (
 	"encoding/json"
+	"errors"
 	"slices"
 	"sync"
 	"time"
@@ -14,15 +15,13 @@ import (
 
 // Bounds of what tools tell of their progress.
 const (
-	// maxMessage is how long a message may be, in bytes, and maxWaiting how many messages wait to be
-	// written.
+	// maxMessage is how long a message may be, in bytes, and maxWaiting how many messages wait to be written.
 	maxMessage = 16 << 10
 	maxWaiting = 100
 	// callBurst is how many reports of progress of a call are kept although a newer one waits already.
 	callBurst = 32
-	// nearPause is how long messages wait for a change of the saga to be written with, and
-	// callPause and taskPause how far such writes are apart at least: a client waits for a call, and
-	// looks at a task now and then.
+	// nearPause is how long messages wait for a change of the saga to be written with, and callPause and taskPause
+	// how far such writes are apart at least: a client waits for a call, and looks at a task now and then.
 	nearPause = 5 * time.Millisecond
 	callPause = 20 * time.Millisecond
 	taskPause = 100 * time.Millisecond
@@ -53,7 +52,7 @@ type note struct {
 
 func (n *notes) init(h *hold, client engine.Notifier) {
 	n.h, n.client, n.direct, n.pause = h, client, client != nil, taskPause
-	if h.calling != nil || h.row != nil && h.row.Mode == store.ModeCall {
+	if h.row.Mode == store.ModeCall {
 		n.pause, n.burst = callPause, callBurst
 	}
 }
@@ -133,7 +132,10 @@ func (n *notes) flush() {
 	if nothing || h.lost || h.rested { // what rests is not to be acquired again
 		return
 	}
-	_ = h.commitLocked(func(r *row) []event { return nil }) // what is lost is seen by the next commit
+	err := engine.Protect(func() error { return h.commitLocked(func(r *row) []event { return nil }) })
+	if errors.As(err, new(*engine.PanicError)) { // what else fails is seen by the next commit
+		h.c.Turns.Log.Error("what a tool tells cannot be recorded", "tool", h.row.Tool, "error", err)
+	}
 }
 
 // stop ends what is planned.
@@ -153,11 +155,11 @@ func (n *notes) take(r *row) (told []event) {
 	defer n.mu.Unlock()
 	for _, one := range n.waiting {
 		if p := one.Progress; p != nil {
-			if was := r.Shown.Progress; was != nil && p.Done <= was.Done {
+			if was := r.Progress; was != nil && p.Done <= was.Done {
 				continue // a flow reports again what it has reported before it asked
 			}
-			if r.Shown.Progress = p; p.Message != "" {
-				r.Shown.Message = p.Message
+			if r.Progress = p; p.Message != "" {
+				r.Shown.Message = clip(p.Message)
 			}
 		}
 		told = append(told, one.event)
@@ -181,7 +183,8 @@ func (n *notes) back(told []event) {
 		}
 		list = append(list, note{event: e})
 	}
-	n.waiting = append(list, n.waiting...)
+	list = append(list, n.waiting...)
+	n.waiting = list[max(0, len(list)-maxWaiting-callBurst):] // more cannot be written at once: see store.MaxItems
 }
 
 // maxTold is how many items of progress and log are kept of a saga: when so many have come since the

@@ -26,22 +26,24 @@ func NewOperator(s store.Store, keys func() *codec.Keyset, audience string) *Ope
 // Waiting is a saga that a server will look at again, as operators see it.
 type Waiting struct {
 	// ID names its record.
-	ID store.ID
+	ID store.ID `json:"-"`
+	// Saga is its id in hexadecimal, or its record's if that is [Unreadable].
+	Saga string `json:"saga"`
 	// Task: servers drive it; otherwise its client does.
-	Task bool
-	// Tool and Revision say what it is a saga of, Saga is its id in hexadecimal.
-	Tool     string
-	Revision uint32
-	Saga     string
-	State    State
+	Task bool `json:"task,omitempty"`
+	// Tool and Revision say what it is a saga of.
+	Tool     string `json:"tool"`
+	Revision uint32 `json:"revision"`
+	State    State  `json:"state"`
 	// Began is when it was first recorded, and Due when it will be undone unless its client
 	// comes back, or tried again; zero if it will not.
-	Began, Due time.Time
+	Began time.Time `json:"since,omitzero"`
+	Due   time.Time `json:"due,omitzero"`
 	// Effects are what it has begun, by name, if that is known. If it is [Running] there may be more.
-	Effects []string
+	Effects []string `json:"effects"`
 	// Failures counts the undos that have failed, and LastError is the last one's error.
-	Failures  int
-	LastError string
+	Failures  int    `json:"attempts"`
+	LastError string `json:"lastError,omitempty"`
 }
 
 // State says what a saga waits for.
@@ -63,15 +65,11 @@ const (
 	Queued State = "queued"
 	// Sleeping: a task, for a time.
 	Sleeping State = "sleeping"
-	// Unreadable: for a server that can read it. Nothing else is known of it but what is in the
-	// clear.
+	// Unreadable: for a server that can read it. Nothing else is known of it but what is in the clear.
 	Unreadable State = "unreadable"
 	// Over: for nothing. Only [Operator.All] lists such.
 	Over State = "over"
 )
-
-// operatorsPage is how many records are read at a time.
-const operatorsPage = 200
 
 // Waiting lists the sagas that wait with something to be undone, and the tasks that have not ended
 // or whose undo has not, in the order in which they were begun.
@@ -86,20 +84,12 @@ func (o *Operator) All(ctx context.Context) iter.Seq2[Waiting, error] {
 
 func (o *Operator) list(ctx context.Context, listed func(*store.Record) bool, statuses ...store.Status) iter.Seq2[Waiting, error] {
 	return func(yield func(Waiting, error) bool) {
-		filter := store.Filter{Audience: o.rows.audience, Statuses: statuses}
-		for after := (store.Cursor{}); ; {
-			list, err := insist(ctx, &o.rows.reads, func() ([]*store.Record, error) { return o.rows.store.List(ctx, filter, after, operatorsPage) })
+		for record, err := range o.rows.list(ctx, store.Filter{Audience: o.rows.audience, Statuses: statuses}, store.Cursor{}, pageSize) {
 			if err != nil {
 				yield(Waiting{}, err)
 				return
 			}
-			for _, record := range list {
-				after = store.Cursor{Created: record.Created, ID: record.ID}
-				if listed(record) && !yield(o.waiting(record), nil) {
-					return
-				}
-			}
-			if len(list) < operatorsPage {
+			if listed(record) && !yield(o.waiting(record), nil) {
 				return
 			}
 		}
@@ -107,7 +97,7 @@ func (o *Operator) list(ctx context.Context, listed func(*store.Record) bool, st
 }
 
 func isSaga(r *store.Record) bool {
-	return (r.Mode == store.ModeClient || r.Mode == store.ModeTask || r.Mode == store.ModeCall) && r.Tool != blobTool
+	return r.Mode == store.ModeClient || r.Mode == store.ModeTask || r.Mode == store.ModeCall
 }
 
 // concerns reports whether something of a saga waits for servers, or for operators.
@@ -118,19 +108,19 @@ func concerns(r *store.Record) bool {
 
 // waiting shows a record to operators.
 func (o *Operator) waiting(r *store.Record) Waiting {
-	w := Waiting{ID: r.ID, Task: r.Mode != store.ModeClient, Tool: r.Tool, Revision: r.Revision, Began: r.Created, Due: r.Wake}
+	w := Waiting{ID: r.ID, Saga: r.ID.String(), Effects: []string{}, Task: r.Mode != store.ModeClient, Tool: r.Tool, Revision: r.Revision, Began: r.Created, Due: r.Wake}
 	var s summary
 	if err := o.rows.open(r.ID, placeSummary, 0, r.Summary, &s); err != nil {
 		w.State, w.LastError = Unreadable, err.Error()
 		return w
 	}
-	w.Saga, w.Effects, w.Failures, w.LastError = s.Saga.String(), s.Effects, s.Failures, s.LastError
+	w.Saga, w.Effects, w.Failures, w.LastError = s.Saga.String(), append(w.Effects, s.Effects...), s.Running.Failures, s.Running.LastError
 	switch held := r.Until.After(r.Now); {
 	case r.Status == store.Ended:
 		w.State = Over
 	case r.Wake.IsZero():
 		w.State = GivenUp
-	case r.Status == store.Outstanding, s.Failures > 0:
+	case r.Status == store.Outstanding, s.Running.Failures > 0:
 		w.State = Failing
 	case r.Status == store.Undoing, s.Cancelled:
 		w.State = Undoing
@@ -149,9 +139,8 @@ func (o *Operator) waiting(r *store.Record) Waiting {
 // ErrNothingWaits: the saga has ended, or never was.
 var ErrNothingWaits = errors.New("no such saga waits with something to be undone")
 
-// Look returns how it is with a saga that [Operator.Waiting] has listed. It fails with
-// [ErrNothingWaits] if it waits for nothing any more, and with [ErrTooLate] if it is a task that is not
-// undone any more.
+// Look returns how it is with a saga that [Operator.Waiting] has listed. It fails with [ErrNothingWaits] if it waits
+// for nothing any more, and with [ErrTooLate] if it is a task that is not undone any more.
 func (o *Operator) Look(ctx context.Context, id store.ID) (Waiting, error) {
 	record, err := insist(ctx, &o.rows.reads, func() (*store.Record, error) { return o.rows.store.Load(ctx, id) })
 	switch {
@@ -169,21 +158,55 @@ func (o *Operator) Look(ctx context.Context, id store.ID) (Waiting, error) {
 	return o.waiting(record), nil
 }
 
+// ErrTooLate: the saga has ended well, or only goes forward, as what it did is final.
+var ErrTooLate = errors.New("it is too late to undo it: it has ended well, or what it did is final")
+
+// UndoNow has a server undo a saga that [Operator.Waiting] has listed: a task is cancelled, one that its client
+// drives ends although that could still come back, and what could not be undone before is tried again. A turn
+// that is under way ends first. It fails with [ErrNothingWaits] or [ErrTooLate].
+func (o *Operator) UndoNow(ctx context.Context, id store.ID) error {
+	for {
+		r, err := o.rows.load(ctx, id)
+		switch {
+		case err != nil:
+			return err
+		case r == nil, r.Status == store.Ended, r.Client != nil && r.Wake.IsZero() && r.Status == store.Waiting:
+			return ErrNothingWaits
+		case r.Status == store.Outstanding && r.Until.After(r.now()):
+			return nil // it is being tried again
+		case r.Status == store.Outstanding: // which takes no signals
+			// Who has held it last may have begun, and not have written what it did.
+			r.Running.Doubt = r.Running.Doubt || r.Running.Held || r.Record.Tries > 0
+			r.Running.Tries, r.Running.Held = r.Running.Tries+r.Record.Tries, false
+			r.Wake = dueAt(r.now())
+			r.Keep = keepUntil(r)
+			err = o.rows.write(ctx, r, 0, event{kind: kindUndo})
+		case r.Final:
+			return ErrTooLate
+		default:
+			err = o.rows.signal(ctx, r, event{kind: kindUndo})
+		}
+		if !errors.Is(err, store.ErrConflict) && !errors.Is(err, store.ErrNotFound) {
+			return err
+		}
+	}
+}
+
 // Entry is an entry of a saga's history.
 type Entry struct {
-	N    uint64
-	At   time.Time
-	Kind string
+	N    uint64    `json:"n"`
+	At   time.Time `json:"at"`
+	Kind string    `json:"kind"`
 	// Effects are names, Text is for people. What clients and tools have said is not in it, but for errors.
-	Effects []string
-	Text    string
+	Effects []string `json:"effects,omitempty"`
+	Text    string   `json:"text,omitempty"`
 }
 
 // History returns what has happened to a saga, in order. Entries of progress may be gone.
 func (o *Operator) History(ctx context.Context, id store.ID) iter.Seq2[Entry, error] {
 	return func(yield func(Entry, error) bool) {
 		for after := uint64(0); ; {
-			events, _, err := o.rows.log(ctx, id, after, operatorsPage)
+			events, _, err := o.rows.log(ctx, id, after, pageSize)
 			if errors.Is(err, store.ErrNotFound) {
 				err = ErrNothingWaits
 			}
@@ -194,14 +217,20 @@ func (o *Operator) History(ctx context.Context, id store.ID) iter.Seq2[Entry, er
 			for i := range events {
 				e := &events[i]
 				after = e.n
-				if e.kind == kindEnd {
+				what := string(e.kind)
+				switch {
+				case e.kind == kindEnd && e.Ending == cancelled && len(e.Effects) > 0:
+					e.Text = "not undone"
+				case e.kind == kindEnd:
 					e.Text = e.Ending.String() // not the tool's words
+				case e.kind == kindUndone && len(e.Effects) > 0:
+					what = "not undone"
 				}
-				if !yield(Entry{e.n, e.at, string(e.kind), e.Effects, e.Text}, nil) {
+				if !yield(Entry{e.n, e.at, what, e.Effects, e.Text}, nil) {
 					return
 				}
 			}
-			if len(events) < operatorsPage {
+			if len(events) < pageSize {
 				return
 			}
 		}
@@ -245,9 +274,6 @@ func (c *Core) Settle(ctx context.Context) {
 			return true // it is being written
 		}
 	}
-	for slices.ContainsFunc(c.worker.all(), cancelled) && sleep(ctx, settledPause) == nil {
+	for slices.ContainsFunc(c.worker.all(), cancelled) && sleep(ctx, 5*time.Millisecond) == nil {
 	}
 }
-
-// settledPause is how often it is looked whether they have.
-const settledPause = 5 * time.Millisecond

@@ -5,11 +5,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"slices"
 	"time"
 
 	"github.com/mcpsaga/mcpsaga/internal/store"
-	"github.com/mcpsaga/mcpsaga/internal/tokens"
 	"github.com/mcpsaga/mcpsaga/internal/turns"
 )
 
@@ -26,41 +26,6 @@ type row struct {
 // now is the store's time.
 func (r *row) now() time.Time { return r.Now.Add(time.Since(r.read)) }
 
-// summary is what lists show of a saga. It repeats what the state has.
-type summary struct {
-	Saga      tokens.ID     `cbor:"1,keyasint"`
-	Name      string        `cbor:"2,keyasint,omitempty"`
-	Note      []byte        `cbor:"3,keyasint,omitempty"`
-	Message   string        `cbor:"4,keyasint,omitempty"`
-	TTL       time.Duration `cbor:"5,keyasint,omitempty"`
-	Poll      time.Duration `cbor:"6,keyasint,omitempty"`
-	Updated   time.Time     `cbor:"7,keyasint,omitzero"`
-	Ending    ending        `cbor:"8,keyasint,omitempty"`
-	Bad       bool          `cbor:"9,keyasint,omitempty"`
-	Cancelled bool          `cbor:"10,keyasint,omitempty"`
-	// Effects are what may have to be undone, Failures how often that has failed, and LastError why.
-	Effects   []string `cbor:"11,keyasint,omitempty"`
-	Failures  int      `cbor:"12,keyasint,omitempty"`
-	LastError string   `cbor:"13,keyasint,omitempty"`
-	// Keep is until when it is shown after its end.
-	Keep time.Time `cbor:"14,keyasint,omitzero"`
-	// Wanted is until when it lives although no client looks at it; see crowd.go.
-	Wanted time.Time `cbor:"15,keyasint,omitzero"`
-}
-
-func (s *state) summary() *summary {
-	var effects []string
-	if s.Client != nil {
-		effects = s.Client.Effects
-	}
-	return &summary{
-		Effects: effects,
-		Saga:    s.Saga, Name: s.Name, Note: s.Note, Message: clip(s.Shown.Message), TTL: s.Times.TTL, Poll: s.Times.Poll, Updated: s.Shown.Updated,
-		Ending: s.Shown.Ending, Bad: s.Shown.Bad, Cancelled: s.Cancelled, Failures: s.Running.Failures, LastError: s.Running.LastError,
-		Keep: s.Times.Keep, Wanted: s.Times.Wanted,
-	}
-}
-
 // rows reads and writes the rows of one audience. It is safe for concurrent use.
 type rows struct {
 	sealer
@@ -76,7 +41,11 @@ func (s *rows) load(ctx context.Context, id store.ID) (*row, error) {
 
 // find is load by another name of the row; see [store.Record.Request].
 func (s *rows) find(ctx context.Context, request store.ID) (*row, error) {
-	return s.loadBy(ctx, func() (*store.Record, error) { return s.store.Find(ctx, request) })
+	r, err := s.loadBy(ctx, func() (*store.Record, error) { return s.store.Find(ctx, request) })
+	if errors.Is(err, ErrUnreadable) {
+		return nil, fmt.Errorf("%w: %v", turns.ErrKeyUnreadable, err) // there is no token that could be refused
+	}
+	return r, err
 }
 
 func (s *rows) loadBy(ctx context.Context, load func() (*store.Record, error)) (*row, error) {
@@ -95,8 +64,11 @@ func (s *rows) loadBy(ctx context.Context, load func() (*store.Record, error)) (
 // openRow opens a record, and folds into it what has come since it was written.
 func (s *rows) openRow(record *store.Record) (*row, error) {
 	r := &row{Record: *record, read: time.Now()}
-	if record.Format > format {
+	switch {
+	case record.Format > format:
 		return nil, fmt.Errorf("%w: a newer program wrote the record", turns.ErrNewer)
+	case record.Format < format:
+		return nil, fmt.Errorf("%w: a program before the first release wrote it", ErrUnreadable)
 	}
 	written := record.Head - uint64(len(record.Unread))
 	if err := s.open(record.ID, placeState, written, record.State, &r.state); err != nil {
@@ -116,58 +88,56 @@ func (s *rows) openRow(record *store.Record) (*row, error) {
 
 // fold has an input take effect.
 func (r *row) fold(e *event) {
-	if e.kind.visible() {
+	if traits[e.kind]&seen != 0 {
 		r.Shown.Changes++
 		r.Shown.Updated = e.at
 	}
 	switch e.kind {
 	case kindAnswer:
 		for _, a := range e.Answers {
-			if !slices.ContainsFunc(r.Stand.Answers, func(b answer) bool { return a.ID == b.ID }) {
+			if !hasAnswer(r.Stand.Answers, a.StepID) {
 				r.Stand.Answers = append(slices.Clip(r.Stand.Answers), a)
 			}
 		}
-		r.Stand.Given = append(slices.Clip(r.Stand.Given), e.Given...)
-		r.Stand.Given = r.Stand.Given[max(0, len(r.Stand.Given)-mostGiven):]
+		given := append(slices.Clip(r.Stand.Given), e.Given...)
+		r.Stand.Given = given[max(0, len(given)-mostGiven):]
 	case kindCancel:
-		if !r.Final && r.Undoing == nil {
-			r.Cancelled = true
-		}
-	case kindUndo:
-		switch {
-		case r.Status.Over() || r.Undoing != nil: // it is tried again
-		case r.Client != nil:
-			r.UndoNow = true
-		case !r.Final:
-			r.Cancelled = true
+		r.Cancelled = r.Cancelled || !r.Final && r.Undoing == nil
+	case kindUndo: // what has ended, or is being undone, is tried again as it is
+		if wanted := !r.Status.Over() && r.Undoing == nil; r.Client != nil {
+			r.UndoNow = r.UndoNow || wanted
+		} else {
+			r.Cancelled = r.Cancelled || wanted && !r.Final
 		}
 	case kindRenew:
-		if r.Times.Wanted.Before(e.Until) && !r.Times.Wanted.IsZero() {
-			r.Times.Wanted = e.Until
-		}
-		if e.Note != nil {
-			r.Note = e.Note
+		if !r.Times.Wanted.IsZero() {
+			r.Times.Wanted = later(r.Times.Wanted, e.Until)
 		}
 	case kindKeep:
-		if r.Times.Keep.Before(e.Until) {
-			r.Times.Keep = e.Until
-		}
-		if e.Note != nil {
-			r.Note = e.Note
-		}
+		r.Times.Keep = later(r.Times.Keep, e.Until)
+	}
+	if e.Note != nil {
+		r.Note = e.Note
 	}
 }
 
-// clone returns a copy that can be changed, but for what its slices and pointers lead to.
+// clone returns a copy that can be changed, but for what its slices lead to.
 func (r *row) clone() *row {
 	c := *r
+	if r.Client != nil {
+		own := *r.Client
+		c.Client = &own
+	}
+	if r.Undoing != nil {
+		own := *r.Undoing
+		c.Undoing = &own
+	}
 	return &c
 }
 
-// Times and tries of a write of which it is not known whether it was made.
+// Pauses between tries of a write of which it is not known whether it was made.
 const (
-	settleTries = 5
-	settlePause = 20 * time.Millisecond
+	firstSettle = 20 * time.Millisecond
 	lastSettle  = time.Second
 )
 
@@ -178,6 +148,9 @@ type sending struct {
 	change store.Change
 	// unsure: the store did not say whether it has made the change, so it is to be sent again.
 	unsure bool
+	// told are those of the events that tools have told, and term is for how long the row is acquired, if it is.
+	told []event
+	term term
 }
 
 // prepare seals a row and events for its log, for the events' sake at least one.
@@ -187,7 +160,7 @@ func (s *rows) prepare(r *row, lease time.Duration, most int, events ...event) (
 		return nil, err
 	}
 	for i := range events {
-		if events[i].kind.tells() {
+		if traits[events[i].kind]&told != 0 {
 			r.Shown.Newest = items[i].N
 		}
 	}
@@ -196,74 +169,76 @@ func (s *rows) prepare(r *row, lease time.Duration, most int, events ...event) (
 	if record.State, err = s.seal(r.ID, placeState, r.Head+uint64(len(items)), &r.state); err != nil {
 		return nil, err
 	}
-	if record.Summary, err = s.seal(r.ID, placeSummary, 0, r.summary()); err != nil {
+	if record.Summary, err = s.seal(r.ID, placeSummary, 0, &r.summary); err != nil {
 		return nil, err
 	}
 	return &sending{r: r, record: record, change: store.Change{Items: items, Lease: lease, Most: most}}, nil
 }
 
-// write replaces a row, or makes it, and appends to its log. On success the row is as it is then. It
-// fails with [store.ErrConflict] if the row is not as it was read.
-func (s *rows) write(ctx context.Context, r *row, lease time.Duration, most int, events ...event) error {
-	w, err := s.prepare(r, lease, most, events...)
+// write replaces a row that no process holds, or makes it, and appends to its log. On success the row is as it
+// is then. It fails with [store.ErrConflict] if the row is not as it was read.
+func (s *rows) write(ctx context.Context, r *row, most int, events ...event) error {
+	if r.Head > 0 {
+		r.Fence++
+	}
+	w, err := s.prepare(r, 0, most, events...)
 	if err != nil {
 		return err
 	}
 	return s.send(ctx, w)
 }
 
-// send is write for what is prepared. As long as it is not known whether the change was made, the same is
-// sent again: a client that reads that it was not made may ask for the same, and have it twice. It may also be sent
-// again later. All are for one version of the row, so only one of them can be made, however late the others
-// arrive. The item that is found in its place says which.
+// send is write for what is prepared. If it fails and is unsure, it can be sent again later.
 func (s *rows) send(ctx context.Context, w *sending) error {
-	for began, pause := time.Now(), settlePause; ; pause = min(2*pause, lastSettle) {
-		_, err := insist(ctx, &s.writes, func() (any, error) {
-			return nil, s.timed(func() error { return s.store.Write(ctx, &w.record, w.change) })
-		})
-		switch {
-		case err == nil:
-			w.record.State, w.record.Summary, w.record.Unread = nil, nil, nil
-			w.r.Record, w.r.read, w.r.written, w.unsure = w.record, time.Now(), w.record.Head, false
-			return nil
-		case errors.Is(err, store.ErrConflict) && w.unsure:
-			if err = s.settle(ctx, w.r, w.change.Items); err == nil || errors.Is(err, store.ErrConflict) {
-				w.unsure = false
-				return err
-			}
-		case errors.Is(err, store.ErrUnknown):
-			w.unsure = true
-		}
-		if !w.unsure || time.Since(began) > outage || s.writes.failsLong() || sleep(ctx, pause) != nil {
-			return err
-		}
-	}
-}
-
-// settle finds out whether a write was made that now meets a conflict.
-func (s *rows) settle(ctx context.Context, r *row, items []store.Item) error {
-	log, err := insist(ctx, &s.reads, func() (*store.Log, error) { return s.store.Log(ctx, r.ID, r.Head, 1) })
-	switch {
-	case errors.Is(err, store.ErrNotFound):
-		return store.ErrConflict // with a row that has its other name
-	case err != nil:
-		return err
-	}
-	if len(log.Items) == 0 || log.Items[0].N != items[0].N || !bytes.Equal(log.Items[0].Body, items[0].Body) {
-		return store.ErrConflict
-	}
-	found, err := insist(ctx, &s.reads, func() (*store.Record, error) { return s.store.Load(ctx, r.ID) })
+	settled, err := s.append(ctx, w.r, w.change.Items[0], &w.unsure, func() error {
+		began := time.Now()
+		defer func() { s.pace.took(time.Since(began)) }()
+		return s.store.Write(ctx, &w.record, w.change)
+	})
 	if err != nil {
 		return err
 	}
-	// Others may have written since. If so, the next write of this row meets a conflict.
-	r.Head += uint64(len(items))
-	r.written = r.Head
-	r.Until, r.Tries, r.Updated, r.Now, r.read = found.Until, 0, found.Updated, found.Now, time.Now()
-	if r.Created.IsZero() {
-		r.Created = found.Created
+	if r := &w.record; settled { // others may have written since: then the next write meets a conflict
+		r.Head, r.Tries, r.Now = w.change.Items[len(w.change.Items)-1].N, 0, w.r.now()
+		if r.Created.IsZero() {
+			r.Created = r.Now
+		}
+		r.Updated = r.Now
 	}
+	w.record.State, w.record.Summary, w.record.Unread = nil, nil, nil
+	w.r.Record, w.r.read, w.r.written = w.record, time.Now(), w.record.Head
 	return nil
+}
+
+// append makes a write that appends first to the log of a row, and maybe more. As long as it is not known
+// whether it was made, which unsure says, the same is written again: a client that reads that it was not made may
+// ask for the same, and have it twice. All are for one version of the row, so only one of them can be made, however
+// late the others arrive. The item that is found in its place says which; settled says that this was found so.
+func (s *rows) append(ctx context.Context, r *row, first store.Item, unsure *bool, write func() error) (settled bool, err error) {
+	for began, pause := time.Now(), firstSettle; ; pause = min(2*pause, lastSettle) {
+		_, err := insist(ctx, &s.writes, func() (any, error) { return nil, write() })
+		switch {
+		case err == nil:
+			*unsure = false
+			return false, nil
+		case errors.Is(err, store.ErrUnknown):
+			*unsure = true
+		case errors.Is(err, store.ErrConflict) && *unsure:
+			var log *store.Log
+			log, err = insist(ctx, &s.reads, func() (*store.Log, error) { return s.store.Log(ctx, r.ID, r.Head, 1) })
+			switch {
+			case err == nil && len(log.Items) > 0 && log.Items[0].N == first.N && bytes.Equal(log.Items[0].Body, first.Body):
+				*unsure = false
+				return true, nil
+			case err == nil, errors.Is(err, store.ErrNotFound): // the conflict was with a row that has its other name
+				*unsure = false
+				return false, store.ErrConflict
+			}
+		}
+		if !*unsure || time.Since(began) > outage || s.writes.failsLong() || sleep(ctx, pause) != nil {
+			return false, err
+		}
+	}
 }
 
 // signal appends an input to the log of a row, which may be held by others, and makes it due. The row
@@ -274,47 +249,26 @@ func (s *rows) signal(ctx context.Context, r *row, input event) error {
 		return err
 	}
 	unsure := false
-	for try := 0; ; try++ {
-		_, err := insist(ctx, &s.writes, func() (any, error) { return nil, s.store.Signal(ctx, r.ID, r.Head, items...) })
-		if errors.Is(err, store.ErrConflict) && unsure {
-			log, found := insist(ctx, &s.reads, func() (*store.Log, error) { return s.store.Log(ctx, r.ID, r.Head, 1) })
-			if err = found; err == nil && (len(log.Items) == 0 || !bytes.Equal(log.Items[0].Body, items[0].Body)) {
-				err = store.ErrConflict
-			}
-		}
-		switch {
-		case err == nil:
-			input.n, input.at = items[0].N, r.now()
-			r.Head = items[0].N
-			r.fold(&input)
-			return nil
-		case !errors.Is(err, store.ErrUnknown) && !unsure, errors.Is(err, store.ErrConflict), try >= settleTries:
-			return err
-		}
-		unsure = true
-		if sleep(ctx, settlePause<<try) != nil {
-			return err
-		}
+	if _, err := s.append(ctx, r, items[0], &unsure, func() error { return s.store.Signal(ctx, r.ID, r.Head, items...) }); err != nil {
+		return err
 	}
-}
-
-// timed does something of which it counts how long it takes.
-func (s *rows) timed(do func() error) error {
-	began := time.Now()
-	defer func() { s.pace.took(time.Since(began)) }()
-	return do()
+	input.n, input.at = items[0].N, r.now()
+	r.Head = items[0].N
+	r.fold(&input)
+	return nil
 }
 
 // renew has leases end so long from now, and returns those that are others' now, or were given up.
 func (s *rows) renew(ctx context.Context, held []store.Held, lease time.Duration) (lost []store.ID, err error) {
-	err = s.timed(func() (err error) { lost, err = s.store.Renew(ctx, held, lease); return err })
+	began := time.Now()
+	lost, err = s.store.Renew(ctx, held, lease)
+	s.pace.took(time.Since(began))
 	return lost, failure(ctx, err)
 }
 
 // take acquires rows that are due. What cannot be read is left for later, and counted.
 func (s *rows) take(ctx context.Context, tools []store.Tool, limit int, lease time.Duration) (taken []*row, unread int, next time.Time, err error) {
 	var unreadable []store.Held
-	var again time.Duration
 	found, next, err := s.store.Take(ctx, store.Take{Audience: s.audience, Tools: tools, Format: format, Limit: limit, Lease: lease})
 	if err != nil {
 		return nil, 0, next, failure(ctx, err)
@@ -323,12 +277,11 @@ func (s *rows) take(ctx context.Context, tools []store.Tool, limit int, lease ti
 		if r, err := s.openRow(record); err == nil {
 			taken = append(taken, r)
 		} else {
-			unreadable = append(unreadable, store.Held{ID: record.ID, Fence: record.Fence})
-			again = max(again, min(lease<<min(record.Tries, 10), longestUnread))
+			unreadable = append(unreadable, store.Held{ID: record.ID, Fence: record.Fence, Unread: true})
 		}
 	}
 	if len(unreadable) > 0 { // they come again when that is over, or the lease
-		_, _ = s.renew(ctx, unreadable, again)
+		_, _ = s.renew(ctx, unreadable, min(2*lease, longestUnread))
 	}
 	return taken, len(unreadable), next, nil
 }
@@ -336,7 +289,7 @@ func (s *rows) take(ctx context.Context, tools []store.Tool, limit int, lease ti
 // longestUnread is for how long a row is left at most that cannot be read. Others may have the key.
 const longestUnread = 30 * time.Second
 
-// log returns events after a number. Items that cannot be read are left out.
+// log returns events after a number. The key of older ones may not be enabled any more: these are of kindUnreadable.
 func (s *rows) log(ctx context.Context, id store.ID, after uint64, limit int) (list []event, log *store.Log, err error) {
 	log, err = insist(ctx, &s.reads, func() (*store.Log, error) { return s.store.Log(ctx, id, after, limit) })
 	if err != nil {
@@ -345,9 +298,32 @@ func (s *rows) log(ctx context.Context, id store.ID, after uint64, limit int) (l
 	for i := range log.Items {
 		e, err := s.openItem(id, &log.Items[i])
 		if err != nil {
-			return nil, nil, err
+			e.kind, e.Text = kindUnreadable, err.Error()
 		}
 		list = append(list, e)
 	}
 	return list, log, nil
+}
+
+// pageSize is how many records, or entries of a log, are read at a time.
+const pageSize = 200
+
+// list yields the records that a filter names, without their states, from a place on. So many are read at a time.
+// It ends after an error.
+func (s *rows) list(ctx context.Context, f store.Filter, after store.Cursor, page int) iter.Seq2[*store.Record, error] {
+	return func(yield func(*store.Record, error) bool) {
+		for n := page; n == page; {
+			found, err := insist(ctx, &s.reads, func() ([]*store.Record, error) { return s.store.List(ctx, f, after, page) })
+			if err != nil {
+				yield(nil, err)
+			}
+			for _, record := range found {
+				if !yield(record, nil) {
+					return
+				}
+				after = store.Cursor{Created: record.Created, ID: record.ID}
+			}
+			n = len(found)
+		}
+	}
 }

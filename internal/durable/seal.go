@@ -19,16 +19,10 @@ import (
 var ErrUnreadable = errors.New("a record cannot be read here")
 
 // format is that of what is sealed. A record that has a newer one is left to newer programs.
-const format = 1
+const format = 2
 
 // encoder encodes what is sealed. Times are as exact as those of stores.
-var encoder = func() cbor.EncMode {
-	m, err := cbor.EncOptions{Time: cbor.TimeRFC3339Nano}.EncMode()
-	if err != nil {
-		panic(err) // the options are settled
-	}
-	return m
-}()
+var encoder, _ = cbor.EncOptions{Time: cbor.TimeRFC3339Nano}.EncMode() // which are options that there are
 
 // sealer seals what a store keeps of one audience. Each body is bound to the place that it is for:
 // a row that was copied, or exchanged for another or an older one, does not open.
@@ -64,7 +58,10 @@ func (s *sealer) seal(id store.ID, place string, n uint64, v any) ([]byte, error
 		return nil, fmt.Errorf("durable: encode: %w", err)
 	}
 	plain = append(plain, paddingMark)
-	plain = append(plain, make([]byte, padded(len(plain))-len(plain))...)
+	// PADMÉ: the longer it is, the more of the last bits of its length are zero.
+	exponent := bits.Len(uint(len(plain))) - 1
+	mask := 1<<max(0, exponent-bits.Len(uint(exponent))) - 1
+	plain = append(plain, make([]byte, -len(plain)&mask)...)
 	body, err := s.keys().Encrypt(plain, s.place(id, place, n))
 	clear(plain) // it must not linger
 	if err != nil {
@@ -92,16 +89,6 @@ func (s *sealer) open(id store.ID, place string, n uint64, body []byte, v any) e
 // paddingMark ends what was encoded.
 const paddingMark = 0x80
 
-// padded is the size to which n bytes are padded (PADMÉ).
-func padded(n int) int {
-	if n < 2 {
-		return n
-	}
-	exponent := bits.Len(uint(n)) - 1
-	mask := 1<<max(0, exponent-bits.Len(uint(exponent))) - 1
-	return (n + mask) &^ mask
-}
-
 // hashID is an ID that follows from names, for what clients name.
 func (s *sealer) hashID(kind string, names ...string) store.ID {
 	sum := sha256.Sum256(appendParts(appendParts([]byte("mcpsaga id 1"), kind, s.audience), names...))
@@ -109,20 +96,9 @@ func (s *sealer) hashID(kind string, names ...string) store.ID {
 }
 
 // IDs of what clients and servers name. A task is named by its owner and name; a saga that its client
-// drives by its owner and the saga's id.
+// drives by its owner and the saga's id. An owner is a principal, or a session of a principal.
 func (s *sealer) taskID(principal, name string) store.ID { return s.hashID("task", principal, name) }
 func (s *sealer) sagaID(principal string, saga [16]byte) store.ID {
 	return s.hashID("saga", principal, string(saga[:]))
 }
-func (s *sealer) owner(principal string) store.ID { return s.hashID("owner", principal) }
-
-// account is what a saga counts on: a named account, or if there is none the principal's own.
-func (s *sealer) account(name, principal string) store.ID {
-	if name == "" {
-		return s.owner(principal)
-	}
-	return s.hashID("account", name)
-}
-
-// unreadable reports whether an error is about one record, rather than about the store.
-func unreadable(err error) bool { return errors.Is(err, ErrUnreadable) }
+func (s *sealer) owner(of ...string) store.ID { return s.hashID("owner", of...) }

@@ -19,6 +19,9 @@ import (
 func (c *Core) input(ctx context.Context, find func() (*row, error), make func(r *row) (input *event, run bool, err error)) (*row, error) {
 	for {
 		r, err := find()
+		if err == nil && r == nil {
+			err = tasks.ErrNotFound
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -32,12 +35,9 @@ func (c *Core) input(ctx context.Context, find func() (*row, error), make func(r
 		if r.Until.After(r.now()) && !r.Status.Over() {
 			err = c.rows.signal(ctx, r, *input)
 		} else {
-			next := r.clone()
-			input.n, input.at = r.Head+1, r.now()
-			next.fold(input)
-			if err = c.apply(ctx, next, *input, run); err == nil {
-				r = next
-			}
+			r, err = c.write(ctx, r, r.Record.Tries+1, run, func(h *hold) error {
+				return h.commit(func(next *row) []event { return h.takeIn(next, *input, run) })
+			})
 		}
 		switch {
 		case err == nil:
@@ -49,71 +49,48 @@ func (c *Core) input(ctx context.Context, find func() (*row, error), make func(r
 	}
 }
 
-// apply writes a row that no process holds, with an input that it has taken in. If the saga is to go on, it does so here,
-// if this process has a slot, or needs none as a client waits for it here.
-func (c *Core) apply(ctx context.Context, r *row, input event, run bool) error {
-	r.Fence++
-	var slot *share
-	var live context.Context
-	here := false
-	if run {
-		live, here = c.worker.serves()
-		if program, _ := c.Turns.ProgramOf(r.Tool, r.Revision); program == nil {
-			here = false // only newer servers go on with it
-		}
-		if here && r.Mode == store.ModeTask {
-			slot = &share{r.Principal, r.Tool}
-			here = c.worker.slots.reserve(slot)
-		}
-		r.Wake = dueAt(r.now())
-		if r.Status == store.Waiting {
-			r.Status = store.Working
-		}
-	} else if !r.Cancelled && r.Undoing == nil { // it may be over later than it was to be
-		switch r.Status {
-		case store.Waiting:
-			r.Wake = waitsUntil(r)
-		case store.Sleeping:
-			r.Wake = sleepsUntil(r)
-		}
+// write has a row written that no process holds, and was taken so many times, with this time. If the saga is to
+// go on, it does so here, if this process has a slot for it, or needs none as a client waits for it here.
+func (c *Core) write(ctx context.Context, r *row, taken int, run bool, write func(h *hold) error) (*row, error) {
+	h := c.newHold(ctx, r, taken)
+	live, here := c.worker.serves(false)
+	if here = here && run && h.program != nil; here && r.Mode == store.ModeTask { // else only newer servers go on with it
+		h.share = &share{r.Principal, r.Tool}
+		here = c.worker.slots.reserve(h.share)
 	}
-	doubt, rested, t := uncertain(r), atRest(r), c.term()
-	r.Running.Doubt = doubt
-	r.Running.Tries += r.Record.Tries
-	if r.Running.Held = here; here {
-		r.Running.Tries++
-	} else {
-		t.takes = 0
+	h.passes = !here
+	err := write(h)
+	h.lock()
+	defer h.unlock()
+	switch {
+	case here && err == nil && !h.lost:
+		h.ctx = live
+		go h.run()
+	case here && h.share != nil:
+		c.worker.slots.leave(h.share, 0)
 	}
-	r.Keep = keepUntil(r)
-	err := c.rows.write(ctx, r, t.takes, 0, input)
-	if err == nil && here {
-		h := c.newHold(live, r.clone(), t)
-		h.doubt, h.fromRest, h.tries, h.share = doubt, rested, r.Running.Tries, slot
-		if c.worker.enter(h) {
-			go h.run()
-			return nil
-		}
-	}
-	if here && slot != nil {
-		c.worker.slots.release(slot)
-	}
-	if err == nil && run {
-		c.worker.rests(r.Wake)
-	}
-	return err
+	return h.row, err
 }
 
-// atRest reports whether what has held a row last has put it to rest.
-func atRest(r *row) bool { return !r.Running.Held && r.Record.Tries == 0 }
-
-// uncertain reports whether others may have begun to go on with a row that nothing holds now, and not
-// have written what they did.
-func uncertain(r *row) bool { return r.Running.Doubt || !atRest(r) }
+// takeIn takes in an input within the change that acquires the row.
+func (h *hold) takeIn(r *row, input event, run bool) []event {
+	input.n, input.at = r.Head+1, r.now()
+	r.fold(&input)
+	switch {
+	case run && r.Status == store.Waiting:
+		r.Status = store.Working
+	case run:
+	case !r.Cancelled && r.Undoing == nil && (r.Status == store.Waiting || r.Status == store.Sleeping):
+		r.Wake = r.pausesUntil() // it may be over later than it was to be
+	default:
+		r.Wake = h.row.Wake
+	}
+	return []event{input}
+}
 
 // Answer implements [tasks.Viewer].
 func (c *Core) Answer(ctx context.Context, principal, id string, answers []steps.Answer) (*tasks.Task, error) {
-	r, _, err := c.answer(ctx, principal, id, answers)
+	r, _, err := c.answer(ctx, principal, id, nil, answers)
 	if err != nil {
 		return nil, err
 	}
@@ -122,16 +99,25 @@ func (c *Core) Answer(ctx context.Context, principal, id string, answers []steps
 
 // AnswerFound implements [tasks.Viewer].
 func (c *Core) AnswerFound(ctx context.Context, principal string, t *tasks.Task, answers []steps.Answer) (*tasks.Task, error) {
-	r, taken, err := c.answer(ctx, principal, t.ID, answers)
+	found, _ := t.Found.(*row)
+	r, taken, err := c.answer(ctx, principal, t.ID, found, answers)
 	if err != nil || taken {
 		return nil, err
 	}
 	return c.view(r)
 }
 
-// answer gives a saga answers. It returns its row as it is then, and whether any was taken.
-func (c *Core) answer(ctx context.Context, principal, id string, answers []steps.Answer) (r *row, taken bool, err error) {
-	r, err = c.input(ctx, func() (*row, error) { return c.find(ctx, principal, id) }, func(r *row) (*event, bool, error) {
+// answer gives a saga answers; found is its row if that was read just now, or nil. It returns the row as it is
+// then, and whether any answer was taken.
+func (c *Core) answer(ctx context.Context, principal, id string, found *row, answers []steps.Answer) (r *row, taken bool, err error) {
+	find := func() (*row, error) {
+		if r := found; r != nil {
+			found = nil // if it has changed since, it is read
+			return r, nil
+		}
+		return c.find(ctx, principal, id)
+	}
+	r, err = c.input(ctx, find, func(r *row) (*event, bool, error) {
 		input, last, err := c.fresh(r, answers)
 		taken = input != nil
 		return input, last, err
@@ -148,10 +134,8 @@ func (c *Core) fresh(r *row, answers []steps.Answer) (input *event, last bool, e
 	if statusOf(r) != tasks.InputRequired || isOver(r, r.now()) { // what has it may be about to end it
 		return nil, false, nil
 	}
-	questions, known := stepsOf(r.Stand.Questions), answersOf(r.Stand.Answers)
-	client := engine.UnpackFeatures(r.Begun.Client)
-	_, theirs := open(questions, known, client)
-	fresh := answersTo(theirs, answers)
+	questions, known := r.Stand.Questions, slices.Clip(r.Stand.Answers)
+	fresh := answersTo(r.theirs(), answers)
 	if len(fresh) == 0 {
 		return nil, false, nil
 	}
@@ -170,26 +154,41 @@ func (c *Core) fresh(r *row, answers []steps.Answer) (input *event, last bool, e
 	}
 	input = &event{kind: kindAnswer}
 	for _, a := range fresh {
-		if len(answersTo([]steps.Step{{ID: a.StepID}}, known)) > 0 {
+		if hasAnswer(known, a.StepID) {
 			continue // it was given twice
 		}
 		known = append(known, a)
-		input.Answers = append(input.Answers, keptAnswers([]steps.Answer{a})...)
+		input.Answers = append(input.Answers, a)
 		i := slices.IndexFunc(questions, func(q steps.Step) bool { return q.ID == a.StepID })
-		input.Given = append(input.Given, given{r.number(i), tasks.Sum(a)})
+		input.Given = append(input.Given, tasks.Given{Number: r.number(i), Sum: tasks.Sum(a)})
 	}
-	_, left := open(questions, known, client)
+	_, left := open(questions, known, engine.UnpackFeatures(r.Begun.Client))
 	return input, len(left) == 0 || over, nil
 }
 
 // number is that of the ith open question among all that the saga has asked, from 1 on.
-func (r *row) number(i int) uint64 {
-	return r.Stand.Asked - uint64(len(r.Stand.Questions)-i-1)
-}
+func (r *row) number(i int) uint64 { return r.Stand.Asked - uint64(len(r.Stand.Questions)-i-1) }
 
 // Cancel implements [tasks.Viewer].
 func (c *Core) Cancel(ctx context.Context, principal, id string) (*tasks.Task, error) {
 	return c.viewed(c.input(ctx, func() (*row, error) { return c.find(ctx, principal, id) }, cancelInput))
+}
+
+// EndSession implements [tasks.Viewer].
+func (c *Core) EndSession(ctx context.Context, principal, session string) error {
+	filter := store.Filter{Audience: c.rows.audience, Owner: c.rows.owner(principal, session), Mode: store.ModeCall}
+	for call, err := range c.rows.list(ctx, filter, store.Cursor{}, pageSize) {
+		if err == nil && !call.Status.Over() {
+			_, err = c.input(ctx, c.loading(ctx, call.ID), cancelInput)
+		}
+		if errors.Is(err, ErrUnreadable) {
+			err = c.forgets(ctx, call.ID, err)
+		}
+		if err != nil && !errors.Is(err, tasks.ErrNotFound) {
+			return c.report(ctx, "task", err)
+		}
+	}
+	return nil
 }
 
 // cancelInput is what a client writes that wants a task to end; nil if that has no use.
@@ -198,17 +197,6 @@ func cancelInput(r *row) (input *event, run bool, err error) {
 		return nil, false, nil
 	}
 	return &event{kind: kindCancel}, true, nil
-}
-
-// Extend implements [tasks.Viewer].
-func (c *Core) Extend(ctx context.Context, principal, id string, until time.Time) error {
-	_, err := c.input(ctx, func() (*row, error) { return c.find(ctx, principal, id) }, func(r *row) (*event, bool, error) {
-		if !until.After(r.Times.Keep) {
-			return nil, false, nil
-		}
-		return &event{kind: kindKeep, body: body{Until: until.UTC()}}, false, nil
-	})
-	return err
 }
 
 // Renew implements [tasks.Viewer].
@@ -221,14 +209,7 @@ func (c *Core) Renew(ctx context.Context, principal, id string, patience time.Du
 }
 
 func (c *Core) renew(ctx context.Context, id store.ID, patience time.Duration, change func(json.RawMessage) json.RawMessage) (*row, error) {
-	find := func() (*row, error) {
-		r, err := c.rows.load(ctx, id)
-		if err == nil && r == nil {
-			err = tasks.ErrNotFound
-		}
-		return r, err
-	}
-	return c.input(ctx, find, func(r *row) (*event, bool, error) {
+	return c.input(ctx, c.loading(ctx, id), func(r *row) (*event, bool, error) {
 		input := &event{kind: kindRenew}
 		changed := false
 		if change != nil {
@@ -257,4 +238,21 @@ func (c *Core) viewed(r *row, err error) (*tasks.Task, error) {
 		return nil, c.report(context.Background(), "task", err)
 	}
 	return c.view(r)
+}
+
+// Callers who cannot be distinguished share an account, and one of them could fill it with tasks that cost nothing,
+// as they sleep or ask. So those that are begun when it is half full end when no client looks at them for a while.
+
+// crowdPatience is how long such a task lives after a client has looked at it, at least.
+const crowdPatience = 100 * time.Second
+
+func patienceOfCrowd(r *row) time.Duration { return max(crowdPatience, 3*r.Times.Poll) }
+
+// looked notes that a client has looked at a task, if it was begun when its account was half full. Calls have a
+// patience of their own.
+func (c *Core) looked(ctx context.Context, r *row) {
+	crowded := r.Mode == store.ModeTask && !r.Times.Wanted.IsZero() && !r.Status.Over() && !r.Cancelled && r.Undoing == nil
+	if patience := patienceOfCrowd(r); crowded && r.Times.Wanted.Sub(r.now()) < patience-patience/16 {
+		_, _ = c.renew(ctx, r.ID, patience, nil) // or the next look does
+	}
 }

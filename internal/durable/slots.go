@@ -6,22 +6,19 @@ import (
 	"time"
 )
 
-// slots are how many sagas a process drives at once. No principal has all of them, nor a tool that is
-// limited. What is acquired and has no slot waits for one here, but not for long: else others could
-// not take it.
+// slots are how many sagas a process drives at once. No principal has all of them, nor a tool that is limited. What
+// is acquired and has no slot waits for one here, but not for long: else others could not take it.
 type slots struct {
 	workers, perPrincipal int
 	perTool               map[string]int
 
-	mu      sync.Mutex
-	all     bool // everything gets a slot, to be handed over
-	busy    int
-	waiting []waiter
-	shares  map[string]*quota
-	tools   map[string]int
-	average time.Duration // how long a saga has its slot, as a moving average
-
-	freed chan struct{} // has one when a slot has become free
+	mu            sync.Mutex
+	freed         *sync.Cond // when a slot has become free, or all is true
+	all           bool       // everything gets a slot, to be handed over
+	busy, waiting int
+	quotas        map[string]quota // of principals
+	tools         map[string]int
+	average       time.Duration // how long a saga has its slot, as a moving average
 }
 
 // share is what a saga takes of the slots.
@@ -33,61 +30,54 @@ type quota struct {
 	next          time.Time // when the next of its sagas may be taken that found no slot
 }
 
-type waiter struct {
-	h     *hold
-	begin func()
-}
-
 func (s *slots) init(workers, perPrincipal int, perTool map[string]int) {
 	s.workers, s.perPrincipal, s.perTool = workers, perPrincipal, perTool
-	s.shares, s.tools = make(map[string]*quota), make(map[string]int)
-	s.freed = make(chan struct{}, 1)
+	s.quotas, s.tools, s.freed = make(map[string]quota), make(map[string]int), sync.NewCond(&s.mu)
 }
 
 // await waits until there is a slot, and returns how many there are; 0 if ctx ends before.
 func (s *slots) await(ctx context.Context) int {
-	for {
+	defer context.AfterFunc(ctx, func() {
 		s.mu.Lock()
-		room := s.workers - s.busy
-		s.mu.Unlock()
-		if room > 0 || ctx.Err() != nil {
-			return max(room, 0)
-		}
-		select {
-		case <-s.freed:
-		case <-ctx.Done():
-			return 0
-		}
+		defer s.mu.Unlock()
+		s.freed.Broadcast()
+	})()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for s.busy >= s.workers && ctx.Err() == nil {
+		s.freed.Wait()
 	}
+	return max(s.workers-s.busy, 0)
 }
 
 func (s *slots) fits(h *share) bool {
 	most, limited := s.perTool[h.tool]
-	q := s.shares[h.principal]
-	return s.all || s.busy < s.workers && (q == nil || q.busy < s.perPrincipal) && (!limited || s.tools[h.tool] < most)
+	return s.all || s.busy < s.workers && s.quotas[h.principal].busy < s.perPrincipal && (!limited || s.tools[h.tool] < most)
 }
 
-func (s *slots) quota(principal string) *quota {
-	if s.shares[principal] == nil {
-		s.shares[principal] = new(quota)
+// count adds to the slots that are taken, and to what waits for one.
+func (s *slots) count(h *share, busy, waiting int) {
+	s.busy += busy
+	s.waiting += waiting
+	q := s.quotas[h.principal]
+	q.busy += busy
+	q.waiting += waiting
+	if s.quotas[h.principal] = q; q.busy+q.waiting == 0 && !q.next.After(time.Now()) {
+		delete(s.quotas, h.principal)
 	}
-	return s.shares[principal]
-}
-
-func (s *slots) occupy(h *share) {
-	s.busy++
-	s.quota(h.principal).busy++
-	s.tools[h.tool]++
+	if s.tools[h.tool] += busy; s.tools[h.tool] == 0 {
+		delete(s.tools, h.tool)
+	}
 }
 
 // reserve occupies a slot, if there is one for which nothing waits.
 func (s *slots) reserve(h *share) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if q := s.shares[h.principal]; s.all || !s.fits(h) || q != nil && q.waiting > 0 {
+	if s.all || !s.fits(h) || s.quotas[h.principal].waiting > 0 {
 		return false
 	}
-	s.occupy(h)
+	s.count(h, 1, 0)
 	return true
 }
 
@@ -97,83 +87,43 @@ const (
 	longPutBack  = 5 * time.Second
 )
 
-// admit has a saga begin when it has a slot. If too many wait for one, pause says for how long it is to
+// admit has a saga run when it has a slot. If too many wait for one, pause says for how long it is to
 // be put back: until it could have its turn, if each of the principal's takes as long as sagas take.
-func (s *slots) admit(h *hold, begin func()) (pause time.Duration, ok bool) {
+func (s *slots) admit(h *share, run func()) (pause time.Duration, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	q := s.quota(h.share.principal)
-	switch {
-	case s.fits(h.share):
-		s.occupy(h.share)
-		begin()
-		return 0, true
-	case q.waiting < s.perPrincipal && len(s.waiting) < s.workers:
-		q.waiting++
-		s.waiting = append(s.waiting, waiter{h, begin})
-		return 0, true
+	if q := s.quotas[h.principal]; !s.fits(h) && (q.waiting >= s.perPrincipal || s.waiting >= s.workers) {
+		now := time.Now()
+		q.next = later(q.next, now).Add(max(s.average, time.Millisecond) / time.Duration(s.perPrincipal))
+		s.quotas[h.principal] = q
+		return min(max(q.next.Sub(now), shortPutBack), longPutBack), false
 	}
-	now := time.Now()
-	q.next = later(q.next, now).Add(max(s.average, time.Millisecond) / time.Duration(s.perPrincipal))
-	return min(max(q.next.Sub(now), shortPutBack), longPutBack), false
+	s.count(h, 0, 1)
+	go func() {
+		s.mu.Lock()
+		for !s.fits(h) {
+			s.freed.Wait()
+		}
+		s.count(h, 1, -1)
+		s.mu.Unlock()
+		run()
+	}()
+	return 0, true
 }
 
-// leave gives up the slot of a saga that took so long, and has others begin.
-func (s *slots) leave(h *hold, took time.Duration) {
+// leave gives up the slot of a saga that took so long.
+func (s *slots) leave(h *share, took time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.average += (took - s.average) / 16
-	s.free(h.share)
-	s.advance()
+	s.count(h, -1, 0)
+	s.freed.Broadcast()
 }
 
-// free gives up a slot.
-func (s *slots) free(h *share) {
-	s.busy--
-	q := s.quota(h.principal)
-	if q.busy--; q.busy == 0 && q.waiting == 0 && !q.next.After(time.Now()) {
-		delete(s.shares, h.principal)
-	}
-	if s.tools[h.tool]--; s.tools[h.tool] == 0 {
-		delete(s.tools, h.tool)
-	}
-	signal(s.freed)
-}
-
-// release gives up a slot that was reserved and is not needed.
-func (s *slots) release(h *share) {
+// open has everything run that waits, to be handed over, or undoes that.
+func (s *slots) open(all bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.free(h)
-	s.advance()
-}
-
-// advance begins what waits and has a slot now.
-func (s *slots) advance() {
-	for i := 0; i < len(s.waiting); {
-		w := s.waiting[i]
-		if !s.fits(w.h.share) {
-			i++
-			continue
-		}
-		s.waiting = append(s.waiting[:i], s.waiting[i+1:]...)
-		s.quota(w.h.share.principal).waiting--
-		s.occupy(w.h.share)
-		w.begin()
-	}
-}
-
-// open has everything begin that waits, to be handed over.
-func (s *slots) open() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.all = true
-	s.advance()
-}
-
-// close undoes open.
-func (s *slots) close() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.all = false
+	s.all = all
+	s.freed.Broadcast()
 }

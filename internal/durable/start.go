@@ -17,49 +17,62 @@ import (
 	"github.com/mcpsaga/mcpsaga/internal/tasks"
 	"github.com/mcpsaga/mcpsaga/internal/tokens"
 	"github.com/mcpsaga/mcpsaga/internal/turns"
-	"github.com/mcpsaga/mcpsaga/steps"
 )
 
 // Start implements [tasks.Viewer].
 func (c *Core) Start(ctx context.Context, s tasks.Start) (*tasks.Task, error) {
 	q := &s.Request
-	if s.Delay > 0 && q.Token == "" {
-		return c.call(ctx, &s)
-	}
-	turn := turns.TaskTurn{Caller: q.Caller(), Program: q.Program, Arguments: orEmpty(q.Arguments), Client: q.Client, Answers: q.Answers, Trace: q.Trace}
-	if q.Token != "" {
+	turn := c.beginning(q)
+	switch {
+	case q.Token != "":
 		opened, err := c.Turns.OpenTask(ctx, *q)
 		if err != nil {
 			return nil, err
 		}
-		turn = opened
+		turn = &opened
+	case s.Delay > 0:
+		return c.call(ctx, &s, turn)
 	}
-	if !s.AtOnce && !begins(&turn) {
-		take := c.Turns.Call
-		if q.Token != "" {
-			take = c.Turns.Resume
-		}
-		end, err := take(ctx, *q)
-		if errors.Is(err, turns.ErrTask) { // by now
-			if found, err := c.identify(ctx, &s, &turn, &row{state: state{Principal: q.Principal}}); found != nil || err != nil {
-				return c.viewed(found, err)
-			}
-		}
-		if err != nil {
-			return nil, err
-		}
-		return &tasks.Task{Program: turn.Program, End: &end}, nil
+	if !s.AtOnce && !begins(turn) {
+		return c.takeBefore(ctx, &s, turn)
 	}
-	if turn.Position == nil {
-		turn.Saga = c.Turns.NewID()
-	} else if err := turn.Program.CheckAnswers(turn.Position, turn.Answers); err != nil {
-		return nil, c.report(ctx, q.Method, err)
+	if turn.Position != nil {
+		if err := turn.Program.CheckAnswers(turn.Position, turn.Answers); err != nil {
+			return nil, c.report(ctx, q.Method, err)
+		}
 	}
-	r, err := c.create(ctx, &s, &turn)
+	r, err := c.create(ctx, &s, turn)
 	if err != nil {
 		return nil, c.report(ctx, q.Method, err)
 	}
 	return c.view(r)
+}
+
+// beginning is the turn with which a request without a token begins a saga.
+func (c *Core) beginning(q *turns.Request) *turns.TaskTurn {
+	return &turns.TaskTurn{
+		Call:     engine.Call{Arguments: orEmpty(q.Arguments), Client: q.Client, Answers: q.Answers},
+		Identity: turns.Identity{Program: q.Program, Saga: c.Turns.NewID()}, Caller: q.Caller(), Trace: q.Trace,
+	}
+}
+
+// takeBefore takes a turn that comes before the task begins: its client drives the saga so far. If that is a task by
+// now, as the request came before, it returns the task.
+func (c *Core) takeBefore(ctx context.Context, s *tasks.Start, turn *turns.TaskTurn) (*tasks.Task, error) {
+	take := c.Turns.Call
+	if s.Request.Token != "" {
+		take = c.Turns.Resume
+	}
+	end, err := take(ctx, s.Request)
+	if errors.Is(err, turns.ErrTask) {
+		if found, err := c.identify(ctx, s, turn, new(row)); found != nil || err != nil {
+			return c.viewed(found, err)
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &tasks.Task{Program: turn.Program, End: &end}, nil
 }
 
 // begins reports whether a turn is the one that the task begins with.
@@ -71,12 +84,9 @@ func begins(turn *turns.TaskTurn) bool {
 	if turn.Position == nil {
 		return false
 	}
-	answered := func(id string) bool {
-		return slices.ContainsFunc(turn.Answers, func(a steps.Answer) bool { return a.StepID == id })
-	}
 	return slices.ContainsFunc(turn.Position.PendingIDs(), func(id string) bool {
 		question, _, _ := strings.Cut(id, "~") // and what number it is asked for
-		return question == after && answered(id)
+		return question == after && hasAnswer(turn.Answers, id)
 	})
 }
 
@@ -87,66 +97,74 @@ func orEmpty(args json.RawMessage) json.RawMessage {
 	return args
 }
 
-// newRow is a row for a saga that begins, or continues, with a turn.
-func (c *Core) newRow(s *tasks.Start, turn *turns.TaskTurn) (*row, error) {
-	q, set, now := &s.Request, turn.Program.Tasks, c.clock.now()
-	r := &row{read: time.Now()}
-	r.Record = store.Record{
-		Audience: c.rows.audience, Owner: c.rows.owner(q.Principal), Account: c.rows.account(s.Account, q.Principal),
+// newRow is a row, which has no name yet, for a saga that begins, or continues, with a turn.
+func (c *Core) newRow(s *tasks.Start, turn *turns.TaskTurn) *row {
+	q, now := &s.Request, c.clock.now()
+	owner := c.rows.owner(q.Principal)
+	r := &row{read: time.Now(), Record: store.Record{
+		Audience: c.rows.audience, Owner: owner, Account: owner,
 		Tool: turn.Program.Target, Revision: turn.Program.Revision, Mode: store.ModeTask, Status: store.Working, Now: now,
+	}}
+	if s.Account != "" {
+		r.Account = c.rows.hashID("account", s.Account)
 	}
-	r.state = state{Saga: turn.Saga, Principal: q.Principal, Name: s.ID, Note: s.Note, Stand: stand{Answers: keptAnswers(turn.Answers)}}
-	r.Begun = request{Method: q.Method, Dialect: q.Dialect, Client: engine.PackFeatures(q.Client), Arguments: turn.Arguments, Trace: turn.Trace}
-	r.Shown.Updated = now
-	t := times{TTL: set.TTL, Poll: set.Poll, Retain: max(set.Keep, s.Keep)}
-	if s.Delay > 0 && set.Mode == engine.TasksForbidden {
-		t.TTL = 0 // what its program says of tasks is nothing
-	}
-	if s.TTL > 0 && (t.TTL <= 0 || s.TTL < t.TTL) {
-		t.TTL = s.TTL
-	}
-	if t.TTL > 0 {
-		t.Due = now.Add(t.TTL)
+	if s.Session != "" {
+		r.Owner = c.rows.owner(q.Principal, s.Session)
 	}
 	if s.Delay > 0 {
-		r.Mode, t.TTL, t.Retain = store.ModeCall, 0, cmp.Or(s.Keep, defaultKeep)
+		r.Mode = store.ModeCall
 	}
-	if age := turn.Program.MaxAge; age > 0 && (t.Due.IsZero() || now.Add(age).Before(t.Due)) {
-		t.Due = now.Add(age)
+	r.summary = summary{Saga: turn.Saga, Name: s.ID, Note: s.Note, Times: timesOf(s, turn, now), Shown: shown{Updated: now}}
+	r.Principal, r.Stand.Answers = q.Principal, turn.Answers
+	r.Begun = request{Method: q.Method, Dialect: q.Dialect, Client: engine.PackFeatures(q.Client), Arguments: turn.Arguments, Trace: turn.Trace}
+	if turn.Position != nil {
+		r.Stand.Asked = uint64(len(turn.Position.PendingIDs()))
+		r.Stand.Position = r.encode(turn.Position)
+	}
+	return r
+}
+
+// timesOf are the times of a task or a call that begins, or continues, now with a turn.
+func timesOf(s *tasks.Start, turn *turns.TaskTurn, now time.Time) times {
+	set, call := turn.Program.Tasks, s.Delay > 0
+	ttl := shortest(set.TTL, s.TTL, turn.Program.MaxAge)
+	if call && set.Mode == engine.TasksForbidden { // what its program says of tasks is nothing
+		ttl = shortest(s.TTL, turn.Program.MaxAge)
+	}
+	t := times{TTL: ttl, Poll: set.Poll, Retain: max(set.Keep, s.Keep)}
+	if ttl > 0 {
+		t.Due = now.Add(ttl)
+	}
+	if call { // nothing is promised of its time to live
+		t.TTL, t.Retain = 0, cmp.Or(s.Keep, defaultKeep)
 	}
 	if s.Patience > 0 {
 		t.Wanted = now.Add(s.Patience)
 	}
-	if turn.Position != nil {
-		if at := turn.Position.Deadline; !at.IsZero() && (t.Due.IsZero() || at.Before(t.Due)) {
-			t.Due = at
-		}
-		var err error
-		if r.Stand.Position, err = encodePosition(turn.Position, r.Begun.Arguments == nil); err != nil {
-			return nil, err
-		}
-		r.Stand.Asked = uint64(len(turn.Position.PendingIDs()))
+	if p := turn.Position; p != nil && !p.Deadline.IsZero() && (t.Due.IsZero() || p.Deadline.Before(t.Due)) {
+		t.Due = p.Deadline
 	}
-	r.Times = t
-	return r, nil
+	return t
 }
 
-// newName returns a name that cannot be guessed: 128 random bits.
-func newName() string {
+// shortest is the shortest of some times; those that are zero do not count.
+func shortest(list ...time.Duration) (least time.Duration) {
+	for _, d := range list {
+		if d > 0 && (least == 0 || d < least) {
+			least = d
+		}
+	}
+	return least
+}
+
+// newName returns a name that cannot be guessed, as it ends with 128 random bits.
+func newName(begin ...byte) string {
 	var b [16]byte
 	rand.Read(b[:]) // never fails
-	return base64.RawURLEncoding.EncodeToString(b[:])
+	return base64.RawURLEncoding.EncodeToString(append(begin, b[:]...))
 }
 
-// nameOf returns a name of the task that a saga becomes. The row has its own name already, which the task's
-// says; what is added cannot be guessed.
-func nameOf(saga tokens.ID) string {
-	b := append(saga[:], make([]byte, 16)...)
-	rand.Read(b[len(saga):]) // never fails
-	return base64.RawURLEncoding.EncodeToString(b)
-}
-
-// sagaOf returns the saga in a name that nameOf has made.
+// sagaOf returns the saga that begins the name of a task which it has become, and which has its row.
 func sagaOf(name string) (saga tokens.ID, ok bool) {
 	b, err := base64.RawURLEncoding.DecodeString(name)
 	if err != nil || len(b) != len(saga)+16 {
@@ -166,7 +184,7 @@ func (c *Core) identify(ctx context.Context, s *tasks.Start, turn *turns.TaskTur
 	r.ID = c.rows.taskID(q.Principal, r.Name)
 	switch {
 	case turn.Position != nil && !chosen:
-		r.Name, r.ID = nameOf(turn.Saga), c.rows.sagaID(q.Principal, turn.Saga)
+		r.Name, r.ID = newName(turn.Saga[:]...), c.rows.sagaID(q.Principal, turn.Saga)
 		r.Digest = turns.Digest(turn.Position, turn.Answers)
 	case turn.Position == nil && q.IdempotencyKey != "":
 		r.Request = c.rows.hashID("key", q.Principal, q.IdempotencyKey)
@@ -202,10 +220,7 @@ func (c *Core) same(ctx context.Context, r *row) (found *row, err error) {
 // create makes the row of a task, or finds it, if the same request has made it before. If this process has
 // a slot for it, the task begins here.
 func (c *Core) create(ctx context.Context, s *tasks.Start, turn *turns.TaskTurn) (*row, error) {
-	r, err := c.newRow(s, turn)
-	if err != nil {
-		return nil, err
-	}
+	r := c.newRow(s, turn)
 	if known, err := c.identify(ctx, s, turn, r); known != nil || err != nil {
 		return known, err
 	}
@@ -214,37 +229,21 @@ func (c *Core) create(ctx context.Context, s *tasks.Start, turn *turns.TaskTurn)
 			return nil, err
 		}
 	}
-	slot := &share{r.Principal, r.Tool}
-	live, here := c.worker.serves()
-	here = here && c.worker.slots.reserve(slot)
-	r.Wake = dueAt(r.Now)
-	t := c.term()
-	if here {
-		r.Running = running{Held: true, Tries: 1}
-	} else {
-		t.takes = 0
-	}
-	err = c.insert(ctx, s, r, t.takes)
-	if err == nil && here {
-		h := c.newHold(live, r.clone(), t)
-		h.doubt, h.tries, h.share = false, 1, slot
-		if c.worker.enter(h) {
-			go h.run()
-			return r, nil
-		}
-	}
-	if here {
-		c.worker.slots.release(slot)
-	}
+	made, err := c.write(ctx, r, 1, true, func(h *hold) error { return c.insert(s, h) })
 	if errors.Is(err, store.ErrConflict) {
-		if r.Digest != nil {
-			if found, err := c.same(ctx, r); found != nil || err != nil {
-				return found, err
-			}
-		}
-		return nil, tasks.ErrExists
+		return c.instead(ctx, r)
 	}
-	return r, err
+	return made, err
+}
+
+// instead returns the row that the same request has made in the place of r, or fails as there is another one.
+func (c *Core) instead(ctx context.Context, r *row) (*row, error) {
+	if r.Digest != nil {
+		if found, err := c.same(ctx, r); found != nil || err != nil {
+			return found, err
+		}
+	}
+	return nil, tasks.ErrExists
 }
 
 // adopt has a row take the place of that of a saga which its client has driven so far, if there is one.
@@ -261,7 +260,7 @@ func (c *Core) adopt(ctx context.Context, r *row, turn *turns.TaskTurn) error {
 		case v == answeredBefore:
 			return tokens.Reject(tokens.ReasonSpent, "the saga has gone on from here otherwise")
 		case v == wait:
-			if err := c.awaitTurn(ctx, found); err != nil {
+			if err := c.awaitTurn(ctx, found); !errors.Is(err, errOvertaken) {
 				return err
 			}
 			continue
@@ -273,39 +272,26 @@ func (c *Core) adopt(ctx context.Context, r *row, turn *turns.TaskTurn) error {
 			r.Called, r.Times.Keep = found.Digest, found.Created.Add(keepKey)
 		}
 		r.read = found.read
-		r.Fence++
 		return nil
 	}
 }
 
-// insert makes a row, unless its account is full.
-func (c *Core) insert(ctx context.Context, s *tasks.Start, r *row, lease time.Duration) error {
-	most := c.Limit
-	if r.Mode == store.ModeCall {
-		most = c.MaxCalls
+// insert makes the row of a hold, unless its account is full.
+func (c *Core) insert(s *tasks.Start, h *hold) error {
+	h.most = shareOf(s.Account, c.Limit)
+	if h.row.Head > 0 && s.Account != "" { // all sagas of strangers are on one account
+		h.most = max(0, c.MaxSagas)
 	}
-	most = shareOf(s.Account, most)
-	write := func(most int) error {
-		r.Keep = keepUntil(r)
-		err := c.rows.write(ctx, r, lease, most, event{kind: kindBegun})
-		if err == nil {
-			c.clock.hear(r.Now)
+	begin := func(*row) []event { return []event{{kind: kindBegun}} }
+	if s.Shared && h.most > 0 { // callers who cannot be distinguished: see [Core.looked]
+		all := h.most
+		h.most = max(1, all/2)
+		if err := h.commit(begin); !errors.Is(err, store.ErrFull) {
+			return err
 		}
-		return err
+		h.most, h.row.Times.Wanted = all, h.row.now().Add(patienceOfCrowd(h.row))
 	}
-	if !s.Shared || most == 0 {
-		return full(write(most))
-	}
-	// Callers who cannot be distinguished: see crowd.go.
-	if err := write(max(1, most/2)); !errors.Is(err, store.ErrFull) {
-		return err
-	}
-	r.Times.Wanted = r.Now.Add(crowdPatience)
-	err := write(most)
-	if errors.Is(err, store.ErrFull) && c.displace(ctx, r) {
-		err = write(most)
-	}
-	return full(err)
+	return full(h.commit(begin))
 }
 
 // accountShare is what part of a principal's limit an account has that is no principal's.

@@ -2,37 +2,47 @@ package durable
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/fxamacker/cbor/v2"
 
 	"github.com/mcpsaga/mcpsaga/internal/engine"
+	"github.com/mcpsaga/mcpsaga/internal/tasks"
 	"github.com/mcpsaga/mcpsaga/internal/tokens"
 	"github.com/mcpsaga/mcpsaga/internal/turns"
 	"github.com/mcpsaga/mcpsaga/steps"
 )
 
-// state is what is remembered of a saga, beside what its record says in the clear. It is sealed as
-// CBOR. The numbers of fields are never used again.
-type state struct {
-	// Name is what its owner calls it, if it is a task. Digest identifies the request that began it,
-	// if the same request is to find it again, and Called the first call of a saga that has become a task.
-	Saga      tokens.ID `cbor:"1,keyasint"`
-	Principal string    `cbor:"2,keyasint"`
-	Name      string    `cbor:"3,keyasint,omitempty"`
-	Digest    []byte    `cbor:"4,keyasint,omitempty"`
-	Begun     request   `cbor:"5,keyasint"`
-	// Note is what the dialect that began it wants to know again.
-	Note []byte `cbor:"6,keyasint,omitempty"`
-
-	Times   times   `cbor:"7,keyasint"`
-	Stand   stand   `cbor:"8,keyasint"`
-	Running running `cbor:"9,keyasint"`
-	Shown   shown   `cbor:"10,keyasint"`
-
-	// Cancelled: a client wants it cancelled. Final: that cannot be, as what it did is final.
+// summary is what lists show of a saga. It is part of the state, and sealed a second time by itself, so that
+// lists need not read the rest. The numbers of fields are never used again.
+type summary struct {
+	// Name is what its owner calls it, if it is a task. Note is what the dialect that began it wants to know again.
+	Saga    tokens.ID `cbor:"1,keyasint"`
+	Name    string    `cbor:"3,keyasint,omitempty"`
+	Note    []byte    `cbor:"6,keyasint,omitempty"`
+	Times   times     `cbor:"7,keyasint"`
+	Running running   `cbor:"9,keyasint"`
+	Shown   shown     `cbor:"10,keyasint"`
+	// Cancelled: a client wants it cancelled.
 	Cancelled bool `cbor:"11,keyasint,omitempty"`
-	Final     bool `cbor:"12,keyasint,omitempty"`
+	// Effects are what may have to be undone of a saga that its client drives.
+	Effects []string `cbor:"18,keyasint,omitempty"`
+}
+
+// state is what is remembered of a saga, beside what its record says in the clear. It is sealed as CBOR.
+type state struct {
+	summary
+	// Digest identifies the request that began it, if the same request is to find it again, and Called the first
+	// call of a saga that has become a task.
+	Principal string  `cbor:"2,keyasint"`
+	Digest    []byte  `cbor:"4,keyasint,omitempty"`
+	Called    []byte  `cbor:"17,keyasint,omitempty"`
+	Begun     request `cbor:"5,keyasint"`
+	Stand     stand   `cbor:"8,keyasint"`
+
+	// Final: it cannot be cancelled, as what it did is final.
+	Final bool `cbor:"12,keyasint,omitempty"`
 	// Undoing is set from before the first effect is undone: from then on the saga only ends.
 	Undoing *undoing `cbor:"13,keyasint,omitempty"`
 	// Again is the position from which what could not be undone is tried again after the end.
@@ -41,8 +51,9 @@ type state struct {
 	Client *clientState `cbor:"15,keyasint,omitempty"`
 	// UndoNow: an operator wants it undone, though its client could still come back.
 	UndoNow bool `cbor:"16,keyasint,omitempty"`
-
-	Called []byte `cbor:"17,keyasint,omitempty"`
+	// Progress is what the tool said last, and End the result, or the failure.
+	Progress *progress `cbor:"19,keyasint,omitempty"`
+	End      []byte    `cbor:"20,keyasint,omitempty"`
 }
 
 // request is what a saga was begun with.
@@ -81,12 +92,12 @@ func (t *times) over() time.Time {
 type stand struct {
 	// Position is nil before the first turn. Questions are open there, and Answers have come, also
 	// such that were sent ahead. Asked counts the questions so far, with those.
-	Position  []byte     `cbor:"1,keyasint,omitempty"`
-	Questions []question `cbor:"2,keyasint,omitempty"`
-	Answers   []answer   `cbor:"3,keyasint,omitempty"`
-	Asked     uint64     `cbor:"4,keyasint,omitempty"`
+	Position  []byte         `cbor:"1,keyasint,omitempty"`
+	Questions []steps.Step   `cbor:"2,keyasint,omitempty"`
+	Answers   []steps.Answer `cbor:"3,keyasint,omitempty"`
+	Asked     uint64         `cbor:"4,keyasint,omitempty"`
 	// Given are the last answers that were taken, to know them when they come again.
-	Given []given `cbor:"5,keyasint,omitempty"`
+	Given []tasks.Given `cbor:"5,keyasint,omitempty"`
 }
 
 // running says what has become of the attempts to go on from where the saga stands.
@@ -102,13 +113,14 @@ type running struct {
 	LastError string `cbor:"5,keyasint,omitempty"`
 	// Failing is since when its undo fails.
 	Failing time.Time `cbor:"6,keyasint,omitzero"`
+	// Finals is one more than how many effects were begun that are irreversible and have no Undo; zero if that is not known.
+	Finals int `cbor:"7,keyasint,omitempty"`
 }
 
 // shown is what clients see of a saga.
 type shown struct {
-	// Message is for people, Progress what the tool said last.
-	Message  string    `cbor:"1,keyasint,omitempty"`
-	Progress *progress `cbor:"2,keyasint,omitempty"`
+	// Message is for people.
+	Message string `cbor:"1,keyasint,omitempty"`
 	// Changes counts what a client can see, and Updated is when that was last.
 	Changes uint64    `cbor:"3,keyasint,omitempty"`
 	Updated time.Time `cbor:"4,keyasint,omitzero"`
@@ -120,11 +132,9 @@ type shown struct {
 	Halved uint64 `cbor:"11,keyasint,omitempty"`
 	// Newest is the number of the newest item that is an event as clients see it.
 	Newest uint64 `cbor:"12,keyasint,omitempty"`
-	// Ending is how it has ended, Bad that its result says that the tool has failed. End is the result, or
-	// the failure.
+	// Ending is how it has ended, Bad that its result says that the tool has failed.
 	Ending ending `cbor:"7,keyasint,omitempty"`
 	Bad    bool   `cbor:"8,keyasint,omitempty"`
-	End    []byte `cbor:"9,keyasint,omitempty"`
 }
 
 // ending is how a saga has ended.
@@ -138,15 +148,13 @@ const (
 
 // undoing says what is being undone, and why.
 type undoing struct {
-	// Why is one of the reasons below, Text what the client reads of it. For the end of a turn it is
-	// Response.
+	// Why is one of the reasons below, Text what the client reads of it. For the end of a turn it is Response.
 	Why      why    `cbor:"1,keyasint"`
 	Text     string `cbor:"2,keyasint,omitempty"`
 	Response []byte `cbor:"3,keyasint,omitempty"`
 	// Position knows of all that is to be undone; nil if the saga's own does.
 	Position []byte `cbor:"4,keyasint,omitempty"`
-	// Behind: something may be undone that was done before what could not be undone; see
-	// [engine.Undoing].
+	// Behind: something may be undone that was done before what could not be undone; see [engine.Undoing].
 	Behind bool `cbor:"5,keyasint"`
 }
 
@@ -158,67 +166,15 @@ const (
 	whyCancelled
 	whyOver
 	whyFailed
-	// whyGone: its client came too late, or not at all, or an operator wanted it undone. Text is the
-	// [tokens.Reason].
+	// whyGone: its client came too late, or not at all, or an operator wanted it undone. Text is the [tokens.Reason].
 	whyGone
 )
 
-type question struct {
-	ID     string     `cbor:"1,keyasint"`
-	Kind   steps.Kind `cbor:"2,keyasint"`
-	Params []byte     `cbor:"3,keyasint"`
-	Needs  uint64     `cbor:"4,keyasint,omitempty"`
-}
-
-func questionsOf(list []steps.Step) (kept []question) {
+// asked are questions as they are kept: what is to be asked instead is settled by then.
+func asked(list []steps.Step) []steps.Step {
+	list = slices.Clone(list)
 	for i := range list {
-		s := &list[i]
-		kept = append(kept, question{s.ID, s.Kind, s.Params, engine.PackFeatures(s.Needs)})
-	}
-	return kept
-}
-
-func (q question) step() steps.Step {
-	return steps.Step{ID: q.ID, Kind: q.Kind, Params: q.Params, Needs: engine.UnpackFeatures(q.Needs)}
-}
-
-func stepsOf(kept []question) (list []steps.Step) {
-	for _, q := range kept {
-		list = append(list, q.step())
-	}
-	return list
-}
-
-type answer struct {
-	ID     string       `cbor:"1,keyasint"`
-	Result []byte       `cbor:"2,keyasint,omitempty"`
-	Failed *clientError `cbor:"3,keyasint,omitempty"`
-}
-
-type clientError struct {
-	Code    int64  `cbor:"1,keyasint"`
-	Message string `cbor:"2,keyasint,omitempty"`
-	Data    []byte `cbor:"3,keyasint,omitempty"`
-}
-
-func keptAnswers(list []steps.Answer) (kept []answer) {
-	for i := range list {
-		a := answer{ID: list[i].StepID, Result: list[i].Result}
-		if e := list[i].Error; e != nil {
-			a.Failed = &clientError{e.Code, e.Message, e.Data}
-		}
-		kept = append(kept, a)
-	}
-	return kept
-}
-
-func answersOf(kept []answer) (list []steps.Answer) {
-	for _, k := range kept {
-		a := steps.Answer{StepID: k.ID, Result: k.Result}
-		if e := k.Failed; e != nil {
-			a.Error = &steps.ClientError{Code: e.Code, Message: e.Message, Data: e.Data}
-		}
-		list = append(list, a)
+		list[i].Varied, list[i].Otherwise = false, nil
 	}
 	return list
 }
@@ -235,14 +191,32 @@ type position struct {
 	Secrets  []byte    `cbor:"8,keyasint,omitempty"`
 }
 
-// encodePosition leaves out the arguments unless withArguments says so: the request may have them.
-func encodePosition(p *engine.Position, withArguments bool) ([]byte, error) {
+// encodePosition encodes a position with the arguments.
+func encodePosition(p *engine.Position) []byte {
+	e := p.Encode()
+	raw, err := cbor.Marshal(position{p.Turn, p.Tool, p.Revision, p.Deadline, e.Body, e.State, e.Effects, e.Secrets})
+	if err != nil {
+		panic(err) // numbers and bytes can always be encoded
+	}
+	return raw
+}
+
+// encode encodes a position as it is kept in a row, which has the arguments itself unless the saga has become a task by
+// a token.
+func (r *row) encode(p *engine.Position) []byte {
 	own := *p
-	if !withArguments {
+	if r.Begun.Arguments != nil {
 		own.DropArguments()
 	}
-	e := own.Encode()
-	return cbor.Marshal(position{own.Turn, own.Tool, own.Revision, own.Deadline, e.Body, e.State, e.Effects, e.Secrets})
+	return encodePosition(&own)
+}
+
+// encodeAgain encodes from where what could not be undone is tried again; nil if all was undone.
+func encodeAgain(report *engine.UndoReport) []byte {
+	if report == nil || report.Again == nil {
+		return nil
+	}
+	return encodePosition(report.Again)
 }
 
 // decodePosition returns nil for none.
@@ -260,19 +234,4 @@ func decodePosition(b []byte, saga tokens.ID) (*engine.Position, error) {
 		return nil, fmt.Errorf("%w: where the saga stands does not decode: %w", ErrUnreadable, err)
 	}
 	return p, nil
-}
-
-// caller is who began the saga, and by what request.
-func (s *state) caller() turns.Caller {
-	return turns.Caller{Principal: s.Principal, Method: s.Begun.Method, Dialect: s.Begun.Dialect}
-}
-
-// turn is the next turn of the saga, but for who hears of it.
-func (s *state) turn(p *engine.Program, now time.Time) (t turns.TaskTurn, err error) {
-	t = turns.TaskTurn{
-		Caller: s.caller(), Program: p, Saga: s.Saga, Arguments: s.Begun.Arguments, Client: engine.UnpackFeatures(s.Begun.Client),
-		Trace: s.Begun.Trace, Now: now, Answers: answersOf(s.Stand.Answers),
-	}
-	t.Position, err = decodePosition(s.Stand.Position, s.Saga)
-	return t, err
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/mcpsaga/mcpsaga/internal/engine"
@@ -32,24 +31,24 @@ func (h *hold) step(r *row, now time.Time) (again bool, err error) {
 	if err != nil {
 		return false, h.failed(r, err)
 	}
-	questions := stepsOf(r.Stand.Questions)
+	questions := r.Stand.Questions
 	own, theirs := open(questions, turn.Answers, turn.Client)
 	switch {
 	case len(own) > 0:
 		return h.askModel(r, own, turn.Answers, len(theirs) > 0)
 	case len(theirs) > 0: // it was woken for nothing
-		return false, h.commit(func(r *row) []event { h.wait(r); return []event{{kind: kindRest}} })
+		return false, h.commit(func(r *row) []event { return h.pause(r, store.Waiting) })
 	}
 	if r.Status == store.Sleeping {
 		turn.Now = later(now, r.Times.Asleep) // clocks differ a little
 	}
 	all := turn.Answers
 	turn.Answers, turn.Lost = answersTo(questions, all), h.doubt
-	ctx := h.newTurn()
+	ctx, stop := h.newTurn()
 	unwatch := h.watched(ctx, r)
 	end, err := h.c.Turns.TakeTask(ctx, turn)
 	unwatch()
-	ctx.stop(nil)
+	stop(nil)
 	return h.took(r, &end, err, all, turn.Client)
 }
 
@@ -59,23 +58,21 @@ func (h *hold) took(r *row, end *turns.End, err error, all []steps.Answer, clien
 	case err != nil:
 		return h.broke(r, err)
 	case end.Gone != "":
-		return false, h.fail(errChanged, turns.UndoReport(end.Result))
+		return h.wasUndone(end, turns.UndoReport(end.Result), errChanged)
 	case end.Position == nil:
 		return false, h.finish(end, completed)
 	}
 	return h.suspend(end, all, client)
 }
 
-// open returns the questions that have no answer yet: those for the server's own model, and
-// the client's.
+// open returns the questions that have no answer yet: those for the server's own model, and the client's.
 func open(questions []steps.Step, answers []steps.Answer, client steps.Features) (own, theirs []steps.Step) {
 	for _, q := range questions {
-		if slices.ContainsFunc(answers, func(a steps.Answer) bool { return a.StepID == q.ID }) {
-			continue
-		}
-		if client.Has(q.Needs) {
+		switch {
+		case hasAnswer(answers, q.ID):
+		case client.Has(q.Needs):
 			theirs = append(theirs, q)
-		} else {
+		default:
 			own = append(own, q)
 		}
 	}
@@ -83,13 +80,9 @@ func open(questions []steps.Step, answers []steps.Answer, client steps.Features)
 }
 
 // reach notes within a change that the saga has come to a position.
-func (h *hold) reach(r *row, pos *engine.Position) (event, error) {
+func (h *hold) reach(r *row, pos *engine.Position) event {
 	before, _ := decodePosition(r.Stand.Position, r.Saga)
-	raw, err := encodePosition(pos, r.Begun.Arguments == nil)
-	if err != nil {
-		return event{}, err
-	}
-	r.Stand.Position, r.Stand.Questions, r.Stand.Answers = raw, nil, nil
+	r.Stand.Position, r.Stand.Questions, r.Stand.Answers = r.encode(pos), nil, nil
 	r.Revision = h.program.Revision
 	h.further(r)
 	names := pos.Effects()
@@ -97,48 +90,33 @@ func (h *hold) reach(r *row, pos *engine.Position) (event, error) {
 		names = names[len(before.Effects()):]
 	}
 	if len(names) > 0 {
-		return event{kind: kindEffect, body: body{Effects: names}}, nil
+		return event{kind: kindEffect, body: body{Effects: names}}
 	}
-	return event{kind: kindTurn}, nil
+	return event{kind: kindTurn}
 }
 
-// checkpoint writes how far the turn has come, and ends it there if the saga is to be handed
-// over.
+// checkpoint writes how far the turn has come, and ends it there if the saga is to be handed over.
 func (h *hold) checkpoint(_ context.Context, pos *engine.Position) error {
-	undone, handed := pos.Next() == "", false
-	why := h.stopped()
-	switch {
-	case undone && why == errStopping:
-		return errStopping // that broke it off, so the next worker that takes it continues
-	case undone && why == errCancelled:
-		return nil // it may be too late, so that it continues from where it stands
-	case h.postpone(pos):
+	h.lock()
+	defer h.unlock()
+	if one := h.calling; one != nil && !pos.HasEffects() { // it needs no row yet
+		kept := *pos
+		one.saved = &kept
 		return nil
 	}
-	var encoding error
-	err := h.commit(func(r *row) []event {
-		if undone && why == errOver {
-			r.Undoing = &undoing{Why: whyOver} // an answer that comes now comes too late
-		}
-		var e event
-		if e, encoding = h.reach(r, pos); encoding != nil {
-			return []event{{kind: kindTurn}}
-		}
-		if handed = h.handing.Load() && !undone && !r.Cancelled; handed {
+	handed := false
+	err := h.commitLocked(func(r *row) []event {
+		e := h.reach(r, pos)
+		if handed = h.handing.Load() && !r.Cancelled; handed {
 			h.rest(r, store.Working, dueAt(r.now()))
 		}
 		return []event{e}
 	})
-	if err = errors.Join(err, encoding); err != nil {
-		return err
-	}
-	if h.undone, h.handed = undone, handed; handed {
-		h.lock()
+	if err == nil && handed {
 		h.lose() // nothing that the tool does yet takes it back
-		h.unlock()
 		return errStopping
 	}
-	return nil
+	return err
 }
 
 // askModel has the server's own model answer questions, and records what it says.
@@ -146,8 +124,8 @@ func (h *hold) askModel(r *row, own []steps.Step, answers []steps.Answer, wait b
 	if h.own++; h.own > maxOwn {
 		return h.undo(r, &tasks.FailedError{Text: fmt.Sprintf("The tool asked the server's model %d times in a row.", maxOwn)})
 	}
-	ctx := h.newTurn()
-	defer ctx.stop(nil)
+	ctx, stop := h.newTurn()
+	defer stop(nil)
 	defer h.watched(ctx, r)()
 	for _, q := range own {
 		a, err := h.c.Turns.Sample(ctx, h.program, q)
@@ -159,22 +137,24 @@ func (h *hold) askModel(r *row, own []steps.Step, answers []steps.Answer, wait b
 		}
 		answers = append(answers, a)
 	}
-	kept := keptAnswers(answers)
 	err = h.commit(func(r *row) []event {
-		for _, a := range kept {
-			r.fold(&event{kind: kindAnswer, n: 0, at: r.Shown.Updated, body: body{Answers: []answer{a}}})
-		}
+		r.fold(&event{kind: kindAnswer, at: r.Shown.Updated, body: body{Answers: answers}})
 		h.further(r)
-		if wait {
-			h.wait(r)
+		if wait && !r.Cancelled {
+			h.pause(r, store.Waiting)
 		}
 		again = r.Running.Held
 		return []event{{kind: kindTurn, body: body{Text: "the server's model has answered"}}}
 	})
+	if errors.Is(err, store.ErrTooLarge) {
+		return h.undo(r, errState) // the next answer may be as large
+	}
 	return again, err
 }
 
-// suspend records where the saga stands after a turn.
+// suspend records where the saga stands after a turn that has not ended it, what it asks and what it yields. The saga is
+// put to rest if it waits for its client or a time; otherwise again says that the next turn follows at once. A saga that
+// exceeds a bound is undone.
 func (h *hold) suspend(end *turns.End, answers []steps.Answer, client steps.Features) (again bool, err error) {
 	// What was sent ahead is an answer now, if it can be one.
 	ahead := answersTo(end.Steps, answers)
@@ -182,104 +162,144 @@ func (h *hold) suspend(end *turns.End, answers []steps.Answer, client steps.Feat
 		ahead = nil
 	}
 	own, theirs := open(end.Steps, ahead, client)
+	if h.stalls(end, own) {
+		return h.undoTurn(errPauses)
+	}
+	was, _, _ := h.look()
+	partial, err := encodeYielded(was, end)
+	if err != nil {
+		return h.undoTurn(err)
+	}
+	err = h.commit(func(r *row) []event {
+		events := []event{h.reach(r, end.Position)}
+		r.Stand.Questions, r.Stand.Answers = asked(end.Steps), ahead
+		r.Stand.Asked += uint64(len(end.Steps))
+		switch wake := end.Position.Wake; {
+		case r.Cancelled: // so it is undone at once
+		case len(theirs) > 0 && len(own) == 0:
+			h.pause(r, store.Waiting)
+		case !wake.IsZero():
+			r.Times.Asleep = wake
+			h.pause(r, store.Sleeping)
+		}
+		again = r.Running.Held
+		return append(events, shownAfter(r, partial, asked(theirs))...)
+	})
+	if errors.Is(err, store.ErrTooLarge) {
+		return h.undoTurn(errState)
+	}
+	return again, err
+}
+
+// stalls counts the turns in a row that ask, yield and wait for nothing, and reports whether these are too many.
+func (h *hold) stalls(end *turns.End, own []steps.Step) bool {
 	if h.pauses++; len(end.Steps) > 0 || len(end.Yielded) > 0 || !end.Position.Wake.IsZero() {
 		h.pauses = 0
 	}
 	if len(own) == 0 {
 		h.own = 0
 	}
-	if h.pauses > maxPauses {
-		return h.undoTurn(errPauses)
-	}
-	var partial []byte
-	if len(end.Yielded) > 0 {
-		if partial, err = end.Yielded.MarshalJSON(); err != nil {
-			return h.undoTurn(err)
-		}
-		if r, _, _ := h.look(); r.Shown.Bytes+uint64(len(partial)) > maxBytes {
-			return h.undoTurn(errPartial)
-		}
-	}
-	var encoding error
-	err = h.commit(func(r *row) (events []event) {
-		var e event
-		if e, encoding = h.reach(r, end.Position); encoding != nil {
-			return []event{{kind: kindTurn}}
-		}
-		events = append(events, e)
-		r.Stand.Questions, r.Stand.Answers = questionsOf(end.Steps), keptAnswers(ahead)
-		r.Stand.Asked += uint64(len(end.Steps))
-		switch wake := end.Position.Wake; {
-		case len(theirs) > 0 && len(own) == 0:
-			h.wait(r)
-		case !wake.IsZero() && !r.Cancelled:
-			r.Times.Asleep = wake
-			h.sleep(r)
-		}
-		if partial != nil {
-			r.Shown.Bytes += uint64(len(partial)) + eventSize
-			events = append(events, event{kind: kindPartial, body: body{Partial: partial}})
-		}
-		for _, q := range questionsOf(theirs) {
-			if r.Shown.Bytes < maxBytes {
-				r.Shown.Bytes += uint64(len(q.Params)) + eventSize
-				events = append(events, event{kind: kindQuestion, body: body{Question: &q}})
-			}
-		}
-		again = r.Running.Held
-		return events
-	})
-	if encoding != nil || errors.Is(err, store.ErrTooLarge) {
-		return h.undoTurn(errState)
-	}
-	return again, err
+	return h.pauses > maxPauses
 }
 
-// broke is called when a turn has ended without an outcome.
+// encodeYielded encodes what a turn yields, as nil if that is nothing. It fails if it is too large with what the saga has
+// yielded before.
+func encodeYielded(r *row, end *turns.End) ([]byte, error) {
+	if len(end.Yielded) == 0 {
+		return nil, nil
+	}
+	partial, err := end.Yielded.MarshalJSON()
+	if err == nil && r.Shown.Bytes+uint64(len(partial)) > maxBytes {
+		err = errPartial
+	}
+	return partial, err
+}
+
+// shownAfter is what clients see of a turn, within the change that records it: what it yields, if anything, and asks.
+func shownAfter(r *row, partial []byte, questions []steps.Step) (events []event) {
+	if partial != nil {
+		r.Shown.Bytes += uint64(len(partial)) + eventSize
+		events = append(events, event{kind: kindPartial, body: body{Partial: partial}})
+	}
+	for _, q := range questions {
+		if r.Shown.Bytes < maxBytes {
+			r.Shown.Bytes += uint64(len(q.Params)) + eventSize
+			events = append(events, event{kind: kindQuestion, body: body{Question: &q}})
+		}
+	}
+	return events
+}
+
+// broke is called when a turn has ended without an outcome. It finds out whether this process is to continue with the
+// saga at all, and then whether the turn has undone the saga. If neither is so, brokeOff goes by the error.
 func (h *hold) broke(r *row, err error) (again bool, _ error) {
 	_, lost, handing := h.look()
 	why := h.stopped()
-	var undone *engine.UndoneError
-	var early *engine.EarlyError
-	var hooked *turns.HookError
-	isUndone := errors.As(err, &undone) && !errors.As(err, new(*engine.UnsettledError))
+	report, undone := undoneIn(err)
+	nothingUndone := report == nil || len(report.Undone) == 0
 	switch {
-	case h.handed:
-		return false, nil
 	case lost:
 		return false, errLost
-	case errors.Is(err, store.ErrTooLarge) && !isUndone: // and would be the next time
+	case !undone && errors.Is(err, store.ErrTooLarge): // and would be the next time
 		return h.undoTurn(errState)
-	case errors.As(err, new(*engine.HaltedError)) && handing, !isUndone && why == errStopping, isUndone && undone.Report == nil && why == errStopping:
+	case handing && errors.As(err, new(*engine.HaltedError)), why == errStopping && nothingUndone:
 		return false, h.handOver(true)
-	case !isUndone && why == errCancelled && (ctxError(err) || h.doubt): // before any code ran, or it is not known what did
+	case undone:
+		return h.brokeUndone(r, err, why, report)
+	}
+	return h.brokeOff(r, err, why)
+}
+
+// undoneIn reports whether a turn that has broken off with err has undone the saga, so that nothing is in doubt, and
+// what it has undone, if there was anything.
+func undoneIn(err error) (report *engine.UndoReport, undone bool) {
+	var e *engine.UndoneError
+	if errors.As(err, new(*engine.UnsettledError)) || !errors.As(err, &e) {
+		return nil, false
+	}
+	return e.Report, true
+}
+
+// brokeUndone is broke for a turn in which what the saga did was undone; why is why the turn was stopped.
+func (h *hold) brokeUndone(r *row, err, why error, report *engine.UndoReport) (again bool, _ error) {
+	var hooked *turns.HookError
+	switch {
+	case errors.As(err, &hooked):
+		return h.refused(r, hooked, why)
+	case why == errOver, why == errCancelled:
+	case errors.As(err, new(*engine.PositionError)):
+		why = errChanged
+	default: // it has failed by itself
+		why = err
+	}
+	return h.wasUndone(&turns.End{Outcome: *engine.Cancelled(report, "Cancelled.")}, report, why)
+}
+
+// brokeOff is broke for a turn of which nothing was undone; why is why the turn was stopped.
+func (h *hold) brokeOff(r *row, err, why error) (again bool, _ error) {
+	unsettled := errors.As(err, new(*engine.UnsettledError))
+	beforeAnyCode := ctxError(err) && !unsettled
+	var early *engine.EarlyError
+	var hooked *turns.HookError
+	switch {
+	case why == errCancelled && (beforeAnyCode || h.doubt): // with doubt it is not known what code did
 		return true, h.sync()
 	case errors.As(err, &hooked):
 		return h.refused(r, hooked, why)
-	case errors.As(err, &early) && !isUndone:
+	case errors.As(err, &early):
 		return false, h.commit(func(r *row) []event {
 			r.Times.Asleep = early.At
-			h.sleep(r)
-			return []event{{kind: kindRest}}
+			return h.pause(r, store.Sleeping)
 		})
-	case errors.As(err, new(*engine.AnswerError)) && !isUndone:
+	case errors.As(err, new(*engine.AnswerError)):
 		// It was looked at when it came; so the program is another one now. Ask again.
 		return true, h.commit(func(r *row) []event { r.Stand.Answers = nil; return []event{{kind: kindRest}} })
 	case turns.EndsWith(h.kindOf(), err):
 		return false, h.fail(err, nil)
-	case !isUndone && why == nil && errors.As(err, new(*engine.StepFailure)) && !ctxError(err) && !errors.As(err, new(*engine.UnsettledError)):
+	case why == nil && errors.As(err, new(*engine.StepFailure)) && !ctxError(err) && !unsettled:
 		return h.undoTurn(err) // its end is no end, and would be none the next time
-	case !isUndone:
-		return false, h.failed(r, err)
-	case why == errCancelled && undone.Report.TooLate() && !h.undone: // else it had failed by itself
-		return true, h.goOnAnyway(true)
-	case why == errCancelled && !undone.Report.TooLate():
-		end := &turns.End{Outcome: *engine.Cancelled(undone.Report, "Cancelled.")}
-		return false, h.finish(end, cancelled)
-	case why == errOver:
-		return false, h.fail(expired(undone.Report), undone.Report)
 	}
-	return false, h.fail(err, undone.Report)
+	return false, h.failed(r, err)
 }
 
 // sync finds out what others have written.
@@ -309,13 +329,12 @@ func ctxError(err error) bool {
 	return errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
 }
 
-// goOnAnyway forgets that a client wanted the saga cancelled: there is no way back. doubt is as in
-// handOver.
-func (h *hold) goOnAnyway(doubt bool) error {
+// goOnAnyway forgets that a client wanted the saga cancelled: there is no way back. What was run to find that
+// out may have done more than is known.
+func (h *hold) goOnAnyway() error {
 	err := h.commit(func(r *row) []event {
 		r.Cancelled, r.Final, r.Undoing = false, true, nil
-		r.Running.Doubt = h.doubt || doubt
-		h.doubt = r.Running.Doubt
+		r.Running.Doubt, h.doubt = true, true
 		r.Shown.Message = "Not cancelled: it is too late."
 		if r.Status == store.Waiting || r.Status == store.Sleeping || r.Status == store.Undoing {
 			r.Status = store.Working

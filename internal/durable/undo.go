@@ -38,23 +38,19 @@ func (h *hold) undoFrom(r *row, why error, doubt bool) (again bool, err error) {
 		return false, h.undoLater(err)
 	}
 	turn.Answers = pending(turn.Position, turn.Answers)
-	text := ""
+	end, err := h.c.Turns.UndoTask(h.ctx, turn, doubt, h.served, textOf(why))
+	return h.undoEnds(&end, err, why)
+}
+
+// textOf is what a client reads of why its saga is undone; empty if it has cancelled that.
+func textOf(why error) string {
 	switch why {
-	case errCancelled:
+	case nil, errCancelled:
+		return ""
 	case errOver:
-		text = errExpired.Text
-	default:
-		text = why.Error()
+		return errExpired.Text
 	}
-	end, err := h.c.Turns.UndoTask(h.ctx, turn, doubt, h.served, text)
-	switch {
-	case err != nil:
-		return false, h.notUndone(err)
-	case r.Client != nil:
-		r, _, _ = h.look() // which says by now what is being undone
-		return false, h.clientUndone(r, &end, why)
-	}
-	return h.wasUndone(&end, why)
+	return why.Error()
 }
 
 // pending are those of the answers that a position waits for.
@@ -110,66 +106,65 @@ var errUndone = errors.New("another server has begun to undo the task")
 // turn has ended. It fails if another process has the saga, with which it may go on: the store is
 // asked, as a clock may have stood still.
 func (h *hold) undoing(why error) func(context.Context, engine.Undoing) error {
-	return func(_ context.Context, u engine.Undoing) error {
-		mark := markOf(why)
-		if why == nil && (u.Outcome != nil || u.Err != nil) {
-			raw, err := turns.EncodeUndoing(u)
-			if err != nil {
-				return err
-			}
-			mark.Response = raw
-		} else if cut := h.stopped(); why == nil && (cut == errCancelled || cut == errOver) { // it was cut off, or broke
-			mark = markOf(cut)
-		}
-		position, err := encodePosition(u.Position, true)
+	return func(ctx context.Context, u engine.Undoing) error {
+		mark, err := h.mark(why, u)
 		if err != nil {
 			return err
 		}
-		mark.Position, mark.Behind = position, u.Behind
-		if h.undone && h.sure() {
-			return nil // the checkpoint before it has written it just now
+		if err = h.commitUndoing(mark, u); err != nil {
+			return err
 		}
-		put := func(r *row) []event {
-			switch {
-			case r.Undoing == nil:
-				r.Undoing, h.beganUndo = mark, true
-			case u.Behind:
-				before := *r.Undoing
-				before.Behind = true
-				r.Undoing = &before
-			}
-			r.Status = store.Undoing
-			return []event{{kind: kindUndoing, body: body{Effects: u.Position.Effects(), Text: r.Undoing.Text}}}
+		if _, lost, _ := h.look(); lost || h.c.term().after(h.term.Load()) {
+			return h.acting(ctx)
 		}
-		err = h.commit(put)
-		if errors.Is(err, store.ErrTooLarge) {
-			mark.Response = nil
-			err = h.commit(put)
-		}
-		if errors.Is(err, store.ErrTooLarge) { // the saga's own position may know nearly as much
-			mark.Position = nil
-			err = h.commit(put)
-		}
-		return err
+		return nil
 	}
 }
 
-// sure reports whether the saga is this process's, without asking the store.
-func (h *hold) sure() bool {
-	h.lock()
-	defer h.unlock()
-	return !h.lost && !h.lease.expired(h.c.term())
+// mark says what is being undone, and why. Without a reason that is how the turn has ended, or was cut off.
+func (h *hold) mark(why error, u engine.Undoing) (mark *undoing, err error) {
+	hasEnded, cut := u.Outcome != nil || u.Err != nil, h.stopped()
+	mark = markOf(why)
+	switch {
+	case why != nil:
+	case cut == errStopping && !h.client:
+		return nil, errStopping // that broke it off, so the next worker that takes it continues
+	case hasEnded:
+		mark.Response, err = turns.EncodeUndoing(u)
+	case cut == errCancelled, cut == errOver:
+		mark = markOf(cut)
+	}
+	mark.Position, mark.Behind = encodePosition(u.Position), u.Behind
+	return mark, err
+}
+
+// commitUndoing has the row say what is being undone, as much of it as can be kept.
+func (h *hold) commitUndoing(mark *undoing, u engine.Undoing) error {
+	put := func(r *row) []event {
+		switch {
+		case r.Undoing == nil:
+			r.Undoing, h.beganUndo = mark, true
+		case u.Behind:
+			r.Undoing.Behind = true
+		}
+		r.Status = store.Undoing
+		return []event{{kind: kindUndoing, body: body{Effects: u.Position.Effects(), Text: r.Undoing.Text}}}
+	}
+	err := h.commit(put)
+	for _, large := range []*[]byte{&mark.Response, &mark.Position} { // the saga's own position may know nearly as much
+		if errors.Is(err, store.ErrTooLarge) {
+			*large = nil
+			err = h.commit(put)
+		}
+	}
+	return err
 }
 
 // goOnUndoing ends a saga whose undo was begun.
 func (h *hold) goOnUndoing(r *row) (again bool, err error) {
-	why, text := r.Undoing.reason(), ""
-	switch {
-	case r.Client == nil:
-	case r.Cancelled && why != nil:
+	why := r.Undoing.reason()
+	if r.Client != nil && r.Cancelled && why != nil {
 		why = errCancelled
-	case errors.As(why, new(*goneError)):
-		text = why.Error()
 	}
 	turn, err := h.taskTurn(r, r.now(), why)
 	if err == nil && len(r.Undoing.Position) > 0 {
@@ -179,45 +174,44 @@ func (h *hold) goOnUndoing(r *row) (again bool, err error) {
 		return false, h.undoLater(err)
 	}
 	turn.Answers, turn.Checkpoint, turn.Broken = nil, nil, nil
-	end, err := h.c.Turns.GoOnUndoing(h.ctx, turn, r.Undoing.Response, text)
-	switch {
-	case err != nil:
-		return false, h.notUndone(err)
-	case r.Client != nil:
-		return false, h.clientUndone(r, &end, why)
-	case why == nil:
-		return false, h.finish(&end, completed)
-	}
-	if report := turns.UndoReport(end.Result); r.Undoing.Behind && report.TooLate() {
+	end, err := h.c.Turns.GoOnUndoing(h.ctx, turn, r.Undoing.Response, textOf(why))
+	if report := turns.UndoReport(end.Result); err == nil && r.Client == nil && why != nil && r.Undoing.Behind && report.TooLate() {
 		end.Outcome = *engine.Cancelled(nil, fmt.Sprintf("Cancelled, though %q is final. What was done before it may have been undone.", report.Final))
 	}
-	return h.wasUndone(&end, why)
+	return h.undoEnds(&end, err, why)
 }
 
-// notUndone leaves a saga for later whose undo did not come to an end.
-func (h *hold) notUndone(err error) error {
-	switch _, lost, handing := h.look(); {
-	case lost:
-		return errLost
-	case handing:
-		return h.handOver(false)
-	}
-	return h.undoLater(err)
-}
-
-// wasUndone ends a saga that was undone for the reason why, or continues it, if it is too late
-// to cancel it.
-func (h *hold) wasUndone(end *turns.End, why error) (again bool, err error) {
+// undoEnds records what has come of an undo for the reason why, which is nil if that is how the turn has ended. If
+// it has failed, the saga is left for later.
+func (h *hold) undoEnds(end *turns.End, err, why error) (again bool, _ error) {
+	r, lost, handing := h.look()
 	report := turns.UndoReport(end.Result)
 	switch {
-	case report == nil: // its turn had ended well
+	case err != nil && lost:
+		return false, errLost
+	case err != nil && handing:
+		return false, h.handOver(false)
+	case err != nil:
+		return false, h.undoLater(err)
+	case r.Client != nil:
+		return false, h.clientUndone(r, end, why)
+	case why == nil, report == nil: // its turn had ended well
 		return false, h.finish(end, completed)
+	}
+	return h.wasUndone(end, report, why)
+}
+
+// wasUndone ends a saga that was undone for the reason why, or continues it, if it is too late to cancel it.
+func (h *hold) wasUndone(end *turns.End, report *engine.UndoReport, why error) (again bool, err error) {
+	switch {
 	case why == errCancelled && report.TooLate():
-		return true, h.goOnAnyway(false)
+		return true, h.goOnAnyway()
 	case why == errCancelled:
 		return false, h.finish(end, cancelled)
 	case why == errOver:
-		return false, h.fail(expired(report), report)
+		return false, h.fail(&tasks.FailedError{Text: errExpired.Text + became(report)}, report)
+	case errors.As(why, new(*goneError)) && h.kindOf() == engine.KindTool: // as with one that its client drives
+		return false, h.finish(&turns.End{Outcome: *engine.UndoneWith(report, why.Error(), true)}, completed)
 	}
 	return false, h.fail(why, report)
 }
@@ -266,31 +260,26 @@ func (h *hold) undoAgain(r *row) error {
 	var why error // it is still to be undone
 	pos, err := decodePosition(again, r.Saga)
 	if err == nil && pos != nil {
-		turn := turns.TaskTurn{Caller: turns.Caller{Principal: r.Principal}, Program: h.program, Saga: r.Saga, Position: pos, Now: r.now(), Hooked: h.hooked, Acting: h.acting, Undoing: func(ctx context.Context, _ engine.Undoing) error { return h.acting(ctx) }}
+		turn := turns.TaskTurn{
+			Call:     engine.Call{Now: r.now(), Acting: h.acting, Undoing: func(ctx context.Context, _ engine.Undoing) error { return h.acting(ctx) }},
+			Identity: turns.Identity{Program: h.program, Saga: r.Saga}, Position: pos, Caller: turns.Caller{Principal: r.Principal}, Hooked: h.hooked,
+		}
 		var end turns.End
 		end, err = h.c.Turns.UndoTask(h.ctx, turn, false, h.served, "")
 		if err == nil && r.Client != nil {
 			h.undoEnd = &end
-			if err = h.c.Turns.SealUndo(h.ctx, r.Principal, h.program, &end); err == nil {
-				told, err = turns.EncodeResponse(&end, nil)
-			}
+			told, err = h.sealedUndo(r, &end)
 		}
 		h.undoErr = err
 		if report := turns.UndoReport(end.Result); err == nil && report != nil {
-			if again = nil; report.Again != nil {
-				effects = report.Outstanding
-				if again, err = encodePosition(report.Again, true); err == nil {
-					why = end.Err
-				}
-			}
+			effects, why = report.Outstanding, end.Err
+			again = encodeAgain(report)
 		}
 	}
 	return h.commit(func(r *row) []event {
 		e := event{kind: kindUndone, body: body{Effects: effects}}
 		if r.Cancelled = false; told != nil {
-			c := *r.Client
-			c.Report, c.Effects = told, effects
-			r.Client = &c
+			r.Client.Report, r.Effects = told, effects
 		}
 		if r.Again = again; len(again) == 0 {
 			r.Running = running{}

@@ -93,7 +93,7 @@ func TestAnUndoAfterAnUnknownWrite(t *testing.T) {
 		var runs atomic.Int32
 		tool := single("fails", func(t *turn) (saga.Next, error) {
 			for _, e := range []*saga.Effect[string, string]{a, b} {
-				if _, err := saga.Do(t, e, "x"); err != nil { //sagavet:ignore a task loses no response
+				if _, err := saga.Do(t, e, "x"); err != nil {
 					return nil, err
 				}
 			}
@@ -225,7 +225,7 @@ func TestAnUndoOfWhatWasCancelledIsGoneOnWith(t *testing.T) {
 		var runs atomic.Int32
 		tool := single("long", func(t *turn) (saga.Next, error) {
 			for _, e := range []*saga.Effect[string, string]{a, b} {
-				if _, err := saga.Do(t, e, "x"); err != nil { //sagavet:ignore a task loses no response
+				if _, err := saga.Do(t, e, "x"); err != nil {
 					return nil, err
 				}
 			}

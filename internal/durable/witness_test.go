@@ -153,7 +153,7 @@ func (w *witness) wrote(l *link, before, after *durable.Row, items []store.Item)
 	case before.Status.Over():
 		assert.True(t, after.Status.Over(), "%s goes on after its end", id)
 		assert.Equal(t, before.Shown.Ending, after.Shown.Ending, id)
-		assert.Equal(t, before.Shown.End, after.Shown.End, id)
+		assert.Equal(t, before.End, after.End, id)
 	case ends:
 		assert.False(t, after.Times.Keep.Before(after.Shown.Updated.Add(after.Times.Retain)), "%s is not kept for long enough", id)
 		assert.False(t, after.Keep.Before(after.Times.Keep), "%s is forgotten before", id)

@@ -3,7 +3,9 @@ package durable
 import (
 	"context"
 	"errors"
+	"maps"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"time"
 
@@ -24,8 +26,7 @@ const (
 	warnPause = 5 * time.Minute
 	// longestOutage bounds the pauses between attempts to reach the store.
 	longestOutage = 30 * time.Second
-	// forgetTime is how often rows are removed that are not needed any more, and forgetBatch how many at
-	// once.
+	// forgetTime is how often rows are removed that are not needed any more, and forgetBatch how many at once.
 	forgetTime  = 5 * time.Minute
 	forgetBatch = 1000
 	// beats is how often a lease is renewed before it would be over.
@@ -43,16 +44,10 @@ type worker struct {
 	live              context.Context
 	stopping, closing bool
 	held              map[store.ID]*hold
-	// beat renews the leases of what is held; nil if nothing is.
-	beat  *time.Timer
-	still func()        // ends the renewal that is under way
-	begun chan struct{} // closed when work has begun
-	idle  chan struct{} // has one when nothing is held any more
-	look  chan struct{} // has one when something may be due
-	// next is when something is due that was put to rest here since the store was asked last; zero if
-	// nothing is. planned has one when that has changed.
-	next    time.Time
-	planned chan struct{}
+	still             func()        // ends the renewing of leases; nil if nothing is held
+	begun             chan struct{} // closed when work has begun
+	idle              chan struct{} // has one when nothing is held any more
+	look              chan struct{} // has one when something may be due
 	// failing is until when nothing is taken, as what was driven here could not be written.
 	failing  time.Time
 	failures int
@@ -60,8 +55,12 @@ type worker struct {
 
 func (w *worker) init(c *Core) {
 	w.c, w.held = c, make(map[store.ID]*hold)
-	w.begun, w.idle, w.look, w.planned = make(chan struct{}), make(chan struct{}, 1), make(chan struct{}, 1), make(chan struct{}, 1)
-	w.slots.init(c.Workers, c.PerPrincipal, c.PerTool)
+	w.begun, w.idle, w.look = make(chan struct{}), make(chan struct{}, 1), make(chan struct{}, 1)
+	slots := c.Workers
+	if c.CallsOnly { // a call needs none
+		slots = 0
+	}
+	w.slots.init(slots, c.PerPrincipal, c.PerTool)
 	c.hub.store, c.hub.all = c.Store, w.changed
 }
 
@@ -99,7 +98,7 @@ func (c *Core) Work(ctx context.Context) error {
 }
 
 func (w *worker) begin(live context.Context) {
-	w.slots.close()
+	w.slots.open(false)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.live == nil {
@@ -115,14 +114,15 @@ func (w *worker) take(ctx, live context.Context) error {
 	var outage time.Duration
 	for ctx.Err() == nil {
 		room := w.slots.await(ctx)
-		if room == 0 || w.awaitWrites(ctx) != nil {
-			break
+		if pause := w.pauses(); pause > 0 || room == 0 {
+			_ = sleep(ctx, pause)
+			continue
 		}
 		t := w.c.term()
 		taken, unreadable, next, err := w.c.rows.take(ctx, w.c.tools(), room, t.takes)
 		if unreadable > 0 && time.Since(warned) >= warnPause {
 			warned = time.Now()
-			log.ErrorContext(ctx, "sagas cannot be read: they were sealed with a key that is not enabled, or by a newer program, or were altered", "sagas", unreadable)
+			log.ErrorContext(ctx, "sagas cannot be read: they were sealed with a key that is not enabled, by a newer program or one before the first release, or were altered", "sagas", unreadable)
 		}
 		switch {
 		case errors.Is(err, store.ErrClosed):
@@ -140,53 +140,28 @@ func (w *worker) take(ctx, live context.Context) error {
 		}
 		for _, r := range taken {
 			w.c.clock.hear(r.Now)
-			w.receive(w.c.newHold(live, r, t))
+			h := w.c.newHold(live, r, r.Record.Tries)
+			h.acquire(t)
+			w.receive(h)
 		}
 		w.await(ctx, t.began, next)
 	}
 	return ctx.Err()
 }
 
-// rests notes that a saga was put to rest here, and is due then.
-func (w *worker) rests(due time.Time) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.next.IsZero() || due.Before(w.next) {
-		w.next = due
-		signal(w.planned)
-	}
-}
-
-// await waits until something may be due: at next, as far as the store knew when it was asked, at the
-// time of what was put to rest here, or soon after something has changed elsewhere.
+// await waits until something may be due: at next, as far as the store knew when it was asked, or soon after
+// something has changed.
 func (w *worker) await(ctx context.Context, asked, next time.Time) {
 	wait := lookTime
 	for {
-		w.mu.Lock()
-		if !w.next.IsZero() && (next.IsZero() || w.next.Before(next)) {
-			next = w.next
-		}
-		w.next = time.Time{}
-		w.mu.Unlock()
 		left := wait - time.Since(asked)
 		if !next.IsZero() {
 			left = min(left, next.Sub(w.c.clock.now()))
 		}
-		if left <= 0 {
+		if left <= 0 || awaits(ctx, w.look, left) {
 			return
 		}
-		timer := time.NewTimer(left)
-		select {
-		case <-ctx.Done():
-			timer.Stop()
-			return
-		case <-timer.C:
-			return
-		case <-w.planned:
-		case <-w.look:
-			wait = lookPause
-		}
-		timer.Stop()
+		wait = lookPause
 	}
 }
 
@@ -199,15 +174,17 @@ func (w *worker) receive(h *hold) {
 	if !w.enter(h) {
 		// It is driven here already: its lease was over, and it finds that out. Until then this process is not
 		// to take it again and again, as if it went down with it.
-		_ = h.putBackOnce(w.c.Lease)
+		h.hasty = true
+		_ = h.putBack(w.c.Lease)
 		return
 	}
 	if h.share == nil {
 		go h.run()
 		return
 	}
-	if pause, ok := w.slots.admit(h, func() { go h.run() }); !ok {
-		_ = h.putBackOnce(pause)
+	if pause, ok := w.slots.admit(h.share, h.run); !ok {
+		h.hasty = true // else it comes again when the lease is over
+		_ = h.putBack(pause)
 		w.leave(h)
 	}
 }
@@ -218,14 +195,15 @@ func (w *worker) receive(h *hold) {
 func (w *worker) enter(h *hold) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	old := w.held[h.id()]
-	if old != nil && !h.client && !(h.fromRest && old.lease.held().Fence+1 == h.lease.held().Fence) {
+	old := w.held[h.held.ID]
+	if old != nil && !h.client && !(h.fromRest && old.held.Fence+1 == h.held.Fence) {
 		return false
 	}
-	w.held[h.id()] = h
-	if w.beat == nil {
+	w.held[h.held.ID] = h
+	if w.still == nil {
 		ctx, cancel := context.WithCancel(context.Background())
-		w.beat, w.still = time.AfterFunc(w.c.Lease/beats, func() { w.renew(ctx) }), cancel
+		w.still = cancel
+		go w.renew(ctx)
 	}
 	h.began = time.Now()
 	h.handing.Store(w.stopping && !h.client)
@@ -238,15 +216,14 @@ func (w *worker) enter(h *hold) bool {
 func (w *worker) leave(h *hold) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.held[h.id()] == h {
-		delete(w.held, h.id())
+	if w.held[h.held.ID] == h {
+		delete(w.held, h.held.ID)
 	}
 	if len(w.held) == 0 {
 		signal(w.idle)
-		if w.beat != nil {
-			w.beat.Stop()
+		if w.still != nil {
 			w.still()
-			w.beat = nil
+			w.still = nil
 		}
 	}
 }
@@ -255,26 +232,19 @@ func (w *worker) leave(h *hold) {
 func (w *worker) release(h *hold) {
 	w.leave(h)
 	if h.share != nil {
-		w.slots.leave(h, time.Since(h.began))
+		w.slots.leave(h.share, time.Since(h.began))
 	}
 }
 
-// serves returns the context of what is driven here; ok is false if nothing new is.
-func (w *worker) serves() (live context.Context, ok bool) {
+// serves returns the context of what is driven here; ok is false if nothing new is. A call, whose client waits
+// here, may go on as long as what was begun before.
+func (w *worker) serves(call bool) (live context.Context, ok bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.live, w.live != nil && w.live.Err() == nil && !w.stopping
+	return w.live, w.live != nil && w.live.Err() == nil && !w.closing && (call || !w.stopping)
 }
 
-// graces is serves for a call, whose client waits here: it may go on as long as what was begun before.
-func (w *worker) graces() (live context.Context, ok bool) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.live, w.live != nil && w.live.Err() == nil && !w.closing
-}
-
-// awaitBegin waits until work has begun, which may be a moment after a server has begun to
-// serve.
+// awaitBegin waits until work has begun, which may be a moment after a server has begun to serve.
 func (w *worker) awaitBegin(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
@@ -288,47 +258,31 @@ func (w *worker) awaitBegin(ctx context.Context) {
 func (w *worker) all() []*hold {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	list := make([]*hold, 0, len(w.held))
-	for _, h := range w.held {
-		list = append(list, h)
-	}
-	return list
+	return slices.Collect(maps.Values(w.held))
 }
 
-// renew keeps the leases of what is driven here, now and as long as anything is.
+// renew renews the leases of what is driven here, also of what is being written, until ctx ends.
 func (w *worker) renew(ctx context.Context) {
-	w.renewAll(ctx)
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if ctx.Err() == nil {
-		w.beat.Reset(w.c.Lease / beats)
-	}
-}
-
-// renewAll renews the leases of what is driven here, also of what is being written.
-func (w *worker) renewAll(ctx context.Context) {
-	var leases []store.Held
-	of := make(map[store.ID]*hold)
-	for _, h := range w.all() {
-		held := h.lease.held()
-		leases, of[held.ID] = append(leases, held), h
-	}
-	if len(leases) == 0 {
-		return
-	}
-	t := w.c.term()
-	renewing, cancel := context.WithTimeout(ctx, writeTime)
-	lost, err := w.c.rows.renew(renewing, leases, t.takes)
-	cancel()
-	if err != nil {
-		return // the next time, or the next commit
-	}
-	for _, id := range lost {
-		go of[id].missed()
-		delete(of, id)
-	}
-	for _, h := range of {
-		h.lease.renewed(t)
+	for sleep(ctx, w.c.Lease/beats) == nil {
+		var leases []store.Held
+		of := make(map[store.ID]*hold)
+		for _, h := range w.all() {
+			leases, of[h.held.ID] = append(leases, h.held), h
+		}
+		t := w.c.term()
+		renewing, cancel := context.WithTimeout(ctx, writeTime)
+		lost, err := w.c.rows.renew(renewing, leases, t.takes)
+		cancel()
+		if err != nil {
+			continue // the next time, or the next commit
+		}
+		for _, id := range lost {
+			go of[id].missed()
+			delete(of, id)
+		}
+		for _, h := range of {
+			h.renewed(t)
+		}
 	}
 }
 
@@ -358,7 +312,7 @@ func (w *worker) handOver(leave func()) {
 	w.mu.Lock()
 	w.stopping = true
 	w.mu.Unlock()
-	w.slots.open()
+	w.slots.open(true)
 	for _, h := range w.all() {
 		h.handing.Store(!h.client)
 	}
@@ -400,17 +354,9 @@ func (w *worker) works() {
 	w.failures, w.failing = 0, time.Time{}
 }
 
-// awaitWrites waits until sagas may be taken.
-func (w *worker) awaitWrites(ctx context.Context) error {
-	for {
-		w.mu.Lock()
-		left := time.Until(w.failing)
-		w.mu.Unlock()
-		if left <= 0 {
-			return ctx.Err()
-		}
-		if err := sleep(ctx, min(left, time.Second)); err != nil {
-			return err
-		}
-	}
+// pauses returns for how long no sagas are to be taken.
+func (w *worker) pauses() time.Duration {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return min(time.Until(w.failing), time.Second)
 }

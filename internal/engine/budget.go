@@ -6,42 +6,50 @@ import (
 	"time"
 )
 
-// budget is the context of a turn's code whose time is bounded besides that of the request. While the
-// turn waits for what keeps its checkpoints, the time stands still: that is not the code's.
+// budget is the context of a turn's code whose time is bounded besides that of the request. While the turn
+// waits for what keeps its checkpoints, the time stands still, also for contexts that were derived before.
 type budget struct {
 	context.Context // the parent
 
-	done  chan struct{}
-	timer *time.Timer
-	stop  func() bool // ends the watch on the parent
-
 	mu     sync.Mutex
-	err    error     // once it has ended
-	end    time.Time // unless it waits
-	waited time.Time // since when it waits, or zero
+	err    error         // once it has ended
+	end    time.Time     // unless it waits
+	waited time.Time     // since when it waits, or zero
+	done   chan struct{} // nil until a goroutine waits, as are the next two
+	timer  *time.Timer
+	stop   func() bool
 }
 
 func newBudget(parent context.Context, d time.Duration) *budget {
-	b := &budget{Context: parent, done: make(chan struct{}), end: time.Now().Add(d)}
-	b.timer = time.AfterFunc(d, func() { b.finish(context.DeadlineExceeded) })
-	b.stop = context.AfterFunc(parent, func() { b.finish(parent.Err()) })
-	return b
+	return &budget{Context: parent, end: time.Now().Add(d)}
 }
 
-// finish ends the context.
+// look has the context end if its time is over, or its parent has ended. b.mu is held.
+func (b *budget) look() {
+	if err := b.Context.Err(); err != nil {
+		b.finish(err)
+	} else if b.waited.IsZero() && !time.Now().Before(b.end) {
+		b.finish(context.DeadlineExceeded)
+	}
+}
+
+// finish ends the context. b.mu is held.
 func (b *budget) finish(err error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.err == nil && (err != context.DeadlineExceeded || b.waited.IsZero() || b.Context.Err() != nil) {
-		b.err = err
-		close(b.done)
+	if b.err == nil {
+		if b.err = err; b.done != nil {
+			close(b.done)
+		}
 	}
 }
 
 // close gives up what the context holds. It ends if it has not ended.
 func (b *budget) close() {
-	b.stop()
-	b.timer.Stop()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.done != nil {
+		b.timer.Stop()
+		b.stop()
+	}
 	b.finish(context.Canceled)
 }
 
@@ -52,24 +60,25 @@ func (b *budget) wait() (resume func()) {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.timer.Stop()
 	b.waited = time.Now()
 	return func() {
 		b.mu.Lock()
 		defer b.mu.Unlock()
 		b.end, b.waited = b.end.Add(time.Since(b.waited)), time.Time{}
-		b.timer.Reset(time.Until(b.end))
+		if b.done != nil && b.err == nil {
+			b.timer.Reset(time.Until(b.end))
+		}
 	}
 }
 
 // Deadline implements context.Context. It may be later when it is asked for again.
 func (b *budget) Deadline() (time.Time, bool) {
 	b.mu.Lock()
+	defer b.mu.Unlock()
 	end := b.end
 	if !b.waited.IsZero() {
 		end = end.Add(time.Since(b.waited))
 	}
-	b.mu.Unlock()
 	if d, ok := b.Context.Deadline(); ok && d.Before(end) {
 		end = d
 	}
@@ -77,11 +86,25 @@ func (b *budget) Deadline() (time.Time, bool) {
 }
 
 // Done implements context.Context.
-func (b *budget) Done() <-chan struct{} { return b.done }
+func (b *budget) Done() <-chan struct{} {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.done == nil {
+		b.look()
+		b.done = make(chan struct{})
+		look := func() { _ = b.Err() }
+		b.timer, b.stop = time.AfterFunc(time.Until(b.end), look), context.AfterFunc(b.Context, look)
+		if b.err != nil {
+			close(b.done)
+		}
+	}
+	return b.done
+}
 
 // Err implements context.Context.
 func (b *budget) Err() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	b.look()
 	return b.err
 }

@@ -14,7 +14,9 @@ func TestBudgetStandsStillWhileATurnWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBudget(t.Context(), time.Minute)
 		defer b.close()
-		begun := time.Now()
+		begun, before := time.Now(), b.Done()
+		derived, stop := context.WithCancel(b)
+		defer stop()
 		time.Sleep(50 * time.Second)
 		resume := b.wait()
 		time.Sleep(time.Hour)
@@ -24,7 +26,9 @@ func TestBudgetStandsStillWhileATurnWaits(t *testing.T) {
 		resume()
 		time.Sleep(9 * time.Second)
 		assert.NoError(t, b.Err())
-		<-b.Done()
+		assert.NoError(t, derived.Err(), "also what was derived before has the time")
+		<-before
+		<-derived.Done()
 		assert.Equal(t, time.Hour+time.Minute, time.Since(begun))
 		assert.Equal(t, context.DeadlineExceeded, b.Err())
 		child, cancel := context.WithTimeout(b, time.Hour)

@@ -29,37 +29,61 @@ import (
 //
 // If r has a Checkpoint, so had the process that took the turn before: it is run up to where that would
 // have been called next, and no further. It is called if the saga continues to a good end.
-func (t *Program) Cancel(ctx context.Context, pos *Position, r Resumption) (*Outcome, error) {
-	log := t.logOf(pos)
-	complete := (len(r.Answers) > 0 || r.Held) && pos.next != "" && !r.Now.Before(pos.Wake)
-	text := t.cancelledUpTo(pos, complete, &r)
+//
+// If r has Begun, the process that took the turn before has said what that had begun. Nothing else is performed, and
+// only if there is no way back is the turn taken, to its good end.
+//
+// Without a position it is the first turn that was cut off and that cannot be taken again. No client has heard how it
+// ended, so even if it ended well it is undone, unless there is no way back.
+func (t *Program) Cancel(ctx context.Context, pos *Position, r Call) (*Outcome, error) {
+	take := func(at *Position) (*Outcome, error) {
+		if at == nil {
+			return t.Start(ctx, r)
+		}
+		return t.Resume(ctx, at, r)
+	}
+	log, complete, text := new(effectLog), true, "The saga's first turn was cut off, and what it did is undone."
+	if pos == nil {
+		r.Held, r.Lost, r.Acting = true, true, nil
+	} else {
+		r.ID, log = pos.ID, t.logOf(pos)
+		complete = (len(r.Answers) > 0 || r.Held) && pos.next != "" && !r.Now.Before(pos.Wake)
+		text = t.cancelledUpTo(pos, complete, &r)
+	}
 	at, inner := pos, false
-	for run := complete; run; {
-		r.toUndo, r.inner = true, inner
-		r.logged = func(l *effectLog) { log = l }
+	if r.Begun != nil {
+		log = t.logOf(r.Begun)
+	}
+	var unheard *Outcome // a good end that perhaps no client has heard of, so that it is undone
+	for run := complete && r.Begun == nil; run; {
+		r.retrace = &retrace{inner: inner}
 		before := log
-		out, err := t.Resume(ctx, at, r)
+		out, err := take(at)
+		if r.retrace.log != nil {
+			log = r.retrace.log
+		}
+		run = false
 		switch {
 		case broken(err):
 			return undoneBy(err, text), nil
 		case inner && (errors.As(err, new(*PositionError)) || refusedAnswers(err)): // so no process has come further
-			log, run = before, false
+			log = before
 			continue
 		case errors.As(err, new(*PositionError)), r.Held && refusedAnswers(err):
 			complete, text = false, t.cancelledUpTo(pos, false, &r)+" "+LostTurn
-			log, run = before, false
+			log = before
 			continue
-		case t.Kind != KindTool && hasEnded(err):
+		case t.Kind != KindTool && (hasEnded(err) || errors.As(err, new(*ArgumentsError))):
 			return undoneBy(err, text), nil
 		case err != nil:
 			return nil, err
-		case out.Position == nil && (!inner || out.Result != nil && out.Result.IsError):
+		case out.Position == nil && (pos != nil && !inner || out.Result != nil && out.Result.IsError):
 			return endedBy(out, text), nil
-		case out.Position == nil: // perhaps no client has heard, so it is undone
-			run = false
+		case out.Position == nil:
+			unheard = out
 			continue
 		}
-		if log, run = out.Position.log, false; log == nil { // it has done nothing
+		if log = out.Position.log; log == nil { // it has done nothing
 			log = new(effectLog)
 		}
 		if r.GoesOn == nil || out.Position.next == "" || t.final(log) != "" {
@@ -70,59 +94,51 @@ func (t *Program) Cancel(ctx context.Context, pos *Position, r Resumption) (*Out
 			return nil, err
 		}
 		if next != nil {
-			next.Why, next.Latest, next.GoesOn = r.Why, r.Latest, r.GoesOn
+			next.ID, next.Why, next.Latest, next.GoesOn = r.ID, r.Why, r.Latest, r.GoesOn
 			next.Acting, next.Undoing = r.Acting, r.Undoing
 			r, at, run, inner = *next, out.Position, true, true
 			r.Held = true // the process that took it is gone
 		}
 	}
-	undo, err := t.compensate(ctx, pos.ID, log, fence{acting: r.Acting, undoing: r.Undoing})
-	if err != nil {
+	undo, err := t.compensate(ctx, &r, log, Undoing{})
+	switch {
+	case err != nil:
 		return nil, err
-	}
-	if complete && undo.TooLate() {
-		// There is no way back, so the only good end is forward.
-		r.toUndo, r.inner = false, false
-		if out, err := t.Resume(ctx, at, r); err != nil || out.Position == nil {
+	case complete && undo.TooLate() && unheard != nil:
+		return unheard, nil
+	case complete && undo.TooLate(): // there is no way back, so the only good end is forward
+		r.retrace, r.Begun = nil, nil
+		if out, err := take(at); err != nil || out.Position == nil {
 			return out, err
 		}
+	}
+	if r.Why != "" && undo != nil && undo.Final != "" { // no one has cancelled it
+		return UndoneWith(undo, text, true), nil
 	}
 	return Cancelled(undo, text), nil
 }
 
-// CancelFirst undoes what the first turn of a saga did that was cut off and that cannot
-// be taken again. It runs that turn, which finds by their keys what was performed before, and
-// stops as [Program.Cancel] does. No client has heard how the turn ended, so even if it ended
-// well it is undone, unless there is no way back. It fails as [Program.Cancel] does.
-func (t *Program) CancelFirst(ctx context.Context, call Call) (*Outcome, error) {
-	const text = "The saga's first turn was cut off, and what it did is undone."
-	call.Held, call.Lost, call.Acting = true, true, nil
-	log := &effectLog{stopAtFinal: true}
-	first := call
-	first.log = log
-	out, err := t.Start(ctx, first)
-	switch {
-	case broken(err):
-		return undoneBy(err, text), nil
-	case t.Kind != KindTool && (hasEnded(err) || errors.As(err, new(*ArgumentsError))):
-		return undoneBy(err, text), nil
-	case err != nil:
-		return nil, err
-	case out.Result != nil && out.Result.IsError:
-		return endedBy(out, text), nil
-	case out.Position == nil && t.final(log) != "":
-		return out, nil
-	}
-	undo, err := t.compensate(ctx, call.ID, log, fence{undoing: call.Undoing})
-	if err != nil {
-		return nil, err
-	}
-	if undo.TooLate() && out.Position != nil {
-		if out, err := t.Start(ctx, call); err != nil || out.Position == nil {
-			return out, err
-		}
-	}
-	return Cancelled(undo, text), nil
+// retrace is what a turn knows that is run only to find what it had done, for the undo. If it comes to an
+// irreversible effect that has an Undo it ends before it, and from another turn of the same process on also if
+// that has none.
+type retrace struct {
+	inner bool
+	log   *effectLog // the turn's
+}
+
+// stoppedError is the end of such a turn, which is then latched.
+type stoppedError struct {
+	where string
+	// untried: the last record of the log is of the effect that it has stopped before.
+	untried bool
+}
+
+func (e *stoppedError) Error() string { return "the saga is being cancelled and stops " + e.where }
+
+// stop ends such a turn.
+func (tc *Turn) stop(where string, untried bool) error {
+	tc.latched = &stoppedError{where, untried}
+	return tc.latched
 }
 
 // broken reports whether a turn broke off that cannot be taken again, and was undone.
@@ -152,7 +168,7 @@ const LostTurn = "What a turn with these answers did, if its response was lost, 
 
 // cancelledUpTo says how far a saga is cancelled. A client that cancels with an old
 // token must not read that all is undone.
-func (t *Program) cancelledUpTo(pos *Position, complete bool, r *Resumption) string {
+func (t *Program) cancelledUpTo(pos *Position, complete bool, r *Call) string {
 	if r.Why != "" {
 		return r.Why
 	}
@@ -185,27 +201,21 @@ func endedBy(turn *Outcome, text string) *Outcome {
 
 // Abandon undoes the effects of a saga that cannot go on, as its token came too
 // late, its revision is no longer served, or the tool no longer has the step
-// function or question that it waits in. why is for the caller. It fails as
+// function or question that it waits in. Why, Acting and Undoing of c count. It fails as
 // [Program.Cancel] does.
-func (t *Program) Abandon(ctx context.Context, pos *Position, why string) (*Outcome, error) {
-	return t.AbandonAs(ctx, pos, Resumption{Why: why})
-}
-
-// AbandonAs is [Program.Abandon] for who remembers the saga: Why, Acting and Undoing of r count.
-func (t *Program) AbandonAs(ctx context.Context, pos *Position, r Resumption) (*Outcome, error) {
-	undo, err := t.compensate(ctx, pos.ID, t.logOf(pos), fence{acting: r.Acting, undoing: r.Undoing})
+func (t *Program) Abandon(ctx context.Context, pos *Position, c Call) (*Outcome, error) {
+	c.ID = pos.ID
+	undo, err := t.compensate(ctx, &c, t.logOf(pos), Undoing{})
 	if err != nil {
 		return nil, err
 	}
-	out := Cancelled(undo, r.Why)
-	out.Result.IsError = true
-	return out, nil
+	return UndoneWith(undo, c.Why, true), nil
 }
 
 // Undo continues an undo whose process is gone: u is what its [Call.Undoing] was called with
 // for a turn that has ended badly. It ends as that turn has, and fails as [Program.Cancel] does.
 func (t *Program) Undo(ctx context.Context, u Undoing) (*Outcome, error) {
-	undo, err := t.compensate(ctx, u.Position.ID, t.logOf(u.Position), fence{})
+	undo, err := t.compensate(ctx, &Call{ID: u.Position.ID}, t.logOf(u.Position), Undoing{})
 	if err != nil {
 		return nil, err
 	}
@@ -214,15 +224,21 @@ func (t *Program) Undo(ctx context.Context, u Undoing) (*Outcome, error) {
 
 // Cancelled is the end of a saga that was cancelled, with what was undone; nil is nothing.
 func Cancelled(undo *UndoReport, text string) *Outcome {
+	final := undo != nil && undo.Final != ""
+	if final {
+		text = "Not cancelled: it is too late."
+	}
+	return UndoneWith(undo, text, final)
+}
+
+// UndoneWith is an end with a text and what was undone; nil is nothing.
+func UndoneWith(undo *UndoReport, text string, isError bool) *Outcome {
 	if undo == nil {
 		undo = &UndoReport{Undone: []string{}, Outstanding: []string{}}
 	}
-	if undo.Final != "" {
-		text = "Not cancelled: it is too late."
-	}
 	out := &Outcome{Result: content.Resultf("%s", text)}
 	out.addUndo(undo)
-	out.Result.IsError = undo.Final != ""
+	out.Result.IsError = isError
 	return out
 }
 

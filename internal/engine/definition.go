@@ -20,11 +20,17 @@ import (
 
 // Definition is what all definitions have.
 type Definition struct {
-	Name, Title, Description string
-	Revision                 uint32
+	// Name identifies the program among those of its kind: 1 to 128 of A-Z a-z 0-9 _ - .
+	Name string
+	// Title and Description are for people and models.
+	Title, Description string
+	// Revision counts changes after which old positions cannot be resumed.
+	Revision uint32
 	// Annotations encode to JSON; nil if there are none.
 	Annotations any
-	Asks        []steps.Question
+	// Asks are what the program may ask, in the order of its definition. One without any is an ordinary
+	// tool: it ends in its first turn.
+	Asks []steps.Question
 	// Effects has nil for each that its author left nil.
 	Effects []Effect
 	// Arguments is their type in Go. InputSchema or RawInputSchema replace the schema
@@ -33,12 +39,18 @@ type Definition struct {
 	InputSchema    *jsonschema.Schema
 	RawInputSchema json.RawMessage
 	OutputSchema   *jsonschema.Schema
-	MaxAge         time.Duration
-	MaxAttempts    int
-	SingleUse      SingleUse
-	ShortTokens    bool
-	Yields         bool
-	Tasks          Tasks
+	// MaxAge bounds the whole saga from its first turn; zero means no bound.
+	MaxAge time.Duration
+	// MaxAttempts is how often a question may be answered with what does not fit; zero is 3.
+	MaxAttempts int
+	// SingleUse says whether each of its turns is taken once.
+	SingleUse SingleUse
+	// ShortTokens: what a token holds is kept elsewhere if possible.
+	ShortTokens bool
+	// Yields says that it may give its result in parts.
+	Yields bool
+	// Tasks says whether it may be a task. The times of a program's are never zero.
+	Tasks Tasks
 	// Steps are the names of the step functions besides Start, former ones included.
 	Steps []string
 	Code  Code
@@ -46,10 +58,7 @@ type Definition struct {
 
 // NewProgram makes a program of a definition. What is wrong with it is added to p.
 func NewProgram(d Definition, p *Problems) *Program {
-	t := &Program{
-		Name: d.Name, Target: d.Name, Title: d.Title, Description: d.Description, Revision: d.Revision,
-		Questions: d.Asks, MaxAge: d.MaxAge, SingleUse: d.SingleUse, ShortTokens: d.ShortTokens, Yields: d.Yields, Tasks: d.Tasks, maxAttempts: d.MaxAttempts, code: d.Code, steps: map[string]bool{StartStep: true},
-	}
+	t := &Program{Definition: d, Target: d.Name, steps: map[string]bool{StartStep: true}}
 	for _, name := range d.Steps {
 		t.steps[name] = true
 	}
@@ -60,10 +69,10 @@ func NewProgram(d Definition, p *Problems) *Program {
 		}
 	}
 	switch {
-	case t.maxAttempts == 0:
-		t.maxAttempts = defaultAttempts
-	case t.maxAttempts < 0 || t.maxAttempts > maxAttempts:
-		p.Add(nil, "MaxAttempts is %d; it must be from 1 to %d", t.maxAttempts, maxAttempts)
+	case t.MaxAttempts == 0:
+		t.MaxAttempts = defaultAttempts
+	case t.MaxAttempts < 0 || t.MaxAttempts > maxAttempts:
+		p.Add(nil, "MaxAttempts is %d; it must be from 1 to %d", t.MaxAttempts, maxAttempts)
 	}
 	if !toolName.MatchString(t.Name) {
 		p.Add(nil, "the name must be 1 to 128 characters of A-Z a-z 0-9 _ - .")
@@ -138,8 +147,8 @@ func apart(err error) (list []error) {
 func (p *Problems) Err() error { return errors.Join(p.list...) }
 
 func (t *Program) checkQuestions(p *Problems) {
-	t.questions = make(map[string]*question, len(t.Questions))
-	for i, q := range t.Questions {
+	t.questions = make(map[string]*question, len(t.Asks))
+	for i, q := range t.Asks {
 		if v := reflect.ValueOf(q); q == nil || v.Kind() == reflect.Pointer && v.IsNil() {
 			p.Add(nil, "Asks[%d] is nil", i)
 			continue

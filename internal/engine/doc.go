@@ -11,7 +11,7 @@
 //	out, err := program.Start(ctx, engine.Call{ID: id, Now: now, Client: features, Arguments: args})
 //	for err == nil && out.Position != nil {
 //		answers := ask(out.Steps)
-//		out, err = program.Resume(ctx, out.Position, engine.Resumption{Now: now, Client: features, Answers: answers})
+//		out, err = program.Resume(ctx, out.Position, engine.Call{Now: now, Client: features, Answers: answers})
 //	}
 //
 // A position holds what client, machine or flow must not lose: the arguments, the answers
@@ -21,6 +21,6 @@
 // definition.go and program.go check and hold what authors write; engine.go takes turns, with
 // turn.go for the code that runs in them, and flow.go and record.go for flows. settle.go reads
 // answers. effects.go performs effects, checkpoint.go records them in the middle of a turn,
-// cancel.go, undo.go and end.go undo them. position.go and encoded.go are what is kept between
+// cancel.go, undo.go and end.go undo them. position.go, encoded.go and secrets.go are what is kept between
 // turns. testkit.go is for package sagatest.
 package engine

@@ -1,11 +1,11 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/binary"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
@@ -24,10 +24,9 @@ type Effect interface {
 	Undo(ctx context.Context, key string, r *EffectRecord, each Bound) error
 	// Readable reports whether the present types can read what r records.
 	Readable(r *EffectRecord) error
-	// Redo performs again, in a test, what r records.
-	Redo(ctx context.Context, key string, r *EffectRecord) error
-	// Decoded shows to a test what r decodes to.
-	Decoded(r *EffectRecord) (input, result json.RawMessage, err error)
+	// Redo performs again what r records. It fails with [ErrNothingToUndo] if that is refused. Each try is a call of
+	// each, if that is not nil.
+	Redo(ctx context.Context, key string, r *EffectRecord, each Bound) error
 	// Stage encodes an input and a result that a test supplies.
 	Stage(p sagahooks.Performed) (in, out sagahooks.Value, err error)
 }
@@ -61,21 +60,7 @@ type effectLog struct {
 	mine int
 	// used counts, by name, the effects that this run has come to.
 	used map[string]int
-	// stopAtFinal: the saga is being cancelled, so a turn that comes to an
-	// irreversible effect that has an Undo ends before it, with stopped; stopAtAll: also if it
-	// has none.
-	stopAtFinal, stopAtAll bool
-	stopped                *stoppedError
 }
-
-// stoppedError is the end of a turn that is run only to be undone.
-type stoppedError struct {
-	where string
-	// untried: the last record of the log is of the effect that it has stopped before.
-	untried bool
-}
-
-func (e *stoppedError) Error() string { return "the saga is being cancelled and stops " + e.where }
 
 // EffectRecord is one effect as it travels in the token.
 type EffectRecord struct {
@@ -130,9 +115,9 @@ func (t *Program) logOf(pos *Position) *effectLog {
 
 // unknown returns the first effect of this turn of which it is not known whether it was performed,
 // or nil.
-func (l *effectLog) unknown() *EffectRecord {
-	tried := l.records[l.before:]
-	if l.stopped != nil && l.stopped.untried {
+func (tc *Turn) unknown() *EffectRecord {
+	tried := tc.log.records[tc.log.before:]
+	if at, stopped := tc.latched.(*stoppedError); stopped && at.untried {
 		tried = tried[:len(tried)-1]
 	}
 	for _, r := range tried {
@@ -209,17 +194,6 @@ func readEffects(r *reader) *effectLog {
 	return l
 }
 
-// Waiting fails if the turn has ended already as far as the engine is concerned: a flow
-// that has suspended or diverged performs nothing more. effect is what it asked for.
-func (tc *Turn) Waiting(effect string) error {
-	if _, waits := tc.latched.(*suspended); waits {
-		if world := sagahooks.From(tc); world != nil {
-			world.Late(effect, false)
-		}
-	}
-	return tc.ended()
-}
-
 // Effect returns the declared effect of that name, or nil.
 func (tc *Turn) Effect(name string) Effect { return tc.program.effects[name] }
 
@@ -229,7 +203,10 @@ func (tc *Turn) Effect(name string) Effect { return tc.program.effects[name] }
 func (tc *Turn) Begin(d Declaration, input sagahooks.Value) (r *EffectRecord, key string, err error) {
 	tc.mu.Lock()
 	defer tc.mu.Unlock()
-	if err := tc.ended(); err != nil {
+	if err := cmp.Or(tc.over, tc.latched); err != nil {
+		if world := sagahooks.From(tc); world != nil && errors.As(err, new(*suspended)) {
+			world.Late(d.Name, false)
+		}
 		return nil, "", err
 	}
 	r, n, err := tc.log.find(d.Name, input)
@@ -247,33 +224,40 @@ func (tc *Turn) Begin(d Declaration, input sagahooks.Value) (r *EffectRecord, ke
 	if err != nil {
 		return nil, "", err
 	}
-	stops := d.Irreversible && (d.Undoable || tc.log.stopAtAll) && tc.log.stopAtFinal
+	final := d.Irreversible && !d.Undoable
+	if final {
+		tc.finals++
+	}
+	stops := tc.retrace != nil && d.Irreversible && (d.Undoable || tc.retrace.inner || tc.Final != nil && tc.finals > tc.Finals)
 	if !stops {
-		if err := tc.act(); err != nil {
+		if err := tc.mayAct(final); err != nil {
 			return nil, "", err
 		}
 	}
-	r = &EffectRecord{name: d.Name, n: n, In: input, reached: true, repeated: tc.lost}
+	r = &EffectRecord{name: d.Name, n: n, In: input, reached: true, repeated: tc.Lost}
 	if !stops || d.Undoable { // else nothing can tell whether it was performed
 		tc.log.records = append(tc.log.records, r)
 		tc.log.mine++
 	}
 	if stops {
-		tc.log.stopped = &stoppedError{fmt.Sprintf("before the effect %q", d.Name), d.Undoable}
-		tc.latched = tc.log.stopped
-		return nil, "", tc.latched
+		return nil, "", tc.stop(fmt.Sprintf("before the effect %q", d.Name), d.Undoable)
 	}
 	return r, effectKey(tc.ID, d.Name, r.n), nil
 }
 
-// act is called before the turn does anything. If the driver of the saga does not
-// want that, the turn has ended as far as the engine is concerned.
-func (tc *Turn) act() error {
+// mayAct fails, and ends the turn, if the driver of the saga does not want it to do anything.
+func (tc *Turn) mayAct(final bool) error {
 	if tc.halted != nil {
 		return tc.halted
 	}
-	defer tc.budget.wait()()
-	return tc.halt(fence{acting: tc.acting}.act(tc))
+	defer tc.limit.wait()()
+	if final && tc.Final != nil && tc.retrace == nil {
+		if err := tc.Final(tc, tc.finals); err != nil {
+			return tc.halt(&HaltedError{err})
+		}
+		return nil
+	}
+	return tc.halt(tc.act(tc))
 }
 
 // halt ends the turn, as far as the engine is concerned, if err is an error.
@@ -284,15 +268,16 @@ func (tc *Turn) halt(err error) error {
 	return err
 }
 
-// Succeeded records that the effect was performed. It fails if the turn must not go on.
+// Succeeded records that the effect was performed. It fails if the turn must not go on. [Turn.Performed] is to follow.
 func (tc *Turn) Succeeded(r *EffectRecord, output sagahooks.Value) error {
 	tc.mu.Lock()
 	defer tc.mu.Unlock()
-	if tc.over.Load() {
-		return errOver
+	if tc.over != nil {
+		return tc.over
 	}
 	r.status, r.Out = effectDone, output
-	return tc.performed(r, nil)
+	tc.saves.ended(tc, r, nil)
+	return nil
 }
 
 // maxFailure is how much is kept of why an effect was not performed, in bytes: what it did before
@@ -310,15 +295,16 @@ func (e *shortError) Error() string { return e.text }
 func (e *shortError) Unwrap() error { return e.error }
 
 // Failed records that the effect was not performed, for certain if it was refused, and returns the
-// cause to report. It fails if the turn must not go on.
+// cause to report. It fails if the turn must not go on. [Turn.Performed] is to follow.
 func (tc *Turn) Failed(r *EffectRecord, err error, refused bool) (cause, over error) {
 	tc.mu.Lock()
 	defer tc.mu.Unlock()
-	if tc.over.Load() {
-		return nil, errOver
+	if tc.over != nil {
+		return nil, tc.over
 	}
 	cause = r.fail(err, refused)
-	return cause, tc.performed(r, cause)
+	tc.saves.ended(tc, r, cause)
+	return cause, nil
 }
 
 func (r *EffectRecord) fail(err error, refused bool) error {

@@ -1,18 +1,12 @@
 package engine
 
 import (
-	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"iter"
 	"math"
-	"slices"
-	"strconv"
-	"strings"
+	"time"
 
-	"github.com/mcpsaga/mcpsaga/content"
-	"github.com/mcpsaga/mcpsaga/internal/sagahooks"
 	"github.com/mcpsaga/mcpsaga/steps"
 )
 
@@ -123,12 +117,13 @@ func (p *Position) Restore(e Encoded) error {
 	if r.err == nil && (version < bodyOfAll || version > bodyMore) {
 		return fmt.Errorf("position format %d is not known, only up to %d", version, bodyMore)
 	}
-	var b body
-	b.next = string(r.bytes())
+	now := *p
+	now.body, now.Wake, now.Parts, now.Ledger, now.secrets = body{}, time.Time{}, nil, nil, nil
+	now.next = string(r.bytes())
 	if n := r.count(2); n > 0 {
-		b.pending = make([]pendingStep, n)
-		for i := range b.pending {
-			p := &b.pending[i]
+		now.pending = make([]pendingStep, n)
+		for i := range now.pending {
+			p := &now.pending[i]
 			flags := r.take(1)[0]
 			p.refused = int(r.take(1)[0])
 			p.repeat = int(r.uvarint() & math.MaxInt32)
@@ -145,157 +140,111 @@ func (p *Position) Restore(e Encoded) error {
 		}
 	}
 	if n := r.count(len(fingerprint{})); n > 0 {
-		b.seen = make([]fingerprint, n)
-		for i := range b.seen {
-			copy(b.seen[i][:], r.take(len(fingerprint{})))
+		now.seen = make([]fingerprint, n)
+		for i := range now.seen {
+			copy(now.seen[i][:], r.take(len(fingerprint{})))
 		}
 	}
-	b.args = r.bytes()
-	var more more
+	now.args = r.bytes()
+	mine := 0
 	switch version {
 	case bodyOfAll:
-		b.log = readEffects(&r)
+		now.log = readEffects(&r)
 	case bodyMore:
-		more = r.readMore()
-		b.running = more.running
+		var err error
+		if mine, err = now.readMore(&r); err != nil {
+			return fmt.Errorf("its parts of the result: %w", err)
+		}
 	}
-	if b.kept = r.b; len(e.State) > 0 {
-		b.kept, b.apart = e.State, true
+	if now.kept = r.b; len(e.State) > 0 {
+		now.kept, now.apart = e.State, true
 	}
 	if r.err != nil {
 		return r.err
 	}
-	var ledger []byte
 	if len(e.Effects) > 0 {
 		r := reader{b: e.Effects}
-		b.log = readEffects(&r)
+		now.log = readEffects(&r)
 		if r.err != nil {
 			return fmt.Errorf("its effects: %w", r.err)
 		}
-		ledger = r.b
+		now.Ledger = r.b
 	}
 	switch {
-	case more.mine == 0:
-	case b.log == nil || more.mine > len(b.log.records):
-		return errMine
+	case mine == 0:
+	case now.log == nil || mine > len(now.log.records):
+		return errors.New("a step function has more effects than the saga")
 	default:
-		b.log.mine = more.mine
+		now.log.mine = mine
 	}
-	var yielded content.Blocks
-	if len(more.parts) > 0 {
-		if err := yielded.UnmarshalJSON(more.parts); err != nil {
-			return fmt.Errorf("its parts of the result: %w", err)
-		}
-	}
-	var secrets []byte
 	if len(e.Secrets) > 0 {
 		var err error
-		if secrets, err = b.log.takeSecrets(e.Secrets); err != nil {
+		if now.secrets, err = now.log.takeSecrets(e.Secrets); err != nil {
 			return fmt.Errorf("its secrets: %w", err)
 		}
 	}
-	p.body, p.secrets, p.Wake, p.Parts, p.Ledger = b, secrets, more.wake, yielded, ledger
+	*p = now
 	return nil
 }
 
-// PackFeatures makes bits of features, for tokens and records. Those outlive programs: a bit
-// never gets another meaning.
-func PackFeatures(f steps.Features) uint64 {
-	var bits uint64
-	for i, has := range [...]bool{f.Forms, f.Links, f.Sampling, f.SamplingTools, f.SamplingContext, f.Roots} {
-		if has {
-			bits |= 1 << i
+// Flags of what only some positions have.
+const (
+	moreWake = 1 << iota
+	moreRunning
+	_ // was a saga that is being undone
+	moreParts
+)
+
+// appendMore encodes what only some positions have.
+func (p *Position) appendMore(b []byte) []byte {
+	var flags byte
+	if !p.Wake.IsZero() {
+		flags |= moreWake
+	}
+	if p.running != nil {
+		flags |= moreRunning
+	}
+	var parts []byte
+	if len(p.Parts) > 0 {
+		var err error
+		if parts, err = p.Parts.AppendJSON(nil); err == nil { // what cannot be encoded is in no result
+			flags |= moreParts
 		}
 	}
-	return bits
-}
-
-// UnpackFeatures reads what [PackFeatures] made. It ignores bits that are not known.
-func UnpackFeatures(bits uint64) steps.Features {
-	has := func(i int) bool { return bits>>i&1 == 1 }
-	return steps.Features{Forms: has(0), Links: has(1), Sampling: has(2), SamplingTools: has(3), SamplingContext: has(4), Roots: has(5)}
-}
-
-// AppendSecret appends a secret to b: path and value, each with its length.
-func AppendSecret[T ~string | ~[]byte](b []byte, path string, value T) []byte {
-	return appendBytes(appendBytes(b, path), value)
-}
-
-// Secrets returns the secrets in what [AppendSecret] has written, in their order, and
-// an error if it was something else.
-func Secrets(b []byte) iter.Seq2[NamedSecret, error] {
-	return func(yield func(NamedSecret, error) bool) {
-		r := reader{b: b}
-		for len(r.b) > 0 {
-			s := NamedSecret{string(r.bytes()), r.bytes()}
-			if !yield(s, r.err) || r.err != nil {
-				return
-			}
-		}
+	b = append(b, flags)
+	if flags&moreWake != 0 {
+		b = appendTime(b, p.Wake)
 	}
-}
-
-// NamedSecret is a value that is kept apart, under the path of its field.
-type NamedSecret struct {
-	Path  string
-	Value []byte
-}
-
-// differs says how an input differs from the recorded one. It shows no secrets.
-func differs(recorded, now sagahooks.Value) (was, is string) {
-	if bytes.Equal(recorded.JSON, now.JSON) {
-		return "the input " + clip(recorded.JSON), "the same input but for a Secret in it"
+	if flags&moreRunning != 0 {
+		b = appendTime(b, *p.running)
+		mine := 0
+		if p.log != nil {
+			mine = p.log.mine
+		}
+		b = binary.AppendUvarint(b, uint64(mine))
 	}
-	return "the input " + clip(recorded.JSON), "the input " + clip(now.JSON)
-}
-
-// The secrets of effects follow those of the state. Their names have the number of
-// the effect, then < for its input or > for its result, then the path; they begin with
-// a character that no field's name has.
-const effectSecret = "#"
-
-// appendSecrets adds what is secret in the inputs and results to a state's secrets.
-func (l *effectLog) appendSecrets(b []byte) []byte {
-	b = slices.Clip(b)
-	for i, r := range l.records {
-		for s := range Secrets(r.In.Secrets) {
-			b = AppendSecret(b, fmt.Sprintf("%s%d<%s", effectSecret, i, s.Path), s.Value)
-		}
-		for s := range Secrets(r.Out.Secrets) {
-			b = AppendSecret(b, fmt.Sprintf("%s%d>%s", effectSecret, i, s.Path), s.Value)
-		}
+	if flags&moreParts != 0 {
+		b = appendBytes(b, parts)
 	}
 	return b
 }
 
-// takeSecrets undoes appendSecrets, and returns the secrets of the state, which come first.
-func (l *effectLog) takeSecrets(all []byte) (state []byte, err error) {
-	effects := false
-	for s, err := range Secrets(all) {
-		if err != nil {
-			return nil, err
-		}
-		name, ofEffect := strings.CutPrefix(s.Path, effectSecret)
-		if !ofEffect && !effects {
-			state = AppendSecret(state, s.Path, s.Value)
-			continue
-		}
-		effects = true
-		number, path, ofInput := strings.Cut(name, "<")
-		if !ofInput {
-			number, path, ofEffect = strings.Cut(name, ">")
-		}
-		i, err := strconv.Atoi(number)
-		if err != nil || !ofEffect || l == nil || i < 0 || i >= len(l.records) {
-			return nil, errors.New("there is one of an effect that was not begun")
-		}
-		of := &l.records[i].Out.Secrets
-		if ofInput {
-			of = &l.records[i].In.Secrets
-		}
-		*of = AppendSecret(*of, path, s.Value)
+// readMore undoes appendMore. It returns how many effects the step function has that runs.
+func (p *Position) readMore(r *reader) (mine int, err error) {
+	flags := r.take(1)[0]
+	if flags&moreWake != 0 {
+		p.Wake = r.time()
 	}
-	return state, nil
+	if flags&moreRunning != 0 {
+		now := r.time()
+		p.running, mine = &now, int(r.uvarint()&math.MaxInt32)
+	}
+	if flags&moreParts != 0 {
+		if parts := r.bytes(); r.err == nil {
+			err = p.Parts.UnmarshalJSON(parts)
+		}
+	}
+	return mine, err
 }
 
 func appendBytes[T ~string | ~[]byte](b []byte, v T) []byte {
@@ -303,7 +252,21 @@ func appendBytes[T ~string | ~[]byte](b []byte, v T) []byte {
 	return append(b, v...)
 }
 
-var errMine = errors.New("a step function has more effects than the saga")
+// A time is encoded to the nanosecond, the zero time included.
+func appendTime(b []byte, t time.Time) []byte {
+	b = binary.AppendVarint(b, t.Unix())
+	return binary.AppendUvarint(b, uint64(t.Nanosecond()))
+}
+
+func (r *reader) time() time.Time {
+	seconds, n := binary.Varint(r.b)
+	if n <= 0 {
+		r.fail()
+		return time.Time{}
+	}
+	r.b = r.b[n:]
+	return time.Unix(seconds, int64(r.uvarint()&math.MaxInt32)).UTC()
+}
 
 var errTruncated = errors.New("the position ends too early")
 

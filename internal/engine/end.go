@@ -16,9 +16,12 @@ const hidden = "The tool failed. Its operator can find the reason in the log und
 // (a panic), the position is at fault, or the turn was stopped from outside: the
 // saga has then not ended, and the same turn can be tried again.
 func (t *Program) failed(tc *Turn, err error) (*Outcome, error) {
+	if why := context.Cause(tc); why != nil && !errors.Is(err, why) { // whatever the code says of it
+		err = fmt.Errorf("%w: %w", err, why)
+	}
 	if errors.As(err, new(*PanicError)) || errors.As(err, new(*PositionError)) || errors.As(err, new(*UnsupportedError)) || tc.Err() != nil {
 		// One that was lost is left to the next worker if this one stops.
-		if tc.held && !(tc.lost && errors.Is(tc.Err(), context.Canceled)) {
+		if tc.Held && !(tc.Lost && errors.Is(tc.Err(), context.Canceled)) {
 			undo, unsettled := t.undoTurn(tc, Undoing{})
 			if unsettled != nil {
 				return nil, t.unsettled(tc, errors.Join(unsettled, err))
@@ -70,7 +73,7 @@ func (u *Undoing) end(undo *UndoReport) (*Outcome, error) {
 		return u.Outcome, nil
 	}
 	if failed, ok := u.Err.(*ToolError); ok { // not one that is wrapped: that is of [ErrNotFound]
-		return nil, &ToolError{Text: undo.appendTo(failed.Text), Err: errors.Join(failed.Err, undo.err()), Disclosed: failed.Disclosed}
+		return nil, &ToolError{Text: undo.appendTo(failed.Text), Err: errors.Join(failed.Err, undo.Err()), Disclosed: failed.Disclosed}
 	}
 	return nil, u.Err
 }
@@ -128,7 +131,7 @@ func explain(err error) (text string, ok bool) {
 		return fmt.Sprintf("Stopped: %q was cancelled.", se.StepID), true
 	case errors.As(se.Err, &ce):
 		// Only the code: the message is the client's own, it has it already.
-		return fmt.Sprintf("Stopped: the client could not perform %q (error %d).", se.StepID, ce.Code), true
+		return fmt.Sprintf("Stopped: %q could not be performed (error %d).", se.StepID, ce.Code), true
 	}
 	return "", false
 }

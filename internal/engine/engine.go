@@ -12,16 +12,22 @@ import (
 	"github.com/mcpsaga/mcpsaga/steps"
 )
 
-// Call is the first turn of a saga.
+// Call is what a turn is taken with: the first by [Program.Start], later ones by [Program.Resume].
 type Call struct {
-	// ID identifies the saga. It must be new and should not be guessable.
+	// ID identifies the saga in its first turn. It must be new and should not be guessable. Later the position
+	// has it.
 	ID [16]byte
 	// Now is the time of this turn.
 	Now time.Time
-	// Client is what the client can do.
+	// Client is what the client can do in this turn.
 	Client steps.Features
-	// Arguments are the tool's arguments, a JSON object; nil means none.
+	// Arguments are the tool's, a JSON object; nil means none. In later turns they replace those of the position,
+	// which a dialect whose client sends them in every turn need not keep ([Position.DropArguments]). The caller
+	// makes sure that they are the same.
 	Arguments json.RawMessage
+	// Answers are what the client brings in a later turn: those that are waited for are used,
+	// earlier ones must be what they were, unknown ones are ignored.
+	Answers []steps.Answer
 	// Notifier gets what the tool tells while it works; nil discards it.
 	Notifier Notifier
 	// Held: this turn cannot be taken again, as its position does not leave the
@@ -38,21 +44,52 @@ type Call struct {
 	// whether an irreversible one was performed; nil is not called. If it fails that is not done,
 	// nor anything after it, and the turn ends with a *[HaltedError].
 	Acting func(context.Context) error
+	// Final is called instead of Acting before the n-th effect since the last Checkpoint that is irreversible and has no
+	// Undo, n from 1. Who remembers that tells [Program.Cancel] by Finals how many there were: to find what the
+	// turn had done, no other such effect is performed. nil is not called, and any is.
+	Final  func(ctx context.Context, n int) error
+	Finals int
 	// Undoing is as Acting, and called before the turn undoes anything. It is called once more, with
 	// Behind, if something else is to be undone though the first could not be, and may be final.
 	Undoing func(context.Context, Undoing) error
 	// Checkpoint gets the position in the middle of the turn: when a machine continues in
-	// another step function, when it is known how an effect has ended, and before the effects of
-	// a saga that has failed are undone. [Program.Resume] without answers continues from there as
-	// this turn would have: what had been performed is not performed again. If Checkpoint fails
-	// nothing more is done, and the turn ends with a *[HaltedError]. The context may have ended
-	// already. The position is not to be kept, but what it encodes to. nil is not called.
+	// another step function, and when it is known how an effect has ended. [Program.Resume] without answers
+	// continues from there as this turn would have: what had been performed is not performed again. If
+	// Checkpoint fails nothing more is done, and the turn ends with a *[HaltedError]. The context may have
+	// ended already. The position is not to be kept, but what it encodes to. nil is not called.
 	Checkpoint func(context.Context, *Position) error
+	// Did gets what the saga has begun, if the turn ends with an error. nil is not called.
+	Did func(*Position)
 	// Limit bounds the turn's code besides the deadline of the context, but neither the undo nor what
 	// Acting and Checkpoint take; zero does not. Code that ignores both is left alone a moment later.
 	Limit time.Duration
-	// log is where the turn's effects will be; nil is a new one.
-	log *effectLog
+
+	// Latest: the saga did not go on from this position, which only who remembers all
+	// turns can know. What is said of a cancelled saga depends on it.
+	Latest bool
+	// Why is what is said of a cancelled saga, if not that it was cancelled.
+	Why string
+	// GoesOn is asked by [Program.Cancel] how the process that took a turn that ended so would have gone
+	// on without the client; it returns nil if not. nil is never.
+	GoesOn func(context.Context, *Outcome) (*Call, error)
+
+	// Begun knows of all that the turn had begun that is to be undone, and [Program.Cancel] need not run it to find
+	// that; nil if it is not known.
+	Begun *Position
+
+	// retrace: the saga is being cancelled, and the turn is run to find what it had done.
+	retrace *retrace
+}
+
+// act is called before the turn does anything. If the driver of the saga does not want that, it fails.
+func (c *Call) act(ctx context.Context) error {
+	if c.Acting == nil {
+		return nil
+	}
+	if err := c.Acting(ctx); err != nil {
+		return &HaltedError{err}
+	}
+	return nil
 }
 
 // Undoing is what a turn is about to undo.
@@ -66,42 +103,6 @@ type Undoing struct {
 	// Behind: it is to be undone though what was done after it could not be. Should that turn out
 	// to be final, the saga cannot go on all the same.
 	Behind bool
-}
-
-// Resumption is every later turn of a saga.
-type Resumption struct {
-	// Now is the time of this turn.
-	Now time.Time
-	// Client is what the client can do in this turn.
-	Client steps.Features
-	// Answers are what the client brings: those that are waited for are used,
-	// earlier ones must be what they were, unknown ones are ignored.
-	Answers []steps.Answer
-	// Arguments replace those of the position, which a dialect whose client sends
-	// them in every turn need not keep ([Position.DropArguments]). The caller
-	// makes sure that they are the same.
-	Arguments json.RawMessage
-	// Notifier gets what the tool tells while it works; nil discards it.
-	Notifier Notifier
-	// Held, Lost, Acting, Undoing, Checkpoint and Limit are as in [Call].
-	Held, Lost bool
-	Acting     func(context.Context) error
-	Undoing    func(context.Context, Undoing) error
-	Checkpoint func(context.Context, *Position) error
-	Limit      time.Duration
-	// Latest: the saga did not go on from this position, which only who remembers all
-	// turns can know. What is said of a cancelled saga depends on it.
-	Latest bool
-	// Why is what is said of a cancelled saga, if not that it was cancelled.
-	Why string
-	// GoesOn is asked by [Program.Cancel] how the process that took a turn that ended so would have gone
-	// on without the client; it returns nil if not. nil is never.
-	GoesOn func(context.Context, *Outcome) (*Resumption, error)
-	// toUndo: the saga is being cancelled, so the turn stops before an irreversible
-	// effect that has an Undo; inner: and before one that has none. logged gets the log of the
-	// turn's effects.
-	toUndo, inner bool
-	logged        func(*effectLog)
 }
 
 // Outcome is how a turn ended: either suspended, with Position and perhaps Steps, or
@@ -138,11 +139,11 @@ type Outcome struct {
 // tool's code returned, are an Outcome with a Result. Prompts and resources, whose
 // results cannot say that they are errors, fail with an *[ArgumentsError] or a
 // *[ToolError] instead. With [ErrHanging] nothing was done.
-func (t *Program) Start(ctx context.Context, call Call) (*Outcome, error) {
+func (t *Program) Start(ctx context.Context, c Call) (*Outcome, error) {
 	if t.hanging.Load() >= maxHanging {
 		return nil, ErrHanging
 	}
-	args := call.Arguments
+	args := c.Arguments
 	if len(args) == 0 {
 		args = json.RawMessage("{}")
 	}
@@ -152,22 +153,11 @@ func (t *Program) Start(ctx context.Context, call Call) (*Outcome, error) {
 		}
 		return &Outcome{Result: errorResult(fmt.Sprintf("The arguments do not fit the tool %q: %v", t.Name, err))}, nil
 	}
-	pos := &Position{ID: call.ID, Tool: t.Name, Revision: t.Revision, body: body{next: StartStep, args: args}}
+	pos := &Position{ID: c.ID, Tool: t.Name, Revision: t.Revision, body: body{next: StartStep, args: args}}
 	if t.MaxAge > 0 {
-		pos.Deadline = call.Now.Add(t.MaxAge)
+		pos.Deadline = c.Now.Add(t.MaxAge)
 	}
-	tc := &Turn{
-		Context: ctx, mu: make(lock, 1), ID: call.ID, Now: call.Now, Written: t.Revision,
-		program: t, client: call.Client, notify: call.Notifier, held: call.Held, lost: call.Lost,
-		acting: call.Acting, undoing: call.Undoing, limit: call.Limit, log: call.log,
-	}
-	if tc.log == nil {
-		tc.log = new(effectLog)
-	}
-	if call.Checkpoint != nil {
-		tc.saveTo(call.Checkpoint, pos)
-	}
-	return t.turn(tc, pos)
+	return t.turn(t.newTurn(ctx, c, pos))
 }
 
 // Resume runs a later turn of the saga that stands at pos, which is not
@@ -175,24 +165,23 @@ func (t *Program) Start(ctx context.Context, call Call) (*Outcome, error) {
 // *[EarlyError] before the position's Wake (nothing is lost, the position is still good),
 // with a *[PositionError] when the position is not one of this tool, and otherwise as
 // [Program.Start] does.
-func (t *Program) Resume(ctx context.Context, pos *Position, r Resumption) (*Outcome, error) {
+func (t *Program) Resume(ctx context.Context, pos *Position, c Call) (*Outcome, error) {
 	if err := t.current(pos); err != nil {
 		return nil, &PositionError{t.Name, err}
 	}
 	if t.hanging.Load() >= maxHanging {
 		return nil, ErrHanging
 	}
-	if r.Now.Before(pos.Wake) {
+	if c.Now.Before(pos.Wake) {
 		return nil, &EarlyError{At: pos.Wake}
 	}
+	c.ID = pos.ID
 	now := *pos
 	now.Wake, now.Parts, now.running = time.Time{}, nil, nil
-	now.pending = slices.Clone(pos.pending)
-	now.seen = slices.Clip(pos.seen)
-	if r.Arguments != nil {
-		now.args = r.Arguments
+	if c.Arguments != nil {
+		now.args = c.Arguments
 	}
-	fresh, err := now.accept(r.Answers)
+	fresh, err := now.accept(c.Answers)
 	if err != nil {
 		return nil, err
 	}
@@ -200,14 +189,14 @@ func (t *Program) Resume(ctx context.Context, pos *Position, r Resumption) (*Out
 	var reworded []string
 	for i := range now.pending {
 		words := now.pending[i].digest
-		step, open, outcome, err := t.settle(ctx, &now, &now.pending[i], fresh[i], &r)
+		step, open, outcome, err := t.settle(ctx, &now, &now.pending[i], fresh[i], &c)
 		if outcome != nil || err != nil {
 			return outcome, err
 		}
 		if !open {
 			continue
 		}
-		if !r.Client.Has(step.Needs) {
+		if !c.Client.Has(step.Needs) {
 			return nil, &UnsupportedError{Tool: t.Name, StepID: step.ID, Needs: step.Needs}
 		}
 		ask = append(ask, step)
@@ -219,21 +208,11 @@ func (t *Program) Resume(ctx context.Context, pos *Position, r Resumption) (*Out
 		now.Turn++
 		return &Outcome{Steps: ask, Position: &now, Reworded: reworded}, nil
 	}
-	tc := &Turn{
-		Context: ctx, mu: make(lock, 1), ID: now.ID, Now: r.Now, Written: now.Revision,
-		program: t, client: r.Client, notify: r.Notifier, held: r.Held, lost: r.Lost,
-		acting: r.Acting, undoing: r.Undoing, limit: r.Limit, log: new(effectLog),
-		answers: make([]turnAnswer, len(now.pending)),
-	}
-	if now.log != nil {
-		tc.log = t.logOf(&now)
-	}
 	if pos.running != nil {
-		tc.Now = pos.running.now
-		if pos.running.undo {
-			return t.goOnUndoing(tc, pos)
-		}
+		c.Now = *pos.running
 	}
+	tc := t.newTurn(ctx, c, &now)
+	tc.answers = make([]turnAnswer, len(now.pending))
 	for i := range now.pending {
 		p := &now.pending[i]
 		tc.answers[i] = turnAnswer{p.answer.answer(p.id), p.digest}
@@ -247,48 +226,60 @@ func (t *Program) Resume(ctx context.Context, pos *Position, r Resumption) (*Out
 			}
 		}
 	}
-	tc.log.stopAtFinal, tc.log.stopAtAll = r.toUndo, r.inner
-	if r.logged != nil {
-		r.logged(tc.log)
+	return t.turn(tc)
+}
+
+// newTurn makes a turn from a position that is its own.
+func (t *Program) newTurn(ctx context.Context, c Call, pos *Position) *Turn {
+	tc := &Turn{Context: ctx, Call: c, mu: make(lock, 1), Written: pos.Revision, program: t, pos: pos, log: t.logOf(pos)}
+	if c.Checkpoint != nil {
+		// As it is read from a position: its text may be in the input of an effect.
+		tc.Now = c.Now.Round(0).UTC()
+		tc.saves = &saves{at: *pos}
+		tc.saves.at.running = &tc.Now
 	}
-	if r.Checkpoint != nil {
-		tc.saveTo(r.Checkpoint, &now)
-	}
-	return t.turn(tc, &now)
+	return tc
 }
 
 // turn runs the tool's code and turns its end into an outcome. If the turn was halted, that
 // is its end whatever the code made of it.
-func (t *Program) turn(tc *Turn, pos *Position) (end *Outcome, err error) {
+func (t *Program) turn(tc *Turn) (end *Outcome, err error) {
+	pos := tc.pos
 	defer func() {
 		if tc.halted != nil {
 			end, err = nil, tc.halted
 		}
+		if err != nil && tc.Did != nil {
+			tc.Did(t.toCancel(tc.ID, tc.log))
+		}
 	}()
-	if tc.limit > 0 {
-		tc.budget = newBudget(tc.Context, tc.limit)
-		defer tc.budget.close()
-		tc.Context, tc.outer = tc.budget, tc.Context
+	if tc.retrace != nil {
+		tc.retrace.log = tc.log
 	}
-	tc, ended, err := t.run(tc, pos)
+	if tc.Limit > 0 {
+		tc.limit = newBudget(tc.Context, tc.Limit)
+		defer tc.limit.close()
+		tc.Context = tc.limit
+	}
+	tc, err = t.run(tc)
 	// Code that panics does so again, and never gets further: waiting would not help.
 	// And what is undone up to a checkpoint has that effect in its log, for its Undo to find out.
-	undoing := tc.saves != nil && tc.log.stopAtFinal
-	if tc.lost && !undoing && !errors.As(err, new(*PanicError)) {
-		if effect := tc.log.unknown(); effect != nil {
+	undoing := tc.saves != nil && tc.retrace != nil
+	if tc.Lost && !undoing && !errors.As(err, new(*PanicError)) {
+		if effect := tc.unknown(); effect != nil {
 			return nil, t.unsettled(tc, &UnsettledError{t.Name, effect.name, errors.Join(effect.Failure(), err)})
 		}
 	}
-	if tc.log.stopped != nil {
+	if _, stopped := tc.latched.(*stoppedError); stopped {
 		return &Outcome{Position: &Position{ID: pos.ID, body: body{log: tc.log}}}, nil
 	}
 	if err != nil {
 		return t.failed(tc, err)
 	}
-	if ended.Asked != nil {
-		return t.suspend(pos, ended, tc.log)
+	if tc.end.Asked != nil {
+		return t.suspend(pos, &tc.end, tc.log)
 	}
-	out := ended.Outcome
+	out := tc.end.Outcome
 	if err := t.checkEnd(&out); err != nil {
 		return t.failed(tc, &StepFailure{t.Name, pos.next, err}) // and would be no end the next time
 	}
@@ -300,40 +291,46 @@ func (t *Program) turn(tc *Turn, pos *Position) (end *Outcome, err error) {
 
 // run calls the program's code. It returns the turn with which it continues: if the code hangs, the other
 // one is left to that. What ends after the turn's time counts for nothing, however it ends.
-func (t *Program) run(tc *Turn, pos *Position) (*Turn, Ended, error) {
-	tc.At(pos.next)
-	args, kept, secrets := pos.args, pos.kept, pos.secrets
-	ended, err := callWithin(tc, t, &t.hanging, tc.doing, func() (Ended, error) { return t.runCode(tc, args, kept, secrets) })
-	switch failed := err.(type) {
+func (t *Program) run(tc *Turn) (*Turn, error) {
+	tc.Step = tc.pos.next
+	tc.code = call{work: tc, t: t, hanging: &t.hanging}
+	err := tc.code.within(tc)
+	switch err.(type) {
 	case nil:
-		if late := tc.Err(); errors.Is(late, context.DeadlineExceeded) {
-			return tc, Ended{}, &StepFailure{t.Name, tc.Step, late}
+		if err = tc.Err(); !errors.Is(err, context.DeadlineExceeded) {
+			return tc, nil
 		}
-		return tc, ended, nil
 	case *HangError:
 		tc = tc.leave()
-		return tc, Ended{}, &StepFailure{t.Name, tc.Step, failed}
 	case *PanicError:
-		return tc, Ended{}, &StepFailure{t.Name, tc.Step, failed}
+	default:
+		return tc, err
 	}
-	return tc, Ended{}, err
+	return tc, &StepFailure{t.Name, tc.Step, err}
 }
 
-// runCode calls the program's code, which may panic, as may an encoding, an upgrade or a method of a
+// run calls the program's code, which may panic, as may an encoding, an upgrade or a method of a
 // type.
-func (t *Program) runCode(tc *Turn, args json.RawMessage, kept, secrets []byte) (ended Ended, err error) {
+func (tc *Turn) run() (err error) {
 	defer func() {
-		if misused := tc.close(); misused != nil && err == nil {
-			ended, err = Ended{}, misused
+		tc.mu.Lock()
+		defer tc.mu.Unlock()
+		if tc.over == nil {
+			tc.over = errEnded
+		}
+		if err == nil {
+			err = tc.guard.misused
 		}
 	}()
-	tc.call(func() { ended, err = t.code.Run(tc, args, kept, secrets) })
-	return ended, err
+	args, kept, secrets := tc.pos.args, tc.pos.kept, tc.pos.secrets
+	tc.guard.way = int(called.Add(1)) % len(ways)
+	by(tc.guard.way, func() { tc.end, err = tc.program.Code.Run(tc, args, kept, secrets) })
+	return err
 }
 
 // suspend makes the next position of the one whose answers were just used. That is
 // the turn's own.
-func (t *Program) suspend(pos *Position, r Ended, log *effectLog) (*Outcome, error) {
+func (t *Program) suspend(pos *Position, r *Ended, log *effectLog) (*Outcome, error) {
 	answered := pos.pending
 	for i := range answered {
 		p := &answered[i]

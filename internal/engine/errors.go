@@ -57,10 +57,18 @@ func (e *PanicError) Error() string { return fmt.Sprintf("panic: %v", e.Value) }
 func Protect(f func() error) (err error) {
 	defer func() {
 		if v := recover(); v != nil {
-			err = &PanicError{Value: v, Stack: debug.Stack()}
+			err = recovered(v)
 		}
 	}()
 	return f()
+}
+
+// recovered is the error of a panic. What [Turn.Together] panics with has the stack of the call that did.
+func recovered(v any) *PanicError {
+	if panicked, ok := v.(*PanicError); ok {
+		return panicked
+	}
+	return &PanicError{Value: v, Stack: debug.Stack()}
 }
 
 // AnswerError says that the client's answers do not fit the saga. Nothing is
@@ -124,7 +132,7 @@ func (e *UndoneError) Error() string { return e.Report.appendTo(e.Err.Error()) }
 
 // Unwrap returns why the turn broke off, and why effects could not be undone.
 func (e *UndoneError) Unwrap() []error {
-	if err := e.Report.err(); err != nil {
+	if err := e.Report.Err(); err != nil {
 		return []error{e.Err, err}
 	}
 	return []error{e.Err}
@@ -172,7 +180,7 @@ func (e *EarlyError) Error() string {
 }
 
 // HaltedError says that a turn was ended before it did something, as Acting or Checkpoint of
-// [Call] or [Resumption] failed. The same turn can be taken again.
+// [Call] failed. The same turn can be taken again.
 type HaltedError struct{ Err error }
 
 // Error implements error.
@@ -205,3 +213,43 @@ func (e *FinalError) Unwrap() error { return e.Err }
 
 // ErrNothingToUndo is the undo of an effect that has none.
 var ErrNothingToUndo = errors.New("there is nothing to undo")
+
+// SwallowedError says that a flow went on after it had asked, yielded or gone to sleep: it
+// did not return the error that it got.
+type SwallowedError struct {
+	// Did says what it had done, such as which questions it had asked; Doing is the verb.
+	Did, Doing string
+	// Returned is what the flow returned instead, or nil if it returned a result.
+	Returned error
+}
+
+// Error implements error.
+func (e *SwallowedError) Error() string {
+	instead := "a result"
+	if e.Returned != nil {
+		instead = fmt.Sprintf("the error %q", e.Returned)
+	}
+	return fmt.Sprintf("the flow %s and then returned %s; it must return the error that %s returned, as it is or wrapped with %%w", e.Did, instead, e.Doing)
+}
+
+// DivergedError says that a flow that ran again did not do what it had done
+// before: it left out something that is recorded, or did something new before it, or
+// gave an effect another input. It depends on something that has changed: take time,
+// ids and random numbers from the Run, and let everything else that may change be an
+// effect. Or the code is another one: raise the Revision. The run is stopped before
+// anything new is performed, whatever the flow does with the error.
+type DivergedError struct {
+	// Recorded is what the flow did before, Came what it did now.
+	Recorded, Came string
+	// Step is the step function of a machine, which went on from a checkpoint; empty for a
+	// flow.
+	Step string
+}
+
+// Error implements error.
+func (e *DivergedError) Error() string {
+	if e.Step != "" {
+		return fmt.Sprintf("the step function %q goes on from a checkpoint and diverges from its record: recorded is %s, but now came %s; which effects it performs must depend on nothing but arguments, state, answers and Now, and a changed one needs a new Revision", e.Step, e.Recorded, e.Came)
+	}
+	return fmt.Sprintf("the flow diverges from its record: recorded is %s, but now came %s; time, ids and random numbers must come from the Run, and a changed flow needs a new Revision", e.Recorded, e.Came)
+}

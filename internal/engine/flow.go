@@ -54,9 +54,10 @@ func (tc *Turn) RunFlow(recorded []byte, run func(*Replay) (any, error)) (Ended,
 		out, err = run(r)
 		return err
 	})
+	stopped, stops := tc.latched.(*stoppedError)
 	switch {
-	case tc.log.stopped != nil:
-		return fail(tc.log.stopped)
+	case stops:
+		return fail(stopped)
 	case tc.halted != nil:
 		return fail(tc.halted)
 	case r.diverged != nil:
@@ -64,18 +65,19 @@ func (tc *Turn) RunFlow(recorded []byte, run func(*Replay) (any, error)) (Ended,
 	case errors.As(err, new(*PanicError)):
 		return fail(err) // also one after a question that was swallowed
 	case tc.latched != nil && !errors.Is(err, tc.latched):
-		did, doing := r.asked.did()
+		_, did, doing, _ := r.asked.wording()
 		return fail(&SwallowedError{Did: did, Doing: doing, Returned: err})
 	case r.asked != nil && tc.latched != nil:
-		if err := r.checkReached(r.asked.what()); err != nil {
-			return fail(err)
+		if err := r.checkReached("", ""); err != nil {
+			what, _, _, _ := r.asked.wording()
+			return fail(r.checkReached(what, ""))
 		}
 		r.rec.counts = r.left
 		return Ended{Asked: r.asked, Kept: r.rec.encode(), Reworded: r.rec.reworded()}, nil
 	case err != nil:
 		return fail(err)
 	}
-	if err := r.checkReached("the end of the flow"); err != nil {
+	if err := r.checkReached("the end of the flow", ""); err != nil {
 		return fail(err)
 	}
 	result, err := flowResult(out)
@@ -121,46 +123,26 @@ type counts struct{ times, ids, yields int }
 // suspended is the error with which a flow ends that has asked, yielded or gone to sleep.
 type suspended struct{ asked *Asked }
 
-// names are the ids of the questions. They are written out only where code reads the
-// error.
-func (a *Asked) names() string {
-	names := make([]string, len(a.Steps))
-	for i := range a.Steps {
-		names[i] = strconv.Quote(a.Steps[i].ID)
-	}
-	return strings.Join(names, ", ")
-}
-
-// what names what ended the turn, did says it of the flow.
-func (a *Asked) what() string {
+// wording says of what has ended a turn: what it is, that the flow did it, the verb, and that the saga is at it. It
+// is written out only where code reads an error.
+func (a *Asked) wording() (what, did, doing, now string) {
 	switch {
 	case len(a.Steps) > 0:
-		return "question " + a.names()
+		names := make([]string, len(a.Steps))
+		for i := range a.Steps {
+			names[i] = strconv.Quote(a.Steps[i].ID)
+		}
+		list := strings.Join(names, ", ")
+		return "question " + list, "asked " + list, "asking", "waits for the answer to " + list
 	case !a.Wake.IsZero():
-		return "a sleep"
+		return "a sleep", "went to sleep", "sleeping", "sleeps until " + a.Wake.UTC().Format(time.RFC3339Nano)
 	}
-	return "a part of the result"
-}
-
-func (a *Asked) did() (did, doing string) {
-	switch {
-	case len(a.Steps) > 0:
-		return "asked " + a.names(), "asking"
-	case !a.Wake.IsZero():
-		return "went to sleep", "sleeping"
-	}
-	return "yielded a part of the result", "yielding"
+	return "a part of the result", "yielded a part of the result", "yielding", "has yielded a part of its result"
 }
 
 func (e *suspended) Error() string {
-	reason := "has yielded a part of its result"
-	switch a := e.asked; {
-	case len(a.Steps) > 0:
-		reason = "waits for the answer to " + a.names()
-	case !a.Wake.IsZero():
-		reason = "sleeps until " + a.Wake.UTC().Format(time.RFC3339Nano)
-	}
-	return fmt.Sprintf("the saga %s; the flow must return this error", reason)
+	_, _, _, now := e.asked.wording()
+	return fmt.Sprintf("the saga %s; the flow must return this error", now)
 }
 
 // Ask asks several questions in one round. It returns nil when all are answered; an
@@ -170,7 +152,7 @@ func (r *Replay) Ask(questions ...steps.Request) error {
 		return err
 	}
 	defer r.turn.Leave()
-	if err := r.turn.ended(); err != nil {
+	if err := r.turn.latched; err != nil {
 		return err
 	}
 	wanted, err := r.turn.Resolve(questions, r.answered)
@@ -179,9 +161,9 @@ func (r *Replay) Ask(questions ...steps.Request) error {
 	}
 	missing := wanted[:0] // wanted is ours
 	for _, s := range wanted {
-		r.turn.guard.mu.Lock() // answers may be read in goroutines
+		r.turn.mu.Lock() // answers may be read in goroutines
 		found, err := r.rec.take(s, r.turn)
-		r.turn.guard.mu.Unlock()
+		r.turn.mu.Unlock()
 		if err != nil {
 			return r.diverges(err)
 		}
@@ -208,7 +190,7 @@ func (r *Replay) Yield(blocks content.Blocks) error {
 		return err
 	}
 	defer r.turn.Leave()
-	if err := r.turn.ended(); err != nil {
+	if err := r.turn.latched; err != nil {
 		return err
 	}
 	if err := r.turn.program.checkYield(blocks); err != nil {
@@ -241,7 +223,7 @@ func (r *Replay) sleep(call string, until func(now time.Time) time.Time) error {
 		return err
 	}
 	defer r.turn.Leave()
-	if err := r.turn.ended(); err != nil {
+	if err := r.turn.latched; err != nil {
 		return err
 	}
 	at := until(r.now())
@@ -250,7 +232,7 @@ func (r *Replay) sleep(call string, until func(now time.Time) time.Time) error {
 		return r.turn.latched // it is new, and comes before something that is not
 	case !r.turn.Now.Before(at):
 		return nil
-	case r.checkReached("") != nil:
+	case r.checkReached("", "") != nil:
 		// Something is recorded that came after it, so it is over whatever the clock of this
 		// machine says.
 		return nil
@@ -324,55 +306,15 @@ func (r *Replay) Rand() *rand.Rand {
 	return rand.New(rand.NewChaCha8(sha256.Sum256(fmt.Appendf(nil, "mcpsaga random 1\x00%s%d", r.turn.ID[:], n))))
 }
 
-// SwallowedError says that a flow went on after it had asked, yielded or gone to sleep: it
-// did not return the error that it got.
-type SwallowedError struct {
-	// Did says what it had done, such as which questions it had asked; Doing is the verb.
-	Did, Doing string
-	// Returned is what the flow returned instead, or nil if it returned a result.
-	Returned error
-}
-
-// Error implements error.
-func (e *SwallowedError) Error() string {
-	instead := "a result"
-	if e.Returned != nil {
-		instead = fmt.Sprintf("the error %q", e.Returned)
-	}
-	return fmt.Sprintf("the flow %s and then returned %s; it must return the error that %s returned, as it is or wrapped with %%w", e.Did, instead, e.Doing)
-}
-
-// DivergedError says that a flow that ran again did not do what it had done
-// before: it left out something that is recorded, or did something new before it, or
-// gave an effect another input. It depends on something that has changed: take time,
-// ids and random numbers from the Run, and let everything else that may change be an
-// effect. Or the code is another one: raise the Revision. The run is stopped before
-// anything new is performed, whatever the flow does with the error.
-type DivergedError struct {
-	// Recorded is what the flow did before, Came what it did now.
-	Recorded, Came string
-	// Step is the step function of a machine, which went on from a checkpoint; empty for a
-	// flow.
-	Step string
-}
-
-// Error implements error.
-func (e *DivergedError) Error() string {
-	if e.Step != "" {
-		return fmt.Sprintf("the step function %q goes on from a checkpoint and diverges from its record: recorded is %s, but now came %s; which effects it performs must depend on nothing but arguments, state, answers and Now, and a changed one needs a new Revision", e.Step, e.Recorded, e.Came)
-	}
-	return fmt.Sprintf("the flow diverges from its record: recorded is %s, but now came %s; time, ids and random numbers must come from the Run, and a changed flow needs a new Revision", e.Recorded, e.Came)
-}
-
 // admit is asked before a flow does something new. A run that replays a record of the
 // same revision does nothing new before it has come to all that is recorded: what it
 // did then would come between things that have happened. Once a run has suspended or
 // diverged it does nothing new either.
 func (r *Replay) admit(what, name string) error {
-	if err := r.turn.ended(); err != nil {
+	if err := r.turn.latched; err != nil {
 		return err
 	}
-	return r.diverges(r.checkReached(fmt.Sprintf("%s %q, which is new", what, name)))
+	return r.diverges(r.checkReached(what, name))
 }
 
 // diverges ends the run with a divergence, or does nothing without one. A flow that
@@ -397,25 +339,28 @@ func (tc *Turn) diverges(err error) error {
 }
 
 // checkReached reports a divergence if something that was recorded was not come to
-// again. What older revisions recorded may be left over.
-func (r *Replay) checkReached(came string) error {
-	left := ""
+// again. What older revisions recorded may be left over. What came instead is new if it has a name.
+func (r *Replay) checkReached(came, name string) error {
+	left, after := "", ""
 	if i := slices.IndexFunc(r.rec.entries, func(e recordEntry) bool { return !e.reached && !e.old }); i >= 0 {
 		left = fmt.Sprintf("question %q", r.rec.entries[i].id)
 	} else if i := slices.IndexFunc(r.turn.log.records, func(e *EffectRecord) bool { return !e.reached && !e.Old }); i >= 0 {
 		left = fmt.Sprintf("effect %q", r.turn.log.records[i].name)
 	} else if n := r.rec.counts.times; r.taken.times < n {
 		left = fmt.Sprintf("%d calls of Now, Sleep and Until", n)
-		came = fmt.Sprintf("after %d of them ", r.taken.times) + came
+		after = fmt.Sprintf("after %d of them ", r.taken.times)
 	} else if n := r.rec.counts.yields; r.taken.yields < n {
 		left = fmt.Sprintf("%d calls of Yield", n)
-		came = fmt.Sprintf("after %d of them ", r.taken.yields) + came
+		after = fmt.Sprintf("after %d of them ", r.taken.yields)
 	} else if n := r.rec.counts.ids; r.taken.ids < n {
 		left = fmt.Sprintf("%d calls of NewID and Rand", n)
-		came = fmt.Sprintf("after %d of them ", r.taken.ids) + came
+		after = fmt.Sprintf("after %d of them ", r.taken.ids)
 	}
 	if left == "" {
 		return nil
 	}
-	return &DivergedError{Recorded: left, Came: came}
+	if name != "" {
+		came = fmt.Sprintf("%s %q, which is new", came, name)
+	}
+	return &DivergedError{Recorded: left, Came: after + came}
 }

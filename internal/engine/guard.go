@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"fmt"
 	"runtime"
 	"slices"
@@ -15,18 +16,15 @@ import (
 // flow finds when it runs again. So that is refused whether or not two happen to meet: a tool
 // that is wrong fails in its first test.
 type guard struct {
-	mu      sync.Mutex
-	step    string // that runs
-	way     int    // by which the tool's code is called, see by
-	doing   call   // what is under way, or the zero value
-	over    bool   // the tool's code has ended
-	misused error  // the first *MisuseError
+	way     int   // by which the tool's code is called, see by
+	enters  using // what is under way, or the zero value
+	misused error // the first *MisuseError
 }
 
-// call is what a tool calls; effect is empty unless it is for one.
-type call struct{ name, effect string }
+// using is what a tool calls; effect is empty unless it is for one.
+type using struct{ name, effect string }
 
-func (c call) String() string {
+func (c using) String() string {
 	if c.effect == "" {
 		return c.name
 	}
@@ -50,31 +48,33 @@ func (e *MisuseError) Error() string {
 // Enter is called before the tool's code does what changes the turn, and [Turn.Leave] after it;
 // effect is the name of one or empty. It fails with a *[MisuseError].
 func (tc *Turn) Enter(name, effect string) error {
-	what := call{name, effect}
-	own := runsBy(ways[tc.guard.way : tc.guard.way+1])
+	what := using{name, effect}
 	g := &tc.guard
-	g.mu.Lock()
-	defer g.mu.Unlock()
+	own := runsBy(ways[g.way : g.way+1])
+	tc.mu.Lock()
+	defer tc.mu.Unlock()
 	how := ""
 	switch {
-	case g.over:
+	case tc.over == errOver:
+		return errOver
+	case tc.over != nil:
 		if world := sagahooks.From(tc); world != nil && effect != "" {
 			world.Late(effect, true)
 		}
 		how = "after the turn had ended; a Turn or Run is valid until the function returns: keep none, and wait for your goroutines"
 	case !own && !runsBy(ways[:]):
-		how = "in a goroutine of the tool's own; call it in the one that runs the function, and do what shall happen at once within one effect"
+		how = "in a goroutine of the tool's own; call it in the one that runs the function, which can have saga.DoAll perform several effects at once"
 	case !own:
 		how = "by the code of another turn; a Turn or Run is for the call of the function that got it: hand it on as a parameter, and keep none in what calls share"
 	case g.misused != nil:
 		return g.misused
-	case g.doing != (call{}):
-		how = "within " + g.doing.String() + "; call it when that has ended"
+	case g.enters != (using{}):
+		how = "within " + g.enters.String() + "; call it when that has ended"
 	default:
-		g.doing = what
+		g.enters = what
 		return nil
 	}
-	err := &MisuseError{tc.program.Name, g.step, what.String(), how}
+	err := &MisuseError{tc.program.Name, tc.Step, what.String(), how}
 	if g.misused == nil {
 		g.misused = err
 	}
@@ -83,37 +83,38 @@ func (tc *Turn) Enter(name, effect string) error {
 
 // Leave is called when that is done for which [Turn.Enter] was called.
 func (tc *Turn) Leave() {
-	tc.guard.mu.Lock()
-	defer tc.guard.mu.Unlock()
-	tc.guard.doing = call{}
-}
-
-// At is called before a step function runs.
-func (tc *Turn) At(step string) {
 	tc.mu.Lock()
-	tc.Step = step
-	tc.mu.Unlock()
-	tc.guard.mu.Lock()
-	defer tc.guard.mu.Unlock()
-	tc.guard.step = step
+	defer tc.mu.Unlock()
+	tc.guard.enters = using{}
 }
 
-// tells returns who hears what the tool says: nil once its code has ended or was left alone.
-func (tc *Turn) tells() Notifier {
-	tc.guard.mu.Lock()
-	defer tc.guard.mu.Unlock()
-	if tc.guard.over || tc.over.Load() {
-		return nil
+// Together calls f with 0 to n-1 at the same time, each as the tool's code, and waits for all of them. If one panics or
+// ends its goroutine, it does the same then. In a test they are called one after the other, so that it can be repeated.
+func (tc *Turn) Together(n int, f func(i int)) {
+	if n == 1 || sagahooks.From(tc) != nil {
+		for i := range n {
+			f(i)
+		}
+		return
 	}
-	return tc.notify
-}
-
-// close is called when the tool's code has ended. It returns how the code has misused the turn.
-func (tc *Turn) close() error {
-	tc.guard.mu.Lock()
-	defer tc.guard.mu.Unlock()
-	tc.guard.over = true
-	return tc.guard.misused
+	var calls sync.WaitGroup
+	ends := make([]error, n)
+	for i := range n {
+		ends[i] = exited // unless it returns or panics
+		calls.Go(func() {
+			ends[i] = Protect(func() error {
+				by(tc.guard.way, func() { f(i) })
+				return nil
+			})
+		})
+	}
+	calls.Wait()
+	if slices.Contains(ends, error(exited)) {
+		runtime.Goexit()
+	}
+	if err := cmp.Or(ends...); err != nil {
+		panic(err)
+	}
 }
 
 // Go has no name by which a goroutine could be known again. But what runs is on its stack: a turn's
@@ -130,12 +131,6 @@ var ways = func() (at [16]uintptr) {
 
 // called counts the turns whose code was called.
 var called atomic.Uint32
-
-// call calls the turn's code.
-func (tc *Turn) call(code func()) {
-	tc.guard.way = int(called.Add(1)) % len(ways)
-	by(tc.guard.way, code)
-}
 
 // runsBy reports whether the calling goroutine runs code that was called in one of the places.
 func runsBy(ways []uintptr) bool {

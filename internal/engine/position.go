@@ -62,8 +62,9 @@ type body struct {
 	// client's; what is not, a machine's state, is kept apart in tokens.
 	kept  []byte
 	apart bool
-	// running is nil between two turns.
-	running *running
+	// running is the time of the turn in whose middle the position is: what runs again reads the same. It is nil
+	// between two turns.
+	running *time.Time
 }
 
 // pendingStep is a step whose answer the saga waits for.
@@ -101,7 +102,7 @@ type storedAnswer struct {
 }
 
 // DropArguments makes the position shorter for clients that send the arguments
-// again in every turn; see [Resumption.Arguments].
+// again in every turn; see [Call].
 func (p *Position) DropArguments() { p.args = nil }
 
 // Arguments are the tool's, unless they were dropped.
@@ -206,13 +207,14 @@ var (
 	errOther      = errors.New("its result differs from the one accepted before")
 )
 
-// accept takes the answers of a turn into the position. It fails with an
+// accept takes the answers of a turn into the position, a copy of the one that is kept. It fails with an
 // *AnswerError if they contradict each other or what was accepted before; the
 // position is then not to be used.
 func (p *Position) accept(answers []steps.Answer) (fresh []bool, err error) {
 	if len(answers) > maxAnswers {
 		return nil, &AnswerError{answers[maxAnswers].StepID, fmt.Sprintf("more than %d results were sent", maxAnswers)}
 	}
+	p.pending, p.seen = slices.Clone(p.pending), slices.Clip(p.seen)
 	fresh = make([]bool, len(p.pending))
 	for i, a := range answers {
 		if err := p.acceptOne(a, answers[:i], fresh); err != nil {

@@ -44,34 +44,16 @@ func (k Kind) String() string {
 // Program is a tool, a prompt or a resource that has passed all checks. It is
 // immutable but for what hangs (within.go), and safe for concurrent use; it holds nothing of any saga.
 type Program struct {
+	Definition
 	// Kind says which of the three it is.
 	Kind Kind
-	// Name identifies it among those of its kind: 1 to 128 of A-Z a-z 0-9 _ - .
-	Name string
 	// Target names it among those of all kinds, as tokens and records do: a tool by its name
 	// alone, which holds no colon, the others with their kind before it.
 	Target string
-	// Title and Description are for people and models.
-	Title, Description string
-	// Revision counts changes after which old positions cannot be resumed.
-	Revision uint32
 	// InputSchema and OutputSchema are JSON Schemas; OutputSchema may be nil.
 	InputSchema, OutputSchema json.RawMessage
 	// Annotations are hints for clients, MCP's ToolAnnotations, or nil.
 	Annotations json.RawMessage
-	// Questions are what the tool may ask, in the order of its definition. A
-	// tool without any is an ordinary tool: it ends in its first turn.
-	Questions []steps.Question
-	// MaxAge bounds the whole saga from its first turn; zero means no bound.
-	MaxAge time.Duration
-	// SingleUse says whether each of its turns is taken once.
-	SingleUse SingleUse
-	// ShortTokens: what a token holds is kept elsewhere if possible.
-	ShortTokens bool
-	// Yields says that it may give its result in parts.
-	Yields bool
-	// Tasks says whether it may be a task. Its times are never zero.
-	Tasks Tasks
 
 	// Prompt is set for prompts, Resource for resources.
 	Prompt   *PromptInfo
@@ -79,16 +61,14 @@ type Program struct {
 	// Complete suggests values for arguments of prompts and resources, by name.
 	Complete map[string]completer
 
-	steps       map[string]bool      // the names of step functions, former ones included
-	questions   map[string]*question // also by the ids that they had in older revisions
-	effects     map[string]Effect
-	buildsOn    map[string][]string // what effects build on, also indirectly
-	renamed     map[string]string   // questions of older revisions
-	input       *schema.Schema
-	output      *schema.Schema
-	decoding    jsonv2.Options // of arguments
-	maxAttempts int
-	code        Code
+	steps     map[string]bool      // the names of step functions, former ones included
+	questions map[string]*question // also by the ids that they had in older revisions
+	effects   map[string]Effect
+	buildsOn  map[string][]string // what effects build on, also indirectly
+	renamed   map[string]string   // questions of older revisions
+	input     *schema.Schema
+	output    *schema.Schema
+	decoding  jsonv2.Options // of arguments
 
 	hanging      atomic.Int32                // calls of its code
 	undosHanging atomic.Int32                // and of its effects' Undos
@@ -137,9 +117,6 @@ type Code interface {
 	Run(t *Turn, args json.RawMessage, kept, secrets []byte) (Ended, error)
 	// Stage encodes a state that a test supplies.
 	Stage(state any) (encoded, secrets []byte, err error)
-	// Decoded shows, to a test, what a state of that revision decodes to; nil if there
-	// is none.
-	Decoded(revision uint32, kept, secrets []byte) (json.RawMessage, error)
 }
 
 // Ended is how a turn's code ended: with questions or with a result.
@@ -176,9 +153,9 @@ func (t *Program) current(pos *Position) error {
 	switch {
 	case pos.Tool != t.Name:
 		return fmt.Errorf("it belongs to the tool %q", pos.Tool)
-	case pos.Revision != t.Revision && !t.code.Reads(pos.Revision):
+	case pos.Revision != t.Revision && !t.Code.Reads(pos.Revision):
 		return fmt.Errorf("it belongs to revision %d", pos.Revision)
-	case !t.steps[pos.next] && (pos.running == nil || !pos.running.undo):
+	case !t.steps[pos.next]:
 		return fmt.Errorf("there is no step function %q", pos.next)
 	}
 	return nil
@@ -308,7 +285,7 @@ func (s *Registry) Reader(target string, revision uint32) (reader, newest *Progr
 		}
 	}
 	for _, t := range revisions {
-		if t.code.Reads(revision) {
+		if t.Code.Reads(revision) {
 			return t, newest
 		}
 	}

@@ -12,22 +12,11 @@ import (
 
 // settle decides what becomes of a pending step: nothing more (its answer is
 // good), the step to ask (again) if it is open, or the end of the saga.
-func (t *Program) settle(ctx context.Context, pos *Position, p *pendingStep, fresh bool, r *Resumption) (step steps.Step, open bool, end *Outcome, err error) {
-	q := t.questions[ident.Base(p.id)]
-	if q == nil {
-		return step, false, nil, &PositionError{t.Name, fmt.Errorf("there is no question %q", p.id)}
-	}
-	words := p.digest
+func (t *Program) settle(ctx context.Context, pos *Position, p *pendingStep, fresh bool, c *Call) (step steps.Step, open bool, end *Outcome, err error) {
+	q, step, words, err := t.pendingQuestion(p)
 	switch {
-	case p.params != nil:
-		step = steps.Step{Kind: p.kind, Needs: p.needs, Params: p.params, Varied: true}
-	case q.err != nil:
-		return step, false, nil, &PositionError{t.Name, fmt.Errorf("question %q: %w", p.id, q.err)}
-	default:
-		step, words = q.step, q.digest
-	}
-	step.ID = p.stepID()
-	switch {
+	case err != nil:
+		return step, false, nil, &PositionError{t.Name, err}
 	case words != p.digest:
 		// The tool asks something else now than the user answered, or would.
 		p.digest = words
@@ -47,8 +36,8 @@ func (t *Program) settle(ctx context.Context, pos *Position, p *pendingStep, fre
 			}
 			return step, false, nil, err
 		}
-		if p.refused++; p.refused >= t.maxAttempts {
-			end, err = t.refusedTooOften(ctx, pos, p, invalid, r)
+		if p.refused++; p.refused >= t.MaxAttempts {
+			end, err = t.refusedTooOften(ctx, pos, p, invalid, c)
 			return step, false, end, err
 		}
 		if step, err = step.Again(invalid.Reason); err != nil {
@@ -70,14 +59,58 @@ func (t *Program) settle(ctx context.Context, pos *Position, p *pendingStep, fre
 	return step, true, nil, nil
 }
 
+// pendingQuestion is the question that a step waits for, and how that is asked now, in words of which it returns
+// the digest.
+func (t *Program) pendingQuestion(p *pendingStep) (q *question, step steps.Step, words [4]byte, err error) {
+	q = t.questions[ident.Base(p.id)]
+	switch {
+	case q == nil:
+		return nil, step, words, fmt.Errorf("there is no question %q", p.id)
+	case p.params != nil:
+		step, words = steps.Step{Kind: p.kind, Needs: p.needs, Params: p.params, Varied: true}, p.digest
+	case q.err != nil:
+		return nil, step, words, fmt.Errorf("question %q: %w", p.id, q.err)
+	default:
+		step, words = q.step, q.digest
+	}
+	step.ID = p.stepID()
+	return q, step, words, nil
+}
+
+// CheckAnswers fails with an *[AnswerError] if [Program.Resume] could not read answers to what
+// is waited for at pos. Whether they are valid is for Resume to say: it asks again if not. It
+// fails with a *[PositionError] if the position is not one of this tool.
+func (t *Program) CheckAnswers(pos *Position, answers []steps.Answer) error {
+	if err := t.current(pos); err != nil {
+		return &PositionError{t.Name, err}
+	}
+	now := *pos
+	fresh, err := now.accept(answers)
+	if err != nil {
+		return err
+	}
+	for i := range now.pending {
+		p := &now.pending[i]
+		q, step, _, err := t.pendingQuestion(p)
+		if err != nil || !fresh[i] || p.answer.failed {
+			continue // Resume says so
+		}
+		var malformed *checkerr.MalformedError
+		if err := Protect(func() error { return q.Check(step, p.answer.raw) }); errors.As(err, &malformed) {
+			return &AnswerError{step.ID, malformed.Reason}
+		}
+	}
+	return nil
+}
+
 // refusedTooOften ends a saga whose user gives no valid answer.
-func (t *Program) refusedTooOften(ctx context.Context, pos *Position, p *pendingStep, invalid *checkerr.InvalidError, r *Resumption) (*Outcome, error) {
+func (t *Program) refusedTooOften(ctx context.Context, pos *Position, p *pendingStep, invalid *checkerr.InvalidError, c *Call) (*Outcome, error) {
 	text := fmt.Sprintf("Stopped: %q was answered %d times without a valid answer; the last time: %s", p.id, p.refused, invalid.Reason)
 	u := Undoing{Outcome: &Outcome{Result: errorResult(text)}}
 	if t.Kind != KindTool {
 		u = Undoing{Err: &ToolError{Text: text, Disclosed: true}}
 	}
-	undo, err := t.compensate(ctx, pos.ID, t.logOf(pos), fence{acting: r.Acting, undoing: r.Undoing, end: u})
+	undo, err := t.compensate(ctx, c, t.logOf(pos), u)
 	if err != nil {
 		return nil, err
 	}

@@ -38,7 +38,7 @@ func TestRenamedQuestionsAreAskedByTheirPresentIDs(t *testing.T) {
 	tool := &Program{questions: map[string]*question{"now": newQuestion(now)}}
 	tool.RenameQuestions(new(Problems), map[string]string{"old": "now"})
 	assert.Same(t, tool.questions["now"], tool.questions["old"])
-	turn := &Turn{program: tool, client: steps.AllFeatures()}
+	turn := &Turn{mu: make(lock, 1), program: tool, Call: Call{Client: steps.AllFeatures()}}
 	_, err := turn.Resolve([]steps.Request{now, now.Nth(2)}, nil)
 	assert.NoError(t, err)
 	_, err = turn.Resolve([]steps.Request{&steps.Form[form]{ID: "old", Message: "Who?"}}, nil)

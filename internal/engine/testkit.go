@@ -5,10 +5,8 @@ import (
 	"encoding/json"
 	"fmt"
 
-	jsonv2 "github.com/go-json-experiment/json"
 	"github.com/mcpsaga/mcpsaga/internal/ident"
 	"github.com/mcpsaga/mcpsaga/internal/sagahooks"
-	"github.com/mcpsaga/mcpsaga/internal/schema"
 )
 
 // Stage makes a position by hand, so that a test can begin in the middle of a
@@ -17,7 +15,7 @@ func (t *Program) Stage(s sagahooks.Stage) (*Position, error) {
 	if !t.steps[s.Step] || s.Step == StartStep {
 		return nil, fmt.Errorf("tool %q has no step function %q", t.Name, s.Step)
 	}
-	state, secrets, err := t.code.Stage(s.State)
+	state, secrets, err := t.Code.Stage(s.State)
 	if err != nil {
 		return nil, fmt.Errorf("tool %q: %w", t.Name, err)
 	}
@@ -71,42 +69,9 @@ func (t *Program) Rehearse(ctx context.Context, pos *Position) error {
 		if e == nil || r.status == effectRefused || r.status == effectRefusedAgain {
 			continue
 		}
-		if err := e.Redo(ctx, effectKey(pos.ID, r.name, r.n), r); err != nil {
+		if err := e.Redo(ctx, effectKey(pos.ID, r.name, r.n), r, nil); err != nil {
 			return fmt.Errorf("effect %q: %w", r.name, err)
 		}
 	}
 	return nil
-}
-
-// Decoded says what a suspended saga's state and effects decode to in the present code, so
-// that a test can tell whether that is what was once meant. It is for package sagatest.
-func (t *Program) Decoded(pos *Position) (json.RawMessage, error) {
-	if err := t.current(pos); err != nil {
-		return nil, &PositionError{t.Name, err}
-	}
-	state, err := t.code.Decoded(pos.Revision, pos.kept, pos.secrets)
-	if err != nil {
-		return nil, &PositionError{t.Name, fmt.Errorf("its state: %w", err)}
-	}
-	type decodedEffect struct {
-		Effect string          `json:"effect"`
-		Input  json.RawMessage `json:"input"`
-		Result json.RawMessage `json:"result,omitempty"`
-	}
-	all := struct {
-		State   json.RawMessage `json:"state,omitempty"`
-		Effects []decodedEffect `json:"effects,omitempty"`
-	}{State: state}
-	for _, r := range t.logOf(pos).records {
-		d := t.effects[r.name]
-		if d == nil {
-			continue
-		}
-		e := decodedEffect{Effect: r.name}
-		if e.Input, e.Result, err = d.Decoded(r); err != nil {
-			return nil, &PositionError{t.Name, fmt.Errorf("effect %q: %w", r.name, err)}
-		}
-		all.Effects = append(all.Effects, e)
-	}
-	return jsonv2.Marshal(all, schema.JSONOptions)
 }

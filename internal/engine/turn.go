@@ -2,12 +2,14 @@ package engine
 
 import (
 	"bytes"
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
-	"sync/atomic"
 	"time"
 
+	"github.com/mcpsaga/mcpsaga/content"
 	"github.com/mcpsaga/mcpsaga/internal/ident"
 	"github.com/mcpsaga/mcpsaga/internal/schema"
 	"github.com/mcpsaga/mcpsaga/steps"
@@ -17,31 +19,25 @@ import (
 // that runs in it.
 type Turn struct {
 	context.Context
-	// ID identifies the saga, Now is the time of this turn, and Written the revision that
-	// wrote the position.
-	ID      [16]byte
-	Now     time.Time
+	Call
+	// Written is the revision that wrote the position.
 	Written uint32
 	// Step is the step function that runs; see [Turn.At].
 	Step string
 
-	// mu is held while what the turn has done changes, until over, when its code was left alone.
+	// mu is held while what the turn has done changes, until over says why its code can do nothing more:
+	// it was left alone, or has ended.
 	mu   lock
-	over atomic.Bool
-	// limit is as in [Call], and budget the context that keeps it. outer is the context without it, or
-	// nil.
-	limit  time.Duration
-	budget *budget
-	outer  context.Context
+	over error
+	// limit is the context if it has a limit of its own, as in [Call], or nil.
+	limit *budget
+	// code is the call of the code, which runs from pos and ends with end.
+	code call
+	pos  *Position
+	end  Ended
 
 	program *Program
-	client  steps.Features
-	notify  Notifier
-	// held, lost, acting and undoing are as in [Call]; halted is how one of the last two failed.
-	held    bool
-	lost    bool
-	acting  func(context.Context) error
-	undoing func(context.Context, Undoing) error
+	// halted is how a function of the Call failed.
 	halted  error
 	answers []turnAnswer
 	log     *effectLog
@@ -52,6 +48,8 @@ type Turn struct {
 	// saves is what writes checkpoints; nil if none are wanted.
 	saves *saves
 	guard guard
+	// finals counts as [Call.Final] does.
+	finals int
 }
 
 // lock is a mutex made of a channel: a ledger may be waited for while it is held, and virtual time
@@ -71,12 +69,26 @@ type turnAnswer struct {
 	digest [4]byte
 }
 
+// At is called before a step function runs.
+func (tc *Turn) At(step string) {
+	tc.mu.Lock()
+	defer tc.mu.Unlock()
+	tc.Step = step
+}
+
+// ended is why the code can do nothing more with its turn; nil if it can.
+func (tc *Turn) ended() error {
+	tc.mu.Lock()
+	defer tc.mu.Unlock()
+	return cmp.Or(tc.over, tc.latched)
+}
+
 // Can reports whether the client can do all of the given features.
-func (tc *Turn) Can(f steps.Features) bool { return tc.client.Has(f) }
+func (tc *Turn) Can(f steps.Features) bool { return tc.Client.Has(f) }
 
 // Need fails with an *[UnsupportedError] if the client lacks one of the features.
 func (tc *Turn) Need(f steps.Features) error {
-	if tc.client.Has(f) {
+	if tc.Client.Has(f) {
 		return nil
 	}
 	return &UnsupportedError{Tool: tc.program.Name, Needs: f}
@@ -107,9 +119,9 @@ func (tc *Turn) StepEnded() error {
 // was asked last in this run.
 func (tc *Turn) StepAnswer(id string) (steps.Answer, bool) {
 	if tc.replay != nil {
-		tc.guard.mu.Lock()
-		defer tc.guard.mu.Unlock()
-		if tc.guard.over {
+		tc.mu.Lock()
+		defer tc.mu.Unlock()
+		if tc.over != nil {
 			return steps.Answer{}, false
 		}
 		return tc.replay.rec.answer(id)
@@ -120,6 +132,16 @@ func (tc *Turn) StepAnswer(id string) (steps.Answer, bool) {
 		}
 	}
 	return steps.Answer{}, false
+}
+
+// tells returns who hears what the tool says: nil once its code has ended or was left alone.
+func (tc *Turn) tells() Notifier {
+	tc.mu.Lock()
+	defer tc.mu.Unlock()
+	if tc.over != nil {
+		return nil
+	}
+	return tc.Notifier
 }
 
 // Progress tells the client how far the turn has come.
@@ -146,8 +168,8 @@ func (tc *Turn) Disconnect(retry time.Duration) {
 // Resolve returns the steps that put the questions to this client. Of alternatives
 // it takes the one that answered returns, if that is given and returns one.
 func (tc *Turn) Resolve(questions []steps.Request, answered func(*steps.Step) *steps.Step) ([]steps.Step, error) {
-	if tc.over.Load() {
-		return nil, errOver
+	if err := tc.ended(); err != nil {
+		return nil, err
 	}
 	if len(questions) == 0 {
 		return nil, fmt.Errorf("Ask: no question was given")
@@ -169,7 +191,7 @@ func (tc *Turn) Resolve(questions []steps.Request, answered func(*steps.Step) *s
 		if known != nil {
 			s = *known
 		}
-		for wanted := s; known == nil && !tc.client.Has(s.Needs); s = *s.Otherwise {
+		for wanted := s; known == nil && !tc.Client.Has(s.Needs); s = *s.Otherwise {
 			if s.Otherwise == nil {
 				return nil, &UnsupportedError{Tool: tc.program.Name, StepID: wanted.ID, Needs: wanted.Needs}
 			}
@@ -198,72 +220,44 @@ func (tc *Turn) Resolve(questions []steps.Request, answered func(*steps.Step) *s
 	return resolved, nil
 }
 
-// Notifier gets what a tool tells while a turn is under way. Its methods must
-// be safe for concurrent use and must not block for long.
-type Notifier interface {
-	// Progress gets how far the turn has come.
-	Progress(Progress)
-	// Log gets a message for the client's log.
-	Log(Log)
-}
-
-// Progress says how far a turn has come.
-type Progress struct {
-	// Done grows with each message; Total is 0 if it is unknown.
-	Done, Total float64
-	// Message is for people, or empty.
-	Message string
-}
-
-// Log is a message for the client's log.
-type Log struct {
-	// Level is how severe it is.
-	Level slog.Level
-	// Logger is the tool's name.
-	Logger string
-	// Data is the message: anything that encodes to JSON.
-	Data any
-}
-
-// levels are MCP's names of levels, the most severe first. The names that package
-// log/slog lacks are between and above its own, four apart.
-var levels = []struct {
-	level slog.Level
-	name  string
-}{
-	{slog.LevelError + 12, "emergency"},
-	{slog.LevelError + 8, "alert"},
-	{slog.LevelError + 4, "critical"},
-	{slog.LevelError, "error"},
-	{slog.LevelWarn, "warning"},
-	{slog.LevelInfo + 2, "notice"},
-	{slog.LevelInfo, "info"},
-}
-
-// LevelName returns MCP's name of a level, as in syslog (RFC 5424): that of the nearest
-// level that is not more severe.
-func LevelName(l slog.Level) string {
-	for _, known := range levels {
-		if l >= known.level {
-			return known.name
+// checkYield reports whether blocks are a part of a result.
+func (t *Program) checkYield(blocks content.Blocks) error {
+	if !t.Yields {
+		return errors.New("Yield: the tool does not say that it yields; set Yields in its Info")
+	}
+	if len(blocks) == 0 {
+		return errors.New("Yield: no block was given")
+	}
+	for i, b := range blocks {
+		if b == nil {
+			return fmt.Errorf("Yield: block %d is nil", i)
 		}
 	}
-	return "debug"
-}
-
-// ParseLevel returns the level of an MCP name.
-func ParseLevel(name string) (level slog.Level, ok bool) {
-	for _, known := range levels {
-		if known.name == name {
-			return known.level, true
-		}
+	if _, err := blocks.AppendJSON(nil); err != nil {
+		return fmt.Errorf("Yield: %w", err)
 	}
-	return slog.LevelDebug, name == "debug"
+	return nil
 }
 
-// Disconnecter is a [Notifier] whose connection can be given up during a turn:
-// the client comes back for the result (SEP-1699).
-type Disconnecter interface {
-	// Disconnect closes the connection and has the client come back after retry.
-	Disconnect(retry time.Duration)
+// Yield ends a machine's turn with a part of the result; next continues.
+func (tc *Turn) Yield(next string, blocks content.Blocks) (*Asked, error) {
+	if !tc.Has(next) {
+		return nil, fmt.Errorf("Yield: there is no step function %q; the tool's Steps must have it", next)
+	}
+	if err := cmp.Or(tc.ended(), tc.program.checkYield(blocks)); err != nil {
+		return nil, err
+	}
+	return &Asked{Next: next, Yielded: blocks}, nil
+}
+
+// Until ends a machine's turn until at; next continues. It returns nil if that is over, so that
+// the machine continues at once. call is what its author called.
+func (tc *Turn) Until(call string, at time.Time, next string) (*Asked, error) {
+	if !tc.Has(next) {
+		return nil, fmt.Errorf("%s: there is no step function %q; the tool's Steps must have it", call, next)
+	}
+	if err := tc.ended(); err != nil || !tc.Now.Before(at) {
+		return nil, err
+	}
+	return &Asked{Next: next, Wake: at.Round(0).UTC()}, nil
 }

@@ -85,25 +85,11 @@ func (t *Program) toUndo(log *effectLog) []*EffectRecord {
 	return append(order, rest...)
 }
 
-// undecided returns an irreversible effect of which only performing it again tells whether it was
-// performed, and so whether anything may be undone; nil if there is none.
-func (t *Program) undecided(log *effectLog) *EffectRecord {
-	if t.final(log) != "" {
-		return nil
-	}
-	for _, r := range t.toUndo(log) {
-		if t.irreversible(r) && !t.effects[r.name].Declaration().Undoable {
-			return r
-		}
-	}
-	return nil
-}
-
 // compensate undoes the effects in the log. One that fails does not keep the
 // others from being undone, except those that it builds on, and all if it is final.
 // It returns nil if there is nothing to do, an *UnsettledError if it is not known whether anything may
-// be undone, and a *HaltedError if f does not let it.
-func (t *Program) compensate(ctx context.Context, id [16]byte, log *effectLog, f fence) (*UndoReport, error) {
+// be undone, and a *HaltedError if c does not let it. end is how the turn has ended.
+func (t *Program) compensate(ctx context.Context, c *Call, log *effectLog, end Undoing) (*UndoReport, error) {
 	if log == nil || len(log.records) == 0 {
 		return nil, nil
 	}
@@ -120,6 +106,7 @@ func (t *Program) compensate(ctx context.Context, id [16]byte, log *effectLog, f
 	}
 	again := new(effectLog)
 	order := t.toUndo(log)
+	said := false // Undoing was called
 	for i, r := range order {
 		if by := t.neededBy(r.name, again.records); by != "" {
 			report.Kept = append(report.Kept, r.name)
@@ -129,14 +116,34 @@ func (t *Program) compensate(ctx context.Context, id [16]byte, log *effectLog, f
 		}
 		err := errors.New("the tool no longer declares it")
 		if e := t.effects[r.name]; e != nil {
-			if halted := t.passes(ctx, &f, id, log, r, len(again.records) > 0 && len(report.Undone) == 0); halted != nil {
-				return nil, halted
+			// As long as only irreversible effects are found out about, the saga may still have to go forward;
+			// with the first other one it is decided that it does not. That one may turn out to be final, as may
+			// those after it as long as nothing is undone.
+			behind := len(again.records) > 0 && len(report.Undone) == 0
+			d := e.Declaration()
+			redo := c.Begun != nil && d.Irreversible && !d.Undoable // nothing else can tell what became of it
+			switch {
+			case !d.Undoable && !redo:
+			case d.Irreversible:
+				if err := c.act(ctx); err != nil {
+					return nil, err
+				}
+			case c.Undoing != nil && (!said || behind && !end.Behind):
+				said, end.Behind = true, behind
+				end.Position = t.toCancel(c.ID, log)
+				if err := c.Undoing(ctx, end); err != nil {
+					return nil, &HaltedError{err}
+				}
 			}
 			share, cancel := ctx, context.CancelFunc(func() {})
 			if bounded {
 				share, cancel = context.WithTimeoutCause(ctx, time.Until(until)/time.Duration(len(order)-i), errUndoTime)
 			}
-			err = e.Undo(share, effectKey(id, r.name, r.n), r, t.boundUndo(r.name))
+			if key, bound := effectKey(c.ID, r.name, r.n), t.boundUndo(r.name); redo {
+				err = r.redone(e.Redo(share, key, r, bound))
+			} else {
+				err = e.Undo(share, key, r, bound)
+			}
 			cancel()
 		}
 		switch {
@@ -146,7 +153,7 @@ func (t *Program) compensate(ctx context.Context, id [16]byte, log *effectLog, f
 		case errors.As(err, new(*FinalError)):
 			report.Final = r.name
 			report.errs = append(report.errs, fmt.Errorf("undo of %q: %w", r.name, err))
-			report.Again = t.again(id, again) // what came after it and could not be undone yet
+			report.Again = t.again(c.ID, again) // what came after it and could not be undone yet
 			return report, nil
 		case t.irreversible(r):
 			return nil, &UnsettledError{t.Name, r.name, err}
@@ -156,8 +163,19 @@ func (t *Program) compensate(ctx context.Context, id [16]byte, log *effectLog, f
 			again.records = append(again.records, r)
 		}
 	}
-	report.Again = t.again(id, again)
+	report.Again = t.again(c.ID, again)
 	return report, nil
+}
+
+// redone says what has come of performing an effect again, in the way of the Undo that it does not have.
+func (r *EffectRecord) redone(err error) error {
+	switch {
+	case err == nil:
+		return &FinalError{errors.New("it has no Undo and was performed again, to find out")}
+	case errors.Is(err, ErrNothingToUndo):
+		r.status = effectRefusedAgain
+	}
+	return err
 }
 
 // boundUndo bounds the tries of an effect's Undo.
@@ -166,8 +184,8 @@ func (t *Program) boundUndo(effect string) Bound {
 		if t.undosHanging.Load() >= maxHanging {
 			return errUndos
 		}
-		_, err := callWithin(ctx, t, &t.undosHanging, func() string { return fmt.Sprintf("Undo of effect %q", effect) }, func() (struct{}, error) { return struct{}{}, f() })
-		return err
+		c := call{t: t, hanging: &t.undosHanging, work: workFunc{fmt.Sprintf("Undo of effect %q", effect), f}}
+		return c.within(ctx)
 	}
 }
 
@@ -178,8 +196,32 @@ func (t *Program) again(id [16]byte, failed *effectLog) *Position {
 		return nil
 	}
 	slices.Reverse(failed.records)
-	// There is no step function of that name, so it can only be cancelled.
-	return &Position{ID: id, Tool: t.Name, Revision: t.Revision, body: body{log: failed}}
+	return t.toCancel(id, failed)
+}
+
+// toCancel is a position that can only be cancelled: it has no step function.
+func (t *Program) toCancel(id [16]byte, log *effectLog) *Position {
+	return &Position{ID: id, Tool: t.Name, Revision: t.Revision, body: body{log: log}}
+}
+
+// Begun is a position that can only be cancelled, and knows of the effects of p and of earlier, which is where an earlier
+// run of the same turn has ended, or nil.
+func (p *Position) Begun(earlier *Position) *Position {
+	log := new(effectLog)
+	if p.log != nil {
+		log.records = slices.Clone(p.log.records)
+	}
+	if earlier != nil && earlier.log != nil {
+		for _, r := range earlier.log.records {
+			i := slices.IndexFunc(log.records, func(now *EffectRecord) bool { return now.name == r.name && now.n == r.n })
+			if i < 0 {
+				log.records = append(log.records, r)
+			} else if r.status == effectDone {
+				log.records[i] = r
+			}
+		}
+	}
+	return &Position{ID: p.ID, Tool: p.Tool, Revision: p.Revision, body: body{log: log}}
 }
 
 var errUndoTime = errors.New("the time for undoing it is over")
@@ -189,70 +231,25 @@ func (t *Program) undoTurn(tc *Turn, u Undoing) (*UndoReport, error) {
 	if tc.halted != nil {
 		return nil, tc.halted
 	}
-	if len(tc.log.records) > 0 {
-		// From what is written down there the turn is not taken again, which alone could tell.
-		if r := t.undecided(tc.log); r != nil && tc.saves != nil {
-			return nil, &UnsettledError{t.Name, r.name, r.Failure()}
-		}
-		if err := tc.saveUndo(u.Outcome); err != nil {
-			return nil, err
-		}
-	}
 	ctx := context.Context(tc)
-	if tc.outer != nil {
-		ctx = tc.outer
+	if tc.limit != nil {
+		ctx = tc.limit.Context // undoing has time of its own
 	}
-	report, err := t.compensate(ctx, tc.ID, tc.log, fence{acting: tc.acting, undoing: tc.undoing, end: u})
+	report, err := t.compensate(ctx, &tc.Call, tc.log, u)
 	if halted := (*HaltedError)(nil); errors.As(err, &halted) {
 		return nil, tc.halt(halted)
 	}
+	foundOut := func(r *EffectRecord) bool { return r.Unknown() && r.name == report.Final } // that it was done after all
+	if !tc.Held && report.TooLate() && slices.ContainsFunc(tc.log.records, foundOut) {
+		return nil, &UnsettledError{t.Name, report.Final, report.Err()} // forward is the only way: the turn is to be taken again
+	}
 	return report, err
-}
-
-// fence is what is passed before anything is undone: the caller may have lost it to
-// another one. Its functions are those of [Call], and may be nil.
-type fence struct {
-	acting  func(context.Context) error
-	undoing func(context.Context, Undoing) error
-	end     Undoing
-	told    bool // undoing was called
-}
-
-func (f fence) act(ctx context.Context) error {
-	if f.acting == nil {
-		return nil
-	}
-	if err := f.acting(ctx); err != nil {
-		return &HaltedError{err}
-	}
-	return nil
-}
-
-// passes is called before r is undone. As long as only irreversible effects are found out about,
-// the saga may still have to go forward; with the first other one it is decided that it does not. That
-// one may turn out to be final, as may those after it as long as nothing is undone: behind says that
-// one could not be undone before r, and nothing was.
-func (t *Program) passes(ctx context.Context, f *fence, id [16]byte, log *effectLog, r *EffectRecord, behind bool) error {
-	switch {
-	case !t.effects[r.name].Declaration().Undoable:
-		return nil
-	case t.irreversible(r):
-		return f.act(ctx)
-	case f.undoing == nil, f.told && (f.end.Behind || !behind):
-		return nil
-	}
-	f.told, f.end.Behind = true, behind
-	f.end.Position = &Position{ID: id, Tool: t.Name, Revision: t.Revision, body: body{log: log}}
-	if err := f.undoing(ctx, f.end); err != nil {
-		return &HaltedError{err}
-	}
-	return nil
 }
 
 // unsettled is the end of a turn of which it is not known whether it may be
 // undone. If it cannot be taken again, the report says that nothing was undone.
 func (t *Program) unsettled(tc *Turn, err error) error {
-	if !tc.held {
+	if !tc.Held {
 		return err
 	}
 	report := &UndoReport{Undone: []string{}}
@@ -267,7 +264,8 @@ func (u *UndoReport) fail(name string, err error) {
 	u.errs = append(u.errs, fmt.Errorf("undo of %q: %w", name, err))
 }
 
-func (u *UndoReport) err() error {
+// Err is why effects are outstanding; nil if the report comes from a record.
+func (u *UndoReport) Err() error {
 	if u == nil {
 		return nil
 	}
@@ -295,7 +293,7 @@ func (u *UndoReport) appendTo(text string) string {
 		if len(u.Kept) > 0 {
 			fmt.Fprintf(&b, " Kept until what builds on them is undone: %s.", strings.Join(u.Kept, ", "))
 		}
-		b.WriteString(" Cancel the saga again to try once more.")
+		b.WriteString(" This can be tried again.")
 	}
 	return b.String()
 }
@@ -313,7 +311,7 @@ func (o *Outcome) addUndo(u *UndoReport) {
 		r.Meta = make(map[string]any, 1)
 	}
 	r.Meta[UndoMetaKey] = u
-	o.Result, o.Err = &r, errors.Join(o.Err, u.err())
+	o.Result, o.Err = &r, errors.Join(o.Err, u.Err())
 }
 
 // neededBy names an effect that is not undone and builds on the given one, or returns

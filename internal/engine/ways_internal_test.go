@@ -13,10 +13,9 @@ func TestWays(t *testing.T) {
 	assert.NotContains(t, ways, uintptr(0))
 	runs := func(ways []uintptr) bool { return runsBy(ways) } // the caller is left out
 	assert.False(t, runs(ways[:]))
-	for range len(ways) {
-		tc := new(Turn)
-		tc.call(func() {
-			own, others := ways[tc.guard.way:tc.guard.way+1], slices.Delete(slices.Clone(ways[:]), tc.guard.way, tc.guard.way+1)
+	for way := range ways {
+		by(way, func() {
+			own, others := ways[way:way+1], slices.Delete(slices.Clone(ways[:]), way, way+1)
 			for depth := range 30 { // more than is looked at in one go
 				deeper(depth, func() {
 					assert.True(t, runs(own))

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime/debug"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -53,9 +52,10 @@ func (e *HangError) Error() string {
 func (e *HangError) Unwrap() error { return context.DeadlineExceeded }
 
 var (
-	errOver   = errors.New("the turn is over: it took too long and was given up")
-	errUndos  = errors.New("not tried, as too many calls of the tool's Undos hang")
-	errGoexit = errors.New("runtime.Goexit")
+	errOver  = errors.New("the turn is over: it took too long and was given up")
+	errEnded = errors.New("the tool's code has ended")
+	errUndos = errors.New("not tried, as too many calls of the tool's Undos hang")
+	exited   = &PanicError{Value: errors.New("runtime.Goexit")}
 )
 
 // Hanging returns the names of programs of which calls hang.
@@ -82,76 +82,94 @@ func (t *Program) told(h Hang) {
 	}
 }
 
-// within is a call of code whose time is bounded.
-type within[T any] struct {
-	v    T
-	err  error
-	done chan struct{}
-	left atomic.Bool // it has ended, or was left alone, whichever was first
+// work is code of an author's that is called.
+type work interface {
+	run() error
+	doing() string // what it is at
 }
+
+// work implements it with functions.
+type workFunc struct {
+	what string
+	f    func() error
+}
+
+func (w workFunc) run() error    { return w.f() }
+func (w workFunc) doing() string { return w.what }
 
 // Within calls code of an author's, of the program t, and waits for it until the deadline of ctx, if
 // that has one, and a moment more. Then it fails with a *[HangError], and from some of these on with
 // [ErrHanging]. f must share nothing with its caller that may not be used concurrently. A panic is a
 // *[PanicError].
-func Within[T any](ctx context.Context, t *Program, doing func() string, f func() (T, error)) (v T, err error) {
+func Within[T any](ctx context.Context, t *Program, what string, f func() (T, error)) (T, error) {
+	var none T
 	if t.hanging.Load() >= maxHanging {
-		return v, ErrHanging
+		return none, ErrHanging
 	}
-	return callWithin(ctx, t, &t.hanging, doing, f)
+	v := new(T) // of the code alone if that is left alone
+	c := call{t: t, hanging: &t.hanging, work: workFunc{what, func() (err error) {
+		*v, err = f()
+		return err
+	}}}
+	err := c.within(ctx)
+	if errors.As(err, new(*HangError)) {
+		return none, err
+	}
+	return *v, err
 }
 
-func callWithin[T any](ctx context.Context, t *Program, hanging *atomic.Int32, doing func() string, f func() (T, error)) (v T, err error) {
+// call is a call of work whose time is bounded.
+type call struct {
+	work
+	t       *Program
+	hanging *atomic.Int32
+	err     error
+	left    atomic.Bool // it has ended, or was left alone, whichever was first
+	wakes   chan bool   // true when it has ended, false when its time is over
+}
+
+func (c *call) within(ctx context.Context) error {
 	until, bounded := ctx.Deadline()
 	if !bounded {
-		err = Protect(func() (err error) {
-			v, err = f()
-			return err
-		})
-		return v, err
+		return Protect(c.work.run)
 	}
-	c := &within[T]{done: make(chan struct{})}
-	go c.call(t, hanging, doing, f)
-	timer := time.NewTimer(time.Until(until) + grace)
+	c.wakes = make(chan bool, 2)
+	go c.run()
+	timer := time.AfterFunc(time.Until(until)+grace, func() { c.wakes <- false })
 	defer timer.Stop()
-	for waiting := true; waiting; {
-		select {
-		case <-c.done:
-			return c.v, c.err
-		case <-timer.C:
-		}
-		until, _ = ctx.Deadline() // it may be later now: see budget
-		left := time.Until(until) + grace
-		if waiting = left > 0; waiting {
+	for !<-c.wakes {
+		until, _ = ctx.Deadline() // it may be later now, as a turn waits for its checkpoints
+		if left := time.Until(until) + grace; left > 0 {
 			timer.Reset(left)
+			continue
 		}
+		c.hanging.Add(1)
+		if !c.left.CompareAndSwap(false, true) {
+			c.hanging.Add(-1)
+			continue // it ends just now
+		}
+		h := &HangError{c.t.Name, c.doing()}
+		c.t.told(Hang{Doing: h.Doing})
+		return h
 	}
-	hanging.Add(1)
-	if !c.left.CompareAndSwap(false, true) {
-		hanging.Add(-1)
-		<-c.done
-		return c.v, c.err
-	}
-	h := &HangError{t.Name, doing()}
-	t.told(Hang{Doing: h.Doing})
-	return v, h
+	return c.err
 }
 
-func (c *within[T]) call(t *Program, hanging *atomic.Int32, doing func() string, f func() (T, error)) {
+func (c *call) run() {
 	began := time.Now()
-	c.err = &PanicError{Value: errGoexit} // unless f returns or panics
+	c.err = exited // unless it returns or panics
 	defer func() {
 		if v := recover(); v != nil {
-			c.err = &PanicError{Value: v, Stack: debug.Stack()}
+			c.err = recovered(v)
 		}
 		if c.left.CompareAndSwap(false, true) {
-			close(c.done)
+			c.wakes <- true
 			return
 		}
-		hanging.Add(-1)
-		t.told(Hang{Doing: doing(), Returned: true, Took: time.Since(began)})
+		c.hanging.Add(-1)
+		c.t.told(Hang{Doing: c.doing(), Returned: true, Took: time.Since(began)})
 	}()
-	c.v, c.err = f()
+	c.err = c.work.run()
 }
 
 // leave ends a turn whose code hangs, and returns the turn as it is then: what the code has begun with
@@ -159,10 +177,10 @@ func (c *within[T]) call(t *Program, hanging *atomic.Int32, doing func() string,
 func (tc *Turn) leave() *Turn {
 	tc.mu.Lock()
 	defer tc.mu.Unlock()
-	tc.over.Store(true)
+	tc.over = errOver
 	rest := &Turn{
-		Context: tc.Context, mu: make(lock, 1), outer: tc.outer, ID: tc.ID, Now: tc.Now, Written: tc.Written, Step: tc.Step,
-		program: tc.program, client: tc.client, held: tc.held, lost: tc.lost, acting: tc.acting, undoing: tc.undoing, halted: tc.halted,
+		Context: tc.Context, Call: tc.Call, mu: make(lock, 1), limit: tc.limit, Written: tc.Written, Step: tc.Step,
+		program: tc.program, halted: tc.halted, latched: tc.latched,
 	}
 	log := *tc.log
 	log.used, log.records = nil, make([]*EffectRecord, len(tc.log.records))
@@ -183,16 +201,8 @@ func (tc *Turn) doing() string {
 	tc.mu.Lock()
 	defer tc.mu.Unlock()
 	text := fmt.Sprintf("step function %q", tc.Step)
-	if n := len(tc.log.records); n > 0 && tc.log.records[n-1].Unknown() && tc.log.records[n-1].Out.JSON == nil {
-		text += fmt.Sprintf(", effect %q,", tc.log.records[n-1].name)
+	if i := slices.IndexFunc(tc.log.records, func(r *EffectRecord) bool { return r.Unknown() && r.Out.JSON == nil }); i >= 0 {
+		text += fmt.Sprintf(", effect %q,", tc.log.records[i].name)
 	}
 	return text
-}
-
-// ended is why the code can do nothing more with its turn; nil if it can.
-func (tc *Turn) ended() error {
-	if tc.over.Load() {
-		return errOver
-	}
-	return tc.latched
 }

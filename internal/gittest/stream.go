@@ -31,8 +31,7 @@ type Change struct {
 	Message  string
 	// Parents are marks of commits before; none begins a history.
 	Parents []int
-	// Files are written with a text that no other commit writes. A name that ends in /
-	// is a submodule.
+	// Files are written with a text that no other commit writes.
 	Files []string
 }
 
@@ -58,10 +57,6 @@ func (h *History) Commit(c Change) int {
 		fmt.Fprintf(h.out, "%s :%d\n", []string{"from", "merge"}[min(i, 1)], p)
 	}
 	for _, f := range c.Files {
-		if name, module := strings.CutSuffix(f, "/"); module {
-			fmt.Fprintf(h.out, "M 160000 %040x %s\n", h.mark, name)
-			continue
-		}
 		text := fmt.Sprintf("%d %s\n", h.mark, f)
 		fmt.Fprintf(h.out, "M 100644 inline %s\ndata %d\n%s\n", f, len(text), text)
 	}

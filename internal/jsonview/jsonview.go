@@ -8,6 +8,8 @@ package jsonview
 import (
 	"bytes"
 	"iter"
+	"strconv"
+	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
 )
@@ -234,4 +236,47 @@ func Canonical(v []byte, options ...jsontext.Options) ([]byte, error) {
 	c := jsontext.Value(bytes.Clone(v))
 	err := c.Canonicalize(options...)
 	return c, err
+}
+
+const (
+	// mostDigits is how many digits the largest integer of Go has.
+	mostDigits = 20
+	// farOut is an exponent that no digits can make up for.
+	farOut = 1 << 30
+)
+
+// Integer returns a number of JSON as digits, if it is an integer that Go may have. It
+// does not round: a float64 cannot tell large integers apart. The work grows with the number's length
+// only, whatever its exponent.
+func Integer(number string) (digits string, ok bool) {
+	number, negative := strings.CutPrefix(number, "-")
+	mantissa, exponent := number, 0
+	if i := strings.IndexAny(number, "eE"); i >= 0 {
+		mantissa = number[:i]
+		exponent, _ = strconv.Atoi(number[i+1:])
+		exponent = max(-farOut, min(exponent, farOut))
+	}
+	whole, fraction, _ := strings.Cut(mantissa, ".")
+	digits = strings.TrimLeft(whole+fraction, "0")
+	if digits == "" {
+		return "0", true
+	}
+	point := exponent - len(fraction) // how many zeros come after the digits
+	significant := strings.TrimRight(digits, "0")
+	point += len(digits) - len(significant)
+	if point < 0 || point > mostDigits || len(significant)+point > mostDigits {
+		return "", false
+	}
+	if digits = significant + strings.Repeat("0", point); negative {
+		digits = "-" + digits
+	}
+	return digits, true
+}
+
+// Int64 returns the integer that a number of JSON stands for, however it is written: 3, 3.0
+// and 3e0 are the same.
+func Int64(v []byte) (int64, bool) {
+	digits, ok := Integer(string(v))
+	n, err := strconv.ParseInt(digits, 10, 64)
+	return n, ok && err == nil
 }

@@ -46,85 +46,79 @@ func (p *plain) next(i int) (int, byte) {
 
 // value returns where the value ends that comes next, or -1 if it is not plain.
 func (p *plain) value(i, depth int) int {
-	if depth == 0 {
-		return -1
-	}
 	i, c := p.next(i)
-	switch c {
-	case '"':
+	switch {
+	case depth == 0:
+		return -1
+	case c == '"':
 		end, _ := p.text(i)
 		return end
-	case '{':
-		return p.object(i, depth-1)
-	case '[':
-		return p.array(i, depth-1)
-	case 't':
-		return p.word(i, "true")
-	case 'f':
-		return p.word(i, "false")
-	case 'n':
-		return p.word(i, "null")
+	case c == '{', c == '[':
+		return p.list(i, c+2, depth-1) // the byte that closes it is the next but one
+	case c >= 'f':
+		for _, word := range [...]string{"true", "false", "null"} {
+			if bytes.HasPrefix(p.v[i:], []byte(word)) {
+				return i + len(word)
+			}
+		}
+		return -1
 	}
-	return p.integer(i)
+	// Integers. Fractions and exponents are rare: nothing takes what is left of them.
+	if c == '-' {
+		p.rewritten = true // as it could be -0
+		i++
+	}
+	end := i
+	for end < len(p.v) && p.v[end] >= '0' && p.v[end] <= '9' {
+		end++
+	}
+	if end == i || p.v[i] == '0' && end > i+1 {
+		return -1
+	}
+	p.rewritten = p.rewritten || end-i > maxDigits
+	return end
 }
 
-func (p *plain) array(i, depth int) int {
-	if end, c := p.next(i + 1); c == ']' {
-		return end + 1
-	}
-	for {
-		if i = p.value(i+1, depth); i < 0 {
-			return -1
-		}
-		var c byte
-		switch i, c = p.next(i); c {
-		case ']':
-			return i + 1
-		case ',':
-		default:
-			return -1
-		}
-	}
-}
-
-func (p *plain) object(i, depth int) int {
-	if end, c := p.next(i + 1); c == '}' {
-		return end + 1
-	}
+// list returns where the object or array ends that begins at i and is closed by last.
+func (p *plain) list(i int, last byte, depth int) int {
 	var names [maxNames][]byte
-	for n := range names {
-		var c byte
-		if i, c = p.next(i + 1); c != '"' {
+	for n := 0; ; n++ {
+		at, c := p.next(i + 1)
+		switch {
+		case n == 0 && c == last:
+			return at + 1
+		case last == ']':
+		case c != '"' || n == maxNames:
 			return -1
-		}
-		end, escapes := p.text(i)
-		if end < 0 || escapes {
-			return -1 // it could be the name of another, spelt otherwise
-		}
-		names[n] = p.v[i+1 : end-1]
-		for _, other := range names[:n] {
-			if string(other) == string(names[n]) {
+		default:
+			end, escapes := p.text(at)
+			if end < 0 || escapes {
+				return -1 // it could be the name of another, spelt otherwise
+			}
+			names[n] = p.v[at+1 : end-1]
+			for _, other := range names[:n] {
+				if string(other) == string(names[n]) {
+					return -1
+				}
+			}
+			if n > 0 && !p.rewritten && !ordered(names[n-1], names[n]) {
+				p.rewritten = true
+			}
+			if i, c = p.next(end); c != ':' {
 				return -1
 			}
 		}
-		if n > 0 && !p.rewritten && !ordered(names[n-1], names[n]) {
-			p.rewritten = true
-		}
-		if i, c = p.next(end); c != ':' {
-			return -1
-		}
 		if i = p.value(i+1, depth); i < 0 {
 			return -1
 		}
 		switch i, c = p.next(i); c {
-		case '}':
+		case last:
 			return i + 1
 		case ',':
 		default:
 			return -1
 		}
 	}
-	return -1
 }
 
 // ordered reports whether a surely comes before b in RFC 8785, which orders by UTF-16.
@@ -173,28 +167,4 @@ func (p *plain) skip(i int) int {
 		i++
 	}
 	return i
-}
-
-func (p *plain) word(i int, w string) int {
-	if bytes.HasPrefix(p.v[i:], []byte(w)) {
-		return i + len(w)
-	}
-	return -1
-}
-
-// integer takes integers. Fractions and exponents are rare: nothing takes what is left of them.
-func (p *plain) integer(i int) int {
-	if i < len(p.v) && p.v[i] == '-' {
-		p.rewritten = true // as it could be -0
-		i++
-	}
-	end := i
-	for end < len(p.v) && p.v[end] >= '0' && p.v[end] <= '9' {
-		end++
-	}
-	if end == i || p.v[i] == '0' && end > i+1 {
-		return -1
-	}
-	p.rewritten = p.rewritten || end-i > maxDigits
-	return end
 }

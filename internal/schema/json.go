@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"math/big"
 	"reflect"
 	"slices"
 	"strings"
@@ -13,6 +12,8 @@ import (
 	jsonv2 "github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 	jsonv1 "github.com/go-json-experiment/json/v1"
+
+	"github.com/mcpsaga/mcpsaga/internal/jsonview"
 )
 
 // JSONOptions encode and decode values as package encoding/json would, so that any type
@@ -92,26 +93,49 @@ var readInteger = jsonv2.UnmarshalFromFunc(func(d *jsontext.Decoder, into any) e
 	if err != nil {
 		return err
 	}
-	if digits, ok := integer(string(number)); ok && jsonv2.Unmarshal([]byte(digits), into, JSONOptions) == nil {
+	if digits, ok := jsonview.Integer(string(number)); ok && jsonv2.Unmarshal([]byte(digits), into, JSONOptions) == nil {
 		return nil
 	}
 	names := slices.Collect(d.StackPointer().Tokens())
 	return &jsonv1.UnmarshalTypeError{Value: "number " + string(number), Type: t, Field: strings.Join(names, ".")}
 })
 
-// No integer of Go needs a longer number or exponent, and to work with one takes long.
-const maxNumber, maxExponent = 1000, 4
+// defaults are the values of the fields of structs that a client may leave out.
+type defaults map[reflect.Type][]defaultField
 
-// integer returns a number of JSON as digits, if it is an integer that Go may have. It
-// does not round: a float64 cannot tell large integers apart.
-func integer(number string) (digits string, ok bool) {
-	_, exponent, _ := strings.Cut(strings.ToLower(number), "e")
-	if len(number) > maxNumber || len(exponent) > maxExponent {
-		return "", false
+type defaultField struct {
+	index []int
+	value json.RawMessage
+}
+
+// add returns why the field can have no default, or "".
+func (d defaults) add(t reflect.Type, f reflect.StructField, value json.RawMessage) string {
+	for i := 1; i < len(f.Index); i++ {
+		if t.FieldByIndex(f.Index[:i]).Type.Kind() == reflect.Pointer {
+			return "is not for a field of an embedded pointer, which may be nil"
+		}
 	}
-	exact, ok := new(big.Rat).SetString(number)
-	if !ok || !exact.IsInt() {
-		return "", false
+	if err := jsonv2.Unmarshal(value, reflect.New(f.Type).Interface(), JSONOptions); err != nil {
+		return "does not fit the field's type: " + err.Error()
 	}
-	return exact.Num().String(), true
+	d[t] = append(d[t], defaultField{f.Index, value})
+	return ""
+}
+
+// options decode arguments. Every object begins with its defaults, and what the client
+// gave replaces them.
+func (d defaults) options() jsonv2.Options {
+	if len(d) == 0 {
+		return JSONOptions
+	}
+	begin := jsonv2.UnmarshalFromFunc(func(_ *jsontext.Decoder, target any) error {
+		v := reflect.ValueOf(target).Elem()
+		for _, field := range d[v.Type()] {
+			if err := jsonv2.Unmarshal(field.value, v.FieldByIndex(field.index).Addr().Interface(), JSONOptions); err != nil {
+				return err
+			}
+		}
+		return errors.ErrUnsupported // decoded as usual
+	})
+	return jsonv2.JoinOptions(JSONOptions, jsonv2.WithUnmarshalers(jsonv2.JoinUnmarshalers(begin, readNumber)))
 }

@@ -23,7 +23,7 @@ type MemoryOptions struct {
 func NewMemory(o MemoryOptions) Store {
 	m := &memory{
 		now: o.Now, closed: make(chan struct{}), rows: map[ID]*row{}, requests: map[ID]ID{}, counts: map[account]int{},
-		due: newIndex(), owned: newIndex(), counted: newIndex(), statuses: newIndex(), keep: newIndex(), listeners: map[*listener]bool{},
+		due: newIndex(), owned: newIndex(), statuses: newIndex(), keep: newIndex(), listeners: map[*listener]bool{},
 	}
 	if m.now == nil {
 		m.now = time.Now
@@ -44,9 +44,9 @@ type memory struct {
 	rows     map[ID]*row
 	requests map[ID]ID
 	counts   map[account]int // of records that are not over
-	// Each is sorted by a group and a time: audience and tool by Wake; audience, owner or account, and mode by Created;
+	// Each is sorted by a group and a time: audience and tool by Wake; audience, owner and mode by Created;
 	// audience and status by Created; Keep.
-	due, owned, counted, statuses, keep index
+	due, owned, statuses, keep index
 
 	listening sync.Mutex
 	listeners map[*listener]bool
@@ -90,7 +90,7 @@ func (i index) of(from entry, each func(entry) bool) {
 }
 
 // entries are those of a record in the indexes, in their order. One without a group is in none.
-func (r *row) entries() (list [5]entry) {
+func (r *row) entries() (list [4]entry) {
 	if !r.Wake.IsZero() {
 		list[0] = entry{dueGroup(r.Audience, r.Tool), r.Wake.UnixMicro(), r.ID}
 	}
@@ -100,9 +100,6 @@ func (r *row) entries() (list [5]entry) {
 	list[2] = entry{statusGroup(r.Audience, r.Status), r.Created.UnixMicro(), r.ID}
 	if !r.Keep.IsZero() {
 		list[3] = entry{keepGroup, r.Keep.UnixMicro(), r.ID}
-	}
-	if r.Account != (ID{}) && !r.Status.Over() {
-		list[4] = entry{ownedGroup(r.Audience, r.Account, r.Mode), r.Created.UnixMicro(), r.ID}
 	}
 	return list
 }
@@ -115,8 +112,8 @@ func ownedGroup(audience string, owner ID, mode Mode) string {
 }
 func statusGroup(audience string, status Status) string { return audience + "\x00" + string(status) }
 
-func (m *memory) indexes() [5]index {
-	return [5]index{m.due, m.owned, m.statuses, m.keep, m.counted}
+func (m *memory) indexes() [4]index {
+	return [4]index{m.due, m.owned, m.statuses, m.keep}
 }
 
 // begin locks the store. Nothing is done in a context that has ended.
@@ -199,9 +196,6 @@ func (m *memory) write(next *row, added []Item, c Change, now time.Time) error {
 		if old != nil {
 			return ErrConflict
 		}
-		if c.Most > 0 && m.counts[account{next.Audience, next.Account, next.Mode}] >= c.Most {
-			return ErrFull
-		}
 		next.Created, next.Floor = now, 0
 	} else {
 		if old == nil || old.Head != next.Head || old.Tries != next.Tries || !old.writableWith(next.Fence, now) {
@@ -212,6 +206,9 @@ func (m *memory) write(next *row, added []Item, c Change, now time.Time) error {
 		if next.Floor > old.Floor {
 			next.items = slices.DeleteFunc(slices.Clone(old.items), func(i Item) bool { return i.N <= next.Floor && !i.Lasting })
 		}
+	}
+	if c.Most > 0 && (old == nil || next.Mode != old.Mode) && m.counts[account{next.Audience, next.Account, next.Mode}] >= c.Most {
+		return ErrFull
 	}
 	next.append(added, now)
 	next.applied = next.Head

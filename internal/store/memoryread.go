@@ -77,6 +77,9 @@ func (m *memory) Renew(ctx context.Context, held []Held, lease time.Duration) (l
 		}
 		r := *old
 		r.Until = now.Add(lease)
+		if h.Unread {
+			r.Tries = max(0, r.Tries-1)
+		}
 		m.put(old, &r)
 	}
 	return lost, nil
@@ -93,20 +96,6 @@ func (m *memory) Log(ctx context.Context, id ID, after uint64, limit int) (*Log,
 	}
 	items := r.after(after)
 	return &Log{Items: cloneItems(items[:max(0, min(limit, len(items)))]), Head: r.Head, Floor: r.Floor, Status: r.Status}, nil
-}
-
-func (m *memory) Heads(ctx context.Context, ids []ID) ([]uint64, error) {
-	if _, err := m.begin(ctx); err != nil {
-		return nil, err
-	}
-	defer m.mu.Unlock()
-	heads := make([]uint64, len(ids))
-	for i, id := range ids {
-		if r := m.rows[id]; r != nil {
-			heads[i] = r.Head
-		}
-	}
-	return heads, nil
 }
 
 func (m *memory) List(ctx context.Context, f Filter, after Cursor, limit int) ([]*Record, error) {
@@ -132,8 +121,6 @@ func (m *memory) List(ctx context.Context, f Filter, after Cursor, limit int) ([
 	switch {
 	case f.Owner != (ID{}):
 		collect(m.owned, ownedGroup(f.Audience, f.Owner, f.Mode))
-	case f.Account != (ID{}):
-		collect(m.counted, ownedGroup(f.Audience, f.Account, f.Mode))
 	default:
 		for i, s := range f.Statuses {
 			if !slices.Contains(f.Statuses[:i], s) {

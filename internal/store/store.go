@@ -169,7 +169,7 @@ type Change struct {
 	Lease time.Duration
 	// Most is how many records that are not over there may be of the same Audience, Account and
 	// Mode, the new one included. Writers that create records at the same moment may exceed it by as
-	// many as they are. It counts when a record is created only. Zero: any number.
+	// many as they are. It counts when a record is created, or gets another Mode. Zero: any number.
 	Most int
 }
 
@@ -197,18 +197,18 @@ type Tool struct {
 type Held struct {
 	ID    ID
 	Fence uint64
+	// Unread: it could not be read, so that the take is no try to go on with it.
+	Unread bool
 }
 
-// Filter says which records [Store.List] lists: those of an owner in a mode, those that count on an
-// account in a mode, or those with any of some statuses. Each has an index.
+// Filter says which records [Store.List] lists: those of an owner in a mode, or those with any of some statuses.
+// Each has an index.
 type Filter struct {
 	Audience string
 	Mode     Mode
 	// Owner, if it is not zero.
 	Owner ID
-	// Account, if it is not zero and Owner is: those that are not over.
-	Account ID
-	// Statuses, if both are zero. Mode does not matter then.
+	// Statuses, if Owner is zero. Mode does not matter then.
 	Statuses []Status
 }
 
@@ -260,14 +260,12 @@ type Store interface {
 	// more than the limit, and zero if nothing is known. It does not wait.
 	Take(ctx context.Context, t Take) (taken []*Record, next time.Time, err error)
 	// Renew has leases end so long from now, and returns those whose holder has been replaced, or
-	// whose record is gone.
+	// whose record is gone. The Tries of what is unread are one less.
 	Renew(ctx context.Context, held []Held, lease time.Duration) (lost []ID, err error)
 
 	// Log returns items whose number is greater than after, in order, at most limit of them, or
 	// [ErrNotFound].
 	Log(ctx context.Context, id ID, after uint64, limit int) (*Log, error)
-	// Heads returns the Head of each record, in the same order; 0 where there is none.
-	Heads(ctx context.Context, ids []ID) ([]uint64, error)
 	// Listen has changed be called soon after a write or a signal by any process, with the record's ID and
 	// Head, until ctx ends. Calls may be missed: where that is known, it is called with the zero ID, and
 	// anything may have changed. It must return at once.

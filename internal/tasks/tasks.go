@@ -23,10 +23,12 @@ import (
 
 // Errors of a [Viewer]. Those of package turns come as well: [turns.ErrLedger] above all.
 var (
-	// ErrNotFound: there is no such task, or not any more, or it is somebody else's.
+	// ErrNotFound: there is no such task, or not any more, or it is another principal's.
 	ErrNotFound = errors.New("there is no such task")
 	// ErrExists: the id that the client has chosen is in use.
 	ErrExists = errors.New("there is a task of that id")
+	// ErrCursor: what a client gives as a place in a list is none.
+	ErrCursor = errors.New("the cursor is not one that this list gave")
 	// ErrTooMany: the caller has as many tasks under way as it may have.
 	ErrTooMany = errors.New("the caller has too many tasks under way")
 )
@@ -97,6 +99,8 @@ type Task struct {
 
 	// Rev grows with each change; see [Viewer].
 	Rev uint64
+	// Found is what the viewer has read, for [Viewer.AnswerFound].
+	Found any
 }
 
 // Given is an answer that a task was given: the number of its question, and what [Sum] makes of it.
@@ -108,16 +112,16 @@ type Given struct {
 // Start is what a task is begun with.
 type Start struct {
 	// Request is the call: its principal, program, arguments and what the client can do. If
-	// it has a token the task goes on from there, with the answers.
+	// it has a token the task continues from there, with the answers.
 	Request turns.Request
 	// Account is on whose account the task counts; empty: the principal's.
 	Account string
-	// Shared: others who cannot be told apart have the same account. So that one of them cannot
-	// take all of it for long, a task that is begun when more than half is taken goes on only as
-	// long as somebody looks at it.
+	// Shared: callers that the server cannot distinguish have the same account. So that one of them
+	// cannot take all of it for long, a task that is begun when more than half is taken continues only
+	// while a client looks at it.
 	Shared bool
-	// ID is what the client calls the task; empty: the manager finds one that nobody can
-	// guess.
+	// ID is what the client calls the task; empty: the manager finds one that cannot be
+	// guessed.
 	ID string
 	// AtOnce has the task begin with the call, whatever its program says: what comes before
 	// the task's question After is asked in the task as well.
@@ -132,14 +136,16 @@ type Start struct {
 	// then telling something does not make a record. Calls are not counted, nor listed, among their
 	// principal's tasks: [ErrTooMany] is for those that need a record where as many of the principal's
 	// are under way as the ledger's limit says (100 000 by default). They end with their Patience, or as
-	// their program says. If the ledger fails when Delay is over the call goes on, and tries again. Delay does
+	// their program says. If the ledger fails when Delay is over, the call continues and tries again. Delay does
 	// nothing if the Request has a Token.
 	Delay time.Duration
 	// TTL is how long the client wants the task to be kept; zero: as the program says.
 	TTL time.Duration
-	// Patience is for how long the task goes on though nobody shows, by [Viewer.Renew], that he
+	// Patience is for how long the task continues without a [Viewer.Renew], which shows that a client
 	// still wants it; then it ends as when its TTL is over. Zero: as long as it takes.
 	Patience time.Duration
+	// Session is the session that the call ends with: see [Viewer.EndSession]. Empty: it outlives its session.
+	Session string
 	// Note is kept with the task.
 	Note json.RawMessage
 	// Keep is how long the task is kept at least after its end, if that is longer than its
@@ -158,14 +164,14 @@ const (
 	// EventPartial is a part of the result, Event.Content.
 	EventPartial
 	// EventQuestion is a question that was asked, Event.Question. Those of calls are none: they
-	// are in Task.Questions, where whoever waits finds them.
+	// are in Task.Questions.
 	EventQuestion
 	// EventStatus: the task has ended with Event.Status. It is the last event. Other changes of the
 	// status are seen by [Viewer].Follow only.
 	EventStatus
 )
 
-// Event is something that a task has told. Events of a task are numbered from 1 on; old ones
+// Event is something that a task has sent. Events of a task are numbered from 1 on; old ones
 // may be left out when there are many.
 type Event struct {
 	N        uint64
@@ -216,15 +222,16 @@ type Viewer interface {
 	// Cancel has a task end as soon as it can, with what it did undone. One that has ended
 	// stays as it is.
 	Cancel(ctx context.Context, principal, id string) (*Task, error)
-	// Extend has the task's result kept until at least then.
-	Extend(ctx context.Context, principal, id string, until time.Time) error
-	// Renew shows that somebody still wants the task, if it was begun with a Patience: that,
+	// EndSession cancels the calls of the principal that were begun with that Session. It may be called again
+	// after an error.
+	EndSession(ctx context.Context, principal, session string) error
+	// Renew shows that a client still wants the task, if it was begun with a Patience: that,
 	// or how long the result is kept, counts from now on again. change, if it is not nil,
 	// returns what is to be kept with the task instead of its note; who watches the task sees it.
 	Renew(ctx context.Context, principal, id string, patience time.Duration, change func(note json.RawMessage) json.RawMessage) (*Task, error)
 	// List returns tasks of the principal's, in an order of no meaning, at most limit of them.
 	// next is what to give as after for more; empty if there are none. They have no End. What cannot
-	// be read is left out and logged.
+	// be read is left out and logged. It fails with [ErrCursor] if after is no next.
 	List(ctx context.Context, principal, after string, limit int) (list []*Task, next string, err error)
 }
 

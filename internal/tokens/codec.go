@@ -199,10 +199,10 @@ const maxPooled = 256 << 10
 // release clears what b held and returns it to the pool.
 func (c *Codec) release(b *buffers) {
 	// Plaintext, compressed or not, must not linger in memory that the next
-	// caller can get hold of.
-	clear(b.plain)
-	clear(b.sealed)
-	clear(b.text)
+	// caller can get hold of. A part may have held something longer before.
+	for _, part := range [...][]byte{b.plain, b.sealed, b.text} {
+		clear(part[:cap(part)])
+	}
 	if cap(b.plain)+cap(b.sealed)+cap(b.text) <= maxPooled {
 		c.buffers.Put(b)
 	}

@@ -19,7 +19,7 @@ import (
 
 // A dictionary of zstd holds what states are likely to contain, and entropy tables for text
 // of that kind: the vocabulary of MCP and of JSON in general, field names and values of
-// forms, and common English. See internal/mkdict.
+// forms, and common English.
 //
 // It is part of the token format and frozen for ever once a token was sealed with it. A
 // better one gets the next number and the next coding; the others stay, because tokens in
@@ -39,8 +39,8 @@ var flateDictionary = dictionary2[len(dictionary2)-8<<10:]
 // ever.
 const (
 	codingRaw   = 0
-	codingZstd  = 1
-	codingDict1 = 2 // zstd with dictionary 1: nothing is sealed with it any more
+	codingZstd  = 1 // zstd without a dictionary, and
+	codingDict1 = 2 // zstd with dictionary 1: nothing is sealed with them any more
 	codingDict2 = 3
 	codingFlate = 4
 )
@@ -56,30 +56,26 @@ func codingName(coding byte) string {
 }
 
 const (
-	// maxWithDictionary is the largest state, in bytes, for which a dictionary of zstd
-	// pays. From there on deflate is shorter, in any language.
-	maxWithDictionary = 2 << 10
-	// maxDeflated is the largest state, in bytes, for which deflate pays: it takes 20 µs a
-	// kilobyte, and zstd without a dictionary a quarter of that.
-	maxDeflated = 64 << 10
-	// flateLevel is the highest one whose work is bounded well: what a client makes on
+	// maxShort is the largest state, in bytes, for which zstd with the dictionary pays. From
+	// there on deflate is shorter, in any language.
+	maxShort = 2 << 10
+	// maxThorough is the largest state, in bytes, that is deflated at thoroughLevel, which takes
+	// 20 µs a kilobyte.
+	maxThorough = 64 << 10
+	// thoroughLevel is the highest one whose work is bounded well: what a client makes on
 	// purpose takes it six times as long as text, and the next level four hundred times.
-	flateLevel = 8
-	// minOwnCodes is the smallest state, in bytes, for which entropy codes of its own
-	// can pay. If one that is smaller does not get shorter with the dictionary's, as
-	// most of it is hashes, nothing makes it shorter.
-	minOwnCodes = 128
+	thoroughLevel = 8
+	quickLevel    = flate.BestSpeed
 )
 
 // compressor turns states into bodies and back. What short states do not need is made when
 // it is first asked for: with less memory in use, garbage is collected less often.
 type compressor struct {
-	short             *shortblock.Encoder
-	dictionary, plain func() (*zstd.Encoder, error)
-	decoder           *zstd.Decoder
-	former            func() (*zstd.Decoder, error) // knows dictionary 1
-	deflaters         sync.Pool                     // of *deflater, each with 1 MB of tables, or empty
-	inflaters         sync.Pool                     // of io.ReadCloser, or empty
+	short           *shortblock.Encoder
+	decoder         *zstd.Decoder
+	former          func() (*zstd.Decoder, error) // knows dictionary 1
+	thorough, quick sync.Pool                     // of *deflater, each with 1 MB of tables, or empty
+	inflaters       sync.Pool                     // of io.ReadCloser, or empty
 }
 
 type deflater struct {
@@ -93,17 +89,6 @@ var short = sync.OnceValues(func() (*shortblock.Encoder, error) { return shortbl
 
 // newCompressor returns a compressor for states of at most limit bytes.
 func newCompressor(limit int) (*compressor, error) {
-	encoder := func(level zstd.EncoderLevel, more ...zstd.EOption) func() (*zstd.Encoder, error) {
-		return sync.OnceValues(func() (*zstd.Encoder, error) {
-			return zstd.NewWriter(nil, append(more,
-				zstd.WithEncoderLevel(level),
-				zstd.WithEncoderCRC(false), // the token is authenticated
-				zstd.WithSingleSegment(true),
-				zstd.WithAllLitEntropyCompression(true), // base64 in states compresses only so
-				zstd.WithEncoderConcurrency(runtime.GOMAXPROCS(0)),
-				zstd.WithLowerEncoderMem(true))...)
-		})
-	}
 	decoder := func(dictionary []byte) (*zstd.Decoder, error) {
 		return zstd.NewReader(nil,
 			zstd.WithDecoderConcurrency(runtime.GOMAXPROCS(0)),
@@ -114,9 +99,7 @@ func newCompressor(limit int) (*compressor, error) {
 			zstd.WithDecoderDicts(dictionary))
 	}
 	z := &compressor{
-		plain:      encoder(zstd.SpeedDefault),
-		dictionary: encoder(zstd.SpeedFastest, zstd.WithEncoderDict(dictionary2)),
-		former:     sync.OnceValues(func() (*zstd.Decoder, error) { return decoder(dictionary1) }),
+		former: sync.OnceValues(func() (*zstd.Decoder, error) { return decoder(dictionary1) }),
 	}
 	var err error
 	if z.short, err = short(); err != nil {
@@ -138,46 +121,14 @@ func (z *compressor) encode(buf *buffers, state []byte) (byte, []byte) {
 	if len(state) == 0 {
 		return codingRaw, nil
 	}
-	size, ok := uint64(len(state))<<1, false
-	if len(state) <= maxWithDictionary {
-		var short []byte
-		short, ok = z.short.Append(binary.AppendUvarint(buf.text[:0], size|1), state)
-		buf.text = short
-		if ok && len(short) < len(state) {
-			return codingDict2, short
-		}
-		clear(short) // what comes into buf next may be shorter
-	}
-	coding, made := byte(codingZstd), z.plain
-	switch n := len(state); {
-	case n < minOwnCodes:
-		return codingRaw, state
-	case n <= maxWithDictionary:
-		coding, made = codingDict2, z.dictionary
-	case n <= maxDeflated:
-		coding = codingFlate
-	}
-	buf.text = binary.AppendUvarint(buf.text[:0], size)
-	if coding == codingFlate {
-		if buf.text, ok = z.deflate(buf.text, state); !ok {
-			return codingRaw, state
-		}
+	coding, size, ok := byte(codingDict2), uint64(len(state))<<1, false
+	if len(state) <= maxShort {
+		buf.text, ok = z.short.Append(binary.AppendUvarint(buf.text[:0], size|1), state)
 	} else {
-		encoder, err := made()
-		if err != nil {
-			return codingRaw, state
-		}
-		buf.sealed = encoder.EncodeAll(state, buf.sealed[:0])
-		var header zstd.Header
-		if err := header.Decode(buf.sealed); err != nil || header.HeaderSize > len(buf.sealed) {
-			return codingRaw, state
-		}
-		if header.DictionaryID == 0 {
-			coding = codingZstd
-		}
-		buf.text = append(buf.text, buf.sealed[header.HeaderSize:]...)
+		coding = codingFlate
+		buf.text, ok = z.deflate(binary.AppendUvarint(buf.text[:0], size), state)
 	}
-	if len(buf.text) >= len(state) {
+	if !ok || len(buf.text) >= len(state) {
 		return codingRaw, state
 	}
 	return coding, buf.text
@@ -185,15 +136,19 @@ func (z *compressor) encode(buf *buffers, state []byte) (byte, []byte) {
 
 // deflate appends what flate makes of a state.
 func (z *compressor) deflate(dst, state []byte) ([]byte, bool) {
-	d, _ := z.deflaters.Get().(*deflater)
+	pool, level := &z.thorough, thoroughLevel
+	if len(state) > maxThorough {
+		pool, level = &z.quick, quickLevel
+	}
+	d, _ := pool.Get().(*deflater)
 	if d == nil {
 		d = new(deflater)
 		var err error
-		if d.Writer, err = flate.NewWriterDict(&d.out, flateLevel, flateDictionary); err != nil {
+		if d.Writer, err = flate.NewWriterDict(&d.out, level, flateDictionary); err != nil {
 			return dst, false
 		}
 	}
-	defer z.deflaters.Put(d)
+	defer pool.Put(d)
 	_, err := d.Write(state)
 	err = errors.Join(err, d.Close())
 	dst = append(dst, d.out.Bytes()...)

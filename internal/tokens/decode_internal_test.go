@@ -211,11 +211,11 @@ func TestDeflatingDoesNotDependOnEarlierStates(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	var states [][]byte
 	for _, alphabet := range []string{"ab", "abcdefghijklmnopqrstuvwxyz ", `{"action":"accept",}`} {
-		state := make([]byte, maxDeflated)
+		state := make([]byte, maxThorough)
 		for i := range state {
 			state[i] = alphabet[random.IntN(len(alphabet))]
 		}
-		states = append(states, state, append(bytes.Repeat(state[:9000], 3), state...)[:maxWithDictionary+1])
+		states = append(states, state, append(bytes.Repeat(state[:9000], 3), state...)[:maxShort+1])
 	}
 	used := mintingCodec(t, Options{}).zstd
 	for range 2 {

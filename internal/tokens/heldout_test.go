@@ -12,8 +12,7 @@ import (
 )
 
 // The states of testdata/heldout are about subjects that were drawn by lot or written
-// before the dictionary, and no part of what it was made of: a test of internal/mkdict looks
-// for them there. They show what to expect of states that nobody tuned anything for.
+// before the dictionary, and no part of what it was made of. They show what to expect of states that nobody tuned anything for.
 //
 // The bounds are the mean length of a token as a part of what the format of the TypeScript
 // SDK takes. A small state that is full of names and numbers has little that any dictionary

@@ -7,7 +7,6 @@ import (
 	"crypto/subtle"
 	"encoding/binary"
 	"errors"
-	"time"
 
 	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/internal/tokens"
@@ -99,6 +98,3 @@ func apart(err error) bool {
 	var large *tokens.TooLargeError
 	return errors.As(err, &large) && (large.What == "token" || large.What == "contents")
 }
-
-// blobTime bounds what is done to seal a token without a context.
-const blobTime = 10 * time.Second

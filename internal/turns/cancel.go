@@ -23,19 +23,13 @@ func (r *Runner) Cancel(ctx context.Context, q Request, others ...Policy) (End, 
 		q.Policy = other
 		o, err = r.open(ctx, &q, true)
 	}
-	var end End
-	switch {
-	case r.Hook != nil:
-		refused := err
-		end, err = r.around(ctx, hookedOpen("cancel", &q, o), func(ctx context.Context) (End, error) {
-			if refused != nil {
-				return End{}, refused
-			}
-			return r.cancel(ctx, &q, o)
-		})
-	case err == nil:
-		end, err = r.cancel(ctx, &q, o)
-	}
+	refused := err
+	end, err := r.around(ctx, hookedOpen("cancel", &q, o), func(ctx context.Context) (End, error) {
+		if refused != nil {
+			return End{}, refused
+		}
+		return r.cancel(ctx, &q, o)
+	})
 	if err != nil {
 		err = r.Report(ctx, q.Method, err)
 	}
@@ -43,52 +37,52 @@ func (r *Runner) Cancel(ctx context.Context, q Request, others ...Policy) (End, 
 }
 
 // cancel ends a saga from an opened token on.
-func (r *Runner) cancel(ctx context.Context, brought *Request, o *opened) (End, error) {
-	if r.remembers(o.program) {
+func (r *Runner) cancel(ctx context.Context, brought *Request, o *Opened) (End, error) {
+	if r.remembers(o.Program) {
 		return r.memory.CancelOnce(ctx, brought, o)
 	}
 	q := *brought
 	answered := len(q.Answers) > 0
-	turn := r.begin(ctx)
+	turn := r.Begin(ctx)
 	defer turn.Cancel()
-	res := engine.Resumption{Now: r.Now()}
-	if o.gone != nil {
-		r.logAbandoned(turn, o)
+	res := engine.Call{Now: r.Now()}
+	if o.Gone != nil {
+		r.logAbandoned(turn, o.Identity, o.Gone)
 	} else {
 		res.Client, res.Answers, res.Notifier = r.Features(q.Client), q.Answers, q.Notifier
-		res.GoesOn = r.inner(&q, o.program)
+		res.GoesOn = r.inner(&q, o.Program)
 		if q.Policy.Resent && answered {
 			res.Arguments = orEmpty(q.Arguments)
 		}
 	}
-	out, err := o.program.Cancel(turn, o.pos, res)
-	carryEnd(out, o.pos)
+	out, err := o.Program.Cancel(turn, o.Position, res)
+	carryEnd(out, o.Position)
 	switch {
 	case err != nil:
-	case o.gone != nil && answered: // no turn is taken any more
+	case o.Gone != nil && answered: // no turn is taken any more
 		out.Result.Content = append(out.Result.Content, content.Resultf(engine.LostTurn).Content...)
 	case out.Result == nil:
 		// The answers ended a prompt or a resource, whose ends are no tool results.
 		ended := *out
-		ended.Result = content.Resultf("It was too late to cancel: the %v has ended.", o.program.Kind)
+		ended.Result = content.Resultf("It was too late to cancel: the %v has ended.", o.Program.Kind)
 		out = &ended
 	}
 	q.Arguments, q.Answers = nil, nil // what cannot be undone is not the request's doing
 	q.Policy.UndoBroken = false       // no turn comes after it
-	return r.finish(turn, &q, o.identity, out, err, false, nil)
+	return r.finish(turn, &q, o.Identity, out, err, false, nil)
 }
 
 // inner returns how a request would have gone on without its client, as [Runner.advance] does, after
 // a turn whose response may have been lost. Nothing is waited for: a request that slept has had its
 // time. What the server's model says now may be something else than it said then, but the effects
 // that come next have the same keys.
-func (r *Runner) inner(q *Request, t *engine.Program) func(context.Context, *engine.Outcome) (*engine.Resumption, error) {
+func (r *Runner) inner(q *Request, t *engine.Program) func(context.Context, *engine.Outcome) (*engine.Call, error) {
 	now, left, n := r.Now(), r.longest(), 0
 	client := q.Client
 	if q.Policy.Resent {
 		client = q.Declared
 	}
-	return func(ctx context.Context, out *engine.Outcome) (*engine.Resumption, error) {
+	return func(ctx context.Context, out *engine.Outcome) (*engine.Call, error) {
 		goesOn := out.Yielded != nil && !q.Parts
 		if wake := out.Position.Wake; !wake.IsZero() {
 			slept := max(0, wake.Sub(now))
@@ -110,58 +104,47 @@ func (r *Runner) inner(q *Request, t *engine.Program) func(context.Context, *eng
 			}
 			answer, err := r.Sample(ctx, t, step)
 			if err != nil {
-				return nil, r.failed(identity{t, out.Position.ID}, err)
+				return nil, r.failed(Identity{t, out.Position.ID}, err)
 			}
 			answers = append(answers, answer)
 		}
 		if len(answers) == 0 && !goesOn {
 			return nil, nil
 		}
-		return &engine.Resumption{Now: now, Client: r.Features(q.Client), Answers: answers}, nil
+		return &engine.Call{Now: now, Client: r.Features(q.Client), Answers: answers}, nil
 	}
 }
 
 // undoBroken undoes a saga whose turn broke off and cannot be taken again, unless the
-// engine has.
-func (r *Runner) undoBroken(ctx context.Context, of identity, pos *engine.Position, why error, m Remembered) error {
+// engine has. Of one that is remembered, what cannot be undone now is for workers.
+func (r *Runner) undoBroken(ctx context.Context, of Identity, pos *engine.Position, why error, m Remembered) error {
 	var undone *engine.UndoneError
-	if errors.As(why, &undone) {
+	switch {
+	case errors.As(why, &undone):
 		return why
-	}
-	if m != nil {
-		return r.undoRemembered(ctx, of, pos, why, m)
-	}
-	var report *engine.UndoReport
-	if pos != nil && pos.HasEffects() {
-		// The turn may be over: undoing has time of its own.
-		out, err := of.program.Cancel(ctx, pos, engine.Resumption{Now: r.Now()})
-		if err == nil {
-			report = UndoReport(out.Result)
-		}
-		if err != nil { // what the report says is logged with that
-			r.Log.ErrorContext(ctx, "effects of a saga that failed were not undone", "tool", of.program.Name, "saga", of.id.String(), "error", err)
-		}
-	}
-	return &engine.UndoneError{Err: why, Report: report}
-}
-
-// undoRemembered is undoBroken for a saga that is remembered: what cannot be undone now is for
-// workers.
-func (r *Runner) undoRemembered(ctx context.Context, of identity, pos *engine.Position, why error, m Remembered) error {
-	if pos == nil || !pos.HasEffects() {
+	case pos == nil || !pos.HasEffects():
 		return &engine.UndoneError{Err: why}
 	}
-	claim := func(ctx context.Context) error {
-		ctx, cancel := context.WithTimeout(ctx, undoTime)
-		defer cancel()
-		return m.Acting(ctx)
+	c := engine.Call{Now: r.Now()}
+	if m != nil {
+		c.Acting = func(ctx context.Context) error {
+			ctx, cancel := context.WithTimeout(ctx, undoTime)
+			defer cancel()
+			return m.Acting(ctx)
+		}
+		c.Undoing = m.Undoing
 	}
-	out, err := of.program.Cancel(ctx, pos, engine.Resumption{Now: r.Now(), Acting: claim, Undoing: m.Undoing})
-	if errors.As(err, new(*engine.HaltedError)) {
+	out, err := of.Program.Cancel(ctx, pos, c) // the turn may be over: undoing has time of its own
+	switch {
+	case errors.As(err, new(*engine.HaltedError)):
 		return &engine.HaltedError{Err: errors.Join(err, why)}
-	}
-	if err != nil {
+	case err != nil && m != nil:
 		return &engine.UndoneError{Err: errors.Join(err, why)}
+	case err != nil: // what the report says is logged with that
+		r.Log.ErrorContext(ctx, "effects of a saga that failed were not undone", "tool", of.Program.Name, "saga", of.Saga.String(), "error", err)
+		return &engine.UndoneError{Err: why}
+	case m != nil:
+		why = errors.Join(why, out.Err)
 	}
-	return &engine.UndoneError{Err: errors.Join(why, out.Err), Report: UndoReport(out.Result)}
+	return &engine.UndoneError{Err: why, Report: UndoReport(out.Result)}
 }

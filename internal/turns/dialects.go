@@ -103,8 +103,8 @@ var (
 	Paged = Policy{Purpose: "resume", Resent: true}
 )
 
-// policyNamed returns the policy with that purpose, of those there are.
-func policyNamed(purpose string) Policy {
+// PolicyNamed returns the policy with that purpose, of those there are.
+func PolicyNamed(purpose string) Policy {
 	for _, p := range []Policy{Resent, Held, Paged} {
 		if p.Purpose == purpose {
 			return p

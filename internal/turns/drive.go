@@ -173,7 +173,7 @@ func (r *Runner) sample(ctx context.Context, t *engine.Program, step steps.Step)
 		defer cancel()
 		ctx = limited
 	}
-	result, err := engine.Within(ctx, t, func() string { return "the server's model" }, func() (*steps.SampleResult, error) { return r.Model(ctx, request) })
+	result, err := engine.Within(ctx, t, "the server's model", func() (*steps.SampleResult, error) { return r.Model(ctx, request) })
 	if err == nil && result == nil {
 		err = errors.New("the sampler returned neither a result nor an error")
 	}

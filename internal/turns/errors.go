@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"sync/atomic"
+	"time"
 
 	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/internal/hook"
@@ -19,6 +21,7 @@ import (
 //   - [ErrLedgerFull]: the caller has too many sagas under way; later it may succeed.
 //   - [ErrKeyReused]: the idempotency key is that of another call.
 //   - [ErrTask]: the request has begun a task, or a saga that is one by now.
+//   - [ErrNotKept], [ErrKeyUnreadable]: the request was made before, and what it was answered is not known any more.
 //   - *[tokens.Rejected]: the token is refused. Why is not the client's to know.
 //   - *[engine.AnswerError]: an answer is not acceptable; the token is still good.
 //   - *[RequestTooLargeError]: the same request with less in it works.
@@ -67,6 +70,12 @@ var (
 	ErrKeyReused = errors.New("the idempotency key was used before, for a call of another tool, with other arguments, by another protocol, or as a task: repeat a call as it was made first, and use a new key for each other one")
 )
 
+// ErrKeyUnreadable: what a first call with the same idempotency key has begun was sealed with a key that is not enabled.
+var ErrKeyUnreadable = errors.New("what was begun with this idempotency key cannot be read here any more: find out what it has done, and use a new key to call again")
+
+// ErrNotKept: the turn was taken before, and its response was too large to be kept.
+var ErrNotKept = errors.New("the same request was answered before, and its response was too large to be kept: nothing is done again")
+
 // ErrTask: the saga of the request has become a task, which a client is given that takes tasks.
 var ErrTask = errors.New("the saga goes on as a task")
 
@@ -77,6 +86,10 @@ var ErrOtherLedger = errors.New("what the saga has done is in another ledger: se
 // ErrEarly is the reason why a token is to be taken later, or elsewhere: the clock of
 // this server is behind the one that it was sealed by, or was set back since.
 var ErrEarly = errors.New("the token is of the future: look at the clocks of the replicas")
+
+// ErrHandedOver is what errors wrap of a turn that this process leaves to another one: it stops, or
+// another one has the saga by now.
+var ErrHandedOver = errors.New("the turn is left to another process")
 
 // ErrGone is what errors of a [Client] wrap that tell of the client itself: it went away,
 // or wants no answer any more.
@@ -91,16 +104,15 @@ func (e *RequestTooLargeError) Unwrap() error { return e.TooLargeError }
 
 // failed says of which saga an error is. That the tool cannot go on from a position is
 // the token's fault, as far as the client is concerned.
-func (r *Runner) failed(of identity, err error) error {
+func (r *Runner) failed(of Identity, err error) error {
 	var undone *engine.UndoneError
 	if errors.As(err, &undone) && undone.Report != nil && len(undone.Report.Outstanding) > 0 {
-		r.Log.Error("effects of a saga that failed were not undone", "tool", of.program.Name, "saga", of.id.String(), "error", err)
+		r.Log.Error("effects of a saga that failed were not undone", "tool", of.Program.Name, "saga", of.Saga.String(), "error", err)
 	}
-	var position *engine.PositionError
-	if errors.As(err, &position) {
-		err = tokens.Reject(tokens.ReasonState, "%w", position)
+	if errors.As(err, new(*engine.PositionError)) {
+		err = tokens.Reject(tokens.ReasonState, "%w", err) // whether the saga was undone is still to be seen
 	}
-	return &Error{program: of.program.Name, kind: of.program.Kind, saga: of.id, Err: err}
+	return &Error{program: of.Program.Name, kind: of.Program.Kind, saga: of.Saga, Err: err}
 }
 
 // Report logs what an operator should know of an error, and makes sure that it is an
@@ -119,10 +131,26 @@ func (r *Runner) Report(ctx context.Context, method string, err error) error {
 	if known.saga != (tokens.ID{}) {
 		attrs = append(attrs, slog.String("saga", known.saga.String()))
 	}
-	if c := classify(err); c.text != "" {
+	c := classify(err)
+	if c.reason == "ledger" && c.outcome == OutcomeBroken {
+		c.level = r.outage.Level(c.level)
+	}
+	if c.text != "" {
 		r.Log.LogAttrs(ctx, c.level, c.text, append(attrs, c.attrs...)...)
 	}
 	return err
+}
+
+// Outage says how an outage of the ledger is logged: each request that waits meets the same, again and again.
+type Outage struct{ logged atomic.Int64 } // when it was last, in nanoseconds
+
+// Level is the level once in ten seconds, and that of what is for debugging in between.
+func (o *Outage) Level(level slog.Level) slog.Level {
+	now, last := time.Now().UnixNano(), o.logged.Load()
+	if now-last < int64(10*time.Second) || !o.logged.CompareAndSwap(last, now) {
+		return slog.LevelDebug
+	}
+	return level
 }
 
 // once notes that an error is that of a request which is not known again: it begins another saga.
@@ -166,6 +194,8 @@ func classify(err error) class {
 		return class{OutcomeRefused, "", slog.LevelInfo, "turn refused", attrs}
 	case errors.Is(err, ErrLedger):
 		return class{OutcomeBroken, "ledger", slog.LevelError, "the ledger cannot be used", attrs}
+	case errors.Is(err, ErrHandedOver):
+		return class{OutcomeBroken, "handed_over", slog.LevelInfo, "turn left to another process", attrs}
 	case errors.Is(err, ErrUnderWay):
 		return class{OutcomeBroken, "under_way", slog.LevelInfo, "turn still under way elsewhere", nil}
 	case errors.Is(err, engine.ErrHanging):
@@ -174,6 +204,8 @@ func classify(err error) class {
 		return class{OutcomeRefused, "ledger", slog.LevelWarn, "too many records of a caller", attrs}
 	case errors.Is(err, ErrKeyReused):
 		return class{outcome: OutcomeRefused, reason: "arguments"}
+	case errors.Is(err, ErrNotKept), errors.Is(err, ErrKeyUnreadable):
+		return class{OutcomeRefused, reasonRecorded, slog.LevelInfo, "request not repeated", attrs}
 	case errors.Is(err, ErrTask):
 		return class{outcome: OutcomeRefused, reason: "task"}
 	case errors.Is(err, ErrNewer):
@@ -184,7 +216,10 @@ func classify(err error) class {
 		return class{OutcomeRefused, string(tokens.ReasonNotYetValid), slog.LevelWarn, "token of the future", attrs}
 	case errors.As(err, &rejected):
 		return class{OutcomeRefused, string(rejected.Reason), levelOf(rejected.Reason), "token refused", []slog.Attr{slog.Any("token", rejected)}}
-	case errors.As(err, &unsettled):
+	case errors.As(err, &unsettled) && !errors.Is(err, context.Canceled): // else the next attempt finds it out
+		if tool := (*engine.ToolError)(nil); errors.As(err, &tool) { // what the tool says hides it
+			attrs = append(attrs, slog.Any("cause", tool.Err))
+		}
 		return class{OutcomeBroken, "unsettled", slog.LevelError, "effect of unknown outcome", attrs}
 	// Of these four the caller reads all there is to know.
 	case errors.As(err, &answer):
@@ -208,7 +243,7 @@ func classify(err error) class {
 		// A caller can choose what takes long.
 		return class{OutcomeBroken, "timeout", slog.LevelWarn, "turn timed out", attrs}
 	case errors.Is(err, context.Canceled), errors.Is(err, ErrGone):
-		return class{OutcomeBroken, "client_gone", slog.LevelInfo, "turn cancelled", nil}
+		return class{OutcomeBroken, "client_gone", slog.LevelInfo, "turn cancelled", attrs}
 	}
 	return class{OutcomeBroken, "internal", slog.LevelError, "turn failed", attrs}
 }
@@ -236,16 +271,12 @@ func levelOf(why tokens.Reason) slog.Level {
 	return slog.LevelWarn
 }
 
-func (r *Runner) logAbandoned(ctx context.Context, o *opened) {
-	r.Log.Log(ctx, levelOf(o.gone.Reason), "saga abandoned", "tool", o.program.Name, "saga", tokens.ID(o.pos.ID).String(), "token", o.gone)
-}
-
 // Protect runs code of the author of p that belongs to no saga, such as what suggests
 // values for arguments. It has the time of a turn; if it fails, that is logged.
 func Protect[T any](ctx context.Context, r *Runner, method string, p *engine.Program, f func(context.Context) (T, error)) (T, error) {
-	turn := r.begin(ctx)
+	turn := r.Begin(ctx)
 	defer turn.Cancel()
-	v, err := engine.Within(turn, p, func() string { return method }, func() (T, error) { return f(turn) })
+	v, err := engine.Within(turn, p, method, func() (T, error) { return f(turn) })
 	if err != nil {
 		err = r.Report(ctx, method, &Error{program: p.Name, Err: err})
 	}

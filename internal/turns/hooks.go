@@ -89,8 +89,11 @@ func (e *HookError) Error() string { return e.Err.Error() }
 // Unwrap returns the cause.
 func (e *HookError) Unwrap() error { return e.Err }
 
-// around has the hook called around a turn.
+// around has the hook called around a turn, if there is one and t is not nil.
 func (r *Runner) around(ctx context.Context, t *Turn, take func(context.Context) (End, error)) (end End, err error) {
+	if r.Hook == nil || t == nil {
+		return take(ctx)
+	}
 	taken := false
 	hooked := hook.Around(ctx, func(ctx context.Context, next func(context.Context) error) error {
 		return r.Hook(ctx, t, next)
@@ -114,11 +117,11 @@ func (r *Runner) around(ctx context.Context, t *Turn, take func(context.Context)
 }
 
 // hookedOpen is what a hook learns before a later turn; o is nil if the token was refused.
-func hookedOpen(action string, q *Request, o *opened) *Turn {
+func hookedOpen(action string, q *Request, o *Opened) *Turn {
 	if o == nil {
 		return &Turn{Action: action, Program: q.Program, Caller: q.Caller()}
 	}
-	return &Turn{Action: action, Program: o.program, Saga: tokens.ID(o.pos.ID), Number: o.pos.Turn + 1, Trace: q.Trace, Caller: q.Caller()}
+	return &Turn{Action: action, Program: o.Program, Saga: tokens.ID(o.Position.ID), Number: o.Position.Turn + 1, Trace: q.Trace, Caller: q.Caller()}
 }
 
 // outcome says how a turn ended, and why, in words of a fixed set.
@@ -132,10 +135,8 @@ func outcome(action string, end End, err error) (how, why string) {
 	case end.Token != "" || end.Position != nil:
 		return OutcomeSuspended, ""
 	case end.Result == nil || !end.Result.IsError:
-		if action == "cancel" && end.Result != nil {
-			if _, undone := end.Result.Meta[engine.UndoMetaKey].(*engine.UndoReport); undone {
-				return OutcomeUndone, "cancelled"
-			}
+		if action == "cancel" && UndoReport(end.Result) != nil {
+			return OutcomeUndone, "cancelled"
 		}
 		return OutcomeDone, ""
 	}

@@ -37,7 +37,7 @@ func (r *Runner) sealPaged(ctx context.Context, q *Request, t *engine.Program, e
 			end.Expires = at
 		}
 	}
-	end.Token, err = r.seal(ctx, q, t, end.Position)
+	end.Token, err = r.Seal(ctx, q, t, end.Position)
 	return err
 }
 
@@ -45,7 +45,7 @@ func (r *Runner) sealPaged(ctx context.Context, q *Request, t *engine.Program, e
 // nothing.
 var ErrAsked = tokens.Reject(tokens.ReasonSpent, "the saga has gone on from here with a client of another protocol")
 
-// knownTo reports whether the token of an end that was recorded is of use to who asks for it now.
-func (q *Request) knownTo(end *End) bool {
+// KnownTo reports whether the token of an end that was recorded is of use to the client that asks for it now.
+func (q *Request) KnownTo(end *End) bool {
 	return end.Token == "" || end.Policy == q.policyOf(&end.Outcome)
 }

@@ -45,12 +45,12 @@ func TestResponsesAreRecordedExactly(t *testing.T) {
 		{Outcome: engine.Outcome{Contents: []content.ResourceContents{}}},
 		{Outcome: engine.Outcome{Reworded: []string{"a"}, Steps: []steps.Step{{ID: "s~2", Kind: steps.Sampling, Params: json.RawMessage(`{"a":1.0}`), Needs: steps.Features{Sampling: true}}}}},
 	} {
-		raw, err := encodeResponse(&end, nil)
+		raw, err := EncodeResponse(&end, nil)
 		require.NoError(t, err)
-		again, failure, err := decodeResponse(raw)
+		again, failure, err := DecodeResponse(raw)
 		require.NoError(t, err)
 		require.NoError(t, failure)
-		second, err := encodeResponse(&again, nil)
+		second, err := EncodeResponse(&again, nil)
 		require.NoError(t, err)
 		assert.Equal(t, string(raw), string(second))
 		var general response // what has nothing but a result is written and read in a shorter way

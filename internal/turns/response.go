@@ -1,7 +1,6 @@
 package turns
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -94,8 +93,8 @@ func timeOrNil(t time.Time) *time.Time {
 	return &t
 }
 
-// encodeResponse encodes how a turn ended, err being an error for which [ended] holds.
-func encodeResponse(end *End, err error) ([]byte, error) {
+// EncodeResponse encodes how a turn ended, err being an error for which [EndsWith] holds.
+func EncodeResponse(end *End, err error) ([]byte, error) {
 	r := response{Reworded: end.Reworded, Disclosed: end.Disclosed, Gone: end.Gone, Wake: timeOrNil(end.Wake), Expires: timeOrNil(end.Expires)}
 	for i := range end.Steps {
 		s := &end.Steps[i]
@@ -113,9 +112,6 @@ func encodeResponse(end *End, err error) ([]byte, error) {
 	}
 	if encoding != nil {
 		return nil, fmt.Errorf("the result cannot be encoded: %w", encoding)
-	}
-	if raw := r.Result; raw != nil && err == nil && end.saysOnlyResult() {
-		return append(append(append(make([]byte, 0, len(onlyResult)+len(raw)+1), onlyResult...), raw...), '}'), nil
 	}
 	if end.Contents != nil {
 		r.Contents = make([]recordedContents, len(end.Contents))
@@ -136,36 +132,10 @@ func encodeResponse(end *End, err error) ([]byte, error) {
 	return jsonv2.Marshal(r, jsontext.AllowInvalidUTF8(true)) // as dialects do
 }
 
-// onlyResult begins a response that has nothing but a result: nearly all ends of tools. They are
-// written and read without the encoder of all the others, which costs more than the result.
-const onlyResult = `{"result":`
-
-// saysOnlyResult reports whether there is nothing to record but a result, if there is one.
-func (e *End) saysOnlyResult() bool {
-	return !e.Disclosed && e.Gone == "" && e.Wake.IsZero() && e.Expires.IsZero() && e.Yielded == nil && e.Messages == nil && e.Contents == nil && len(e.Steps)+len(e.Reworded) == 0
-}
-
-// resultIn is the result in a response that has nothing else, and otherwise nil.
-func resultIn(raw []byte) (result []byte) {
-	if !bytes.HasPrefix(raw, []byte(onlyResult)) || !jsonview.Valid(raw) {
-		return nil
-	}
-	for name, value := range jsonview.Members(raw) {
-		if string(name) != "result" {
-			return nil
-		}
-		result = value
-	}
-	return result
-}
-
-// decodeResponse returns the end that was recorded, or how a prompt or a resource failed.
-func decodeResponse(raw []byte) (end End, failure, err error) {
+// DecodeResponse returns what [EncodeResponse] has encoded: an end, or how a prompt or a resource failed.
+func DecodeResponse(raw []byte) (end End, failure, err error) {
 	var r response
-	if r.Result = resultIn(raw); r.Result == nil {
-		err = jsonv2.Unmarshal(raw, &r)
-	}
-	if err != nil {
+	if err := jsonv2.Unmarshal(raw, &r); err != nil {
 		return end, nil, fmt.Errorf("a recorded response cannot be read: %w", err)
 	}
 	end.Reworded, end.Disclosed, end.Gone, end.recorded = r.Reworded, r.Disclosed, r.Gone, true

@@ -38,12 +38,17 @@ func (c *Config) fits(ctx context.Context, wake time.Time) bool {
 // wait waits until wake if that fits into the turn of ctx, and reports whether it is time. It
 // fails if ctx ends before.
 func (c *Config) wait(ctx context.Context, wake time.Time) (bool, error) {
+	return c.waitIf(ctx, wake, func(time.Duration) bool { return c.fits(ctx, wake) })
+}
+
+// waitIf waits until wake as long as that fits, and reports whether it is time.
+func (c *Config) waitIf(ctx context.Context, wake time.Time, fits func(time.Duration) bool) (bool, error) {
 	for {
 		d := wake.Sub(c.Now())
 		switch {
 		case d <= 0:
 			return true, nil
-		case !c.fits(ctx, wake): // also where the clock went back meanwhile
+		case !fits(d): // also where the clock went back meanwhile
 			return false, nil
 		}
 		if err := c.pause(ctx, wake); err != nil {
@@ -73,39 +78,29 @@ func (c *Config) pause(ctx context.Context, wake time.Time) error {
 // than it is waited for an answer of such a client.
 func (c *Config) hold(ctx context.Context, wake time.Time) error {
 	ttl := c.Codec.Options().TTL
-	for {
-		d := wake.Sub(c.Now())
-		switch {
-		case d <= 0:
-			return nil
-		case d > ttl-ttl/10:
-			return fmt.Errorf("the tool sleeps until %s, which is longer than a request can wait: set Tasks.Mode in its Info to TasksRequired, and give the server a ledger", wake.Format(time.RFC3339))
-		}
-		if err := c.pause(ctx, wake); err != nil {
-			return err
-		}
-		if wake.Sub(c.Now()) == d {
-			return nil
-		}
+	fits, err := c.waitIf(ctx, wake, func(d time.Duration) bool { return d <= ttl-ttl/10 })
+	if err == nil && !fits {
+		err = fmt.Errorf("the tool sleeps until %s, which is longer than a request can wait: set Tasks.Mode in its Info to TasksRequired, and give the server a ledger", wake.Format(time.RFC3339))
 	}
+	return err
 }
 
 // awake takes a turn that comes after an opened token when it is time for it. Before, and if
 // that cannot be waited for, the saga is where it was, and so is its token.
-func (r *Runner) awake(ctx context.Context, q *Request, o *opened, take func(context.Context) (End, error)) (End, error) {
-	if o.gone != nil || !r.Now().Before(o.pos.Wake) {
+func (r *Runner) awake(ctx context.Context, q *Request, o *Opened, take func(context.Context) (End, error)) (End, error) {
+	if o.Gone != nil || !r.Now().Before(o.Position.Wake) {
 		return take(ctx)
 	}
-	turn := r.begin(ctx)
+	turn := r.Begin(ctx)
 	defer turn.Cancel()
-	awake, err := r.wait(turn, o.pos.Wake)
+	awake, err := r.wait(turn, o.Position.Wake)
 	switch {
 	case err != nil:
-		return End{}, r.failed(o.identity, err)
+		return End{}, r.failed(o.Identity, err)
 	case awake:
 		return take(turn)
 	}
-	return End{Token: q.Token, Policy: q.Policy, Wake: o.pos.Wake, Outcome: engine.Outcome{Position: o.pos}}, nil
+	return End{Token: q.Token, Policy: q.Policy, Wake: o.Position.Wake, Outcome: engine.Outcome{Position: o.Position}}, nil
 }
 
 // carry keeps what was yielded and could not be passed on with the outcome of the next turn, until

@@ -3,11 +3,8 @@ package turns
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
-	"time"
 
-	"github.com/mcpsaga/mcpsaga/content"
 	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/internal/tokens"
 	"github.com/mcpsaga/mcpsaga/steps"
@@ -17,40 +14,21 @@ import (
 // undone if it breaks off, and its driver remembers where it stands. [Config].Timeout bounds
 // its code, and the context what comes after that as well.
 type TaskTurn struct {
+	// Call has the time of the turn and what the driver is called for. Of first turns it has the arguments, of
+	// later ones if the Position does not have them. Client is what the client could do when the task was begun.
+	engine.Call
+	// Identity says what it is a turn of, and Position where that stands; nil before the first turn.
+	Identity
+	Position *engine.Position
 	// Caller is whose task it is, and by what request it was begun.
 	Caller Caller
-	// Program and Saga say what it is a turn of, and Position where that stands; nil before
-	// the first turn. Arguments are the tool's; nil if the Position has them.
-	Program   *engine.Program
-	Saga      tokens.ID
-	Position  *engine.Position
-	Arguments json.RawMessage
-	// Client is what the client could do when the task was begun.
-	Client steps.Features
-	// Answers are to what was asked at Position.
-	Answers []steps.Answer
-	// Notifier gets what the tool tells.
-	Notifier engine.Notifier
 	// Trace is that of the call which began the task.
 	Trace Trace
-	// Now is the time of the turn.
-	Now time.Time
-	// Acting is as in [engine.Call]: an error of it keeps the turn from performing anything
-	// more.
-	Acting func(context.Context) error
-	// Undoing and Checkpoint are as in [engine.Call].
-	Undoing    func(context.Context, engine.Undoing) error
-	Checkpoint func(context.Context, *engine.Position) error
 	// Broken is Undoing for a position that the program cannot go on from any more.
 	Broken func(context.Context, engine.Undoing) error
 	// Hooked: the hook was called around the request that this is a part of.
 	Hooked bool
-	// Lost: another process has begun this turn before, with these Answers, and died or could not
-	// end it. It may have done more than Position knows of.
-	Lost bool
 }
-
-func (t *TaskTurn) identity() identity { return identity{t.Program, t.Saga} }
 
 // number counts the turns from 1.
 func (t *TaskTurn) number() uint32 {
@@ -64,13 +42,13 @@ func (t *TaskTurn) number() uint32 {
 // fails as [Runner.Resume] does before code of the tool runs.
 func (r *Runner) OpenTask(ctx context.Context, q Request) (TaskTurn, error) {
 	o, err := r.open(ctx, &q, false)
-	if err == nil && o.gone != nil {
-		err = o.gone
+	if err == nil && o.Gone != nil {
+		err = o.Gone
 	}
 	if err != nil {
 		return TaskTurn{}, r.Report(ctx, q.Method, err)
 	}
-	t := TaskTurn{Caller: q.Caller(), Program: o.program, Saga: o.id, Position: o.pos, Client: q.Client, Answers: q.Answers, Trace: q.Trace}
+	t := TaskTurn{Call: engine.Call{Client: q.Client, Answers: q.Answers}, Identity: o.Identity, Position: o.Position, Caller: q.Caller(), Trace: q.Trace}
 	if q.Policy.Resent { // else the position has them
 		t.Arguments = orEmpty(q.Arguments)
 	}
@@ -85,18 +63,16 @@ func (r *Runner) TakeTask(ctx context.Context, t TaskTurn) (End, error) {
 		action = "call"
 	}
 	return r.taskTurn(ctx, &t, action, func(ctx context.Context) (*engine.Outcome, tokens.Reason, error) {
+		c := r.taskCall(&t)
+		c.Held = true
 		if t.Position == nil {
-			out, err := t.Program.Start(ctx, engine.Call{
-				ID: t.Saga, Now: t.Now, Client: r.Features(t.Client), Arguments: t.Arguments, Notifier: t.Notifier, Held: true, Lost: t.Lost, Acting: t.Acting, Undoing: t.Undoing, Checkpoint: t.Checkpoint, Limit: r.Timeout,
-			})
+			out, err := t.Program.Start(ctx, c)
 			return out, "", err
 		}
-		out, err := t.Program.Resume(ctx, t.Position, engine.Resumption{
-			Now: t.Now, Client: r.Features(t.Client), Answers: t.Answers, Arguments: t.Arguments, Notifier: t.Notifier, Held: true, Lost: t.Lost, Acting: t.Acting, Undoing: t.Undoing, Checkpoint: t.Checkpoint, Limit: r.Timeout,
-		})
+		out, err := t.Program.Resume(ctx, t.Position, c)
 		var position *engine.PositionError
 		if errors.As(err, &position) && !errors.As(err, new(*engine.UndoneError)) {
-			out, err := t.Program.AbandonAs(ctx, t.Position, engine.Resumption{Why: GoneText(tokens.ReasonState), Acting: t.Acting, Undoing: t.Broken})
+			out, err := t.Program.Abandon(ctx, t.Position, engine.Call{Why: GoneText(tokens.ReasonState), Acting: t.Acting, Undoing: t.Broken})
 			if err == nil {
 				out.Err = errors.Join(position, out.Err)
 			}
@@ -116,35 +92,35 @@ func (r *Runner) UndoTask(ctx context.Context, t TaskTurn, lost, served bool, wh
 		action = ActionUndo
 	}
 	return r.taskTurn(ctx, &t, action, func(ctx context.Context) (out *engine.Outcome, gone tokens.Reason, err error) {
+		c := r.taskCall(&t)
+		if t.Begun != nil && !(lost && served) { // no code is run
+			t.Position, lost = t.Begun, false
+		}
 		switch {
-		case t.Position == nil && lost && served:
-			out, err = t.Program.CancelFirst(ctx, engine.Call{ID: t.Saga, Now: t.Now, Client: r.Features(t.Client), Arguments: t.Arguments, Undoing: t.Undoing, Checkpoint: t.Checkpoint, Limit: r.Timeout})
-		case t.Position == nil:
-			out = undoneNothing(why)
+		case t.Position == nil && !(lost && served):
+			out = engine.Cancelled(nil, cmp.Or(why, "Cancelled.")) // it had not begun
 		case !served:
-			out, err = t.Program.AbandonAs(ctx, t.Position, engine.Resumption{Why: GoneText(tokens.ReasonRevision), Acting: t.Acting, Undoing: t.Undoing})
-			gone = tokens.ReasonRevision
+			c.Why, gone = GoneText(tokens.ReasonRevision), tokens.ReasonRevision
+			out, err = t.Program.Abandon(ctx, t.Position, c)
+		case t.Position == nil:
+			out, err = t.Program.Cancel(ctx, nil, c)
 		default:
-			res := engine.Resumption{Now: t.Now, Latest: true, Why: why, Acting: t.Acting, Undoing: t.Undoing, Checkpoint: t.Checkpoint, Limit: r.Timeout}
-			if lost {
-				res.Client, res.Answers, res.Arguments, res.Notifier = r.Features(t.Client), t.Answers, t.Arguments, t.Notifier
-				res.Held, res.Lost = true, true
+			c.Latest, c.Why = true, why
+			if c.Held, c.Lost = lost, lost; !lost {
+				c.Answers = nil
 			}
-			out, err = t.Program.Cancel(ctx, t.Position, res)
+			out, err = t.Program.Cancel(ctx, t.Position, c)
 			carryEnd(out, t.Position)
 		}
 		return out, gone, err
 	})
 }
 
-// undoneNothing is how a task ends that had not begun.
-func undoneNothing(why string) *engine.Outcome {
-	if why == "" {
-		why = "Cancelled."
-	}
-	out := &engine.Outcome{Result: content.Resultf("%s", why)}
-	out.Result.Meta = map[string]any{engine.UndoMetaKey: &engine.UndoReport{Undone: []string{}, Outstanding: []string{}}}
-	return out
+// taskCall is what a task's turn is taken with.
+func (r *Runner) taskCall(t *TaskTurn) engine.Call {
+	c := t.Call
+	c.ID, c.Client, c.Limit = t.Saga, r.Features(t.Client), r.Timeout
+	return c
 }
 
 // taskTurn takes a turn, with what all turns have around them.
@@ -152,36 +128,31 @@ func (r *Runner) taskTurn(ctx context.Context, t *TaskTurn, action string, take 
 	if r.EffectHook != nil {
 		ctx = engine.WithEffectHook(ctx, r.EffectHook)
 	}
+	taken := false
 	hooked := func(ctx context.Context) (end End, err error) {
+		taken = true
 		var out *engine.Outcome
 		err = engine.Protect(func() (err error) { // or one task would bring all servers down
 			out, end.Gone, err = take(ctx)
 			return err
 		})
 		if err != nil {
-			return End{}, r.failed(t.identity(), err)
+			return End{}, r.failed(t.Identity, err)
 		}
 		if out.Err != nil {
-			r.logFailed(ctx, t.identity(), out)
+			r.logFailed(ctx, t.Identity, out)
 		}
 		end.Outcome = *out
 		return end, nil
 	}
-	var end End
-	var err error
-	if r.Hook == nil || t.Hooked {
-		end, err = hooked(ctx)
-	} else {
-		at := &Turn{Action: action, Program: t.Program, Saga: t.Saga, Number: t.number(), Trace: t.Trace, Caller: t.Caller}
+	var at *Turn
+	if !t.Hooked {
+		at = &Turn{Action: action, Program: t.Program, Saga: t.Saga, Number: t.number(), Trace: t.Trace, Caller: t.Caller}
 		at.must = action == "cancel" || action == ActionUndo
-		taken := false
-		end, err = r.around(ctx, at, func(ctx context.Context) (End, error) {
-			taken = true
-			return hooked(ctx)
-		})
-		if !taken {
-			err = r.failed(t.identity(), &HookError{err})
-		}
+	}
+	end, err := r.around(ctx, at, hooked)
+	if !taken {
+		err = r.failed(t.Identity, &HookError{err})
 	}
 	if err != nil {
 		err = r.Report(ctx, cmp.Or(t.Caller.Method, "task"), err)
@@ -202,33 +173,6 @@ func (r *Runner) Sample(ctx context.Context, p *engine.Program, step steps.Step)
 	return a, err
 }
 
-// EncodeEnd encodes how a task has ended, and DecodeEnd decodes it.
-func EncodeEnd(end *End) ([]byte, error) { return encodeResponse(end, nil) }
-
-// DecodeEnd is the reverse of [EncodeEnd].
-func DecodeEnd(raw []byte) (*End, error) {
-	end, _, err := decodeResponse(raw)
-	if err != nil {
-		return nil, err
-	}
-	return &end, nil
-}
-
-// EncodeFailure encodes an error for which [EndsWith] holds, and DecodeFailure decodes it.
-func EncodeFailure(err error) []byte {
-	raw, _ := encodeResponse(new(End), err) // which has nothing that cannot be encoded
-	return raw
-}
-
-// DecodeFailure is the reverse of [EncodeFailure].
-func DecodeFailure(raw []byte) error {
-	_, failure, err := decodeResponse(raw)
-	return cmp.Or(err, failure, errUnknownFailure)
-}
-
-// errUnknownFailure is what a record says that says nothing.
-var errUnknownFailure = errors.New("the reason of a failure is not in its record")
-
 // ProgramOf finds the program that can drive a revision of a target: served is false if that can only
 // undo. It is nil if there is none, or only an older one.
 func (r *Runner) ProgramOf(name string, revision uint32) (p *engine.Program, served bool) {
@@ -240,4 +184,42 @@ func (r *Runner) ProgramOf(name string, revision uint32) (p *engine.Program, ser
 		return nil, false
 	}
 	return newest, false
+}
+
+// EncodeUndoing encodes how a turn of a task has ended whose effects are about to be undone, for
+// [Runner.GoOnUndoing].
+func EncodeUndoing(u engine.Undoing) ([]byte, error) {
+	var end End
+	if u.Outcome != nil {
+		end.Outcome = *u.Outcome
+	}
+	return EncodeResponse(&end, u.Err)
+}
+
+// GoOnUndoing ends a task that another process had begun to undo: t.Position is that of the
+// [engine.Undoing]. With the response of a turn it ends as that has, and otherwise as one that was
+// cancelled, or for the reason why, which the client reads.
+func (r *Runner) GoOnUndoing(ctx context.Context, t TaskTurn, response []byte, why string) (End, error) {
+	return r.taskTurn(ctx, &t, "cancel", func(ctx context.Context) (*engine.Outcome, tokens.Reason, error) {
+		if t.Position == nil {
+			return engine.Cancelled(nil, cmp.Or(why, "Cancelled.")), "", nil
+		}
+		if response == nil {
+			out, err := t.Program.Cancel(ctx, t.Position, engine.Call{Now: later(t.Now, t.Position.Wake), Latest: true, Why: why, Acting: t.Acting, Undoing: t.Undoing})
+			return out, "", err
+		}
+		end, failure, err := DecodeResponse(response)
+		if err != nil {
+			return nil, "", err
+		}
+		u := engine.Undoing{Position: t.Position, Err: failure}
+		if failure == nil {
+			u.Outcome = &end.Outcome
+		}
+		if err := t.Undoing(ctx, u); err != nil {
+			return nil, "", err
+		}
+		out, err := t.Program.Undo(ctx, u)
+		return out, "", err
+	})
 }

@@ -20,8 +20,8 @@ func TestUndoOfATaskThatDidNothing(t *testing.T) {
 		Steps: saga.Steps[struct{}, int]{"on": func(t *saga.Turn[struct{}, int]) (saga.Next, error) { return t.Textf("end") }},
 	})
 	turn := TaskTurn{
-		Program: r.Registry.Find(engine.KindTool, "machine"), Saga: r.NewID(), Now: time.Now(), Arguments: []byte("{}"),
-		Checkpoint: func(context.Context, *engine.Position) error { return nil },
+		Identity: Identity{r.Registry.Find(engine.KindTool, "machine"), r.NewID()},
+		Call:     engine.Call{Now: time.Now(), Arguments: []byte("{}"), Checkpoint: func(context.Context, *engine.Position) error { return nil }},
 	}
 	end, err := r.UndoTask(t.Context(), turn, true, true, "")
 	require.NoError(t, err)

@@ -18,18 +18,18 @@ import (
 	"github.com/mcpsaga/mcpsaga/internal/tokens"
 )
 
-// opened is an authentic token: the position it holds and what continues from it.
-type opened struct {
-	identity
-	pos *engine.Position
-	// gone is why the saga cannot go on though it has begun effects, which are to
+// Opened is an authentic token: the position it holds and what continues from it.
+type Opened struct {
+	Identity
+	Position *engine.Position
+	// Gone is why the saga cannot go on though it has begun effects, which are to
 	// be undone: its token came too late, its revision is no longer served, or the
 	// tool has no longer what it waits in.
-	gone *tokens.Rejected
-	// expires is when the token is good no longer.
-	expires time.Time
-	// arguments are the tool's, if neither the position nor the client's request has them.
-	arguments json.RawMessage
+	Gone *tokens.Rejected
+	// Expires is when the token is good no longer.
+	Expires time.Time
+	// Arguments are the tool's, if neither the position nor the client's request has them.
+	Arguments json.RawMessage
 }
 
 // open returns what a token holds, if a turn can be taken from there or its saga is to be
@@ -37,7 +37,7 @@ type opened struct {
 //
 // To cancel without answers no turn is taken, so the arguments of the first turn, where
 // requests repeat them, do not matter; nor does then a clock that is behind.
-func (r *Runner) open(ctx context.Context, q *Request, toCancel bool) (*opened, error) {
+func (r *Runner) open(ctx context.Context, q *Request, toCancel bool) (*Opened, error) {
 	now := r.Now()
 	x, untimely, err := r.Codec.OpenAnyTime(tokens.Binding{Purpose: q.Policy.Purpose, Principal: q.Principal}, now, q.Token)
 	if err != nil {
@@ -65,48 +65,48 @@ func (r *Runner) open(ctx context.Context, q *Request, toCancel bool) (*opened, 
 	if q.Named != "" && q.Named != newest.Name {
 		return nil, tokens.Reject(tokens.ReasonTool, "the token is for %q, but the request's header says %q", x.Claims.Tool, q.Named)
 	}
-	o := &opened{
-		identity: identity{reader, x.Claims.ID},
-		pos: &engine.Position{
+	o := &Opened{
+		Identity: Identity{reader, x.Claims.ID},
+		Position: &engine.Position{
 			ID: x.Claims.ID, Turn: x.Claims.Turn, Tool: newest.Name, Revision: x.Claims.Revision,
 			Deadline: x.Claims.Deadline,
 		},
-		gone: untimely, expires: x.Claims.ExpiresAt,
+		Gone: untimely, Expires: x.Claims.ExpiresAt,
 	}
 	parts := engine.Encoded{Body: x.State, State: x.Apart, Effects: x.Plain, Secrets: x.Secret}
 	if len(x.State) == 0 { // which no position encodes to
 		if parts, err = Parts(ctx, r.blobs(), q.Principal, &x); err != nil {
-			return nil, &Error{program: newest.Name, kind: newest.Kind, saga: o.id, Err: err}
+			return nil, &Error{program: newest.Name, kind: newest.Kind, saga: o.Saga, Err: err}
 		}
 	}
-	if err := o.pos.Restore(parts); err != nil {
+	if err := o.Position.Restore(parts); err != nil {
 		return nil, tokens.Reject(tokens.ReasonState, "%w", err)
 	}
-	if err := r.ofThisLedger(ctx, o.pos); err != nil {
-		return nil, &Error{program: newest.Name, kind: newest.Kind, saga: o.id, Err: err}
+	if err := r.ofThisLedger(ctx, o.Position); err != nil {
+		return nil, &Error{program: newest.Name, kind: newest.Kind, saga: o.Saga, Err: err}
 	}
 	if q.Policy.Resent && (!toCancel || len(q.Answers) > 0) {
-		digest, err := digestArguments(o.pos.ID, q.Arguments)
+		digest, err := digestArguments(o.Position.ID, q.Arguments)
 		if err != nil || string(digest) != string(x.Claims.Request) {
 			return nil, tokens.Reject(tokens.ReasonRequest, "the arguments are not those of the first turn")
 		}
 	}
-	if o.program == nil {
+	if o.Program == nil {
 		if x.Claims.Revision > newest.Revision {
 			return nil, ErrNewer
 		}
-		o.program = newest
-		o.gone = tokens.Reject(tokens.ReasonRevision, "the token is of revision %d of %q, which is no longer served", x.Claims.Revision, newest.Name)
+		o.Program = newest
+		o.Gone = tokens.Reject(tokens.ReasonRevision, "the token is of revision %d of %q, which is no longer served", x.Claims.Revision, newest.Name)
 	}
-	if o.gone != nil && !o.pos.HasEffects() && !r.remembers(o.program) {
-		return nil, o.gone // there is nothing to undo; a ledger may know of its end
+	if o.Gone != nil && !o.Position.HasEffects() && !r.remembers(o.Program) {
+		return nil, o.Gone // there is nothing to undo; a ledger may know of its end
 	}
 	if q.Trace = (Trace{}); len(x.Claims.Trace) == len(q.Trace) {
 		copy(q.Trace[:], x.Claims.Trace)
 	}
 	// A held token never left this process: nothing depends on its clock.
 	if early != nil && !toCancel && !q.Policy.UndoBroken {
-		return o, &Error{program: o.program.Name, kind: o.program.Kind, saga: o.id, Err: fmt.Errorf("%w: %v", ErrEarly, early.Detail)}
+		return o, &Error{program: o.Program.Name, kind: o.Program.Kind, saga: o.Saga, Err: fmt.Errorf("%w: %v", ErrEarly, early.Detail)}
 	}
 	return o, nil
 }
@@ -127,52 +127,39 @@ func (r *Runner) ofThisLedger(ctx context.Context, pos *engine.Position) error {
 	return err
 }
 
-// tooLate reports whether the saga cannot go on, and has done nothing, as far as the token tells.
-func (o *opened) tooLate() bool { return o.gone != nil && !o.pos.HasEffects() }
+// TooLate reports whether the saga cannot go on, and has done nothing, as far as the token tells.
+func (o *Opened) TooLate() bool { return o.Gone != nil && !o.Position.HasEffects() }
 
-// abandon undoes the effects of a saga that cannot go on.
-func (r *Runner) abandon(ctx context.Context, q *Request, o *opened, m Remembered) (End, error) {
-	why := GoneText(o.gone.Reason)
-	r.logAbandoned(ctx, o)
+// abandon undoes the effects of a saga that cannot go on from pos.
+func (r *Runner) abandon(ctx context.Context, q *Request, of Identity, pos *engine.Position, gone *tokens.Rejected, m Remembered) (End, error) {
+	r.logAbandoned(ctx, of, gone)
+	c := engine.Call{Why: GoneText(gone.Reason)}
 	if m != nil {
-		if err := m.Abandon(ctx); err != nil {
-			return End{}, r.failed(o.identity, err)
+		if err := m.Acting(ctx); err != nil {
+			return End{}, r.failed(of, err)
 		}
-	}
-	turn := r.begin(ctx)
-	defer turn.Cancel()
-	out, err := o.program.Abandon(turn, o.pos, why)
-	undone := *q
-	undone.Policy.UndoBroken = false // no turn comes after it
-	end, err := r.finish(turn, &undone, o.identity, out, err, false, m)
-	if err == nil {
-		end.Gone = o.gone.Reason
-	}
-	return end, err
-}
-
-// outlived ends a saga whose deadline has passed during a turn, which would have suspended it at pos: what it did
-// is undone, as after a token that has come too late.
-func (r *Runner) outlived(ctx context.Context, q *Request, of identity, pos *engine.Position, why error, m Remembered) (End, error) {
-	r.Log.Log(ctx, levelOf(tokens.ReasonDeadline), "saga abandoned", "tool", of.program.Name, "saga", of.id.String(), "error", why)
-	res := engine.Resumption{Why: GoneText(tokens.ReasonDeadline)}
-	if m != nil {
 		// Should the server die meanwhile, the turn ends so all the same.
-		over := engine.Outcome{Result: content.Resultf("%s", res.Why)}
+		over := engine.Outcome{Result: content.Resultf("%s", c.Why)}
 		over.Result.IsError = true
-		res.Acting, res.Undoing = m.Acting, func(ctx context.Context, u engine.Undoing) error {
+		c.Acting, c.Undoing = m.Acting, func(ctx context.Context, u engine.Undoing) error {
 			u.Outcome = &over
 			return m.Undoing(ctx, u)
 		}
 	}
-	out, err := of.program.AbandonAs(ctx, pos, res)
+	turn := r.Begin(ctx)
+	defer turn.Cancel()
+	out, err := of.Program.Abandon(turn, pos, c)
 	undone := *q
 	undone.Policy.UndoBroken = false // no turn comes after it
-	end, err := r.finish(ctx, &undone, of, out, err, false, m)
+	end, err := r.finish(turn, &undone, of, out, err, false, m)
 	if err == nil {
-		end.Gone = tokens.ReasonDeadline
+		end.Gone = gone.Reason
 	}
 	return end, err
+}
+
+func (r *Runner) logAbandoned(ctx context.Context, of Identity, gone *tokens.Rejected) {
+	r.Log.Log(ctx, levelOf(gone.Reason), "saga abandoned", "tool", of.Program.Name, "saga", of.Saga.String(), "token", gone)
 }
 
 // GoneText says why a saga cannot go on.
@@ -193,14 +180,7 @@ func GoneText(why tokens.Reason) string {
 const ReasonOperator tokens.Reason = "cancelled"
 
 // Seal turns a position of t into a token that only the same principal can use.
-func (r *Runner) Seal(q *Request, t *engine.Program, p *engine.Position) (string, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), blobTime)
-	defer cancel()
-	return r.seal(ctx, q, t, p)
-}
-
-// seal is Seal within a turn.
-func (r *Runner) seal(ctx context.Context, q *Request, t *engine.Program, p *engine.Position) (string, error) {
+func (r *Runner) Seal(ctx context.Context, q *Request, t *engine.Program, p *engine.Position) (string, error) {
 	now := r.Now()
 	claims := tokens.Claims{
 		ID: tokens.ID(p.ID), Turn: p.Turn, IssuedAt: now, Deadline: p.Deadline,
@@ -259,13 +239,13 @@ func (r *Runner) seal(ctx context.Context, q *Request, t *engine.Program, p *eng
 // token that can only be cancelled. Whatever the policy it carries everything, as that
 // is what the method to cancel takes.
 func (r *Runner) sealUndo(ctx context.Context, q *Request, t *engine.Program, result *content.Result) error {
-	report, ok := result.Meta[engine.UndoMetaKey].(*engine.UndoReport)
-	if !ok || report.Again == nil {
+	report := UndoReport(result)
+	if report == nil || report.Again == nil {
 		return nil
 	}
 	carried := *q
 	carried.Policy = Carried
-	token, err := r.seal(ctx, &carried, t, report.Again)
+	token, err := r.Seal(ctx, &carried, t, report.Again)
 	report.SagaToken = token
 	return err
 }

@@ -13,7 +13,7 @@
 //
 // turns.go takes turns, and token.go opens and seals their tokens. cancel.go and drive.go are the other
 // ways through a saga, and sleep.go and paged.go are about pauses. memory.go is what a memory does for the
-// runner, and the runner for a memory; task.go and undotask.go take the turns that a server takes by itself.
+// runner, and the runner for a memory; task.go takes the turns that a server takes by itself.
 package turns
 
 import (
@@ -65,6 +65,7 @@ type Config struct {
 type Runner struct {
 	Config
 	memory Memory // nil if nothing is remembered
+	outage Outage
 }
 
 // New returns a runner that remembers nothing. It costs next to nothing.
@@ -106,30 +107,30 @@ func randomID() (id tokens.ID) {
 	return id
 }
 
-// identity is the saga that a turn belongs to.
-type identity struct {
-	program *engine.Program
-	id      tokens.ID
+// Identity is the saga that a turn belongs to.
+type Identity struct {
+	Program *engine.Program
+	Saga    tokens.ID
 }
 
 // Call takes the first turn of a saga of q.Program.
 func (r *Runner) Call(ctx context.Context, q Request) (end End, err error) {
-	of := identity{q.Program, r.NewID()}
+	of := Identity{q.Program, r.NewID()}
 	switch {
 	case r.Hook != nil:
 		hooked := q // only a hook has it live on
-		t := &Turn{Action: "call", Program: q.Program, Saga: of.id, Number: 1, Trace: q.Trace, Caller: q.Caller()}
+		t := &Turn{Action: "call", Program: q.Program, Saga: of.Saga, Number: 1, Trace: q.Trace, Caller: q.Caller()}
 		end, err = r.around(ctx, t, func(ctx context.Context) (End, error) {
 			if r.remembers(hooked.Program) {
 				return r.memory.CallOnce(ctx, &hooked, &t.Saga)
 			}
-			return r.start(ctx, &hooked, of, nil)
+			return r.Start(ctx, &hooked, of, nil)
 		})
 	case r.remembers(q.Program):
 		kept := q
-		end, err = r.memory.CallOnce(ctx, &kept, &of.id)
+		end, err = r.memory.CallOnce(ctx, &kept, &of.Saga)
 	default:
-		end, err = r.start(ctx, &q, of, nil)
+		end, err = r.Start(ctx, &q, of, nil)
 	}
 	if err != nil {
 		if err = r.Report(ctx, q.Method, err); q.IdempotencyKey == "" || !r.remembers(q.Program) {
@@ -150,26 +151,26 @@ func (r *Runner) Resume(ctx context.Context, q Request) (end End, err error) {
 				return End{}, refused
 			}
 			return r.awake(ctx, &hooked, o, func(ctx context.Context) (End, error) {
-				if r.remembers(o.program) {
+				if r.remembers(o.Program) {
 					return r.memory.ResumeOnce(ctx, &hooked, o)
 				}
-				return r.goFrom(ctx, &hooked, o, nil)
+				return r.Continue(ctx, &hooked, o, nil)
 			})
 		})
 	case err != nil:
-	case !o.pos.Wake.IsZero():
+	case !o.Position.Wake.IsZero():
 		slept := q
 		end, err = r.awake(ctx, &slept, o, func(ctx context.Context) (End, error) {
-			if r.remembers(o.program) {
+			if r.remembers(o.Program) {
 				return r.memory.ResumeOnce(ctx, &slept, o)
 			}
-			return r.goFrom(ctx, &slept, o, nil)
+			return r.Continue(ctx, &slept, o, nil)
 		})
-	case r.remembers(o.program):
+	case r.remembers(o.Program):
 		kept := q
 		end, err = r.memory.ResumeOnce(ctx, &kept, o)
 	default:
-		end, err = r.goFrom(ctx, &q, o, nil)
+		end, err = r.Continue(ctx, &q, o, nil)
 	}
 	if err != nil {
 		if err = r.Report(ctx, q.Method, err); q.Policy.UndoBroken {
@@ -179,61 +180,61 @@ func (r *Runner) Resume(ctx context.Context, q Request) (end End, err error) {
 	return end, err
 }
 
-// start takes the first turn. m remembers it, or is nil.
-func (r *Runner) start(ctx context.Context, q *Request, of identity, m Remembered) (End, error) {
-	turn := r.begin(ctx)
+// Start takes the first turn. m remembers it, or is nil.
+func (r *Runner) Start(ctx context.Context, q *Request, of Identity, m Remembered) (End, error) {
+	turn := r.Begin(ctx)
 	defer turn.Cancel()
 	// No one can take a first turn again, whatever the policy, unless it is remembered by
 	// a key: the next call is another saga. What this one did before it broke off would
 	// stay done for ever.
-	call := engine.Call{ID: of.id, Now: r.Now(), Client: r.Features(q.Client), Arguments: q.Arguments, Notifier: q.Notifier, Held: true}
+	call := engine.Call{ID: of.Saga, Now: r.Now(), Client: r.Features(q.Client), Arguments: q.Arguments, Notifier: q.Notifier, Held: true}
 	if m != nil {
 		call.Now, call.Held, call.Lost = m.Begun()
 		call.Held = call.Held || q.Policy.UndoBroken
-		call.Acting, call.Undoing = m.Acting, m.Undoing
+		call.Acting, call.Final, call.Undoing, call.Did = m.Acting, m.Final, m.Undoing, m.Did
 	}
 	out, err := q.Program.Start(turn, call)
 	return r.finish(turn, q, of, out, err, true, m)
 }
 
-// goFrom takes the turn that comes after an opened token.
-func (r *Runner) goFrom(ctx context.Context, q *Request, o *opened, m Remembered) (End, error) {
-	if o.gone != nil {
-		return r.abandon(ctx, q, o, m)
+// Continue takes the turn that comes after an opened token. m remembers it, or is nil.
+func (r *Runner) Continue(ctx context.Context, q *Request, o *Opened, m Remembered) (End, error) {
+	if o.Gone != nil {
+		return r.abandon(ctx, q, o.Identity, o.Position, o.Gone, m)
 	}
-	turn := r.begin(ctx)
+	turn := r.Begin(ctx)
 	defer turn.Cancel()
-	res := engine.Resumption{Now: r.Now(), Client: r.Features(q.Client), Answers: q.Answers, Arguments: o.arguments, Notifier: q.Notifier, Held: q.Policy.UndoBroken}
+	res := engine.Call{Now: r.Now(), Client: r.Features(q.Client), Answers: q.Answers, Arguments: o.Arguments, Notifier: q.Notifier, Held: q.Policy.UndoBroken}
 	if m != nil {
 		res.Now, _, res.Lost = m.Begun()
-		res.Acting, res.Undoing = m.Acting, m.Undoing
+		res.Acting, res.Final, res.Undoing, res.Did = m.Acting, m.Final, m.Undoing, m.Did
 	}
 	if q.Policy.Resent {
 		res.Arguments = orEmpty(q.Arguments)
-		ids := o.pos.PendingIDs()
+		ids := o.Position.PendingIDs()
 		res.Answers = slices.DeleteFunc(slices.Clone(q.Answers), func(a steps.Answer) bool { return !slices.Contains(ids, a.StepID) })
 	}
-	if o.pos.Wake.After(res.Now) {
-		res.Now = o.pos.Wake // it was waited for
+	if o.Position.Wake.After(res.Now) {
+		res.Now = o.Position.Wake // it was waited for
 	}
-	out, err := o.program.Resume(turn, o.pos, res)
-	if len(o.pos.Parts) > 0 {
-		carry(out, o.pos)
+	out, err := o.Program.Resume(turn, o.Position, res)
+	if len(o.Position.Parts) > 0 {
+		carry(out, o.Position)
 	}
 	if err != nil {
 		var position *engine.PositionError
 		var undone *engine.UndoneError // by the engine, if the turn could not be taken again
-		if errors.As(err, &position) && !errors.As(err, &undone) && o.pos.HasEffects() && o.pos.Next() != "" {
+		if errors.As(err, &position) && !errors.As(err, &undone) && o.Position.HasEffects() && o.Position.Next() != "" {
 			// This version of the tool has no longer what the saga waits in.
-			o.gone = tokens.Reject(tokens.ReasonState, "%w", position)
-			return r.abandon(turn, q, o, m)
+			o.Gone = tokens.Reject(tokens.ReasonState, "%w", position)
+			return r.abandon(turn, q, o.Identity, o.Position, o.Gone, m)
 		}
 	}
-	return r.finish(turn, q, o.identity, out, err, false, m)
+	return r.finish(turn, q, o.Identity, out, err, false, m)
 }
 
-// begin returns the context of a turn.
-func (r *Runner) begin(ctx context.Context) *lazyctx.Context {
+// Begin returns the context of a turn.
+func (r *Runner) Begin(ctx context.Context) *lazyctx.Context {
 	if r.EffectHook != nil {
 		ctx = engine.WithEffectHook(ctx, r.EffectHook)
 	}
@@ -250,13 +251,13 @@ func (r *Runner) begin(ctx context.Context) *lazyctx.Context {
 // answered, and the token sealed that the client needs to go on, or to have tried again
 // what could not be undone. If the turn breaks off there, and is the first or one that
 // no one can take again, what it did is undone.
-func (r *Runner) finish(ctx context.Context, q *Request, of identity, out *engine.Outcome, err error, first bool, m Remembered) (End, error) {
+func (r *Runner) finish(ctx context.Context, q *Request, of Identity, out *engine.Outcome, err error, first bool, m Remembered) (End, error) {
 	if err == nil {
 		var ahead []steps.Answer
 		if first {
 			ahead = q.Answers
 		}
-		out, err = r.advance(ctx, q, of.program, out, ahead, m)
+		out, err = r.advance(ctx, q, of.Program, out, ahead, m)
 	}
 	var end End
 	if err == nil {
@@ -269,16 +270,16 @@ func (r *Runner) finish(ctx context.Context, q *Request, of identity, out *engin
 		switch {
 		case out.Position == nil:
 			if out.Result != nil && out.Result.Meta != nil {
-				err = r.sealUndo(ctx, q, of.program, out.Result)
+				err = r.sealUndo(ctx, q, of.Program, out.Result)
 			}
 		case out.Yielded != nil || q.Asks.Purpose != "":
-			err = r.sealPaged(ctx, q, of.program, &end)
+			err = r.sealPaged(ctx, q, of.Program, &end)
 		default:
 			end.Policy = q.Policy
-			end.Token, err = r.seal(ctx, q, of.program, out.Position)
+			end.Token, err = r.Seal(ctx, q, of.Program, out.Position)
 		}
-		if errors.Is(err, tokens.ErrOver) {
-			return r.outlived(ctx, q, of, out.Position, err, m)
+		if errors.Is(err, tokens.ErrOver) { // during the turn
+			return r.abandon(ctx, q, of, out.Position, tokens.Reject(tokens.ReasonDeadline, "%w", err), m)
 		}
 	}
 	held := m == nil
@@ -295,12 +296,12 @@ func (r *Runner) finish(ctx context.Context, q *Request, of identity, out *engin
 }
 
 // logFailed logs that a tool has failed.
-func (r *Runner) logFailed(ctx context.Context, of identity, out *engine.Outcome) {
+func (r *Runner) logFailed(ctx context.Context, of Identity, out *engine.Outcome) {
 	level, what := slog.LevelWarn, "tool failed"
 	if out.Disclosed { // what the caller reads, that the user declined above all, is no alarm
 		level, what = slog.LevelInfo, "tool stopped"
 	}
-	r.Log.Log(ctx, level, what, "tool", of.program.Name, "saga", of.id.String(), "error", out.Err)
+	r.Log.Log(ctx, level, what, "tool", of.Program.Name, "saga", of.Saga.String(), "error", out.Err)
 }
 
 // Features are what a saga may ask for: what the client can do, and the server's model.
@@ -318,6 +319,9 @@ func (r *Runner) Features(client steps.Features) steps.Features {
 func (r *Runner) advance(ctx context.Context, q *Request, t *engine.Program, out *engine.Outcome, ahead []steps.Answer, m Remembered) (*engine.Outcome, error) {
 	ahead = slices.Clone(ahead)
 	for n := range maxOwnTurns {
+		if m != nil {
+			m.Did(out.Position)
+		}
 		if out.Position == nil {
 			return out, nil
 		}
@@ -349,10 +353,10 @@ func (r *Runner) advance(ctx context.Context, q *Request, t *engine.Program, out
 		if len(answers) == 0 && !goesOn {
 			return out, nil
 		}
-		res := engine.Resumption{Now: later(r.Now(), out.Position.Wake), Client: r.Features(q.Client), Answers: answers, Notifier: q.Notifier, Held: q.Policy.UndoBroken}
+		res := engine.Call{Now: later(r.Now(), out.Position.Wake), Client: r.Features(q.Client), Answers: answers, Notifier: q.Notifier, Held: q.Policy.UndoBroken}
 		if m != nil {
 			m.GoesOn(out.Position, answers)
-			res.Acting, res.Undoing = m.Acting, m.Undoing
+			res.Acting, res.Final, res.Undoing, res.Did = m.Acting, m.Final, m.Undoing, m.Did
 		}
 		next, err := t.Resume(ctx, out.Position, res)
 		if len(out.Position.Parts) > 0 {

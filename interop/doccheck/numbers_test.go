@@ -119,7 +119,7 @@ func valuesOfTheCode(t *testing.T) map[string][]string {
 						}
 						return true
 					})
-					if slices.Contains([]string{"New", "newServer"}, d.Name.Name) && d.Recv == nil {
+					if slices.Contains([]string{"New", "newServer", "complete"}, d.Name.Name) {
 						ast.Inspect(d, func(n ast.Node) bool {
 							if a, ok := n.(*ast.AssignStmt); ok && len(a.Lhs) == 1 {
 								if l, ok := a.Lhs[0].(*ast.SelectorExpr); ok && baseType(l.X) == "o" {

@@ -116,10 +116,6 @@ func testPlans(t *testing.T, server *postgrestest.Server, n int, mode string) {
 		{"Load", 15, func() error { load(9); return nil }},
 		{"Find", 20, func() error { _, err := s.Find(t.Context(), filled(9)); return err }},
 		{"Log", 15, func() error { _, err := s.Log(t.Context(), filled(9), 1, 10); return err }},
-		{"Heads", 40, func() error {
-			_, err := s.Heads(t.Context(), []store.ID{filled(1), filled(n / 3), filled(n / 2), filled(n - 1), {9}})
-			return err
-		}},
 		{"Take", 300, func() error {
 			taken, next, err := s.Take(t.Context(), store.Take{Audience: "a", Tools: []store.Tool{{Name: "tool 1", Revision: 1}, {Name: "tool 2", Revision: 1}}, Format: 1, Limit: 5, Lease: time.Hour})
 			assert.Len(t, taken, 5)

@@ -39,9 +39,9 @@ func TestTakenRecordsAreWhole(t *testing.T) {
 			case err == nil:
 				heads[i]++
 			case errors.Is(err, store.ErrConflict):
-				now, err := other.Heads(t.Context(), ids[i:i+1])
+				now, err := other.Load(t.Context(), ids[i])
 				assert.NoError(t, err)
-				heads[i] = now[0]
+				heads[i] = now.Head
 			default:
 				assert.NoError(t, err)
 			}

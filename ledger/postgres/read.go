@@ -27,11 +27,8 @@ LEFT JOIN mcpsaga_ledger.items AS i ON i.id = r.id AND i.n > r.applied WHERE `
 	readLog = `SELECT r.head, r.floor, r.status, ` + itemColumns + ` FROM mcpsaga_ledger.records AS r LEFT JOIN LATERAL (
 	SELECT * FROM mcpsaga_ledger.items WHERE id = r.id AND n > $2::bigint ORDER BY n LIMIT $3::bigint
 ) AS i ON true WHERE r.id = $1::uuid ORDER BY i.n`
-	readHeads    = `SELECT coalesce(r.head, 0) FROM unnest($1::uuid[]) WITH ORDINALITY AS asked (id, i) LEFT JOIN mcpsaga_ledger.records AS r USING (id) ORDER BY i`
-	listOwned    = listMode + ` AND owner = $3::uuid` + listPage
-	listCounted  = listMode + ` AND account = $3::uuid AND ` + live + listPage
-	listMode     = `SELECT ` + columns + `, statement_timestamp() FROM mcpsaga_ledger.records AS r WHERE audience = $1::text AND mode = $2::text`
-	listPage     = ` AND (created, id) > ($4::timestamptz, $5::uuid) ORDER BY created, id LIMIT $6::bigint`
+	listOwned = `SELECT ` + columns + `, statement_timestamp() FROM mcpsaga_ledger.records AS r
+WHERE audience = $1::text AND mode = $2::text AND owner = $3::uuid AND (created, id) > ($4::timestamptz, $5::uuid) ORDER BY created, id LIMIT $6::bigint`
 	listStatuses = `SELECT ` + columns + `, statement_timestamp() FROM (SELECT DISTINCT unnest($2::text[]) AS name) AS s, LATERAL (
 	SELECT * FROM mcpsaga_ledger.records
 	WHERE audience = $1::text AND status = s.name AND (created, id) > ($3::timestamptz, $4::uuid) ORDER BY created, id LIMIT $5::bigint
@@ -143,11 +140,6 @@ func (d *database) Log(ctx context.Context, id store.ID, after uint64, limit int
 	return l, err
 }
 
-func (d *database) Heads(ctx context.Context, ids []store.ID) ([]uint64, error) {
-	scan := func(rows pgx.Rows) ([]uint64, error) { return pgx.CollectRows(rows, pgx.RowTo[uint64]) }
-	return query(ctx, d, "read heads", scan, readHeads, uuids(ids))
-}
-
 // scanID reads an ID from a row.
 func scanID(row pgx.CollectableRow) (store.ID, error) {
 	id, err := pgx.RowTo[pgtype.UUID](row)
@@ -170,9 +162,6 @@ func (d *database) List(ctx context.Context, f store.Filter, after store.Cursor,
 	created, id, most := store.Micro(after.Created), pgtype.UUID{Bytes: after.ID, Valid: true}, int64(max(0, limit))
 	if f.Owner != (store.ID{}) {
 		return query(ctx, d, "list an owner's records", scan, listOwned, f.Audience, string(f.Mode), uuid(f.Owner), created, id, most)
-	}
-	if f.Account != (store.ID{}) {
-		return query(ctx, d, "list an account's records", scan, listCounted, f.Audience, string(f.Mode), uuid(f.Account), created, id, most)
 	}
 	statuses := make([]string, len(f.Statuses))
 	for i, s := range f.Statuses {

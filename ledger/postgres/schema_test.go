@@ -140,9 +140,9 @@ func useAll(t *testing.T, s store.Store) {
 	log, err := s.Log(t.Context(), r.ID, 0, 9)
 	require.NoError(t, err)
 	require.Len(t, log.Items, 2)
-	heads, err := s.Heads(t.Context(), []store.ID{r.ID})
+	loaded, err := s.Load(t.Context(), r.ID)
 	require.NoError(t, err)
-	require.Equal(t, []uint64{3}, heads)
+	require.Equal(t, uint64(3), loaded.Head)
 	for _, f := range []store.Filter{{Audience: r.Audience, Owner: r.Owner, Mode: r.Mode}, {Audience: r.Audience, Statuses: []store.Status{r.Status}}} {
 		list, err := s.List(t.Context(), f, store.Cursor{}, 9)
 		require.NoError(t, err)

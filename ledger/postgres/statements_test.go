@@ -66,7 +66,6 @@ func TestStatements(t *testing.T) {
 		{"Load", 1, func() error { _, err := s.Load(t.Context(), r.ID); return err }, nil},
 		{"Find", 1, func() error { _, err := s.Find(t.Context(), r.Request); return err }, nil},
 		{"Log", 1, func() error { _, err := s.Log(t.Context(), r.ID, 0, 2); return err }, nil},
-		{"Heads", 1, func() error { _, err := s.Heads(t.Context(), []store.ID{r.ID, {5}}); return err }, nil},
 		{"Take", 2, func() error {
 			time.Sleep(5 * time.Millisecond) // until the lease is over
 			taken, _, err := s.Take(t.Context(), taking(3))

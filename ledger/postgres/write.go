@@ -36,17 +36,32 @@ SELECT free OR EXISTS (SELECT FROM mcpsaga_ledger.records WHERE id = $1::uuid) O
 
 	// updateRecord returns a row if the record was written. Items are only looked for if the floor has
 	// risen.
-	updateRecord = `WITH written AS (
+	updateRecord = `WITH ` + update + updated + `
+SELECT true, created, updated, lease FROM written`
+
+	// updateWithin is updateRecord for one that may get another mode, unless its account is full.
+	updateWithin = `WITH room AS (
+	SELECT mode = $18::text OR $20::bigint > (SELECT count(*) FROM (
+		SELECT FROM mcpsaga_ledger.records AS r WHERE r.audience = old.audience AND r.account = old.account AND r.mode = $18::text AND ` + live + ` LIMIT $20::bigint
+	) AS found) AS free FROM mcpsaga_ledger.records AS old WHERE ` + updatable + `
+), ` + update + ` AND (SELECT free FROM room)` + updated + `
+SELECT free OR EXISTS (SELECT FROM mcpsaga_ledger.records WHERE request = $11::uuid AND id <> $1::uuid),
+	written.created, written.updated, written.lease FROM room LEFT JOIN written ON true`
+
+	updatable = `id = $1::uuid AND head = $2::bigint AND tries = $19::int AND (fence = $6::bigint OR fence = $6::bigint - 1 AND (lease IS NULL OR lease <= statement_timestamp()))`
+
+	update = `written AS (
 	UPDATE mcpsaga_ledger.records SET head = $2::bigint + cardinality($3::text[]), applied = $2::bigint + cardinality($3::text[]), fence = $6::bigint,
 		tool = $7::text, revision = $8::bigint, format = $9::int, status = $10::text, request = $11::uuid, wake = $12::timestamptz, keep = $13::timestamptz,
 		summary = $14::bytea, state = $15::bytea, floor = greatest(floor, least($16::bigint, $2::bigint)), tries = 0, lease = statement_timestamp() + $17::interval, updated = statement_timestamp(), mode = $18::text
-	WHERE id = $1::uuid AND head = $2::bigint AND tries = $19::int AND (fence = $6::bigint OR fence = $6::bigint - 1 AND (lease IS NULL OR lease <= statement_timestamp()))
+	WHERE ` + updatable
+
+	updated = `
 	RETURNING id, created, updated, lease
 ), trimmed AS (
 	DELETE FROM mcpsaga_ledger.items WHERE id = $1::uuid AND n <= $16::bigint AND NOT lasting
 		AND $16::bigint > (SELECT floor FROM mcpsaga_ledger.records WHERE id = $1::uuid) AND EXISTS (SELECT FROM written)
-), ` + appendItems + `
-SELECT true, created, updated, lease FROM written`
+), ` + appendItems
 
 	appendItems = `appended AS (
 	INSERT INTO mcpsaga_ledger.items (id, n, kind, lasting, at, body)
@@ -86,8 +101,8 @@ SELECT ` + unread + ` FROM taken AS r LEFT JOIN mcpsaga_ledger.items AS i ON i.i
 	ORDER BY due LIMIT 1) AS r)`
 
 	// renewLeases returns those that were lost.
-	renewLeases = `WITH held AS (SELECT * FROM unnest($1::uuid[], $2::bigint[]) AS held (id, fence)), renewed AS (
-	UPDATE mcpsaga_ledger.records AS r SET lease = statement_timestamp() + $3::interval
+	renewLeases = `WITH held AS (SELECT * FROM unnest($1::uuid[], $2::bigint[], $4::bool[]) AS held (id, fence, unread)), renewed AS (
+	UPDATE mcpsaga_ledger.records AS r SET lease = statement_timestamp() + $3::interval, tries = CASE WHEN unread THEN greatest(tries - 1, 0) ELSE tries END
 	FROM held WHERE r.id = held.id AND r.fence = held.fence AND r.lease IS NOT NULL RETURNING r.id, r.fence
 )
 SELECT id FROM held WHERE NOT EXISTS (SELECT FROM renewed WHERE renewed.id = held.id AND renewed.fence = held.fence)`
@@ -131,7 +146,10 @@ func writing(r *store.Record, c store.Change) (sql string, args []any, size int)
 		orNull(store.Micro(r.Wake)), orNull(store.Micro(r.Keep)), clone(r.Summary), clone(r.State), int64(min(r.Floor, math.MaxInt64)), orNull(c.Lease),
 	}
 	size += len(r.State)
-	if r.Head > 0 {
+	switch {
+	case r.Head > 0 && c.Most > 0:
+		return updateWithin, append(args, string(r.Mode), int32(r.Tries), int64(c.Most)), size
+	case r.Head > 0:
 		return updateRecord, append(args, string(r.Mode), int32(r.Tries)), size
 	}
 	return createRecord, append(args, int64(max(0, c.Most)), r.Audience, pgtype.UUID{Bytes: r.Account, Valid: true}, string(r.Mode), uuid(r.Owner)), size
@@ -192,12 +210,12 @@ func (d *database) Take(ctx context.Context, t store.Take) (taken []*store.Recor
 func (d *database) Renew(ctx context.Context, held []store.Held, length time.Duration) (lost []store.ID, err error) {
 	// All lock records in one order, lest two wait for each other.
 	held = slices.SortedFunc(slices.Values(held), func(a, b store.Held) int { return bytes.Compare(a.ID[:], b.ID[:]) })
-	ids, fences := make([]store.ID, len(held)), make([]int64, len(held))
+	ids, fences, unread := make([]store.ID, len(held)), make([]int64, len(held)), make([]bool, len(held))
 	for i, h := range held {
-		ids[i], fences[i] = h.ID, int64(h.Fence)
+		ids[i], fences[i], unread[i] = h.ID, int64(h.Fence), h.Unread
 	}
 	err = d.change(ctx, func(ctx context.Context, conn *pgxpool.Conn) error {
-		rows, err := conn.Query(ctx, renewLeases, uuids(ids), fences, length)
+		rows, err := conn.Query(ctx, renewLeases, uuids(ids), fences, length, unread)
 		if err == nil {
 			lost, err = pgx.CollectRows(rows, scanID)
 		}

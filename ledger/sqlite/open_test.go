@@ -224,3 +224,25 @@ func TestClockIsSetBack(t *testing.T) {
 	require.NoError(t, err)
 	assert.False(t, now.Before(r.Now))
 }
+
+// A copy of a ledger in use, made as its documents say, is a ledger.
+func TestCopyOfALedgerInUse(t *testing.T) {
+	path, copied := somePath(t), somePath(t)
+	s, err := sqlite.Open(t.Context(), path)
+	require.NoError(t, err)
+	defer s.Close()
+	id, err := s.Identity(t.Context())
+	require.NoError(t, err)
+	db, err := sql.Open("sqlite", path)
+	require.NoError(t, err)
+	_, err = db.Exec("VACUUM INTO ?", copied)
+	require.NoError(t, err)
+	require.NoError(t, db.Close())
+	require.NoError(t, os.Chmod(copied, 0o600))
+	again, err := sqlite.Open(t.Context(), copied)
+	require.NoError(t, err)
+	defer again.Close()
+	same, err := again.Identity(t.Context())
+	require.NoError(t, err)
+	assert.Equal(t, id, same)
+}

@@ -121,21 +121,6 @@ func (l *database) Log(ctx context.Context, id store.ID, after uint64, limit int
 	return found, err
 }
 
-// Heads implements [store.Store].
-func (l *database) Heads(ctx context.Context, ids []store.ID) ([]uint64, error) {
-	heads := make([]uint64, len(ids))
-	err := l.read(ctx, func(c *conn) error {
-		for i, id := range ids {
-			head, err := c.number("SELECT head FROM records WHERE id = ?", id)
-			if heads[i] = uint64(head); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-	return heads, err
-}
-
 // List implements [store.Store].
 func (l *database) List(ctx context.Context, f store.Filter, after store.Cursor, limit int) (list []*store.Record, err error) {
 	limit = max(0, limit)
@@ -156,9 +141,6 @@ func (l *database) List(ctx context.Context, f store.Filter, after store.Cursor,
 		}
 		if f.Owner != (store.ID{}) {
 			return collect("r.audience = ? AND r.owner = ? AND r.mode = ?", f.Audience, f.Owner, string(f.Mode))
-		}
-		if f.Account != (store.ID{}) {
-			return collect("r.audience = ? AND r.account = ? AND r.mode = ? AND r.status NOT IN ('ended', 'outstanding')", f.Audience, f.Account, string(f.Mode))
 		}
 		for i, status := range f.Statuses {
 			if slices.Contains(f.Statuses[:i], status) {

@@ -77,13 +77,13 @@ func (c *conn) prepareFile() error {
 	}
 	if found == 0 {
 		// What must be set before the first table is there: pages that become free can be given back to the
-		// file system, and readers do not wait for the writer.
-		if err := c.script("PRAGMA auto_vacuum = INCREMENTAL; PRAGMA journal_mode = WAL"); err != nil {
+		// file system.
+		if err := c.script("PRAGMA auto_vacuum = INCREMENTAL"); err != nil {
 			return err
 		}
 	}
-	mode := ""
-	if _, err := c.each("PRAGMA journal_mode", func(r *row) { mode = r.ColumnText(0) }); err != nil {
+	mode := "" // readers do not wait for the writer; a copy that VACUUM INTO has made is in another mode
+	if _, err := c.each("PRAGMA journal_mode = WAL", func(r *row) { mode = r.ColumnText(0) }); err != nil {
 		return err
 	}
 	if mode != "wal" {

@@ -92,7 +92,7 @@ func (l *database) Renew(ctx context.Context, held []store.Held, lease time.Dura
 	err = l.writer.do(ctx, &op{run: func(w *writer) error {
 		until := l.now().Add(lease)
 		for _, h := range held {
-			if err := w.exec("UPDATE records SET lease = ?1, due = max(wake, ?1) WHERE id = ?2 AND fence = ?3 AND lease <> 0", until, h.ID, h.Fence); err != nil {
+			if err := w.exec("UPDATE records SET lease = ?1, due = max(wake, ?1), tries = max(tries - ?4, 0) WHERE id = ?2 AND fence = ?3 AND lease <> 0", until, h.ID, h.Fence, h.Unread); err != nil {
 				return err
 			}
 			if w.Changes() == 0 {

@@ -43,6 +43,14 @@ func (w *writer) write(r *store.Record, c store.Change) error {
 			return store.ErrConflict
 		}
 	}
+	if n != 0 {
+		r.Audience, r.Account = old.Audience, old.Account
+	}
+	if c.Most > 0 && (n == 0 || r.Mode != old.Mode) {
+		if err := w.room(r, c.Most); err != nil {
+			return err
+		}
+	}
 	r.Created, r.Updated, r.Until = old.Created, now, time.Time{}
 	lease := int64(0)
 	if c.Lease > 0 {
@@ -52,7 +60,7 @@ func (w *writer) write(r *store.Record, c store.Change) error {
 	head := r.Head + uint64(len(c.Items))
 	if n == 0 {
 		r.Created = now
-		n, err = w.create(r, c.Most, head, lease)
+		n, err = w.create(r, head, lease)
 	} else {
 		err = w.replace(r, old, n, head, lease)
 	}
@@ -62,19 +70,19 @@ func (w *writer) write(r *store.Record, c store.Change) error {
 	return w.append(n, r.Head, c.Items, now)
 }
 
-// create makes a record, unless its account is full, and returns its row.
-func (w *writer) create(r *store.Record, most int, head uint64, lease int64) (n int64, err error) {
-	if most > 0 {
-		count, err := w.number(`SELECT count(*) FROM (SELECT 1 FROM records
-			WHERE audience = ? AND account IS ? AND mode = ? AND status NOT IN ('ended', 'outstanding') LIMIT ?)`,
-			r.Audience, r.Account, string(r.Mode), most)
-		if err != nil {
-			return 0, err
-		}
-		if count >= int64(most) {
-			return 0, store.ErrFull
-		}
+// room fails if the account of a record has no room for one more of its mode.
+func (w *writer) room(r *store.Record, most int) error {
+	count, err := w.number(`SELECT count(*) FROM (SELECT 1 FROM records
+		WHERE audience = ? AND account IS ? AND mode = ? AND status NOT IN ('ended', 'outstanding') LIMIT ?)`,
+		r.Audience, r.Account, string(r.Mode), most)
+	if err == nil && count >= int64(most) {
+		err = store.ErrFull
 	}
+	return err
+}
+
+// create makes a record and returns its row.
+func (w *writer) create(r *store.Record, head uint64, lease int64) (n int64, err error) {
 	err = w.exec(`INSERT INTO records (id, audience, owner, account, request, tool, revision, format, mode, status, fence, head, seen, floor, tries,
 			lease, wake, due, keep, created, updated, summary) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?12, ?12, 0, 0, ?13, ?14, max(?14, ?13), ?15, ?16, ?16, ?17)`,
 		r.ID, r.Audience, r.Owner, r.Account, r.Request, r.Tool, int(r.Revision), int(r.Format), string(r.Mode), string(r.Status), r.Fence, head,

@@ -61,7 +61,7 @@ func TestRepositoriesThatBorrowAreRefused(t *testing.T) {
 	t.Run("by the environment", func(t *testing.T) {
 		root := t.TempDir()
 		gittest.New(t, filepath.Join(root, "project"))
-		theirs := gittest.LooseCommit(t, outside, nil, "A secret", 0)
+		theirs := gittest.RawCommit(t, outside, nil, "A secret", 1700000001)
 		t.Setenv("GIT_ALTERNATE_OBJECT_DIRECTORIES", objects)
 		t.Setenv("GIT_OBJECT_DIRECTORY", objects)
 		t.Setenv("GIT_DIR", filepath.Join(outside, ".git"))

@@ -86,11 +86,6 @@ func (i *Store) Log(ctx context.Context, id store.ID, after uint64, limit int) (
 	return do(ctx, i, Call{Method: "Log", ID: id}, func() (*store.Log, error) { return i.Store.Log(ctx, id, after, limit) })
 }
 
-// Heads implements [store.Store].
-func (i *Store) Heads(ctx context.Context, ids []store.ID) ([]uint64, error) {
-	return do(ctx, i, Call{Method: "Heads"}, func() ([]uint64, error) { return i.Store.Heads(ctx, ids) })
-}
-
 // Listen implements [store.Store].
 func (i *Store) Listen(ctx context.Context, changed func(store.ID, uint64)) error {
 	return i.Around(ctx, Call{Method: "Listen"}, func() error { return i.Store.Listen(ctx, changed) })

@@ -31,19 +31,6 @@ func (r rig) pages(t *testing.T, f store.Filter, size int) (ids []store.ID) {
 	}
 }
 
-// Those that count on an account are listed as long as they do.
-func testListCounted(t *testing.T, r rig) {
-	account := func(r *store.Record) { r.Account = store.ID{9} }
-	one, two := r.create(t, change("x"), account), r.create(t, change("x"), account)
-	r.create(t, change("x"))
-	r.create(t, change("x"), account, func(r *store.Record) { r.Mode = store.ModeCall })
-	f := store.Filter{Audience: "a", Account: store.ID{9}, Mode: store.ModeTask}
-	assert.ElementsMatch(t, []store.ID{one.ID, two.ID}, r.pages(t, f, 1))
-	two.Status = store.Ended
-	require.NoError(t, r.Write(t.Context(), two, change("x")))
-	assert.Equal(t, []store.ID{one.ID}, r.pages(t, f, 10))
-}
-
 // An owner's records are listed in the order in which they were created, whatever became of them.
 func testListOwned(t *testing.T, r rig) {
 	var want []store.ID

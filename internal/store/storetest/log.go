@@ -105,16 +105,6 @@ func testLog(t *testing.T, r rig) {
 	assert.ErrorIs(t, err, store.ErrNotFound)
 }
 
-func testHeads(t *testing.T, r rig) {
-	one, two := r.create(t, change("x")), r.create(t, change("x", "y"))
-	heads, err := r.Heads(t.Context(), []store.ID{two.ID, newID(), one.ID, two.ID})
-	require.NoError(t, err)
-	assert.Equal(t, []uint64{2, 0, 1, 2}, heads)
-	heads, err = r.Heads(t.Context(), nil)
-	require.NoError(t, err)
-	assert.Empty(t, heads)
-}
-
 // Who listens hears of what any process writes.
 func testListen(t *testing.T, r rig) {
 	for name, other := range map[string]store.Store{"this process": r.Store, "another": r.another(t)} {
@@ -143,9 +133,9 @@ func testListen(t *testing.T, r rig) {
 				missed = false
 				mu.Unlock()
 				if look && got < head { // anything may have changed
-					heads, err := r.Heads(ctx, []store.ID{id})
+					now, err := r.Load(ctx, id)
 					require.NoError(t, err)
-					got = heads[0]
+					got = now.Head
 				}
 				if got >= head {
 					return
@@ -192,7 +182,6 @@ func testEnds(t *testing.T, r rig) {
 		_, _, errs["Take"] = s.Take(ctx, store.Take{Audience: "a", Tools: []store.Tool{{Name: "t", Revision: 9}}, Format: 9, Limit: 1, Lease: time.Second})
 		_, errs["Renew"] = s.Renew(ctx, []store.Held{{ID: rec.ID}}, time.Second)
 		_, errs["Log"] = s.Log(ctx, rec.ID, 0, 1)
-		_, errs["Heads"] = s.Heads(ctx, []store.ID{rec.ID})
 		errs["Listen"] = s.Listen(ctx, func(store.ID, uint64) {})
 		_, errs["List"] = s.List(ctx, store.Filter{Audience: "a", Statuses: []store.Status{store.Waiting}}, store.Cursor{}, 1)
 		_, errs["Forget"] = s.Forget(ctx, 1)

@@ -54,7 +54,7 @@ func testModel(t *testing.T, r rig) {
 		draw := func(c *rapid.T) (*store.Record, store.Change) {
 			rec := &store.Record{
 				ID: id.Draw(c, "id"), Audience: audience, Owner: store.ID{rapid.Byte().Draw(c, "owner") % 2}, Account: store.ID{1},
-				Tool: rapid.SampledFrom([]string{"t", "u"}).Draw(c, "tool"), Revision: rapid.Uint32Range(1, 3).Draw(c, "revision"), Mode: store.ModeTask,
+				Tool: rapid.SampledFrom([]string{"t", "u"}).Draw(c, "tool"), Revision: rapid.Uint32Range(1, 3).Draw(c, "revision"), Mode: rapid.SampledFrom([]store.Mode{store.ModeTask, store.ModeTask, store.ModeClient}).Draw(c, "mode"),
 				Status:  rapid.SampledFrom([]store.Status{store.Working, store.Waiting, store.Undoing, store.Outstanding, store.Ended}).Draw(c, "status"),
 				Request: rapid.SampledFrom(requests).Draw(c, "request"), Wake: at.Draw(c, "wake"), Keep: at.Draw(c, "keep"),
 				State: []byte(rapid.StringN(0, 3, 9).Draw(c, "state")),

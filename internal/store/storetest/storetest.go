@@ -28,9 +28,9 @@ type Open func() store.Store
 func Run(t *testing.T, empty func(t *testing.T) Open) {
 	for name, check := range map[string]func(*testing.T, rig){
 		"Write": testWrite, "Refused": testRefused, "Bytes": testBytes, "Fences": testFences, "Requests": testRequests, "Accounts": testAccounts,
-		"Signal": testSignal, "Floor": testFloor, "Log": testLog, "Heads": testHeads, "Listen": testListen,
+		"Signal": testSignal, "Floor": testFloor, "Log": testLog, "Listen": testListen,
 		"Take": testTake, "TakeOrder": testTakeOrder, "Leases": testLeases, "Renew": testRenew,
-		"ListOwned": testListOwned, "ListCounted": testListCounted, "ListStatuses": testListStatuses, "Forget": testForget, "Identity": testIdentity,
+		"ListOwned": testListOwned, "ListStatuses": testListStatuses, "Forget": testForget, "Identity": testIdentity,
 		"OneWinner": testOneWinner, "NoSignalIsLost": testNoSignalIsLost, "EachIsTakenOnce": testEachIsTakenOnce,
 		"Ends": testEnds, "Model": testModel,
 	} {

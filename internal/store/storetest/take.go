@@ -156,6 +156,19 @@ func testRenew(t *testing.T, r rig) {
 	assert.Empty(t, lost)
 	require.NoError(t, r.Write(t.Context(), held, change("x")), "its holder's record is as it was")
 
+	// To take what cannot be read is no try.
+	unread := r.create(t, change("x"), due(0))
+	for range 3 {
+		require.Contains(t, r.take(t, taking(10)), unread.ID)
+		found := r.load(t, unread.ID)
+		assert.Equal(t, 1, found.Tries)
+		lost, err = r.Renew(t.Context(), []store.Held{{ID: unread.ID, Fence: found.Fence, Unread: true}}, 0)
+		require.NoError(t, err)
+		assert.Empty(t, lost)
+		assert.Zero(t, r.load(t, unread.ID).Tries)
+		time.Sleep(5 * time.Millisecond)
+	}
+
 	// A lease that is over, but that no other has taken, goes on.
 	late := r.create(t, store.Change{Items: items("x"), Lease: time.Millisecond}, due(0), func(r *store.Record) { r.Fence = 1 })
 	time.Sleep(20 * time.Millisecond)

@@ -230,7 +230,17 @@ func testAccounts(t *testing.T, r rig) {
 		edit(rec)
 		assert.NoError(t, r.Write(t.Context(), rec, most), name)
 	}
-	require.NoError(t, r.Write(t.Context(), first, change("x")), "those that are there go on")
+	require.NoError(t, r.Write(t.Context(), first, most), "those that are there go on")
+	other := sample()
+	other.Mode = store.ModeCall
+	require.NoError(t, r.Write(t.Context(), other, change("x")))
+	full := *other
+	full.Mode = first.Mode
+	assert.ErrorIs(t, r.Write(t.Context(), &full, most), store.ErrFull, "one that gets another mode")
+	full.Head++
+	assert.ErrorIs(t, r.Write(t.Context(), &full, most), store.ErrConflict)
+	require.NoError(t, r.Write(t.Context(), other, change("x")), "it is as it was")
+	require.NoError(t, r.Write(t.Context(), other, store.Change{Items: items("x"), Most: 1}), "its own mode has the room that it has")
 	for _, over := range []store.Status{store.Ended, store.Outstanding} {
 		first.Status = over
 		require.NoError(t, r.Write(t.Context(), first, change("x")))

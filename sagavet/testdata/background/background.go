@@ -65,8 +65,14 @@ func performs(t *turn) (saga.Next, error) {
 		_, _ = saga.Do(t, note, "a") // want `an effect in a goroutine of the tool's own is refused, and the turn fails`
 	})
 	go func() { _, _ = saga.Do(t, note, "b") }() // want `an effect in a goroutine`
+	group.Go(func() {
+		_, _ = saga.DoAll(t, note, []string{"d"}) // want `an effect in a goroutine`
+	})
 	go func() { t.Progress(1, 2, "") }()
 	group.Wait()
+	if _, err := saga.DoAll(t, note, []string{"e", "f"}); err != nil {
+		return nil, err
+	}
 	_, err := saga.Do(t, note, "c")
 	return nil, err
 }

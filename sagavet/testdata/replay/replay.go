@@ -88,11 +88,24 @@ func maps2(r *saga.Run, m map[string]int) error {
 	for k := range m { // want `text gets the order of a map`
 		text += k
 	}
-	keys := slices.Collect(maps.Keys(m)) // want `keys gets the order of a map`
+	keys := slices.Collect(maps.Keys(m))   // want `keys gets the order of a map`
+	inputs := slices.Collect(maps.Keys(m)) // want `inputs gets the order of a map`
+	if _, err := saga.DoAll(r, note, inputs); err != nil {
+		return err
+	}
 	if err := r.AskAll(askSure.With(steps.Message(text))); err != nil {
 		return err
 	}
 	_, err := saga.Do(r, note, strings.Join(keys, " "))
+	return err
+}
+
+func notOneByOne(r *saga.Run, in []string) error {
+	_, err := saga.DoAll(r, note, in)
+	for range in {
+		go today() // want `a flow must not start goroutines`
+	}
+	_ = r.AskAll(askSure)
 	return err
 }
 

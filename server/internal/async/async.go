@@ -7,16 +7,23 @@
 // 2026-07-28, or by themselves; see [dialect.Guest]. What an operation asks is sent in a session
 // together with the response to tools/async/status, and is shown in that otherwise.
 //
-// call.go begins operations, look.go looks at them, questions.go is what they ask, names.go how
-// they are found.
+// call.go begins operations and looks at them, questions.go is what they ask.
 package async
 
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/binary"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
+	"time"
+
+	jsonv2 "github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/internal/jsonview"
@@ -52,13 +59,14 @@ func (d *async) Match(m *wire.Message, _ http.Header) bool {
 	case m.ID == nil:
 		return false
 	case m.Method == methodCall: // most have the word nowhere
-		return bytes.Contains(m.Params, []byte(`"operation"`)) && given(jsonview.Get(m.Params, "operation"))
+		if !bytes.Contains(m.Params, []byte(`"operation"`)) {
+			return false
+		}
+		v := jsonview.Get(m.Params, "operation")
+		return v != nil && string(v) != "null"
 	}
 	return m.Method == methodStatus || m.Method == methodResult
 }
-
-// given reports whether an optional member is there.
-func given(v []byte) bool { return v != nil && string(v) != "null" }
 
 func (d *async) Serve(ctx context.Context, x *dialect.Exchange) (json.RawMessage, *wire.Error) {
 	if x.Client != nil {
@@ -124,4 +132,113 @@ func (d *async) Refuse(t *engine.Program, c *dialect.Caller) *wire.Error {
 		return nil
 	}
 	return wire.NewError(wire.CodeInvalidRequest, asyncText)
+}
+
+// Lengths of tokens, in bytes. Nothing but the token protects the operation of a client that is
+// not known, so it has to be as hard to guess as 128 random bits in base64.
+const (
+	maxToken     = 1024
+	leastUnknown = 22
+)
+
+var (
+	longTokenText  = fmt.Sprintf("the token is too long: %d bytes are the most", maxToken)
+	shortTokenText = fmt.Sprintf("the token is too easy to guess for a client that has not authenticated: it needs at least %d characters, and those at random, such as a UUID has", leastUnknown)
+)
+
+// readToken reads a token that names an operation.
+func readToken(v jsontext.Value, at string) (string, *wire.Error) {
+	if v == nil {
+		return "", wire.NewError(wire.CodeInvalidParams, "params"+at+" is missing: it names the operation")
+	}
+	token, ok := jsonview.String(v)
+	switch {
+	case !ok || token == "":
+		return "", wire.NewError(wire.CodeInvalidParams, "params"+at+" must be a string, and not empty")
+	case len(token) > maxToken:
+		return "", wire.NewError(wire.CodeInvalidParams, longTokenText)
+	}
+	return token, nil
+}
+
+// idOf is the id of the task that an operation is. That of a client that is not known belongs to
+// the session, where there is one: a token is good there only. On a pair of pipes there is
+// no other, and the client may come back on another one.
+func idOf(x *dialect.Exchange, token string) string {
+	h := sha256.New()
+	session := ""
+	if x.Principal == "" && x.Header != nil {
+		session = sessionOf(x)
+	}
+	for _, part := range []string{"operation", session, token} {
+		h.Write(binary.BigEndian.AppendUint64(nil, uint64(len(part))))
+		h.Write([]byte(part))
+	}
+	return "operation-" + base64.RawURLEncoding.EncodeToString(h.Sum(nil))
+}
+
+func sessionOf(x *dialect.Exchange) string {
+	if x.Caller == nil {
+		return ""
+	}
+	return x.Caller.Session
+}
+
+// note is what is kept with the task.
+type note struct {
+	// Token is the client's, KeepAlive how long the result is shown after the end: so many
+	// nanoseconds.
+	Token     string `json:"token"`
+	KeepAlive int64  `json:"keepAlive"`
+	// Request is the id of the call.
+	Request jsontext.Value `json:"request"`
+	// Call identifies the call.
+	Call []byte `json:"call"`
+}
+
+func (n *note) keepAlive() time.Duration { return time.Duration(n.KeepAlive) }
+
+// noteOf reads a task's note. It is false of tasks that are no operations.
+func noteOf(t *tasks.Task) (n note, ok bool) {
+	ok = len(t.Note) > 0 && jsonv2.Unmarshal(t.Note, &n) == nil && n.Token != ""
+	return n, ok
+}
+
+// find returns an operation of the client's, or [tasks.ErrNotFound].
+func (d *async) find(ctx context.Context, x *dialect.Exchange, token string) (*tasks.Task, note, error) {
+	t, err := d.Tasks.Get(ctx, x.Principal, idOf(x, token))
+	if err != nil {
+		return nil, note{}, err
+	}
+	n, ok := noteOf(t)
+	if !ok {
+		return nil, n, tasks.ErrNotFound
+	}
+	return t, n, nil
+}
+
+// Cancelled implements [dialect.Guest]. A request names its operation by its id, which is known in
+// its session, or by the operation's token. That of an operation which is not there may be late.
+func (d *async) Cancelled(ctx context.Context, x *dialect.Exchange) *wire.Error {
+	request, session := dialect.Cancelled(x.Message), sessionOf(x)
+	id, err := "", error(nil)
+	token, named := jsonview.String(jsonview.Get(x.Message.Params, "_operation", "token"))
+	if named {
+		id = idOf(x, token)
+	} else if session != "" { // else another client of the same principal may have had the same id
+		id, err = d.TaskOfRequest(ctx, session, request)
+	}
+	var t *tasks.Task
+	if err == nil && id != "" {
+		t, err = d.Tasks.Get(ctx, x.Principal, id)
+	}
+	if err == nil && t != nil && !t.Status.Ended() {
+		if n, ok := noteOf(t); ok && (!named || session == "" || bytes.Equal(n.Request, request)) {
+			_, err = d.Tasks.Cancel(ctx, x.Principal, id)
+		}
+	}
+	if err != nil && !errors.Is(err, tasks.ErrNotFound) {
+		return d.translate(ctx, x, err)
+	}
+	return nil
 }

@@ -104,7 +104,7 @@ func (d *async) Answered(ctx context.Context, x *dialect.Exchange, id uint64, ab
 		return false, nil
 	}
 	t, _, err := d.find(ctx, x, token)
-	if isNotFound(err) {
+	if errors.Is(err, tasks.ErrNotFound) {
 		return about != "", nil
 	}
 	if err != nil {

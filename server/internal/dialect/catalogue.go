@@ -7,6 +7,7 @@ import (
 	"errors"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	jsonv2 "github.com/go-json-experiment/json"
@@ -37,75 +38,71 @@ var listMembers = map[string]string{
 	"tools/list": "tools", "prompts/list": "prompts", "resources/list": "resources", "resources/templates/list": "resourceTemplates",
 }
 
-// NewCatalogue encodes what there is, in the forms of MCP's Tool, Prompt, Resource and
-// ResourceTemplate. ttl is how long a resume token is good. keys says of a tool whether it takes a key with a first call; nil is that
-// none does.
-func NewCatalogue(tools *engine.Registry, pageSize int, ttl time.Duration, keys func(*engine.Program) bool) (*Catalogue, error) {
-	c := &Catalogue{pageSize: pageSize, Lists: make(map[string][]json.RawMessage)}
+// entry is MCP's Tool, Prompt, Resource or ResourceTemplate.
+type entry struct {
+	URI          string                  `json:"uri,omitzero"`
+	URITemplate  string                  `json:"uriTemplate,omitzero"`
+	Name         string                  `json:"name"`
+	Title        string                  `json:"title,omitzero"`
+	Description  string                  `json:"description,omitzero"`
+	MIMEType     string                  `json:"mimeType,omitzero"`
+	Arguments    []engine.PromptArgument `json:"arguments,omitzero"`
+	InputSchema  json.RawMessage         `json:"inputSchema,omitzero"`
+	OutputSchema json.RawMessage         `json:"outputSchema,omitzero"`
+	Annotations  json.RawMessage         `json:"annotations,omitzero"`
+	Meta         map[string]any          `json:"_meta,omitempty"`
+}
+
+// NewCatalogue encodes what there is. ttl is how long a resume token is good. takesKeys: tools that
+// are remembered take a key with a first call.
+func NewCatalogue(tools *engine.Registry, pageSize int, ttl time.Duration, takesKeys bool) (*Catalogue, error) {
+	c := &Catalogue{pageSize: pageSize}
 	var wrong []error
-	add := func(list []json.RawMessage, v any) []json.RawMessage {
-		raw, err := wire.Marshal(v)
-		wrong = append(wrong, err)
-		return append(list, raw)
+	add := func(list *[]json.RawMessage, e entry) {
+		raw, err := wire.Marshal(e)
+		wrong, *list = append(wrong, err), append(*list, raw)
 	}
+	var all, prompts, resources, templates []json.RawMessage
 	for _, t := range tools.Of(engine.KindTool) {
-		entry := struct {
-			Name         string          `json:"name"`
-			Title        string          `json:"title,omitzero"`
-			Description  string          `json:"description,omitzero"`
-			InputSchema  json.RawMessage `json:"inputSchema"`
-			OutputSchema json.RawMessage `json:"outputSchema,omitzero"`
-			Annotations  json.RawMessage `json:"annotations,omitzero"`
-			Meta         map[string]any  `json:"_meta,omitzero"`
-		}{t.Name, t.Title, t.Description, listedSchema(t), t.OutputSchema, t.Annotations, nil}
-		meta := map[string]any{}
-		if (len(t.Questions) > 0 || t.Yields) && t.Tasks.Mode != engine.TasksRequired {
+		e := entry{
+			Name: t.Name, Title: t.Title, Description: t.Description, InputSchema: listedSchema(t),
+			OutputSchema: t.OutputSchema, Annotations: t.Annotations, Meta: map[string]any{},
+		}
+		if (len(t.Asks) > 0 || t.Yields) && t.Tasks.Mode != engine.TasksRequired {
 			mark := sagaMark{Method: MethodCall, Revision: t.Revision, Steps: []string{}}
-			for _, q := range t.Questions {
+			for _, q := range t.Asks {
 				mark.Steps = append(mark.Steps, q.StepID())
 			}
-			meta[SagaMarker] = mark
+			e.Meta[SagaMarker] = mark
 		}
 		if t.Yields {
-			entry.OutputSchema = nil // a part does not conform to it
-			meta[ResumeTTLMember] = ttl.Milliseconds()
+			e.OutputSchema = nil // a part does not conform to it
+			e.Meta[ResumeTTLMember] = ttl.Milliseconds()
 		}
-		if keys != nil && keys(t) {
-			meta[KeyMember] = true
+		if takesKeys && t.Remembered() {
+			e.Meta[KeyMember] = true
 		}
-		if len(meta) > 0 {
-			entry.Meta = meta
+		add(&all, e)
+		if !objectSchema(e.OutputSchema) {
+			e.OutputSchema = nil
 		}
-		c.Lists["tools/list"] = add(c.Lists["tools/list"], entry)
-		if !objectSchema(entry.OutputSchema) {
-			entry.OutputSchema = nil
-		}
-		c.PlainTools = add(c.PlainTools, entry)
-		entry.OutputSchema = nil
-		c.BareTools = add(c.BareTools, entry)
+		add(&c.PlainTools, e)
+		e.OutputSchema = nil
+		add(&c.BareTools, e)
 	}
 	for _, t := range tools.Of(engine.KindPrompt) {
-		c.Lists["prompts/list"] = add(c.Lists["prompts/list"], struct {
-			Name        string                  `json:"name"`
-			Title       string                  `json:"title,omitzero"`
-			Description string                  `json:"description,omitzero"`
-			Arguments   []engine.PromptArgument `json:"arguments,omitzero"`
-		}{t.Name, t.Title, t.Description, t.Prompt.Arguments})
+		add(&prompts, entry{Name: t.Name, Title: t.Title, Description: t.Description, Arguments: t.Prompt.Arguments})
 	}
 	for _, t := range tools.Of(engine.KindResource) {
-		method, uri, template := "resources/list", t.Resource.URI, ""
+		e := entry{URI: t.Resource.URI, Name: t.Name, Title: t.Title, Description: t.Description, MIMEType: t.Resource.MIMEType}
 		if t.Resource.Template {
-			method, uri, template = "resources/templates/list", "", uri
+			e.URI, e.URITemplate = "", e.URI
+			add(&templates, e)
+		} else {
+			add(&resources, e)
 		}
-		c.Lists[method] = add(c.Lists[method], struct {
-			URI         string `json:"uri,omitzero"`
-			URITemplate string `json:"uriTemplate,omitzero"`
-			Name        string `json:"name"`
-			Title       string `json:"title,omitzero"`
-			Description string `json:"description,omitzero"`
-			MIMEType    string `json:"mimeType,omitzero"`
-		}{uri, template, t.Name, t.Title, t.Description, t.Resource.MIMEType})
 	}
+	c.Lists = map[string][]json.RawMessage{"tools/list": all, "prompts/list": prompts, "resources/list": resources, "resources/templates/list": templates}
 	return c, errors.Join(wrong...)
 }
 
@@ -256,12 +253,14 @@ func (h *Host) Complete(ctx context.Context, params jsontext.Value) (json.RawMes
 	return wire.Marshal(map[string]completion{"completion": {shown, len(values), len(shown) < len(values)}})
 }
 
-// Capabilities is MCP's ClientCapabilities, as far as steps need it. What is declared is
-// an object; what else is in it does not matter.
+// Capabilities is MCP's ClientCapabilities, as far as it is used. What is declared is an object; what
+// else is in it does not matter.
 type Capabilities struct {
-	Elicitation, Form, URL   bool
-	Sampling, Tools, Context bool
-	Roots                    bool
+	// Features are what the client can be asked for. Elicitation without a mode means forms (MCP
+	// 2025-11-25 and later, client/elicitation, capabilities).
+	steps.Features
+	// Elicitation is declared, whatever the modes.
+	Elicitation bool
 	// Tasks is the tasks extension, of MCP from 2026-07-28 on.
 	Tasks bool
 	// Experimental are the experimental capabilities, an object if there are any.
@@ -277,27 +276,25 @@ func ReadCapabilities(object jsontext.Value) (c Capabilities, pointer string, ok
 		return c, "", false
 	}
 	for name, v := range jsonview.Members(object) {
-		v := jsontext.Value(v)
+		v, must := jsontext.Value(v), true
 		switch string(name) {
 		case "elicitation":
-			c.Elicitation, c.Form, c.URL = declared(v), declares(v, "form"), declares(v, "url")
+			c.Elicitation, c.Links = declared(v), declares(v, "url")
+			c.Forms = c.Elicitation && (declares(v, "form") || !c.Links)
 		case "sampling":
-			c.Sampling, c.Tools, c.Context = declared(v), declares(v, "tools"), declares(v, "context")
-		case "roots":
-			c.Roots = declared(v)
-			continue // whatever else it is, it declares nothing
+			c.Sampling, c.SamplingTools, c.SamplingContext = declared(v), declares(v, "tools"), declares(v, "context")
 		case "extensions":
 			c.Tasks = declares(v, TasksExtension)
-		case "resumableRequests", "experimental":
-			c.Resumable = c.Resumable || string(name) == "resumableRequests" && declared(v) || declares(v, "resumableRequests")
-			if string(name) == "experimental" {
-				c.Experimental = v
-			}
-			continue // what others make of them does not matter
+		case "roots":
+			c.Roots, must = declared(v), false // whatever else it is, it declares nothing
+		case "resumableRequests":
+			c.Resumable, must = c.Resumable || declared(v), false
+		case "experimental":
+			c.Resumable, c.Experimental, must = c.Resumable || declares(v, "resumableRequests"), v, false
 		default:
 			continue
 		}
-		if !declared(v) && v.Kind() != 'n' {
+		if must && !declared(v) && v.Kind() != 'n' {
 			return c, "/" + string(name), false
 		}
 	}
@@ -310,36 +307,19 @@ func declares(object jsontext.Value, name string) bool {
 	return declared(object) && declared(jsonview.Get(object, name))
 }
 
-// Features translates declared capabilities. Elicitation without a mode means
-// forms (MCP 2025-11-25 and later, client/elicitation, capabilities).
-func (c *Capabilities) Features() steps.Features {
-	return steps.Features{
-		Forms: c.Elicitation && (c.Form || !c.URL), Links: c.URL,
-		Sampling: c.Sampling, SamplingTools: c.Tools, SamplingContext: c.Context, Roots: c.Roots,
-	}
-}
-
 // RequiredCapabilities is the data of the error -32021: an object with the
 // ClientCapabilities object that declares features (MCP 2026-07-28, basic/index).
 func RequiredCapabilities(f steps.Features) json.RawMessage {
 	need := make(map[string]map[string]struct{})
-	put := func(needed bool, name string, within ...string) {
-		if !needed {
-			return
-		}
-		if need[name] == nil {
+	for name := range strings.SplitSeq(f.String(), ", ") {
+		name, within, _ := strings.Cut(name, ".")
+		if name != "" && need[name] == nil {
 			need[name] = make(map[string]struct{})
 		}
-		for _, capability := range within {
-			need[name][capability] = struct{}{}
+		if within != "" {
+			need[name][within] = struct{}{}
 		}
 	}
-	put(f.Forms, "elicitation", "form")
-	put(f.Links, "elicitation", "url")
-	put(f.Sampling, "sampling")
-	put(f.SamplingTools, "sampling", "tools")
-	put(f.SamplingContext, "sampling", "context")
-	put(f.Roots, "roots")
 	raw, _ := json.Marshal(map[string]any{"requiredCapabilities": need}) // maps of maps always encode
 	return raw
 }

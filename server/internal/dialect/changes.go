@@ -2,7 +2,7 @@ package dialect
 
 import (
 	"encoding/json"
-	"maps"
+	"log/slog"
 	"slices"
 	"sync"
 
@@ -10,30 +10,21 @@ import (
 	"github.com/mcpsaga/mcpsaga/server/internal/wire"
 )
 
-// Change is what subscribers hear about.
-type Change uint8
-
-// The changes there are.
-const (
-	ToolsChanged Change = iota
-	PromptsChanged
-	ResourcesChanged
-	ResourceUpdated
-)
-
-// Event is one change; URI is set for ResourceUpdated.
+// Event is a change that subscribers hear about, named by the notification that says so.
 type Event struct {
-	Change Change
-	URI    string
+	Method string
+	URI    string // of ResourceUpdated
 }
 
-// Method is the notification that tells of the event.
-func (e Event) Method() string {
-	return [...]string{
-		"notifications/tools/list_changed", "notifications/prompts/list_changed",
-		"notifications/resources/list_changed", "notifications/resources/updated",
-	}[e.Change]
-}
+// The notifications.
+const (
+	ToolsChanged     = "notifications/tools/list_changed"
+	PromptsChanged   = "notifications/prompts/list_changed"
+	ResourcesChanged = "notifications/resources/list_changed"
+	ResourceUpdated  = "notifications/resources/updated"
+	// anything may have changed: it stands for all that a subscriber wants.
+	anything = "all"
+)
 
 // Limits of the resources that one subscriber hears about, together with the bytes of
 // their URIs: they are held for as long as it listens.
@@ -44,84 +35,39 @@ const (
 
 // Params are the notification's parameters, or nil.
 func (e Event) Params() json.RawMessage {
-	if e.Change != ResourceUpdated {
+	if e.Method != ResourceUpdated {
 		return nil
 	}
 	return append(wire.AppendString([]byte(`{"uri":`), e.URI), '}')
 }
 
-// Interest is what a subscriber wants to hear about.
-type Interest struct {
-	events     map[Event]struct{}
-	uris, size int // how many resources are among them, and the bytes of their URIs
-}
-
-// NewInterest returns the interest in lists and in resources with these URIs.
-func NewInterest(tools, prompts, resources bool, uris []string) Interest {
-	i := Interest{events: make(map[Event]struct{}, len(uris))}
-	for change, wanted := range [...]bool{ToolsChanged: tools, PromptsChanged: prompts, ResourcesChanged: resources} {
-		if wanted {
-			i.events[Event{Change: Change(change)}] = struct{}{}
-		}
-	}
-	for _, uri := range uris {
-		i.Add(uri)
-	}
-	return i
-}
-
-// Add puts a URI in. It reports false if there are too many already.
-func (i *Interest) Add(uri string) bool {
-	e := Event{ResourceUpdated, uri}
-	if i.covers(e) {
-		return true
-	}
-	if i.uris >= MaxURIs || i.size+len(uri) > MaxURIBytes {
-		return false
-	}
-	i.events[e] = struct{}{}
-	i.uris++
-	i.size += len(uri)
-	return true
-}
-
-// SetURIs replaces the resources, and returns those that are new.
-func (i *Interest) SetURIs(uris []string) (added []string) {
-	before := i.events
-	i.events, i.uris, i.size = make(map[Event]struct{}, len(uris)), 0, 0
-	for e := range before {
-		if e.Change != ResourceUpdated {
-			i.events[e] = struct{}{}
-		}
-	}
-	for _, uri := range uris {
-		_, known := before[Event{ResourceUpdated, uri}]
-		if i.Add(uri) && !known {
-			added = append(added, uri)
-		}
-	}
-	return added
-}
-
-// Remove takes a URI out.
-func (i *Interest) Remove(uri string) {
-	if e := (Event{ResourceUpdated, uri}); i.covers(e) {
-		delete(i.events, e)
-		i.uris--
-		i.size -= len(uri)
-	}
-}
-
-func (i *Interest) covers(e Event) bool {
-	_, covered := i.events[e]
-	return covered
-}
-
-// Hub passes events to subscribers. It keeps nothing for those who are away.
+// Hub passes events to subscribers, and with a ledger to those of other replicas (shared.go). The zero
+// value shares nothing.
 type Hub struct {
-	mu     sync.Mutex
-	subs   map[*Subscription]struct{}
-	shared *shared // nil unless others publish here as well
+	// OnTouched is called with the sessions of which another replica has changed the document, or
+	// with nil if any may have been; OnCancelled with requests whose cancellation has reached another
+	// replica, which does not know them. Neither may wait. They are set before all other use of the hub.
+	OnTouched   func([]SessionID)
+	OnCancelled func([]GivenUp)
+
+	mu   sync.Mutex
+	subs map[*Subscription]struct{}
+
+	core *durable.Core // nil if nothing is shared
+	log  *slog.Logger
+	by   string        // this process, in notices
+	wake chan struct{} // has an element when there is something to write
+
+	sharing sync.Mutex // guards what follows, and is held while notices are published, so that they are in order
+	// delivered is the number of the newest notice that was read, and ready says that there was a reading.
+	delivered uint64
+	ready     bool
+	// heard has the number of the newest notice of each change, read or written here, of all after floor.
+	heard map[Event]uint64
+	floor uint64
+	// waiting are to be written, and flying are being written.
+	waiting, flying queue
+	failing         bool
 }
 
 // Subscription collects events until it is closed. An event says only that
@@ -133,19 +79,22 @@ type Subscription struct {
 	// Ready has an element when events wait.
 	Ready chan struct{}
 
-	mu      sync.Mutex
-	want    Interest
-	waiting []Event // in the order in which they came first
-	waits   map[Event]struct{}
-	told    uint64 // see Told
+	mu         sync.Mutex
+	wanted     map[Event]bool // whether it waits
+	uris, size int            // how many resources are wanted, and the bytes of their URIs
+	waiting    []Event        // in the order in which they came first
+	delivered  uint64         // see Delivered
 }
 
-// Subscribe begins to collect events.
-func (h *Hub) Subscribe(want Interest) *Subscription {
-	s := &Subscription{hub: h, Ready: make(chan struct{}, 1), want: want, waits: make(map[Event]struct{})}
-	if h.shared != nil {
-		s.told = h.Position()
+// Subscribe begins to collect events of lists, and of resources with these URIs.
+func (h *Hub) Subscribe(tools, prompts, resources bool, uris []string) *Subscription {
+	s := &Subscription{hub: h, Ready: make(chan struct{}, 1), wanted: make(map[Event]bool, len(uris)), delivered: h.Position()}
+	for method, wanted := range map[string]bool{ToolsChanged: tools, PromptsChanged: prompts, ResourcesChanged: resources} {
+		if wanted {
+			s.wanted[Event{Method: method}] = false
+		}
 	}
+	s.SetURIs(uris)
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.subs == nil {
@@ -155,40 +104,87 @@ func (h *Hub) Subscribe(want Interest) *Subscription {
 	return s
 }
 
-// Change replaces what the subscriber wants. What waits and is not wanted any more
-// is dropped.
-func (s *Subscription) Change(f func(*Interest)) {
+// Watch has the subscriber hear of a resource too. It reports false if there are too many already.
+func (s *Subscription) Watch(uri string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	f(&s.want)
-	s.waiting = slices.DeleteFunc(s.waiting, func(e Event) bool {
-		unwanted := !s.want.covers(e)
-		if unwanted {
-			delete(s.waits, e)
+	return s.watch(uri)
+}
+
+func (s *Subscription) watch(uri string) bool {
+	e := Event{ResourceUpdated, uri}
+	if _, wanted := s.wanted[e]; wanted {
+		return true
+	}
+	if s.uris >= MaxURIs || s.size+len(uri) > MaxURIBytes {
+		return false
+	}
+	s.wanted[e] = false
+	s.uris++
+	s.size += len(uri)
+	return true
+}
+
+// Unwatch has the subscriber hear of a resource no more.
+func (s *Subscription) Unwatch(uri string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.unwatch(uri)
+}
+
+func (s *Subscription) unwatch(uri string) {
+	e := Event{ResourceUpdated, uri}
+	waits, wanted := s.wanted[e]
+	if !wanted {
+		return
+	}
+	delete(s.wanted, e)
+	s.uris--
+	s.size -= len(uri)
+	if waits {
+		s.waiting = slices.DeleteFunc(s.waiting, func(other Event) bool { return other == e })
+	}
+}
+
+// SetURIs replaces the resources that the subscriber hears of, and returns those that are new.
+func (s *Subscription) SetURIs(uris []string) (added []string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	listed := make(map[string]bool, len(uris))
+	for _, uri := range uris {
+		listed[uri] = true
+	}
+	for e := range s.wanted {
+		if e.Method == ResourceUpdated && !listed[e.URI] {
+			s.unwatch(e.URI)
 		}
-		return unwanted
-	})
+	}
+	for _, uri := range uris {
+		_, wanted := s.wanted[Event{ResourceUpdated, uri}]
+		if s.watch(uri) && !wanted {
+			added = append(added, uri)
+		}
+	}
+	return added
 }
 
 // add has an event wait for the subscriber, if it wants it.
 func (s *Subscription) add(e Event) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if _, waits := s.waits[e]; waits || !s.want.covers(e) {
+	put := func(e Event) {
+		if waits, wanted := s.wanted[e]; wanted && !waits {
+			s.wanted[e] = true
+			s.waiting = append(s.waiting, e)
+			signal(s.Ready)
+		}
+	}
+	if e.Method != anything {
+		put(e)
 		return
 	}
-	s.waits[e] = struct{}{}
-	s.waiting = append(s.waiting, e)
-	s.wake()
-}
-
-// addAll has everything wait that the subscriber wants.
-func (s *Subscription) addAll() {
-	s.mu.Lock()
-	wanted := slices.Collect(maps.Keys(s.want.events))
-	s.mu.Unlock()
-	for _, e := range wanted {
-		s.add(e)
+	for e := range s.wanted {
+		put(e)
 	}
 }
 
@@ -200,17 +196,18 @@ func (s *Subscription) Next() (e Event, ok bool) {
 		return e, false
 	}
 	e, s.waiting = s.waiting[0], s.waiting[1:]
-	delete(s.waits, e)
+	s.wanted[e] = false
 	if len(s.waiting) > 0 {
-		s.wake()
+		signal(s.Ready)
 	}
 	return e, true
 }
 
-func (s *Subscription) wake() {
+// signal puts an element into a channel that has room for one, unless there is one.
+func signal(ready chan<- struct{}) {
 	select {
-	case s.Ready <- struct{}{}:
-	default: // it is awake
+	case ready <- struct{}{}:
+	default:
 	}
 }
 
@@ -224,7 +221,7 @@ func (s *Subscription) Close() {
 // Publish tells subscribers of an event: those here at once, and if the hub is shared those of
 // other replicas as soon as may be. It waits for nothing.
 func (h *Hub) Publish(e Event) {
-	h.shared.tell(durable.Notice{Kind: e.Method(), Of: e.URI}) // first, so that subscribers who come now find it
+	h.tell(e.notice()) // first, so that subscribers who come now find it
 	h.publish(e)
 }
 
@@ -233,14 +230,5 @@ func (h *Hub) publish(e Event) {
 	defer h.mu.Unlock()
 	for s := range h.subs {
 		s.add(e)
-	}
-}
-
-// publishAll tells subscribers of everything they want, as anything may have changed.
-func (h *Hub) publishAll() {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	for s := range h.subs {
-		s.addAll()
 	}
 }

@@ -2,6 +2,8 @@ package dialect
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -29,45 +31,45 @@ func TestHubLosesNothing(t *testing.T) {
 	for i := range 1000 {
 		uris = append(uris, fmt.Sprintf("test://%d", i))
 	}
-	s := h.Subscribe(NewInterest(true, false, true, uris))
+	s := h.Subscribe(true, false, true, uris)
 	var expected []Event
 	for round := range 3 {
 		for i, uri := range uris {
 			h.Publish(Event{ResourceUpdated, uri})
-			h.Publish(Event{Change: ToolsChanged})
-			h.Publish(Event{Change: PromptsChanged})
+			h.Publish(Event{Method: ToolsChanged})
+			h.Publish(Event{Method: PromptsChanged})
 			h.Publish(Event{ResourceUpdated, "test://other"})
 			if round > 0 {
 				continue
 			}
 			expected = append(expected, Event{ResourceUpdated, uri})
 			if i == 0 {
-				expected = append(expected, Event{Change: ToolsChanged})
+				expected = append(expected, Event{Method: ToolsChanged})
 			}
 		}
 	}
-	h.Publish(Event{Change: ResourcesChanged})
-	assert.Equal(t, append(expected, Event{Change: ResourcesChanged}), waitingFor(s))
+	h.Publish(Event{Method: ResourcesChanged})
+	assert.Equal(t, append(expected, Event{Method: ResourcesChanged}), waitingFor(s))
 	assert.Empty(t, waitingFor(s))
 
 	h.Publish(Event{ResourceUpdated, "test://5"})
 	assert.Equal(t, []Event{{ResourceUpdated, "test://5"}}, waitingFor(s), "what was read can change again")
-	assert.Empty(t, s.waits)
+	assert.NotContains(t, slices.Collect(maps.Values(s.wanted)), true)
 }
 
 func TestHubForgetsWhatIsNotWantedAnyMore(t *testing.T) {
 	var h Hub
-	s := h.Subscribe(NewInterest(true, false, false, []string{"test://a", "test://b"}))
+	s := h.Subscribe(true, false, false, []string{"test://a", "test://b"})
 	h.Publish(Event{ResourceUpdated, "test://a"})
-	h.Publish(Event{Change: ToolsChanged})
+	h.Publish(Event{Method: ToolsChanged})
 	h.Publish(Event{ResourceUpdated, "test://b"})
-	s.Change(func(i *Interest) { i.Remove("test://a") })
-	assert.Equal(t, []Event{{Change: ToolsChanged}, {ResourceUpdated, "test://b"}}, waitingFor(s))
-	s.Change(func(i *Interest) { i.Add("test://a") })
+	s.Unwatch("test://a")
+	assert.Equal(t, []Event{{Method: ToolsChanged}, {ResourceUpdated, "test://b"}}, waitingFor(s))
+	s.Watch("test://a")
 	h.Publish(Event{ResourceUpdated, "test://a"})
 	assert.Equal(t, []Event{{ResourceUpdated, "test://a"}}, waitingFor(s))
 	s.Close()
-	h.Publish(Event{Change: ToolsChanged})
+	h.Publish(Event{Method: ToolsChanged})
 	assert.Empty(t, waitingFor(s))
 	assert.Empty(t, h.subs)
 }

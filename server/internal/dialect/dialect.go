@@ -4,8 +4,8 @@
 // A transport reads a message and hands it, as an [Exchange], to the first dialect that
 // matches. The dialect answers with a result or an error, and does not know how either
 // gets to the client. To add one, write a package with a function of the type [New] and
-// add it to the list in package server (server.go). Package echo, beside this one, is a
-// whole dialect that only tests serve.
+// add it to the list in package server (server.go). Its echo_test.go has a whole dialect
+// that only tests serve.
 package dialect
 
 import (
@@ -14,6 +14,7 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
+	"runtime/debug"
 	"strconv"
 	"sync"
 	"time"
@@ -101,6 +102,8 @@ type Exchange struct {
 	// Principal is who sent it, in a form in which no two look the same; empty is
 	// an anonymous caller.
 	Principal string
+	// Remote is the address that it came from, or empty.
+	Remote string
 	// Owner says on whose account limits count; nil if that is not known.
 	Owner Owner
 	// Way is the way back to the client while the message is answered; nil if there is
@@ -290,15 +293,20 @@ type Implementation struct {
 
 // Dispatch has a request served by to, or by x.Dialect if that is nil. Every request passes
 // here, whatever it came by.
-func (h *Host) Dispatch(ctx context.Context, x *Exchange, to Handler) (json.RawMessage, *wire.Error) {
+func (h *Host) Dispatch(ctx context.Context, x *Exchange, to Handler) (result json.RawMessage, rerr *wire.Error) {
+	defer func() {
+		if v := recover(); v != nil { // a fault of ours must not end the process for all others
+			h.Log.ErrorContext(ctx, "request failed", "method", x.Message.Method, "error", v, "stack", string(debug.Stack()))
+			result, rerr = nil, wire.NewError(wire.CodeInternalError, InternalText)
+		}
+	}()
 	switch {
-	case to == nil && h.Around == nil:
+	case h.Around == nil && to == nil: // as most, without a function made of a method
 		return x.Dialect.Serve(ctx, x)
+	case h.Around == nil:
+		return to(ctx, x)
 	case to == nil:
 		to = x.Dialect.Serve
-	}
-	if h.Around == nil {
-		return to(ctx, x)
 	}
 	return h.Around(ctx, x, to)
 }
@@ -333,12 +341,15 @@ func Contradiction(h http.Header, m *wire.Message) *wire.Error {
 	return wire.Mismatch(wire.NameHeader, problem)
 }
 
-// ContradictoryBatch is Contradiction for a batch, of which no header can tell.
-func ContradictoryBatch(h http.Header) *wire.Error {
+// HeadersOfBatch refuses headers about one message for a batch.
+func (h *Host) HeadersOfBatch(header http.Header) *wire.Error {
 	for _, name := range []string{wire.MethodHeader, wire.NameHeader} {
-		if len(h.Values(name)) > 0 {
+		if len(header.Values(name)) > 0 {
 			return wire.Mismatch(name, "is of one message, and this is a batch")
 		}
+	}
+	if h.TakesKeys && len(header[KeyHeader]) > 0 {
+		return badKey("the header " + KeyHeader + " is of one call, and this is a batch: give each its key in params._meta")
 	}
 	return nil
 }

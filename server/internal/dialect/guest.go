@@ -64,26 +64,19 @@ func (h *Host) DeclaresGuest(object jsontext.Value) bool {
 // ForGuest reports whether a message is for the guest.
 func (h *Host) ForGuest(m *wire.Message) bool { return h.Guest != nil && h.Guest.Match(m, nil) }
 
-// GuestTools returns a list of all tools as a client is to see it. It is items itself if the guest has
-// nothing to say.
-func (h *Host) GuestTools(items []json.RawMessage, c *Caller) []json.RawMessage {
+// GuestTools returns a list of all tools as a client is to see it.
+func (h *Host) GuestTools(items []json.RawMessage, c *Caller) (list []json.RawMessage) {
 	if h.Guest == nil {
 		return items
 	}
-	list, same := make([]json.RawMessage, 0, len(items)), true
 	for n, t := range h.Tools.Of(engine.KindTool) {
 		members, listed := h.Guest.Listed(t, c)
-		if same = same && listed && members == ""; !listed {
-			continue
+		switch {
+		case members != "":
+			list = append(list, append(append(bytes.Clone(items[n][:len(items[n])-1]), members...), '}'))
+		case listed:
+			list = append(list, items[n])
 		}
-		item := items[n]
-		if members != "" {
-			item = append(append(bytes.Clone(item[:len(item)-1]), members...), '}')
-		}
-		list = append(list, item)
-	}
-	if same {
-		return items
 	}
 	return list
 }

@@ -27,17 +27,26 @@ func (h *Host) IdempotencyKey(x *Exchange) (string, *wire.Error) {
 	if !h.TakesKeys {
 		return "", nil
 	}
-	fromHeader, rerr := keyOfHeader(x.Header)
-	if rerr != nil {
-		return "", rerr
+	fromHeader, _, problem := wire.HeaderValue(x.Header, KeyHeader)
+	if inner, quoted := strings.CutPrefix(fromHeader, `"`); quoted { // a string of RFC 8941, as the draft has it; most write it as it is
+		inner, quoted = strings.CutSuffix(inner, `"`)
+		if fromHeader = inner; !quoted || strings.ContainsAny(inner, `"\`) {
+			problem = "begins with a quote, and is not a string without quotes and backslashes inside"
+		}
 	}
-	member := jsonview.Get(jsonview.Get(x.Message.Params, "_meta"), KeyMember)
+	if problem == "" && len(x.Header[KeyHeader]) > 0 && !validKey(fromHeader) {
+		problem = keyForm
+	}
+	if problem != "" {
+		return "", badKey("the header " + KeyHeader + " " + problem)
+	}
+	member := jsonview.Get(x.Message.Params, "_meta", KeyMember)
 	if member == nil {
 		return fromHeader, nil
 	}
 	key, ok := jsonview.String(member)
 	if !ok || !validKey(key) {
-		return "", badKey("params._meta: " + KeyMember + keyForm)
+		return "", badKey("params._meta: " + KeyMember + " " + keyForm)
 	}
 	if fromHeader != "" && fromHeader != key {
 		return "", badKey("the header " + KeyHeader + " is not the " + KeyMember + " in params._meta: send one of them, or the same")
@@ -45,30 +54,7 @@ func (h *Host) IdempotencyKey(x *Exchange) (string, *wire.Error) {
 	return key, nil
 }
 
-// keyOfHeader returns the key in a header. It may be a string of RFC 8941, as the draft has
-// it, or stand there as it is, as most clients write it.
-func keyOfHeader(h http.Header) (string, *wire.Error) {
-	if len(h[KeyHeader]) == 0 {
-		return "", nil
-	}
-	key, _, problem := wire.HeaderValue(h, KeyHeader)
-	if problem != "" {
-		return "", badKey("the header " + KeyHeader + " " + problem)
-	}
-	if inner, ok := strings.CutPrefix(key, `"`); ok {
-		inner, ok = strings.CutSuffix(inner, `"`)
-		if !ok || strings.ContainsAny(inner, `"\`) {
-			return "", badKey("the header " + KeyHeader + " begins with a quote, and is not a string without quotes and backslashes inside")
-		}
-		key = inner
-	}
-	if !validKey(key) {
-		return "", badKey("the header " + KeyHeader + keyForm)
-	}
-	return key, nil
-}
-
-const keyForm = " must be 1 to 255 visible ASCII characters, without spaces"
+const keyForm = "must be 1 to 255 visible ASCII characters, without spaces"
 
 func validKey(key string) bool {
 	for i := range len(key) {
@@ -81,12 +67,4 @@ func validKey(key string) bool {
 
 func badKey(text string) *wire.Error {
 	return wire.Refuse(http.StatusBadRequest, wire.CodeInvalidParams, text)
-}
-
-// KeyOfBatch refuses a header with a key for a batch, of which no header can tell.
-func (h *Host) KeyOfBatch(header http.Header) *wire.Error {
-	if !h.TakesKeys || len(header[KeyHeader]) == 0 {
-		return nil
-	}
-	return badKey("the header " + KeyHeader + " is of one call, and this is a batch: give each its key in params._meta")
 }

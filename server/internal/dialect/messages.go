@@ -2,7 +2,6 @@ package dialect
 
 import (
 	"context"
-	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -46,6 +45,24 @@ func (h *Host) Tool(name string, arguments jsontext.Value) (*engine.Program, jso
 	return t, json.RawMessage(arguments), nil
 }
 
+// Prompt finds a prompt.
+func (h *Host) Prompt(name string) (*engine.Program, *wire.Error) {
+	t := h.Tools.Find(engine.KindPrompt, name)
+	if t == nil {
+		return nil, wire.NewError(wire.CodeInvalidParams, "there is no prompt of that name; prompts/list lists the prompts of this server")
+	}
+	return t, nil
+}
+
+// EndError is the error with which a prompt or a resource has ended, or nil: err, or what only the result of a tool
+// could say, such as that the saga was cancelled.
+func EndError(end turns.End, err error) error {
+	if err == nil && end.Result != nil {
+		err = wire.NewError(wire.CodeInvalidRequest, end.Result.Content.Text())
+	}
+	return err
+}
+
 // AppendToolResult writes a CallToolResult.
 func AppendToolResult(b []byte, r *content.Result) ([]byte, error) {
 	if r.StructuredContent != nil || r.Meta != nil {
@@ -65,27 +82,20 @@ func AppendToolResult(b []byte, r *content.Result) ([]byte, error) {
 
 // AppendContents writes a list of ResourceContents.
 func AppendContents(b []byte, contents []content.ResourceContents) []byte {
-	b = append(b, '[')
-	for i, c := range contents {
-		if i > 0 {
-			b = append(b, ',')
-		}
-		b = append(b, `{"uri":`...)
-		b = wire.AppendString(b, c.URI)
-		if c.MIMEType != "" {
-			b = append(b, `,"mimeType":`...)
-			b = wire.AppendString(b, c.MIMEType)
-		}
-		if c.Blob != nil {
-			b = append(b, `,"blob":"`...)
-			b = base64.StdEncoding.AppendEncode(b, c.Blob)
-			b = append(b, '"', '}')
-			continue
-		}
-		b = append(b, `,"text":`...)
-		b = append(wire.AppendString(b, c.Text), '}')
+	type object struct {
+		URI      string  `json:"uri"`
+		MIMEType string  `json:"mimeType,omitzero"`
+		Text     *string `json:"text,omitzero"`
+		Blob     []byte  `json:"blob,omitzero"`
 	}
-	return append(b, ']')
+	list := make([]object, len(contents))
+	for i, c := range contents {
+		if list[i] = (object{URI: c.URI, MIMEType: c.MIMEType, Blob: c.Blob}); c.Blob == nil {
+			list[i].Text = &c.Text
+		}
+	}
+	raw, _ := wire.Marshal(list) // strings and bytes always encode
+	return append(b, raw...)
 }
 
 // InternalText is what a client learns of a failure inside.
@@ -106,9 +116,38 @@ const (
 	becameTaskText  = "the saga of this request goes on as a task: send the same request with the extension " + TasksExtension + " to be given the task, or end it with tools/cancelSaga"
 	noTaskText      = "there is no such task, or not any more"
 	taskTakenText   = "there is a task of that id already: choose another"
-	busyText        = "too many tasks of yours are under way: wait until some have ended, or cancel some"
+	busyText        = "too many tasks and calls of yours are under way: wait until some have ended, or cancel some"
 	timeoutText     = "the tool took too long; the same request may be sent again"
 )
+
+// translations are what the client learns of errors that say all by themselves. None of them is another.
+var translations = []struct {
+	of     error
+	answer func(text string) *wire.Error
+	text   string
+}{
+	{turns.ErrLedger, wire.TryAgain, ledgerText},
+	{turns.ErrUnderWay, wire.TryAgain, underWayText},
+	{turns.ErrNewer, wire.TryAgain, tryAgainText},
+	{turns.ErrOtherLedger, wire.TryAgain, otherLedgerText},
+	{turns.ErrEarly, wire.TryAgain, earlyText},
+	{engine.ErrHanging, wire.TryAgain, hangingText},
+	{turns.ErrLedgerFull, tooMany, fullText},
+	{tasks.ErrTooMany, tooMany, busyText},
+	{tasks.ErrNotFound, invalid, noTaskText},
+	{tasks.ErrExists, invalid, taskTakenText},
+	{tasks.ErrCursor, invalid, tasks.ErrCursor.Error()},
+	{turns.ErrNotKept, invalid, turns.ErrNotKept.Error()},
+	{turns.ErrTask, invalid, becameTaskText},
+	{turns.ErrKeyReused, invalid, turns.ErrKeyReused.Error()},
+	{turns.ErrKeyUnreadable, invalid, turns.ErrKeyUnreadable.Error()},
+}
+
+func invalid(text string) *wire.Error { return wire.NewError(wire.CodeInvalidParams, text) }
+
+func tooMany(text string) *wire.Error {
+	return wire.Refuse(http.StatusTooManyRequests, wire.CodeInvalidRequest, text)
+}
 
 // Translate decides what the client learns of an error. Those of turns are logged
 // already; it logs the rest.
@@ -117,41 +156,27 @@ func (h *Host) Translate(ctx context.Context, name string, err error) *wire.Erro
 	if errors.As(err, &rerr) {
 		return rerr
 	}
-	var rejected *tokens.Rejected
 	var large *turns.RequestTooLargeError
 	var answers *engine.AnswerError
-	var unsettled *engine.UnsettledError
-	var panicked *engine.PanicError
-	var logged *turns.Error
 	var arguments *engine.ArgumentsError
 	var failed *engine.ToolError
 	var refused *turns.RefusedError
 	if text := final(err); text != "" {
 		return wire.NewError(wire.CodeInternalError, text)
 	}
-	switch {
-	case errors.As(err, &refused): // it comes from a record
+	if errors.As(err, &refused) { // it comes from a record
 		return &wire.Error{Code: refused.Code, Message: refused.Message, Data: refused.Data}
-	case errors.Is(err, turns.ErrLedger):
-		return wire.TryAgain(ledgerText)
-	case errors.Is(err, turns.ErrUnderWay):
-		return wire.TryAgain(underWayText)
-	case errors.Is(err, engine.ErrHanging):
-		return wire.TryAgain(hangingText)
-	case errors.Is(err, turns.ErrLedgerFull):
-		return wire.Refuse(http.StatusTooManyRequests, wire.CodeInvalidRequest, fullText)
-	case errors.Is(err, tasks.ErrNotFound):
-		return wire.NewError(wire.CodeInvalidParams, noTaskText)
-	case errors.Is(err, tasks.ErrExists):
-		return wire.NewError(wire.CodeInvalidParams, taskTakenText)
-	case errors.Is(err, tasks.ErrTooMany):
-		return wire.Refuse(http.StatusTooManyRequests, wire.CodeInvalidRequest, busyText)
-	case errors.Is(err, turns.ErrKeyReused):
-		return wire.NewError(wire.CodeInvalidParams, turns.ErrKeyReused.Error())
-	case errors.Is(err, turns.ErrTask):
-		return wire.NewError(wire.CodeInvalidParams, becameTaskText)
+	}
+	for _, known := range translations {
+		if errors.Is(err, known.of) {
+			return known.answer(known.text)
+		}
+	}
+	switch {
 	case errors.As(err, &arguments):
 		return wire.NewError(wire.CodeInvalidParams, arguments.Error())
+	case errors.As(err, new(*engine.UnsettledError)):
+		return wire.TryAgain(unsettledText)
 	case errors.As(err, &failed):
 		// Of a prompt or a resource, which have no results that say that they are errors. What
 		// lies with the caller and the user, such as a question declined, is no fault inside.
@@ -160,13 +185,7 @@ func (h *Host) Translate(ctx context.Context, name string, err error) *wire.Erro
 			code = wire.CodeInvalidParams
 		}
 		return wire.NewError(code, failed.Text)
-	case errors.Is(err, turns.ErrNewer):
-		return wire.TryAgain(tryAgainText)
-	case errors.Is(err, turns.ErrOtherLedger):
-		return wire.TryAgain(otherLedgerText)
-	case errors.Is(err, turns.ErrEarly):
-		return wire.TryAgain(earlyText)
-	case errors.As(err, &rejected):
+	case errors.Is(err, tokens.ErrRejected):
 		return wire.NewError(wire.CodeInvalidParams, rejectedText)
 	case errors.As(err, &answers):
 		return wire.NewError(wire.CodeInvalidParams, answers.Error())
@@ -175,11 +194,11 @@ func (h *Host) Translate(ctx context.Context, name string, err error) *wire.Erro
 			"the arguments and answers are too large for a tool that asks: what it has to remember takes %d bytes, and %d are the most; send less", large.Size, large.Limit))
 		rerr.Data = fmt.Appendf(nil, `{"size":%d,"limit":%d}`, large.Size, large.Limit)
 		return rerr
-	case errors.As(err, &unsettled):
-		return wire.TryAgain(unsettledText)
-	case !errors.As(err, &panicked) && errors.Is(err, context.DeadlineExceeded):
+	case !errors.As(err, new(*engine.PanicError)) && errors.Is(err, context.DeadlineExceeded):
 		return wire.NewError(wire.CodeInternalError, timeoutText)
-	case !errors.As(err, &logged):
+	case !errors.As(err, new(*engine.PanicError)) && errors.Is(err, context.Canceled):
+		h.Log.InfoContext(ctx, "request cancelled", "method", name, "error", err)
+	case !errors.As(err, new(*turns.Error)):
 		h.Log.ErrorContext(ctx, "turn failed", "method", name, "error", err)
 	}
 	return wire.NewError(wire.CodeInternalError, InternalText)
@@ -308,29 +327,36 @@ var _ interface {
 // Progress implements [engine.Notifier]. Progress must grow over the whole request,
 // which may have several turns: what does not is not passed on.
 func (n *Notifier) Progress(p engine.Progress) {
-	done, err := json.Marshal(p.Done)
-	if n.Token == nil || err != nil { // not a number
+	if n.Token == nil {
 		return
 	}
-	b := append([]byte(`{"progressToken":`), n.Token...)
-	b = append(append(b, `,"progress":`...), done...)
-	if total, err := json.Marshal(p.Total); err == nil && p.Total > 0 {
-		b = append(append(b, `,"total":`...), total...)
+	said := struct {
+		Token    jsontext.Value `json:"progressToken"`
+		Progress float64        `json:"progress"`
+		Total    float64        `json:"total,omitzero"`
+		Message  string         `json:"message,omitzero"`
+	}{Token: n.Token, Progress: p.Done}
+	if p.Total > 0 && !math.IsInf(p.Total, 0) {
+		said.Total = p.Total
 	}
-	if p.Message != "" && !n.Wordless {
-		b = wire.AppendString(append(b, `,"message":`...), p.Message)
+	if !n.Wordless {
+		said.Message = p.Message
+	}
+	b, err := wire.Marshal(said)
+	if err != nil { // not a number
+		return
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	now := time.Now()
 	soon := n.sent >= progressBurst && now.Sub(n.last) < progressInterval
-	complete := p.Total > 0 && p.Done >= p.Total && !math.IsInf(p.Total, 0)
+	complete := said.Total > 0 && p.Done >= said.Total
 	if n.closed || n.sent > 0 && p.Done <= n.shown.Done || soon && !complete {
 		return
 	}
 	n.shown, n.last = p, now
 	n.sent++
-	n.Way.Notify("notifications/progress", append(b, '}'))
+	n.Way.Notify("notifications/progress", b)
 }
 
 // Log implements [engine.Notifier].
@@ -342,15 +368,15 @@ func (n *Notifier) Log(l engine.Log) {
 	if err != nil {
 		data = unencodable
 	}
-	b := wire.AppendString([]byte(`{"level":`), engine.LevelName(l.Level))
-	if l.Logger != "" {
-		b = wire.AppendString(append(b, `,"logger":`...), l.Logger)
-	}
-	b = append(append(b, `,"data":`...), data...)
+	b, _ := wire.Marshal(struct { // strings and checked JSON always encode
+		Level  string          `json:"level"`
+		Logger string          `json:"logger,omitzero"`
+		Data   json.RawMessage `json:"data"`
+	}{engine.LevelName(l.Level), l.Logger, data})
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if !n.closed {
-		n.Way.Notify("notifications/message", append(b, '}'))
+		n.Way.Notify("notifications/message", b)
 	}
 }
 

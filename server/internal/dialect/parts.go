@@ -46,60 +46,54 @@ type Resumed struct {
 // ReadResumed reads the token of a call of t, with these arguments.
 func ReadResumed(params jsontext.Value, t *engine.Program, arguments jsontext.Value) (r Resumed, rerr *wire.Error) {
 	r.Arguments = arguments
-	take := func(where string, v []byte) *wire.Error {
-		if k := jsontext.Value(v).Kind(); k == jsontext.KindInvalid || k == 'n' {
-			return nil
+	var own []byte
+	if t.Yields { // else what is in the arguments is the tool's; an older revision may have had parts
+		if own = jsonview.Get(arguments, engine.ResumeToken); own != nil {
+			r.Arguments = with(arguments, engine.ResumeToken, nil)
 		}
-		token, ok := jsonview.String(v)
+		if jsonview.Is(own, "") {
+			own = nil // models fill in what they need not
+		}
+	}
+	for i, place := range [...]struct {
+		name  string
+		value jsontext.Value
+	}{
+		{"params.resumeToken", jsonview.Get(params, engine.ResumeToken)},
+		{"params._meta: " + ResumeTokenMember, jsonview.Get(params, "_meta", ResumeTokenMember)},
+		{"params.arguments.resumeToken", own},
+	} {
+		if k := place.value.Kind(); k == jsontext.KindInvalid || k == 'n' {
+			continue
+		}
+		token, ok := jsonview.String(place.value)
 		switch {
 		case !ok || token == "":
-			return wire.NewError(wire.CodeInvalidParams, where+" must be the nextResumeToken of a result, a string")
+			return r, wire.NewError(wire.CodeInvalidParams, place.name+" must be the nextResumeToken of a result, a string")
 		case r.Token != "" && r.Token != token:
-			return wire.NewError(wire.CodeInvalidParams, "two different resume tokens were sent: send one of them, in params.resumeToken, params.arguments.resumeToken or params._meta")
+			return r, wire.NewError(wire.CodeInvalidParams, "two different resume tokens were sent: send one of them, in params.resumeToken, params.arguments.resumeToken or params._meta")
 		}
-		r.Token = token
-		return nil
+		r.Token, r.Knows = token, r.Knows || i < 2
 	}
-	if rerr = take("params.resumeToken", jsonview.Get(params, engine.ResumeToken)); rerr != nil {
-		return r, rerr
-	}
-	if rerr = take("params._meta: "+ResumeTokenMember, jsonview.Get(params, "_meta", ResumeTokenMember)); rerr != nil {
-		return r, rerr
-	}
-	r.Knows = r.Token != ""
-	if !t.Yields {
-		return r, nil // what is in the arguments is the tool's; an older revision may have had parts
-	}
-	own := jsonview.Get(arguments, engine.ResumeToken)
-	if own == nil {
-		return r, nil
-	}
-	r.Arguments = with(arguments, engine.ResumeToken, nil)
-	if jsonview.Is(own, "") {
-		return r, nil // models fill in what they need not
-	}
-	return r, take("params.arguments.resumeToken", own)
+	return r, nil
 }
 
-// with returns an object in which the member with that name has another value, or is not there
-// if that is nil.
-func with(object jsontext.Value, name string, value []byte) jsontext.Value {
-	b := append(make([]byte, 0, len(object)+len(name)+len(value)+8), '{')
-	put := func(name string, v []byte) {
-		if v == nil {
-			return
+// with returns an object in which the member with that name has another value, and is the last, or is not
+// there if that is nil.
+func with(object []byte, name string, value []byte) []byte {
+	b := jsonview.Rewrite(object, func(member, v []byte) []byte {
+		if string(member) == name {
+			return nil
 		}
-		if len(b) > 1 {
-			b = append(b, ',')
-		}
-		b = append(append(wire.AppendString(b, name), ':'), v...)
+		return v
+	})
+	if value == nil {
+		return b
 	}
-	for member, v := range jsonview.Members(object) {
-		if string(member) != name {
-			put(string(member), v)
-		}
+	if b = b[:len(b)-1]; len(b) > 1 {
+		b = append(b, ',')
 	}
-	put(name, value)
+	b = append(append(wire.AppendString(b, name), ':'), value...)
 	return append(b, '}')
 }
 
@@ -173,5 +167,5 @@ func listedSchema(t *engine.Program) json.RawMessage {
 	}
 	const property = `{"type":"string","description":"To get the next part of a result: the resumeToken that the last part ends with. All other arguments must be as in the first call."}`
 	properties := with(jsonview.Get(t.InputSchema, "properties"), engine.ResumeToken, []byte(property))
-	return json.RawMessage(with(jsontext.Value(t.InputSchema), "properties", properties))
+	return json.RawMessage(with(t.InputSchema, "properties", properties))
 }

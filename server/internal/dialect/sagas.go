@@ -49,8 +49,8 @@ type Params struct {
 	Name string
 	// Arguments and Answers are as they came; nil if they did not.
 	Arguments, Answers jsontext.Value
-	// State is the token of MCP 2026-07-28, and ResumeToken that of a part of a result.
-	State, ResumeToken jsontext.Value
+	// State is the token of MCP 2026-07-28.
+	State jsontext.Value
 	// Resumed is read apart, of calls of tools.
 	Resumed Resumed
 }
@@ -70,8 +70,6 @@ func ReadParams(params jsontext.Value, name, answers string) (p Params, rerr *wi
 			p.Arguments = v
 		case "requestState":
 			p.State = v
-		case engine.ResumeToken:
-			p.ResumeToken = v
 		}
 	}
 	return p, nil

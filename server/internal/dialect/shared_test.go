@@ -37,17 +37,17 @@ func TestSubscribersComeWhileSessionsAreTouched(t *testing.T) {
 		h.Share(core, slog.New(slog.DiscardHandler))
 	}
 	told, subscribed := make(chan []SessionID), make(chan struct{})
-	here.OnTouched(func(ids []SessionID) {
+	here.OnTouched = func(ids []SessionID) {
 		told <- ids
 		<-subscribed
-	})
+	}
 	for _, h := range []*Hub{&here, &other} {
 		go h.Work(t.Context())
 	}
 	other.Touch(SessionID{1})
 	require.Equal(t, []SessionID{{1}}, <-told)
 	go func() {
-		here.Subscribe(NewInterest(true, false, false, nil)).Close()
+		here.Subscribe(true, false, false, nil).Close()
 		close(subscribed)
 	}()
 	select {
@@ -81,18 +81,18 @@ func TestSubscribersHearOfWhatWasJustWritten(t *testing.T) {
 	var h Hub
 	h.Share(core, slog.New(slog.DiscardHandler))
 	go h.Work(t.Context())
-	state := func(is func(s *shared) bool) func() bool {
+	state := func(is func(h *Hub) bool) func() bool {
 		return func() bool {
-			h.shared.mu.Lock()
-			defer h.shared.mu.Unlock()
-			return is(h.shared)
+			h.sharing.Lock()
+			defer h.sharing.Unlock()
+			return is(&h)
 		}
 	}
-	require.Eventually(t, state(func(s *shared) bool { return s.ready }), time.Minute, time.Millisecond)
+	require.Eventually(t, state(func(h *Hub) bool { return h.ready }), time.Minute, time.Millisecond)
 	slow.Store(true)
 	h.Publish(Event{ResourceUpdated, "notes://a"})
-	require.Eventually(t, state(func(s *shared) bool { return len(s.waiting)+len(s.flying) == 0 }), time.Minute, time.Millisecond)
-	sub := h.Subscribe(NewInterest(false, false, false, []string{"notes://a"}))
+	require.Eventually(t, state(func(h *Hub) bool { return len(h.waiting.list)+len(h.flying.list) == 0 }), time.Minute, time.Millisecond)
+	sub := h.Subscribe(false, false, false, []string{"notes://a"})
 	defer sub.Close()
 	sub.CatchUpOn("notes://a", 0)
 	_, heard := sub.Next()

@@ -5,11 +5,15 @@ import (
 	"crypto/sha256"
 	"encoding/json"
 	"errors"
+	"math"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/go-json-experiment/json/jsontext"
+
 	"github.com/mcpsaga/mcpsaga/content"
+	"github.com/mcpsaga/mcpsaga/internal/durable"
 	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/internal/jsonview"
 	"github.com/mcpsaga/mcpsaga/internal/tasks"
@@ -64,13 +68,15 @@ func TaskStatus(s tasks.Status) string {
 // AppendTask writes the members of MCP's Task, whose last two have other names in each
 // revision. It leaves the object open.
 func AppendTask(b []byte, t *tasks.Task, status, message, ttl, poll string) []byte {
-	b = wire.AppendString(append(b, `{"taskId":`...), t.ID)
-	b = wire.AppendString(append(b, `,"status":`...), status)
-	if message != "" {
-		b = wire.AppendString(append(b, `,"statusMessage":`...), message)
-	}
-	b = AppendTime(append(b, `,"createdAt":`...), t.Created)
-	b = AppendTime(append(b, `,"lastUpdatedAt":`...), t.Updated)
+	const iso = "2006-01-02T15:04:05.000Z" // in UTC, to the millisecond
+	members, _ := wire.Marshal(struct {    // strings always encode
+		ID      string `json:"taskId"`
+		Status  string `json:"status"`
+		Message string `json:"statusMessage,omitzero"`
+		Created string `json:"createdAt"`
+		Updated string `json:"lastUpdatedAt"`
+	}{t.ID, status, message, t.Created.UTC().Format(iso), t.Updated.UTC().Format(iso)})
+	b = append(b, members[:len(members)-1]...)
 	b = append(wire.AppendString(append(b, ','), ttl), ':')
 	if t.TTL > 0 {
 		b = appendMillis(b, t.TTL)
@@ -82,12 +88,6 @@ func AppendTask(b []byte, t *tasks.Task, status, message, ttl, poll string) []by
 		b = appendMillis(b, t.Poll)
 	}
 	return b
-}
-
-// AppendTime writes a time as MCP has it: ISO 8601, in UTC, to the millisecond.
-func AppendTime(b []byte, t time.Time) []byte {
-	b = t.UTC().AppendFormat(append(b, '"'), "2006-01-02T15:04:05.000Z")
-	return append(b, '"')
 }
 
 // appendMillis writes milliseconds, begun ones included: no duration is 0.
@@ -172,4 +172,98 @@ func (h *Host) TaskFailure(ctx context.Context, t *tasks.Task) *wire.Error {
 		return wire.NewError(wire.CodeInternalError, InternalText)
 	}
 	return &wire.Error{Code: rerr.Code, Message: rerr.Message, Data: rerr.Data}
+}
+
+// What protocols share that wait for tasks on a stream, or tell of them there.
+
+// RelatedTaskKey is the member of _meta by which a message says to which task it belongs (MCP
+// 2025-11-25, basic/utilities/tasks).
+const RelatedTaskKey = "io.modelcontextprotocol/related-task"
+
+// CodeLate is the code of the error that stands for an answer which did not come in time.
+const CodeLate = -32001
+
+// RelatedTask adds to an object, which may be nil, that it belongs to a task.
+func RelatedTask(object json.RawMessage, id string) json.RawMessage {
+	mark := append(wire.AppendString([]byte(`{"taskId":`), id), '}')
+	b := append([]byte(`{"_meta":`), with(jsonview.Get(object, "_meta"), RelatedTaskKey, mark)...)
+	if rest := with(object, "_meta", nil); len(rest) > len("{}") {
+		return append(append(b, ','), rest[1:]...)
+	}
+	return append(b, '}')
+}
+
+// Rester is a [Way] of a request that can leave its place to others while it waits for what may
+// take long. Questions do so by themselves.
+type Rester interface {
+	// Rest leaves the place; back takes one again, when there is one.
+	Rest() (back func())
+}
+
+// Rest has a request leave its place where it has one.
+func Rest(w Way) (back func()) {
+	if r, ok := w.(Rester); ok {
+		return r.Rest()
+	}
+	return func() {}
+}
+
+// Leaver is a [Way] of a request that can end without an answer, because its client gets that
+// otherwise.
+type Leaver interface {
+	// Leave ends the request's context with [ErrLeft], and has no answer sent.
+	Leave()
+}
+
+// ErrLeft says that the answer to a request is to be had by another.
+var ErrLeft = error(gone("the request can be resumed"))
+
+// little is by how much progress grows when nothing has happened.
+const little = 1e-9
+
+// Alive repeats the last progress, if nothing was sent for so long: clients that wait only for
+// a while take it for a sign that they do not wait in vain. As progress must grow, it grows by
+// next to nothing, so that whatever the tool says next is more.
+func (n *Notifier) Alive(silent time.Duration) {
+	n.mu.Lock()
+	p, last := n.shown, n.last
+	n.mu.Unlock()
+	if time.Since(last) < silent {
+		return
+	}
+	p.Done += little * max(1, math.Abs(p.Done))
+	if p.Done > p.Total {
+		p.Total = 0
+	}
+	n.Progress(p)
+}
+
+// A request of a session may have begun a task whose name is not made of the request. A client
+// cancels it by the request's id, at any replica: so that is remembered.
+
+// requestTime is for how long it is remembered which task a request has begun.
+const requestTime = 24 * time.Hour
+
+// RememberRequest remembers which task a request of a session has begun. session is what only
+// those know who are in it.
+func (h *Host) RememberRequest(ctx context.Context, principal, session string, id jsontext.Value, task string) error {
+	canonical, ok := wire.CanonicalID(id)
+	if !ok {
+		return nil
+	}
+	return durable.SetDocument(ctx, h.Core, principal, h.Core.DocumentName("request", session, canonical), h.Turns.Now().Add(requestTime), task)
+}
+
+// TaskOfRequest returns the id of the task that a request of a session has begun, as far as that
+// was remembered; empty if it was not.
+func (h *Host) TaskOfRequest(ctx context.Context, session string, id jsontext.Value) (task string, err error) {
+	canonical, ok := wire.CanonicalID(id)
+	if !ok {
+		return "", nil
+	}
+	found, err := durable.ReadDocument[string](ctx, h.Core, h.Core.DocumentName("request", session, canonical))
+	if err != nil {
+		return "", err
+	}
+	return found.Value, nil
 }

@@ -54,7 +54,7 @@ func TestAppendInputRequests(t *testing.T) {
 }
 
 func TestTaskMode(t *testing.T) {
-	p := &engine.Program{Tasks: engine.Tasks{Mode: engine.TasksOptional}}
+	p := &engine.Program{Definition: engine.Definition{Tasks: engine.Tasks{Mode: engine.TasksOptional}}}
 	assert.Equal(t, engine.TasksForbidden, (&Host{}).TaskMode(p))
 	assert.Equal(t, engine.TasksOptional, (&Host{Tasks: new(durable.Core)}).TaskMode(p))
 }

@@ -3,21 +3,20 @@
 // requests, and their answers resume it through the same sealed token as everywhere, but
 // the token does not leave the server.
 //
-// What needs no session has folders of its own: revision is what clients of each revision can read,
-// tasks2025 the tasks of 2025-11-25, and resumable what resumable requests (SEP-975) say. The rest:
+// Package revision has what clients of each revision can read. The rest:
 //
-//   - Methods: handshake.go has the table of them, tools.go and prompts.go what runs code of authors.
-//     peer.go is what both sides have agreed on, and stdio, where the connection is the session;
-//     guest.go is what the dialect learns that is spoken within this one.
-//   - Sessions over HTTP (http.go): a session is what its id says, and what is in
-//     memory of it (session.go) while there is more to know (table.go, session_end.go). stream.go is
-//     what a connection carries. What a client has set in its session is in a document in the ledger,
-//     if there is one, which all replicas read (settings.go); general.go is the stream of a session's GET.
-//   - Calls with a ledger: the work is a task (taskcall.go, note.go), and the stream of the request is a
-//     view of the task's log, which its reader follows (reader.go, questions.go). Any replica finds the
-//     task by the request's key (requestkey.go): there the client answers (answers.go), cancels, and reads on
-//     (redelivery.go). Clients that know of tasks or resume tokens have two more ways to
-//     it (tasks.go and task_status.go, resumable.go).
+//   - Methods: handshake.go has the table of them, tools.go what runs code of authors. peer.go is what both
+//     sides have agreed on, stdio, where the connection is the session, and what the dialect learns that is
+//     spoken within this one.
+//   - Sessions over HTTP (http.go): a session is what its id says, and what is in memory of it (session.go) while
+//     there is more to know (table.go). stream.go is what a connection carries. What a client has set in its
+//     session is in a document in the ledger, if there is one, which all replicas read; it decides which
+//     connection is the session's GET (settings.go).
+//   - Calls with a ledger: the work is a task (taskcall.go), and the stream of the request is a
+//     view of the task's log, which its reader follows (reader.go). The reader asks what the task asks
+//     (questions.go). Any replica finds the task by the request's key (requestkey.go): there the client
+//     answers, cancels, and reads on (resume.go). Clients that know of tasks or resume tokens have
+//     two more ways to it (tasks.go, resume.go).
 //   - Calls without a ledger: the process that has the call's stream asks the client itself
 //     (tools.go).
 //
@@ -36,9 +35,7 @@ import (
 	"github.com/mcpsaga/mcpsaga/internal/jsonview"
 	"github.com/mcpsaga/mcpsaga/internal/turns"
 	"github.com/mcpsaga/mcpsaga/server/internal/dialect"
-	"github.com/mcpsaga/mcpsaga/server/internal/handshake/resumable"
 	"github.com/mcpsaga/mcpsaga/server/internal/handshake/revision"
-	"github.com/mcpsaga/mcpsaga/server/internal/handshake/tasks2025"
 	"github.com/mcpsaga/mcpsaga/server/internal/wire"
 	"github.com/mcpsaga/mcpsaga/steps"
 )
@@ -48,9 +45,6 @@ type handshake struct {
 	sessions sessionTable
 	// open are the calls under way in sessions over HTTP.
 	open dialect.Limit
-	// refreshing has an element for each document of a session that is being read as another replica has
-	// changed it.
-	refreshing chan struct{}
 	// taskTools are the tools for clients that are offered tasks; nil without tasks.
 	taskTools []json.RawMessage
 }
@@ -61,13 +55,12 @@ const callsPer = 2
 
 // New is of the type [dialect.New].
 func New(h *dialect.Host) (dialect.Dialect, error) {
-	d := &handshake{Host: h, refreshing: make(chan struct{}, maxReaders)}
+	d := &handshake{Host: h}
 	d.open.What, d.open.Most, d.open.MostOwned = "calls", callsPer*h.Limits.MaxSessions, callsPer*h.Limits.MaxSessionsPerPrincipal
 	if h.OffersTasks() {
-		d.taskTools = tasks2025.Tools(h)
+		d.taskTools = taskTools(h)
 	}
-	h.Hub.OnTouched(d.touched)
-	h.Hub.OnCancelled(d.cancelled)
+	h.Hub.OnTouched, h.Hub.OnCancelled = d.touched, d.cancelled
 	return d, nil
 }
 
@@ -114,7 +107,7 @@ type call struct {
 type method struct {
 	serve func(*call, context.Context) (json.RawMessage, error)
 	// lasting methods run code of authors: they may take long, and send requests
-	// and notifications.
+	// and notifications. They may wait for tasks; see requestkey.go.
 	lasting bool
 	// open methods need no handshake.
 	open bool
@@ -125,8 +118,6 @@ type method struct {
 	lingering bool
 	// tasks methods are only there if there can be tasks, and ledger methods if there is a ledger.
 	tasks, ledger bool
-	// numbered methods may wait for tasks; see requestkey.go.
-	numbered bool
 }
 
 // methods are those that are served, but initialize. They are never changed.
@@ -134,21 +125,21 @@ var methods = map[string]method{
 	"ping":                     {serve: (*call).ping, open: true},
 	"logging/setLevel":         {serve: (*call).setLevel, lingering: true},
 	"tools/list":               {serve: (*call).list, open: true},
-	callMethod:                 {serve: (*call).toolsCall, lasting: true, foreign: true, numbered: true},
+	callMethod:                 {serve: (*call).toolsCall, lasting: true, foreign: true},
 	"prompts/list":             {serve: (*call).list},
-	"prompts/get":              {serve: (*call).promptsGet, lasting: true, foreign: true, numbered: true},
+	"prompts/get":              {serve: (*call).promptsGet, lasting: true, foreign: true},
 	"resources/list":           {serve: (*call).list},
 	"resources/templates/list": {serve: (*call).list},
-	readMethod:                 {serve: (*call).resourcesRead, lasting: true, foreign: true, numbered: true},
+	readMethod:                 {serve: (*call).resourcesRead, lasting: true, foreign: true},
 	"resources/subscribe":      {serve: (*call).subscribe, lingering: true},
 	"resources/unsubscribe":    {serve: (*call).unsubscribe, lingering: true},
 	"completion/complete":      {serve: (*call).complete, foreign: true},
-	"tasks/get":                {serve: looking(tasks2025.Request.Get), tasks: true},
-	"tasks/list":               {serve: looking(tasks2025.Request.List), tasks: true},
-	"tasks/cancel":             {serve: looking(tasks2025.Request.Cancel), tasks: true},
-	resultMethod:               {serve: (*call).taskResult, tasks: true, lasting: true, numbered: true},
-	resumable.StatusMethod:     {serve: (*call).requestStatus, ledger: true},
-	resumable.Method:           {serve: (*call).resume, ledger: true, lasting: true, numbered: true},
+	"tasks/get":                {serve: (*call).taskGet, tasks: true},
+	"tasks/list":               {serve: (*call).taskList, tasks: true},
+	"tasks/cancel":             {serve: (*call).taskCancel, tasks: true},
+	resultMethod:               {serve: (*call).taskResult, tasks: true, lasting: true},
+	statusMethod:               {serve: (*call).requestStatus, ledger: true},
+	resumeMethod:               {serve: (*call).resume, ledger: true, lasting: true},
 }
 
 // method returns the method of a message; the zero value if it is not served here.
@@ -226,11 +217,11 @@ func (c *call) setLevel(ctx context.Context) (json.RawMessage, error) {
 	if !ok {
 		return nil, wire.NewError(wire.CodeInvalidParams, "params.level is not a level of log messages")
 	}
-	remembered, err := c.remember(ctx, func(r *settings) (bool, error) { return setLevel(r, level) })
-	if !remembered && err == nil {
-		c.peer.level.Set(level)
-	}
-	return emptyResult, err
+	return emptyResult, c.set(ctx, func(r *settings) (bool, error) {
+		same := r.Level != nil && *r.Level == level
+		r.Level = &level
+		return !same, nil
+	})
 }
 
 func (c *call) list(context.Context) (json.RawMessage, error) {
@@ -261,30 +252,21 @@ func (c *call) subscribe(ctx context.Context) (json.RawMessage, error) {
 		return nil, notFound(uri)
 	}
 	from := c.Hub.Position() // the subscriber gets what is published from now on
-	remembered, err := c.remember(ctx, func(r *settings) (bool, error) { return subscribe(r, uri, from) })
-	if remembered || err != nil {
-		return emptyResult, err
-	}
-	ok := false
-	c.peer.changes.Change(func(want *dialect.Interest) { ok = want.Add(uri) })
-	if !ok {
-		return nil, errManyURIs
-	}
-	return emptyResult, nil
+	return emptyResult, c.set(ctx, func(r *settings) (bool, error) { return subscribe(r, uri, from) })
 }
-
-var errManyURIs = wire.NewError(wire.CodeInvalidRequest, "there are too many subscriptions; end some")
 
 func (c *call) unsubscribe(ctx context.Context) (json.RawMessage, error) {
 	uri, rerr := c.uri()
 	if rerr != nil {
 		return nil, rerr
 	}
-	remembered, err := c.remember(ctx, func(r *settings) (bool, error) { return unsubscribe(r, uri) })
-	if !remembered && err == nil {
-		c.peer.changes.Change(func(want *dialect.Interest) { want.Remove(uri) })
-	}
-	return emptyResult, err
+	return emptyResult, c.set(ctx, func(r *settings) (bool, error) {
+		i := r.index(uri)
+		if i >= 0 {
+			r.URIs = append(r.URIs[:i:i], r.URIs[i+1:]...)
+		}
+		return i >= 0, nil
+	})
 }
 
 func (c *call) uri() (string, *wire.Error) {

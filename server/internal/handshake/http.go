@@ -2,13 +2,14 @@ package handshake
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"net/http"
 	"strings"
 	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/mcpsaga/mcpsaga/server/internal/dialect"
 	"github.com/mcpsaga/mcpsaga/server/internal/wire"
@@ -64,17 +65,9 @@ func (d *handshake) Reply(ctx context.Context, x *dialect.Exchange, r wire.Reply
 	defer d.release(s, nil)
 	switch {
 	case m.Reply != nil:
-		if rerr := d.answered(ctx, x, s, m); rerr != nil {
-			r.Error(questionOf(m.Reply), rerr)
-			return
-		}
-		r.Empty(http.StatusAccepted)
+		done(r, http.StatusAccepted, m.Reply, d.answered(ctx, x, s, m))
 	case m.ID == nil:
-		if rerr := d.notified(ctx, x, s, m); rerr != nil {
-			r.Error(nil, rerr)
-			return
-		}
-		r.Empty(http.StatusAccepted)
+		done(r, http.StatusAccepted, nil, d.notified(ctx, x, s, m))
 	case !method.lasting:
 		if method.lingering && d.Tasks == nil {
 			s.linger()
@@ -85,6 +78,15 @@ func (d *handshake) Reply(ctx context.Context, x *dialect.Exchange, r wire.Reply
 	default:
 		d.replyWithStream(ctx, x, r, s, []*wire.Message{m}, nil)
 	}
+}
+
+// done answers what has no response, such as the client's own: with a status, or an error.
+func done(r wire.Reply, status int, response jsontext.Value, rerr *wire.Error) {
+	if rerr != nil {
+		r.Error(questionOf(response), rerr)
+		return
+	}
+	r.Empty(status)
 }
 
 // refuseMethod refuses what is neither POST nor, in a session, GET, which opens a stream, or
@@ -116,7 +118,11 @@ func (d *handshake) answered(ctx context.Context, x *dialect.Exchange, s *sessio
 		return nil
 	case unasked:
 		d.Log.InfoContext(ctx, "answer refused", "reason", "nothing waits for it here: the call has ended, or runs in another replica, which the requests of its session do not always reach")
-		return wire.Refuse(http.StatusBadRequest, wire.CodeInvalidRequest, err.Error())
+		text := err.Error()
+		if d.Guest != nil && answer.Error == nil { // an id does not say whether it is that of an operation's question
+			text += "; or the question is an operation's, and the answer lacks result._operation.token"
+		}
+		return wire.Refuse(http.StatusBadRequest, wire.CodeInvalidRequest, text)
 	case errors.Is(err, errHeld):
 		return wire.Refuse(http.StatusRequestEntityTooLarge, wire.CodeInvalidRequest, err.Error())
 	}
@@ -139,9 +145,7 @@ func (d *handshake) replyToInitialize(ctx context.Context, x *dialect.Exchange, 
 			return nil, rerr
 		}
 		if d.sessions.isClosed() {
-			rerr := wire.Refuse(http.StatusServiceUnavailable, wire.CodeInternalError, dialect.ErrStopping.Error())
-			rerr.RetryAfter = time.Minute
-			return nil, rerr
+			return nil, inAMinute(dialect.ErrStopping)
 		}
 		id, err := d.newID(p, x.Principal)
 		if err != nil {
@@ -160,11 +164,7 @@ func (d *handshake) replyWithoutSession(ctx context.Context, x *dialect.Exchange
 	method := d.method(m)
 	switch {
 	case m.ID == nil:
-		if rerr := d.GuestCancelled(ctx, x); rerr != nil {
-			r.Error(nil, rerr)
-			return
-		}
-		r.Empty(http.StatusAccepted)
+		done(r, http.StatusAccepted, nil, d.GuestCancelled(ctx, x))
 	case method.serve == nil || method.open:
 		r.JSON(http.StatusOK, d.respond(ctx, x, nil, nil))
 	default:
@@ -179,11 +179,7 @@ func (d *handshake) replyToDelete(ctx context.Context, x *dialect.Exchange, r wi
 		rerr = d.end(ctx, s, x.Principal)
 		d.release(s, nil)
 	}
-	if rerr != nil {
-		r.Error(nil, rerr)
-		return
-	}
-	r.Empty(http.StatusNoContent)
+	done(r, http.StatusNoContent, nil, rerr)
 }
 
 // notified handles a notification of the client, which may cancel a request.
@@ -192,13 +188,8 @@ func (d *handshake) notified(ctx context.Context, x *dialect.Exchange, s *sessio
 	if id == nil {
 		return nil
 	}
-	s.mu.Lock()
-	c := s.calls[string(id)]
-	s.mu.Unlock()
-	switch {
-	case c != nil:
-		c.cancel(dialect.ErrCancelled)
-	case d.Tasks != nil:
+	here := s.stop(func(c *sessionCall) bool { return string(c.message.ID) == string(id) })
+	if !here && d.Tasks != nil {
 		known, err := d.cancelElsewhere(ctx, s.agreed, x.Principal, id)
 		if err != nil {
 			return d.Translate(ctx, m.Method, err)
@@ -217,22 +208,20 @@ func (*handshake) Batchable(m *wire.Message) bool { return m.Method != "initiali
 // replyToBatch answers a batch, which only sessions of 2025-03-26 may send.
 func (d *handshake) replyToBatch(ctx context.Context, x *dialect.Exchange, r wire.Reply) {
 	noBatch := wire.Refuse(http.StatusBadRequest, wire.CodeInvalidRequest, wire.BatchText)
+	rerr := d.HeadersOfBatch(x.Header)
 	if x.Header.Get(wire.SessionHeader) == "" {
-		r.Error(nil, noBatch)
-		return
+		rerr = noBatch
 	}
-	if rerr := cmp.Or(dialect.ContradictoryBatch(x.Header), d.KeyOfBatch(x.Header)); rerr != nil {
-		r.Error(nil, rerr)
-		return
+	var s *session
+	if rerr == nil {
+		s, rerr = d.sessionOf(ctx, x, needs{memory: true})
 	}
-	s, rerr := d.sessionOf(ctx, x, needs{memory: true})
 	if rerr != nil {
 		r.Error(nil, rerr)
 		return
 	}
 	defer d.release(s, nil)
-	rerr = x.Batch.Error
-	if !s.revision.Batches() {
+	if rerr = x.Batch.Error; !s.revision.Batches() {
 		rerr = noBatch
 	}
 	if rerr != nil {
@@ -244,19 +233,19 @@ func (d *handshake) replyToBatch(ctx context.Context, x *dialect.Exchange, r wir
 	wrong := make([][]byte, 0, len(x.Batch.Messages)) // responses to what was no message
 	for i := range x.Batch.Messages {
 		m := &x.Batch.Messages[i].Message
-		switch rerr := x.Batch.Messages[i].Error; {
+		id, rerr := jsontext.Value(nil), x.Batch.Messages[i].Error
+		switch {
 		case rerr != nil:
-			wrong = append(wrong, wire.AppendResponse(nil, m.ID, nil, rerr))
+			id = m.ID
 		case m.Reply != nil:
-			if rerr := d.answered(ctx, x, s, m); rerr != nil {
-				wrong = append(wrong, wire.AppendResponse(nil, nil, nil, rerr))
-			}
+			rerr = d.answered(ctx, x, s, m)
 		case m.ID == nil:
-			if rerr := d.notified(ctx, x, s, m); rerr != nil {
-				wrong = append(wrong, wire.AppendResponse(nil, nil, nil, rerr))
-			}
+			rerr = d.notified(ctx, x, s, m)
 		default:
 			requests = append(requests, m)
+		}
+		if rerr != nil {
+			wrong = append(wrong, wire.AppendResponse(nil, id, nil, rerr))
 		}
 	}
 	if len(requests)+len(wrong) == 0 {
@@ -271,53 +260,40 @@ func (d *handshake) replyToBatch(ctx context.Context, x *dialect.Exchange, r wir
 // the requests came as a batch; it holds the responses to what was no message in it.
 func (d *handshake) replyWithStream(ctx context.Context, x *dialect.Exchange, r wire.Reply, s *session, requests []*wire.Message, wrong [][]byte) {
 	streams := wire.AcceptsEvents(x.Header)
-	st := s.open(len(requests), wrong, d.Tasks != nil && len(requests) > 0 && d.method(requests[0]).numbered)
-	reader := &streamReader{gone: make(chan struct{})}
-	defer st.carriedBy(reader, 0)() // first of all: a call may give it up at once
+	st := s.open(len(requests), wrong, d.Tasks != nil)
+	c := &carrier{gone: make(chan struct{})}
+	defer s.carry(&st.carrier, c, 0)() // first of all: a call may give it up at once
 	for _, m := range requests {
-		task, rerr := "", (*wire.Error)(nil)
 		if d.Tasks != nil {
-			task, rerr = d.takeOver(ctx, x, s, m)
+			s.endRepeated(ctx, m)
 		}
-		if rerr == nil {
-			rerr = d.begin(ctx, x, s, st, m, streams, task, nil)
-		}
+		rerr := d.begin(ctx, x, s, st, m, streams, d.Tasks != nil && m.Method == resumeMethod, func(ctx context.Context, x *dialect.Exchange, post *way) []byte {
+			return d.respond(ctx, x, s.peer, post)
+		})
 		if rerr != nil {
 			st.add(eventResponse, wire.AppendResponse(nil, m.ID, nil, rerr))
 		}
 	}
-	responses, plain := st.awaitStream(ctx, reader, streams)
-	if !plain {
-		st.pump(ctx, r, reader)
-		return
-	}
-	if ctx.Err() == nil {
-		body := bytes.Join(responses, []byte{','})
-		if wrong != nil {
-			body = append(append([]byte{'['}, body...), ']')
-		}
-		r.JSON(http.StatusOK, body)
-	}
-	s.forget(st) // it cannot be resumed
+	st.reply(ctx, r, c, streams, wrong != nil)
 }
 
-// begin has respond, which is d.respond if it is nil, serve a request whose response goes to a
-// stream. It outlives the HTTP request if the connection breaks. task is the task that the request
-// resumes, or empty. If it cannot begin, nothing comes on the stream.
-func (d *handshake) begin(ctx context.Context, x *dialect.Exchange, s *session, st *stream, m *wire.Message, streams bool, task string, respond responder) *wire.Error {
+// begin has a request served whose response goes to a stream; a response of nil is none. It outlives the HTTP
+// request if the connection breaks. again: it continues another one with its id. If it cannot begin, nothing
+// comes on the stream.
+func (d *handshake) begin(ctx context.Context, x *dialect.Exchange, s *session, st *stream, m *wire.Message, streams, again bool, respond func(context.Context, *dialect.Exchange, *way) []byte) *wire.Error {
 	leave, rerr := d.open.Enter(s.owner)
 	if rerr != nil {
 		return rerr
 	}
 	ctx, cancel := sessionContext(ctx, s)
-	call, err := s.begin(m, task, cancel)
+	call, err := s.begin(m, cancel, again)
 	if err != nil {
 		leave()
 		cancel(nil)
 		return wire.NewError(wire.CodeInvalidRequest, err.Error())
 	}
 	ended := d.sessions.running.Begin()
-	one := &dialect.Exchange{Message: m, Header: x.Header, Principal: x.Principal, Owner: x.Owner, Dialect: d, HTTPMethod: x.HTTPMethod}
+	one := &dialect.Exchange{Message: m, Header: x.Header, Principal: x.Principal, Remote: x.Remote, Owner: x.Owner, Dialect: d, HTTPMethod: x.HTTPMethod}
 	post := &way{s, st, call}
 	if streams {
 		one.Way = post
@@ -325,21 +301,14 @@ func (d *handshake) begin(ctx context.Context, x *dialect.Exchange, s *session, 
 	go func() {
 		defer ended()
 		defer cancel(nil)
-		var response []byte
-		if respond == nil {
-			response = d.respond(ctx, one, s.peer, post)
-		} else {
-			response = respond(ctx, one, s.peer, post)
-		}
+		response := respond(ctx, one, post)
 		leave()
-		d.release(s, m.ID)
-		s.mu.Lock()
-		mark, left := call.mark, call.left
-		s.mu.Unlock()
+		d.release(s, call)
+		left := post.isLeft()
 		if left || context.Cause(ctx) == dialect.ErrCancelled {
 			response = nil
 		}
-		st.addMarked(mark, eventResponse, response)
+		st.add(eventResponse, response)
 		if left && st.single {
 			s.forget(st) // the rest of it is not here
 		}
@@ -347,64 +316,71 @@ func (d *handshake) begin(ctx context.Context, x *dialect.Exchange, s *session, 
 	return nil
 }
 
-// responder answers a request that came in a session, and returns the response; nil is none.
-type responder func(ctx context.Context, x *dialect.Exchange, p *peer, post *way) []byte
+// endRepeated ends the call that a request repeats without an answer, if that is under way in its session
+// here: two cannot have the same id.
+func (s *session) endRepeated(ctx context.Context, m *wire.Message) {
+	ctx, cancel := context.WithTimeout(ctx, repeatTime)
+	defer cancel()
+	for {
+		var old *sessionCall
+		s.mu.Lock()
+		for c := range s.calls {
+			if string(c.message.ID) == string(m.ID) && c.message.Method == m.Method && bytes.Equal(c.message.Params, m.Params) {
+				old = c
+			}
+		}
+		s.mu.Unlock()
+		if old == nil {
+			return
+		}
+		(&way{session: s, call: old}).Leave()
+		select {
+		case <-old.over:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// repeatTime is how long a request waits for the end of what it takes the place of.
+const repeatTime = 5 * time.Second
 
 // replyToGet answers GET: with the stream that belongs to no request, or with the
 // rest of the one that the client lost.
 func (d *handshake) replyToGet(ctx context.Context, x *dialect.Exchange, r wire.Reply) {
-	s, rerr := d.sessionOf(ctx, x, needs{memory: true, calls: x.Header.Get("Last-Event-ID") != ""})
+	id := x.Header.Get("Last-Event-ID")
+	s, rerr := d.sessionOf(ctx, x, needs{memory: true, calls: id != ""})
 	if rerr != nil {
 		r.Error(nil, rerr)
 		return
 	}
 	defer d.release(s, nil)
-	if !wire.AcceptsEvents(x.Header) {
+	switch {
+	case !wire.AcceptsEvents(x.Header):
 		r.Error(nil, wire.Refuse(http.StatusNotAcceptable, wire.CodeInvalidRequest, "the client must accept text/event-stream"))
 		return
-	}
-	if s.answering.Err() != nil { // some clients give up their session for a refusal
+	case s.answering.Err() != nil: // some clients give up their session for a refusal
 		out := r.Events(patience)
-		_ = out.Start(x.Header.Get("Last-Event-ID"))
+		_ = out.Start(id)
 		_ = out.Retry(stopRetry)
 		out.End()
 		return
 	}
-	st, last, here := s.lost(x.Header.Get("Last-Event-ID"))
-	if st == nil {
-		d.replyFromLog(ctx, x, r, s, last)
+	last, ok := parseEventID(id)
+	if id == "" || ok && strings.HasPrefix(last.stream, generalStream) {
+		d.listen(ctx, x, r, s, id)
 		return
 	}
-	reader := &streamReader{gone: make(chan struct{}), number: last.event, opening: last.mark}
-	defer st.carriedBy(reader, 0)()
-	if st == s.general {
-		d.listens(ctx, s, x, here)
-		defer d.tells(ctx, s, x)()
-		reader.opening = s.position(s.changes)
-	}
-	st.pump(ctx, r, reader)
-}
-
-// lost returns the stream that a client reads on, by the id of the last event that it has got, and
-// what that says; nil if it is not here. Without an id it is the stream that belongs to no request.
-// here: what the client has not read of it is.
-func (s *session) lost(id string) (st *stream, last eventID, here bool) {
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	if id == "" {
-		return s.general, eventID{event: s.general.last}, false
+	st := s.streams[last.stream]
+	here := st != nil && (last.number == 0 || st.carrier != nil) // else its reader is about to end: the log has the rest
+	s.mu.Unlock()
+	c := &carrier{gone: make(chan struct{}), after: id}
+	if !here {
+		d.replyFromLog(ctx, x, r, s, last, c)
+		return
 	}
-	last, ok := parseEventID(id)
-	if !ok {
-		return nil, eventID{}, false
-	}
-	if st = s.streams[last.stream]; st != nil && last.number != 0 && st.reader == nil {
-		return nil, last, false // its reader is about to end: the log has the rest
-	}
-	if st == nil && strings.HasPrefix(last.stream, generalStream) {
-		// Of another replica, or from before the session was in memory: what was not
-		// read of it is lost without a ledger, and what comes now is not.
-		return s.general, eventID{event: s.general.last}, false
-	}
-	return st, last, st != nil
+	c.number = last.event
+	defer s.carry(&st.carrier, c, 0)()
+	st.pump(ctx, r, c)
 }

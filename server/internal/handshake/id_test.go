@@ -118,18 +118,16 @@ func TestEndingsAreBounded(t *testing.T) {
 	now := time.Now()
 	id := func(i int) tokens.ID { return tokens.ID{byte(i), byte(i >> 8), byte(i >> 16)} }
 	for i := range maxEndings + 5 {
-		e.add(id(i), now.Add(time.Duration(i)*time.Second))
-		e.add(id(i), now.Add(time.Hour))
+		e.add(id(i), now.Add(time.Duration(i+1)*time.Second), now)
 	}
-	assert.Len(t, e.ids, maxEndings)
-	assert.Equal(t, maxEndings, e.order.Len())
-	assert.NotContains(t, e.ids, id(4))
-	assert.Contains(t, e.ids, id(5))
-	e.forget(now.Add(9 * time.Second))
-	assert.NotContains(t, e.ids, id(9))
-	assert.Contains(t, e.ids, id(10))
-	e.forget(now.Add(time.Hour * 24))
-	assert.Empty(t, e.ids)
+	assert.Len(t, e, maxEndings)
+	assert.NotContains(t, e, id(4))
+	assert.Contains(t, e, id(5))
+	e.add(id(maxEndings+5), now.Add(time.Hour), now.Add(10*time.Second))
+	assert.NotContains(t, e, id(9))
+	assert.Contains(t, e, id(10))
+	e.add(id(0), now.Add(48*time.Hour), now.Add(24*time.Hour))
+	assert.Len(t, e, 1)
 }
 
 // Only what has something to remember stays in memory, and gives way to what is in use.
@@ -138,7 +136,7 @@ func TestTheTableKeepsLittle(t *testing.T) {
 	d.Hub = new(dialect.Hub)
 	enter := func() *session {
 		t.Helper()
-		s, rerr := d.enter(begin(t, d, "", "2025-11-25", `{}`), &dialect.Exchange{})
+		s, rerr := d.use(begin(t, d, "", "2025-11-25", `{}`), "", needs{memory: true}, false)
 		require.Nil(t, rerr)
 		return s
 	}
@@ -157,10 +155,10 @@ func TestTheTableKeepsLittle(t *testing.T) {
 	busy := enter()
 	assert.Error(t, older.ctx.Err(), "the one unused for the longest gives way")
 	assert.NoError(t, newer.ctx.Err())
-	again, _ := d.sessions.use(newer.agreed.name, newer.keys, nil)
+	again, _ := d.use(newer.agreed, "", needs{}, false)
 	require.Same(t, newer, again)
 	assert.Zero(t, d.sessions.idle.Len())
-	_, rerr := d.enter(begin(t, d, "", "2025-11-25", `{}`), &dialect.Exchange{})
+	_, rerr := d.use(begin(t, d, "", "2025-11-25", `{}`), "", needs{memory: true}, false)
 	require.NotNil(t, rerr)
 	assert.Equal(t, 503, rerr.Status)
 	d.release(busy, nil)
@@ -172,17 +170,21 @@ func TestTheTableKeepsLittle(t *testing.T) {
 // forgotten with their time when others are ended.
 func TestEndingsAreKnownWhileTheyMatter(t *testing.T) {
 	d := replica(t, newKeyset(t))
-	keys, now := d.Turns.Codec.Keyset(), d.Turns.Now()
+	now := d.Turns.Now()
 	older, newer := begin(t, d, "", "2025-11-25", `{}`), begin(t, d, "", "2025-11-25", `{}`)
 	d.sessions.end(older, now)
 	ended := func(a *agreed) bool {
-		s, ended := d.sessions.use(a.name, keys, a)
-		require.Nil(t, s)
-		return ended
+		s, rerr := d.use(a, "", needs{}, false)
+		if rerr != nil {
+			assert.Equal(t, 404, rerr.Status)
+			return true
+		}
+		require.Nil(t, s.idle)
+		return false
 	}
 	assert.True(t, ended(older))
 	assert.False(t, ended(newer))
-	_, rerr := d.enter(older, &dialect.Exchange{})
+	_, rerr := d.use(older, "", needs{memory: true}, false)
 	require.NotNil(t, rerr)
 	assert.Equal(t, 404, rerr.Status)
 	newer.expires = older.expires.Add(time.Hour)

@@ -10,9 +10,9 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/mcpsaga/mcpsaga/content"
 	"github.com/mcpsaga/mcpsaga/server/internal/dialect"
 	"github.com/mcpsaga/mcpsaga/server/internal/handshake/revision"
-	"github.com/mcpsaga/mcpsaga/server/internal/handshake/tasks2025"
 	"github.com/mcpsaga/mcpsaga/server/internal/wire"
 	"github.com/mcpsaga/mcpsaga/steps"
 )
@@ -33,6 +33,9 @@ type peer struct {
 	level slog.LevelVar
 	// changes are what the client hears without asking.
 	changes *dialect.Subscription
+	// settings are what the client has set, where no document has that. setting guards them.
+	settings settings
+	setting  sync.Mutex
 	// answering ends when the client can answer no more, unless its session ends before: its cause
 	// says why. silence ends it where there is no session.
 	answering context.Context
@@ -58,7 +61,7 @@ func (d *handshake) agree(x *dialect.Exchange) (*peer, json.RawMessage, *wire.Er
 	offers := d.Offers(client.revision.Completions())
 	offers["tools"] = map[string]any{"listChanged": true} // though the list may be empty
 	if d.offersTasks(client) {
-		offers["tasks"] = tasks2025.Capability(tasks2025.Lists(x))
+		offers["tasks"] = taskCapability(listsTasks(x))
 	}
 	result, err := wire.Marshal(struct {
 		ProtocolVersion string                 `json:"protocolVersion"`
@@ -139,7 +142,7 @@ func (c *connection) Arrive(m *wire.Message) dialect.Handler {
 		p, result, rerr := c.agree(&dialect.Exchange{Message: m})
 		if rerr == nil {
 			p.answering, p.silence = context.WithCancelCause(context.Background())
-			p.changes = c.Hub.Subscribe(dialect.NewInterest(true, true, true, nil))
+			p.changes = c.Hub.Subscribe(true, true, true, nil)
 			c.client.Store(p)
 		}
 		return answered(result, rerr)
@@ -168,7 +171,7 @@ func (c *connection) tell(p *peer) {
 		select {
 		case <-p.changes.Ready:
 			if e, ok := p.changes.Next(); ok {
-				c.notify(e.Method(), e.Params())
+				c.notify(e.Method, e.Params())
 			}
 		case <-p.answering.Done():
 			return
@@ -187,4 +190,48 @@ func (c *connection) Close() {
 		p.changes.Close()
 	}
 	c.telling.Wait()
+}
+
+// What the guest learns of a session's client; see [dialect.Guest].
+
+// caller is what is known of a client. session is the name of its session, as the client
+// itself does not know it.
+func (d *handshake) caller(p *peer, session string) *dialect.Caller {
+	if d.Guest == nil || p == nil {
+		return nil
+	}
+	return &dialect.Caller{
+		Features: p.features, Declared: p.guest, Session: session, Asked: &p.asked,
+		Tasks: p.revision.Tasks(),
+		Question: func(s steps.Step) (string, json.RawMessage, error) {
+			return stepRequest(p.revision, s, rand.Text())
+		},
+		Result: func(r *content.Result) ([]byte, error) { return wire.Marshal(p.revision.Result(r)) },
+	}
+}
+
+// callerOf is caller for a session over HTTP.
+func (d *handshake) callerOf(s *session) *dialect.Caller {
+	return d.caller(s.peer, s.agreed.session())
+}
+
+// visitor is a message of a session as the guest sees it.
+func (d *handshake) visitor(x *dialect.Exchange, s *session, m *wire.Message) *dialect.Exchange {
+	return &dialect.Exchange{
+		Message: m, Header: x.Header, Principal: x.Principal, Remote: x.Remote, Owner: x.Owner, Dialect: d, HTTPMethod: x.HTTPMethod, Caller: d.callerOf(s),
+	}
+}
+
+// visited follows a request of a guest's. The session stays in memory while questions wait that
+// it was asked. If the client has gone, it has not read those that were sent with the request.
+func (s *session) visited(request context.Context, c *dialect.Caller) {
+	if c == nil {
+		return
+	}
+	if request.Err() != nil {
+		c.Asked.Remove(c.Posted...)
+	}
+	if !c.Asked.Empty() {
+		s.linger()
+	}
 }

@@ -2,17 +2,17 @@ package handshake
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"slices"
 	"strconv"
 	"time"
 
+	"github.com/mcpsaga/mcpsaga/internal/durable"
 	"github.com/mcpsaga/mcpsaga/internal/engine"
-	"github.com/mcpsaga/mcpsaga/internal/jsonview"
 	"github.com/mcpsaga/mcpsaga/internal/tasks"
 	"github.com/mcpsaga/mcpsaga/internal/turns"
 	"github.com/mcpsaga/mcpsaga/server/internal/dialect"
-	"github.com/mcpsaga/mcpsaga/server/internal/handshake/tasks2025"
 	"github.com/mcpsaga/mcpsaga/server/internal/wire"
 	"github.com/mcpsaga/mcpsaga/steps"
 )
@@ -22,38 +22,16 @@ import (
 
 // asked is a question that the client is being asked.
 type asked struct {
+	number uint64 // of the question among all of the task
 	// takeBack tells the client that the answer is not needed any more, and why.
 	takeBack func(why error)
-	// late is when the client has taken too long, zero is never; tooLate is for then.
-	late    time.Time
-	tooLate func()
+	// late is when the client has taken too long; zero is never.
+	late time.Time
 }
 
 // errAnswered takes back a question that was answered elsewhere, or that the task does not
 // wait for any more.
 var errAnswered = errors.New("the answer is not needed any more")
-
-// posts reports whether questions are sent whose answers come to the task by themselves.
-func (r *reader) posts() bool { return r.streams() && r.number != 0 }
-
-// silenced ends the wait of a task whose client can answer no more, unless it finds its questions elsewhere.
-func (r *reader) silenced(ctx context.Context, cancel context.CancelCauseFunc) {
-	why := context.Cause(r.peer.answering)
-	if r.posts() {
-		if r.stops() {
-			return
-		}
-		if errors.Is(why, dialect.ErrStopping) { // another replica can take the answer
-			select {
-			case <-time.After(lastAnswers):
-			case <-ctx.Done():
-			}
-		}
-	}
-	if r.waits.Load() {
-		cancel(why)
-	}
-}
 
 // ask asks the client those of the task's questions that it was not asked yet, and takes back
 // those that need no answer any more. What makes it impossible to continue is given to failed: an
@@ -66,130 +44,91 @@ func (r *reader) ask(ctx context.Context, failed func(error), t *tasks.Task) {
 		}
 	}
 	r.waits.Store(len(t.Questions) > 0)
-	if len(t.Questions) > 0 && r.peer.answering.Err() != nil {
-		why := context.Cause(r.peer.answering)
-		if r.posts() && r.stops() {
-			return
-		}
-		if !r.posts() || !errors.Is(why, dialect.ErrStopping) {
-			failed(why)
-			return
-		}
+	if len(t.Questions) > 0 && r.peer.answering.Err() != nil && r.silenced() {
+		failed(context.Cause(r.peer.answering))
+		return
 	}
 	for i, step := range t.Questions {
 		if r.asked[step.ID] != nil {
 			continue
 		}
-		if r.Way == nil || !r.Turns.Features(r.features).Has(step.Needs) {
-			lacking := &engine.UnsupportedError{StepID: step.ID, Needs: step.Needs}
-			if t.Program != nil {
-				lacking.Tool = t.Program.Name
-			}
-			failed(lacking)
-			return
-		}
-		ask := r.askAndWait
-		if r.posts() {
-			ask = r.askOnStream
-		}
-		q, err := ask(ctx, failed, step, t.Numbers[i])
-		if err != nil {
+		if err := r.askFor(ctx, failed, t, step, t.Numbers[i]); err != nil {
 			failed(err)
 			return
 		}
-		if r.late > 0 {
-			q.late = time.Now().Add(r.late)
-		}
-		r.asked[step.ID] = q
 	}
 }
 
-// askOnStream asks a question, the nth of the task, on the stream. Its id is the same on each stream of
+// askFor asks the client for a step, the nth question of the task.
+func (r *reader) askFor(ctx context.Context, failed func(error), t *tasks.Task, step steps.Step, n uint64) error {
+	if r.Way == nil || !r.Turns.Features(r.features).Has(step.Needs) {
+		lacking := &engine.UnsupportedError{StepID: step.ID, Needs: step.Needs}
+		if t.Program != nil {
+			lacking.Tool = t.Program.Name
+		}
+		return lacking
+	}
+	method, params, err := stepRequest(r.peer.revision, step, linkID(r.task, step.ID))
+	if err != nil {
+		return err
+	}
+	q := &asked{number: n}
+	if r.late > 0 {
+		q.late = time.Now().Add(r.late)
+	}
+	r.asked[step.ID] = q
+	if r.posts() {
+		q.takeBack = r.askOnStream(n, method, params)
+	} else {
+		q.takeBack = r.askAndWait(ctx, failed, step, n, method, params)
+	}
+	return nil
+}
+
+// askOnStream asks the nth question of the task on the stream. Its id is the same on each stream of
 // the request, and any replica can give the task the answer, so nothing waits for it here.
-func (r *reader) askOnStream(_ context.Context, _ func(error), step steps.Step, n uint64) (*asked, error) {
-	links := links{id: linkID(r.task, step.ID)}
-	method, params, err := stepRequest(r.peer.revision, step, &links)
-	if err != nil {
-		return nil, err
+func (r *reader) askOnStream(n uint64, method string, params json.RawMessage) (takeBack func(error)) {
+	if of, ok := r.Way.(related); ok {
+		params = dialect.RelatedTask(params, of.task)
 	}
-	if of, ok := r.Way.(tasks2025.Related); ok {
-		params = dialect.RelatedTask(params, of.Task)
-	}
-	id := questionID(r.number, n)
-	p := r.call.post
-	event := p.stream.addMarked(p.mark(), eventRequest, wire.AppendCall(nil, id, method, params))
-	over := false
-	back := func(why error) {
-		p.mu.Lock()
-		if why == errAnswered && slices.Contains(p.call.answered, id) {
-			why = nil
+	id, back := r.post.ask(questionID(r.number, n), &question{call: r.post.call}, method, params)
+	return func(why error) {
+		// It is asked elsewhere, or only this client can have answered, or it has.
+		if open := back(); errors.Is(why, dialect.ErrLeft) || why == errAnswered && (r.name != "" || !open) {
+			return
 		}
-		// A client that reads on after a break must not ask its user what needs no answer any more.
-		p.stream.drop(func(e streamEvent) bool { return e.number == event })
-		p.mu.Unlock()
-		if why != nil && !over {
-			p.Notify(dialect.Cancellation(strconv.AppendUint(nil, id, 10), why))
-		}
-		over = true
+		r.post.Notify(dialect.Cancellation(strconv.AppendUint(nil, id, 10), why))
 	}
-	return &asked{
-		takeBack: func(why error) {
-			if errors.Is(why, dialect.ErrLeft) || why == errAnswered && r.name != "" {
-				why = nil // it is asked elsewhere, or only this client can have answered
-			}
-			back(why)
-		},
-		tooLate: func() {
-			back(turns.ErrLate)
-			r.asking.Go(func() { // if that fails, others may answer
-				_ = r.giveTaken(context.Background(), r.Principal, r.task, lateAnswer(step.ID), n)
-			})
-		},
-	}, nil
 }
 
-// lateAnswer is what the task gets instead of an answer that has not come in time.
-func lateAnswer(step string) steps.Answer {
-	return steps.Answer{StepID: step, Error: &steps.ClientError{Code: dialect.CodeLate, Message: turns.ErrLate.Error()}}
-}
-
-// askAndWait asks a question, the nth of the task, and has a goroutine give that the answer.
-func (r *reader) askAndWait(ctx context.Context, failed func(error), step steps.Step, n uint64) (*asked, error) {
-	r.mu.Lock()
-	method, params, err := stepRequest(r.peer.revision, step, &r.links)
-	r.mu.Unlock()
-	if err != nil {
-		return nil, err
-	}
+// askAndWait asks the nth question of the task, and has a goroutine give that the answer.
+func (r *reader) askAndWait(ctx context.Context, failed func(error), step steps.Step, n uint64, method string, params json.RawMessage) (takeBack func(error)) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	r.asking.Go(func() {
 		defer cancel(nil)
 		a, err := r.Way.Call(ctx, method, params)
-		switch {
-		case errors.Is(err, turns.ErrLate):
-			a = lateAnswer(step.ID)
-		case err != nil:
-			if context.Cause(ctx) != errAnswered {
+		if err != nil {
+			if why := context.Cause(ctx); why != errAnswered && why != turns.ErrLate {
 				failed(err)
 			}
 			return
 		}
-		a.StepID = step.ID
-		r.mu.Lock()
-		r.links.answered(step.ID, a)
-		r.mu.Unlock()
-		// The client may know by now that it has arrived.
-		for {
-			err = r.giveTaken(context.WithoutCancel(ctx), r.Principal, r.task, a, n)
-			if stays := r.once && !r.token.Load(); !errors.Is(err, turns.ErrLedger) || ctx.Err() != nil || !stays {
-				break
-			}
-		}
+		err = r.giveTaken(ctx, step, a, n)
 		if err != nil && err != errNoQuestion && context.Cause(ctx) != errAnswered { // another answer was faster
 			failed(err)
 		}
 	})
-	return &asked{takeBack: cancel, tooLate: func() { cancel(turns.ErrLate) }}, nil
+	return cancel
+}
+
+// tooLate gives the task an error instead of an answer that has not come in time.
+func (r *reader) tooLate(ctx context.Context, step string, q *asked) {
+	q.takeBack(turns.ErrLate)
+	q.takeBack, q.late = func(error) {}, time.Time{}
+	late := steps.Answer{Error: &steps.ClientError{Code: dialect.CodeLate, Message: turns.ErrLate.Error()}}
+	r.asking.Go(func() { // if that fails, others may answer
+		_ = r.giveTaken(ctx, steps.Step{ID: step}, late, q.number)
+	})
 }
 
 // goneWith is why a task's question needs no answer any more, as the task is now.
@@ -200,14 +139,109 @@ func goneWith(t *tasks.Task) error {
 	return errAnswered
 }
 
-// opened tells the client that what it was to do on other pages is done.
-func (r *reader) opened(t *tasks.Task) {
-	if r.Way == nil {
-		return
+// opened takes down that the user has agreed to open the page of a step, if that is one.
+func (d *handshake) opened(ctx context.Context, principal, task string, step steps.Step, a steps.Answer) error {
+	if !opens(step, a) {
+		return nil
 	}
-	accepted := r.links.accepted
-	if list, ok := jsonview.Strings(jsonview.Get(t.Note, "accepted")); ok {
-		accepted = append(accepted, list...)
+	_, err := d.Tasks.Renew(ctx, principal, task, patienceFor(callWait), changeNote(func(n *taskNote) {
+		if page := linkID(task, step.ID); !slices.Contains(n.Accepted, page) {
+			n.Accepted = append(n.Accepted, page)
+		}
+	}))
+	return err
+}
+
+// A client's answer is an input to the row of its call, on whatever replica it arrives.
+
+// answerTask gives the client's answer to the task that has asked, whichever replica that was.
+func (d *handshake) answerTask(ctx context.Context, x *dialect.Exchange, s *session, id uint64, a steps.Answer) error {
+	number, n, ok := splitQuestionID(id)
+	if !ok {
+		return errNobodyWaits
 	}
-	r.completed(accepted)
+	found, err := d.findReading(ctx, s.agreed, x.Principal, number)
+	if err != nil {
+		return err
+	}
+	if found == nil {
+		return errNoQuestion
+	}
+	is := func(number uint64) bool { return questionID(0, number) == questionID(0, n) }
+	for _, g := range found.task.Given {
+		if is(g.Number) && g.Sum == tasks.Sum(a) {
+			return nil // it was sent twice
+		}
+	}
+	for i, step := range found.task.Questions {
+		nth := found.task.Numbers[i]
+		if !is(nth) {
+			continue
+		}
+		s.mu.Lock()
+		if q := s.waiting[id]; q != nil {
+			q.answered = true
+		}
+		s.mu.Unlock()
+		a.StepID = step.ID
+		if opens(step, a) {
+			if err := d.opened(ctx, x.Principal, found.Task, step, a); err != nil {
+				return err
+			}
+			found.task = nil // it has changed
+		}
+		return d.giveAnswer(context.WithoutCancel(ctx), x.Principal, found.Task, found.task, a, nth)
+	}
+	return errNoQuestion
+}
+
+// giveAnswer gives a task the answer to its nth question; found is the task as it was found just
+// now, or nil. An answer that is not of MCP's form is a fault in the client that asking again would
+// not mend: it counts as the client's failure to answer. It fails with [errNoQuestion] if another
+// answer was faster, or the task has gone on without any.
+func (d *handshake) giveAnswer(ctx context.Context, principal, task string, found *tasks.Task, a steps.Answer, n uint64) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, outage, durable.ErrSlow)
+	defer cancel()
+	for {
+		var t *tasks.Task
+		var err error
+		if answers := []steps.Answer{a}; found == nil {
+			t, err = d.Tasks.Answer(ctx, principal, task, answers)
+		} else if t, err = d.Tasks.AnswerFound(ctx, principal, found, answers); err == nil && t == nil {
+			return nil
+		}
+		found = nil
+		var wrong *engine.AnswerError
+		switch {
+		case errors.As(err, &wrong) && a.Error == nil:
+			d.Log.InfoContext(ctx, "answer not usable", "step", a.StepID, "reason", wrong.Reason)
+			a.Result, a.Error = nil, &steps.ClientError{Code: wire.CodeInvalidParams, Message: "the answer is malformed: " + wrong.Reason}
+		case err != nil, slices.Contains(t.Given, tasks.Given{Number: n, Sum: tasks.Sum(a)}):
+			return err
+		case !slices.Contains(t.Numbers, n):
+			return errNoQuestion
+		default: // a worker looks at the task just now, and will soon have done so
+			select {
+			case <-time.After(outagePause):
+			case <-ctx.Done():
+				return turns.ErrLedger
+			}
+		}
+	}
+}
+
+// giveTaken is giveAnswer for an answer that the client does not send again if it fails, as it may know by now that
+// it has arrived: it is tried for as long as a call waits for the ledger.
+func (r *reader) giveTaken(ctx context.Context, step steps.Step, a steps.Answer, n uint64) error {
+	a.StepID = step.ID
+	for began := time.Now(); ; time.Sleep(outagePause) {
+		err := r.opened(context.WithoutCancel(ctx), r.Principal, r.task, step, a)
+		if err == nil {
+			err = r.giveAnswer(context.WithoutCancel(ctx), r.Principal, r.task, nil, a, n)
+		}
+		noWayBack := r.once && !r.token.Load() && ctx.Err() == nil
+		if !errors.Is(err, turns.ErrLedger) || time.Since(began) > outage && !noWayBack {
+			return err
+		}
+	}
 }

@@ -1,11 +1,10 @@
 package handshake
 
 import (
-	"cmp"
 	"context"
-	"crypto/rand"
+	crand "crypto/rand"
 	"errors"
-	"math"
+	"math/rand/v2"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -21,17 +20,13 @@ import (
 // request, in one loop ([reader.follow]). The task does not depend on its reader. Several requests may
 // follow one task: the first answer counts, and the others learn that theirs is not needed any more.
 //
-// A reader detaches when another one takes its place, when its connection has ended, and when the
+// A reader leaves when another one takes its place, when its connection has ended, and when the
 // server stops, if the client finds the rest at any replica then: the stream is a view of the task's log.
 type reader struct {
 	*call
 	task string
-	// uri is what the request reads, if that is a resource.
-	uri string
 	// number is that of the request, by which other replicas continue it; 0 is none.
 	number uint64
-	// alias is what the number leads to, if that is not the task itself.
-	alias *alias
 	// name distinguishes it from the other readers of the request, if only the last one counts.
 	name string
 	// token: the client can resume the request by a token. If it will, once the request has taken
@@ -39,8 +34,11 @@ type reader struct {
 	token   atomic.Bool
 	resumes time.Time
 	// wait is for how long the client may be away until the task is given up; zero: the task
-	// does not depend on it.
-	wait time.Duration
+	// does not depend on it. renews is when it is shown again that the client is there.
+	wait   time.Duration
+	renews time.Time
+	// looks is when it is looked again whether there is anything to do.
+	looks time.Time
 	// once: the same request sent again would be another one, unless the task is still under way.
 	once bool
 	// late is how long the client may take to answer a question before that counts as one that
@@ -56,17 +54,6 @@ type reader struct {
 	asked  map[string]*asked // what the client is being asked, by step ids
 	waits  atomic.Bool       // the task waits for the client
 	asking sync.WaitGroup
-	mu     sync.Mutex
-	links  links
-	schedule
-}
-
-// schedule says when a reader has something to do although its task has not changed. Zero is never.
-type schedule struct {
-	// alive is when a client that wants to hear of progress gets a sign of life next, and renewal when
-	// the task is renewed next, which is done each time that renews is over.
-	alive, renewal time.Time
-	renews         time.Duration
 }
 
 const (
@@ -78,15 +65,18 @@ const (
 	// stopRetry is when clients come back whose stream ends as the server stops.
 	stopRetry = time.Second
 	// aliveTime is how often a client that wants to hear of progress gets a sign that the task is
-	// still there, so that it does not give up.
+	// still there, so that it does not give up. It is looked three times as often whether there is
+	// anything to do.
 	aliveTime = 15 * time.Second
+	tickTime  = aliveTime / 3
 	// lastAnswers is how long a server that stops waits for what its clients answer elsewhere. It
 	// is less than the server takes to stop.
 	lastAnswers = 15 * time.Second
 	// outage is for how long the ledger may fail before the request does, and outagePause how
-	// long until it is tried again.
-	outage      = time.Minute
-	outagePause = 500 * time.Millisecond
+	// long until it is tried again; for a reader, of which there may be many, up to longestPause.
+	outage       = time.Minute
+	outagePause  = 500 * time.Millisecond
+	longestPause = 5 * time.Second
 )
 
 // patienceFor is for how long a task runs whose client may be away for wait. It is renewed each
@@ -96,15 +86,14 @@ func patienceFor(wait time.Duration) time.Duration { return 2 * wait }
 // streams reports whether messages can be sent on the request's own stream over HTTP.
 func (c *call) streams() bool { return c.post != nil && c.Way != nil }
 
-// enter makes this reader the one of a task that has another, or none.
-func (r *reader) enter(ctx context.Context, task *tasks.Task, also func(*resumption)) (*tasks.Task, error) {
-	r.name = rand.Text()
+// posts reports whether other replicas can continue the request on such a stream.
+func (r *reader) posts() bool { return r.streams() && r.number != 0 }
+
+// enter makes this reader the one of a task that has another, or none. seen is what the client shows to know.
+func (r *reader) enter(ctx context.Context, task *tasks.Task, seen uint64) (*tasks.Task, error) {
+	r.name = crand.Text()
 	return r.Tasks.Renew(ctx, r.Principal, task.ID, patienceFor(r.wait), changeNote(func(n *taskNote) {
-		n.Resumption = cmp.Or(n.Resumption, &resumption{})
-		n.Resumption.Reader, n.Resumption.MaxWait = r.name, int64(r.wait/time.Second)
-		if also != nil {
-			also(n.Resumption)
-		}
+		n.Reader, n.MaxWait, n.Seen = r.name, int64(r.wait/time.Second), max(n.Seen, seen)
 	}))
 }
 
@@ -113,12 +102,12 @@ func (r *reader) read(ctx context.Context, task *tasks.Task, seen uint64) (*task
 	r.task, r.rev = task.ID, task.Rev
 	t, err := r.follow(ctx, seen)
 	if err == nil {
-		r.mark(t.Events + 1)
 		return t, nil
 	}
 	elsewhere := errors.Is(err, turns.ErrGone) || errors.Is(err, turns.ErrLedger) && r.token.Load() || ctx.Err() != nil
-	if elsewhere && !r.isOver(err) && r.canDetach() {
-		r.detach(0) // the task runs without this client, or can be had later
+	over := errors.Is(err, dialect.ErrCancelled) || errors.Is(err, dialect.ErrSessionEnded) && !r.token.Load() // the client wants nothing of it any more
+	if elsewhere && !over && r.canLeave() {
+		r.leave(0) // the task runs without this client, or can be had later
 	}
 	return nil, err
 }
@@ -131,8 +120,18 @@ func (r *reader) follow(ctx context.Context, seen uint64) (last *tasks.Task, err
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer r.asking.Wait()
 	defer cancel(nil)
-	defer context.AfterFunc(r.Draining, func() { r.stops() })()
-	defer context.AfterFunc(r.peer.answering, func() { r.silenced(ctx, cancel) })()
+	defer context.AfterFunc(r.Draining, func() { r.silenced() })()
+	defer context.AfterFunc(r.peer.answering, func() {
+		if !r.silenced() {
+			select {
+			case <-time.After(lastAnswers):
+			case <-ctx.Done():
+			}
+		}
+		if r.waits.Load() {
+			cancel(context.Cause(r.peer.answering))
+		}
+	})()
 	r.asked = make(map[string]*asked)
 	defer func() {
 		why := err
@@ -146,12 +145,10 @@ func (r *reader) follow(ctx context.Context, seen uint64) (last *tasks.Task, err
 			q.takeBack(why)
 		}
 	}()
+	r.looks, r.renews = time.Now().Add(tickTime), time.Now().Add(r.wait/3)
 	r.mark(seen)
-	if r.attach(); ctx.Err() != nil {
-		return nil, context.Cause(ctx)
-	}
-	r.plan()
-	for failing := (time.Time{}); ; {
+	var failing time.Time // since when the ledger fails; zero if it does not
+	for {
 		for news, err := range r.Tasks.Follow(ctx, r.Principal, r.task, seen, r.next) {
 			switch {
 			case err != nil:
@@ -161,14 +158,19 @@ func (r *reader) follow(ctx context.Context, seen uint64) (last *tasks.Task, err
 				if ctx.Err() != nil {
 					return nil, context.Cause(ctx)
 				}
-				// The client of a call that is only made once would send the same again, and that would be another one.
-				if stays := r.once && !r.token.Load(); !errors.Is(err, turns.ErrLedger) || time.Since(failing) > outage && !stays {
+				// A client without another way back to its task would make the same call again, so it is kept for longer.
+				noWayBack := r.once && !r.token.Load()
+				if !errors.Is(err, turns.ErrLedger) || time.Since(failing) > outage && !noWayBack {
 					return nil, err
 				}
 			case news.Event != nil:
 				seen = news.Event.N
 				r.mark(seen)
-				r.pass(news.Event)
+				if e := news.Event; r.Notifier != nil && e.Progress != nil {
+					r.Notifier.Progress(*e.Progress)
+				} else if r.Notifier != nil && e.Log != nil {
+					r.Notifier.Log(*e.Log)
+				}
 			case news.Task != nil:
 				last, failing, seen = news.Task, time.Time{}, max(seen, news.Task.Events)
 				r.mark(seen)
@@ -183,152 +185,101 @@ func (r *reader) follow(ctx context.Context, seen uint64) (last *tasks.Task, err
 		}
 		// The task runs on when the ledger answers again, and so does this.
 		r.tick(ctx)
+		pause := min(max(outagePause, time.Since(failing)/2), longestPause)
 		select {
-		case <-time.After(outagePause):
+		case <-time.After(min(pause/2+rand.N(pause), time.Until(r.next()))): // not all of them at once
 		case <-ctx.Done():
 			return nil, context.Cause(ctx)
 		}
 	}
 }
 
-// pass sends an event.
-func (r *reader) pass(e *tasks.Event) {
-	switch {
-	case r.Notifier == nil:
-	case e.Progress != nil:
-		r.Notifier.Progress(*e.Progress)
-	case e.Log != nil:
-		r.Notifier.Log(*e.Log)
-	}
-}
-
-// changed detaches if another reader has taken over, or the client has cancelled the request
+// changed leaves if another reader has taken over, or the client has cancelled the request
 // elsewhere.
 func (r *reader) changed(t *tasks.Task) {
 	if r.seen != nil {
 		r.seen(t)
 	}
-	note := noteOf(t)
-	if note == nil || t.Rev < r.rev {
+	note, ours := noteOf(t)
+	if !ours || t.Rev < r.rev {
 		return
 	}
-	if note.Call != nil && note.Call.Dropped && r.post != nil {
+	if note.Dropped && r.post != nil {
 		r.post.call.cancel(dialect.ErrCancelled)
 	}
-	if note.Resumption != nil && r.name != "" && note.Resumption.Reader != r.name {
-		r.detach(0)
+	if note.Reader != "" && r.name != "" && note.Reader != r.name {
+		r.leave(0)
 	}
 }
 
-// plan makes the schedule.
-func (r *reader) plan() {
-	if r.Notifier != nil && r.Notifier.Token != nil {
-		r.alive = time.Now().Add(aliveTime / 3)
-	}
-	if r.wait == 0 && r.alias == nil {
-		return
-	}
-	r.renews = aliasTime / 3
-	if r.wait > 0 {
-		r.renews = min(r.renews, r.wait/3)
-	}
-	r.renewal = time.Now().Add(r.renews)
-}
-
-// next is when there is something to do by the schedule.
+// next is when the reader has something to do next although its task has not changed.
 func (r *reader) next() time.Time {
-	next := time.Now().Add(math.MaxInt64)
-	for _, at := range [...]time.Time{r.alive, r.renewal, r.policy()} {
+	next := r.looks
+	sooner := func(at time.Time) {
 		if !at.IsZero() && at.Before(next) {
 			next = at
 		}
 	}
+	if r.wait > 0 {
+		sooner(r.renews)
+	}
+	if !r.token.Load() {
+		sooner(r.resumes)
+	}
 	for _, q := range r.asked {
-		if !q.late.IsZero() && q.late.Before(next) {
-			next = q.late
-		}
+		sooner(q.late)
 	}
 	return next
 }
 
-// tick does what is to be done by the schedule.
+// tick does what is due. A reader leaves whose stream no connection carries any more, if its client can read on
+// elsewhere: then nothing of the call stays in memory.
 func (r *reader) tick(ctx context.Context) {
 	now := time.Now()
-	if due(now, r.alive) {
-		r.alive = r.alive.Add(aliveTime / 3)
-		r.Notifier.Alive(aliveTime * 2 / 3)
+	carried := r.post == nil || r.post.carried()
+	if !carried && r.post.session.ctx.Err() == nil && r.canLeave() { // what ends with its session is over
+		r.leave(0)
+		return
 	}
-	if due(now, r.policy()) {
-		r.sendPolicyLate()
+	if !now.Before(r.looks) {
+		r.looks = now.Add(tickTime)
+		if r.Notifier != nil && r.Notifier.Token != nil {
+			r.Notifier.Alive(aliveTime - tickTime)
+		}
 	}
-	if due(now, r.renewal) {
-		r.renewal = now.Add(r.renews)
-		r.renewTask(ctx)
+	if !r.resumes.IsZero() && !r.token.Load() && !now.Before(r.resumes) {
+		r.token.Store(true) // before the client reads it
+		if r.sendPolicy(r.task) != nil {
+			r.token.Store(false)
+		}
+		r.resumes = time.Time{}
 	}
-	for _, q := range r.asked {
-		if due(now, q.late) {
-			q.late = time.Time{}
-			q.tooLate()
+	for step, q := range r.asked {
+		if !q.late.IsZero() && !now.Before(q.late) {
+			r.tooLate(ctx, step, q)
+		}
+	}
+	if r.wait > 0 && !now.Before(r.renews) {
+		every := r.wait / 3
+		r.renews = now.Add(every)
+		ctx, cancel := context.WithTimeout(ctx, every)
+		defer cancel()
+		if !carried {
+		} else if _, err := r.Tasks.Renew(ctx, r.Principal, r.task, patienceFor(r.wait), nil); err != nil {
+			r.renews = now.Add(min(every, outage))
 		}
 	}
 }
 
-func due(now, at time.Time) bool { return !at.IsZero() && !now.Before(at) }
-
-// renewTask has what others need to continue the request be kept for longer, while the client is there.
-func (r *reader) renewTask(ctx context.Context) {
-	if r.post != nil && !r.post.carried() {
-		return
-	}
-	ctx, cancel := context.WithTimeout(ctx, r.renews)
-	defer cancel()
-	var err error
-	if r.wait > 0 {
-		_, err = r.Tasks.Renew(ctx, r.Principal, r.task, patienceFor(r.wait), nil)
-	}
-	if err == nil {
-		err = r.keepAlias(ctx)
-	}
-	if err != nil && ctx.Err() == nil {
-		r.renewal = time.Now().Add(min(r.renews, outage))
-	}
-}
-
-// attach has the reader detach as soon as no connection carries its stream, if the client can read on
-// elsewhere: then nothing of the call stays in memory.
-func (r *reader) attach() {
-	if !r.streams() || !r.post.stream.single {
-		return
-	}
-	st := r.post.stream
-	detach := func() {
-		if st.session.ctx.Err() == nil && r.canDetach() { // what ends with its session is over
-			r.detach(0)
-		}
-	}
-	st.session.mu.Lock()
-	st.detach = detach
-	carried := st.reader != nil
-	st.session.mu.Unlock()
-	if !carried {
-		detach()
-	}
-}
-
-// isOver reports whether the client has said that it wants nothing of the request any more.
-func (r *reader) isOver(err error) bool {
-	return errors.Is(err, dialect.ErrCancelled) || errors.Is(err, dialect.ErrSessionEnded) && !r.token.Load()
-}
-
-// canDetach reports whether the client finds what comes of the request elsewhere: by a token, or
+// canLeave reports whether the client finds what comes of the request elsewhere: by a token, or
 // as it knows the id of an event. Clients of the first revision know none. Of those before
 // 2025-11-25, whose streams servers were not to end, most do not look for the rest of one that has
 // ended: where there is a choice, as when the server stops, they keep theirs.
-func (r *reader) canDetach() bool {
+func (r *reader) canLeave() bool {
 	if r.token.Load() {
 		return true
 	}
-	if !r.streams() || r.number == 0 || !r.peer.revision.EventIDs() {
+	if !r.posts() || !r.post.stream.single || !r.peer.revision.EventIDs() {
 		return false
 	}
 	if r.Draining.Err() != nil && r.peer.revision < revision.November2025 {
@@ -339,68 +290,36 @@ func (r *reader) canDetach() bool {
 	return r.post.stream.shown
 }
 
-// stops detaches if the server stops, and the client finds the rest elsewhere.
-func (r *reader) stops() (detached bool) {
-	if r.Draining.Err() == nil || !r.canDetach() {
-		return false
-	}
-	r.detach(stopRetry)
-	return true
-}
-
-// detach ends the reader without an answer. The client may come back after retry.
-func (r *reader) detach(retry time.Duration) {
+// leave ends the reader without an answer. The client may come back after retry.
+func (r *reader) leave(retry time.Duration) {
 	if r.post == nil {
 		r.Way.(dialect.Leaver).Leave()
 		return
 	}
 	if retry > 0 && r.post.stream.single {
-		r.post.stream.carriedBy(nil, retry)
+		r.post.carry(&r.post.stream.carrier, nil, retry)
 	}
 	r.post.Leave()
 }
 
+// silenced ends the wait of a task whose client can answer no more, unless it finds its questions elsewhere. It
+// reports false if the client can be asked for a while.
+func (r *reader) silenced() bool {
+	if r.Draining.Err() != nil && r.canLeave() {
+		r.leave(stopRetry)
+		return true
+	}
+	return !r.posts() || !errors.Is(context.Cause(r.peer.answering), dialect.ErrStopping) // another replica can take the answer
+}
+
 // mark has the ids of events from now on say how much of the task's log was passed on.
 func (r *reader) mark(seen uint64) {
-	if r.passed = seen; r.post == nil {
+	if r.passed = seen; r.post == nil || !r.post.stream.single { // no other replica has what else a stream carries
 		return
 	}
-	number := r.number
-	if !r.post.stream.single { // no other replica has what the stream carries besides
-		number = 0
+	mark := ""
+	if r.number != 0 { // else no number leads to it
+		mark = markOf(r.number, seen)
 	}
-	mark := markOf(number, seen)
-	r.post.mu.Lock()
-	r.post.call.mark, r.post.call.task, r.post.call.number = mark, r.task, r.number
-	r.post.mu.Unlock()
 	r.post.stream.settle(mark)
-}
-
-// Leave implements [dialect.Leaver].
-func (w *way) Leave() {
-	w.mu.Lock()
-	w.call.left = true
-	w.mu.Unlock()
-	w.call.cancel(dialect.ErrLeft)
-}
-
-// isLeft reports whether the request ends without an answer.
-func (w *way) isLeft() bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.call.left
-}
-
-// mark is what the ids of events of the call end with.
-func (w *way) mark() string {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.call.mark
-}
-
-// carried reports whether a connection carries the stream.
-func (w *way) carried() bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.stream.reader != nil
 }

@@ -233,6 +233,9 @@ func TestWaiting(t *testing.T) {
 			<-w.ended
 			assert.ErrorIs(w, w.err, turns.ErrLedger)
 			assert.InDelta(w, outage, time.Since(began), float64(5*time.Second))
+			w.s.mu.Lock()
+			defer w.s.mu.Unlock()
+			assert.Less(w, 1<<30-w.s.fails, 50, "it is asked less and less")
 		},
 		"it is answered": func(w *waits) {
 			w.s.set(asking("q"))

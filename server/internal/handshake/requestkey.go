@@ -5,15 +5,18 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/binary"
+	"encoding/json"
 	"errors"
+	"maps"
+	"slices"
 	"strconv"
-	"time"
 
+	jsonv2 "github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/mcpsaga/mcpsaga/internal/durable"
-	"github.com/mcpsaga/mcpsaga/internal/jsonview"
 	"github.com/mcpsaga/mcpsaga/internal/tasks"
+	"github.com/mcpsaga/mcpsaga/internal/turns"
 	"github.com/mcpsaga/mcpsaga/server/internal/dialect"
 	"github.com/mcpsaga/mcpsaga/server/internal/wire"
 )
@@ -66,8 +69,8 @@ func splitQuestionID(id uint64) (number, n uint64, ok bool) {
 
 // numberOfTask is a number for the requests that a task has one after the other, in any session.
 func numberOfTask(t *tasks.Task) uint64 {
-	if note := noteOf(t); note != nil && note.Call != nil {
-		return note.Call.Number
+	if note, ok := noteOf(t); ok && note.Number != 0 {
+		return note.Number
 	}
 	sum := sha256.Sum256([]byte("number of task " + t.ID))
 	return max(1, binary.BigEndian.Uint64(sum[:])>>(64-numberBits))
@@ -89,44 +92,33 @@ type reading struct {
 	alias
 }
 
-// alias is what is remembered of a request whose task has an id of its own.
+// alias is what is remembered of a request whose task has an id of its own, as long as its session lasts.
 type alias struct {
 	Task string `cbor:"1,keyasint"`
 	// ID, Method and Token are those of the request.
 	ID     jsontext.Value `cbor:"2,keyasint"`
 	Method string         `cbor:"3,keyasint"`
 	Token  jsontext.Value `cbor:"4,keyasint,omitempty"`
-	// URI is what is read, if it is a resource.
-	URI string `cbor:"5,keyasint,omitempty"`
 	// Alone: one request at a time waits for the task.
 	Alone bool `cbor:"6,keyasint,omitempty"`
 }
-
-// aliasTime is for how long an alias is kept after the request was there the last time.
-const aliasTime = time.Hour
 
 func (d *handshake) aliasName(a *agreed, number uint64) durable.Name {
 	return d.Core.DocumentName("call", string(a.id[:]), strconv.FormatUint(number, 36))
 }
 
-// find returns the reading with a number; nil if there is none.
+// findReading returns the reading with a number; nil if there is none.
 func (d *handshake) findReading(ctx context.Context, a *agreed, principal string, number uint64) (*reading, error) {
 	r := &reading{number: number}
-	id := a.taskID(number)
 	var err error
-	switch r.task, err = d.Tasks.Get(ctx, principal, id); {
-	case err == nil:
-		call := jsonview.Get(r.task.Note, "call")
-		if call == nil {
+	if r.task, err = d.Tasks.Get(ctx, principal, a.taskID(number)); err == nil {
+		note, ok := noteOf(r.task)
+		if !ok || note.Number == 0 {
 			return nil, nil // not one of ours
 		}
-		r.alias = alias{
-			Task: id, ID: jsontext.Value(jsonview.Get(call, "id")), Method: callMethod,
-			Token: jsontext.Value(jsonview.Get(r.task.Note, "progressToken")), Alone: true,
-		}
-		r.alias.URI, _ = jsonview.String(jsonview.Get(call, "URI"))
+		r.alias = alias{Task: r.task.ID, ID: note.ID, Method: callMethod, Token: note.Token, Alone: true}
 		return r, nil
-	case !errors.Is(err, tasks.ErrNotFound):
+	} else if !errors.Is(err, tasks.ErrNotFound) {
 		return nil, err
 	}
 	found, err := durable.ReadDocument[alias](ctx, d.Core, d.aliasName(a, number))
@@ -141,8 +133,8 @@ func (d *handshake) findReading(ctx context.Context, a *agreed, principal string
 }
 
 // enroll gives a request a number, if it has none yet, that leads to its task, which has another name. alone says that
-// one request at a time waits for that. Without room for the number the request is served all
-// the same, by this replica alone.
+// one request at a time waits for that. Without room for the number the request is served all the same, by this
+// replica alone: its task is under way.
 func (r *reader) enroll(ctx context.Context, task string, alone bool) {
 	id, ok := wire.CanonicalID(r.Message.ID)
 	if !ok {
@@ -152,24 +144,21 @@ func (r *reader) enroll(ctx context.Context, task string, alone bool) {
 	if r.number == 0 {
 		r.number = a.numberOf(ofAlias, id+"\x00"+task, 0)
 	}
-	r.alias = &alias{Task: task, ID: r.Message.ID, Method: r.Message.Method, Token: r.Notifier.Token, URI: r.uri, Alone: alone}
-	err := r.keepAlias(ctx)
+	err := durable.SetDocument(ctx, r.Core, r.Principal, r.aliasName(a, r.number), a.expires, alias{
+		Task: task, ID: r.Message.ID, Method: r.Message.Method, Token: r.Notifier.Token, Alone: alone,
+	})
 	if err == nil && r.Message.Method == callMethod {
 		err = r.RememberRequest(ctx, r.Principal, a.session(), r.Message.ID, task)
 	}
-	if err != nil {
-		r.Log.WarnContext(ctx, "other replicas cannot go on with a request", "error", err)
-		r.number, r.alias = 0, nil
+	if err == nil {
+		return
+	}
+	if r.number = 0; !errors.Is(err, turns.ErrLedgerFull) { // else it is for the caller to end some
+		r.Log.WarnContext(ctx, "other replicas cannot continue a request", "error", err)
 	}
 }
 
-// keepAlias keeps the alias for longer, if the request has one.
-func (r *reader) keepAlias(ctx context.Context) error {
-	if r.alias == nil {
-		return nil
-	}
-	return durable.SetDocument(ctx, r.Core, r.Principal, r.aliasName(r.post.agreed, r.number), r.Turns.Now().Add(aliasTime), *r.alias)
-}
+var errNoID = errors.New("the request has no id")
 
 // cancelElsewhere cancels a call of the session that another replica may have begun. It reports
 // false if the ledger knows of none that is under way.
@@ -178,16 +167,26 @@ func (d *handshake) cancelElsewhere(ctx context.Context, a *agreed, principal st
 	if !ok {
 		return true, nil
 	}
+	drop := func(task string) (bool, error) {
+		_, err := d.Tasks.Renew(ctx, principal, task, callWait, changeNote(func(n *taskNote) { n.Dropped = n.Number != 0 }))
+		if err == nil {
+			_, err = d.Tasks.Cancel(ctx, principal, task)
+		}
+		if errors.Is(err, tasks.ErrNotFound) {
+			err = nil
+		}
+		return true, err
+	}
 	for n := range uint64(numberTries) {
 		r, err := d.findReading(ctx, a, principal, a.numberOf(ofCall, id, n))
 		if err != nil {
 			return false, err
 		}
 		if r == nil {
-			break
+			continue // an earlier call with the id may be forgotten, and a later one not
 		}
 		if found, ok := wire.CanonicalID(r.ID); !r.task.Status.Ended() && ok && found == id {
-			return true, d.dropCall(ctx, principal, r.task.ID)
+			return drop(r.Task)
 		}
 	}
 	task, err := d.TaskOfRequest(ctx, a.session(), request)
@@ -200,34 +199,23 @@ func (d *handshake) cancelElsewhere(ctx context.Context, a *agreed, principal st
 		return false, nil
 	case err != nil:
 		return false, err
-	case noteOf(found) == nil:
+	}
+	if _, ours := noteOf(found); !ours {
 		return true, nil // a guest's sees to it itself
 	}
-	return true, d.dropCall(ctx, principal, task)
+	return drop(task)
 }
 
 // cancelled ends requests under way here whose cancellation has reached another replica, where the
 // ledger does not know of them: those that have just begun, and those that do not wait for a task of
 // their own. A client that uses the id of a request again at once may find that cancelled: it must not.
 func (d *handshake) cancelled(list []dialect.GivenUp) {
+	given := make(map[dialect.SessionID][]string)
 	for _, one := range list {
-		d.sessions.mu.Lock()
-		s := d.sessions.byRandom[one.Session]
-		d.sessions.mu.Unlock()
-		if s == nil {
-			continue
-		}
-		var calls []*sessionCall
-		s.mu.Lock()
-		for _, c := range s.calls {
-			if requestText(c.message.ID) == one.Request {
-				calls = append(calls, c)
-			}
-		}
-		s.mu.Unlock()
-		for _, c := range calls {
-			c.cancel(dialect.ErrCancelled)
-		}
+		given[one.Session] = append(given[one.Session], one.Request)
+	}
+	for _, s := range d.sessions.inMemory(slices.Collect(maps.Keys(given))) {
+		s.stop(func(c *sessionCall) bool { return slices.Contains(given[s.agreed.id], requestText(c.message.ID)) })
 	}
 }
 
@@ -238,18 +226,46 @@ func requestText(id jsontext.Value) string {
 	return base64.RawURLEncoding.EncodeToString(sum[:8])
 }
 
-// dropCall cancels a task whose client wants no response any more.
-func (d *handshake) dropCall(ctx context.Context, principal, id string) error {
-	_, err := d.Tasks.Renew(ctx, principal, id, callWait, changeNote(func(n *taskNote) {
-		if n.Call != nil {
-			n.Call.Dropped = true
+// taskNote is what is kept with a task for the requests that look at it.
+type taskNote struct {
+	// Token is the progressToken of the call, which holds as long as the task does.
+	Token jsontext.Value `json:"progressToken,omitzero"`
+	// Number is that of a session's call if the task's id is made of it, ID the call's id, and Digest
+	// identifies what was called. Dropped: its client wants no response any more.
+	Number  uint64         `json:"number,omitzero"`
+	ID      jsontext.Value `json:"id,omitzero"`
+	Digest  []byte         `json:"digest,omitzero"`
+	Dropped bool           `json:"dropped,omitzero"`
+	// Reader names who passes on what comes of the task, if one request at a time waits for it: the last
+	// one counts. Seen is the number of the last event that the client has shown to know, and
+	// MaxWait for how long it may be away, in seconds.
+	Reader  string `json:"reader,omitzero"`
+	Seen    uint64 `json:"seen,omitzero"`
+	MaxWait int64  `json:"maxWait,omitzero"`
+	// Accepted are the pages that the user has agreed to open.
+	Accepted []string `json:"accepted,omitzero"`
+}
+
+func readNote(raw []byte) (n taskNote, ours bool) {
+	err := jsonv2.Unmarshal(raw, &n, jsonv2.RejectUnknownMembers(true)) // other protocols keep other notes
+	return n, err == nil
+}
+
+// noteOf reads what is kept with a task. It is false if that is not ours.
+func noteOf(t *tasks.Task) (n taskNote, ours bool) { return readNote(t.Note) }
+
+// changeNote has change change what is kept with a task.
+func changeNote(change func(*taskNote)) func(json.RawMessage) json.RawMessage {
+	return func(old json.RawMessage) json.RawMessage {
+		n, ours := readNote(old)
+		if !ours && len(old) > 0 {
+			return old
 		}
-	}))
-	if err == nil {
-		_, err = d.Tasks.Cancel(ctx, principal, id)
+		change(&n)
+		note, err := wire.Marshal(n)
+		if err != nil {
+			return old
+		}
+		return note
 	}
-	if errors.Is(err, tasks.ErrNotFound) {
-		return nil
-	}
-	return err
 }

@@ -7,21 +7,19 @@ import (
 	"crypto/sha256"
 	"crypto/subtle"
 	"encoding/binary"
+	"encoding/json"
 	"errors"
 	"log/slog"
-	"slices"
 	"strconv"
 	"sync"
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
 
-	"github.com/mcpsaga/mcpsaga/codec"
 	"github.com/mcpsaga/mcpsaga/internal/sessionid"
 	"github.com/mcpsaga/mcpsaga/internal/tokens"
 	"github.com/mcpsaga/mcpsaga/server/internal/dialect"
 	"github.com/mcpsaga/mcpsaga/server/internal/handshake/revision"
-	"github.com/mcpsaga/mcpsaga/server/internal/handshake/tasks2025"
 	"github.com/mcpsaga/mcpsaga/server/internal/wire"
 	"github.com/mcpsaga/mcpsaga/steps"
 )
@@ -57,19 +55,16 @@ func (d *handshake) newID(p *peer, principal string) (string, error) {
 	return d.Turns.Codec.Seal(tokens.Binding{Purpose: sessionid.Purpose}, now, &tokens.Contents{Claims: claims, State: terms.Bytes()})
 }
 
-// readID opens a session's id. late reports that its time is over.
+// readID opens a session's id. late reports that its time is over. If that has not begun, there is a, and an error.
 func (d *handshake) readID(ctx context.Context, name string, log *slog.Logger) (a *agreed, late bool, rerr *wire.Error) {
 	if len(name) > maxID {
 		return nil, false, goneSession()
 	}
 	now := d.Turns.Now()
 	x, untimely, err := d.Turns.Codec.OpenAnyTime(tokens.Binding{Purpose: sessionid.Purpose}, now, name)
-	switch {
-	case err != nil:
+	if err != nil {
 		log.InfoContext(ctx, "request refused", "reason", "the session id is not valid here", "error", err)
 		return nil, false, goneSession()
-	case untimely != nil && untimely.Reason == tokens.ReasonNotYetValid:
-		return nil, false, wire.TryAgain("this server's clock is behind the session: send the same request again")
 	}
 	terms, known := sessionid.Parse(x.State)
 	if !known || len(x.Claims.Request) != sha256.Size {
@@ -80,6 +75,9 @@ func (d *handshake) readID(ctx context.Context, name string, log *slog.Logger) (
 		name: name, id: x.Claims.ID, revision: revision.Revision(terms.Revision), features: terms.Features, guest: terms.Guest,
 		resumable: terms.Resumable, level: terms.Level,
 		principal: [sha256.Size]byte(x.Claims.Request), expires: x.Claims.ExpiresAt.Add(d.Turns.Codec.Options().Skew),
+	}
+	if untimely != nil && untimely.Reason == tokens.ReasonNotYetValid {
+		return a, false, wire.TryAgain("this server's clock is behind the session: send the same request again")
 	}
 	return a, untimely != nil, nil
 }
@@ -99,23 +97,18 @@ type session struct {
 	*peer
 	agreed *agreed
 	owner  string // on whose account it is counted, or empty
-	// keys are those that its id was opened with. The table's mutex guards it.
-	keys *codec.Keyset
 	// stem makes the names of its streams different from those of other replicas.
 	stem string
 	// ctx ends with the session, or with what is in memory of it.
 	ctx    context.Context
 	cancel context.CancelCauseFunc
 	// idle takes it out of memory when it has not been used for long; nil if it is not
-	// there.
-	idle *time.Timer
-	// check ends its streams if its time is over, or it was ended on another replica; nil if there is
-	// no memory of it. Each stream calls it now and then.
-	check func(context.Context)
-	// resting is its place among those not in use, or nil. The table's mutex guards it, and
-	// idleSince, which is since when.
-	resting   *list.Element
-	idleSince time.Time
+	// there. resting is its place among those not in use, or nil; the table's mutex guards it.
+	idle    *time.Timer
+	resting *list.Element
+	// look ends its streams if its time is over, or it was ended on another replica. Each stream calls
+	// it now and then.
+	look func(context.Context)
 
 	mu sync.Mutex
 	// busy counts the requests and calls under way; while there are any, the session stays
@@ -127,15 +120,15 @@ type session struct {
 	// have ended, the oldest first.
 	streams  map[string]*stream
 	finished []*stream
-	// general carries what belongs to no request, on the client's GET.
-	general *stream
+	// general carries what belongs to no request, the client's GET; sent counts its events.
+	general *carrier
+	sent    uint64
 	posts   uint64 // streams so far
-	// notifier sends the status of tasks on it; nil if no connection carries it, or no tasks are offered.
-	notifier  *tasks2025.Notifier
-	beginning sync.Mutex // is held while it is noted that the session has begun a task
-	knownSettings
-	// calls are the client's requests under way, by id.
-	calls map[string]*sessionCall
+	// record is what the ledger has of the session, as it was seen last; nil if there is no ledger,
+	// or it did not say.
+	record *document
+	// calls are the client's requests under way.
+	calls map[*sessionCall]struct{}
 	// held are the bytes of calls and of the answers that they wait with for more;
 	// most is how many bytes may be held, with what streams hold that have not ended.
 	held, most int
@@ -155,29 +148,22 @@ func newSession(a *agreed) *session {
 
 // sessionCall is a request of the client's under way.
 type sessionCall struct {
-	cancel context.CancelCauseFunc
-	size   int // of the request
+	message *wire.Message
+	cancel  context.CancelCauseFunc
 	// asking counts its questions that wait for the client; answers are the bytes of
 	// what the client has said to the others meanwhile.
 	asking, answers int
-	// message is the request.
-	message *wire.Message
-	// task is the task that it waits for, if it can be gone on with. mark is what the ids of its
-	// events say of how much of that was passed on. left: it ends without an answer, which is to be had
-	// otherwise. over is closed when it has ended.
-	task, mark string
-	left       bool
-	over       chan struct{}
-	// number is its number (see requestkey.go), and answered are the questions of its task that the
-	// client has answered here.
-	number   uint64
-	answered []uint64
+	// left: it ends without an answer, which is to be had otherwise. over is closed when it has ended.
+	left bool
+	over chan struct{}
 }
 
 // question is a request of the server's that waits for its answer.
 type question struct {
-	call   *sessionCall
-	answer chan<- steps.Answer
+	call *sessionCall
+	// answer gets the answer; nil if that goes to a task. answered: it has come.
+	answer   chan steps.Answer
+	answered bool
 }
 
 // maxCalls bounds the requests of one session that are under way here.
@@ -198,30 +184,6 @@ var (
 	errNoQuestion = errors.New("nothing waits here for this answer: the question was answered before, or the call that asked has ended")
 )
 
-// open makes the stream of a POST.
-// numbered says that it may be one that other replicas can continue.
-func (s *session) open(requests int, wrong [][]byte, numbered bool) *stream {
-	s.mu.Lock()
-	s.posts++
-	st := &stream{name: "p" + s.stem + "-" + strconv.FormatUint(s.posts, 10), session: s, due: requests + len(wrong)}
-	st.single = st.due == 1
-	st.unknown = st.single && numbered
-	s.streams[st.name] = st
-	s.mu.Unlock()
-	for _, response := range wrong {
-		st.add(eventResponse, response)
-	}
-	return st
-}
-
-// forget drops a stream that was read to its end in a way that cannot be resumed.
-func (s *session) forget(st *stream) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.streams, st.name)
-	s.finished = slices.DeleteFunc(s.finished, func(f *stream) bool { return f == st })
-}
-
 // sessionContext returns a context for work that a session's request began: it
 // ends with the session, not with the request's connection (MCP 2025-11-25,
 // basic/transports: disconnection is no cancellation).
@@ -234,24 +196,40 @@ func sessionContext(request context.Context, s *session) (context.Context, conte
 	}
 }
 
-// begin registers a request so that the client can cancel it, and holds the session, unless
-// the request's id is in use or too much is under way.
-func (s *session) begin(m *wire.Message, task string, cancel context.CancelCauseFunc) (*sessionCall, error) {
+// begin registers a request so that the client can cancel it, and holds the session, unless too
+// much is under way, or a request with its id. again: it continues one with its id.
+func (s *session) begin(m *wire.Message, cancel context.CancelCauseFunc, again bool) (*sessionCall, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	for c := range s.calls {
+		if !again && string(c.message.ID) == string(m.ID) {
+			return nil, errIDInUse
+		}
+	}
 	switch {
-	case s.calls[string(m.ID)] != nil:
-		return nil, errIDInUse
 	case len(s.calls) >= maxCalls:
 		return nil, errManyCalls
 	case !s.fits(m.Size):
 		return nil, errHeld
 	}
-	c := &sessionCall{cancel: cancel, size: m.Size, message: m, task: task, over: make(chan struct{})}
-	s.calls[string(m.ID)] = c
-	s.held += c.size
+	c := &sessionCall{message: m, cancel: cancel, over: make(chan struct{})}
+	s.calls[c] = struct{}{}
+	s.held += m.Size
 	s.busy++ // it is in use already
 	return c, nil
+}
+
+// stop cancels the requests under way that these are, and reports whether there are any.
+func (s *session) stop(is func(*sessionCall) bool) (found bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for c := range s.calls {
+		if is(c) {
+			c.cancel(dialect.ErrCancelled)
+			found = true
+		}
+	}
+	return found
 }
 
 // works reports whether calls are under way.
@@ -272,8 +250,8 @@ func (s *session) linger() {
 func (s *session) fits(size int) bool {
 	size += s.held
 	for _, st := range s.streams {
-		if st != s.general && st.due > 0 {
-			size += st.size
+		if st.due > 0 {
+			size += st.size()
 		}
 	}
 	return size <= s.most
@@ -286,7 +264,7 @@ func (s *session) answered(id uint64, answer steps.Answer, size int) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	q := s.waiting[id]
-	if q == nil {
+	if q == nil || q.answer == nil {
 		return errNobodyWaits
 	}
 	if !s.fits(size) {
@@ -297,6 +275,76 @@ func (s *session) answered(id uint64, answer steps.Answer, size int) error {
 	delete(s.waiting, id)
 	q.answer <- answer
 	return nil
+}
+
+const leastQuestion = dialect.LeastQuestion
+
+// questionOf returns the id of the question that a response is to, of any replica; nil
+// if it can be none. Some clients lose their session if a refusal does not name it.
+func questionOf(response jsontext.Value) jsontext.Value {
+	id, _ := dialect.ReadAnswer(response)
+	if id < leastQuestion || id >= 2*leastQuestion {
+		return nil
+	}
+	return strconv.AppendUint(nil, id, 10)
+}
+
+// way is the way to the client of a request that was POSTed: the request's stream.
+type way struct {
+	*session
+	stream *stream
+	call   *sessionCall
+}
+
+func (w *way) Notify(method string, params json.RawMessage) {
+	w.stream.add(eventNote, wire.AppendCall(nil, 0, method, params))
+}
+
+// ask sends a question, whose id is id, or if that is zero a new one. The answer goes to q. back ends that, and
+// reports whether the answer had not come.
+func (w *way) ask(id uint64, q *question, method string, params json.RawMessage) (asked uint64, back func() (open bool)) {
+	w.mu.Lock()
+	if id == 0 {
+		id = w.questionID()
+	}
+	w.waiting[id] = q
+	w.mu.Unlock()
+	number := w.stream.add(eventRequest, wire.AppendCall(nil, id, method, params))
+	return id, func() bool {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		// A client that reads on after a break must not ask its user what needs no answer any more.
+		w.stream.drop(number)
+		if w.waiting[id] == q {
+			delete(w.waiting, id)
+		}
+		return !q.answered
+	}
+}
+
+func (w *way) Call(ctx context.Context, method string, params json.RawMessage) (steps.Answer, error) {
+	w.mu.Lock()
+	if w.call.asking == 0 { // what the call was answered before is in use no longer
+		w.held -= w.call.answers
+		w.call.answers = 0
+	}
+	w.call.asking++
+	w.mu.Unlock()
+	q := &question{call: w.call, answer: make(chan steps.Answer, 1)}
+	id, back := w.ask(0, q, method, params)
+	defer func() {
+		back()
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.call.asking--
+	}()
+	select {
+	case a := <-q.answer:
+		return a, nil
+	case <-ctx.Done():
+		w.Notify(dialect.Cancellation(strconv.AppendUint(nil, id, 10), context.Cause(ctx)))
+		return steps.Answer{}, context.Cause(ctx)
+	}
 }
 
 // questionID returns the id of a new question. Other replicas ask in the same session, and
@@ -312,14 +360,33 @@ func (s *session) questionID() uint64 {
 	}
 }
 
-const leastQuestion = dialect.LeastQuestion
-
-// questionOf returns the id of the question that a response is to, of any replica; nil
-// if it can be none. Some clients lose their session if a refusal does not name it.
-func questionOf(response jsontext.Value) jsontext.Value {
-	id, _ := dialect.ReadAnswer(response)
-	if id < leastQuestion || id >= 2*leastQuestion {
-		return nil
+func (w *way) Hangup(retry time.Duration) {
+	if w.revision >= revision.November2025 { // others cannot resume
+		w.carry(&w.stream.carrier, nil, retry)
 	}
-	return strconv.AppendUint(nil, id, 10)
+}
+
+// KeepOpen implements [dialect.Way]: nothing of these revisions is without an end.
+func (*way) KeepOpen() (<-chan struct{}, *wire.Error) { return nil, wire.NotFound() }
+
+// Leave implements [dialect.Leaver].
+func (w *way) Leave() {
+	w.mu.Lock()
+	w.call.left = true
+	w.mu.Unlock()
+	w.call.cancel(dialect.ErrLeft)
+}
+
+// isLeft reports whether the request ends without an answer.
+func (w *way) isLeft() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.call.left
+}
+
+// carried reports whether a connection carries the stream.
+func (w *way) carried() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.stream.carrier != nil
 }

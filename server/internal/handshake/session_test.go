@@ -59,13 +59,14 @@ func begin(t *testing.T, d *handshake, principal, version, capabilities string) 
 func TestSessionInUseDoesNotExpire(t *testing.T) {
 	d := replica(t, newKeyset(t))
 	a := begin(t, d, "", "2025-11-25", `{}`)
-	keys := d.Turns.Codec.Keyset()
-	opened, rerr := d.enter(a, &dialect.Exchange{})
+	opened, rerr := d.use(a, "", needs{memory: true}, false)
 	require.Nil(t, rerr)
 	opened.linger()
 	use := func() *session {
-		s, _ := d.sessions.use(a.name, keys, nil)
-		return s
+		if s, _ := d.use(a, "", needs{}, false); s.idle != nil {
+			return s
+		}
+		return nil
 	}
 	require.Same(t, opened, use())
 	d.sessions.forget(opened)

@@ -2,17 +2,20 @@ package handshake
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
 	"slices"
-	"sync"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/mcpsaga/mcpsaga/internal/durable"
 	"github.com/mcpsaga/mcpsaga/internal/turns"
 	"github.com/mcpsaga/mcpsaga/server/internal/dialect"
+	"github.com/mcpsaga/mcpsaga/server/internal/handshake/revision"
 	"github.com/mcpsaga/mcpsaga/server/internal/wire"
 )
 
@@ -54,19 +57,6 @@ func (d *handshake) documentName(a *agreed) durable.Name {
 	return d.Core.DocumentName("session", string(a.id[:]))
 }
 
-// knownSettings are what a session in memory knows of its document. The session's mutex guards them.
-type knownSettings struct {
-	learning sync.Mutex // is held while what was learned is put to use
-	// record is the newest that was seen; nil if there is no ledger, or it did not say.
-	record *document
-	// carrier names the connection of this replica that the record should name; empty if there
-	// was none, or the ledger did not take it. carrying: that is being written.
-	carrier  string
-	carrying bool
-	// principal is whose the session is, once there is a carrier.
-	principal string
-}
-
 // How long the ledger may take to say what it remembers of a session, and for how long it is
 // not asked again if it fails. Sessions continue meanwhile: they need no ledger.
 const (
@@ -80,7 +70,7 @@ const (
 // recordOf returns what the ledger remembers of a session; nil if there is no ledger, or it does
 // not say.
 func (d *handshake) recordOf(ctx context.Context, a *agreed) *document {
-	if d.Core == nil || d.sessions.ledgerAway() {
+	if d.Core == nil || time.Now().UnixNano() < d.sessions.silentUntil.Load() {
 		return nil
 	}
 	within, cancel := context.WithTimeout(ctx, recordTime)
@@ -95,79 +85,40 @@ func (d *handshake) recordOf(ctx context.Context, a *agreed) *document {
 	}
 	if ctx.Err() == nil {
 		d.sessions.silentUntil.Store(time.Now().Add(recordPause).UnixNano())
-		d.Log.WarnContext(ctx, "the ledger does not say what became of sessions: they go on meanwhile", "error", err)
+		d.Log.Log(ctx, d.sessions.outage.Level(slog.LevelWarn), "the ledger does not say what became of sessions: they go on meanwhile", "error", err)
 	}
 	return nil
 }
 
-// ledgerAway reports whether the ledger has failed so lately that it is not asked.
-func (t *sessionTable) ledgerAway() bool { return time.Now().UnixNano() < t.silentUntil.Load() }
-
 // learn puts to use what the ledger remembers, unless it is older than what is known.
 func (s *session) learn(found *document) {
-	s.learning.Lock()
-	defer s.learning.Unlock()
 	s.mu.Lock()
+	defer s.mu.Unlock()
 	before := s.record
 	if before != nil && found.Version() <= before.Version() {
-		s.mu.Unlock()
 		return
 	}
 	s.record = found
-	over := s.superseded()
-	s.mu.Unlock()
-	if over {
-		s.general.carriedBy(nil, 0)
+	s.endSuperseded()
+	s.apply(&found.Value, before != nil) // when it has only come into memory, its GET says from where on
+}
+
+// apply has the client hear what it wants to. missed: also what was published of resources since it has
+// subscribed to them.
+func (p *peer) apply(set *settings, missed bool) {
+	if set.Level != nil {
+		p.level.Set(*set.Level)
 	}
-	if found.Value.Level != nil {
-		s.level.Set(*found.Value.Level)
-	}
-	if s.changes == nil {
+	if p.changes == nil {
 		return
 	}
-	uris := make([]string, len(found.Value.URIs))
-	for i, u := range found.Value.URIs {
+	uris := make([]string, len(set.URIs))
+	for i, u := range set.URIs {
 		uris[i] = u.URI
 	}
-	var added []string
-	s.changes.Change(func(want *dialect.Interest) { added = want.SetURIs(uris) })
-	if before == nil {
-		return // it has only come into memory: its GET says from where on
-	}
-	for _, uri := range added { // it may have been updated since, before this was learned
-		s.changes.CatchUpOn(uri, found.Value.URIs[found.Value.index(uri)].From)
-	}
-}
-
-// superseded reports whether a connection of another replica carries by now what one of this
-// carried. Of two connections of one replica, that has seen itself which is newer. The session
-// is locked.
-func (s *session) superseded() bool {
-	over := !s.carrying && s.carrier != "" && s.record != nil && processOf(s.record.Value.Carrier) != processOf(s.carrier)
-	if over {
-		s.carrier = ""
-	}
-	return over
-}
-
-// look finds out what became of a session in memory.
-func (d *handshake) look(ctx context.Context, s *session) {
-	found := d.recordOf(ctx, s.agreed)
-	switch {
-	case found == nil:
-	case found.Value.Ended:
-		d.sessions.end(s.agreed, d.Turns.Now())
-	default:
-		s.learn(found)
-		s.mu.Lock()
-		unknown := s.general.reader != nil && s.carrier == "" && !s.carrying
-		s.mu.Unlock()
-		switch { // the ledger did not take it when it began
-		case !unknown:
-		case found.Value.Carrier == "" || processOf(found.Value.Carrier) == d.Hub.By():
-			d.carry(ctx, s)
-		default: // it is not known which is newer: if it is this one, its client comes again
-			s.general.carriedBy(nil, 0)
+	for _, uri := range p.changes.SetURIs(uris) {
+		if missed {
+			p.changes.CatchUpOn(uri, set.URIs[set.index(uri)].From)
 		}
 	}
 }
@@ -177,17 +128,17 @@ func (d *handshake) change(ctx context.Context, s *session, principal string, ch
 	s.mu.Lock()
 	found := s.record
 	s.mu.Unlock()
-	elsewhere := ""
+	before := ""
 	ctx, cancel := context.WithTimeoutCause(ctx, writeTime, durable.ErrSlow)
 	defer cancel()
 	made, err := durable.ChangeDocument(ctx, d.Core, principal, d.documentName(s.agreed), s.agreed.expires, found, func(r *settings) (bool, error) {
-		elsewhere = r.Carrier
+		before = r.Carrier
 		return change(r)
 	})
 	if err != nil {
 		return err
 	}
-	if made.Value.Ended || elsewhere != "" && processOf(elsewhere) != d.Hub.By() {
+	if made.Value.Ended || before != "" && !strings.HasPrefix(before, d.Hub.By()+".") {
 		d.Hub.Touch(s.agreed.id)
 	}
 	s.learn(made)
@@ -202,11 +153,16 @@ func (d *handshake) end(ctx context.Context, s *session, principal string) *wire
 		d.sessions.end(a, d.Turns.Now())
 		return nil
 	}
-	err := d.change(ctx, s, principal, func(r *settings) (bool, error) {
-		over := r.Ended
-		r.Ended, r.Level, r.URIs, r.Carrier, r.Since = true, nil, nil, "", 0
-		return !over, nil
-	})
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeTime) // some clients do not wait for the response
+	defer cancel()
+	err := d.Tasks.EndSession(ctx, principal, a.session()) // first, as nothing more can be asked of a session that has ended
+	if err == nil {
+		err = d.change(ctx, s, principal, func(r *settings) (bool, error) {
+			over := r.Ended
+			r.Ended, r.Level, r.URIs, r.Carrier, r.Since = true, nil, nil, "", 0
+			return !over, nil
+		})
+	}
 	switch {
 	case err == nil:
 		d.sessions.end(a, d.Turns.Now())
@@ -220,12 +176,16 @@ func (d *handshake) end(ctx context.Context, s *session, principal string) *wire
 	return wire.TryAgain("the calls of the session in this replica have ended, but its end cannot be written down at present: send the same request again")
 }
 
-// remember changes what the ledger remembers of the client's session. It reports false if nothing
-// does: then the connection, or this process, remembers it.
-func (c *call) remember(ctx context.Context, change func(*settings) (bool, error)) (bool, error) {
+// set changes what the client has set: in the document of its session, or without a ledger and on
+// stdio in memory.
+func (c *call) set(ctx context.Context, change func(*settings) (bool, error)) error {
 	s := c.peer.session
 	if s == nil || c.Core == nil {
-		return false, nil
+		c.peer.setting.Lock()
+		defer c.peer.setting.Unlock()
+		_, err := change(&c.peer.settings)
+		c.peer.apply(&c.peer.settings, false)
+		return err
 	}
 	err := c.handshake.change(ctx, s, c.Principal, func(r *settings) (bool, error) {
 		if r.Ended {
@@ -235,22 +195,16 @@ func (c *call) remember(ctx context.Context, change func(*settings) (bool, error
 	})
 	switch {
 	case errors.Is(err, turns.ErrLedgerFull):
-		err = wire.Refuse(http.StatusTooManyRequests, wire.CodeInvalidRequest, "too many sessions of yours are remembered: end some, or let them expire")
+		return wire.Refuse(http.StatusTooManyRequests, wire.CodeInvalidRequest, "too many sessions of yours are remembered: end some, or let them expire")
 	case errors.Is(err, durable.ErrConflict):
-		err = wire.TryAgain("the session is changed by too many requests at once: send the same request again")
+		return wire.TryAgain("the session is changed by too many requests at once: send the same request again")
 	case errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil: // the time that the ledger had, not the client's
-		err = fmt.Errorf("%w: %w", turns.ErrLedger, err)
+		return fmt.Errorf("%w: %w", turns.ErrLedger, err)
 	}
-	return true, err
+	return err
 }
 
-func setLevel(r *settings, level slog.Level) (bool, error) {
-	if r.Level != nil && *r.Level == level {
-		return false, nil
-	}
-	r.Level = &level
-	return true, nil
-}
+var errManyURIs = wire.NewError(wire.CodeInvalidRequest, "there are too many subscriptions; end some")
 
 func subscribe(r *settings, uri string, from uint64) (bool, error) {
 	if r.index(uri) >= 0 {
@@ -267,11 +221,148 @@ func subscribe(r *settings, uri string, from uint64) (bool, error) {
 	return true, nil
 }
 
-func unsubscribe(r *settings, uri string) (bool, error) {
-	i := r.index(uri)
-	if i < 0 {
-		return false, nil
+// What belongs to no request goes to the client's GET. Of several connections of a session the newest counts,
+// on whatever replica it is. Nothing of such a stream is kept between two of them: with a ledger, the ids of
+// its events say up to where the client has heard, and any replica tells the rest. Without one, a client that
+// comes back hears that all may have changed.
+
+// generalStream begins the ids of such events, which no other's does.
+const generalStream = "g"
+
+// listen answers GET without a request. after is the id of the last event that the client has got, or empty.
+func (d *handshake) listen(ctx context.Context, x *dialect.Exchange, r wire.Reply, s *session, after string) {
+	c := &carrier{gone: make(chan struct{}), name: d.Hub.By() + "." + rand.Text()[:13], principal: x.Principal}
+	defer s.carry(&s.general, c, 0)()
+	if d.Core == nil {
+		s.linger()
 	}
-	r.URIs = append(r.URIs[:i:i], r.URIs[i+1:]...)
-	return true, nil
+	s.catchUp(after)
+	d.carried(ctx, s, c)
+	c.out = r.Events(patience)
+	defer c.out.End()
+	alive := time.NewTicker(aliveEvery)
+	defer alive.Stop()
+	err := error(nil)
+	if s.revision < revision.November2025 {
+		err = c.out.Alive()
+	} else {
+		err = c.out.Start(s.eventID())
+	}
+	for err == nil && !c.ends() {
+		if e, ok := s.changes.Next(); ok {
+			err = c.out.Event(s.eventID(), wire.AppendCall(nil, 0, e.Method, e.Params()))
+			continue
+		}
+		if !s.pause(ctx, c, alive, s.changes.Ready) {
+			return
+		}
+	}
+}
+
+// catchUp has the client hear what it has missed.
+func (s *session) catchUp(after string) {
+	s.mu.Lock()
+	found := s.record
+	s.mu.Unlock()
+	switch {
+	case after != "":
+		delivered, _ := strconv.ParseUint(after[strings.LastIndexByte(after, '.')+1:], 36, 64)
+		s.changes.CatchUp(delivered)
+	case found == nil:
+	case found.Value.Carrier != "": // it does not say what it has heard from the one before
+		s.changes.CatchUp(found.Value.Since)
+	default:
+		for _, u := range found.Value.URIs {
+			s.changes.CatchUpOn(u.URI, u.From)
+		}
+	}
+}
+
+// eventID is the id of the next event that belongs to no request. It says how much the client has heard by
+// then, if any replica can tell the rest.
+func (s *session) eventID() string {
+	s.mu.Lock()
+	id := generalStream + s.stem + "_" + strconv.FormatUint(s.sent, 10)
+	s.sent++
+	s.mu.Unlock()
+	if n := s.changes.Delivered(); n > 0 {
+		id += "." + strconv.FormatUint(n, 36)
+	}
+	return id
+}
+
+// carried writes down that a connection of this replica carries what belongs to no request. If
+// the ledger does not take it, the connection carries that all the same, and so may another.
+func (d *handshake) carried(ctx context.Context, s *session, c *carrier) {
+	if d.Core == nil {
+		return
+	}
+	since := s.changes.Delivered()
+	within, cancel := context.WithTimeout(ctx, recordTime)
+	defer cancel()
+	err := d.change(within, s, c.principal, func(r *settings) (bool, error) {
+		s.mu.Lock()
+		over := s.general != c // a newer one may have been written down before
+		s.mu.Unlock()
+		if r.Ended || over {
+			return false, errors.New("the session or the connection has ended")
+		}
+		r.Carrier, r.Since = c.name, since
+		return true, nil
+	})
+	if err != nil && ctx.Err() == nil {
+		d.Log.InfoContext(ctx, "another connection of the same session may get the same", "error", err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	c.tried, c.named = true, err == nil
+	s.endSuperseded() // what was learned meanwhile may name another
+}
+
+// endSuperseded ends the connection that carries what belongs to no request if the document names a newer one.
+// The session is locked.
+func (s *session) endSuperseded() {
+	if c := s.general; c != nil && c.named && s.record != nil && s.record.Value.Carrier != c.name {
+		close(c.gone)
+		s.general = nil
+	}
+}
+
+// look finds out what became of a session in memory.
+func (d *handshake) look(ctx context.Context, s *session) {
+	if !d.Turns.Now().Before(s.agreed.expires) {
+		s.carry(&s.general, nil, 0) // calls under way come to their end
+		return
+	}
+	found := d.recordOf(ctx, s.agreed)
+	switch {
+	case found == nil:
+	case found.Value.Ended:
+		d.sessions.end(s.agreed, d.Turns.Now())
+	default:
+		s.learn(found)
+		s.mu.Lock()
+		c := s.general
+		unnamed := c != nil && c.tried && !c.named // the ledger did not take it when it began
+		s.mu.Unlock()
+		switch by := found.Value.Carrier; {
+		case !unnamed:
+		case by == "" || strings.HasPrefix(by, d.Hub.By()+"."):
+			d.carried(ctx, s, c)
+		default: // it is not known which is newer: if it is this one, its client comes again
+			s.carry(&s.general, nil, 0)
+		}
+	}
+}
+
+// touched has the documents of sessions be read that are in memory, of all if ids are nil. It is
+// called by the hub, which must not wait.
+func (d *handshake) touched(ids []dialect.SessionID) {
+	ended := d.sessions.running.Begin()
+	go func() {
+		defer ended()
+		for _, s := range d.sessions.inMemory(ids) {
+			d.look(s.ctx, s)
+		}
+	}()
 }

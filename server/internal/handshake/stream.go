@@ -2,8 +2,8 @@ package handshake
 
 import (
 	"bytes"
-	"cmp"
 	"context"
+	"net/http"
 	"slices"
 	"strconv"
 	"strings"
@@ -15,34 +15,30 @@ import (
 	"github.com/mcpsaga/mcpsaga/server/internal/wire"
 )
 
-// stream holds the messages for the client that belong to one POST, or to the
-// client's GET, whether a connection carries them at the moment or not. A client
-// that lost its connection reads on where it stopped (MCP 2025-11-25,
-// basic/transports, resumability and redelivery).
+// stream holds the messages for the client that belong to one POST, whether a connection carries
+// them at the moment or not. A client that lost its connection reads on where it stopped (MCP
+// 2025-11-25, basic/transports, resumability and redelivery).
 type stream struct {
 	// name is unique in the session and part of the events' ids.
 	name    string
 	single  bool     // it carries one request
 	session *session // its mu guards what follows
 
-	// opening is the mark of the id from which the client can resume before there is any event. It is
-	// unknown as long as it may have one and has not, and there are no ids until then.
+	// mark is how the ids of events that are added now end; see markOf. opening is the mark of the id from
+	// which the client can resume before there is any event. It is unknown as long as it may have one and
+	// has not, and there are no ids until then.
+	mark    string
 	opening string
 	unknown bool
 	shown   bool // an id was sent
 
 	events []streamEvent // by number
 	last   uint64        // number of the last event
-	notes  int           // how many of events are notifications
-	noted  int           // bytes of notifications
-	size   int           // bytes of events
 	due    int           // responses still to come; the stream ends when there are none
 	// changed is closed when something above changes; nil unless a connection waits for that.
 	changed chan struct{}
-	// reader is the connection that carries the stream; a newer one takes over. detach is called when
-	// there is none any more; it may be nil.
-	reader *streamReader
-	detach func()
+	// carrier is the connection that carries the stream, or nil; a newer one takes over.
+	carrier *carrier
 }
 
 // streamEvent is one message.
@@ -61,24 +57,25 @@ const (
 	eventResponse
 )
 
-// streamReader is a connection that carries a stream.
-type streamReader struct {
-	// gone is closed when the connection should end before the stream does.
-	gone chan struct{}
-	// retry is when the client should come back; set before gone is closed.
-	retry time.Duration
-	// after is the id of the event after which the client reads on, empty if it reads from the
-	// first. It is sent again at once: clients take the last id of the connection that breaks, and
-	// are lost if that had none.
-	after string
-
+// carrier is a connection that carries a stream.
+type carrier struct {
 	out *wire.EventStream
-	// number is that of the last event that was written, and opening the end of the id from which
-	// the client can resume before there is any. begun: something was written. primed: the client
-	// knows that id.
-	number        uint64
-	opening       string
-	begun, primed bool
+	// gone is closed when the connection is to end before the stream does. retry is when the client
+	// should come back; it is set before.
+	gone  chan struct{}
+	retry time.Duration
+	// name is what the session's document calls a connection that carries what belongs to no request, for
+	// principal; named: it does, if that was tried.
+	name, principal string
+	tried, named    bool
+
+	// number is that of the last event that was sent. after is the id of the event after which the client
+	// reads on, empty if it reads from the first. It is sent again at once: clients take the last id of the
+	// connection that breaks, and are lost if that had none.
+	number uint64
+	after  string
+	// primed: the client knows an id from which it can resume.
+	primed bool
 }
 
 // maxNotes and maxNoteBytes bound the notifications kept for one stream; the bytes
@@ -96,15 +93,44 @@ const (
 	maxFinishedBytes = 1 << 20
 )
 
+const (
+	// streamDelay is how long a response may take before the stream opens, so that
+	// short answers are plain JSON.
+	streamDelay = 50 * time.Millisecond
+	// aliveEvery is how often an idle stream shows that it lives; a connection
+	// that is dead is noticed by it.
+	aliveEvery = 15 * time.Second
+	// patience is how long a client may take to accept what is written.
+	patience = 30 * time.Second
+)
+
+// open makes the stream of a POST. numbered says that it may be one that other replicas can continue.
+func (s *session) open(requests int, wrong [][]byte, numbered bool) *stream {
+	s.mu.Lock()
+	s.posts++
+	st := &stream{name: "p" + s.stem + "-" + strconv.FormatUint(s.posts, 10), session: s, due: requests + len(wrong)}
+	st.single = st.due == 1
+	st.unknown = st.single && numbered
+	s.streams[st.name] = st
+	s.mu.Unlock()
+	for _, response := range wrong {
+		st.add(eventResponse, response)
+	}
+	return st
+}
+
+// forget drops a stream that was read to its end in a way that cannot be resumed.
+func (s *session) forget(st *stream) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.streams, st.name)
+	s.finished = slices.DeleteFunc(s.finished, func(f *stream) bool { return f == st })
+}
+
 // add appends a message and returns its number. A response may be nil, because the client
 // has cancelled the request; the one after which no more are due ends the stream, and then
 // nothing is added any more.
 func (st *stream) add(kind eventKind, data []byte) (number uint64) {
-	return st.addMarked("", kind, data)
-}
-
-// addMarked is add for a message whose event's id ends with a mark.
-func (st *stream) addMarked(mark string, kind eventKind, data []byte) (number uint64) {
 	if bytes.ContainsAny(data, "\r\n") { // an event has none; in JSON text they are only space
 		if v := jsontext.Value(bytes.Clone(data)); v.Compact() == nil {
 			data = v
@@ -119,34 +145,18 @@ func (st *stream) addMarked(mark string, kind eventKind, data []byte) (number ui
 	st.unknown = false
 	if data != nil {
 		st.last++
-		st.events = append(st.events, streamEvent{st.last, kind, data, mark})
-		st.size += len(data)
+		st.events = append(st.events, streamEvent{st.last, kind, data, st.mark})
 	}
 	switch kind {
 	case eventResponse:
-		st.due--
+		if st.due--; st.due == 0 && st.opening != "" { // any replica has it
+			delete(s.streams, st.name)
+		} else if st.due == 0 && s.streams[st.name] != nil {
+			s.finished = append(s.finished, st)
+			s.dropFinished()
+		}
 	case eventNote:
-		st.notes++
-		st.noted += len(data)
-		most := maxNoteBytes / max(len(s.calls), 1)
-		for st.notes > 1 && (st.notes > maxNotes || st.noted > most) {
-			st.drop(func(e streamEvent) bool { return e.kind == eventNote })
-		}
-	}
-	if st.due == 0 && st.opening != "" { // any replica has it
-		delete(s.streams, st.name)
-	}
-	if st.due == 0 && s.streams[st.name] != nil { // the newest that has ended is kept, whatever its size
-		s.finished = append(s.finished, st)
-		size := 0
-		for _, f := range s.finished {
-			size += f.size
-		}
-		for len(s.finished) > 1 && (len(s.finished) > maxFinished || size > maxFinishedBytes) {
-			size -= s.finished[0].size
-			delete(s.streams, s.finished[0].name)
-			s.finished = s.finished[1:]
-		}
+		st.dropNotes(maxNoteBytes / max(len(s.calls), 1))
 	}
 	if st.changed != nil {
 		close(st.changed)
@@ -155,18 +165,52 @@ func (st *stream) addMarked(mark string, kind eventKind, data []byte) (number ui
 	return st.last
 }
 
-// drop removes the first event of that kind, if there is one. The session is locked.
-func (st *stream) drop(is func(streamEvent) bool) {
-	i := slices.IndexFunc(st.events, is)
-	if i < 0 {
-		return
+// dropFinished forgets the oldest streams that have ended, but the newest, as long as there is too much. The
+// session is locked.
+func (s *session) dropFinished() {
+	large := func() bool {
+		size := 0
+		for _, st := range s.finished {
+			size += st.size()
+		}
+		return size > maxFinishedBytes
 	}
-	st.size -= len(st.events[i].data)
-	if st.events[i].kind == eventNote {
-		st.notes--
-		st.noted -= len(st.events[i].data)
+	for len(s.finished) > 1 && (len(s.finished) > maxFinished || large()) {
+		delete(s.streams, s.finished[0].name)
+		s.finished = s.finished[1:]
 	}
-	st.events = slices.Delete(st.events, i, i+1)
+}
+
+// dropNotes drops the oldest notifications, but the newest, as long as there are too many. The session is locked.
+func (st *stream) dropNotes(most int) {
+	count, size := 0, 0
+	for _, e := range st.events {
+		if e.kind == eventNote {
+			count++
+			size += len(e.data)
+		}
+	}
+	st.events = slices.DeleteFunc(st.events, func(e streamEvent) bool {
+		drop := e.kind == eventNote && count > 1 && (count > maxNotes || size > most)
+		if drop {
+			count--
+			size -= len(e.data)
+		}
+		return drop
+	})
+}
+
+// drop removes the event with a number. The session is locked.
+func (st *stream) drop(number uint64) {
+	st.events = slices.DeleteFunc(st.events, func(e streamEvent) bool { return e.number == number })
+}
+
+// size is how many bytes the events have. The session is locked.
+func (st *stream) size() (n int) {
+	for _, e := range st.events {
+		n += len(e.data)
+	}
+	return n
 }
 
 // after returns the events that follow one, whether the stream has ended, and a
@@ -184,57 +228,39 @@ func (st *stream) after(number uint64) (events []streamEvent, ended bool, change
 	return events, st.due == 0, st.changed
 }
 
-// carriedBy has another connection carry the stream until release, or none for now. The
+// carry has a connection carry a stream, the one at that place, until release, or none for now. The
 // one before ends; its client may come back after retry.
-func (st *stream) carriedBy(r *streamReader, retry time.Duration) (release func()) {
-	st.session.mu.Lock()
-	if st.reader != nil {
-		st.reader.retry = retry
-		close(st.reader.gone)
+func (s *session) carry(at **carrier, c *carrier, retry time.Duration) (release func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if old := *at; old != nil {
+		old.retry = retry
+		close(old.gone)
 	}
-	st.reader = r
-	st.session.mu.Unlock()
-	if r == nil {
-		st.lost()
-	}
+	*at = c
 	return func() {
-		st.session.mu.Lock()
-		last := st.reader == r
-		if last {
-			st.reader = nil
-		}
-		st.session.mu.Unlock()
-		if last {
-			st.lost()
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if *at == c {
+			*at = nil
 		}
 	}
 }
 
-// lost lets go of what sends on the stream, when no connection carries it.
-func (st *stream) lost() {
-	st.session.mu.Lock()
-	detach, ended := st.detach, st.due == 0
-	st.session.mu.Unlock()
-	if detach != nil && !ended {
-		detach()
-	}
-}
-
-// settle says what the ids of its events end with at first: nothing for one that stays here.
+// settle says what the ids of events end with from now on: nothing on a stream that stays here.
 func (st *stream) settle(mark string) {
 	st.session.mu.Lock()
 	defer st.session.mu.Unlock()
-	if !st.unknown {
-		return
-	}
-	st.opening, st.unknown = mark, false
-	if st.changed != nil {
-		close(st.changed)
-		st.changed = nil
+	if st.mark = mark; st.unknown {
+		st.opening, st.unknown = mark, false
+		if st.changed != nil {
+			close(st.changed)
+			st.changed = nil
+		}
 	}
 }
 
-// eventID is the id of an event. ok is false while there is none.
+// eventID is the id of an event; 0 is before the first. ok is false while there is none.
 func (st *stream) eventID(event uint64, mark string) (id string, ok bool) {
 	st.session.mu.Lock()
 	defer st.session.mu.Unlock()
@@ -243,16 +269,131 @@ func (st *stream) eventID(event uint64, mark string) (id string, ok bool) {
 	}
 	st.shown = true
 	if event == 0 {
-		mark = cmp.Or(mark, st.opening)
+		mark = st.opening
 	}
 	return st.name + "_" + strconv.FormatUint(event, 10) + mark, true
+}
+
+// reply answers a POST with what is on its stream. What can be plain JSON is: with batch, as a list. streams:
+// the client takes events.
+func (st *stream) reply(ctx context.Context, r wire.Reply, c *carrier, streams, batch bool) {
+	var late <-chan time.Time
+	if streams {
+		late = time.After(streamDelay)
+	}
+	isMessage := func(e streamEvent) bool { return e.kind != eventResponse }
+	events, ended, changed := st.after(0)
+	for waits := true; waits && !ended && !slices.ContainsFunc(events, isMessage); {
+		over := st.session.ctx.Done()
+		if !streams {
+			over = nil // the calls end, and with them the stream
+		}
+		select {
+		case <-changed:
+		case <-late:
+			waits = false
+		case <-c.gone:
+			waits = false
+		case <-over:
+			waits = false
+		case <-ctx.Done():
+			waits = false
+		}
+		events, ended, changed = st.after(0)
+	}
+	switch {
+	case !streams && ctx.Err() != nil:
+	case !ended || len(events) == 0 || slices.ContainsFunc(events, isMessage): // if all were cancelled, a stream without a response says so
+		st.pump(ctx, r, c)
+		return
+	default:
+		responses := make([][]byte, len(events))
+		for i, e := range events {
+			responses[i] = e.data
+		}
+		body := bytes.Join(responses, []byte{','})
+		if batch {
+			body = append(append([]byte{'['}, body...), ']')
+		}
+		r.JSON(http.StatusOK, body)
+	}
+	st.session.forget(st) // it cannot be resumed
+}
+
+// pump writes a stream's events until the stream has ended or the connection is to.
+func (st *stream) pump(ctx context.Context, r wire.Reply, c *carrier) {
+	c.out = r.Events(patience)
+	defer c.out.End()
+	c.primed = c.after != "" || st.session.revision < revision.November2025 // others can resume from the first event on (SEP-1699)
+	alive := time.NewTicker(aliveEvery)
+	defer alive.Stop()
+	for {
+		events, ended, changed := st.after(c.number)
+		var err error
+		id := ""
+		if !c.primed {
+			id, c.primed = st.eventID(0, "")
+		}
+		switch {
+		case id != "": // as soon as there is an id that the client can resume from
+			err = c.out.Start(id)
+		case c.out.Started():
+		case c.after != "" && st.session.revision >= revision.November2025:
+			err = c.out.Start(c.after)
+		default: // something at once, for what is between us to see that there is a response
+			err = c.out.Alive()
+		}
+		if err != nil || c.ends() {
+			return
+		}
+		for _, e := range events {
+			id, _ := st.eventID(e.number, e.mark)
+			if c.out.Event(id, e.data) != nil {
+				return
+			}
+			c.number = e.number
+		}
+		if ended || !st.session.pause(ctx, c, alive, changed) {
+			return
+		}
+	}
+}
+
+// ends reports whether the connection is to end, and tells the client when to come back.
+func (c *carrier) ends() bool {
+	select {
+	case <-c.gone:
+		if c.retry != 0 {
+			_ = c.out.Retry(c.retry) // the client may have gone as well
+		}
+		return true
+	default:
+		return false
+	}
+}
+
+// pause waits until there may be something to send. It reports false if the connection has ended.
+func (s *session) pause(ctx context.Context, c *carrier, alive *time.Ticker, more <-chan struct{}) bool {
+	select {
+	case <-more:
+	case <-c.gone:
+	case <-alive.C:
+		if c.out.Alive() != nil {
+			return false
+		}
+		s.look(ctx)
+	case <-s.ctx.Done():
+		return false
+	case <-ctx.Done():
+		return false
+	}
+	return true
 }
 
 // eventID is what the id of an event says.
 type eventID struct {
 	stream string // its name
 	event  uint64 // on the stream
-	mark   string // the end of the id, and what it says; see markOf
 	seen   uint64
 	number uint64
 }
@@ -270,156 +411,12 @@ func parseEventID(id string) (e eventID, ok bool) {
 	}
 	e.stream = id[:i]
 	digits, mark, _ := strings.Cut(id[i+1:], ".")
-	e.event, ok = parseNumber(digits)
-	if mark != "" {
-		e.mark = "." + mark
-	}
+	var err error
+	e.event, err = strconv.ParseUint(digits, 10, 63)
 	seen, number, _ := strings.Cut(mark, ".")
-	if e.number, _ = strconv.ParseUint(number, 36, numberBits); e.number != 0 {
-		e.seen, _ = parseNumber(seen)
+	e.number, _ = strconv.ParseUint(number, 36, numberBits)
+	if n, err := strconv.ParseUint(seen, 10, 63); err == nil {
+		e.seen = n
 	}
-	return e, ok
+	return e, err == nil
 }
-
-func parseNumber(digits string) (n uint64, ok bool) {
-	n, err := strconv.ParseUint(digits, 10, 63)
-	if err != nil {
-		return 0, false
-	}
-	return n, true
-}
-
-// awaitStream waits until it shows how to answer. If plain, all there is to say are these
-// responses: then they can be plain JSON.
-func (st *stream) awaitStream(ctx context.Context, reader *streamReader, streams bool) (responses [][]byte, plain bool) {
-	var late <-chan time.Time
-	if streams {
-		late = time.After(streamDelay)
-	}
-	for {
-		events, ended, changed := st.after(0)
-		responses = nil
-		for _, e := range events {
-			if e.kind != eventResponse {
-				return nil, false
-			}
-			responses = append(responses, e.data)
-		}
-		if ended {
-			return responses, len(events) > 0 // if all were cancelled, a stream without a response says so
-		}
-		select {
-		case <-changed:
-		case <-late:
-			return nil, false
-		case <-reader.gone:
-			return nil, false
-		case <-ctx.Done():
-			return nil, !streams
-		case <-st.session.ctx.Done():
-			if streams {
-				return nil, false
-			}
-			<-changed // the calls end, and with them the stream
-		}
-	}
-}
-
-// pump writes a stream's events until the stream has ended or the connection is to. On the stream
-// that belongs to no request, changes become events.
-func (st *stream) pump(ctx context.Context, r wire.Reply, to *streamReader) {
-	to.out = r.Events(patience)
-	defer to.out.End()
-	to.primed = st.session.revision < revision.November2025 // others can resume from the first event on (SEP-1699)
-	alive := time.NewTicker(aliveEvery)
-	defer alive.Stop()
-	var changed <-chan struct{}
-	if st == st.session.general {
-		changed = st.session.changes.Ready
-	}
-	for {
-		more, ok := st.write(to)
-		if !ok {
-			return
-		}
-		select {
-		case <-more:
-		case <-to.gone:
-		case <-changed:
-			st.tell()
-		case <-alive.C:
-			if to.out.Alive() != nil {
-				return
-			}
-			st.session.check(ctx)
-		case <-st.session.ctx.Done():
-			return
-		case <-ctx.Done():
-			return
-		}
-	}
-}
-
-// tell adds the change that waits for the longest.
-func (st *stream) tell() {
-	changes := st.session.changes
-	if e, ok := changes.Next(); ok {
-		st.addMarked(st.session.position(changes), eventNote, wire.AppendCall(nil, 0, e.Method(), e.Params()))
-	}
-}
-
-// write writes what there is. It returns what is closed when there is more, and false if the
-// connection is to end.
-func (st *stream) write(to *streamReader) (more <-chan struct{}, ok bool) {
-	for {
-		if !to.primed {
-			if first, ok := st.eventID(to.number, to.opening); ok {
-				if to.primed, to.begun = true, true; to.out.Start(first) != nil {
-					return nil, false
-				}
-			}
-		}
-		// Something at once, for what is between us to see that there is a response.
-		if !to.begun {
-			to.begun = true
-			first := to.out.Alive
-			if to.after != "" {
-				first = func() error { return to.out.Start(to.after) }
-			}
-			if first() != nil {
-				return nil, false
-			}
-		}
-		select {
-		case <-to.gone:
-			if to.retry != 0 {
-				_ = to.out.Retry(to.retry) // the client may have gone as well
-			}
-			return nil, false
-		default:
-		}
-		events, ended, more := st.after(to.number)
-		if len(events) > 0 && !to.primed {
-			continue // its id is known now
-		}
-		for _, e := range events {
-			id, _ := st.eventID(e.number, e.mark)
-			if to.out.Event(id, e.data) != nil {
-				return nil, false
-			}
-			to.number = e.number
-		}
-		return more, !ended
-	}
-}
-
-const (
-	// streamDelay is how long a response may take before the stream opens, so that
-	// short answers are plain JSON.
-	streamDelay = 50 * time.Millisecond
-	// aliveEvery is how often an idle stream shows that it lives; a connection
-	// that is dead is noticed by it.
-	aliveEvery = 15 * time.Second
-	// patience is how long a client may take to accept what is written.
-	patience = 30 * time.Second
-)

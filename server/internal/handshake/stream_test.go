@@ -10,7 +10,7 @@ import (
 )
 
 func emptySession() *session {
-	return &session{streams: make(map[string]*stream), calls: make(map[string]*sessionCall)}
+	return &session{streams: make(map[string]*stream), calls: make(map[*sessionCall]struct{})}
 }
 
 // A stream is kept once it has ended, and once only, whichever of its requests is
@@ -78,13 +78,13 @@ func TestNotificationsAreBoundedByBytes(t *testing.T) {
 	for range 100 {
 		st.add(eventNote, note)
 	}
-	assert.Equal(t, 4*len(note)+len(`{"method":"ask"}`), st.size, "questions are not lost")
+	assert.Equal(t, 4*len(note)+len(`{"method":"ask"}`), st.size(), "questions are not lost")
 	st.add(eventNote, bytes.Repeat([]byte("1"), 2*maxNoteBytes))
 	events, _, _ := st.after(question)
 	assert.Len(t, events, 1, "the newest is kept, whatever its size")
 	st.add(eventNote, []byte("1"))
-	st.drop(func(e streamEvent) bool { return e.number == question })
-	assert.Equal(t, 1, st.size)
+	st.drop(question)
+	assert.Equal(t, 1, st.size())
 }
 
 // What is kept of calls that have ended has a limit of its own: a large response that
@@ -104,12 +104,12 @@ func TestEndedStreamsTakeNoRoomFromCalls(t *testing.T) {
 // The calls of a session share the room for what they tell.
 func TestNotificationsShareTheirRoom(t *testing.T) {
 	s := emptySession()
-	for _, id := range []string{"1", "2", "3", "4"} {
-		s.calls[id] = new(sessionCall)
+	for range 4 {
+		s.calls[new(sessionCall)] = struct{}{}
 	}
 	st := s.open(1, nil, false)
 	for range 100 {
 		st.add(eventNote, make([]byte, maxNoteBytes/8))
 	}
-	assert.Equal(t, maxNoteBytes/4, st.size)
+	assert.Equal(t, maxNoteBytes/4, st.size())
 }

@@ -6,16 +6,15 @@ import (
 	"crypto/rand"
 	"errors"
 	"log/slog"
+	"maps"
 	"net/http"
 	"sync"
 	"sync/atomic"
 	"time"
 
-	"github.com/go-json-experiment/json/jsontext"
-
-	"github.com/mcpsaga/mcpsaga/codec"
 	"github.com/mcpsaga/mcpsaga/internal/tally"
 	"github.com/mcpsaga/mcpsaga/internal/tokens"
+	"github.com/mcpsaga/mcpsaga/internal/turns"
 	"github.com/mcpsaga/mcpsaga/server/internal/dialect"
 	"github.com/mcpsaga/mcpsaga/server/internal/handshake/revision"
 	"github.com/mcpsaga/mcpsaga/server/internal/wire"
@@ -31,14 +30,14 @@ import (
 type sessionTable struct {
 	mu    sync.Mutex
 	byID  map[string]*session
-	owned map[string]map[*session]struct{} // the sessions of each owner that is known
+	owned map[string]int // how many are of each owner that is known
 	// idle are those that are not in use, the one unused for the longest first.
-	idle     list.List
-	closed   bool
-	ends     endings
-	byRandom map[tokens.ID]*session // those in memory, by the random parts of their ids
+	idle   list.List
+	closed bool
+	ends   endings
 	// silentUntil is when the ledger is asked again about sessions, after it has failed.
 	silentUntil atomic.Int64
+	outage      turns.Outage
 	// running are the calls under way.
 	running tally.Tally
 }
@@ -50,137 +49,8 @@ var (
 	errEvicted = errors.New("the session is not in memory any more")
 )
 
-// generalStream begins the name of the stream that belongs to no request, which no other's
-// does.
-const generalStream = "g"
-
-// run does something that Close waits for.
-func (t *sessionTable) run(f func()) {
-	ended := t.running.Begin()
-	go func() {
-		defer ended()
-		f()
-	}()
-}
-
-// enter puts a session into memory, in use, unless it is there already or may not be. If there
-// is no room, one that is not in use gives way.
-func (d *handshake) enter(a *agreed, x *dialect.Exchange) (*session, *wire.Error) {
-	t := &d.sessions
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if s := t.byID[a.name]; s != nil { // another request was faster
-		t.hold(s)
-		return s, nil
-	}
-	owner := x.Account()
-	var err error
-	switch {
-	case t.ends.ids[a.id] != nil: // since it was looked for
-		return nil, goneSession()
-	case t.closed:
-		err = dialect.ErrStopping
-	case owner != "" && len(t.owned[owner]) >= d.Limits.MaxSessionsPerPrincipal && !t.evict(owner),
-		len(t.byID) >= d.Limits.MaxSessions && !t.evict(""):
-		err = errFull
-	}
-	if err != nil {
-		rerr := wire.Refuse(http.StatusServiceUnavailable, wire.CodeInternalError, err.Error())
-		rerr.RetryAfter = time.Minute
-		return nil, rerr
-	}
-	s := newSession(a)
-	s.answering, s.changes = d.Draining, d.Hub.Subscribe(dialect.NewInterest(true, true, true, nil))
-	s.owner, s.keys = owner, d.Turns.Codec.Keyset()
-	s.most = max(maxSessionBytes, 2*int(d.Limits.MaxBody))
-	s.calls, s.waiting = make(map[string]*sessionCall), make(map[uint64]*question)
-	// Other replicas, and this one later, name streams of the same session.
-	s.stem = rand.Text()[:13] // 65 bits
-	// The general stream never ends: one response is due and never comes.
-	s.general = &stream{name: generalStream + s.stem, session: s, due: 1}
-	s.streams = map[string]*stream{s.general.name: s.general}
-	if t.byID == nil {
-		t.byID, t.owned = make(map[string]*session), make(map[string]map[*session]struct{})
-		t.byRandom = make(map[tokens.ID]*session)
-	}
-	t.byID[a.name] = s
-	t.byRandom[a.id] = s
-	if owner != "" {
-		if t.owned[owner] == nil {
-			t.owned[owner] = make(map[*session]struct{})
-		}
-		t.owned[owner][s] = struct{}{}
-	}
-	s.check = func(ctx context.Context) {
-		if !d.Turns.Now().Before(a.expires) {
-			s.general.carriedBy(nil, 0) // calls under way come to their end
-			return
-		}
-		d.look(ctx, s)
-	}
-	s.idle = time.AfterFunc(d.Limits.SessionIdle, func() { t.forget(s) })
-	t.hold(s)
-	return s, nil
-}
-
-// use returns the session with that id if it is in memory, and keeps it there until release.
-// The id must have been opened with these keys, which others may not open: when the session came
-// into memory, or now, to a. Of that it also reports whether this process knows that the session was
-// ended; one in memory was not.
-func (t *sessionTable) use(name string, keys *codec.Keyset, a *agreed) (s *session, ended bool) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	s = t.byID[name]
-	if s == nil || s.keys != keys && a == nil {
-		return nil, a != nil && t.ends.ids[a.id] != nil
-	}
-	s.keys = keys
-	t.hold(s)
-	return s, false
-}
-
-// hold has a session be in use. The table is locked.
-func (t *sessionTable) hold(s *session) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.busy++
-	s.idle.Stop()
-	if s.resting != nil {
-		t.idle.Remove(s.resting)
-		s.resting = nil
-	}
-}
-
-// release ends what use or enter began, or with the id of a request what begin did.
-func (d *handshake) release(s *session, id jsontext.Value) {
-	if s.idle == nil {
-		return // it is not in memory
-	}
-	t := &d.sessions
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if c := s.calls[string(id)]; c != nil {
-		s.held -= c.size + c.answers
-		c.answers = 0
-		delete(s.calls, string(id))
-		close(c.over)
-	}
-	if s.busy--; s.busy > 0 || s.ctx.Err() != nil {
-		return
-	}
-	s.idleSince = time.Now()
-	switch {
-	case !d.Turns.Now().Before(s.agreed.expires):
-		t.remove(s, dialect.ErrSessionEnded)
-	case !s.changed && len(s.streams) == 1: // the general one: nothing is left that a client may have missed
-		t.remove(s, errEvicted)
-	default:
-		s.resting = t.idle.PushBack(s)
-		s.idle.Reset(min(d.Limits.SessionIdle, s.agreed.expires.Sub(d.Turns.Now())))
-	}
-}
+// closeGrace is how long Close waits for calls to undo what they did.
+const closeGrace = 5 * time.Second
 
 // needs is what a request needs of its session.
 type needs struct {
@@ -189,7 +59,7 @@ type needs struct {
 	quiet  bool // nothing is refused if there is no such session
 }
 
-// sessionOf returns the session that an HTTP request names, to be released.
+// sessionOf returns the session that an HTTP request names, in use until release.
 func (d *handshake) sessionOf(ctx context.Context, x *dialect.Exchange, n needs) (*session, *wire.Error) {
 	name := x.Header.Get(wire.SessionHeader)
 	if name == "" {
@@ -199,66 +69,231 @@ func (d *handshake) sessionOf(ctx context.Context, x *dialect.Exchange, n needs)
 	if n.quiet {
 		log = slog.New(slog.DiscardHandler)
 	}
-	a, s, found, late, rerr := d.find(ctx, x, name, log)
-	if rerr == nil && s != nil && found != nil {
-		s.learn(found)
+	a, late, rerr := d.readID(ctx, name, log)
+	if a != nil && rerr != nil && d.sessions.has(name) {
+		rerr = nil // the clock was set back
 	}
 	switch {
+	case rerr != nil && rerr.Status == http.StatusNotFound:
+		d.sessions.drop(name) // its key was taken out of use
+		return nil, rerr
 	case rerr != nil:
 		return nil, rerr
-	case s != nil && late && !(n.calls && s.works()):
-		d.release(s, nil)
+	case !a.of(x.Principal):
+		log.InfoContext(ctx, "request refused", "reason", "the session belongs to another principal")
+		return nil, wire.Refuse(http.StatusForbidden, wire.CodeInvalidRequest, "the session belongs to somebody else")
+	}
+	var found *document
+	if d.Core != nil {
+		found = d.recordOf(ctx, a)
+	}
+	if found != nil && found.Value.Ended {
+		d.sessions.end(a, d.Turns.Now())
+	}
+	s, rerr := d.use(a, x.Account(), n, late)
+	if s != nil && found != nil {
+		s.learn(found)
+	}
+	return s, rerr
+}
+
+// use returns a session, in use until release. It comes into memory if it is not there and must be;
+// if there is no room, one that is not in use gives way.
+func (d *handshake) use(a *agreed, owner string, n needs, late bool) (*session, *wire.Error) {
+	t := &d.sessions
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	_, ended := t.ends[a.id]
+	s := t.byID[a.name]
+	var err error
+	switch {
+	case ended, late && (s == nil || !n.calls || !s.works()):
 		return nil, goneSession()
 	case s != nil:
-		return s, nil
-	case late:
-		return nil, goneSession()
-	case n.memory:
-		if s, rerr = d.enter(a, x); rerr != nil {
-			return nil, rerr
-		}
-	default:
-		s = newSession(a)
+	case !n.memory:
+		return newSession(a), nil
+	case t.closed:
+		err = dialect.ErrStopping
+	case owner != "" && t.owned[owner] >= d.Limits.MaxSessionsPerPrincipal && !t.evict(owner),
+		len(t.byID) >= d.Limits.MaxSessions && !t.evict(""):
+		err = errFull
 	}
-	if found != nil {
-		s.learn(found)
+	if err != nil {
+		return nil, inAMinute(err)
+	}
+	if s == nil {
+		s = d.enter(a, owner)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.busy++
+	s.idle.Stop()
+	if s.resting != nil {
+		t.idle.Remove(s.resting)
+		s.resting = nil
 	}
 	return s, nil
 }
 
-// find finds out what a session's id says, whose it is, and whether it has ended. The session
-// is nil unless it is in memory; then it is in use. What the ledger remembers of it was found
-// now; it is nil if there is no ledger or this does not say.
-func (d *handshake) find(ctx context.Context, x *dialect.Exchange, name string, log *slog.Logger) (a *agreed, s *session, found *document, late bool, rerr *wire.Error) {
+// inAMinute refuses what cannot be at present.
+func inAMinute(err error) *wire.Error {
+	rerr := wire.Refuse(http.StatusServiceUnavailable, wire.CodeInternalError, err.Error())
+	rerr.RetryAfter = time.Minute
+	return rerr
+}
+
+// enter puts a session into memory. The table is locked.
+func (d *handshake) enter(a *agreed, owner string) *session {
 	t := &d.sessions
-	keys := d.Turns.Codec.Keyset()
-	s, ended := t.use(name, keys, nil)
-	if s != nil {
-		a, late = s.agreed, !d.Turns.Now().Before(s.agreed.expires)
-	} else {
-		if a, late, rerr = d.readID(ctx, name, log); rerr != nil {
-			if rerr.Status == http.StatusNotFound {
-				t.drop(name) // its key was taken out of use
-			}
-			return nil, nil, nil, false, rerr
+	s := newSession(a)
+	s.owner, s.answering, s.changes = owner, d.Draining, d.Hub.Subscribe(true, true, true, nil)
+	s.most = max(maxSessionBytes, 2*int(d.Limits.MaxBody))
+	s.calls, s.waiting, s.streams = make(map[*sessionCall]struct{}), make(map[uint64]*question), make(map[string]*stream)
+	// Other replicas, and this one later, name streams of the same session.
+	s.stem = rand.Text()[:13] // 65 bits
+	s.look = func(ctx context.Context) { d.look(ctx, s) }
+	if t.byID == nil {
+		t.byID, t.owned = make(map[string]*session), make(map[string]int)
+	}
+	t.byID[a.name] = s
+	t.owned[owner]++
+	s.idle = time.AfterFunc(d.Limits.SessionIdle, func() { t.forget(s) })
+	return s
+}
+
+// release ends what use began, or what begin did for a call.
+func (d *handshake) release(s *session, c *sessionCall) {
+	if s.idle == nil {
+		return // it is not in memory
+	}
+	t := &d.sessions
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if c != nil {
+		s.held -= c.message.Size + c.answers
+		c.answers = 0
+		delete(s.calls, c)
+		close(c.over)
+	}
+	if s.busy--; s.busy > 0 || s.ctx.Err() != nil {
+		return
+	}
+	switch {
+	case !d.Turns.Now().Before(s.agreed.expires):
+		t.remove(s, dialect.ErrSessionEnded)
+	case !s.changed && len(s.streams) == 0: // nothing is left that a client may have missed
+		t.remove(s, errEvicted)
+	default:
+		s.resting = t.idle.PushBack(s)
+		s.idle.Reset(min(d.Limits.SessionIdle, s.agreed.expires.Sub(d.Turns.Now())))
+	}
+}
+
+// evict takes the session out of memory that has been idle the longest, of an owner's or, if that is
+// empty, of all. Those in use stay.
+func (t *sessionTable) evict(owner string) bool {
+	for e := t.idle.Front(); e != nil; e = e.Next() {
+		if s := e.Value.(*session); owner == "" || s.owner == owner {
+			t.remove(s, errEvicted)
+			return true
 		}
-		s, ended = t.use(name, keys, a)
 	}
-	if !a.of(x.Principal) {
-		rerr = wire.Refuse(http.StatusForbidden, wire.CodeInvalidRequest, "the session belongs to somebody else")
-		log.InfoContext(ctx, "request refused", "reason", "the session belongs to another principal")
-	} else if ended {
-		rerr = goneSession()
-	} else if d.Tasks != nil {
-		if found = d.recordOf(ctx, a); found != nil && found.Value.Ended {
-			t.end(a, d.Turns.Now())
-			rerr = goneSession()
+	return false
+}
+
+// forget takes a session out of memory that has been idle for long enough.
+func (t *sessionTable) forget(s *session) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if s.resting != nil { // it may have been used while its time ran out
+		t.remove(s, errEvicted)
+	}
+}
+
+// end ends a session, and remembers that.
+func (t *sessionTable) end(a *agreed, now time.Time) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.ends.add(a.id, a.expires, now)
+	t.remove(t.byID[a.name], dialect.ErrSessionEnded)
+}
+
+// drop takes a session out of memory whose id is valid no more.
+func (t *sessionTable) drop(name string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.remove(t.byID[name], dialect.ErrSessionEnded)
+}
+
+// remove ends what is in memory of a session: its calls, its streams, its questions to the
+// client. The table is locked.
+func (t *sessionTable) remove(s *session, why error) {
+	if s == nil || t.byID[s.agreed.name] != s {
+		return
+	}
+	delete(t.byID, s.agreed.name)
+	if t.owned[s.owner]--; t.owned[s.owner] == 0 {
+		delete(t.owned, s.owner)
+	}
+	if s.resting != nil {
+		t.idle.Remove(s.resting)
+		s.resting = nil
+	}
+	s.idle.Stop()
+	s.cancel(why)
+	s.changes.Close()
+}
+
+// inMemory returns the sessions in memory; with ids, those of them.
+func (t *sessionTable) inMemory(ids []dialect.SessionID) (list []*session) {
+	wanted := make(map[dialect.SessionID]bool, len(ids))
+	for _, id := range ids {
+		wanted[id] = true
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, s := range t.byID {
+		if ids == nil || wanted[s.agreed.id] {
+			list = append(list, s)
 		}
 	}
-	if rerr != nil && s != nil {
-		d.release(s, nil)
+	return list
+}
+
+func (t *sessionTable) has(name string) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.byID[name] != nil
+}
+
+// isClosed reports whether the dialect's Close was called. Before, a server that stops still begins
+// sessions: any replica continues them.
+func (t *sessionTable) isClosed() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.closed
+}
+
+// Drain implements [dialect.Sessions]: streams that belong to no request close.
+func (d *handshake) Drain() {
+	for _, s := range d.sessions.inMemory(nil) {
+		s.carry(&s.general, nil, 0)
 	}
-	return a, s, found, late, rerr
+}
+
+func (d *handshake) Close() {
+	t := &d.sessions
+	t.mu.Lock()
+	t.closed = true
+	for _, s := range t.byID {
+		t.remove(s, dialect.ErrStopping)
+	}
+	t.mu.Unlock()
+	ctx, cancel := context.WithTimeout(context.Background(), closeGrace)
+	defer cancel()
+	_ = t.running.Wait(ctx)
 }
 
 // Join implements [dialect.Sessions]. A request of the saga proposal needs no session, and
@@ -273,53 +308,43 @@ func (d *handshake) Join(ctx context.Context, x *dialect.Exchange) (context.Cont
 		return ctx, func() {}
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
-	_, err := s.begin(x.Message, "", cancel)
+	call, err := s.begin(x.Message, cancel, false)
 	caller, joined := d.callerOf(s), ctx
 	x.Caller = caller
 	return ctx, func() {
 		s.visited(joined, caller)
 		if err == nil {
-			d.release(s, x.Message.ID)
+			d.release(s, call)
 		}
 		cancel(nil)
 		d.release(s, nil)
 	}
 }
 
-// A session's id is good until it expires, so what a client has ended before must be
-// remembered: by this process, and in the ledger by all, if there is one.
+// endings are sessions that were ended before their time, and when that is over. A session's id is good
+// until then, so what a client has ended is remembered: by this process, and in the ledger by all, if there
+// is one. The table's mutex guards them.
+type endings map[tokens.ID]time.Time
 
-// endings are sessions that were ended before their time. The table's mutex guards them.
-type endings struct {
-	ids   map[tokens.ID]*list.Element
-	order list.List // of ending, the oldest first
-}
-
-type ending struct {
-	id      tokens.ID
-	expires time.Time
-}
-
-// maxEndings bounds what a process remembers of sessions that were ended. Above, the oldest
-// are forgotten: their ids open again, for those whom they were given to.
+// maxEndings bounds what a process remembers of sessions that were ended. Above, those are
+// forgotten that expire first: their ids open again, for those whom they were given to.
 const maxEndings = 10_000
 
-func (e *endings) add(id tokens.ID, expires time.Time) {
-	if e.ids[id] != nil {
+func (e *endings) add(id tokens.ID, expires, now time.Time) {
+	if *e == nil {
+		*e = make(endings)
+	}
+	if _, known := (*e)[id]; known {
 		return
 	}
-	if e.ids == nil {
-		e.ids = make(map[tokens.ID]*list.Element)
-	}
-	e.ids[id] = e.order.PushBack(ending{id, expires})
-	if len(e.ids) > maxEndings {
-		delete(e.ids, e.order.Remove(e.order.Front()).(ending).id)
-	}
-}
-
-// forget removes those that have expired by themselves, as far as they were ended first.
-func (e *endings) forget(now time.Time) {
-	for first := e.order.Front(); first != nil && !now.Before(first.Value.(ending).expires); first = e.order.Front() {
-		delete(e.ids, e.order.Remove(first).(ending).id)
+	maps.DeleteFunc(*e, func(_ tokens.ID, expires time.Time) bool { return !now.Before(expires) })
+	if (*e)[id] = expires; len(*e) > maxEndings {
+		first := id
+		for id, expires := range *e {
+			if expires.Before((*e)[first]) {
+				first = id
+			}
+		}
+		delete(*e, first)
 	}
 }

@@ -4,19 +4,18 @@ import (
 	"bytes"
 	"context"
 	"crypto/rand"
-	"encoding/binary"
 	"encoding/json"
 	"errors"
+	mathrand "math/rand/v2"
+	"strconv"
 	"time"
 
 	"github.com/mcpsaga/mcpsaga/content"
 	"github.com/mcpsaga/mcpsaga/internal/engine"
-	"github.com/mcpsaga/mcpsaga/internal/jsonview"
 	"github.com/mcpsaga/mcpsaga/internal/tasks"
 	"github.com/mcpsaga/mcpsaga/internal/turns"
 	"github.com/mcpsaga/mcpsaga/saga"
 	"github.com/mcpsaga/mcpsaga/server/internal/dialect"
-	"github.com/mcpsaga/mcpsaga/server/internal/handshake/resumable"
 	"github.com/mcpsaga/mcpsaga/server/internal/wire"
 )
 
@@ -34,30 +33,32 @@ func (c *call) isTask(t *engine.Program) bool {
 // that calls again with the same idempotency key waits for the same task. What ends soon and has
 // done nothing that others must know leaves nothing behind.
 func (c *call) callTask(ctx context.Context, t *engine.Program, args json.RawMessage) (end turns.End, err error) {
-	q, err := c.taskRequest(t, args)
-	if err != nil {
+	start := tasks.Start{Account: c.ledgerAccount(), AtOnce: true, Delay: streamDelay, Keep: callKeep, Patience: patienceFor(callWait)}
+	if start.Request, err = c.taskRequest(t, args); err != nil {
 		return end, err
 	}
-	start := tasks.Start{Request: q, Account: c.ledgerAccount(), AtOnce: true, Delay: streamDelay, Keep: callKeep, Patience: patienceFor(callWait)}
-	r, note, began := &reader{call: c, uri: c.uriRead()}, taskNote{}, time.Now()
+	r, note, began := &reader{call: c}, taskNote{}, time.Now()
 	_, leaves := c.Way.(dialect.Leaver)
 	resumes := leaves && c.canResume()
-	own := c.post != nil && q.IdempotencyKey == "" // a number leads to the task
-	if r.wait = callWait; !own {                   // the same call may come again later
+	own := c.post != nil && start.Request.IdempotencyKey == "" // a number leads to the task
+	if r.wait = callWait; !own {                               // the same call may come again later
 		start.Keep = max(callKeep, t.Tasks.Keep, c.Turns.Codec.Options().TTL)
 	}
 	switch {
 	case resumes && c.TaskMode(t) != engine.TasksForbidden:
 		r.token.Store(true)
-		r.wait = resumable.WaitOf(t)
-		start.Patience, start.Keep = patienceFor(r.wait), t.Tasks.Keep
+		r.wait = resumeWait(t)
+		start.Patience, start.Keep = patienceFor(r.wait), max(start.Keep, t.Tasks.Keep)
 	case resumes:
-		r.resumes = began.Add(resumable.After)
+		r.resumes = began.Add(resumeAfter)
 		start.Keep = max(start.Keep, r.wait)
+	}
+	if own && !resumes {
+		start.Session = c.post.agreed.session()
 	}
 	if own || resumes {
 		r.name = rand.Text()
-		note.Resumption = &resumption{Reader: r.name, MaxWait: int64(r.wait / time.Second)}
+		note.Reader, note.MaxWait = r.name, int64(r.wait/time.Second)
 	}
 	if c.Notifier != nil {
 		note.Token = c.Notifier.Token
@@ -74,12 +75,12 @@ func (c *call) callTask(ctx context.Context, t *engine.Program, args json.RawMes
 	if task.ID == "" {
 		return *task.End, nil
 	}
-	kept := resumptionOf(task)
+	kept, _ := noteOf(task)
 	switch {
-	case r.name == "" && kept != nil: // another call of the same key can be resumed
-		r.wait = kept.wait()
-	case r.name != "" && (kept == nil || kept.Reader != r.name): // the same call was made before
-		if task, err = r.enter(ctx, task, nil); err != nil {
+	case r.name == "" && kept.Reader != "": // another call of the same key can be resumed
+		r.wait = time.Duration(kept.MaxWait) * time.Second
+	case r.name != "" && kept.Reader != r.name: // the same call was made before
+		if task, err = r.enter(ctx, task, 0); err != nil {
 			return end, err
 		}
 	}
@@ -94,7 +95,7 @@ func (c *call) callTask(ctx context.Context, t *engine.Program, args json.RawMes
 			return end, err
 		}
 	}
-	return r.called(ctx, task, 0, q.IdempotencyKey != "")
+	return r.called(ctx, task, 0, start.Request.IdempotencyKey != "")
 }
 
 // ledgerAccount is on whose account it counts what the call begins.
@@ -111,20 +112,18 @@ func (r *reader) startOwn(ctx context.Context, start *tasks.Start, note *taskNot
 	a := r.post.agreed
 	id, ok := wire.CanonicalID(r.Message.ID)
 	if !ok {
-		return nil, errors.New("the request has no id")
+		return nil, errNoID
 	}
 	// A tool, a prompt and a resource may have the same name.
 	digest := dialect.DigestCall(r.Message.Method+"\x00"+start.Request.Program.Name, start.Request.Arguments)
 	for n := uint64(0); ; n++ {
 		nth := n
 		if n >= numberTries {
-			var b [8]byte
-			rand.Read(b[:]) // never fails
-			nth = max(n, binary.BigEndian.Uint64(b[:]))
+			nth = max(n, mathrand.Uint64())
 		}
 		r.number = a.numberOf(ofCall, id, nth)
 		var err error
-		note.Call = &callNote{ID: r.Message.ID, Session: a.id[:], Digest: digest, Number: r.number, URI: r.uri}
+		note.ID, note.Digest, note.Number = r.Message.ID, digest, r.number
 		if start.Note, err = wire.Marshal(note); err != nil {
 			return nil, err
 		}
@@ -145,72 +144,66 @@ func (r *reader) startOwn(ctx context.Context, start *tasks.Start, note *taskNot
 		case found == nil, found.task.Status.Ended(): // a client that uses ids again
 			continue
 		}
-		known := noteOf(found.task)
-		if was, ok := wire.CanonicalID(found.ID); ok && was == id && known != nil && known.Call != nil && bytes.Equal(known.Call.Digest, digest) {
+		known, _ := noteOf(found.task)
+		if was, ok := wire.CanonicalID(found.ID); ok && was == id && bytes.Equal(known.Digest, digest) {
 			return found.task, nil
 		}
 		return nil, wire.NewError(wire.CodeInvalidRequest, errIDInUse.Error())
 	}
 }
 
-// uriRead is what a request reads, if that is a resource.
-func (c *call) uriRead() (uri string) {
-	if c.Message.Method == readMethod {
-		uri, _ = jsonview.String(jsonview.Get(c.Message.Params, "uri"))
-	}
-	return uri
-}
-
-// sameCall reports whether a message is a repetition of one with the same id.
-func sameCall(a, b *wire.Message) bool {
-	of := func(m *wire.Message) []byte {
-		name, _ := jsonview.String(jsonview.Get(m.Params, "name"))
-		uri, _ := jsonview.String(jsonview.Get(m.Params, "uri"))
-		return dialect.DigestCall(name+"\x00"+uri, jsonview.Get(m.Params, "arguments"))
-	}
-	return a.Method == b.Method && bytes.Equal(of(a), of(b))
-}
-
 // sendPolicy tells the client how to resume its call.
 func (r *reader) sendPolicy(task string) error {
-	t := resumable.Ticket{Task: task, URI: r.uri}
+	t := ticket{Task: task}
 	if r.Notifier != nil {
 		t.Token = r.Notifier.Token
 	}
-	token, err := t.Seal(r.Turns, r.Principal, r.Message.ID)
+	token, err := r.seal(t)
 	if err != nil {
 		return err
 	}
-	b := resumable.Policy(r.Message.ID, token, r.wait)
+	b := append([]byte(`{"requestId":`), r.Message.ID...)
+	b = wire.AppendString(append(b, `,"resumeToken":`...), token)
+	b = append(strconv.AppendInt(append(b, `,"maxWait":`...), int64(r.wait/time.Second), 10), '}')
 	if r.post == nil {
-		r.Way.Notify(resumable.PolicyMethod, b)
+		r.Way.Notify(policyMethod, b)
 		return nil
 	}
 	r.task = task
 	r.mark(r.passed)
 	// Not a note: those are left out when there are too many.
-	r.post.stream.addMarked(r.post.mark(), eventRequest, wire.AppendCall(nil, 0, resumable.PolicyMethod, b))
+	r.post.stream.add(eventRequest, wire.AppendCall(nil, 0, policyMethod, b))
 	return nil
 }
 
 // called waits for the end of a call's task. keyed says that the client may make the same call
-// again.
+// again, or resume it.
 func (r *reader) called(ctx context.Context, task *tasks.Task, seen uint64, keyed bool) (end turns.End, err error) {
 	if !r.token.Load() {
 		ttl := r.Turns.Codec.Options().TTL // as in turns.Drive
 		r.late = ttl - ttl/10
 	}
 	r.once = !keyed
-	if task, err = r.read(ctx, task, seen); err != nil {
-		if r.givesUp(ctx, err, keyed) {
-			r.giveUp(ctx, r.task)
-		}
-		if errors.Is(err, tasks.ErrNotFound) {
-			err = wire.NewError(wire.CodeInternalError, "what the server remembered of this call is gone: find out what it has done, and begin again")
-		}
-		return end, err
+	if task, err = r.read(ctx, task, seen); err == nil {
+		return r.outcome(ctx, task)
 	}
-	return r.finalResult(ctx, task)
+	if r.givesUp(ctx, err, keyed) {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), outage)
+		defer cancel()
+		if _, err := r.Tasks.Cancel(ctx, r.Principal, r.task); err != nil && !errors.Is(err, tasks.ErrNotFound) {
+			r.Log.WarnContext(ctx, "task not cancelled: it goes on until its time is over", "error", err)
+		}
+	}
+	var lacking *engine.UnsupportedError
+	switch resumed := r.Message.Method == resumeMethod; {
+	case errors.Is(err, tasks.ErrNotFound) && resumed:
+		err = errResume
+	case errors.Is(err, tasks.ErrNotFound):
+		err = wire.NewError(wire.CodeInternalError, "what the server remembered of this call is gone: find out what it has done, and begin again")
+	case errors.As(err, &lacking) && resumed: // another session of the client's may be able to
+		err = wire.NewError(wire.CodeInvalidRequest, r.lacks(lacking)+"; resume the request with a client that can be asked")
+	}
+	return end, err
 }
 
 // givesUp reports whether no client comes back for the result of a call, whose wait has failed with
@@ -243,50 +236,34 @@ func (c *call) taskRequest(t *engine.Program, args json.RawMessage) (q turns.Req
 	return q, nil
 }
 
-// giveUp cancels a task.
-func (c *call) giveUp(ctx context.Context, id string) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), outage)
-	defer cancel()
-	if _, err := c.Tasks.Cancel(ctx, c.Principal, id); err != nil && !errors.Is(err, tasks.ErrNotFound) {
-		c.Log.WarnContext(ctx, "task not cancelled: it goes on until its time is over", "error", err)
-	}
-}
-
-// finalResult is what the response to a call has whose task has ended.
-func (r *reader) finalResult(ctx context.Context, t *tasks.Task) (end turns.End, err error) {
-	if t.Status == tasks.Cancelled && r.canResume() {
-		return end, wire.NewError(wire.CodeInvalidRequest, "the request was cancelled, and what it had done is undone")
-	}
-	return r.outcome(ctx, t)
-}
-
 // outcome is what the call of a task that has ended has for a result, which begins with all
 // that the tool has yielded.
 func (r *reader) outcome(ctx context.Context, t *tasks.Task) (end turns.End, err error) {
-	if t.Status == tasks.Failed {
-		end.Result, err = r.Failure(ctx, t)
+	defer r.mark(t.Events + 1) // who has what comes next has the response
+	switch {
+	case t.Status == tasks.Failed:
+		end.Result, err = r.failure(ctx, t)
 		return end, err
+	case t.Status == tasks.Cancelled && r.canResume() && r.Message.Method != resultMethod:
+		return end, wire.NewError(wire.CodeInvalidRequest, "the request was cancelled, and what it had done is undone")
 	}
-	end = *t.End
-	if end.Result == nil { // of a prompt or a resource
-		r.opened(t)
-		return end, nil
+	if end = *t.End; end.Result != nil { // else it is of a prompt or a resource
+		if end.Result, err = r.TaskResult(ctx, r.Principal, t); err != nil {
+			return end, err
+		}
+		if t.Status == tasks.Cancelled { // it is not what was called for
+			end.Result.IsError = true
+		}
 	}
-	if end.Result, err = r.TaskResult(ctx, r.Principal, t); err != nil {
-		return end, err
-	}
-	if t.Status == tasks.Cancelled { // it is not what was called for
-		end.Result.IsError = true
-	}
-	if !end.Result.IsError {
-		r.opened(t)
+	if note, _ := noteOf(t); r.Way != nil && (end.Result == nil || !end.Result.IsError) {
+		r.completed(note.Accepted)
 	}
 	return end, nil
 }
 
-// Failure is how a call whose task has failed ends: with a result for the caller of the tool,
+// failure is how a call whose task has failed ends: with a result for the caller of the tool,
 // where that can do something about it.
-func (c *call) Failure(ctx context.Context, t *tasks.Task) (*content.Result, error) {
+func (c *call) failure(ctx context.Context, t *tasks.Task) (*content.Result, error) {
 	if t.Program != nil && t.Program.Kind != engine.KindTool {
 		if c.stopped(t.Err) != nil || errors.Is(t.Err, saga.ErrNotFound) {
 			return nil, t.Err

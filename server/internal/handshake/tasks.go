@@ -3,36 +3,103 @@ package handshake
 import (
 	"context"
 	"encoding/json"
+	"math"
 	"time"
 
+	"github.com/go-json-experiment/json/jsontext"
+
 	"github.com/mcpsaga/mcpsaga/internal/engine"
+	"github.com/mcpsaga/mcpsaga/internal/jsonview"
 	"github.com/mcpsaga/mcpsaga/internal/tasks"
 	"github.com/mcpsaga/mcpsaga/server/internal/dialect"
-	"github.com/mcpsaga/mcpsaga/server/internal/handshake/tasks2025"
 	"github.com/mcpsaga/mcpsaga/server/internal/wire"
+	"github.com/mcpsaga/mcpsaga/steps"
 )
 
-// How the tasks of MCP 2025-11-25 are begun and waited for: with what other calls have as well. The
-// rest of that protocol is in package tasks2025.
+// The tasks of MCP 2025-11-25, an experiment of that revision (basic/utilities/tasks): the client asks for a
+// task with the parameter task of tools/call, looks at it with tasks/get, and waits for its end with
+// tasks/result, on whose stream the task asks its questions. Clients of other revisions see nothing of them.
+
+// resultMethod is the method that waits for a task. taskStatusMethod is the notification that has a task in it,
+// and so need not say of which it is.
+const (
+	resultMethod     = "tasks/result"
+	taskStatusMethod = "notifications/tasks/status"
+)
+
+const (
+	// tasksPage is how many tasks a page of tasks/list has.
+	tasksPage = 50
+	// maxMessage is how long a message about a status may be; what is longer is in the result.
+	maxMessage = 1000
+	// cancelTime is how long tasks/cancel waits for what is undone. The revision has the task be
+	// cancelled before the answer.
+	cancelTime = 10 * time.Second
+)
+
+// Texts of refusals.
+const (
+	noTasksText   = "this tool cannot be called as a task: leave out params.task"
+	onlyTasksText = "this tool can only be called as a task: send params.task"
+	badTTLText    = "params.task.ttl must be a number of milliseconds, and not less than 0"
+	endedTaskText = "the task has ended already, so it cannot be cancelled"
+)
 
 // offersTasks reports whether a client is offered tasks.
 func (d *handshake) offersTasks(p *peer) bool {
 	return d.taskTools != nil && p != nil && p.revision.Tasks()
 }
 
-// taskView is the request as one that looks at tasks.
-func (c *call) taskView() tasks2025.Request {
-	return tasks2025.Request{Host: c.Host, Exchange: c.Exchange, By: c}
+// listsTasks reports whether the sender of a message may see a list of tasks: over HTTP only those who are
+// known, as it would show anybody the tasks of all who are not.
+func listsTasks(x *dialect.Exchange) bool { return x.Header == nil || x.Principal != "" }
+
+// taskCapability is what the server declares to a client.
+func taskCapability(lists bool) map[string]any {
+	type object = map[string]any
+	c := object{"cancel": object{}, "requests": object{"tools": object{"call": object{}}}}
+	if lists {
+		c["list"] = object{}
+	}
+	return c
 }
 
-// looking is a method for clients that are offered tasks.
-func looking(serve func(tasks2025.Request, context.Context) (json.RawMessage, error)) func(*call, context.Context) (json.RawMessage, error) {
-	return func(c *call, ctx context.Context) (json.RawMessage, error) {
-		if !c.offersTasks(c.peer) {
-			return nil, wire.NotFound()
+// support is what lists say of a tool's Tasks.
+var support = map[engine.TaskMode]string{engine.TasksOptional: "optional", engine.TasksRequired: "required"}
+
+// taskTools are the tools for clients that are offered tasks.
+func taskTools(h *dialect.Host) []json.RawMessage {
+	list := make([]json.RawMessage, len(h.Catalogue.PlainTools))
+	for i, t := range h.Tools.Of(engine.KindTool) {
+		list[i] = h.Catalogue.PlainTools[i]
+		if says := support[h.TaskMode(t)]; says != "" {
+			b := append(json.RawMessage(nil), list[i][:len(list[i])-1]...)
+			list[i] = append(wire.AppendString(append(b, `,"execution":{"taskSupport":`...), says), `}}`...)
 		}
-		return serve(c.taskView(), ctx)
 	}
+	return list
+}
+
+// taskWanted reports whether a client that is offered tasks wants a call to be one, and for how long.
+func taskWanted(mode engine.TaskMode, task jsontext.Value) (wanted bool, ttl time.Duration, rerr *wire.Error) {
+	switch k := task.Kind(); {
+	case (k == jsontext.KindInvalid || k == 'n') && mode == engine.TasksRequired:
+		return false, 0, wire.NewError(wire.CodeMethodNotFound, onlyTasksText)
+	case k == jsontext.KindInvalid || k == 'n':
+		return false, 0, nil
+	case k != '{':
+		return false, 0, wire.WrongParam("/task")
+	case mode == engine.TasksForbidden:
+		return false, 0, wire.NewError(wire.CodeMethodNotFound, noTasksText)
+	}
+	var millis float64
+	if v := jsonview.Get(task, "ttl"); v != nil && jsontext.Value(v).Kind() != 'n' {
+		if err := json.Unmarshal(v, &millis); err != nil || millis < 0 {
+			return false, 0, wire.NewError(wire.CodeInvalidParams, badTTLText)
+		}
+	}
+	// What is too much is the author's to say, and nothing at all is no wish.
+	return true, time.Duration(min(millis, math.MaxInt64/2/float64(time.Millisecond)) * float64(time.Millisecond)), nil
 }
 
 // createTask begins a task and answers with it.
@@ -54,18 +121,130 @@ func (c *call) createTask(ctx context.Context, t *engine.Program, args json.RawM
 	if err != nil {
 		return nil, err
 	}
-	b, err := c.taskView().Append(ctx, []byte(`{"task":`), task)
-	c.begun(ctx, task.ID)
-	return append(b, '}'), err
+	return append(c.appendTask(ctx, []byte(`{"task":`), task), '}'), nil
+}
+
+// appendTask writes a task as the revision has it: one whose result says that the tool failed has failed.
+func (c *call) appendTask(ctx context.Context, b []byte, t *tasks.Task) []byte {
+	status, message := dialect.TaskStatus(t.Status), t.Message
+	switch {
+	case t.Bad:
+		status = "failed"
+	case t.Status == tasks.Failed:
+		if result, err := c.failure(ctx, t); err != nil {
+			message = err.Error()
+		} else {
+			message = result.Content.Text()
+		}
+	}
+	if len(message) > maxMessage {
+		message = message[:maxMessage] + "…"
+	}
+	return append(dialect.AppendTask(b, t, status, message, "ttl", "pollInterval"), '}')
+}
+
+// taskID reads which task a request is about, if its client is offered tasks.
+func (c *call) taskID() (string, error) {
+	var p struct {
+		TaskID *string `json:"taskId"`
+	}
+	if !c.offersTasks(c.peer) {
+		return "", wire.NotFound()
+	}
+	if rerr := wire.DecodeParams(c.Message.Params, &p); rerr != nil {
+		return "", rerr
+	}
+	if p.TaskID == nil {
+		return "", wire.NewError(wire.CodeInvalidParams, "params.taskId is missing: it names the task")
+	}
+	if !c.MayName(*p.TaskID) {
+		return "", tasks.ErrNotFound
+	}
+	return *p.TaskID, nil
+}
+
+// taskGet answers tasks/get.
+func (c *call) taskGet(ctx context.Context) (json.RawMessage, error) {
+	id, err := c.taskID()
+	if err != nil {
+		return nil, err
+	}
+	task, err := c.Tasks.Status(ctx, c.Principal, id)
+	if err != nil {
+		return nil, err
+	}
+	return c.appendTask(ctx, nil, task), nil
+}
+
+// taskList answers tasks/list. Cursors are keys of the ledger, which say nothing.
+func (c *call) taskList(ctx context.Context) (json.RawMessage, error) {
+	if !c.offersTasks(c.peer) || !listsTasks(c.Exchange) {
+		return nil, wire.NotFound()
+	}
+	var p struct {
+		Cursor string `json:"cursor"`
+	}
+	if rerr := wire.DecodeParams(c.Message.Params, &p); rerr != nil {
+		return nil, rerr
+	}
+	list, next, err := c.Tasks.List(ctx, c.Principal, p.Cursor, tasksPage)
+	if err != nil {
+		return nil, err
+	}
+	b := []byte(`{"tasks":[`)
+	for i, task := range list {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = c.appendTask(ctx, b, task)
+	}
+	b = append(b, ']')
+	if next != "" {
+		b = wire.AppendString(append(b, `,"nextCursor":`...), next)
+	}
+	return append(b, '}'), nil
+}
+
+// taskCancel answers tasks/cancel. It waits a while for the end.
+func (c *call) taskCancel(ctx context.Context) (json.RawMessage, error) {
+	id, err := c.taskID()
+	if err != nil {
+		return nil, err
+	}
+	task, err := c.Tasks.Status(ctx, c.Principal, id)
+	if err == nil && task.Status.Ended() {
+		return nil, wire.NewError(wire.CodeInvalidParams, endedTaskText)
+	}
+	if err == nil {
+		task, err = c.Tasks.Cancel(ctx, c.Principal, id)
+	}
+	if err != nil {
+		return nil, err
+	}
+	within, cancel := context.WithTimeout(ctx, cancelTime)
+	defer cancel()
+	for !task.Status.Ended() {
+		for n, err := range c.Tasks.Follow(within, c.Principal, id, tasks.NoEvents, nil) {
+			if err == nil {
+				task = n.Task
+				continue
+			}
+			if within.Err() == nil || ctx.Err() != nil {
+				return nil, err
+			}
+			return c.appendTask(ctx, nil, task), nil // it may be too late to cancel it
+		}
+	}
+	if task.Status != tasks.Cancelled {
+		return nil, wire.NewError(wire.CodeInvalidParams, endedTaskText)
+	}
+	return c.appendTask(ctx, nil, task), nil
 }
 
 // taskResult waits for the end of a task and answers as the call would have. What it sends
 // meanwhile says which task it is of.
 func (c *call) taskResult(ctx context.Context) (json.RawMessage, error) {
-	if !c.offersTasks(c.peer) {
-		return nil, wire.NotFound()
-	}
-	id, err := c.taskView().TaskID()
+	id, err := c.taskID()
 	if err != nil {
 		return nil, err
 	}
@@ -83,33 +262,26 @@ func (c *call) taskResult(ctx context.Context) (json.RawMessage, error) {
 // readResult is taskResult for a task that was found.
 func (c *call) readResult(ctx context.Context, r *reader, task *tasks.Task, seen uint64) (json.RawMessage, error) {
 	id := task.ID
-	changed := func(*tasks.Task) {}
 	if c.Way != nil {
-		way := tasks2025.Related{Way: c.Way, Task: id}
+		way := related{Way: c.Way, task: id}
 		c.Way, c.Notifier.Way = way, way
-		if note := noteOf(task); c.Notifier.Token == nil && note != nil && wire.ValidID(note.Token) {
+		if note, _ := noteOf(task); c.Notifier.Token == nil && wire.ValidID(note.Token) {
 			c.Notifier.Token = note.Token
 		}
 		last := ""
-		changed = func(t *tasks.Task) {
-			b, err := c.taskView().Append(ctx, nil, t)
-			if now := dialect.TaskStatus(t.Status) + t.Message; err == nil && now != last {
+		r.seen = func(t *tasks.Task) {
+			if now := dialect.TaskStatus(t.Status) + t.Message; now != last {
 				last = now
-				way.Notify(tasks2025.StatusMethod, b)
+				way.Notify(taskStatusMethod, c.appendTask(ctx, nil, t))
 			}
 		}
 	}
 	if !task.Status.Ended() {
 		var err error
-		r.seen = changed
 		if task, err = r.read(ctx, task, seen); err != nil {
-			if r := c.stopped(err); r != nil {
-				return nil, wire.NewError(wire.CodeInvalidRequest, r.Content.Text())
-			}
-			return nil, err
+			return nil, c.plainError(err)
 		}
 	}
-	c.knows(id)
 	result, err := r.outcome(ctx, task)
 	if err != nil {
 		return nil, err
@@ -121,5 +293,24 @@ func (c *call) readResult(ctx context.Context, r *reader, task *tasks.Task, seen
 	return dialect.RelatedTask(raw, id), nil
 }
 
-// resultMethod is the method that waits for a task.
-const resultMethod = "tasks/result"
+// related is a way on which messages say that they belong to a task.
+type related struct {
+	dialect.Way
+	task string
+}
+
+// Notify implements [dialect.Way].
+func (r related) Notify(method string, params json.RawMessage) {
+	if method != taskStatusMethod {
+		params = dialect.RelatedTask(params, r.task)
+	}
+	r.Way.Notify(method, params)
+}
+
+// Call implements [dialect.Way].
+func (r related) Call(ctx context.Context, method string, params json.RawMessage) (steps.Answer, error) {
+	return r.Way.Call(ctx, method, dialect.RelatedTask(params, r.task))
+}
+
+// Rest implements [dialect.Rester].
+func (r related) Rest() (back func()) { return dialect.Rest(r.Way) }

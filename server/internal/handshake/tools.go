@@ -1,7 +1,6 @@
 package handshake
 
 import (
-	"cmp"
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
@@ -9,46 +8,49 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"strconv"
 	"sync"
 	"time"
-
-	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/mcpsaga/mcpsaga/content"
 	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/internal/jsonview"
 	"github.com/mcpsaga/mcpsaga/internal/tokens"
 	"github.com/mcpsaga/mcpsaga/internal/turns"
+	"github.com/mcpsaga/mcpsaga/saga"
 	"github.com/mcpsaga/mcpsaga/server/internal/dialect"
 	"github.com/mcpsaga/mcpsaga/server/internal/handshake/revision"
-	"github.com/mcpsaga/mcpsaga/server/internal/handshake/tasks2025"
 	"github.com/mcpsaga/mcpsaga/server/internal/wire"
 	"github.com/mcpsaga/mcpsaga/steps"
 )
 
 // toolsCall answers tools/call.
 func (c *call) toolsCall(ctx context.Context) (json.RawMessage, error) {
-	var name, arguments, task, next, meta jsontext.Value // next and meta may have the token of a next part
-	for member, v := range jsonview.Members(c.Message.Params) {
-		switch string(member) {
-		case "name":
-			name = v
-		case "arguments":
-			arguments = v
-		case "task":
-			task = v
-		case "resumeToken":
-			next = v
-		case "_meta":
-			meta = v
-		}
+	q, err := c.readToolsCall()
+	if err != nil {
+		return nil, err
 	}
-	tool, ok := jsonview.String(name)
-	if !ok && name != nil && name.Kind() != 'n' {
-		return nil, wire.WrongParam("/name")
+	if q.asTask {
+		return c.createTask(ctx, q.tool, json.RawMessage(q.part.Arguments), q.ttl)
 	}
-	t, _, err := c.Tool(tool, arguments)
+	out, err := c.drive(ctx, q.tool, json.RawMessage(q.part.Arguments), &q.part)
+	return c.partResult(&q.part, &out, err)
+}
+
+// toolsCallRequest is what a client asks for by tools/call.
+type toolsCallRequest struct {
+	tool   *engine.Program
+	part   dialect.Resumed // its arguments, and where a result is read on
+	asTask bool
+	ttl    time.Duration
+}
+
+// readToolsCall reads the request. It has returned when the call waits, which leaves the stack small.
+func (c *call) readToolsCall() (*toolsCallRequest, error) {
+	p, rerr := dialect.ReadParams(c.Message.Params, "name", "")
+	if rerr != nil {
+		return nil, rerr
+	}
+	t, _, err := c.Tool(p.Name, p.Arguments)
 	if err != nil {
 		return nil, err
 	}
@@ -57,38 +59,31 @@ func (c *call) toolsCall(ctx context.Context) (json.RawMessage, error) {
 			return nil, rerr
 		}
 	}
-	var part *dialect.Resumed
-	args := json.RawMessage(arguments)
-	if t.Yields || next != nil || jsonview.Get(meta, dialect.ResumeTokenMember) != nil {
-		read, rerr := dialect.ReadResumed(c.Message.Params, t, arguments)
-		if rerr != nil {
-			return nil, rerr
-		}
-		part, args = &read, json.RawMessage(read.Arguments)
+	q := &toolsCallRequest{tool: t}
+	if q.part, rerr = dialect.ReadResumed(c.Message.Params, t, p.Arguments); rerr != nil {
+		return nil, rerr
 	}
 	if c.Tasks != nil && c.Client == nil && c.offersTasks(c.peer) { // a foreign transport offers none
-		asTask, ttl, rerr := tasks2025.Wanted(c.TaskMode(t), task)
-		switch {
-		case rerr != nil:
+		if q.asTask, q.ttl, rerr = taskWanted(c.TaskMode(t), jsonview.Get(c.Message.Params, "task")); rerr != nil {
 			return nil, rerr
-		case asTask:
-			return c.createTask(ctx, t, args, ttl)
 		}
 	}
-	out, err := c.drive(ctx, t, args, part)
-	if part != nil {
-		if rerr := part.Refused(&out, err); rerr != nil {
-			return nil, rerr
-		}
+	return q, nil
+}
+
+// partResult is the response to a call of a tool whose result may come in parts.
+func (c *call) partResult(part *dialect.Resumed, out *turns.End, err error) (json.RawMessage, error) {
+	if rerr := part.Refused(out, err); rerr != nil {
+		return nil, rerr
 	}
 	if err == nil && out.Yielded != nil {
-		b, err := wire.Marshal(c.peer.revision.Result(c.Part(&out, part)))
+		b, err := wire.Marshal(c.peer.revision.Result(c.Part(out, part)))
 		if err != nil {
 			return nil, err
 		}
 		return append(dialect.AppendNextToken(b[:len(b)-1], out.Token), '}'), nil
 	}
-	return c.toolResult(out, err)
+	return c.toolResult(*out, err)
 }
 
 // toolResult is the response to a call of a tool.
@@ -107,8 +102,13 @@ func (c *call) drive(ctx context.Context, t *engine.Program, args json.RawMessag
 	if c.Tasks != nil && c.isTask(t) {
 		return c.callTask(ctx, t, args)
 	}
+	return c.driveHere(ctx, t, args, part)
+}
+
+// driveHere is drive for a call that no other replica can continue.
+func (c *call) driveHere(ctx context.Context, t *engine.Program, args json.RawMessage, part *dialect.Resumed) (turns.End, error) {
 	if c.Tasks != nil && c.post != nil {
-		c.post.stream.settle("") // no other replica can continue it
+		c.post.stream.settle("")
 	}
 	q := c.Turn(turns.Held)
 	q.Program, q.Arguments, q.Client = t, args, c.features
@@ -121,7 +121,7 @@ func (c *call) drive(ctx context.Context, t *engine.Program, args json.RawMessag
 	asker := &client{call: c}
 	out, err := c.Turns.Drive(ctx, q, asker)
 	if err == nil && (out.Result == nil || !out.Result.IsError) {
-		c.completed(asker.links.accepted)
+		c.completed(asker.accepted)
 	}
 	return out, err
 }
@@ -163,7 +163,7 @@ func (c *call) lacks(e *engine.UnsupportedError) string {
 // client asks the client by requests.
 type client struct {
 	*call
-	links links
+	accepted []string // pages that the user has agreed to open
 }
 
 func (c *client) Ask(ctx context.Context, asked []steps.Step) ([]steps.Answer, error) {
@@ -175,9 +175,11 @@ func (c *client) Ask(ctx context.Context, asked []steps.Step) ([]steps.Answer, e
 	defer context.AfterFunc(c.peer.answering, func() { cancel(context.Cause(c.peer.answering)) })()
 	answers := make([]steps.Answer, len(asked))
 	errs := make([]error, len(asked))
+	pages := make([]string, len(asked))
 	var all sync.WaitGroup
 	for i, step := range asked {
-		method, params, err := stepRequest(c.peer.revision, step, &c.links)
+		pages[i] = rand.Text()
+		method, params, err := stepRequest(c.peer.revision, step, pages[i])
 		if err != nil {
 			cancel(err)
 			errs[i] = err
@@ -196,53 +198,35 @@ func (c *client) Ask(ctx context.Context, asked []steps.Step) ([]steps.Answer, e
 		}
 	}
 	all.Wait()
-	if len(c.links.ids) > 0 {
-		for i, s := range asked {
-			c.links.answered(s.ID, answers[i])
+	for i, s := range asked {
+		if opens(s, answers[i]) {
+			c.accepted = append(c.accepted, pages[i])
 		}
 	}
 	return answers, errors.Join(errs...)
 }
 
 // stepRequest is the request that asks the client for a step, in the form of its
-// revision.
-func stepRequest(r revision.Revision, s steps.Step, links *links) (method string, params json.RawMessage, err error) {
+// revision. A page that it is to open has an id.
+func stepRequest(r revision.Revision, s steps.Step, page string) (method string, params json.RawMessage, err error) {
 	params = s.Params
 	switch {
 	case s.Kind == steps.Elicitation && s.Needs.Has(steps.Features{Links: true}):
-		params = links.open(s)
+		params = append(json.RawMessage(nil), s.Params[:len(s.Params)-1]...) // compact: ends with the brace
+		params = append(wire.AppendString(append(params, `,"elicitationId":`...), page), '}')
 	case r < revision.November2025:
 		params, err = r.Question(s)
 	}
 	return dialect.RequestMethods[s.Kind], params, err
 }
 
-// links are the pages that a call has sent the user to. From 2025-11-25 on each has
-// an id, and the client learns when what was to be done there is done (MCP
-// 2025-11-25, client/elicitation, completion notifications). What happens on a page
+// A call may send the user to pages. From 2025-11-25 on each has an id, and the client learns when what was to be
+// done there is done (MCP 2025-11-25, client/elicitation, completion notifications). What happens on a page
 // the server need not know; but when the call has succeeded, it is done.
-type links struct {
-	id       string            // that of the next, if it is not to be found anew
-	ids      map[string]string // of the steps asked, by step id
-	accepted []string
-}
 
-// open adds the id to the parameters of a request in URL mode.
-func (l *links) open(s steps.Step) json.RawMessage {
-	id := cmp.Or(l.id, rand.Text())
-	if l.ids == nil {
-		l.ids = make(map[string]string)
-	}
-	l.ids[s.ID] = id
-	out := append(jsontext.Value(nil), s.Params[:len(s.Params)-1]...) // compact: ends with the brace
-	return append(wire.AppendString(append(out, `,"elicitationId":`...), id), '}')
-}
-
-// answered notes whether the user has agreed to open the page of a step, if that is one.
-func (l *links) answered(step string, a steps.Answer) {
-	if id := l.ids[step]; id != "" && jsonview.Is(jsonview.Get(a.Result, "action"), "accept") {
-		l.accepted = append(l.accepted, id)
-	}
+// opens reports whether the user has agreed to open the page of a step, if that is one.
+func opens(s steps.Step, a steps.Answer) bool {
+	return s.Kind == steps.Elicitation && s.Needs.Has(steps.Features{Links: true}) && jsonview.Is(jsonview.Get(a.Result, "action"), "accept")
 }
 
 // completed tells the client that what its user was to do on these pages is done.
@@ -258,54 +242,88 @@ func linkID(task, step string) string {
 	return base32.StdEncoding.EncodeToString(sum[:16])[:26]
 }
 
-// way is the way to the client of a request that was POSTed: the request's stream.
-type way struct {
-	*session
-	stream *stream
-	call   *sessionCall
-}
+// codeNotFound says that there is no such resource; MCP 2026-07-28 dropped it.
+const codeNotFound = -32002
 
-func (w *way) Notify(method string, params json.RawMessage) {
-	w.stream.addMarked(w.mark(), eventNote, wire.AppendCall(nil, 0, method, params))
-}
-
-func (w *way) Call(ctx context.Context, method string, params json.RawMessage) (steps.Answer, error) {
-	answer := make(chan steps.Answer, 1)
-	asked := &question{call: w.call, answer: answer}
-	w.mu.Lock()
-	if w.call.asking == 0 { // what the call was answered before is in use no longer
-		w.held -= w.call.answers
-		w.call.answers = 0
+func (c *call) promptsGet(ctx context.Context) (json.RawMessage, error) {
+	var p struct {
+		Name      string            `json:"name"`
+		Arguments map[string]string `json:"arguments"`
 	}
-	w.call.asking++
-	id, mark := w.questionID(), w.call.mark
-	w.waiting[id] = asked
-	w.mu.Unlock()
-	number := w.stream.addMarked(mark, eventRequest, wire.AppendCall(nil, id, method, params))
-	defer func() {
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		// A client that reads on after a break must not ask its user what needs no answer any more.
-		w.stream.drop(func(e streamEvent) bool { return e.number == number })
-		w.call.asking--
-		if w.waiting[id] == asked {
-			delete(w.waiting, id)
+	if rerr := wire.DecodeParams(c.Message.Params, &p); rerr != nil {
+		return nil, rerr
+	}
+	t, rerr := c.Prompt(p.Name)
+	if rerr != nil {
+		return nil, rerr
+	}
+	return c.promptResult(c.driveStrings(ctx, t, p.Arguments))
+}
+
+// promptResult is the response to prompts/get.
+func (c *call) promptResult(out turns.End, err error) (json.RawMessage, error) {
+	if err = dialect.EndError(out, err); err != nil {
+		return nil, c.plainError(err)
+	}
+	messages := *out.Messages
+	messages.Messages = make([]content.Message, len(out.Messages.Messages))
+	for i, m := range out.Messages.Messages {
+		m.Content = c.peer.revision.Block(m.Content)
+		messages.Messages[i] = m
+	}
+	return wire.Marshal(messages)
+}
+
+func (c *call) resourcesRead(ctx context.Context) (json.RawMessage, error) {
+	uri, rerr := c.uri()
+	if rerr != nil {
+		return nil, rerr
+	}
+	t, variables := c.Tools.At(uri)
+	if t == nil {
+		return nil, notFound(uri)
+	}
+	out, err := c.driveStrings(ctx, t, variables)
+	return c.resourceResult(uri, out, err)
+}
+
+// resourceResult is the response to resources/read.
+func (c *call) resourceResult(uri string, out turns.End, err error) (json.RawMessage, error) {
+	err = dialect.EndError(out, err)
+	if errors.Is(err, saga.ErrNotFound) {
+		return nil, notFound(uri) // without one if another request has read it
+	}
+	if err != nil {
+		return nil, c.plainError(err)
+	}
+	return append(dialect.AppendContents([]byte(`{"contents":`), out.Contents), '}'), nil
+}
+
+// plainError is an error of a prompt or a resource. Their results cannot say that they are
+// errors, so what a tool's result would say is an error here.
+func (c *call) plainError(err error) error {
+	if r := c.stopped(err); r != nil {
+		return wire.NewError(wire.CodeInvalidRequest, r.Content.Text())
+	}
+	return err
+}
+
+// driveStrings drives a prompt or a resource.
+func (c *call) driveStrings(ctx context.Context, t *engine.Program, args map[string]string) (turns.End, error) {
+	raw := json.RawMessage("{}")
+	if len(args) > 0 {
+		var err error
+		if raw, err = wire.Marshal(args); err != nil {
+			return turns.End{}, err
 		}
-	}()
-	select {
-	case a := <-answer:
-		return a, nil
-	case <-ctx.Done():
-		w.Notify(dialect.Cancellation(strconv.AppendUint(nil, id, 10), context.Cause(ctx)))
-		return steps.Answer{}, context.Cause(ctx)
 	}
+	return c.drive(ctx, t, raw, nil)
 }
 
-func (w *way) Hangup(retry time.Duration) {
-	if w.revision >= revision.November2025 { // others cannot resume
-		w.stream.carriedBy(nil, retry)
+func notFound(uri string) *wire.Error {
+	rerr := wire.NewError(codeNotFound, "resource not found")
+	if uri != "" {
+		rerr = rerr.WithData(`{"uri":`, uri)
 	}
+	return rerr
 }
-
-// KeepOpen implements [dialect.Way]: nothing of these revisions is without an end.
-func (*way) KeepOpen() (<-chan struct{}, *wire.Error) { return nil, wire.NotFound() }

@@ -25,7 +25,7 @@ import (
 // token, which is called requestState.
 
 func (d *stateless) callTool(ctx context.Context, r *request) ([]byte, error) {
-	p, rerr := readParams(r, "name")
+	p, rerr := dialect.ReadParams(r.Message.Params, "name", "inputResponses")
 	if rerr != nil {
 		return nil, rerr
 	}
@@ -39,11 +39,8 @@ func (d *stateless) callTool(ctx context.Context, r *request) ([]byte, error) {
 	if d.ForGuest(r.Message) {
 		return d.serveGuest(ctx, r)
 	}
-	p.Resumed.Arguments = p.Arguments
-	if t.Yields || p.ResumeToken != nil || r.meta.ResumeToken != nil {
-		if p.Resumed, rerr = dialect.ReadResumed(r.Message.Params, t, p.Arguments); rerr != nil {
-			return nil, rerr
-		}
+	if p.Resumed, rerr = dialect.ReadResumed(r.Message.Params, t, p.Arguments); rerr != nil {
+		return nil, rerr
 	}
 	args := json.RawMessage(p.Resumed.Arguments)
 	switch mode := d.TaskMode(t); {
@@ -98,19 +95,19 @@ func (d *stateless) appendResult(b []byte, result *content.Result, token string)
 }
 
 func (d *stateless) getPrompt(ctx context.Context, r *request) ([]byte, error) {
-	p, rerr := readParams(r, "name")
+	p, rerr := dialect.ReadParams(r.Message.Params, "name", "inputResponses")
 	if rerr != nil {
 		return nil, rerr
 	}
-	t := d.Tools.Find(engine.KindPrompt, p.Name)
-	if t == nil {
-		return nil, wire.NewError(wire.CodeInvalidParams, "there is no prompt of that name; prompts/list lists the prompts of this server")
+	t, rerr := d.Prompt(p.Name)
+	if rerr != nil {
+		return nil, rerr
 	}
 	if p.Arguments != nil && p.Arguments.Kind() != '{' {
 		return nil, wire.NewError(wire.CodeInvalidParams, "params.arguments must be an object")
 	}
 	end, question, err := d.turn(ctx, r, t, json.RawMessage(p.Arguments), &p)
-	if err != nil || question != nil {
+	if err = dialect.EndError(end, err); err != nil || question != nil {
 		return question, err
 	}
 	b, err := wire.Marshal(end.Messages)
@@ -121,7 +118,7 @@ func (d *stateless) getPrompt(ctx context.Context, r *request) ([]byte, error) {
 }
 
 func (d *stateless) readResource(ctx context.Context, r *request) ([]byte, error) {
-	p, rerr := readParams(r, "uri")
+	p, rerr := dialect.ReadParams(r.Message.Params, "uri", "inputResponses")
 	if rerr != nil {
 		return nil, rerr
 	}
@@ -134,6 +131,7 @@ func (d *stateless) readResource(ctx context.Context, r *request) ([]byte, error
 		return nil, err
 	}
 	end, question, err := d.turn(ctx, r, t, args, &p)
+	err = dialect.EndError(end, err)
 	if errors.Is(err, saga.ErrNotFound) {
 		return nil, nothingAt(p.Name)
 	}
@@ -148,10 +146,6 @@ func (d *stateless) readResource(ctx context.Context, r *request) ([]byte, error
 // server/resources, error handling).
 func nothingAt(uri string) *wire.Error {
 	return wire.NewError(wire.CodeInvalidParams, "there is no resource at this URI").WithData(`{"uri":`, uri)
-}
-
-func readParams(r *request, name string) (dialect.Params, *wire.Error) {
-	return dialect.ReadParams(r.Message.Params, name, "inputResponses")
 }
 
 // turn takes the turn of the saga that the request is for. If it asks, question is the
@@ -190,16 +184,16 @@ func (d *stateless) prepare(r *request, t *engine.Program, args json.RawMessage,
 	if q.Answers, err = answers(p.Answers); err != nil {
 		return q, err
 	}
-	if p.State == nil {
-		var rerr *wire.Error
-		if q.IdempotencyKey, rerr = d.IdempotencyKey(r.Exchange); rerr != nil {
-			return q, rerr
+	if p.State != nil {
+		var ok bool
+		if q.Token, ok = jsonview.String(p.State); !ok {
+			err = wire.NewError(wire.CodeInvalidParams, "params.requestState must be the string that the server gave")
 		}
-		return q, nil
+		return q, err
 	}
-	var ok bool
-	if q.Token, ok = jsonview.String(p.State); !ok {
-		return q, wire.NewError(wire.CodeInvalidParams, "params.requestState must be the string that the server gave")
+	key, rerr := d.IdempotencyKey(r.Exchange)
+	if q.IdempotencyKey = key; rerr != nil {
+		return q, rerr
 	}
 	return q, nil
 }
@@ -248,7 +242,7 @@ func (d *stateless) serveSaga(ctx context.Context, r *request) ([]byte, error) {
 	// The headers that repeat arguments are compared if they are there. What names no
 	// tool calls none.
 	if len(d.params) > 0 {
-		if p, rerr := readParams(r, "name"); rerr == nil { // else the method says so
+		if p, rerr := dialect.ReadParams(r.Message.Params, "name", "inputResponses"); rerr == nil { // else the method says so
 			if rerr := d.matchParams(r, p.Name, p.Arguments); rerr != nil {
 				return nil, rerr
 			}

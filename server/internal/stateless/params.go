@@ -1,119 +1,28 @@
 package stateless
 
 import (
-	"encoding/json"
-	"fmt"
 	"math"
-	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/internal/jsonview"
+	"github.com/mcpsaga/mcpsaga/internal/paramheader"
 	"github.com/mcpsaga/mcpsaga/saga"
 	"github.com/mcpsaga/mcpsaga/server/internal/wire"
 )
 
-// paramHeader is an argument that clients repeat in a header: a property of the
-// input schema annotated with x-mcp-header (MCP 2026-07-28, server/tools).
-type paramHeader struct {
-	// path leads to the argument through nested objects.
-	path []string
-	// header is the whole name of the header.
-	header string
-}
+type paramHeader = paramheader.Param
 
-// annotation is the keyword in a property's schema.
-const annotation = "x-mcp-header"
-
-// paramHeaders finds a tool's annotations. It fails with a *saga.DefinitionError
-// if one is not allowed: clients would not show the tool to their models.
+// paramHeaders finds a tool's arguments that clients repeat in headers. It fails with a *saga.DefinitionError
+// if an annotation is not allowed.
 func paramHeaders(t *engine.Program) ([]paramHeader, error) {
-	if !strings.Contains(string(t.InputSchema), annotation) {
-		return nil, nil
-	}
-	var schema any
-	w := schemaWalk{}
-	err := json.Unmarshal(t.InputSchema, &schema)
-	if err == nil {
-		err = w.schema(schema, nil, true)
-	}
+	found, err := paramheader.Find(t.InputSchema)
 	if err != nil {
-		return nil, &saga.DefinitionError{Tool: t.Name, Problem: "the input schema has an " + annotation + " that is not allowed", Err: err}
+		err = &saga.DefinitionError{Tool: t.Name, Problem: "the input schema has an " + paramheader.Keyword + " that is not allowed", Err: err}
 	}
-	return w.found, nil
-}
-
-// schemaWalk visits every schema within a schema.
-type schemaWalk struct{ found []paramHeader }
-
-// schema visits one schema. reachable: only properties lead here from the root,
-// so that an argument at path is meant and no other.
-func (w *schemaWalk) schema(schema any, path []string, reachable bool) error {
-	keywords, _ := schema.(map[string]any) // else it is true or false
-	if name, ok := keywords[annotation]; ok {
-		if err := w.annotated(name, keywords["type"], path, reachable); err != nil {
-			return err
-		}
-	}
-	for keyword, v := range keywords {
-		switch keyword {
-		case "properties", "patternProperties", "$defs", "definitions", "dependentSchemas":
-			schemas, _ := v.(map[string]any)
-			for name, v := range schemas {
-				if err := w.schema(v, append(slices.Clip(path), name), reachable && keyword == "properties"); err != nil {
-					return err
-				}
-			}
-		case "default", "const", "enum", "examples":
-			// They hold values, not schemas.
-		default:
-			// Whatever else there is, one schema or several, a property below it is not one of
-			// the root's.
-			schemas, several := v.([]any)
-			if !several {
-				schemas = []any{v}
-			}
-			for _, v := range schemas {
-				if err := w.schema(v, path, false); err != nil {
-					return err
-				}
-			}
-		}
-	}
-	return nil
-}
-
-func (w *schemaWalk) annotated(value, kind any, path []string, reachable bool) error {
-	at := "/" + strings.Join(path, "/")
-	name, ok := value.(string)
-	if !ok || !isToken(name) {
-		return fmt.Errorf("at %s: its value must be the name of a header (RFC 9110 token)", at)
-	}
-	if !reachable || len(path) == 0 {
-		return fmt.Errorf("at %s: it is allowed on properties of the root and of objects nested in it only", at)
-	}
-	if kind != "string" && kind != "integer" && kind != "boolean" {
-		return fmt.Errorf("at %s: the property's type must be string, integer or boolean", at)
-	}
-	p := paramHeader{path, "Mcp-Param-" + name}
-	if slices.ContainsFunc(w.found, func(other paramHeader) bool { return strings.EqualFold(other.header, p.header) }) {
-		return fmt.Errorf("at %s: there are two properties with the header %s", at, p.header)
-	}
-	w.found = append(w.found, p)
-	return nil
-}
-
-func isToken(s string) bool {
-	for i := range len(s) {
-		c := s[i]
-		if !('a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || strings.IndexByte("!#$%&'*+-.^_`|~", c) >= 0) {
-			return false
-		}
-	}
-	return s != ""
+	return found, err
 }
 
 // matchParams demands that the headers of a tool's arguments say what the
@@ -124,8 +33,8 @@ func (d *stateless) matchParams(r *request, tool string, args jsontext.Value) *w
 		return nil // there are none, or others see to them
 	}
 	for _, p := range d.params[tool] {
-		value, present, problem := wire.DecodedHeader(r.Header, p.header)
-		arg := jsontext.Value(jsonview.Get(args, p.path...))
+		value, present, problem := wire.DecodedHeader(r.Header, p.Header)
+		arg := jsontext.Value(jsonview.Get(args, p.Path...))
 		if arg.Kind() == 'n' {
 			arg = nil
 		}
@@ -141,7 +50,7 @@ func (d *stateless) matchParams(r *request, tool string, args jsontext.Value) *w
 			problem = "is not what the argument says"
 		}
 		if problem != "" {
-			return wire.Mismatch(p.header, problem)
+			return wire.Mismatch(p.Header, problem)
 		}
 	}
 	return nil

@@ -3,8 +3,8 @@
 // handshake and no requests from the server.
 //
 // validate.go says what a request must be, and params.go which arguments HTTP headers
-// repeat; asking.go is the methods that may ask, tasks.go the tasks extension, listen.go
-// subscriptions, and watch.go those to tasks.
+// repeat; asking.go is the methods that may ask, tasks.go the tasks extension, and listen.go
+// subscriptions.
 package stateless
 
 import (
@@ -225,9 +225,7 @@ func (d *stateless) discover(context.Context, *request) ([]byte, error) {
 func (d *stateless) list(_ context.Context, r *request) ([]byte, error) {
 	items, caching := d.Catalogue.Lists[r.Message.Method], cacheForAll
 	if r.Message.Method == "tools/list" && d.Guest != nil {
-		if shown := d.GuestTools(items, d.caller(r)); len(shown) == 0 || &shown[0] != &items[0] {
-			items, caching = shown, cacheForOne
-		}
+		items, caching = d.GuestTools(items, d.caller(r)), cacheForOne // clients of the guest get another
 	}
 	open, rerr := d.Catalogue.List(r.Message, items)
 	if rerr != nil {
@@ -242,4 +240,19 @@ func (d *stateless) complete(ctx context.Context, r *request) ([]byte, error) {
 		return nil, err
 	}
 	return d.finish(opened(b), resultComplete), nil
+}
+
+// caller is what the guest learns of a client.
+func (d *stateless) caller(r *request) *dialect.Caller {
+	return &dialect.Caller{Features: r.features, Declared: d.DeclaresGuest(r.experimental), Tasks: r.tasks, Result: d.toolResult}
+}
+
+// serveGuest has the guest answer a request.
+func (d *stateless) serveGuest(ctx context.Context, r *request) ([]byte, error) {
+	r.Caller = d.caller(r)
+	result, rerr := d.Guest.Serve(ctx, r.Exchange)
+	if rerr != nil {
+		return nil, rerr
+	}
+	return d.finish(opened(result), resultComplete), nil
 }

@@ -29,7 +29,7 @@ type request struct {
 // used here. clientInfo is not: it must decide nothing (MCP 2026-07-28,
 // basic/index).
 type meta struct {
-	Version, Capabilities, LogLevel, ProgressToken, ResumeToken jsontext.Value
+	Version, Capabilities, LogLevel, ProgressToken jsontext.Value
 
 	version string
 }
@@ -104,8 +104,6 @@ func (r *request) readMeta() *wire.Error {
 			r.meta.LogLevel = v
 		case "progressToken":
 			r.meta.ProgressToken = v
-		case dialect.ResumeTokenMember:
-			r.meta.ResumeToken = v
 		}
 	}
 	var ok bool
@@ -116,7 +114,7 @@ func (r *request) readMeta() *wire.Error {
 	if !ok {
 		return bad("params._meta lacks " + capabilitiesKey + ", a ClientCapabilities object")
 	}
-	r.features, r.tasks, r.experimental = capabilities.Features(), capabilities.Tasks, capabilities.Experimental
+	r.features, r.tasks, r.experimental = capabilities.Features, capabilities.Tasks, capabilities.Experimental
 	return nil
 }
 

@@ -190,13 +190,20 @@ func TestWatchHoldsOneResult(t *testing.T) {
 			assert.Nil(t, task.End)
 		}
 		looked = 0
-		w := d.watch(t.Context(), r, filter.tasks)
-		defer w.stop()
+		ctx, cancel := context.WithCancel(t.Context())
+		w, wait := d.watch(ctx, cancel, r, filter.tasks)
 		for n := range ids {
 			synctest.Wait()
-			assert.Equal(t, n+1, looked)
-			<-w.news
+			assert.Equal(t, n, looked)
+			task := <-w.news
+			assert.Nil(t, task.End)
+			news, err := w.tell(ctx, task)
+			require.NoError(t, err)
+			assert.Contains(t, string(news), task.ID)
 		}
+		assert.Empty(t, w.last)
+		cancel()
+		wait()
 	})
 }
 

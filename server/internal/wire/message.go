@@ -7,7 +7,6 @@
 package wire
 
 import (
-	"bytes"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
@@ -176,29 +175,20 @@ const maxBatch = 64
 // BatchText is the text of the error that a batch is where there are none.
 const BatchText = "batches are not supported: send one message at a time"
 
-// SplitBatch returns the messages of a batch (JSON-RPC 2.0, section 6). They are not
-// looked into: each is parsed by itself, so that one that is none spoils no other.
+// SplitBatch returns the messages of a batch (JSON-RPC 2.0, section 6). Each is parsed by itself, so that
+// one that is none spoils no other.
 func SplitBatch(raw []byte) ([]jsontext.Value, *Error) {
-	if jsonview.Deeper(raw, MaxNesting+1) {
+	switch valid, within := jsonview.ValidWithin(raw, MaxNesting+1); {
+	case !within:
 		return nil, NewError(CodeInvalidRequest, DeepText)
-	}
-	broken := NewError(CodeParseError, "the batch is not valid JSON")
-	dec := jsontext.NewDecoder(bytes.NewReader(raw))
-	if _, err := dec.ReadToken(); err != nil {
-		return nil, broken
+	case !valid:
+		return nil, NewError(CodeParseError, "the batch is not valid JSON")
 	}
 	var list []jsontext.Value
-	for dec.PeekKind() != ']' {
-		v, err := dec.ReadValue()
-		if err != nil {
-			return nil, broken
-		}
-		if list = append(list, v.Clone()); len(list) > maxBatch {
+	for v := range jsonview.Elements(raw) {
+		if list = append(list, v); len(list) > maxBatch {
 			return nil, NewError(CodeInvalidRequest, "the batch has too many messages")
 		}
-	}
-	if _, err := dec.ReadToken(); err != nil || len(bytes.TrimSpace(raw[dec.InputOffset():])) > 0 {
-		return nil, broken
 	}
 	if len(list) == 0 {
 		return nil, NewError(CodeInvalidRequest, "the batch is empty")
@@ -227,14 +217,14 @@ const (
 
 // Error is an error as it is sent to a client.
 type Error struct {
-	Code    int64
-	Message string
-	Data    json.RawMessage
+	Code    int64           `json:"code"`
+	Message string          `json:"message"`
+	Data    json.RawMessage `json:"data,omitzero"`
 	// Status is the HTTP status of a response that is this error; 0 is 200: the
 	// message was delivered and answered.
-	Status int
+	Status int `json:"-"`
 	// RetryAfter is when to send the request again, if that is to be said.
-	RetryAfter time.Duration
+	RetryAfter time.Duration `json:"-"`
 }
 
 // Error implements error.

@@ -26,7 +26,7 @@ func AppendResponse(b []byte, id jsontext.Value, result []byte, rerr *Error) []b
 	b = slices.Grow(b, len(`{"jsonrpc":"2.0","id":,"result":}`)+len(id)+len(result))
 	b = append(append(b, `{"jsonrpc":"2.0","id":`...), id...)
 	if rerr != nil {
-		return appendError(append(b, ','), rerr)
+		return append(AppendErrorObject(append(b, `,"error":`...), rerr), '}')
 	}
 	return append(append(append(b, `,"result":`...), result...), '}')
 }
@@ -34,24 +34,13 @@ func AppendResponse(b []byte, id jsontext.Value, result []byte, rerr *Error) []b
 // AppendErrorWithoutID writes an error response without an id. It is how MCP says from
 // 2026-07-28 on that the request's id could not be read (basic/index).
 func AppendErrorWithoutID(b []byte, rerr *Error) []byte {
-	return appendError(append(b, `{"jsonrpc":"2.0",`...), rerr)
-}
-
-func appendError(b []byte, rerr *Error) []byte {
-	return append(AppendErrorObject(append(b, `"error":`...), rerr), '}')
+	return append(AppendErrorObject(append(b, `{"jsonrpc":"2.0","error":`...), rerr), '}')
 }
 
 // AppendErrorObject writes an error object alone: code, message and data.
 func AppendErrorObject(b []byte, rerr *Error) []byte {
-	b = append(b, `{"code":`...)
-	b = strconv.AppendInt(b, rerr.Code, 10)
-	b = append(b, `,"message":`...)
-	b = AppendString(b, rerr.Message)
-	if rerr.Data != nil {
-		b = append(b, `,"data":`...)
-		b = append(b, rerr.Data...)
-	}
-	return append(b, '}')
+	raw, _ := Marshal(rerr) // the data were checked
+	return append(b, raw...)
 }
 
 // AppendString writes a JSON string. What is not UTF-8 is replaced.
@@ -79,9 +68,9 @@ func AppendCall(b []byte, id uint64, method string, params []byte) []byte {
 }
 
 // Marshal writes maps in one order, so that the same response is always the same
-// bytes, and empty lists as such.
+// bytes, and empty lists as such. As in AppendString, what is not UTF-8 is replaced.
 func Marshal(v any) (json.RawMessage, error) {
-	return jsonv2.Marshal(v, jsonv2.FormatNilSliceAsNull(false), jsonv2.Deterministic(true))
+	return jsonv2.Marshal(v, jsonv2.FormatNilSliceAsNull(false), jsonv2.Deterministic(true), jsontext.AllowInvalidUTF8(true))
 }
 
 // BufferPool has buffers that responses are put together in. What it gets back is

@@ -18,14 +18,6 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// Error says what is wrong with an argument, and what would be right.
-type Error struct{ Reason string }
-
-// Error implements error.
-func (e *Error) Error() string { return e.Reason }
-
-func fail(format string, args ...any) error { return &Error{fmt.Sprintf(format, args...)} }
-
 // schema is the part of an input schema that decides how arguments are read.
 type schema struct {
 	Type                 any                `json:"type"`
@@ -35,7 +27,7 @@ type schema struct {
 }
 
 // Parse merges the words of a command line into base, which may be nil. The
-// schema is the tool's input schema. Errors are *Error.
+// schema is the tool's input schema. Errors say what would be right.
 func Parse(base map[string]any, words []string, inputSchema json.RawMessage) (map[string]any, error) {
 	var input schema
 	if len(inputSchema) > 0 {
@@ -60,7 +52,7 @@ func Parse(base map[string]any, words []string, inputSchema json.RawMessage) (ma
 		case len(values) == 1 && (kind != "array" || raw != nil && raw[0] == '['):
 			merged[name] = values[0]
 		case len(values) > 1 && kind != "array" && kind != "":
-			return nil, fail("%s is given %d times, but takes one value", name, len(values))
+			return nil, fmt.Errorf("%s is given %d times, but takes one value", name, len(values))
 		default:
 			merged[name] = values
 		}
@@ -72,23 +64,23 @@ func parseWord(word string, input *schema) (name string, value any, err error) {
 	name, text, found := strings.Cut(word, "=")
 	name, isJSON := strings.CutSuffix(name, ":")
 	if !found || name == "" {
-		return "", nil, fail("%q is not an argument: write name=value, or name:=json", word)
+		return "", nil, fmt.Errorf("%q is not an argument: write name=value, or name:=json", word)
 	}
 	property, known := input.Properties[name]
 	if !known && input.AdditionalProperties == false {
 		names := slices.Sorted(maps.Keys(input.Properties))
-		return "", nil, fail("the tool has no argument %q; it has: %s", name, strings.Join(names, ", "))
+		return "", nil, fmt.Errorf("the tool has no argument %q; it has: %s", name, strings.Join(names, ", "))
 	}
 	if isJSON {
 		if value, err = compact(text); err != nil {
-			return "", nil, fail("%s: %q is not JSON: %v", name, text, err)
+			return "", nil, fmt.Errorf("%s: %q is not JSON: %v", name, text, err)
 		}
 		return name, value, nil
 	}
 	if path, isFile := strings.CutPrefix(text, "@"); isFile {
 		data, err := os.ReadFile(path)
 		if err != nil {
-			return "", nil, fail("%s: %v", name, err)
+			return "", nil, fmt.Errorf("%s: %v", name, err)
 		}
 		return name, string(data), nil
 	}
@@ -132,7 +124,7 @@ func convert(name, text, kind string) (any, error) {
 	}
 	value, err := compact(text)
 	if err != nil || !strings.ContainsRune(t.begins, rune(jsontext.Value(value).Kind())) || kind == "integer" && strings.ContainsAny(text, ".eE") {
-		return nil, fail("%s must be %s, not %q", name, t.words, text)
+		return nil, fmt.Errorf("%s must be %s, not %q", name, t.words, text)
 	}
 	return value, nil
 }

@@ -66,16 +66,6 @@ type Watcher struct {
 	Interval time.Duration
 	// Log gets what happens.
 	Log *slog.Logger
-
-	keys *codec.Keyset // what was passed on last; nil at first
-	// failing says since when the file cannot be loaded, and which error was logged last, and when.
-	failing struct {
-		since, logged time.Time
-		text          string
-	}
-	// spare is a file descriptor put aside for loading: clients can use up all others,
-	// and must not keep a key from being disabled.
-	spare *os.File
 }
 
 // Run watches until ctx ends.
@@ -85,10 +75,15 @@ func (w *Watcher) Run(ctx context.Context) {
 		w.Log.InfoContext(ctx, "the keyset is not a regular file, so changes of it are not noticed", "path", w.Path)
 		return
 	}
-	w.spare, _ = os.Open(os.DevNull)
-	defer func() { w.spare.Close() }()
+	// A file descriptor put aside for loading: clients can use up all others, and must not keep a key from
+	// being disabled.
+	spare, _ := os.Open(os.DevNull)
+	defer func() { spare.Close() }()
 	tick := time.NewTicker(cmp.Or(w.Interval, interval))
 	defer tick.Stop()
+	var last *codec.Keyset      // what was passed on
+	var failing error           // that was logged last, since the file cannot be loaded
+	var since, logged time.Time // when that began, and when the error was logged
 	for {
 		asked := false
 		select {
@@ -98,45 +93,29 @@ func (w *Watcher) Run(ctx context.Context) {
 			asked = true
 		case <-tick.C:
 		}
-		w.look(ctx, asked)
-	}
-}
-
-// look loads the file, and passes the keyset on if it has changed, if the file could not be
-// loaded the last time, or if an operator asked for it.
-func (w *Watcher) look(ctx context.Context, asked bool) {
-	w.spare.Close()
-	keys, err := codec.LoadKeyset(w.Path)
-	w.spare, _ = os.Open(os.DevNull) // if there is none left, perhaps the next time
-	if err != nil {
-		w.fail(ctx, err, asked)
-		return
-	}
-	first, failed := w.keys == nil, !w.failing.since.IsZero()
-	if !first && !failed && !asked && slices.Equal(keys.Keys(), w.keys.Keys()) {
-		return // ids are random, so keys with the same ids are the same keys
-	}
-	w.Set(keys)
-	switch {
-	case failed:
-		w.Log.InfoContext(ctx, "keyset loaded again", "failed_for", time.Since(w.failing.since).Round(time.Second), "keyset", keys)
-	case asked || !first: // what the server began with is no news
-		w.Log.InfoContext(ctx, "keyset reloaded", "keyset", keys)
-	}
-	w.keys, w.failing.since = keys, time.Time{}
-}
-
-// fail reports a file that could not be loaded: the first time, when the cause
-// changes, when an operator asked, and now and then while it lasts.
-func (w *Watcher) fail(ctx context.Context, err error, asked bool) {
-	now, f := time.Now(), &w.failing
-	first := f.since.IsZero()
-	if first {
-		f.since = now
-		w.Failed()
-	}
-	if first || asked || f.text != err.Error() || now.Sub(f.logged) >= reminder {
-		f.logged, f.text = now, err.Error()
-		w.Log.ErrorContext(ctx, "cannot reload the keyset, keeping the keys loaded before and trying again", "error", err, "since", f.since)
+		spare.Close()
+		keys, err := codec.LoadKeyset(w.Path)
+		spare, _ = os.Open(os.DevNull) // if there is none left, perhaps the next time
+		now := time.Now()
+		switch {
+		case err != nil:
+			if failing == nil {
+				since = now
+				w.Failed()
+			}
+			if failing == nil || asked || failing.Error() != err.Error() || now.Sub(logged) >= reminder {
+				failing, logged = err, now
+				w.Log.ErrorContext(ctx, "cannot reload the keyset, keeping the keys loaded before and trying again", "error", err, "since", since)
+			}
+			continue
+		case failing != nil:
+			w.Log.InfoContext(ctx, "keyset loaded again", "failed_for", now.Sub(since).Round(time.Second), "keyset", keys)
+		case asked, last != nil && !slices.Equal(keys.Keys(), last.Keys()): // ids are random, so keys with the same ids are the same keys
+			w.Log.InfoContext(ctx, "keyset reloaded", "keyset", keys)
+		case last != nil:
+			continue
+		} // what the server began with is no news
+		w.Set(keys)
+		last, failing = keys, nil
 	}
 }

@@ -4,142 +4,138 @@ package model
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
-	"strconv"
+	"strings"
 
 	"github.com/cenkalti/backoff/v5"
 
+	"github.com/mcpsaga/mcpsaga/content"
 	"github.com/mcpsaga/mcpsaga/internal/outgoing"
 	"github.com/mcpsaga/mcpsaga/steps"
 )
 
-// Providers.
-const (
-	OpenAI    = "openai"
-	Anthropic = "anthropic"
-	// None means that the person answers, whatever the environment offers.
-	None = "none"
-)
-
-type provider struct {
-	// key and address name the environment variables of the provider's own tools.
-	key, address string
-	// standard is the address that is used otherwise, and path follows any address.
-	standard, path string
-}
-
-var providers = map[string]provider{
-	OpenAI:    {"OPENAI_API_KEY", "OPENAI_BASE_URL", "https://api.openai.com/v1", "chat/completions"},
-	Anthropic: {"ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL", "https://api.anthropic.com", "v1/chat/completions"},
-}
-
-// Config says which model answers.
-type Config struct {
-	// Provider is OpenAI, Anthropic, None, or empty to decide by what else is set.
-	Provider string
-	// BaseURL is the address of the API; empty means the provider's own.
-	BaseURL string
-	// Key is the API key. Endpoints on this machine often need none.
-	Key string
-	// Model is the name of the model.
-	Model string
-	// Getenv looks up environment variables.
-	Getenv func(string) string
-}
-
-// ConfigError says which setting is missing or wrong.
-type ConfigError struct{ Reason string }
-
-// Error implements error.
-func (e *ConfigError) Error() string { return "no model can be used: " + e.Reason }
-
 // Model completes a conversation.
 type Model struct {
-	config   Config
-	provider provider
-	base     *url.URL
+	name, key string
+	endpoint  *url.URL // of chat completions
 }
 
-// New returns the model that c describes, or nil if it describes none, so that a
-// person has to answer. The error is a [*ConfigError].
-func New(c Config) (*Model, error) {
-	chosen := c.Provider != ""
-	if !chosen {
-		c.Provider = c.guess()
-	}
-	if c.Provider == "" || c.Provider == None {
-		return nil, nil
-	}
-	p, known := providers[c.Provider]
-	if !known {
-		return nil, &ConfigError{fmt.Sprintf("there is no provider %q; use openai, anthropic or none", c.Provider)}
-	}
-	if c.Model == "" {
-		if !chosen && c.Key == "" && c.BaseURL == "" {
-			return nil, nil // a key happens to be in the environment
-		}
-		return nil, &ConfigError{"its name is missing: set --model or SAGA_MODEL"}
-	}
-	if c.BaseURL == "" {
-		// A key from the environment goes to the address beside it, nowhere else.
-		c.BaseURL = c.Getenv(p.address)
-		if c.Key == "" {
-			c.Key = c.Getenv(p.key)
-		}
-	}
-	if c.BaseURL == "" {
-		c.BaseURL = p.standard
-		if c.Key == "" {
-			return nil, &ConfigError{"its key is missing: set SAGA_MODEL_KEY or " + p.key}
-		}
-	}
-	base, err := url.Parse(c.BaseURL)
-	if err != nil || base.Host == "" || base.Scheme != "http" && base.Scheme != "https" {
-		return nil, &ConfigError{fmt.Sprintf("%q is not an http or https URL", c.BaseURL)}
-	}
-	return &Model{c, p, base}, nil
-}
-
-// guess picks the provider that the settings leave no doubt about.
-func (c Config) guess() string {
-	openAI, anthropic := c.Getenv("OPENAI_API_KEY") != "", c.Getenv("ANTHROPIC_API_KEY") != ""
+// New returns the model with that name at an address, the base URL of an API, with that key; getenv looks
+// up environment variables. Without a name it returns nil: a person has to answer. Without an address the
+// model is OpenAI's or Anthropic's, whichever has a key in the environment. The error says which setting is
+// missing or wrong.
+func New(name, address, key string, getenv func(string) string) (*Model, error) {
 	switch {
-	case c.BaseURL != "", openAI && !anthropic:
-		return OpenAI // for an address, as an endpoint of one's own is called like OpenAI's
-	case anthropic && !openAI:
-		return Anthropic
+	case name == "" && address == "" && key == "":
+		return nil, nil
+	case name == "":
+		return nil, errors.New("no model can be used: its name is missing: set --model or SAGA_MODEL")
 	}
-	return ""
+	path := "chat/completions"
+	if address == "" {
+		// A key from the environment goes to the address beside it, nowhere else.
+		openAI, anthropic := getenv("OPENAI_API_KEY"), getenv("ANTHROPIC_API_KEY")
+		if anthropic != "" && (openAI == "" || strings.HasPrefix(name, "claude")) {
+			address = cmp.Or(getenv("ANTHROPIC_BASE_URL"), "https://api.anthropic.com")
+			key, path = cmp.Or(key, anthropic), "v1/chat/completions"
+		} else {
+			address, key = getenv("OPENAI_BASE_URL"), cmp.Or(key, openAI)
+		}
+		if address == "" && key == "" { // endpoints of one's own often need none
+			return nil, errors.New("no model can be used: its key is missing: set SAGA_MODEL_KEY, OPENAI_API_KEY or ANTHROPIC_API_KEY")
+		}
+		address = cmp.Or(address, "https://api.openai.com/v1")
+	}
+	base, err := url.Parse(address)
+	if err != nil || base.Host == "" || base.Scheme != "http" && base.Scheme != "https" {
+		return nil, fmt.Errorf("no model can be used: %q is not an http or https URL", address)
+	}
+	return &Model{name, key, base.JoinPath(path)}, nil
 }
 
 // Name is the name of the model.
-func (m *Model) Name() string { return m.config.Model }
+func (m *Model) Name() string { return m.name }
 
 // Host is the machine that requests go to.
-func (m *Model) Host() string { return m.base.Host }
+func (m *Model) Host() string { return m.endpoint.Host }
 
 // Complete asks the model. Its errors are for the user of this machine: they may name
 // addresses, so do not send them to a server.
 func (m *Model) Complete(ctx context.Context, r *steps.SampleRequest) (*steps.SampleResult, error) {
-	request, err := newRequest(m.Name(), r)
+	request, err := m.request(r)
 	if err != nil {
 		return nil, err
+	}
+	answer, err := backoff.Retry(ctx, func() ([]byte, error) { return m.post(ctx, request) }, backoff.WithMaxTries(maxTries))
+	if err != nil {
+		return nil, fmt.Errorf("asking %s: %w", m.Host(), err)
+	}
+	var completion struct {
+		Model   string `json:"model"`
+		Choices []struct {
+			FinishReason string `json:"finish_reason"`
+			Message      struct {
+				Content string `json:"content"`
+				Refusal string `json:"refusal"`
+			} `json:"message"`
+		} `json:"choices"`
+	}
+	if err := json.Unmarshal(answer, &completion); err != nil {
+		return nil, fmt.Errorf("asking %s: %w", m.Host(), err)
+	}
+	if len(completion.Choices) == 0 {
+		return nil, errors.New("the model answered without a choice")
+	}
+	choice := completion.Choices[0]
+	return &steps.SampleResult{
+		Role: content.Assistant, Model: cmp.Or(completion.Model, m.name), StopReason: cmp.Or(stopReasons[choice.FinishReason], choice.FinishReason),
+		Content: content.Blocks{content.Text{Text: cmp.Or(choice.Message.Content, choice.Message.Refusal)}},
+	}, nil
+}
+
+// stopReasons are MCP's words for why a model stopped.
+var stopReasons = map[string]string{"stop": "endTurn", "length": "maxTokens"}
+
+// request returns a request for a chat completion (https://platform.openai.com/docs/api-reference/chat), of
+// text: saga call declares nothing else, and a person can read all of it first.
+func (m *Model) request(r *steps.SampleRequest) ([]byte, error) {
+	type message struct {
+		Role    content.Role `json:"role"`
+		Content string       `json:"content"`
+	}
+	var messages []message
+	if r.SystemPrompt != "" {
+		messages = append(messages, message{"system", r.SystemPrompt})
+	}
+	for _, said := range r.Messages {
+		for _, block := range said.Content {
+			if block.BlockType() != "text" {
+				return nil, fmt.Errorf("this model cannot be given content of type %s", block.BlockType())
+			}
+		}
+		messages = append(messages, message{said.Role, said.Content.Text()})
+	}
+	if len(r.Tools) > 0 {
+		return nil, errors.New("this model cannot be given tools")
 	}
 	limit := "max_tokens"
 	if m.Host() == "api.openai.com" {
 		limit = "max_completion_tokens" // newer models refuse the old name, and other endpoints know no other
 	}
-	request[limit] = r.MaxTokens
-	var response completion
-	if err := post(ctx, m.base.JoinPath(m.provider.path).String(), m.config.Key, request, &response); err != nil {
-		return nil, fmt.Errorf("asking %s: %w", m.Host(), err)
+	request := map[string]any{"model": m.name, "messages": messages, limit: r.MaxTokens}
+	if r.Temperature != nil {
+		request["temperature"] = *r.Temperature
 	}
-	return response.result(m.Name())
+	if len(r.StopSequences) > 0 {
+		request["stop"] = r.StopSequences
+	}
+	return json.Marshal(request)
 }
 
 const (
@@ -152,28 +148,15 @@ const (
 	maxReason = 500
 )
 
-// post sends a request as JSON and decodes the answer into result.
-func post(ctx context.Context, url, key string, request, result any) error {
-	body, err := json.Marshal(request)
-	if err != nil {
-		return err
-	}
-	answer, err := backoff.Retry(ctx, func() ([]byte, error) { return try(ctx, url, key, body) }, backoff.WithMaxTries(maxTries))
-	if err != nil {
-		return err
-	}
-	return json.Unmarshal(answer, result)
-}
-
-// try sends the request once. Its error is permanent if sending it again would not help.
-func try(ctx context.Context, url, key string, body []byte) ([]byte, error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, url, bytes.NewReader(body))
+// post sends a request once. Its error is permanent if sending it again would not help.
+func (m *Model) post(ctx context.Context, body []byte) ([]byte, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, m.endpoint.String(), bytes.NewReader(body))
 	if err != nil {
 		return nil, backoff.Permanent(err)
 	}
 	request.Header.Set("Content-Type", "application/json")
-	if key != "" {
-		request.Header.Set("Authorization", "Bearer "+key)
+	if m.key != "" {
+		request.Header.Set("Authorization", "Bearer "+m.key)
 	}
 	// A redirect to another origin would take the key and the prompt there.
 	response, err := (&http.Client{CheckRedirect: outgoing.CheckRedirect}).Do(request)
@@ -185,35 +168,22 @@ func try(ctx context.Context, url, key string, body []byte) ([]byte, error) {
 	}
 	defer response.Body.Close()
 	answer, err := outgoing.ReadAll(response.Body, maxAnswer)
+	code := response.StatusCode
 	switch {
 	case errors.As(err, new(*outgoing.TooLargeError)):
 		return nil, backoff.Permanent(err)
-	case err != nil:
-		return nil, err
-	case response.StatusCode == http.StatusOK:
-		return answer, nil
+	case err != nil, code == http.StatusOK:
+		return answer, err
 	}
-	err = refusal(response.Status, answer)
-	switch code := response.StatusCode; {
-	case code == http.StatusRequestTimeout, code == http.StatusConflict, code == http.StatusTooManyRequests, code >= 500:
-		if seconds, bad := strconv.Atoi(response.Header.Get("Retry-After")); bad == nil && seconds > 0 && seconds <= 60 {
-			return nil, fmt.Errorf("%w (%w)", err, backoff.RetryAfter(seconds))
-		}
-		return nil, err
-	}
-	return nil, backoff.Permanent(err)
-}
-
-// refusal is an endpoint's error, with the reason that it gives in error.message.
-func refusal(status string, answer []byte) error {
 	var said struct {
 		Error struct {
 			Message string `json:"message"`
 		} `json:"error"`
 	}
-	reason := string(answer)
-	if json.Unmarshal(answer, &said) == nil && said.Error.Message != "" {
-		reason = said.Error.Message
+	_ = json.Unmarshal(answer, &said) // what has no reason there is shown as it is
+	err = fmt.Errorf("it answered %s: %.*q", response.Status, maxReason, cmp.Or(said.Error.Message, string(answer)))
+	if code != http.StatusTooManyRequests && code < 500 {
+		err = backoff.Permanent(err)
 	}
-	return fmt.Errorf("it answered %s: %.*q", status, maxReason, reason)
+	return nil, err
 }

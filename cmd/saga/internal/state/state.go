@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"slices"
 	"strings"
@@ -17,9 +18,6 @@ import (
 
 	"github.com/mcpsaga/mcpsaga/client"
 )
-
-// temporaryPrefix begins the names of files that are being written.
-const temporaryPrefix = ".saga-"
 
 // maxFile limits the size of a saved call in bytes.
 const maxFile = 64 << 20
@@ -62,6 +60,9 @@ func NewPath(now time.Time) (string, error) {
 	return filepath.Join(dir, now.Format("20060102-150405-")+rand.Text()[:6]+extension), nil
 }
 
+// NewName has the form of the names that [NewPath] gives.
+var NewName = regexp.MustCompile(`^[0-9]{8}-[0-9]{6}-[A-Z2-7]{6}(\.json)?$`)
+
 // Save writes the call to path, readable by this user only. A file that is there
 // is replaced in one step.
 func (c *Call) Save(path string) error {
@@ -73,7 +74,7 @@ func (c *Call) Save(path string) error {
 		return err
 	}
 	// CreateTemp gives the file the mode 0600.
-	f, err := os.CreateTemp(filepath.Dir(path), temporaryPrefix+"*.tmp")
+	f, err := os.CreateTemp(filepath.Dir(path), ".saga-*"+extension)
 	if err != nil {
 		return err
 	}
@@ -127,10 +128,6 @@ func Load(path string) (*Call, error) {
 // live for minutes or days, not for longer.
 const Keep = 30 * 24 * time.Hour
 
-// maxOrphan is how old the temporary file of a save that was broken off must be to be
-// removed: one that is under way is younger.
-const maxOrphan = time.Hour
-
 const extension = ".json"
 
 // Saved is a call in [Dir].
@@ -144,36 +141,27 @@ type Saved struct {
 
 // List returns the calls in [Dir], the oldest first.
 func List() ([]Saved, error) {
-	dir, entries, err := entries()
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
+	dir, err := Dir()
 	if err != nil {
 		return nil, err
 	}
+	entries, err := os.ReadDir(dir)
 	var calls []Saved
 	for _, entry := range entries {
 		name, ok := strings.CutSuffix(entry.Name(), extension)
-		if !ok || !entry.Type().IsRegular() || strings.HasPrefix(name, ".") {
-			continue
-		}
 		info, err := entry.Info()
-		if err != nil {
-			continue // it has just been removed
+		if !ok || strings.HasPrefix(name, ".") || err != nil || !info.Mode().IsRegular() {
+			continue // it is none, or has just been removed
 		}
 		s := Saved{Name: name, Path: filepath.Join(dir, entry.Name()), At: info.ModTime()}
 		s.Call, s.Err = Load(s.Path)
 		calls = append(calls, s)
 	}
-	slices.SortFunc(calls, func(a, b Saved) int { return a.At.Compare(b.At) })
-	return calls, nil
-}
-
-func entries() (dir string, list []os.DirEntry, err error) {
-	if dir, err = Dir(); err == nil {
-		list, err = os.ReadDir(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		err = nil // nothing was saved yet
 	}
-	return dir, list, err
+	slices.SortFunc(calls, func(a, b Saved) int { return a.At.Compare(b.At) })
+	return calls, err
 }
 
 // Path returns the file that the user means: a path, or the name of a call in [Dir].
@@ -202,17 +190,14 @@ func Given(path string) string {
 // Clean removes from [Dir] what is older than [Keep], and what saves that were broken
 // off have left. It fails in silence: the next time will do.
 func Clean(now time.Time) {
-	dir, entries, _ := entries()
+	dir, err := Dir()
+	if err != nil {
+		return
+	}
+	entries, _ := os.ReadDir(dir)
 	for _, entry := range entries {
-		oldest := Keep
-		switch {
-		case strings.HasPrefix(entry.Name(), temporaryPrefix):
-			oldest = maxOrphan
-		case filepath.Ext(entry.Name()) != extension:
-			continue
-		}
 		info, err := entry.Info()
-		if err == nil && info.Mode().IsRegular() && now.Sub(info.ModTime()) > oldest {
+		if err == nil && filepath.Ext(entry.Name()) == extension && info.Mode().IsRegular() && now.Sub(info.ModTime()) > Keep {
 			_ = os.Remove(filepath.Join(dir, entry.Name()))
 		}
 	}

@@ -95,9 +95,9 @@ func TestListAndClean(t *testing.T) {
 	add("older.json", "", Keep-time.Minute)
 	add("oldest.json", "", Keep+time.Minute)
 	add("broken.json", "{", 2*time.Minute)
-	add(".saga-1.tmp", "x", 2*time.Hour) // of a save that was killed
-	add(".saga-2.tmp", "x", time.Minute) // of one that is under way
-	add("notes.txt", "x", 2*Keep)        // not ours
+	add(".saga-1.json", "x", 2*Keep)      // of a save that was killed
+	add(".saga-2.json", "x", time.Minute) // of one that is under way
+	add("notes.txt", "x", 2*Keep)         // not ours
 	require.NoError(t, os.Mkdir(filepath.Join(dir, "dir.json"), 0o700))
 
 	var names []string
@@ -117,7 +117,7 @@ func TestListAndClean(t *testing.T) {
 	for _, e := range entries {
 		left[e.Name()] = true
 	}
-	assert.Equal(t, map[string]bool{"new.json": true, "older.json": true, "broken.json": true, ".saga-2.tmp": true, "notes.txt": true, "dir.json": true}, left)
+	assert.Equal(t, map[string]bool{"new.json": true, "older.json": true, "broken.json": true, ".saga-2.json": true, "notes.txt": true, "dir.json": true}, left)
 }
 
 func TestPath(t *testing.T) {

@@ -25,11 +25,11 @@ func TestBar(t *testing.T) {
 	var out bytes.Buffer
 	b := &Bar{out: &out, width: 60}
 	b.Show(client.Progress{Done: 1, Total: 4, Message: "one\x1b[2J two\nthree"})
-	assert.Equal(t, "\r"+strings.Repeat("█", 6)+strings.Repeat("░", 18)+" 25% one two three\x1b[K", out.String())
+	assert.Equal(t, "\r25% one two three\x1b[K", out.String())
 	b.Show(client.Progress{Done: 2, Total: 4})
 	assert.NotContains(t, out.String(), "50%", "too soon to be read")
 	b.mu.Lock()
-	b.drop()
+	b.next = ""
 	b.last = time.Time{}
 	b.mu.Unlock()
 	out.Reset()
@@ -51,7 +51,6 @@ func TestBar(t *testing.T) {
 	assert.Equal(t, "saga: 3\nsaga: input required waits\n", out.String())
 
 	var none *Bar
-	none.Expect()
 	none.Show(client.Progress{Done: 1})
 	none.Clear()
 	file, err := os.Open(os.DevNull)
@@ -84,28 +83,6 @@ func TestBarShowsTheLast(t *testing.T) {
 			})
 		})
 	}
-}
-
-// A server that says nothing is not mistaken for a program that hangs.
-func TestBarSaysThatTheServerIsWaitedFor(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var out bytes.Buffer
-		b := &Bar{out: &out, width: 60}
-		b.Expect()
-		time.Sleep(silence - 1)
-		synctest.Wait()
-		assert.Empty(t, written(b), "most servers are quick")
-		time.Sleep(2 * time.Nanosecond)
-		synctest.Wait()
-		assert.Contains(t, written(b), "waiting for the server")
-		b.Clear()
-		out.Reset()
-		b.Expect()
-		b.Show(client.Progress{Message: "counting"})
-		time.Sleep(time.Hour)
-		synctest.Wait()
-		assert.NotContains(t, written(b), "waiting")
-	})
 }
 
 func TestProgressOfAToolThatSleeps(t *testing.T) {

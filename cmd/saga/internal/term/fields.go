@@ -190,8 +190,7 @@ func (in *input) widget() huh.Field {
 		return huh.NewText().Title(title).Description(description).
 			Lines(areaLines).Value(&in.text).Validate(in.checkText)
 	}
-	return huh.NewInput().Title(title).Description(description).
-		Placeholder(examples[f.Format]).Value(&in.text).Validate(in.checkText)
+	return huh.NewInput().Title(title).Description(description).Value(&in.text).Validate(in.checkText)
 }
 
 func choiceLabel(choice steps.Choice) string {
@@ -229,39 +228,11 @@ func (in *input) description() string {
 	return shown
 }
 
-// examples show what formats look like, so that they are not mistaken for a value.
-var examples = map[string]string{
-	"email":     "such as ann@example.com",
-	"uri":       "such as https://example.com/",
-	"date":      "such as 2026-07-28",
-	"date-time": "such as 2026-07-28T15:00:00Z",
-}
-
-// summary returns the value as a short line, with choices as the list showed them.
+// summary returns what is sent as a short line.
 func (in *input) summary(width int) string {
 	value, _ := in.value()
-	text := fmt.Sprint(value)
-	switch v := value.(type) {
-	case nil:
+	if value == nil {
 		return "(left out)"
-	case bool:
-		text = map[bool]string{true: "yes", false: "no"}[v]
-	case string:
-		text = in.labels(v)
-	case []string:
-		text = in.labels(v...)
 	}
-	return plain.Short(text, width)
-}
-
-// labels returns values as the list of choices shows them.
-func (in *input) labels(values ...string) string {
-	var labels []string
-	for _, value := range values {
-		if i := in.find(value); i >= 0 {
-			value = cmp.Or(in.field.Choices[i].Title, value)
-		}
-		labels = append(labels, value)
-	}
-	return strings.Join(labels, ", ")
+	return plain.Short(fmt.Sprint(value), width)
 }

@@ -83,3 +83,37 @@ built with  go
 	assert.Equal(t, "日本\n語", wrap("日本語", 5))
 	assert.Less(t, len(wrap(strings.Repeat("e"+strings.Repeat("\u0301", 100), 100), 40)), 30_000)
 }
+
+// What a table gets after it was written has no heads of its own.
+func TestTableThatIsWrittenInParts(t *testing.T) {
+	parts := func(width int) string {
+		var out bytes.Buffer
+		table := &Table{out: &out, width: width, heads: []string{"NAME", "STATE"}}
+		for _, rows := range []string{"a long name\tworking\nb\tworking\n", "c\tdone\n", "a name that is longer\tdone\n", ""} {
+			fmt.Fprint(table, rows)
+			assert.NoError(t, table.Flush())
+		}
+		return out.String()
+	}
+	assert.Equal(t, `NAME         STATE
+a long name  working
+b            working
+c  done
+a name that is longer  done
+`, parts(0))
+	assert.Equal(t, `NAME   a long
+       name
+STATE  working
+
+NAME   b
+STATE  working
+
+NAME   c
+STATE  done
+
+NAME   a name
+       that is
+       longer
+STATE  done
+`, parts(15))
+}

@@ -1,4 +1,4 @@
-// Package flows has mistakes that sagavet finds.
+// Package flows has a mistake that sagavet finds.
 package flows
 
 import (
@@ -20,19 +20,4 @@ func reserve(r *saga.Run, e *saga.Effect[string, int]) error {
 	}
 	_, err := saga.Do(r, e, time.Now().Format(time.StampNano))
 	return err
-}
-
-func swallow(r *saga.Run) (string, error) {
-	if _, err := saga.Ask(r, askSure); err != nil {
-		return "Nowhere.", nil
-	}
-	return "Deploying.", nil
-}
-
-var misspelt = saga.Machine[struct{}, struct{}]{
-	Info:  saga.Info{Name: "deploy", Asks: []steps.Question{askSure}},
-	Start: func(t *saga.Turn[struct{}, struct{}]) (saga.Next, error) { return t.Ask("choosen", askSure) },
-	Steps: saga.Steps[struct{}, struct{}]{
-		"chosen": func(t *saga.Turn[struct{}, struct{}]) (saga.Next, error) { return t.Textf("Deploying.") },
-	},
 }

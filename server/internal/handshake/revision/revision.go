@@ -83,7 +83,7 @@ func (r Revision) Tasks() bool { return r >= November2025 }
 // came with 2025-06-18, with forms only; URL mode and sampling with tools came with
 // 2025-11-25. Before, asking for context needed no capability of its own.
 func (r Revision) Features(declared dialect.Capabilities) steps.Features {
-	f := declared.Features()
+	f := declared.Features
 	if r < November2025 {
 		f = f.Without(steps.Features{Links: true, SamplingTools: true})
 		if declared.Elicitation {
@@ -101,9 +101,7 @@ func (r Revision) Features(declared dialect.Capabilities) steps.Features {
 
 // Has returns what a client of the revision can declare.
 func (r Revision) Has() steps.Features {
-	return r.Features(dialect.Capabilities{
-		Elicitation: true, Form: true, URL: true, Sampling: true, Tools: true, Context: true, Roots: true,
-	})
+	return r.Features(dialect.Capabilities{Features: steps.AllFeatures(), Elicitation: true})
 }
 
 // Question is what a step asks, as the parameters of a request of an older revision than the newest.

@@ -1,0 +1,301 @@
+package handshake
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/mcpsaga/mcpsaga/internal/engine"
+	"github.com/mcpsaga/mcpsaga/internal/sessionid"
+	"github.com/mcpsaga/mcpsaga/internal/tasks"
+	"github.com/mcpsaga/mcpsaga/internal/tokens"
+	"github.com/mcpsaga/mcpsaga/internal/turns"
+	"github.com/mcpsaga/mcpsaga/server/internal/dialect"
+	"github.com/mcpsaga/mcpsaga/server/internal/wire"
+)
+
+// Resumable requests (SEP-975): a client that declares resumableRequests gets a token by which it can resume
+// a request when its connection is gone, or this server: with requests/resume, which has the id of the request
+// and continues as that would have, in any session of the same principal. With requests/getStatus it asks how
+// the request is. They continue with what any replica has of a call (requestkey.go).
+
+const (
+	resumeMethod = "requests/resume"
+	statusMethod = "requests/getStatus"
+	policyMethod = "notifications/requests/resumePolicy"
+)
+
+const (
+	// maxWait is for how long a client may be away at most; tools whose results are kept for less
+	// have less.
+	maxWait = time.Hour
+	// resumeAfter is how long a request takes until it can be resumed whatever it is of. Of calls of
+	// tools that may be tasks clients get it first of all. Most others are over by then.
+	resumeAfter = 2 * time.Second
+	// maxResumeToken is the longest resume token that is looked at.
+	maxResumeToken = 8 << 10
+)
+
+var (
+	// errResume is all that is said of a token that does not open the request, whatever the reason.
+	errResume = wire.NewError(wire.CodeInvalidParams, "the resume token is not one of this request, or not any more")
+	// errNoStream is what a client reads that resumes a request where nothing can be passed on.
+	errNoStream = wire.NewError(wire.CodeInvalidRequest, "a request is resumed on a stream: accept text/event-stream")
+)
+
+// ticket is what a resume token says. It is sealed, and bound to a principal.
+type ticket struct {
+	// Task is the task that the request waits for.
+	Task string `json:"t"`
+	// ID is the id of the request, in its canonical form.
+	ID string `json:"i"`
+	// Token is the request's progressToken.
+	Token jsontext.Value `json:"p,omitzero"`
+}
+
+// resumeWait is for how long a client may be away from a call of the tool.
+func resumeWait(t *engine.Program) time.Duration {
+	wait := maxWait
+	for _, d := range []time.Duration{t.Tasks.Keep, t.Tasks.TTL} {
+		if d > 0 {
+			wait = min(wait, d)
+		}
+	}
+	return max(wait.Truncate(time.Second), time.Second)
+}
+
+func (c *call) resumeBinding() tokens.Binding {
+	return tokens.Binding{Purpose: sessionid.ResumePurpose, Principal: c.Principal}
+}
+
+// seal makes the resume token of the request.
+func (c *call) seal(t ticket) (string, error) {
+	var ok bool
+	if t.ID, ok = wire.CanonicalID(c.Message.ID); !ok {
+		return "", errNoID
+	}
+	state, err := wire.Marshal(t)
+	if err != nil {
+		return "", err
+	}
+	return c.Turns.Codec.Seal(c.resumeBinding(), c.Turns.Now(), &tokens.Contents{State: state})
+}
+
+// canResume reports whether the client can resume requests here.
+func (c *call) canResume() bool {
+	return c.Tasks != nil && c.peer != nil && c.peer.resumable && c.Client == nil
+}
+
+// readResume reads which request a request is about. It fails with [errResume] if the token is
+// not that one's. When a token ends, its task says.
+func (c *call) readResume() (t ticket, err error) {
+	var p struct {
+		RequestID   jsontext.Value `json:"requestId"`
+		ResumeToken *string        `json:"resumeToken"`
+	}
+	if !c.canResume() {
+		return t, wire.NotFound()
+	}
+	if rerr := wire.DecodeParams(c.Message.Params, &p); rerr != nil {
+		return t, rerr
+	}
+	switch {
+	case p.ResumeToken == nil:
+		return t, wire.NewError(wire.CodeInvalidParams, "params.resumeToken is missing: "+policyMethod+" has it")
+	case c.Message.Method == resumeMethod:
+		p.RequestID = c.Message.ID
+	case p.RequestID == nil:
+		return t, wire.NewError(wire.CodeInvalidParams, "params.requestId is missing: it is the id of the request")
+	case len(*p.ResumeToken) > maxResumeToken:
+		return t, errResume
+	}
+	x, _, err := c.Turns.Codec.OpenAnyTime(c.resumeBinding(), c.Turns.Now(), *p.ResumeToken)
+	said, valid := wire.CanonicalID(p.RequestID)
+	if err != nil || json.Unmarshal(x.State, &t) != nil || !valid || said != t.ID {
+		return t, errResume
+	}
+	return t, nil
+}
+
+// resume answers requests/resume as the request that it resumes.
+func (c *call) resume(ctx context.Context) (json.RawMessage, error) {
+	t, err := c.readResume()
+	if err != nil {
+		return nil, err
+	}
+	if _, ok := c.Way.(dialect.Leaver); !ok {
+		return nil, errNoStream
+	}
+	r := &reader{call: c}
+	r.token.Store(true)
+	task, note, err := c.ticketed(ctx, t)
+	if err == nil {
+		r.wait = time.Duration(note.MaxWait) * time.Second
+		task, err = r.enter(ctx, task, c.hasSeen(task))
+	}
+	if err != nil {
+		return nil, notResumed(err)
+	}
+	c.Notifier.Token = t.Token
+	note, _ = noteOf(task)
+	if c.post != nil {
+		r.number = numberOfTask(task)
+		if c.post.agreed.taskID(note.Number) != task.ID && !task.Status.Ended() {
+			r.enroll(ctx, task.ID, true)
+		}
+	}
+	end, err := r.called(ctx, task, note.Seen, true)
+	return c.resultOf(task, end, err)
+}
+
+// requestStatus answers requests/getStatus. It shows that the client is there.
+func (c *call) requestStatus(ctx context.Context) (json.RawMessage, error) {
+	t, err := c.readResume()
+	if err != nil {
+		return nil, err
+	}
+	task, note, err := c.ticketed(ctx, t)
+	if err == nil {
+		seen := c.hasSeen(task)
+		task, err = c.Tasks.Renew(ctx, c.Principal, t.Task, patienceFor(time.Duration(note.MaxWait)*time.Second), changeNote(func(n *taskNote) {
+			n.Seen = max(n.Seen, seen)
+		}))
+	}
+	if err != nil {
+		return nil, notResumed(err)
+	}
+	note, _ = noteOf(task)
+	status := "processing"
+	if task.Status.Ended() {
+		status = "completed"
+		if task.Status == tasks.Completed { // its response need not be made to know that
+		} else if _, err := (&reader{call: c, task: t.Task}).outcome(ctx, task); err != nil {
+			status = "failed"
+		}
+	}
+	asks := task.Status == tasks.InputRequired
+	b := append([]byte(`{"status":"`), status...)
+	b = strconv.AppendBool(append(b, `","hasPendingMessage":`...), asks || note.Seen < task.Events)
+	b = strconv.AppendBool(append(b, `,"hasInputRequest":`...), asks)
+	return append(b, '}'), nil
+}
+
+// ticketed returns the task of a ticket, if requests can be resumed that wait for it.
+func (c *call) ticketed(ctx context.Context, t ticket) (*tasks.Task, taskNote, error) {
+	task, err := c.Tasks.Get(ctx, c.Principal, t.Task)
+	if err != nil {
+		return nil, taskNote{}, err
+	}
+	note, _ := noteOf(task)
+	if note.Reader == "" {
+		return nil, note, errResume
+	}
+	return task, note, nil
+}
+
+func notResumed(err error) error {
+	if errors.Is(err, tasks.ErrNotFound) {
+		return errResume
+	}
+	return err
+}
+
+// hasSeen is the number of the last event that the client of a request shows to have got, by the id of the last
+// event that it has: that says how much of which request's task was passed on, to any replica.
+func (c *call) hasSeen(task *tasks.Task) uint64 {
+	if last, ok := parseEventID(c.Header.Get("Last-Event-ID")); ok && last.number == numberOfTask(task) {
+		return last.seen
+	}
+	return 0
+}
+
+// A client that comes back with Last-Event-ID reads on from the log of the task that its request waits for,
+// at any replica (MCP 2025-11-25, basic/transports, resumability and redelivery).
+
+// replyFromLog answers GET with the rest of a request whose stream is not here, or not any
+// more.
+func (d *handshake) replyFromLog(ctx context.Context, x *dialect.Exchange, r wire.Reply, s *session, last eventID, c *carrier) {
+	if last.number == 0 || d.Tasks == nil {
+		r.Error(nil, nothingToResume())
+		return
+	}
+	found, err := d.findReading(ctx, s.agreed, x.Principal, last.number)
+	switch {
+	case err != nil:
+		r.Error(nil, d.Translate(ctx, x.HTTPMethod, err))
+		return
+	case found == nil:
+		r.Error(nil, nothingToResume())
+		return
+	}
+	st := s.open(1, nil, true)
+	st.shown = true // the client has an id from which it can resume
+	defer s.carry(&st.carrier, c, 0)()
+	rerr := d.begin(ctx, x, s, st, &wire.Message{ID: found.ID, Method: found.Method}, true, true, func(ctx context.Context, x *dialect.Exchange, post *way) []byte {
+		if found.task.Status.Ended() && last.seen > found.task.Events {
+			return nil // the client has the response
+		}
+		c := d.newCall(x, s.peer, post, found.Token)
+		defer c.Notifier.Close()
+		result, err := c.readOn(ctx, found, last.seen)
+		var rerr *wire.Error
+		if err != nil {
+			rerr = c.refusal(ctx, err)
+		}
+		return wire.AppendResponse(nil, found.ID, result, rerr)
+	})
+	if rerr != nil { // it must not look like the answer to the request, which is under way
+		s.forget(st)
+		r.Error(nil, wire.TryAgain(rerr.Message))
+		return
+	}
+	st.pump(ctx, r, c)
+}
+
+// nothingToResume refuses an id that is no event's, or of a stream that is not kept.
+func nothingToResume() *wire.Error {
+	return wire.Refuse(http.StatusBadRequest, wire.CodeInvalidRequest, "there is nothing to resume after this Last-Event-ID, or no longer")
+}
+
+// readOn follows what another request has followed before, and answers as that would have.
+func (c *call) readOn(ctx context.Context, found *reading, seen uint64) (json.RawMessage, error) {
+	r, task, resumes := &reader{call: c, number: found.number, wait: callWait}, found.task, found.Alone && c.canResume()
+	switch p := task.Program; {
+	case found.Method == resultMethod:
+		return c.readResult(ctx, r, task, seen)
+	case found.Method == resumeMethod, resumes && p != nil && c.TaskMode(p) != engine.TasksForbidden:
+		r.token.Store(true)
+	case resumes:
+		r.resumes = task.Created.Add(resumeAfter)
+	}
+	if found.Alone {
+		var err error
+		if task, err = r.enter(ctx, task, 0); err != nil {
+			return nil, err
+		}
+	}
+	note, _ := noteOf(task)
+	keyed := note.Number == 0 || found.Method != callMethod
+	end, err := r.called(ctx, task, seen, keyed)
+	return r.resultOf(task, end, err)
+}
+
+// resultOf is the response to the request that has begun a task.
+func (c *call) resultOf(task *tasks.Task, end turns.End, err error) (json.RawMessage, error) {
+	kind := engine.KindTool
+	if task.Program != nil {
+		kind = task.Program.Kind
+	}
+	switch { // what has ended can be of a program that this server does not have
+	case end.Messages != nil || kind == engine.KindPrompt:
+		return c.promptResult(end, err)
+	case err == nil && end.Result == nil, kind == engine.KindResource:
+		return c.resourceResult("", end, err)
+	}
+	return c.toolResult(end, err)
+}
