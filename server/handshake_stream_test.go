@@ -234,12 +234,12 @@ func TestTheNewerConnectionStays(t *testing.T) {
 	c := a.rigs[0].connect("2025-11-25", everything)
 	hold, held := make(chan struct{}), make(chan struct{})
 	var first atomic.Bool
-	a.store.on = func(call storetest.Call) {
+	a.store.before(func(call storetest.Call) {
 		if call.Method == "Write" && call.Record.Mode == store.ModeSession && first.CompareAndSwap(false, true) {
 			close(held)
 			<-hold
 		}
-	}
+	})
 	older := make(chan *http.Response, 1)
 	go func() { older <- c.request(http.MethodGet, "", nil) }()
 	<-held

@@ -25,11 +25,11 @@ func TestReadyTellsOfAFullLedger(t *testing.T) {
 		log := new(logBuffer)
 		store := newTroubled(ledger.NewMemory(ledger.MemoryOptions{}))
 		checks := 0
-		store.on = func(c storetest.Call) {
+		store.before(func(c storetest.Call) {
 			if c.Method == "Check" {
 				checks++
 			}
-		}
+		})
 		s, err := server.New(server.Options{Keys: newKeys(t), Ledger: store, Logger: slog.New(slog.NewTextHandler(log, nil)), Now: time.Now, Tools: []saga.Definition{new(seats).tool()}})
 		require.NoError(t, err)
 		defer s.Close()

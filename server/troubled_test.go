@@ -23,13 +23,15 @@ type troubled struct {
 	loads, writes, calls atomic.Int64 // calls are writes of tasks and of calls of sessions
 	hangs                atomic.Bool
 	full                 atomic.Bool // it can be read, and not written
-	// on is called before each call, and may be nil.
-	on func(storetest.Call)
+	on                   atomic.Pointer[func(storetest.Call)] // called before each call
 
 	mu      sync.Mutex
 	down    bool
 	listens map[*context.CancelCauseFunc]struct{}
 }
+
+// before has f called before each call.
+func (s *troubled) before(f func(storetest.Call)) { s.on.Store(&f) }
 
 func newTroubled(inner ledger.Store) *troubled {
 	s := &troubled{listens: make(map[*context.CancelCauseFunc]struct{})}
@@ -38,8 +40,8 @@ func newTroubled(inner ledger.Store) *troubled {
 }
 
 func (s *troubled) around(ctx context.Context, c storetest.Call, next func() error) error {
-	if s.on != nil {
-		s.on(c)
+	if on := s.on.Load(); on != nil {
+		(*on)(c)
 	}
 	switch {
 	case c.Method == "Load" || c.Method == "Find":
