@@ -22,7 +22,7 @@ type troubled struct {
 	*storetest.Intercept
 	loads, writes, calls atomic.Int64 // calls are writes of tasks and of calls of sessions
 	hangs                atomic.Bool
-	full                 atomic.Bool // it can be read, and not written
+	full                 atomic.Bool                          // it can be read, and not written
 	on                   atomic.Pointer[func(storetest.Call)] // called before each call
 
 	mu      sync.Mutex
