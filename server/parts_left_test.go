@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -217,7 +218,7 @@ func TestLateAnswersOfCallsWithAToken(t *testing.T) {
 		q := questionOn(s)
 		e := s.wait("") // nine minutes later
 		require.NotNil(t, e.Error, e.data)
-		assert.Equal(t, "no answer came in time; the same resumeToken asks again", e.Error.Message)
+		assert.Equal(t, "no answer came in time; the same resumeToken asks again, as long as it is good", e.Error.Message)
 		a.c.vain(q.ID, goOnYes)
 		a.requireHeld(1, "it is left as it was")
 	})
@@ -273,6 +274,58 @@ func TestCancelledCallsOfToolsThatYieldAreUndone(t *testing.T) {
 			})
 		})
 	}
+}
+
+// The token also cancels a saga whose call asks. With a ledger, what is answered after that comes too late.
+func TestResumeTokensCancelCallsThatAsk(t *testing.T) {
+	eachAlbum(t, func(t *testing.T, a *albumRig) {
+		token := a.token(`{}`)
+		s := a.call(2, `{}`, token)
+		q := questionOn(s)
+		cancelled := a.post(fmt.Sprintf(`{"jsonrpc":"2.0","id":3,"method":"tools/cancelSaga","params":{"sagaToken":%q}}`, token))
+		assert.Equal(t, []string{"hold"}, undone(t, cancelled))
+		a.requireHeld(0, "it is undone")
+		if a.store == nil {
+			return
+		}
+		a.c.reply(q.ID, goOnYes)
+		e := s.wait("")
+		assert.Equal(t, -32602, partOf(t, e.legacyMessage, e.data).code, e.data)
+		a.requireHeld(0, "and stays so")
+	})
+}
+
+// A request that is repeated in its session takes the place of the first one, and undoes nothing.
+func TestCallsWithATokenAreRepeated(t *testing.T) {
+	eachAlbum(t, func(t *testing.T, a *albumRig) {
+		token := a.token(`{}`)
+		questionOn(a.call(7, `{}`, token))
+		if a.store == nil {
+			e := a.c.ask(fmt.Sprintf(albumCall, 7, `{}`, `,"resumeToken":"`+token+`"`))
+			assert.Contains(t, e, "the id is in use")
+			a.requireHeld(1, "it waits")
+			return
+		}
+		a.requireGoesOn(token) // by a request of the same id
+	})
+}
+
+// A part that is repeated is the same, but for the time for which its token is still good.
+func TestRepeatedPartsSayHowLongTheirTokensAreGood(t *testing.T) {
+	eachAlbum(t, func(t *testing.T, a *albumRig) {
+		if a.store == nil {
+			return // the turn is taken again, and the next token is another one
+		}
+		call := a.modernPaging()
+		params := object{"name": "album", "arguments": object{}, "_meta": object{"io.github.mcpsaga/idempotencyKey": "k"}}
+		first := call(params)
+		require.NotEmpty(t, first.NextResumeToken, first.raw)
+		ttl := first.Meta[tokenTTLMeta].(float64)
+		time.Sleep(time.Minute)
+		again := call(params)
+		assert.InDelta(t, ttl-60_000, again.Meta[tokenTTLMeta], 1)
+		assert.Equal(t, first.raw, strings.Replace(again.raw, fmt.Sprint(ttl-60_000), fmt.Sprint(ttl), 1))
+	})
 }
 
 // After several questions in one call the same token asks the last one again, if there is a ledger.

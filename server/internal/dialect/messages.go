@@ -137,7 +137,7 @@ var translations = []struct {
 	{tasks.ErrNotFound, invalid, noTaskText},
 	{tasks.ErrExists, invalid, taskTakenText},
 	{tasks.ErrCursor, invalid, tasks.ErrCursor.Error()},
-	{turns.ErrLate, internal, turns.ErrLate.Error() + "; the same resumeToken asks again"},
+	{turns.ErrLate, internal, turns.ErrLate.Error() + "; the same resumeToken asks again, as long as it is good"},
 	{turns.ErrNotKept, invalid, turns.ErrNotKept.Error()},
 	{turns.ErrTask, invalid, becameTaskText},
 	{turns.ErrKeyReused, invalid, turns.ErrKeyReused.Error()},
