@@ -39,7 +39,7 @@ type Waiting struct {
 	// comes back, or tried again; zero if it will not.
 	Began time.Time `json:"since,omitzero"`
 	Due   time.Time `json:"due,omitzero"`
-	// Effects are what it has begun, by name, if that is known. If it is [Running] there may be more.
+	// Effects are what it has begun, by name and how often, if that is known. If it is [Running] there may be more.
 	Effects []string `json:"effects"`
 	// Failures counts the undos that have failed, and LastError is the last one's error.
 	Failures  int    `json:"attempts"`
