@@ -20,8 +20,8 @@ func (p *program) callsCommand() *cli.Command {
 	return &cli.Command{
 		Name:  "calls",
 		Usage: "list the calls that were saved, and remove them",
-		Description: `Lists the calls that were stopped and saved: their names, when they were saved, and what
-they wait for. Resume one by --resume NAME, end it with saga cancel NAME, forget it with
+		Description: `Lists the calls that were stopped and saved, the oldest first: their names, when they were
+saved, and what they wait for. Resume one by --resume NAME, end it with saga cancel NAME, forget it with
 saga calls rm NAME. What is older than 30 days is removed by itself.`,
 		Flags:  []cli.Flag{outputFlag()},
 		Action: p.listCalls,

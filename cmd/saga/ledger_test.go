@@ -233,6 +233,18 @@ func TestLedgerUndo(t *testing.T) {
 	assert.Contains(t, stderr, `is one running that has the tool "trip" in revision 2?`)
 }
 
+// What is a call of a session is not called a task.
+func TestLedgerTellsCallsFromTasks(t *testing.T) {
+	t.Parallel()
+	for want, w := range map[string]durable.Waiting{"task": {Task: true}, "call": {Call: true}, "": {}} {
+		what, ok := driven(&w)
+		assert.Equal(t, want != "", ok)
+		if ok {
+			assert.Equal(t, want, what)
+		}
+	}
+}
+
 // Sagas whose ids begin alike are told apart.
 func TestLedgerFindsByTheBeginning(t *testing.T) {
 	t.Parallel()
