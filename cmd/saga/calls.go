@@ -173,6 +173,9 @@ left, it is kept, so that the command can be given again.`,
 				if refusal := tokenRefused(err); refusal != nil {
 					return &exitError{exitServer, fmt.Errorf("%sForget it with: %s", p.refused(saved, refusal), p.forgetLine(path))}
 				}
+				if errors.As(err, new(*client.PositionError)) {
+					return failed(fmt.Errorf("%w\nForget it with: %s", err, p.forgetLine(path)))
+				}
 				if err != nil {
 					return p.serverFailed(err)
 				}

@@ -99,6 +99,14 @@ func TestRefusedResume(t *testing.T) {
 	assert.Contains(t, stderr, "nothing was undone")
 	assert.FileExists(t, filepath.Join(h.dir, "saved.json"))
 
+	// In MCP 2026-07-28 nothing cancels a call.
+	_, _, code = h.run("call", "complex_tool", "initial_arg=x", "--server", other, "--protocol", "2026-07-28", "--save", "modern.json")
+	require.Equal(t, exitNeedsAnswer, code)
+	_, stderr, code = h.run("cancel", "modern.json")
+	assert.Equal(t, exitFailed, code)
+	assert.Contains(t, stderr, "do not resume it")
+	assert.Contains(t, stderr, "saga calls rm modern.json")
+
 	// Of a prompt there is nothing to undo.
 	prompt := features(t)
 	_, _, code = h.run("get", "write", "topic=a b", "--server", prompt, "--save", "prompt.json")
