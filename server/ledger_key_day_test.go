@@ -14,7 +14,7 @@ import (
 )
 
 // A key of a call that acts leads to it for a day, by whatever protocol, though the call has ended long before.
-func TestKeysAreKnownForADay(t *testing.T) {
+func TestKeysOfAllProtocolsAreKnownForADay(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s := new(seats)
 		hold := &saga.Effect[string, string]{Name: "hold", Do: s.hold, Undo: s.release}
