@@ -11,7 +11,6 @@ package elsewhere
 import (
 	"context"
 	"errors"
-	"slices"
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -44,8 +43,8 @@ type Client struct {
 	Features steps.Features
 	// Apps: it shows forms of the server's in its window (MCP Apps).
 	Apps bool
-	// Name is what it calls itself, or empty.
-	Name string
+	// Trusted: these may give consents; see [dialect.Questions.Trusts].
+	Trusted bool
 	// Session names its session, as no one can guess; empty where there is none.
 	Session string
 }
@@ -53,8 +52,7 @@ type Client struct {
 // Routes are the routes by which a question can be asked of a client elsewhere.
 func (r *Router) Routes(q engine.Routing, c *Client) (open steps.Routes) {
 	allowed := engine.BothRoutes(q.Allowed, r.Questions.Force)
-	trusted := !q.Consent || slices.Contains(r.Questions.TrustedApps, c.Name)
-	if allowed.Has(steps.RouteApp) && r.Tasks != nil && r.Questions.Apps && c.Apps && trusted {
+	if allowed.Has(steps.RouteApp) && r.Tasks != nil && r.Questions.Apps && c.Apps && (c.Trusted || !q.Consent) {
 		open |= steps.RouteApp
 	}
 	if allowed.Has(steps.RoutePage) && r.Tasks != nil && r.Questions.Pages != nil {
