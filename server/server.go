@@ -268,6 +268,9 @@ func (o *Options) complete() error {
 	if o.Lease = cmp.Or(o.Lease, 10*time.Second); o.Lease < time.Second {
 		return fmt.Errorf("server: Options.Lease is %v; it must be a second at least, or servers lose what they are at whenever the ledger is slow", o.Lease)
 	}
+	if o.Questions.Force.String() == "" {
+		return errors.New("server: Options.Questions.Force has none of the routes that there are")
+	}
 	for _, t := range []struct {
 		name string
 		time time.Duration
