@@ -23,7 +23,7 @@ type waits struct {
 }
 
 // waitsOf reads a result whose text and structure say the same.
-func waitsOf(t *testing.T, raw json.RawMessage) waits {
+func waitsOf(t testing.TB, raw json.RawMessage) waits {
 	t.Helper()
 	var r struct {
 		Content           []struct{ Text string }
