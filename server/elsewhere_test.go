@@ -12,6 +12,9 @@ import (
 	"github.com/mcpsaga/mcpsaga/server"
 )
 
+// unasked has users whose clients cannot ask them not be asked, as the tests of what clients declare want it.
+var unasked = server.Questions{NoRelay: true}
+
 // waits is what a result says of a call that is not finished.
 type waits struct {
 	Status, Message, ResumeToken, URL string
