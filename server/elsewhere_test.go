@@ -46,7 +46,7 @@ func saidBy(t *testing.T, raw json.RawMessage) toolSaid {
 }
 
 // waitsOf reads a result whose text and structure say the same.
-func waitsOf(t testing.TB, raw json.RawMessage) waits {
+func waitsOf(t *testing.T, raw json.RawMessage) waits {
 	t.Helper()
 	r := saidBy(t, raw)
 	w := r.StructuredContent

@@ -113,7 +113,7 @@ func (r *rig) answer(link string, form url.Values) opened {
 func (r *rig) waitsFor(q *request, as string) waits {
 	r.t.Helper()
 	q.header.Set("User", as)
-	return waitsOf(r.t, r.send(q).Result)
+	return waitsOf(r.t.(*testing.T), r.send(q).Result)
 }
 
 // consent asks whether to act.

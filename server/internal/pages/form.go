@@ -310,7 +310,7 @@ func (f *field) First() string {
 	return f.Name
 }
 
-// DescribedBy names what is said of the field, as screen readers are told it.
+// DescribedBy names what is said of the field, for screen readers.
 func (f *field) DescribedBy() string {
 	var ids []string
 	for _, part := range []struct{ suffix, text string }{{"-about", f.Description}, {"-hint", f.Hint}, {"-error", f.Error}} {

@@ -91,7 +91,7 @@ func (p *Pages) open(ctx context.Context, name string) (*link, error) {
 	return &found.Value, nil
 }
 
-// token is what a form for a question has, which nobody can send who has not seen the page.
+// token is what a form for a question has: it is known only where the page is seen.
 func (l *link) token(question string) string {
 	h := hmac.New(sha256.New, l.Secret)
 	h.Write([]byte(question))

@@ -2,7 +2,7 @@
 // call that waits elsewhere (package elsewhere). It shows what is asked, takes one answer, says what has become of it, and
 // can be opened again. It is plain HTML, without scripts.
 //
-// Whoever has the link of a page can answer there, as with the name of the call itself. link.go has what links are, form.go
+// The link of a page is all that it takes to answer there, as with the name of the call itself. link.go has what links are, form.go
 // is the fields of forms, page.go what a page shows, and this file what requests may do.
 package pages
 
@@ -248,7 +248,7 @@ func (v *visit) stop(ctx context.Context) error {
 	return nil
 }
 
-// answer gives the call an answer, and goes on to the page of what comes of it.
+// answer gives the call an answer, and leads to the page of what comes of it.
 func (v *visit) answer(r *http.Request, id, do string) error {
 	ctx := r.Context()
 	q := v.question()
