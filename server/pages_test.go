@@ -4,7 +4,10 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"net/http"
+	"slices"
+	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -114,6 +117,32 @@ func TestPagesOfTwoPeople(t *testing.T) {
 	late = r.browse(http.MethodPost, first.URL, next.form(t, "accept", "f0", "1"), nil)
 	assert.Equal(t, http.StatusConflict, late.status)
 	shows(t, late, "Your answer was not taken", "The tool has completed.")
+}
+
+// Of many who answer at the same moment one is taken, and all others read that theirs was not.
+func TestPagesOfACrowd(t *testing.T) {
+	s := new(seats)
+	r := newPagesRig(t, offering(s.tool()), func(o *server.Options) { o.Ledger = ledgers(t)["slow"]() }) // all look before one has answered
+	first := r.waitsFor(callTool("seat", object{}), "ann")
+	shown := r.page(first.URL)
+	statuses := make([]int, 8)
+	var crowd sync.WaitGroup
+	for i := range statuses {
+		form := shown.form(t, "accept", "f0", strconv.Itoa(i))
+		crowd.Go(func() { statuses[i] = r.browse(http.MethodPost, first.URL, form, nil).status })
+	}
+	crowd.Wait()
+	winner := slices.Index(statuses, http.StatusSeeOther)
+	require.GreaterOrEqual(t, winner, 0, "%v", statuses)
+	for i, status := range statuses {
+		if i != winner {
+			assert.Equal(t, http.StatusConflict, status, "%v", statuses)
+		}
+	}
+	shows(t, r.answer(first.URL, r.page(first.URL).form(t, "accept", "f0", "0")), "The tool has completed.")
+	q := callTool("seat", object{"resumeToken": first.ResumeToken})
+	q.header.Set("User", "ann")
+	assert.Equal(t, "seat in "+strconv.Itoa(winner), r.send(q).result(t).text())
 }
 
 // Both of two questions that are open at once are answered, one after the other.
