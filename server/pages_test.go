@@ -14,6 +14,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/mcpsaga/mcpsaga/codec"
+	"github.com/mcpsaga/mcpsaga/internal/durable"
 	"github.com/mcpsaga/mcpsaga/ledger"
 	"github.com/mcpsaga/mcpsaga/saga"
 	"github.com/mcpsaga/mcpsaga/server"
@@ -285,4 +287,24 @@ func TestPageURLs(t *testing.T) {
 			s.Close()
 		}
 	}
+}
+
+// An answer that was given on a page says so in the ledger.
+func TestPagesSaySo(t *testing.T) {
+	keys, store := newKeys(t), inMemory(t)
+	r := newPagesRig(t, offering(consents()), func(o *server.Options) { o.Keys, o.Ledger = keys, store })
+	link := r.waitsFor(callTool("consents", object{}), "ann").URL
+	r.answer(link, r.page(link).form(t, "accept"))
+	operator := durable.NewOperator(store, func() *codec.Keyset { return keys }, "")
+	var said []string
+	for w, err := range operator.All(t.Context()) {
+		require.NoError(t, err)
+		for e, err := range operator.History(t.Context(), w.ID) {
+			require.NoError(t, err)
+			if e.Kind == "answer" {
+				said = append(said, e.Text)
+			}
+		}
+	}
+	assert.Equal(t, []string{"by page"}, said)
 }
