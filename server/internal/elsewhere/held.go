@@ -167,11 +167,15 @@ func (v *view) goOn(ctx context.Context) (*content.Result, error) {
 // follow waits until the call has ended, or the client is to learn that it waits.
 func (v *view) follow(ctx context.Context) (*content.Result, error) {
 	defer dialect.Rest(v.Way)()
-	seen := v.task.Events
-	for news, err := range v.Tasks.Follow(ctx, v.Principal, v.task.ID, seen, v.next) {
+	served, stop := context.WithCancel(ctx)
+	defer stop()
+	defer context.AfterFunc(v.Draining, stop)()
+	for news, err := range v.Tasks.Follow(served, v.Principal, v.task.ID, v.task.Events, v.next) {
 		switch {
 		case err != nil && ctx.Err() != nil:
 			return nil, v.gone(ctx)
+		case err != nil && v.Draining.Err() != nil: // the client finds the rest at another server
+			return v.waiting(ctx)
 		case err != nil:
 			return nil, err
 		case news.Event != nil:
@@ -195,7 +199,7 @@ func (v *view) follow(ctx context.Context) (*content.Result, error) {
 				return nil, err
 			}
 		}
-		if !time.Now().Before(v.holds()) || v.Draining.Err() != nil {
+		if !time.Now().Before(v.holds()) {
 			return v.waiting(ctx)
 		}
 	}
