@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/http"
 	"runtime"
 	"sync"
 	"time"
@@ -154,6 +155,9 @@ func (m *Mounted) Shutdown(ctx context.Context) error {
 		return cmp.Or(err, ctx.Err())
 	}
 }
+
+// Pages is [server.Server.Pages] of what is mounted: for the mux beside the SDK's own handler.
+func (m *Mounted) Pages() http.Handler { return m.server.Pages() }
 
 // SetKeys replaces the keyset, for a rotation without a restart. Turns under way
 // end with the keyset they began with.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"net/url"
 	"runtime/debug"
 	"slices"
 	"strings"
@@ -176,6 +177,9 @@ type Server struct {
 	// which a tool that reports progress may be held up for.
 	eventTimeout time.Duration
 
+	pages   http.Handler // nil without any
+	pagesAt *url.URL     // where they are
+
 	host     *dialect.Host
 	dialects []dialect.Dialect
 	sessions dialect.Sessions // the dialect that has them
@@ -238,6 +242,9 @@ func New(o Options) (*Server, error) {
 		s.keeper = newKeeper(core, o.Logger, o.Now, s.host.Hub.Work, core.Work)
 	}
 	s.host.Draining, s.drain = context.WithCancelCause(context.Background())
+	if err := s.addPages(); err != nil {
+		return nil, err
+	}
 	if hooks != nil {
 		s.host.Around = hooks.exchange
 	}
