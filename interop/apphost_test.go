@@ -21,7 +21,6 @@ import (
 type appHost struct {
 	*testing.T
 	page    context.Context
-	browser context.Context
 	frame   context.Context // of the app's sandbox, once it is there
 	sandbox string
 }
@@ -59,7 +58,7 @@ func newAppHost(t *testing.T) *appHost {
 	t.Cleanup(site.Close)
 	_, port, _ := strings.Cut(strings.TrimPrefix(site.URL, "http://"), ":")
 	browser := needBrowser(t)
-	h := &appHost{T: t, browser: browser, page: browser, sandbox: "http://sandbox.example:" + port + "/sandbox"}
+	h := &appHost{T: t, page: browser, sandbox: "http://sandbox.example:" + port + "/sandbox"}
 	require.NoError(t, chromedp.Do(h.page, chromedp.Navigate("http://localhost:"+port+"/")))
 	return h
 }
@@ -158,7 +157,10 @@ func (h *appHost) fill(label, text string) {
 }
 
 // tick ticks a box by its label.
-func (h *appHost) tick(label string) { h.Helper(); h.do(`field("` + label + `").querySelector("input").click()`) }
+func (h *appHost) tick(label string) {
+	h.Helper()
+	h.do(`field("` + label + `").querySelector("input").click()`)
+}
 
 // press presses a button.
 func (h *appHost) press(label string) {

@@ -13,8 +13,11 @@ type Questions struct {
 	Force steps.Routes
 	// NoRelay has no model relay anything.
 	NoRelay bool
+	// TrustedApps names the clients whose windows may give consents by the server's form (MCP Apps), as they call
+	// themselves. Others are sent to the page: a host does not say whether it was a person who has answered the form.
+	TrustedApps []string
 }
 
 func (q *Questions) dialect() dialect.Questions {
-	return dialect.Questions{Force: q.Force, NoRelay: q.NoRelay}
+	return dialect.Questions{Force: q.Force, NoRelay: q.NoRelay, TrustedApps: q.TrustedApps}
 }

@@ -59,7 +59,8 @@ function callForApp(params) {
  * Calls a tool for the model, and shows its app. mood says how the host does that: late mounts only when there is a
  * result, withheld says nothing of the call before, stripped and bare pass the result without _meta, or with text only.
  */
-async function call({ name, args, mood = {}, sandbox, ...rest }) {
+async function call({ name, args, mood, sandbox, ...rest }) {
+  mood ??= {};
   const tool = tools.find(t => t.name === name);
   const uri = getToolUiResourceUri(tool);
   const running = client.callTool({ name, arguments: args }, { timeout: 60_000, onprogress: () => log.push('progress'), resetTimeoutOnProgress: true });
@@ -87,7 +88,7 @@ Object.assign(window, {
     /** Begins without waiting; settled says how it ended. */
     begin(name, params) {
       window.settled = undefined;
-      host[name](params).then(value => (window.settled = { value }), e => (window.settled = { error: String(e) }));
+      Promise.resolve(params).then(host[name]).then(value => (window.settled = { value }), e => (window.settled = { error: String(e) }));
     },
     again: params => client.callTool(params).then(result => (log.push(`result: ${result.content[0]?.text}`), result)),
     input: args => bridge.sendToolInput({ arguments: args }),

@@ -126,7 +126,7 @@
         return again(pauses[tries++]);
       case 'input_required':
         say(now.note ?? (asked.length > 1 ? 'Please answer these questions.' : 'Please answer.'));
-        if (asked.some(q => q.mode === 'page')) again(3000);
+        if (asked.some(q => q.mode === 'page' || q.mode === 'chat')) again(3000);
         return;
       case 'working':
         say('Thank you. The tool is working…');
@@ -246,7 +246,8 @@
         button('I have opened it', () => give('accept'));
         button('Decline', () => give('decline'));
         break;
-      default: // it is answered there
+      default: // it is not answered here
+        problem.textContent = q.url ? 'Please answer this on its page.' : 'Please answer this in the chat.';
         if (q.url) button('Open the page', () => open().catch(() => {}), 'first');
     }
     const node = element('form', { noValidate: true, aria: { labelledby: heading.id } }, heading, ...fields.map(f => f.node),
@@ -261,7 +262,7 @@
     return {
       node,
       free: () => buttons.forEach(b => (b.disabled = false)),
-      refuse: text => (problem.textContent = text),
+      refuse: text => text && (problem.textContent = text),
       restore: content => fields.forEach(f => content && f.name in content && f.set(content[f.name])),
     };
   }
