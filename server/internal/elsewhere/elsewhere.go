@@ -65,13 +65,18 @@ func (r *Router) Routes(q engine.Routing, c *Client) (open steps.Routes) {
 }
 
 // Takes reports whether calls of a tool by such a client are answered here. They are if the client cannot be asked any of
-// the tool's questions to the user, or must not be asked all of them, and there is another way for one.
+// the tool's questions to the user, or must not be asked all of them, and there is another way for one. But who answers
+// here cannot ask a client's model or its roots: a client that has what the tool needs of these is asked itself.
 func (r *Router) Takes(t *engine.Program, c *Client) bool {
 	if r.TaskMode(t) == engine.TasksRequired || t.Yields && r.Tasks == nil || ownArguments(t) {
 		return false
 	}
 	asks, mustNot, elsewhere := false, false, false
 	for _, q := range t.Routings() {
+		if !q.User {
+			asks = asks || c.Features.Has(q.Needs) && !r.Turns.Features(steps.Features{}).Has(q.Needs)
+			continue
+		}
 		if !engine.BothRoutes(q.Allowed, r.Questions.Force).Has(steps.RouteClient) {
 			mustNot = true
 		} else if c.Features.Has(q.Needs) {

@@ -128,7 +128,7 @@ type method struct {
 var methods = map[string]method{
 	"ping":                     {serve: (*call).ping, open: true},
 	"logging/setLevel":         {serve: (*call).setLevel, lingering: true},
-	"tools/list":               {serve: (*call).list, open: true},
+	"tools/list":               {serve: (*call).list, open: true, foreign: true},
 	callMethod:                 {serve: (*call).toolsCall, lasting: true, foreign: true},
 	"prompts/list":             {serve: (*call).list},
 	"prompts/get":              {serve: (*call).promptsGet, lasting: true, foreign: true},

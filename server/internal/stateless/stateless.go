@@ -125,7 +125,7 @@ func (d *stateless) methods() map[string]method {
 		table[name] = method{saga: true, foreign: true, handle: d.serveSaga}
 	}
 	if len(d.Tools.Of(engine.KindTool)) > 0 {
-		table["tools/list"] = method{handle: d.list}
+		table["tools/list"] = method{handle: d.list, foreign: true}
 		table["tools/call"] = method{name: "name", handle: d.callTool, foreign: true}
 	}
 	if len(d.Tools.Of(engine.KindPrompt)) > 0 {
