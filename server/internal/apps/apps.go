@@ -10,6 +10,7 @@ import (
 	_ "embed"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/mcpsaga/mcpsaga/internal/engine"
@@ -55,9 +56,9 @@ func Offer(h *dialect.Host) error {
 // Shows reports whether a client shows the form.
 func (a *Apps) Shows(c *elsewhere.Client) bool { return a.Questions.Apps && c.Apps }
 
-// Listed returns a list of tools as a client is to see it, with that of the form if it shows one.
+// Listed returns a list of tools as a client is to see it, with that of the form if it shows one for any of them.
 func (a *Apps) Listed(items []json.RawMessage, c *elsewhere.Client) []json.RawMessage {
-	if !a.Shows(c) {
+	if !a.Shows(c) || !slices.ContainsFunc(a.Tools.Of(engine.KindTool), func(t *engine.Program) bool { return a.Takes(t, c) }) {
 		return items
 	}
 	return append(items[:len(items):len(items)], json.RawMessage(listedTool))
