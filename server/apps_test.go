@@ -22,7 +22,7 @@ const showsAppsJSON = `{"extensions":{"io.modelcontextprotocol/ui":{"mimeTypes":
 type inForm struct {
 	Status, ResumeToken, Note, Sentence string
 	Held                                bool
-	Questions                           []struct{ ID, Mode, Message string }
+	Questions                           []struct{ ID, Mode, Message, URL string }
 	Refused                             map[string]string
 }
 
@@ -106,6 +106,8 @@ func TestFormsAnswerAHeldCall(t *testing.T) {
 	s, o := new(seats), server.Options{Keys: newKeys(t), Ledger: inMemory(t), Authenticate: calledBy}
 	o.Tools = []saga.Definition{s.consenting()}
 	one, other := newRig(t, o), newRig(t, o)
+	server.SetPages(one.srv, somePages{})
+	server.SetPages(other.srv, somePages{})
 	held := make(chan response, 1)
 	go func() {
 		q := callTool("seat", nil).with(showsApps)
@@ -137,18 +139,25 @@ func TestFormsAnswerAHeldCall(t *testing.T) {
 	next := other.form(right, ann)
 	require.Len(t, next.Questions, 1, "%+v", next)
 	assert.Equal(t, "sure", next.Questions[0].ID)
-	assert.Equal(t, "chat", next.Questions[0].Mode, "there is no page")
+	assert.Equal(t, "page", next.Questions[0].Mode)
+	assert.Equal(t, "https://example.com/ask/"+handle, next.Questions[0].URL)
 	assert.Contains(t, other.form(right, ann).Note, "answered before")
 	lie := other.form(object{"resumeToken": handle, "answers": object{"sure": object{"action": "accept", "content": object{"sure": true}}}}, ann)
 	assert.Equal(t, map[string]string{"sure": "This cannot be answered here."}, lie.Refused)
 	assert.Equal(t, "input_required", lie.Status)
-	text := saidBy(t, (<-held).Result).Content[0].Text
-	assert.Contains(t, text, "must be answered by a person")
-	n, _ := s.now()
-	assert.Zero(t, n, "it was undone, as nobody can be asked")
+
+	first := waitsOf(t, (<-held).Result)
+	assert.Equal(t, handle, first.ResumeToken, "the model reads that it has to send its user to the page")
+	assert.Equal(t, "https://example.com/ask/"+handle, first.URL)
+	assert.False(t, other.form(object{"resumeToken": handle}, ann).Held)
+	cancelled := relay("seat", first, "cancel").with(showsApps)
+	ann(cancelled)
+	one.send(cancelled)
 	end := other.form(object{"resumeToken": handle}, ann)
 	assert.Equal(t, "cancelled", end.Status)
-	assert.NotContains(t, end.Sentence, "Which row?")
+	assert.Equal(t, `The form is answered. Call the tool "seat" again with the same arguments and in addition resumeToken: `+handle, end.Sentence)
+	n, _ := s.now()
+	assert.Zero(t, n)
 }
 
 // A window that the operator trusts may give consents, and the call that was held returns the result.
