@@ -64,7 +64,7 @@ var knows = map[string][]string{
 }
 
 // coreUsers are all that may refer to the durable core, rather than to what it does for turns and tasks.
-var coreUsers = []string{"server", "sagatest", "cmd/saga", "server/internal/handshake", "server/internal/dialect", "server/internal/async"}
+var coreUsers = []string{"server", "sagatest", "cmd/saga", "server/internal/handshake", "server/internal/dialect", "server/internal/async", "server/internal/elsewhere"}
 
 func layerOf(name string) int {
 	return slices.IndexFunc(layers, func(l []string) bool { return slices.Contains(l, name) })

@@ -20,7 +20,7 @@ import (
 	"github.com/mcpsaga/mcpsaga/steps"
 )
 
-// settleTime is for how long a form waits for what comes of an answer, before it is told that the tool works. Then it asks
+// settleTime is for how long a form waits for what comes of an answer, before it reads that the tool works. Then it asks
 // again: hosts limit how long a call may take.
 const settleTime = 5 * time.Second
 
@@ -34,7 +34,7 @@ type question struct {
 	URL     string          `json:"url,omitzero"`
 }
 
-// shown is what the form is told of a call.
+// shown is what the form learns of a call.
 type shown struct {
 	Status string `json:"status"`
 	Token  string `json:"resumeToken,omitzero"`

@@ -136,7 +136,7 @@ func (v *view) mayHold() bool {
 	})
 }
 
-// hold notes until when the client's call is held at most, or that it is not any more: then whoever answers has to bring
+// hold notes until when the client's call is held at most, or that it is not any more: then the form has to bring
 // the model back.
 func (v *view) hold(until time.Time) func(json.RawMessage) json.RawMessage {
 	if !v.mayHold() {
