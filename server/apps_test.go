@@ -2,15 +2,19 @@ package server_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/mcpsaga/mcpsaga/saga"
 	"github.com/mcpsaga/mcpsaga/server"
+	"github.com/mcpsaga/mcpsaga/steps"
 )
 
 // showsApps is what a client declares that shows the server's form in its window.
@@ -160,24 +164,104 @@ func TestFormsAnswerAHeldCall(t *testing.T) {
 	assert.Zero(t, n)
 }
 
-// A window that the operator trusts may give consents, and the call that was held returns the result.
+// A window that the operator trusts may give consents. Where callers look alike, a form knows its call by the result.
 func TestTrustedAppsConsent(t *testing.T) {
-	s, o := new(seats), server.Options{Ledger: inMemory(t), Questions: server.Questions{TrustedApps: []string{"trusted"}}}
-	o.Tools = []saga.Definition{s.consenting()}
-	r := newRig(t, o)
 	for name, consents := range map[string]bool{"trusted": true, "other": false} {
 		t.Run(name, func(t *testing.T) {
-			me := func(q *request) { q.meta["io.modelcontextprotocol/clientInfo"] = object{"name": name, "version": "1"} }
-			q := callTool("seat", nil).with(showsApps)
-			me(q)
-			first := waitsOf(t, r.send(q).Result)
-			assert.Equal(t, "none", r.form(object{"frame": "1"}, me).Status, "callers who are not known look alike")
-			f := r.form(object{"resumeToken": first.ResumeToken, "answers": object{"row": object{"action": "accept", "content": object{"row": "7"}}}}, me)
-			require.Len(t, f.Questions, 1, "%+v", f)
-			assert.False(t, f.Held)
-			assert.Equal(t, map[bool]string{true: "form", false: "chat"}[consents], f.Questions[0].Mode)
-			f = r.form(object{"resumeToken": first.ResumeToken, "answers": object{"sure": object{"action": "accept", "content": object{"sure": true}}}}, me)
-			assert.Equal(t, map[bool]string{true: "completed", false: "input_required"}[consents], f.Status)
+			inBubble(t, func(t *testing.T) {
+				s, o := new(seats), server.Options{Ledger: inMemory(t), Questions: server.Questions{TrustedApps: []string{"trusted"}}}
+				o.Tools = []saga.Definition{s.consenting()}
+				r := newRig(t, o)
+				me := func(q *request) { q.meta["io.modelcontextprotocol/clientInfo"] = object{"name": name, "version": "1"} }
+				q := callTool("seat", nil).with(showsApps)
+				me(q)
+				first := waitsOf(t, r.send(q).Result)
+				assert.Equal(t, "none", r.form(object{"frame": "1"}, me).Status)
+				f := r.form(object{"resumeToken": first.ResumeToken, "answers": object{"row": object{"action": "accept", "content": object{"row": "7"}}}}, me)
+				require.Len(t, f.Questions, 1, "%+v", f)
+				assert.False(t, f.Held)
+				assert.Equal(t, map[bool]string{true: "form", false: "chat"}[consents], f.Questions[0].Mode)
+				f = r.form(object{"resumeToken": first.ResumeToken, "answers": object{"sure": object{"action": "accept", "content": object{"sure": true}}}}, me)
+				assert.Equal(t, map[bool]string{true: "completed", false: "input_required"}[consents], f.Status)
+				r.srv.Close()
+			})
 		})
 	}
+}
+
+// A call is held for a form for a little, and for longer once that has shown that it is there, with signs of life.
+func TestCallsAreHeldForForms(t *testing.T) {
+	for name, c := range map[string]struct {
+		capabilities object
+		looks        bool
+		held         time.Duration
+		signs        int
+	}{
+		"no app":                  {object{}, false, 0, 0},
+		"only others' form calls": {showsApps, false, 3 * time.Second, 0},
+		"a form calls":            {showsApps, true, 45 * time.Second, 4},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T) {
+				s, o := new(seats), server.Options{Keys: newKeys(t), Ledger: inMemory(t), Authenticate: calledBy}
+				o.Tools = []saga.Definition{s.tool()}
+				one, other := newRig(t, o), newRig(t, o)
+				began, held := time.Now(), make(chan response, 1)
+				go func() {
+					q := callTool("seat", nil).with(c.capabilities)
+					q.meta["progressToken"] = "p"
+					by("ann")(q)
+					held <- one.send(q)
+				}()
+				synctest.Wait()
+				who := map[bool]string{true: "ann", false: "bob"}[c.looks]
+				assert.Equal(t, map[bool]string{true: "input_required", false: "none"}[c.looks], other.form(object{"frame": "1"}, by(who)).Status)
+				got := <-held
+				assert.InDelta(t, c.held.Seconds(), time.Since(began).Seconds(), 0.5)
+				assert.Len(t, got.before, c.signs)
+				assert.Equal(t, "waiting", waitsOf(t, got.Result).Status)
+				one.srv.Close()
+				other.srv.Close()
+			})
+		})
+	}
+}
+
+// Two calls at the same time have a form each, by their arguments or one after the other. What has ended is not found.
+func TestFormsOfTwoCalls(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		type args struct {
+			N int `json:"n"`
+		}
+		ask := &steps.Form[rowForm]{ID: "row", Message: "Which row?"}
+		tool := saga.Flow[args, string]{Info: saga.Info{Name: "two", Asks: []steps.Question{ask}}, Run: func(r *saga.Run, in args) (string, error) {
+			row, err := saga.Ask(r, ask)
+			return fmt.Sprint(in.N, row.Row), err
+		}}
+		r := newRig(t, server.Options{Ledger: inMemory(t), Authenticate: calledBy, Tools: []saga.Definition{tool}})
+		held := make(chan string, 2)
+		for n := range 2 {
+			go func() {
+				q := callTool("two", object{"n": n}).with(showsApps)
+				by("ann")(q)
+				held <- r.send(q).result(t).text()
+			}()
+		}
+		synctest.Wait()
+		ann := by("ann")
+		first := r.form(object{"frame": "a", "tool": "two", "arguments": object{"n": 1, "resumeToken": ""}}, ann)
+		second := r.form(object{"frame": "b"}, ann)
+		assert.NotEqual(t, first.ResumeToken, second.ResumeToken)
+		assert.Equal(t, first.ResumeToken, r.form(object{"frame": "a"}, ann).ResumeToken)
+		assert.Equal(t, "none", r.form(object{"frame": "c"}, ann).Status)
+		for _, f := range []inForm{first, second} {
+			end := r.form(object{"resumeToken": f.ResumeToken, "answers": object{"row": object{"action": "accept", "content": object{"row": "7"}}}}, ann)
+			assert.Equal(t, "completed", end.Status)
+			assert.True(t, end.Held)
+		}
+		assert.ElementsMatch(t, []string{"07", "17"}, []string{<-held, <-held})
+		assert.Equal(t, "none", r.form(object{"frame": "c"}, ann).Status)
+		assert.Equal(t, "completed", r.form(object{"frame": "a"}, ann).Status)
+		r.srv.Close()
+	})
 }
