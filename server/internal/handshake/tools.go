@@ -105,7 +105,7 @@ func (c *call) client() *elsewhere.Client {
 // askElsewhere answers a call whose client cannot be asked.
 func (c *call) askElsewhere(ctx context.Context, q *elsewhere.Call) (json.RawMessage, error) {
 	if c.Tasks != nil && c.post != nil {
-		c.post.stream.settle("") // what goes on with it is another request
+		c.post.stream.settle("") // another request continues it
 	}
 	result, err := c.elsewhere.Call(ctx, c.Exchange, q)
 	return c.toolResult(turns.End{Outcome: engine.Outcome{Result: result}}, err)
