@@ -265,3 +265,32 @@ func TestFormsOfTwoCalls(t *testing.T) {
 		r.srv.Close()
 	})
 }
+
+// On a pair of pipes there is one client, whose form finds its call.
+func TestFormsOnPipes(t *testing.T) {
+	s := new(seats)
+	srv, err := server.New(server.Options{Keys: newKeys(t), Ledger: inMemory(t), Tools: []saga.Definition{s.tool()}})
+	require.NoError(t, err)
+	t.Cleanup(srv.Close)
+	c := newLegacyPipeTo(t, "", srv)
+	c.send(initializeMessage("2025-11-25", showsAppsJSON))
+	assert.Contains(t, string(c.message().Result), `"io.modelcontextprotocol/ui":{}`)
+	c.send(`{"jsonrpc":"2.0","method":"notifications/initialized"}`, toolCall(1, "seat", "{}"))
+	form := func(args string) (f inForm) {
+		c.send(toolCall(2, "mcpsaga_form", args))
+		var r struct{ StructuredContent inForm }
+		require.NoError(t, json.Unmarshal(c.message().Result, &r))
+		return r.StructuredContent
+	}
+	var f inForm
+	until(t, func() bool {
+		f = form(`{"frame":"1"}`)
+		return f.Status != "none"
+	})
+	f = form(`{"resumeToken":"` + f.ResumeToken + `","answers":{"row":{"action":"accept","content":{"row":"7"}}}}`)
+	require.Len(t, f.Questions, 1, "%+v", f)
+	c.send(toolCall(3, "mcpsaga_form", `{"resumeToken":"`+f.ResumeToken+`","answers":{"sure":{"action":"accept","content":{"sure":true}}}}`))
+	got := string(c.message().Result) + string(c.message().Result)
+	assert.Contains(t, got, `"status":"completed"`)
+	assert.Contains(t, got, "seat in 7")
+}
