@@ -25,10 +25,13 @@ type Questions struct {
 	// pages on which they answer. It must be https, or on the loopback interface, and needs a Ledger. Empty means that
 	// there are no pages.
 	PageURL string
+	// TrustedApps names the clients whose windows may give consents by the server's form (MCP Apps), as they call
+	// themselves. Others are sent to the page: a host does not say whether it was a person who has answered the form.
+	TrustedApps []string
 }
 
 func (q *Questions) dialect() dialect.Questions {
-	return dialect.Questions{Force: q.Force, NoRelay: q.NoRelay}
+	return dialect.Questions{Force: q.Force, NoRelay: q.NoRelay, TrustedApps: q.TrustedApps}
 }
 
 // pageURL checks PageURL, and returns it without a slash at the end.

@@ -21,6 +21,7 @@ import (
 	"github.com/mcpsaga/mcpsaga/internal/turns"
 	"github.com/mcpsaga/mcpsaga/ledger"
 	"github.com/mcpsaga/mcpsaga/saga"
+	"github.com/mcpsaga/mcpsaga/server/internal/apps"
 	"github.com/mcpsaga/mcpsaga/server/internal/async"
 	"github.com/mcpsaga/mcpsaga/server/internal/dialect"
 	"github.com/mcpsaga/mcpsaga/server/internal/handshake"
@@ -239,6 +240,9 @@ func New(o Options) (*Server, error) {
 		}
 		s.host.Core, s.host.Tasks, s.host.CallsOnly = core, core, !tasks.Offered(tools)
 		s.host.Hub.Share(core, o.Logger)
+		if err := apps.Offer(s.host); err != nil {
+			return nil, fmt.Errorf("server: %w", err)
+		}
 		s.keeper = newKeeper(core, o.Logger, o.Now, s.host.Hub.Work, core.Work)
 	}
 	s.host.Draining, s.drain = context.WithCancelCause(context.Background())

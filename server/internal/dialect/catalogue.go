@@ -303,10 +303,11 @@ func ReadCapabilities(object jsontext.Value) (c Capabilities, pointer string, ok
 	return c, "", true
 }
 
-// AppsExtension is the name of the extension MCP Apps, and AppType the type of its documents.
+// AppsExtension is the name of the extension MCP Apps, and AppType the type of its documents. AppURI is ours.
 const (
 	AppsExtension = "io.modelcontextprotocol/ui"
 	AppType       = "text/html;profile=mcp-app"
+	AppURI        = "ui://mcpsaga/form"
 )
 
 // showsApps reports whether a client declares that it shows such documents.

@@ -32,7 +32,7 @@ func (v *view) readAnswers(open []steps.Step) (list []steps.Answer, cancel bool,
 		if i < 0 {
 			return nil, false, notOpen(a.StepID)
 		}
-		if why := misfit(open[i], a.Result); why != "" {
+		if why := Misfit(open[i], a.Result); why != "" {
 			return nil, false, fmt.Sprintf("No answer was taken, as that to %q does not fit: %s.", a.StepID, why)
 		}
 	}
@@ -87,8 +87,8 @@ func resultOf(value jsontext.Value) json.RawMessage {
 	return append(wire.AppendString([]byte(`{"action":`), action), '}')
 }
 
-// misfit says why an answer does not fit its form, or "". An answer that is not accepted fits any.
-func misfit(q steps.Step, result json.RawMessage) string {
+// Misfit says why an answer does not fit its form, or "". An answer that is not accepted fits any.
+func Misfit(q steps.Step, result json.RawMessage) string {
 	spec, err := q.Form()
 	if err != nil || !jsonview.Is(jsonview.Get(result, "action"), sayAccept) {
 		return ""

@@ -24,6 +24,9 @@ const (
 	holdBriefly, holdApp = 3 * time.Second, 45 * time.Second
 	// holdQuiet is how long a tool may work and say nothing.
 	holdQuiet = 45 * time.Second
+	// holdAll is how long it is held if the tool works on what the form has given; aliveTime is how often the client gets a
+	// sign meanwhile.
+	holdAll, aliveTime = 50 * time.Second, 10 * time.Second
 	// keepResult is how long a result is kept at least.
 	keepResult = 5 * time.Minute
 	// lastWord is how long a cancellation may take whose client has gone.
@@ -38,6 +41,8 @@ type Note struct {
 	Call []byte `json:"call"`
 	// Apps counts how often a form in the host's window has shown that it is there.
 	Apps uint64 `json:"apps,omitzero"`
+	// Held is until when the client's call is held at most, in milliseconds of Unix time; zero if it is not.
+	Held int64 `json:"held,omitzero"`
 }
 
 // NoteOf returns the note of a call; false if it is none that is asked elsewhere.
@@ -78,11 +83,14 @@ type view struct {
 	apps   uint64      // Note.Apps at first
 	quiet  time.Time   // since when nothing was heard of the tool
 	renews time.Time   // when it is to be shown that the call is wanted
+	alive  time.Time   // when the client is to be shown that it is held
+	// remembered: forms find the call.
+	remembered bool
 }
 
 // answer begins a call, or continues one, and waits for what is to be said of it.
 func (v *view) answer(ctx context.Context) (*content.Result, error) {
-	v.quiet, v.renews = v.began, v.began.Add(v.patience()/3)
+	v.quiet, v.renews, v.alive = v.began, v.began.Add(v.patience()/3), v.began.Add(aliveTime)
 	var err error
 	if v.call.Token == "" {
 		v.task, err = v.begin(ctx)
@@ -105,7 +113,11 @@ func (v *view) answer(ctx context.Context) (*content.Result, error) {
 
 // begin begins a call.
 func (v *view) begin(ctx context.Context) (*tasks.Task, error) {
-	raw, err := wire.Marshal(Note{Elsewhere: true, Call: v.digest()})
+	note := Note{Elsewhere: true, Call: v.digest()}
+	if v.mayHold() {
+		note.Held = v.heldUntil().UnixMilli()
+	}
+	raw, err := wire.Marshal(note)
 	if err != nil {
 		return nil, err
 	}
@@ -134,7 +146,7 @@ func (v *view) goOn(ctx context.Context) (*content.Result, error) {
 	if !dialect.OwnTaskID(v.call.Token) {
 		return nil, tasks.ErrNotFound
 	}
-	t, err := v.Tasks.Renew(ctx, v.Principal, v.call.Token, v.patience(), nil)
+	t, err := v.Tasks.Renew(ctx, v.Principal, v.call.Token, v.patience(), v.hold(v.heldUntil()))
 	if err != nil {
 		return nil, err
 	}
@@ -192,11 +204,19 @@ func (v *view) follow(ctx context.Context) (*content.Result, error) {
 			if v.task = news.Task; v.task.Status.Ended() {
 				return v.ended(ctx)
 			}
+			if !v.remembered && v.call.Client.Apps && v.task.Status == tasks.InputRequired {
+				v.remember(ctx)
+			}
 		}
 		if now := time.Now(); !now.Before(v.renews) {
 			v.renews = now.Add(v.patience() / 3)
 			if _, err := v.Tasks.Renew(ctx, v.Principal, v.task.ID, v.patience(), nil); err != nil {
 				return nil, err
+			}
+		}
+		if now := time.Now(); !now.Before(v.alive) {
+			if v.alive = now.Add(aliveTime); v.Notifier != nil && v.Notifier.Token != nil {
+				v.Notifier.Alive(aliveTime / 2)
 			}
 		}
 		if !time.Now().Before(v.holds()) {
@@ -208,22 +228,31 @@ func (v *view) follow(ctx context.Context) (*content.Result, error) {
 
 // next is when there is something to do although nothing has changed.
 func (v *view) next() time.Time {
-	if at := v.holds(); at.Before(v.renews) {
-		return at
+	next := v.renews
+	for _, at := range []time.Time{v.holds(), v.alive} {
+		if at.Before(next) {
+			next = at
+		}
 	}
-	return v.renews
+	return next
 }
+
+// heldUntil is until when a call is held at most for a form.
+func (v *view) heldUntil() time.Time { return v.began.Add(holdAll) }
 
 // holds is until when the client's call is held.
 func (v *view) holds() time.Time {
+	n, _ := NoteOf(v.task)
 	if v.task.Status != tasks.InputRequired {
-		return v.quiet.Add(holdQuiet)
+		if at := v.quiet.Add(holdQuiet); n.Apps == v.apps || at.Before(v.heldUntil()) {
+			return at
+		}
+		return v.heldUntil()
 	}
 	apps := true
 	for _, q := range v.task.Questions {
 		apps = apps && v.Routes(v.call.Program.Routing(q.ID), &v.call.Client)&steps.RouteApp != 0
 	}
-	n, _ := NoteOf(v.task)
 	switch {
 	case !apps || v.refusal != "":
 		return v.began
@@ -256,6 +285,7 @@ func (v *view) keyed() bool {
 // waiting is the result of a call whose tool waits, or works for long. If the tool asks what no user can be asked, the call
 // is cancelled.
 func (v *view) waiting(ctx context.Context) (*content.Result, error) {
+	v.release(ctx)
 	w := words{program: v.call.Program, token: v.task.ID, refusal: v.refusal, working: v.task.Status != tasks.InputRequired}
 	if w.working {
 		return w.result(), nil

@@ -7,6 +7,7 @@ import (
 	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/internal/jsonview"
 	"github.com/mcpsaga/mcpsaga/server/internal/dialect"
+	"github.com/mcpsaga/mcpsaga/steps"
 )
 
 // The arguments by which calls go on, as lists show them.
@@ -35,6 +36,10 @@ func (r *Router) Listed(items []json.RawMessage, c *Client) []json.RawMessage {
 		properties := dialect.With(jsonview.Get(schema, "properties"), engine.ResumeToken, []byte(tokenProperty))
 		properties = dialect.With(properties, answersArgument, []byte(answersProperty))
 		items[n] = dialect.With(items[n], "inputSchema", dialect.With(schema, "properties", properties))
+		if slices.ContainsFunc(t.Routings(), func(q engine.Routing) bool { return r.Routes(q, c)&steps.RouteApp != 0 }) {
+			meta := dialect.With(jsonview.Get(items[n], "_meta"), "ui", []byte(`{"resourceUri":"`+dialect.AppURI+`"}`))
+			items[n] = dialect.With(items[n], "_meta", dialect.With(meta, "ui/resourceUri", []byte(`"`+dialect.AppURI+`"`))) // as older hosts have it
+		}
 	}
 	return items
 }

@@ -34,6 +34,7 @@ import (
 	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/internal/jsonview"
 	"github.com/mcpsaga/mcpsaga/internal/turns"
+	"github.com/mcpsaga/mcpsaga/server/internal/apps"
 	"github.com/mcpsaga/mcpsaga/server/internal/dialect"
 	"github.com/mcpsaga/mcpsaga/server/internal/elsewhere"
 	"github.com/mcpsaga/mcpsaga/server/internal/handshake/revision"
@@ -44,6 +45,7 @@ import (
 type handshake struct {
 	*dialect.Host
 	elsewhere *elsewhere.Router
+	apps      *apps.Apps
 	sessions  sessionTable
 	// open are the calls under way in sessions over HTTP.
 	open dialect.Limit
@@ -57,7 +59,7 @@ const callsPer = 2
 
 // New is of the type [dialect.New].
 func New(h *dialect.Host) (dialect.Dialect, error) {
-	d := &handshake{Host: h, elsewhere: elsewhere.New(h)}
+	d := &handshake{Host: h, elsewhere: elsewhere.New(h), apps: apps.New(h)}
 	d.open.What, d.open.Most, d.open.MostOwned = "calls", callsPer*h.Limits.MaxSessions, callsPer*h.Limits.MaxSessionsPerPrincipal
 	if h.OffersTasks() {
 		d.taskTools = taskTools(h)
@@ -238,6 +240,7 @@ func (c *call) list(context.Context) (json.RawMessage, error) {
 		}
 		items = c.elsewhere.Listed(items, c.client())
 		items = c.GuestTools(items, c.caller(c.peer, ""))
+		items = c.apps.Listed(items, c.client())
 	}
 	open, rerr := c.Catalogue.List(c.Message, items)
 	if rerr != nil {

@@ -13,6 +13,7 @@ import (
 	"github.com/mcpsaga/mcpsaga/content"
 	"github.com/mcpsaga/mcpsaga/internal/jsonview"
 	"github.com/mcpsaga/mcpsaga/server/internal/dialect"
+	"github.com/mcpsaga/mcpsaga/server/internal/elsewhere"
 	"github.com/mcpsaga/mcpsaga/server/internal/handshake/revision"
 	"github.com/mcpsaga/mcpsaga/server/internal/wire"
 	"github.com/mcpsaga/mcpsaga/steps"
@@ -69,6 +70,7 @@ func (d *handshake) agree(x *dialect.Exchange) (*peer, json.RawMessage, *wire.Er
 	if d.offersTasks(client) {
 		offers["tasks"] = taskCapability(listsTasks(x))
 	}
+	d.apps.Offers(offers, &elsewhere.Client{Apps: client.apps})
 	result, err := wire.Marshal(struct {
 		ProtocolVersion string                 `json:"protocolVersion"`
 		Capabilities    map[string]any         `json:"capabilities"`

@@ -17,6 +17,7 @@ import (
 	"github.com/mcpsaga/mcpsaga/internal/tokens"
 	"github.com/mcpsaga/mcpsaga/internal/turns"
 	"github.com/mcpsaga/mcpsaga/saga"
+	"github.com/mcpsaga/mcpsaga/server/internal/apps"
 	"github.com/mcpsaga/mcpsaga/server/internal/dialect"
 	"github.com/mcpsaga/mcpsaga/server/internal/elsewhere"
 	"github.com/mcpsaga/mcpsaga/server/internal/handshake/revision"
@@ -33,6 +34,10 @@ func (c *call) toolsCall(ctx context.Context) (json.RawMessage, error) {
 	if q.asTask {
 		return c.createTask(ctx, q.tool, json.RawMessage(q.part.Arguments), q.ttl)
 	}
+	if q.tool == nil {
+		result, err := c.apps.Call(ctx, c.Exchange, c.client(), q.part.Arguments)
+		return c.toolResult(turns.End{Outcome: engine.Outcome{Result: result}}, err)
+	}
 	if q.elsewhere != nil {
 		return c.askElsewhere(ctx, q.elsewhere)
 	}
@@ -42,7 +47,7 @@ func (c *call) toolsCall(ctx context.Context) (json.RawMessage, error) {
 
 // toolsCallRequest is what a client asks for by tools/call.
 type toolsCallRequest struct {
-	tool   *engine.Program
+	tool   *engine.Program // nil if it is that of the form in the host's window
 	part   dialect.Resumed // its arguments, and where a result is read on
 	asTask bool
 	ttl    time.Duration
@@ -55,6 +60,9 @@ func (c *call) readToolsCall() (*toolsCallRequest, error) {
 	p, rerr := dialect.ReadParams(c.Message.Params, "name", "")
 	if rerr != nil {
 		return nil, rerr
+	}
+	if p.Name == apps.Tool && c.apps.Shows(c.client()) {
+		return &toolsCallRequest{part: dialect.Resumed{Arguments: p.Arguments}}, nil
 	}
 	t, _, err := c.Tool(p.Name, p.Arguments)
 	if err != nil {
@@ -313,6 +321,9 @@ func (c *call) resourcesRead(ctx context.Context) (json.RawMessage, error) {
 	uri, rerr := c.uri()
 	if rerr != nil {
 		return nil, rerr
+	}
+	if open, ok := c.apps.Page(uri); ok {
+		return append(open, '}'), nil
 	}
 	t, variables := c.Tools.At(uri)
 	if t == nil {

@@ -14,6 +14,7 @@ import (
 	"github.com/mcpsaga/mcpsaga/internal/jsonview"
 	"github.com/mcpsaga/mcpsaga/internal/turns"
 	"github.com/mcpsaga/mcpsaga/saga"
+	"github.com/mcpsaga/mcpsaga/server/internal/apps"
 	"github.com/mcpsaga/mcpsaga/server/internal/dialect"
 	"github.com/mcpsaga/mcpsaga/server/internal/wire"
 	"github.com/mcpsaga/mcpsaga/steps"
@@ -28,6 +29,13 @@ func (d *stateless) callTool(ctx context.Context, r *request) ([]byte, error) {
 	p, rerr := dialect.ReadParams(r.Message.Params, "name", "inputResponses")
 	if rerr != nil {
 		return nil, rerr
+	}
+	if client := d.client(r); p.Name == apps.Tool && d.apps.Shows(client) {
+		result, err := d.apps.Call(ctx, r.Exchange, client, p.Arguments)
+		if err != nil {
+			return nil, err
+		}
+		return d.appendResult(r.Scratch, result, "")
 	}
 	t, _, err := d.Tool(p.Name, p.Arguments)
 	if err != nil {
@@ -134,6 +142,9 @@ func (d *stateless) readResource(ctx context.Context, r *request) ([]byte, error
 	p, rerr := dialect.ReadParams(r.Message.Params, "uri", "inputResponses")
 	if rerr != nil {
 		return nil, rerr
+	}
+	if open, ok := d.apps.Page(p.Name); ok {
+		return d.finish(append(open, cacheForAll...), resultComplete), nil
 	}
 	t, variables := d.Tools.At(p.Name)
 	if t == nil {
