@@ -24,6 +24,7 @@ var layers = [][]string{
 	{"server"},
 	{"server/internal/proposal", "server/internal/stateless", "server/internal/handshake", "server/internal/async"},
 	{"server/internal/handshake/revision"},
+	{"server/internal/elsewhere"},
 	{"server/internal/dialect"},
 	{"server/internal/wire"},
 	{"internal/durable"},
@@ -41,7 +42,7 @@ var layers = [][]string{
 var engineUsers = []string{
 	"cmd/saga", // shows what a token holds
 	"saga", "sagatest", "gosdk", "internal/turns", "internal/tasks", "internal/durable", "server",
-	"server/internal/dialect", "server/internal/handshake",
+	"server/internal/dialect", "server/internal/elsewhere", "server/internal/handshake",
 	"server/internal/stateless", "server/internal/proposal", "server/internal/async",
 }
 

@@ -94,6 +94,9 @@ type Options struct {
 	// need a model cannot be used by such clients.
 	Sampler func(context.Context, *steps.SampleRequest) (*steps.SampleResult, error)
 
+	// Questions says how users are asked whose clients cannot ask them.
+	Questions Questions
+
 	// Authenticate finds out who sends an HTTP request; nil means that no caller is
 	// asked and everybody is anonymous, the zero [Principal]. A token can be used only by the
 	// principal that it was given to. An error refuses the request with the status 401;
@@ -209,7 +212,7 @@ func New(o Options) (*Server, error) {
 	}
 	s.host = &dialect.Host{
 		Info: dialect.Implementation{Name: o.Name, Title: o.Title, Version: o.Version}, Instructions: o.Instructions,
-		Tools: tools, Hub: new(dialect.Hub), Log: o.Logger, Revisions: revisions(o.dialects),
+		Questions: o.Questions.dialect(), Tools: tools, Hub: new(dialect.Hub), Log: o.Logger, Revisions: revisions(o.dialects),
 		Limits: dialect.Limits{
 			MaxBody: o.MaxBody, SessionTTL: o.SessionTTL, SessionIdle: o.SessionIdle,
 			MaxSessions: o.MaxSessions, MaxSessionsPerPrincipal: o.MaxSessionsPerPrincipal,

@@ -57,6 +57,9 @@ type Step struct {
 	Varied bool
 	// Otherwise is what to ask a client that lacks Needs, or nil.
 	Otherwise *Step
+	// Routes and Consent are those of the declared question.
+	Routes  Routes `cbor:",omitempty"`
+	Consent bool   `cbor:",omitempty"`
 }
 
 // Request is what can be asked: a declared question, what its With method makes of it,
@@ -91,6 +94,8 @@ type Answer struct {
 	Result json.RawMessage
 	// Error says that the client failed to perform the step.
 	Error *ClientError
+	// By says by which route it came: "app", "page" or "relay", or who gave it; empty is the client.
+	By string `cbor:",omitempty"`
 }
 
 // Answers are the answers to what was asked last. A turn of a saga implements it.

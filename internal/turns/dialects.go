@@ -101,11 +101,13 @@ var (
 	// Paged: the client has a part of the result with the token, and sends its request again
 	// for the next one, whatever the policy by which it is asked.
 	Paged = Policy{Purpose: "resume", Resent: true}
+	// Relayed: the client's model carries the token, and calls its tool again with what its user has said.
+	Relayed = Policy{Purpose: "relay", Resent: true}
 )
 
 // PolicyNamed returns the policy with that purpose, of those there are.
 func PolicyNamed(purpose string) Policy {
-	for _, p := range []Policy{Resent, Held, Paged} {
+	for _, p := range []Policy{Resent, Held, Paged, Relayed} {
 		if p.Purpose == purpose {
 			return p
 		}

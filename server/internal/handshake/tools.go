@@ -60,7 +60,7 @@ func (c *call) readToolsCall() (*toolsCallRequest, error) {
 		}
 	}
 	q := &toolsCallRequest{tool: t}
-	if q.part, rerr = dialect.ReadResumed(c.Message.Params, t, p.Arguments); rerr != nil {
+	if q.part, rerr = dialect.ReadResumed(c.Message.Params, t.Yields, p.Arguments); rerr != nil {
 		return nil, rerr
 	}
 	if c.Tasks != nil && c.Client == nil && c.offersTasks(c.peer) { // a foreign transport offers none

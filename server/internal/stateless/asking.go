@@ -39,7 +39,20 @@ func (d *stateless) callTool(ctx context.Context, r *request) ([]byte, error) {
 	if d.ForGuest(r.Message) {
 		return d.serveGuest(ctx, r)
 	}
-	if p.Resumed, rerr = dialect.ReadResumed(r.Message.Params, t, p.Arguments); rerr != nil {
+	if !r.tasks || d.TaskMode(t) == engine.TasksForbidden {
+		call, rerr := d.elsewhere.Read(r.Message.Params, t, p.Arguments, *d.client(r))
+		if rerr != nil {
+			return nil, rerr
+		}
+		if call != nil && p.State == nil && p.Answers == nil {
+			result, err := d.elsewhere.Call(ctx, r.Exchange, call)
+			if err != nil {
+				return nil, err
+			}
+			return d.appendResult(r.Scratch, result, "")
+		}
+	}
+	if p.Resumed, rerr = dialect.ReadResumed(r.Message.Params, t.Yields, p.Arguments); rerr != nil {
 		return nil, rerr
 	}
 	args := json.RawMessage(p.Resumed.Arguments)

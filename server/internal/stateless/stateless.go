@@ -19,6 +19,7 @@ import (
 	"github.com/mcpsaga/mcpsaga/internal/jsonview"
 	"github.com/mcpsaga/mcpsaga/internal/tokens"
 	"github.com/mcpsaga/mcpsaga/server/internal/dialect"
+	"github.com/mcpsaga/mcpsaga/server/internal/elsewhere"
 	"github.com/mcpsaga/mcpsaga/server/internal/wire"
 )
 
@@ -34,6 +35,7 @@ const versionKey = "io.modelcontextprotocol/protocolVersion"
 
 type stateless struct {
 	*dialect.Host
+	elsewhere *elsewhere.Router
 	// table has the methods that there are, given what the server offers.
 	table map[string]method
 	// info is this server's Implementation, which is in every result.
@@ -60,7 +62,7 @@ type method struct {
 // New is of the type [dialect.New]. It fails if a tool's schema has annotations that are
 // not allowed.
 func New(h *dialect.Host) (dialect.Dialect, error) {
-	d := &stateless{Host: h, params: make(map[string][]paramHeader)}
+	d := &stateless{Host: h, elsewhere: elsewhere.New(h), params: make(map[string][]paramHeader)}
 	d.streams.What, d.streams.Most, d.streams.MostOwned = "subscriptions", h.Limits.MaxStreams, h.Limits.MaxStreamsPerPrincipal
 	var err error
 	if d.info, err = wire.Marshal(h.Info); err != nil {
@@ -224,8 +226,14 @@ func (d *stateless) discover(context.Context, *request) ([]byte, error) {
 
 func (d *stateless) list(_ context.Context, r *request) ([]byte, error) {
 	items, caching := d.Catalogue.Lists[r.Message.Method], cacheForAll
-	if r.Message.Method == "tools/list" && d.Guest != nil {
-		items, caching = d.GuestTools(items, d.caller(r)), cacheForOne // clients of the guest get another
+	if r.Message.Method == "tools/list" {
+		if d.Guest != nil || d.elsewhere.Varies() { // some clients get another
+			caching = cacheForOne
+		}
+		items = d.elsewhere.Listed(items, d.client(r))
+		if d.Guest != nil {
+			items = d.GuestTools(items, d.caller(r))
+		}
 	}
 	open, rerr := d.Catalogue.List(r.Message, items)
 	if rerr != nil {
@@ -245,6 +253,11 @@ func (d *stateless) complete(ctx context.Context, r *request) ([]byte, error) {
 // caller is what the guest learns of a client.
 func (d *stateless) caller(r *request) *dialect.Caller {
 	return &dialect.Caller{Features: r.features, Declared: d.DeclaresGuest(r.experimental), Tasks: r.tasks, Result: d.toolResult}
+}
+
+// client is what the client says of itself to those who ask its user elsewhere.
+func (d *stateless) client(r *request) *elsewhere.Client {
+	return &elsewhere.Client{Features: r.features, Apps: r.apps}
 }
 
 // serveGuest has the guest answer a request.

@@ -21,6 +21,8 @@ type request struct {
 	features steps.Features
 	// tasks: the client takes tasks for results.
 	tasks bool
+	// apps: the client shows forms of the server's (MCP Apps).
+	apps bool
 	// experimental are the client's experimental capabilities.
 	experimental jsontext.Value
 }
@@ -115,6 +117,7 @@ func (r *request) readMeta() *wire.Error {
 		return bad("params._meta lacks " + capabilitiesKey + ", a ClientCapabilities object")
 	}
 	r.features, r.tasks, r.experimental = capabilities.Features, capabilities.Tasks, capabilities.Experimental
+	r.apps = capabilities.Apps
 	return nil
 }
 
