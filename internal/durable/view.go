@@ -93,6 +93,10 @@ func (c *Core) view(r *row) (*tasks.Task, error) {
 	t := c.summarized(&r.Record, &r.summary)
 	t.Status, t.Progress, t.Given, t.Told = statusOf(r), r.Progress.engine(), r.Stand.Given, r.Shown.Told
 	switch t.Status {
+	case tasks.Working:
+		if events := r.events(); len(events) > 0 && t.Message == "" {
+			t.Message = events[0].Message
+		}
 	case tasks.InputRequired:
 		for _, q := range r.theirs() {
 			i := slices.IndexFunc(r.Stand.Questions, func(o steps.Step) bool { return o.ID == q.ID })
@@ -147,7 +151,7 @@ func (s *summary) status(r *store.Record) tasks.Status {
 	switch {
 	case r.Status.Over():
 		return s.Shown.Ending.status()
-	case r.Status == store.Waiting && !s.Cancelled:
+	case r.Status == store.Waiting && !s.Cancelled && !s.Shown.Outside:
 		return tasks.InputRequired
 	case r.Status == store.Working && r.Fence == 0 && !s.Running.Held:
 		return tasks.Queued

@@ -125,6 +125,14 @@ func (p *Position) AwaitsUntil() (until time.Time) {
 	return until
 }
 
+// Rests is until when a saga that stands there goes on without its client at the latest; the zero time is at once.
+func (p *Position) Rests() time.Time {
+	if until := p.AwaitsUntil(); until.After(p.Wake) {
+		return until
+	}
+	return p.Wake
+}
+
 // Asks reports whether a saga that stands there waits for an answer of its client's.
 func (p *Position) Asks() bool {
 	for i := range p.pending {
