@@ -346,3 +346,68 @@ func TestEventsThatNothingWaitsFor(t *testing.T) {
 		assert.NoError(t, err)
 	})
 }
+
+// A saga that its client drives looks when the client comes, and pauses until then, in whatever process.
+func TestEventsOfSagasThatClientsDrive(t *testing.T) {
+	const late = "has not happened in time"
+	for name, test := range map[string]struct {
+		deliver func(t *testing.T, m *durable.Core, handle string)
+		says    string
+	}{
+		"in time": {func(t *testing.T, m *durable.Core, handle string) {
+			time.Sleep(30 * time.Minute)
+			require.NoError(t, deliver(m, handle, `{"amount":5}`))
+		}, "paid 5"},
+		"too late": {func(t *testing.T, m *durable.Core, handle string) {
+			time.Sleep(paid.Within)
+			require.ErrorIs(t, deliver(m, handle, `{"amount":5}`), durable.ErrEventGone)
+		}, late},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T, r *rig) {
+				s := newShop()
+				a, b := r.manager(nil, s.tool(paid)), r.manager(nil, s.tool(paid))
+				end, err := a.Turns.Call(t.Context(), call(a, "buy", "{}").Request)
+				require.NoError(t, err)
+				resume := func(m *durable.Core, answers ...steps.Answer) turns.End {
+					q := call(m, "buy", "").Request
+					q.Token, q.Answers = end.Token, answers
+					now, err := m.Turns.Resume(t.Context(), q)
+					require.NoError(t, err)
+					return now
+				}
+				again := resume(b, steps.Answer{StepID: "paid", Result: accepts(`{"amount":1}`)})
+				assert.Equal(t, end.Token, again.Token)
+				for _, paused := range []turns.End{end, again} {
+					assert.Empty(t, paused.Steps)
+					assert.WithinDuration(t, time.Now(), paused.Wake, time.Minute)
+				}
+				test.deliver(t, b, s.given()[0])
+				for range 2 { // the second time because the response was lost
+					ended := resume(b, steps.Answer{StepID: "paid", Result: accepts(`{"amount":1}`)})
+					assert.Contains(t, ended.Result.Content.Text(), test.says)
+				}
+				left, _ := s.left("buy")
+				assert.Equal(t, test.says == late, len(left) == 0)
+				assert.Len(t, s.given(), 1)
+			})
+		})
+	}
+}
+
+// If its client does not come back, what such a saga did is undone when its time is over.
+func TestEventsOfSagasThatClientsAbandon(t *testing.T) {
+	inBubble(t, func(t *testing.T, r *rig) {
+		s := newShop()
+		m := r.manager(nil, s.tool(paid))
+		r.work(m)
+		_, err := m.Turns.Call(t.Context(), call(m, "buy", "{}").Request)
+		require.NoError(t, err)
+		time.Sleep(paid.Within)
+		left, _ := s.left("buy")
+		assert.NotEmpty(t, left, "it could still come back")
+		time.Sleep(time.Hour)
+		left, _ = s.left("buy")
+		assert.Empty(t, left)
+	})
+}
