@@ -89,8 +89,8 @@ func (tc *Turn) Handle(e steps.Request) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("Handle: %w", err)
 	}
-	switch declared := tc.program.questions[ident.Base(s.ID)]; {
-	case declared == nil || declared.step.Kind != steps.Outside:
+	switch {
+	case !tc.program.Outside(s.ID):
 		return "", fmt.Errorf("Handle: event %q is not declared; add it to the tool's Asks", s.ID)
 	case eventParam(s.Params, "key") != "":
 		return "", fmt.Errorf("Handle: event %q has a Key, to which it is delivered; ask for it without, or signal the key", s.ID)
@@ -107,6 +107,12 @@ func eventParam(params []byte, name string) string {
 func within(s *steps.Step) time.Duration {
 	n, _ := jsonview.Int64(jsonview.Get(s.Params, "within"))
 	return time.Duration(n)
+}
+
+// Outside reports whether the question of that id is an event.
+func (t *Program) Outside(id string) bool {
+	q := t.questions[ident.Base(id)]
+	return q != nil && q.step.Kind == steps.Outside
 }
 
 // Waits reports whether the program may wait for events.
@@ -163,11 +169,12 @@ func (t *Program) Awaited(pos *Position) (list []Awaited) {
 
 // CheckEvent fails if a result is none that the event of that id can have, in words for who delivers it.
 func (t *Program) CheckEvent(id string, result []byte) error {
-	q := t.questions[ident.Base(id)]
-	if q == nil || q.step.Kind != steps.Outside {
+	if !t.Outside(id) {
 		return errors.New("the tool does not wait for such an event")
 	}
-	return Protect(func() error { return q.Check(steps.Step{ID: id, Kind: steps.Outside}, result) })
+	return Protect(func() error {
+		return t.questions[ident.Base(id)].Check(steps.Step{ID: id, Kind: steps.Outside}, result)
+	})
 }
 
 // happen takes the answers to events into the position, as accept does those of the client.
