@@ -57,7 +57,7 @@ func (c *Core) newTurn(ctx context.Context, q *turns.Request, saga tokens.ID, r 
 	}
 	if t.row = r.clone(); q.Program != nil && q.Program.Waits() {
 		if t.row.Begun.Secret == nil {
-			t.row.Begun.Secret = engine.NewSecret()
+			t.row.Begun.Secret = c.Turns.NewSecret()
 		}
 		q.Secret = t.row.Begun.Secret
 	}

@@ -115,13 +115,17 @@ func (c *Core) AtKey(target, event, key string) Name {
 // awaits are the events that a saga waits for at a position.
 func (c *Core) awaits(p *engine.Program, pos *engine.Position) (list []awaited) {
 	for _, a := range p.Awaited(pos) {
-		name := c.atPlace(a.Place)
-		if a.Key != "" {
-			name = c.AtKey(p.Target, a.Question, a.Key)
-		}
-		list = append(list, awaited{a.StepID, name, a.Until, a.Message, a.Question})
+		list = append(list, awaited{a.StepID, c.EventOf(p, &a), a.Until, a.Message, a.Question})
 	}
 	return list
+}
+
+// EventOf names an event that a saga of a program waits for.
+func (c *Core) EventOf(p *engine.Program, a *engine.Awaited) Name {
+	if a.Key != "" {
+		return c.AtKey(p.Target, a.Question, a.Key)
+	}
+	return c.atPlace(a.Place)
 }
 
 // Deliver gives an event a value, or rejects it: result is what its answer is to be. The first counts; the same again is

@@ -55,7 +55,7 @@ func (c *Core) beginning(q *turns.Request) *turns.TaskTurn {
 		Identity: turns.Identity{Program: q.Program, Saga: c.Turns.NewID()}, Caller: q.Caller(), Trace: q.Trace,
 	}
 	if q.Program != nil && q.Program.Waits() {
-		turn.Secret = engine.NewSecret()
+		turn.Secret = c.Turns.NewSecret()
 	}
 	return turn
 }

@@ -1,6 +1,7 @@
 package durable
 
 import (
+	"cmp"
 	"context"
 	"crypto/subtle"
 	"encoding/base64"
@@ -92,11 +93,14 @@ func (c *Core) Status(ctx context.Context, principal, id string) (*tasks.Task, e
 func (c *Core) view(r *row) (*tasks.Task, error) {
 	t := c.summarized(&r.Record, &r.summary)
 	t.Status, t.Progress, t.Given, t.Told = statusOf(r), r.Progress.engine(), r.Stand.Given, r.Shown.Told
-	switch t.Status {
-	case tasks.Working:
-		if events := r.events(); len(events) > 0 && t.Message == "" {
-			t.Message = events[0].Message
+	for _, e := range r.events() {
+		if t.Status.Ended() {
+			break
 		}
+		t.Message = cmp.Or(t.Message, e.Message)
+		t.Awaits = append(t.Awaits, tasks.Awaited{Question: e.Question, Event: e.Event, Until: e.Until})
+	}
+	switch t.Status {
 	case tasks.InputRequired:
 		for _, q := range r.theirs() {
 			i := slices.IndexFunc(r.Stand.Questions, func(o steps.Step) bool { return o.ID == q.ID })

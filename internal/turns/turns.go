@@ -45,6 +45,8 @@ type Config struct {
 	Now func() time.Time
 	// NewID returns the id of the next saga. Default: a random one.
 	NewID func() tokens.ID
+	// NewSecret returns what the handles of the next saga are made of. Default: a random one.
+	NewSecret func() []byte
 	// Timeout bounds a turn; zero means that nothing does.
 	Timeout time.Duration
 	// UndoGrace is how long after a token has expired what its saga did is still undone;
@@ -72,6 +74,9 @@ type Runner struct {
 func New(c Config) *Runner {
 	if c.NewID == nil {
 		c.NewID = randomID
+	}
+	if c.NewSecret == nil {
+		c.NewSecret = engine.NewSecret
 	}
 	r := &Runner{Config: c}
 	c.Registry.OnHang(r.logHang)
@@ -196,7 +201,9 @@ func (r *Runner) Start(ctx context.Context, q *Request, of Identity, m Remembere
 		call.Held = call.Held || q.Policy.UndoBroken
 		call.Acting, call.Final, call.Undoing, call.Did = m.Acting, m.Final, m.Undoing, m.Did
 	}
-	call.Secret = q.Secret
+	if call.Secret = q.Secret; call.Secret == nil {
+		call.Secret = r.NewSecret()
+	}
 	err := r.mark(turn, q.Program, &call)
 	if err != nil {
 		return End{}, r.failed(of, err)
