@@ -41,7 +41,7 @@ func (c *client) scripted(e *tasks.Awaited) (h happening, err error) {
 	}
 	given, err := answer.reply(a)
 	if err == nil && given.Error != nil {
-		err = errors.New("nobody performs an event: use Accept or Decline, or have it come Later than its Within")
+		err = errors.New("an event is not performed: use Accept or Decline, or have it come Later than its Within")
 	}
 	if err != nil {
 		return h, fmt.Errorf("the answer to %q: %w", e.Question, err)

@@ -109,7 +109,7 @@ func encodeHappened(what *happened, value any) ([]byte, error) {
 
 // EventHandler takes deliveries by HTTP, for whom can be given an address with a handle in it. Mount it where these can
 // reach it, apart from the server's own [Server.Handler], whose callers and hosts it does not ask for: the handle is what
-// lets somebody in. It answers
+// lets a caller in. It answers
 //
 //	POST /HANDLE with the value as JSON, or nothing for an empty object
 //	POST /HANDLE/reject with the reason as text, or nothing

@@ -131,7 +131,7 @@ func (p *Position) AwaitsUntil() (until time.Time) {
 	return until
 }
 
-// Rests is until when a saga that stands there goes on without its client at the latest; the zero time is at once.
+// Rests is until when a saga that stands there continues without its client, at the latest; the zero time is at once.
 func (p *Position) Rests() time.Time {
 	if until := p.AwaitsUntil(); until.After(p.Wake) {
 		return until
