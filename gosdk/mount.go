@@ -43,6 +43,8 @@ type Options struct {
 	Sampler     func(context.Context, *steps.SampleRequest) (*steps.SampleResult, error)
 	Logger      *slog.Logger
 	Now         func() time.Time
+	// Questions is that of [server.Options].
+	Questions server.Questions
 	// Principal says whom a verified bearer token stands for. Its error refuses the
 	// request. By default it takes UserID for the subject, and the claims "iss" and
 	// "client_id" from Extra for the issuer and the client if they are there as strings, and
@@ -89,7 +91,7 @@ func Mount(s *mcp.Server, o Options, sagas ...saga.Definition) (*Mounted, error)
 	o.Logger = cmp.Or(o.Logger, slog.Default())
 	inner, err := server.New(server.Options{
 		Tools: sagas, Keys: o.Keys, Audience: o.Audience, TokenTTL: o.TokenTTL, UndoGrace: o.UndoGrace,
-		TurnTimeout: o.TurnTimeout, Ledger: o.Ledger, LedgerLimit: o.LedgerLimit, Hooks: o.Hooks, Sampler: o.Sampler, Logger: o.Logger, Now: o.Now,
+		TurnTimeout: o.TurnTimeout, Ledger: o.Ledger, LedgerLimit: o.LedgerLimit, Hooks: o.Hooks, Sampler: o.Sampler, Logger: o.Logger, Now: o.Now, Questions: o.Questions,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("gosdk: %w", err)

@@ -70,6 +70,8 @@ func examples(t *testing.T) map[string]any {
 		"a failure":             recordedFailure{Text: "text", Saga: "saga", Lacks: &lacks{Tool: "tool", StepID: "step", Needs: 7}, Late: true, Ended: raw("ended"), Refused: answers[1].Error},
 		"a notice":              Notice{By: "by", Kind: "kind", Of: "of"},
 		"shared":                body{Notice: &Notice{By: "by", Kind: "kind", Of: "of"}},
+		"asked elsewhere":       body{Question: &steps.Step{ID: "step", Kind: steps.Elicitation, Params: step.Params, Routes: steps.RoutePage, Consent: true}},
+		"answered elsewhere":    body{Answers: []steps.Answer{{StepID: "step", Result: answers[0].Result, By: "page"}}},
 		"a response":            response,
 	}
 }

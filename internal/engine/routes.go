@@ -11,6 +11,8 @@ import (
 type Routing struct {
 	// ID is that of the question as it is declared.
 	ID string
+	// User: it is the user who is asked.
+	User bool
 	// Needs are the features of a client that asks it itself.
 	Needs steps.Features
 	// Allowed are the routes that its author allows; zero is any.
@@ -26,15 +28,13 @@ func (t *Program) Routing(id string) Routing {
 	if q == nil {
 		return Routing{ID: id, Allowed: noRoute, Consent: true}
 	}
-	return Routing{id, q.step.Needs, BothRoutes(t.Routes, q.step.Routes), q.step.Consent}
+	return Routing{id, q.step.Kind == steps.Elicitation, q.step.Needs, BothRoutes(t.Routes, q.step.Routes), q.step.Consent}
 }
 
-// Routings are those of all questions to the user.
+// Routings are those of all questions.
 func (t *Program) Routings() (list []Routing) {
 	for _, q := range t.Asks {
-		if t.questions[q.StepID()].step.Kind == steps.Elicitation {
-			list = append(list, t.Routing(q.StepID()))
-		}
+		list = append(list, t.Routing(q.StepID()))
 	}
 	return list
 }

@@ -2,6 +2,7 @@ package dialect
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/mcpsaga/mcpsaga/steps"
@@ -18,6 +19,11 @@ type Questions struct {
 	TrustedApps []string
 	// Pages has a page for a call that waits; nil if the server has none.
 	Pages Pages
+}
+
+// Trusts reports whether a client of that name may give consents by a form in its window.
+func (q *Questions) Trusts(client string) bool {
+	return client != "" && slices.Contains(q.TrustedApps, client)
 }
 
 // Pages has pages on which people answer what calls ask.

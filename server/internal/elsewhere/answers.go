@@ -30,7 +30,7 @@ func (v *view) readAnswers(open []steps.Step) (list []steps.Answer, cancel bool,
 	for _, a := range list {
 		i := slices.IndexFunc(open, func(q steps.Step) bool { return q.ID == a.StepID })
 		if i < 0 {
-			return nil, false, fmt.Sprintf("No answer was taken: there is no open question %q, or it was answered before.", a.StepID)
+			return nil, false, notOpen(a.StepID)
 		}
 		if why := misfit(open[i], a.Result); why != "" {
 			return nil, false, fmt.Sprintf("No answer was taken, as that to %q does not fit: %s.", a.StepID, why)
@@ -55,7 +55,11 @@ func (r *Router) readCarried(c *Call) (list []steps.Answer, cancel bool, refusal
 	}
 	for id, value := range jsonview.Members(raw) {
 		a := steps.Answer{StepID: string(id), By: ByRelay}
-		if r.Routes(c.Program.Routing(a.StepID), &c.Client)&steps.RouteRelay == 0 {
+		q := c.Program.Routing(a.StepID)
+		switch {
+		case !q.User:
+			return nil, false, notOpen(a.StepID)
+		case r.Routes(q, &c.Client)&steps.RouteRelay == 0:
 			return nil, false, fmt.Sprintf("No answer was taken: %q must be answered by a person, not by a model.", a.StepID)
 		}
 		if a.Result = resultOf(value); a.Result == nil {
@@ -65,6 +69,10 @@ func (r *Router) readCarried(c *Call) (list []steps.Answer, cancel bool, refusal
 	}
 	slices.SortFunc(list, func(a, b steps.Answer) int { return strings.Compare(a.StepID, b.StepID) })
 	return list, false, ""
+}
+
+func notOpen(id string) string {
+	return fmt.Sprintf("No answer was taken: there is no open question %q, or it was answered before.", id)
 }
 
 // resultOf is an ElicitResult of what a model says to a question; nil if it is none.

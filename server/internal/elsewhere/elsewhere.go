@@ -11,7 +11,6 @@ package elsewhere
 import (
 	"context"
 	"errors"
-	"slices"
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -44,8 +43,8 @@ type Client struct {
 	Features steps.Features
 	// Apps: it shows forms of the server's in its window (MCP Apps).
 	Apps bool
-	// Name is what it calls itself, or empty.
-	Name string
+	// Trusted: these may give consents; see [dialect.Questions.Trusts].
+	Trusted bool
 	// Session names its session, as no one can guess; empty where there is none.
 	Session string
 }
@@ -53,8 +52,7 @@ type Client struct {
 // Routes are the routes by which a question can be asked of a client elsewhere.
 func (r *Router) Routes(q engine.Routing, c *Client) (open steps.Routes) {
 	allowed := engine.BothRoutes(q.Allowed, r.Questions.Force)
-	trusted := !q.Consent || slices.Contains(r.Questions.TrustedApps, c.Name)
-	if allowed.Has(steps.RouteApp) && r.Tasks != nil && r.Questions.Apps && c.Apps && trusted {
+	if allowed.Has(steps.RouteApp) && r.Tasks != nil && r.Questions.Apps && c.Apps && (c.Trusted || !q.Consent) {
 		open |= steps.RouteApp
 	}
 	if allowed.Has(steps.RoutePage) && r.Tasks != nil && r.Questions.Pages != nil {
@@ -67,13 +65,18 @@ func (r *Router) Routes(q engine.Routing, c *Client) (open steps.Routes) {
 }
 
 // Takes reports whether calls of a tool by such a client are answered here. They are if the client cannot be asked any of
-// the tool's questions to the user, or must not be asked all of them, and there is another way for one.
+// the tool's questions to the user, or must not be asked all of them, and there is another way for one. But who answers
+// here cannot ask a client's model or its roots: a client that has what the tool needs of these is asked itself.
 func (r *Router) Takes(t *engine.Program, c *Client) bool {
 	if r.TaskMode(t) == engine.TasksRequired || t.Yields && r.Tasks == nil || ownArguments(t) {
 		return false
 	}
 	asks, mustNot, elsewhere := false, false, false
 	for _, q := range t.Routings() {
+		if !q.User {
+			asks = asks || c.Features.Has(q.Needs) && !r.Turns.Features(steps.Features{}).Has(q.Needs)
+			continue
+		}
 		if !engine.BothRoutes(q.Allowed, r.Questions.Force).Has(steps.RouteClient) {
 			mustNot = true
 		} else if c.Features.Has(q.Needs) {

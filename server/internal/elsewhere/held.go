@@ -71,8 +71,6 @@ type view struct {
 	*dialect.Exchange
 	call  *Call
 	began time.Time
-	// given: answers were taken from this look, so what comes of them is waited for.
-	given bool
 	// refusal says why what was brought was not taken, or is empty.
 	refusal string
 
@@ -156,14 +154,13 @@ func (v *view) goOn(ctx context.Context) (*content.Result, error) {
 	}
 	if cancel {
 		_, err := v.Tasks.Cancel(ctx, v.Principal, t.ID)
-		v.given = true
 		return nil, err
 	}
 	now, err := v.Tasks.Answer(ctx, v.Principal, t.ID, list)
 	if err != nil {
 		return nil, err
 	}
-	v.task, v.given = now, true
+	v.task = now
 	return nil, nil
 }
 

@@ -17,7 +17,8 @@ const (
 
 // Varies reports whether lists of tools are not the same for all clients.
 func (r *Router) Varies() bool {
-	return slices.ContainsFunc(r.Tools.Of(engine.KindTool), func(t *engine.Program) bool { return len(t.Routings()) > 0 })
+	able := &Client{Apps: true, Trusted: true}
+	return slices.ContainsFunc(r.Tools.Of(engine.KindTool), func(t *engine.Program) bool { return r.Takes(t, able) })
 }
 
 // Listed returns a list of all tools as a client is to see it: those that are answered here have arguments for that.

@@ -18,6 +18,7 @@ import (
 	"github.com/mcpsaga/mcpsaga/internal/turns"
 	"github.com/mcpsaga/mcpsaga/saga"
 	"github.com/mcpsaga/mcpsaga/server/internal/dialect"
+	"github.com/mcpsaga/mcpsaga/server/internal/elsewhere"
 	"github.com/mcpsaga/mcpsaga/server/internal/handshake/revision"
 	"github.com/mcpsaga/mcpsaga/server/internal/wire"
 	"github.com/mcpsaga/mcpsaga/steps"
@@ -32,6 +33,9 @@ func (c *call) toolsCall(ctx context.Context) (json.RawMessage, error) {
 	if q.asTask {
 		return c.createTask(ctx, q.tool, json.RawMessage(q.part.Arguments), q.ttl)
 	}
+	if q.elsewhere != nil {
+		return c.askElsewhere(ctx, q.elsewhere)
+	}
 	out, err := c.drive(ctx, q.tool, json.RawMessage(q.part.Arguments), &q.part)
 	return c.partResult(&q.part, &out, err)
 }
@@ -42,6 +46,8 @@ type toolsCallRequest struct {
 	part   dialect.Resumed // its arguments, and where a result is read on
 	asTask bool
 	ttl    time.Duration
+	// elsewhere is not nil if the client cannot be asked.
+	elsewhere *elsewhere.Call
 }
 
 // readToolsCall reads the request. It has returned when the call waits, which leaves the stack small.
@@ -68,7 +74,33 @@ func (c *call) readToolsCall() (*toolsCallRequest, error) {
 			return nil, rerr
 		}
 	}
+	if !q.asTask && c.peer != nil {
+		if q.elsewhere, rerr = c.elsewhere.Read(c.Message.Params, t, p.Arguments, *c.client()); rerr != nil {
+			return nil, rerr
+		}
+	}
 	return q, nil
+}
+
+// client is what the client has said of itself to those who ask its user elsewhere.
+func (c *call) client() *elsewhere.Client {
+	one := new(elsewhere.Client)
+	if c.peer != nil {
+		one.Features, one.Apps, one.Trusted = c.peer.features, c.peer.apps, c.peer.trusted
+	}
+	if c.post != nil {
+		one.Session = c.post.agreed.session()
+	}
+	return one
+}
+
+// askElsewhere answers a call whose client cannot be asked.
+func (c *call) askElsewhere(ctx context.Context, q *elsewhere.Call) (json.RawMessage, error) {
+	if c.Tasks != nil && c.post != nil {
+		c.post.stream.settle("") // what goes on with it is another request
+	}
+	result, err := c.elsewhere.Call(ctx, c.Exchange, q)
+	return c.toolResult(turns.End{Outcome: engine.Outcome{Result: result}}, err)
 }
 
 // partResult is the response to a call of a tool whose result may come in parts.

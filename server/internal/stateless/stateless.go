@@ -123,7 +123,7 @@ func (d *stateless) methods() map[string]method {
 		table[name] = method{saga: true, foreign: true, handle: d.serveSaga}
 	}
 	if len(d.Tools.Of(engine.KindTool)) > 0 {
-		table["tools/list"] = method{handle: d.list}
+		table["tools/list"] = method{handle: d.list, foreign: true}
 		table["tools/call"] = method{name: "name", handle: d.callTool, foreign: true}
 	}
 	if len(d.Tools.Of(engine.KindPrompt)) > 0 {
@@ -257,7 +257,12 @@ func (d *stateless) caller(r *request) *dialect.Caller {
 
 // client is what the client says of itself to those who ask its user elsewhere.
 func (d *stateless) client(r *request) *elsewhere.Client {
-	return &elsewhere.Client{Features: r.features, Apps: r.apps}
+	c := &elsewhere.Client{Features: r.features, Apps: r.apps}
+	if r.apps {
+		name, _ := jsonview.String(jsonview.Get(r.meta.Client, "name"))
+		c.Trusted = d.Questions.Trusts(name)
+	}
+	return c
 }
 
 // serveGuest has the guest answer a request.

@@ -28,10 +28,10 @@ type request struct {
 }
 
 // meta is what a request says about itself in _meta, as far as it is
-// used here. clientInfo is not: it must decide nothing (MCP 2026-07-28,
-// basic/index).
+// used here. clientInfo decides nothing (MCP 2026-07-28, basic/index) but whether
+// the operator trusts the client's window with consents.
 type meta struct {
-	Version, Capabilities, LogLevel, ProgressToken jsontext.Value
+	Version, Capabilities, LogLevel, ProgressToken, Client jsontext.Value
 
 	version string
 }
@@ -106,6 +106,8 @@ func (r *request) readMeta() *wire.Error {
 			r.meta.LogLevel = v
 		case "progressToken":
 			r.meta.ProgressToken = v
+		case clientKey:
+			r.meta.Client = v
 		}
 	}
 	var ok bool
@@ -124,6 +126,9 @@ func (r *request) readMeta() *wire.Error {
 // capabilitiesKey is where a request names the client's capabilities. They hold
 // for this request only.
 const capabilitiesKey = "io.modelcontextprotocol/clientCapabilities"
+
+// clientKey is where a request says what the client is.
+const clientKey = "io.modelcontextprotocol/clientInfo"
 
 // logLevelKey is where a request says which log messages it wants.
 const logLevelKey = "io.modelcontextprotocol/logLevel"
