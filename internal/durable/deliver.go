@@ -19,7 +19,7 @@ import (
 
 // An event has a document, which its handle or its key names. It has what was delivered first, and which rows wait for
 // that. Both write it with compare and set: so a row that begins to wait finds what came before, and who delivers finds
-// the row. That gets it as an input in its log, as every answer.
+// the row. The row gets that as an input in its log, as every answer.
 
 // Errors of [Core.Deliver]. A value that does not fit is a *[ValueError].
 var (
