@@ -221,3 +221,39 @@ func TestEventsOfOtherLedgers(t *testing.T) {
 	assert.Equal(t, 404, postEvent(t, servers[1].srv, handle, `{"amount":5}`))
 	assert.Equal(t, 200, postEvent(t, servers[0].srv, handle, `{"amount":5}`))
 }
+
+// A call of a client that can be asked nothing is held while the tool waits for an event.
+func TestEventsOfCallsThatAreAnsweredElsewhere(t *testing.T) {
+	handles := make(chan string, 1)
+	pay := &saga.Effect[string, string]{Name: "pay", Do: func(_ context.Context, _ saga.Key, handle string) (string, error) {
+		handles <- handle
+		return "", nil
+	}}
+	tool := saga.Flow[struct{}, string]{
+		Info: saga.Info{Name: "buy", Asks: []steps.Question{askNick, paid}, Effects: []saga.Declared{pay}},
+		Run: func(r *saga.Run, _ struct{}) (string, error) {
+			who, err := saga.Ask(r, askNick)
+			if err != nil {
+				return "", err
+			}
+			handle, err := saga.Handle(r, paid)
+			if err != nil {
+				return "", err
+			}
+			if _, err := saga.Do(r, pay, handle); err != nil {
+				return "", err
+			}
+			got, err := saga.Ask(r, paid)
+			return fmt.Sprintf("%s paid %d", who.Nick, got.Amount), err
+		},
+	}
+	r := newRig(t, server.Options{Ledger: inMemory(t), Tools: []saga.Definition{tool}})
+	first := waitsOf(t, r.send(callTool("buy", object{})).Result)
+	var waiting sync.WaitGroup
+	waiting.Go(func() {
+		end := r.send(callTool("buy", object{"resumeToken": first.ResumeToken, "answers": object{"nick": object{"nick": "Jo"}}})).result(t)
+		assert.Equal(t, "Jo paid 5", end.text())
+	})
+	assert.Equal(t, http.StatusOK, postEvent(t, r.srv, <-handles, `{"amount":5}`))
+	waiting.Wait()
+}
