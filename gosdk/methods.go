@@ -216,7 +216,7 @@ func (m *Mounted) simplify(ss *mcp.ServerSession, list *mcp.ListToolsResult) {
 	}
 }
 
-// ask has our tools in a list take the arguments by which a client goes on whose user is asked elsewhere.
+// ask has our tools in a list take the arguments by which a client continues whose user is asked elsewhere.
 func (m *Mounted) ask(ctx context.Context, ss *mcp.ServerSession, r mcp.Request, list *mcp.ListToolsResult) error {
 	params, ok := r.GetParams().(*mcp.ListToolsParams)
 	if !ok {

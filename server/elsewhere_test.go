@@ -11,6 +11,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/mcpsaga/mcpsaga/codec"
+	"github.com/mcpsaga/mcpsaga/internal/durable"
 	"github.com/mcpsaga/mcpsaga/saga"
 	"github.com/mcpsaga/mcpsaga/server"
 	"github.com/mcpsaga/mcpsaga/steps"
@@ -293,4 +295,43 @@ func TestWaitingFitsOutputSchemas(t *testing.T) {
 	assert.True(t, first.isError)
 	end := r.send(relay("structured", first, object{"sure": object{"sure": true}}))
 	assert.Contains(t, end.raw, `"structuredContent":{"sure":true}`)
+}
+
+// An answer that a model has relayed says so in the log of its call.
+func TestRelayedAnswersSaySo(t *testing.T) {
+	s, keys, store := new(seats), newKeys(t), inMemory(t)
+	r := newRig(t, server.Options{Keys: keys, Ledger: store, Tools: []saga.Definition{s.tool()}})
+	first := waitsOf(t, r.send(callTool("seat", nil)).Result)
+	waitsOf(t, r.send(relay("seat", first, object{"row": object{"row": "7"}})).Result)
+	operator := durable.NewOperator(store, func() *codec.Keyset { return keys }, "")
+	var said []string
+	for w, err := range operator.All(t.Context()) {
+		require.NoError(t, err)
+		for e, err := range operator.History(t.Context(), w.ID) {
+			require.NoError(t, err)
+			if e.Kind == "answer" {
+				said = append(said, e.Text)
+			}
+		}
+	}
+	assert.Equal(t, []string{"by relay"}, said)
+}
+
+// A server that is to go by no route that there is does not begin, nor does a tool's definition or a question's.
+func TestRoutesThatThereAreNot(t *testing.T) {
+	const none = steps.Routes(1 << 6)
+	_, err := server.New(server.Options{Keys: newKeys(t), Questions: server.Questions{Force: none}})
+	assert.ErrorContains(t, err, "Options.Questions.Force has none of the routes that there are")
+	tool := new(seats).tool()
+	tool.Routes = none
+	_, err = server.New(server.Options{Keys: newKeys(t), Tools: []saga.Definition{tool}})
+	assert.ErrorContains(t, err, "its Routes have none that there is")
+	for _, q := range []steps.Question{
+		&steps.Form[sureForm]{ID: "sure", Message: "Sure?", Routes: none},
+		&steps.Form[sureForm]{ID: "sure", Message: "Sure?", Routes: steps.RouteRelay, Consent: true},
+		&steps.Link{ID: "sure", Message: "Sure?", Routes: none},
+	} {
+		var wrong *steps.QuestionError
+		assert.ErrorAs(t, q.Verify(), &wrong)
+	}
 }

@@ -97,7 +97,7 @@ func ownArguments(t *engine.Program) bool {
 type Call struct {
 	Client  Client
 	Program *engine.Program
-	// Token is what goes on with a call that waits; empty begins one.
+	// Token is the handle of a call that waits; empty begins one.
 	Token string
 	// Arguments are the tool's, and Answers what the call says beside them.
 	Arguments, Answers jsontext.Value

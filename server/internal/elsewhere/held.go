@@ -46,7 +46,7 @@ func NoteOf(t *tasks.Task) (n Note, ok bool) {
 	return n, err == nil && n.Elsewhere
 }
 
-// Present notes that a form in the host's window shows a call, whoever has it: the client's call is held for it.
+// Present notes that a form in the host's window shows a call: the client's call is held for it.
 func (r *Router) Present(ctx context.Context, principal, task string) (*tasks.Task, error) {
 	return r.Tasks.Renew(ctx, principal, task, r.patience(), func(raw json.RawMessage) json.RawMessage {
 		var n Note
@@ -62,7 +62,7 @@ func (r *Router) Present(ctx context.Context, principal, task string) (*tasks.Ta
 	})
 }
 
-// patience is for how long a call waits that nobody looks at. Then what it did is undone.
+// patience is for how long a call waits that no client looks at. Then what it did is undone.
 func (r *Router) patience() time.Duration { return r.Turns.Codec.Options().TTL }
 
 // view is one look of a client's at a call.
@@ -80,7 +80,7 @@ type view struct {
 	renews time.Time   // when it is to be shown that the call is wanted
 }
 
-// answer begins a call, or goes on with one, and waits for what is to be said of it.
+// answer begins a call, or continues one, and waits for what is to be said of it.
 func (v *view) answer(ctx context.Context) (*content.Result, error) {
 	v.quiet, v.renews = v.began, v.began.Add(v.patience()/3)
 	var err error
@@ -164,14 +164,18 @@ func (v *view) goOn(ctx context.Context) (*content.Result, error) {
 	return nil, nil
 }
 
-// follow waits until the call has ended, or the client is to be told that it waits.
+// follow waits until the call has ended, or the client is to learn that it waits.
 func (v *view) follow(ctx context.Context) (*content.Result, error) {
 	defer dialect.Rest(v.Way)()
-	seen := v.task.Events
-	for news, err := range v.Tasks.Follow(ctx, v.Principal, v.task.ID, seen, v.next) {
+	served, stop := context.WithCancel(ctx)
+	defer stop()
+	defer context.AfterFunc(v.Draining, stop)()
+	for news, err := range v.Tasks.Follow(served, v.Principal, v.task.ID, v.task.Events, v.next) {
 		switch {
 		case err != nil && ctx.Err() != nil:
 			return nil, v.gone(ctx)
+		case err != nil && v.Draining.Err() != nil: // the client finds the rest at another server
+			return v.waiting(ctx)
 		case err != nil:
 			return nil, err
 		case news.Event != nil:
@@ -195,7 +199,7 @@ func (v *view) follow(ctx context.Context) (*content.Result, error) {
 				return nil, err
 			}
 		}
-		if !time.Now().Before(v.holds()) || v.Draining.Err() != nil {
+		if !time.Now().Before(v.holds()) {
 			return v.waiting(ctx)
 		}
 	}
@@ -249,7 +253,7 @@ func (v *view) keyed() bool {
 	return key != ""
 }
 
-// waiting is the result of a call whose tool waits, or works for long. If the tool waits for what nobody can give, the call
+// waiting is the result of a call whose tool waits, or works for long. If the tool asks what no user can be asked, the call
 // is cancelled.
 func (v *view) waiting(ctx context.Context) (*content.Result, error) {
 	w := words{program: v.call.Program, token: v.task.ID, refusal: v.refusal, working: v.task.Status != tasks.InputRequired}
@@ -272,7 +276,7 @@ func (v *view) waiting(ctx context.Context) (*content.Result, error) {
 	return w.result(), nil
 }
 
-// giveUp cancels a call that asks what nobody can be asked, and returns what has become of it.
+// giveUp cancels a call that asks what no user can be asked, and returns what has become of it.
 func (v *view) giveUp(ctx context.Context, question string) (*content.Result, error) {
 	if _, err := v.Tasks.Cancel(ctx, v.Principal, v.task.ID); err != nil {
 		return nil, err

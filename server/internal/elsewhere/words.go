@@ -18,7 +18,7 @@ import (
 
 const (
 	refusedText = "The resumeToken is not valid here, or no longer: what it named has ended, or waited too long, and what it did was undone. Call the tool again without it."
-	// otherArguments is said of a call that goes on with other arguments than it began with.
+	// otherArguments is said of a call that continues with other arguments than it began with.
 	otherArguments = "The arguments are not those of the first call, so nothing was done. Call the tool again with the same arguments and the resumeToken, or without the resumeToken to begin anew."
 )
 
@@ -31,7 +31,7 @@ func wrong(text string) *content.Result {
 	return r
 }
 
-// noWay is the result of a call that was undone as nobody could be asked.
+// noWay is the result of a call that was undone as no user could be asked.
 func noWay(t *engine.Program, question string, undone *content.Result) *content.Result {
 	r := *undone
 	text := fmt.Sprintf("%q was stopped: it asks %q, which must be answered by a person, and neither this client nor this server has a way to ask. What it did was undone, as far as it could be.", t.Name, question)
@@ -107,7 +107,7 @@ func (w *words) text() string {
 	if w.working {
 		line("%q is not finished: it works on. Later, %s", w.program.Name, again)
 		if !w.wake.IsZero() {
-			line("It goes on at %s.", w.wake.UTC().Format(time.RFC3339))
+			line("It continues at %s.", w.wake.UTC().Format(time.RFC3339))
 		}
 		return strings.TrimSuffix(b.String(), "\n")
 	}

@@ -97,7 +97,7 @@ func (c *call) client() *elsewhere.Client {
 // askElsewhere answers a call whose client cannot be asked.
 func (c *call) askElsewhere(ctx context.Context, q *elsewhere.Call) (json.RawMessage, error) {
 	if c.Tasks != nil && c.post != nil {
-		c.post.stream.settle("") // what goes on with it is another request
+		c.post.stream.settle("") // another request continues it
 	}
 	result, err := c.elsewhere.Call(ctx, c.Exchange, q)
 	return c.toolResult(turns.End{Outcome: engine.Outcome{Result: result}}, err)
@@ -144,7 +144,10 @@ func (c *call) driveHere(ctx context.Context, t *engine.Program, args json.RawMe
 	}
 	q := c.Turn(turns.Held)
 	q.Program, q.Arguments, q.Client = t, args, c.features
-	if resumed := part != nil && part.Turn(&q, turns.Held); !resumed && c.TakesKeys {
+	if q.Unwanted = dialect.ErrCancelled; c.Client != nil {
+		q.Unwanted = context.Canceled // all that such a transport says
+	}
+	if resumed := part != nil && part.Turn(&q, turns.Asked); !resumed && c.TakesKeys {
 		var rerr *wire.Error
 		if q.IdempotencyKey, rerr = c.IdempotencyKey(c.Exchange); rerr != nil {
 			return turns.End{}, rerr
