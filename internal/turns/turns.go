@@ -13,7 +13,8 @@
 //
 // turns.go takes turns, and token.go opens and seals their tokens. cancel.go and drive.go are the other
 // ways through a saga, and sleep.go and paged.go are about pauses. memory.go is what a memory does for the
-// runner, and the runner for a memory; task.go takes the turns that a server takes by itself.
+// runner, and the runner for a memory; events.go waits for what is delivered, and task.go takes the turns that a
+// server takes by itself.
 package turns
 
 import (
