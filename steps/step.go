@@ -22,9 +22,12 @@ const (
 	Sampling
 	// Roots asks which directories the client works in: roots/list.
 	Roots
+	// Outside is no request of MCP: an [Event], which is answered at the server. No client is
+	// sent such a step.
+	Outside
 )
 
-// String returns the kind's name: "elicitation", "sampling" or "roots".
+// String returns the kind's name: "elicitation", "sampling", "roots" or "outside".
 func (k Kind) String() string {
 	switch k {
 	case Elicitation:
@@ -33,6 +36,8 @@ func (k Kind) String() string {
 		return "sampling"
 	case Roots:
 		return "roots"
+	case Outside:
+		return "outside"
 	}
 	return fmt.Sprintf("Kind(%d)", uint8(k))
 }
@@ -64,8 +69,8 @@ type Request interface {
 	Step() (Step, error)
 }
 
-// Question is a question declared by a tool: *[Form], *[Link], *[Sample] or
-// *[RootsList].
+// Question is a question declared by a tool: *[Form], *[Link], *[Sample],
+// *[RootsList] or *[Event].
 type Question interface {
 	Request
 	// StepID returns the question's id.

@@ -171,6 +171,7 @@ func (t *Program) checkQuestions(p *Problems) {
 			p.Add(err, "question %q cannot be asked", id)
 		}
 		t.questions[id] = newQuestion(q)
+		t.outside = t.outside || t.questions[id].step.Kind == steps.Outside
 	}
 }
 

@@ -71,6 +71,9 @@ func NewCatalogue(tools *engine.Registry, pageSize int, ttl time.Duration, takes
 		if (len(t.Asks) > 0 || t.Yields) && t.Tasks.Mode != engine.TasksRequired {
 			mark := sagaMark{Method: MethodCall, Revision: t.Revision, Steps: []string{}}
 			for _, q := range t.Asks {
+				if t.Outside(q.StepID()) {
+					continue // which is nothing to clients
+				}
 				mark.Steps = append(mark.Steps, q.StepID())
 			}
 			e.Meta[SagaMarker] = mark
