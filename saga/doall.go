@@ -113,11 +113,11 @@ func (c *effectCode[In, Out]) together(t *engine.Turn, group []performing[In, Ou
 	t.Together(len(fresh), func(i int) {
 		p := &fresh[i]
 		if ended == nil {
-			p.out, p.failed, p.over = c.try(t, p.record, p.key, p.in, p.input)
+			p.out, p.failed, p.over = c.try(t, p.record, p.key)
 			return
 		}
 		p.failed = &EffectError{Effect: c.effect.Name}
-		p.failed.Err, p.over = t.Failed(p.record, ended, true)
+		p.failed.Err, p.over = t.Failed(p.record, ended, nil, true)
 	})
 	for i := range fresh {
 		if err := fresh[i].over; err != nil {

@@ -206,6 +206,7 @@ func TestDoAllSaysWhichFailed(t *testing.T) {
 	}}
 	var failed saga.EffectErrors
 	e := c.effect(2)
+	e.Fails = []error{errWorld}
 	out := play(t, saga.Flow[empty, string]{Info: saga.Info{Name: "f", Effects: []saga.Declared{e}}, Run: func(r *saga.Run, _ empty) (string, error) {
 		none, err := saga.DoAll(r, e, nil)
 		assert.Empty(t, none)

@@ -66,6 +66,11 @@ type Effect[In, Out any] struct {
 	// Tries is how often Do and Undo are tried in one turn, with growing pauses.
 	// Default 3.
 	Tries int
+	// Fails are the errors of Do that the saga distinguishes. What an effect has failed with is recorded as
+	// text, for a flow that runs again; of these it is recorded as well which of them the error wraps. So [errors.Is]
+	// holds for these in every run, and for no others in any. Their texts are part of suspended sagas,
+	// and must differ.
+	Fails []error
 	// AtOnce is how many of a [DoAll] are performed at the same time: at most 64. Default 8.
 	AtOnce int
 }
@@ -111,7 +116,7 @@ type EffectError struct {
 	Effect string
 	// Unknown: it may have been performed all the same.
 	Unknown bool
-	// Err is the cause.
+	// Err is the cause, as it is recorded: its text, and those of the effect's Fails that it wraps.
 	Err error
 }
 
@@ -154,7 +159,7 @@ func declared(effects []Declared) []engine.Effect {
 }
 
 // Do performs an effect once per saga as far as can be: a flow that runs again
-// gets the recorded result; a turn that is repeated performs it again with the
+// gets the recorded result, and the first run what was recorded just now; a turn that is repeated performs it again with the
 // same key. Its error is an *[EffectError]. The effect must be listed in the
 // tool's Effects.
 func Do[In, Out any](ctx Context, e *Effect[In, Out], in In) (Out, error) {
@@ -179,7 +184,7 @@ func Do[In, Out any](ctx Context, e *Effect[In, Out], in In) (Out, error) {
 	var failed *EffectError
 	if key == "" { // it was begun in an earlier turn
 		out, failed, err = c.recall(record)
-	} else if out, failed, err = c.try(t, record, key, in, input); err == nil {
+	} else if out, failed, err = c.try(t, record, key); err == nil {
 		err = t.Performed()
 	}
 	if err == nil && failed != nil {
@@ -207,7 +212,7 @@ func (c *effectCode[In, Out]) encode(in *In) (sagahooks.Value, error) {
 
 // recall returns how an effect has ended that was begun in an earlier turn.
 func (c *effectCode[In, Out]) recall(r *engine.EffectRecord) (out Out, failed *EffectError, err error) {
-	if err := r.Failure(); err != nil {
+	if err := r.Failure(c.effect.Fails); err != nil {
 		return out, &EffectError{c.effect.Name, r.Unknown(), err}, nil
 	}
 	if err := decodeValue(c.out, r.Out, &out, r.Old); err != nil {
@@ -216,23 +221,32 @@ func (c *effectCode[In, Out]) recall(r *engine.EffectRecord) (out Out, failed *E
 	return out, nil, nil
 }
 
-// try performs an effect, as often as it may be tried, and records how it has ended. It fails if the turn must not go on.
-func (c *effectCode[In, Out]) try(t *engine.Turn, r *engine.EffectRecord, key string, in In, input sagahooks.Value) (out Out, failed *EffectError, over error) {
+// try performs an effect, as often as it may be tried, and records how it has ended. It returns what is recorded, as later
+// runs do. It fails if the turn must not go on.
+func (c *effectCode[In, Out]) try(t *engine.Turn, r *engine.EffectRecord, key string) (out Out, failed *EffectError, over error) {
 	e := c.effect
-	got, err := attempt(t, e.Timeout, e.Tries, engine.EffectCall{Name: e.Name, Key: key}, func(ctx context.Context) (Out, error) {
-		return c.do(ctx, Key(key), in, input)
+	output, err := attempt(t, e.Timeout, e.Tries, engine.EffectCall{Name: e.Name, Key: key}, func(ctx context.Context) (sagahooks.Value, error) {
+		in, _, err := c.read(r) // for each try its own, which it may change
+		if err != nil {
+			return sagahooks.Value{}, Refused(err)
+		}
+		got, err := c.do(ctx, Key(key), in, r.In)
+		if err != nil {
+			return sagahooks.Value{}, err
+		}
+		return encodeValue(c.out, &got)
 	}, nil)
 	if err == nil {
-		var output sagahooks.Value
-		if output, err = encodeValue(c.out, &got); err == nil {
-			return got, nil, t.Succeeded(r, output)
+		if over = t.Succeeded(r, output); over != nil {
+			return out, nil, over
 		}
+		return c.recall(r)
 	}
 	failed = &EffectError{Effect: e.Name, Unknown: true}
 	if refused, ok := errors.AsType[*refusedError](err); ok {
 		failed.Unknown, err = false, refused.err
 	}
-	failed.Err, over = t.Failed(r, err, !failed.Unknown)
+	failed.Err, over = t.Failed(r, err, e.Fails, !failed.Unknown)
 	return out, failed, over
 }
 

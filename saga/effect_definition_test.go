@@ -2,6 +2,7 @@ package saga_test
 
 import (
 	"context"
+	"errors"
 	"net/url"
 	"slices"
 	"testing"
@@ -21,8 +22,11 @@ func TestEffectDeclarations(t *testing.T) {
 		"is nil":      {nil},
 		"has no Name": {w.effect("")},
 		`Effects[0] ("a b") has a name that cannot be used; a name is 1 to 64 characters`: {w.effect("a b")},
-		"has no Do":                     {&saga.Effect[int, int]{Name: "x"}},
-		`two effects have the name "a"`: {w.effect("a"), w.effect("a")},
+		"has no Do": {&saga.Effect[int, int]{Name: "x"}},
+		"has Fails of which one is nil or has no text, or two have the same text": {&saga.Effect[int, int]{
+			Name: "x", Do: func(context.Context, saga.Key, int) (int, error) { return 0, nil }, Fails: []error{errors.New("a"), errors.New("a")},
+		}},
+		`two effects have the name "a"`:                                                            {w.effect("a"), w.effect("a")},
 		`effect "x" cannot be recorded: field hidden of its input is not exported`:                 {unrecordable[struct{ hidden int }, int]()},
 		"field C of its result is a chan":                                                          {unrecordable[int, struct{ C chan int }]()},
 		"its input's field In holds a Secret in a slice":                                           {unrecordable[struct{ In []saga.Secret }, int]()},

@@ -55,6 +55,8 @@ func (e *Effect[In, Out]) compiled() engine.Effect {
 		d.Problem = "is ReadOnly, and so has nothing to undo and cannot be Irreversible"
 	case e.AtOnce > mostAtOnce:
 		d.Problem = fmt.Sprintf("has an AtOnce of more than %d", mostAtOnce)
+	case !distinct(e.Fails):
+		d.Problem = "has Fails of which one is nil or has no text, or two have the same text"
 	case len(e.BuildsOn) > 0 && e.Undo == nil:
 		d.Problem = "has BuildsOn but no Undo that could need it"
 	default:
@@ -64,6 +66,18 @@ func (e *Effect[In, Out]) compiled() engine.Effect {
 		d.Unrecordable = errors.Join(in, out)
 	}
 	return c
+}
+
+// distinct reports whether errors can be told apart by their texts.
+func distinct(list []error) bool {
+	texts := make(map[string]bool, len(list))
+	for _, err := range list {
+		if err == nil || err.Error() == "" || texts[err.Error()] {
+			return false
+		}
+		texts[err.Error()] = true
+	}
+	return true
 }
 
 // Declaration is what the engine knows of the effect.

@@ -76,27 +76,49 @@ func TestPanicsOfAuthorsTypes(t *testing.T) {
 	panics(err, "no upgrade", "asked")
 }
 
+// sour is as moody, and only its zero value can be read.
+type sour struct{ moody }
+
+func (s *sour) UnmarshalText(b []byte) error {
+	if len(b) > 0 {
+		panic("cannot read")
+	}
+	return nil
+}
+
+func performs[T any](result T) saga.Definition {
+	ask := &steps.Form[nameForm]{ID: "ask", Message: "Name?"}
+	e := &saga.Effect[string, T]{Name: "e",
+		Do:   func(context.Context, saga.Key, string) (T, error) { return result, nil },
+		Undo: func(context.Context, saga.Performed[string, T]) error { return nil },
+	}
+	return saga.Flow[struct{}, string]{Info: saga.Info{Name: "f", Asks: []steps.Question{ask}, Effects: []saga.Declared{e}}, Run: func(r *saga.Run, _ struct{}) (string, error) {
+		if _, err := saga.Do(r, e, "in"); err != nil {
+			return "", err
+		}
+		_, err := saga.Ask(r, ask)
+		return "done", err
+	}}
+}
+
 // A record that cannot be read any more is an effect that cannot be undone.
 func TestPanicWhereAnEffectIsRead(t *testing.T) {
-	ask := &steps.Form[nameForm]{ID: "ask", Message: "Name?"}
-	with := func(value string) saga.Definition {
-		e := &saga.Effect[string, moody]{Name: "e",
-			Do:   func(context.Context, saga.Key, string) (moody, error) { return moody{value}, nil },
-			Undo: func(context.Context, saga.Performed[string, moody]) error { return nil },
-		}
-		return saga.Flow[struct{}, string]{Info: saga.Info{Name: "f", Asks: []steps.Question{ask}, Effects: []saga.Declared{e}}, Run: func(r *saga.Run, _ struct{}) (string, error) {
-			if _, err := saga.Do(r, e, "in"); err != nil {
-				return "", err
-			}
-			_, err := saga.Ask(r, ask)
-			return "done", err
-		}}
-	}
-	s := play(t, with("unreadable"))
+	s := play(t, performs(moody{"good"}))
 	s.start("")
+	s.tool = play(t, performs(sour{})).tool
 	_, err := s.resume(accept("ask", `{"name":"x"}`))
 	require.ErrorAs(t, err, new(*engine.PositionError))
 	out, err := s.tool.Cancel(t.Context(), s.pos, engine.Call{Now: testNow})
 	require.NoError(t, err)
 	assert.Equal(t, []string{"e"}, report(t, out).Outstanding)
+}
+
+// One that never could be read is found in the turn that writes it.
+func TestPanicWhereAnEffectIsReadAtOnce(t *testing.T) {
+	s := play(t, performs(sour{moody{"good"}}))
+	_, err := s.tool.Start(t.Context(), engine.Call{ID: testID, Now: testNow, Client: steps.AllFeatures(), Held: true})
+	var undone *engine.UndoneError
+	require.ErrorAs(t, err, &undone)
+	assert.ErrorContains(t, err, "cannot read")
+	assert.Equal(t, []string{"e"}, undone.Report.Outstanding)
 }

@@ -26,7 +26,8 @@ type Keys struct {
 	Table string
 }
 
-// Why a key is refused. Errors of this package wrap them; test with errors.Is.
+// Why a key is refused. Errors of this package wrap them; test with errors.Is. What saga.Do returns wraps those that are in
+// the Fails of the effect.
 var (
 	// ErrReleased: what was done under the key was undone, or was undone before it
 	// was done. It is not done again.

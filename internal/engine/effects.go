@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"strings"
 
 	"github.com/mcpsaga/mcpsaga/internal/sagahooks"
 )
@@ -70,6 +69,8 @@ type EffectRecord struct {
 	// In is what the effect was given, Out its result if it is done; else the JSON of Out is
 	// what the error said.
 	In, Out sagahooks.Value
+	// kinds say what the error was, beside its text: see [kindsOf].
+	kinds []string
 	// reached: this run has come to it.
 	reached bool
 	// repeated: it may have been performed before in this turn.
@@ -89,7 +90,9 @@ const (
 	// have performed it. Should the saga be undone, its Undo finds out.
 	effectRefusedAgain
 
-	effectOld = 0x80 // flag beside the status
+	// Flags beside the status. effectKinds: Out begins with the kinds of a failure.
+	effectOld   = 0x80
+	effectKinds = 0x40
 )
 
 // logOf returns a position's effects as a log that can be continued without changing
@@ -171,10 +174,19 @@ func (l *effectLog) append(b []byte) []byte {
 		if r.Old {
 			status |= effectOld
 		}
+		if len(r.kinds) > 0 {
+			status |= effectKinds
+		}
 		b = append(b, status)
 		b = appendBytes(b, r.name)
 		b = binary.AppendUvarint(b, uint64(r.n))
 		b = appendBytes(b, r.In.JSON)
+		if len(r.kinds) > 0 {
+			b = binary.AppendUvarint(b, uint64(len(r.kinds)))
+			for _, kind := range r.kinds {
+				b = appendBytes(b, kind)
+			}
+		}
 		b = appendBytes(b, r.Out.JSON)
 	}
 	return b
@@ -188,7 +200,14 @@ func readEffects(r *reader) *effectLog {
 	l := &effectLog{records: make([]*EffectRecord, n)}
 	for i := range l.records {
 		status := r.take(1)[0]
-		e := &EffectRecord{status: effectStatus(status &^ effectOld), Old: status&effectOld != 0, name: string(r.bytes()), n: int(r.uvarint() & math.MaxInt32), In: sagahooks.Value{JSON: r.bytes()}, Out: sagahooks.Value{JSON: r.bytes()}}
+		e := &EffectRecord{status: effectStatus(status &^ (effectOld | effectKinds)), Old: status&effectOld != 0, name: string(r.bytes()), n: int(r.uvarint() & math.MaxInt32), In: sagahooks.Value{JSON: r.bytes()}}
+		if status&effectKinds != 0 {
+			e.kinds = make([]string, r.count(1))
+			for k := range e.kinds {
+				e.kinds[k] = string(r.bytes())
+			}
+		}
+		e.Out = sagahooks.Value{JSON: r.bytes()}
 		l.records[i] = e
 	}
 	return l
@@ -278,63 +297,6 @@ func (tc *Turn) Succeeded(r *EffectRecord, output sagahooks.Value) error {
 	r.status, r.Out = effectDone, output
 	tc.saves.ended(tc, r, nil)
 	return nil
-}
-
-// maxFailure is how much is kept of why an effect was not performed, in bytes: what it did before
-// must be undone even if what keeps the record is bounded, as a ledger is.
-const maxFailure = 16 << 10
-
-// shortError says no more than what is kept of an error: the tool sees the same text when it runs
-// again.
-type shortError struct {
-	error
-	text string
-}
-
-func (e *shortError) Error() string { return e.text }
-func (e *shortError) Unwrap() error { return e.error }
-
-// Failed records that the effect was not performed, for certain if it was refused, and returns the
-// cause to report. It fails if the turn must not go on. [Turn.Performed] is to follow.
-func (tc *Turn) Failed(r *EffectRecord, err error, refused bool) (cause, over error) {
-	tc.mu.Lock()
-	defer tc.mu.Unlock()
-	if tc.over != nil {
-		return nil, tc.over
-	}
-	cause = r.fail(err, refused)
-	tc.saves.ended(tc, r, cause)
-	return cause, nil
-}
-
-func (r *EffectRecord) fail(err error, refused bool) error {
-	if text := err.Error(); len(text) > maxFailure {
-		err = &shortError{err, strings.ToValidUTF8(text[:maxFailure], "") + "…"}
-	}
-	switch {
-	case refused && r.repeated:
-		r.status = effectRefusedAgain
-	case refused:
-		r.status = effectRefused
-	}
-	r.Out = sagahooks.Value{JSON: []byte(err.Error())}
-	return r.cause(err)
-}
-
-// Failure is the error of an effect that an earlier turn has not performed, or not for
-// certain; nil if it was performed.
-func (r *EffectRecord) Failure() error {
-	if r.status == effectDone {
-		return nil
-	}
-	return r.cause(errors.New(string(r.Out.JSON)))
-}
-
-func (r *EffectRecord) cause(err error) error {
-	if r.status == effectUnknown {
-		return &UnknownError{r.name, err}
-	}
-	return err
 }
 
 // Unknown reports whether it is not known if the effect was performed.

@@ -270,7 +270,7 @@ func (t *Program) turn(tc *Turn) (end *Outcome, err error) {
 	undoing := tc.saves != nil && tc.retrace != nil
 	if tc.Lost && !undoing && !errors.As(err, new(*PanicError)) {
 		if effect := tc.unknown(); effect != nil {
-			return nil, t.unsettled(tc, &UnsettledError{t.Name, effect.name, errors.Join(effect.Failure(), err)})
+			return nil, t.unsettled(tc, &UnsettledError{t.Name, effect.name, errors.Join(effect.Failure(nil), err)})
 		}
 	}
 	if _, stopped := tc.latched.(*stoppedError); stopped {

@@ -16,13 +16,12 @@ func TestFailuresAreToldInTheSameWords(t *testing.T) {
 	for name, refused := range map[string]bool{"refused": true, "unknown": false} {
 		t.Run(name, func(t *testing.T) {
 			var r EffectRecord
-			err := r.fail(cause, refused)
-			assert.ErrorIs(t, err, cause)
-			assert.Equal(t, err.Error(), r.Failure().Error())
+			tc := &Turn{Context: t.Context(), mu: make(lock, 1)}
+			err, over := tc.Failed(&r, cause, nil, refused)
+			assert.NoError(t, over)
+			assert.Equal(t, err.Error(), r.Failure(nil).Error())
 			assert.Less(t, len(err.Error()), maxFailure+10)
 			assert.True(t, utf8.ValidString(err.Error()))
 		})
 	}
-	short := errors.New("sold out")
-	assert.Equal(t, short, new(EffectRecord).fail(short, true))
 }
