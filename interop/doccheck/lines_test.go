@@ -24,7 +24,7 @@ var groups = []struct {
 	{"content", 780, []string{"content"}},
 	{"keys", 910, []string{"codec"}},
 	{"the engine", 5_728, []string{"internal/engine"}},
-	{"turns", 2_917, []string{"internal/turns", "internal/tasks"}},
+	{"turns", 2_918, []string{"internal/turns", "internal/tasks"}},
 	{"the durable core", 6_765, []string{"internal/durable"}},
 	{"stores", 2_690, []string{"ledger", "ledger/sqlite", "ledger/postgres"}},
 	{"the contract of stores, its test kit and the store in memory", 2_250, []string{"internal/store"}},
