@@ -221,7 +221,7 @@ func TestEventsOfOtherLedgers(t *testing.T) {
 	servers[0].send(callTool("buy", object{}).with(allCapabilities))
 	handle := <-p.handles
 	assert.Equal(t, 404, postEvent(t, servers[1].srv, handle, `{"amount":5}`))
-	assert.Equal(t, 200, postEvent(t, servers[0].srv, handle, `{"amount":5}`))
+	assert.Less(t, postEvent(t, servers[0].srv, handle, `{"amount":5}`), 300)
 }
 
 // A call of a client that can be asked nothing is held while the tool waits for an event.
