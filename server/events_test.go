@@ -89,7 +89,7 @@ func TestEventsForStatelessClients(t *testing.T) {
 		end := r.send(callTool("buy", object{}).with(allCapabilities).answering(again.RequestState, nil)).result(t)
 		assert.Equal(t, "paid 5", end.text(), "its request waits")
 	})
-	assert.Equal(t, http.StatusOK, postEvent(t, r.srv, handle, `{"amount":5}`))
+	assert.Less(t, postEvent(t, r.srv, handle, `{"amount":5}`), 300)
 	waiting.Wait()
 	assert.Empty(t, p.handles, "it was given one handle")
 }
@@ -101,7 +101,7 @@ func TestEventsForSessionsAndTasks(t *testing.T) {
 	r, other := newRig(t, o), newRig(t, o)
 	c := r.connect("2025-11-25", everything)
 	stream := c.stream(toolCall(1, "buy", "{}"))
-	assert.Equal(t, http.StatusOK, postEvent(t, other.srv, <-p.handles, `{"amount":5}`))
+	assert.Less(t, postEvent(t, other.srv, <-p.handles, `{"amount":5}`), 300)
 	said, failed := text(t, stream.message().Result)
 	assert.False(t, failed)
 	assert.Equal(t, "paid 5", said)
@@ -162,7 +162,7 @@ func TestEventHandler(t *testing.T) {
 	assert.Equal(t, "paid 5", r.until(task.TaskID, "completed").Result.text())
 
 	task, handle = begin()
-	assert.Equal(t, 200, postEvent(t, r.srv, handle+"/reject", "no funds\xff"))
+	assert.Less(t, postEvent(t, r.srv, handle+"/reject", "no funds\xff"), 300)
 	assert.Contains(t, r.until(task.TaskID, "completed").Result.text(), "was declined")
 
 	p, tools = newTill(&steps.Event[payment]{ID: "paid", Message: "Waiting for the payment.", Within: time.Second})
@@ -221,7 +221,7 @@ func TestEventsOfOtherLedgers(t *testing.T) {
 	servers[0].send(callTool("buy", object{}).with(allCapabilities))
 	handle := <-p.handles
 	assert.Equal(t, 404, postEvent(t, servers[1].srv, handle, `{"amount":5}`))
-	assert.Equal(t, 200, postEvent(t, servers[0].srv, handle, `{"amount":5}`))
+	assert.Less(t, postEvent(t, servers[0].srv, handle, `{"amount":5}`), 300)
 }
 
 // A call of a client that can be asked nothing is held while the tool waits for an event.
@@ -256,6 +256,6 @@ func TestEventsOfCallsThatAreAnsweredElsewhere(t *testing.T) {
 		end := r.send(callTool("buy", object{"resumeToken": first.ResumeToken, "answers": object{"nick": object{"nick": "Jo"}}})).result(t)
 		assert.Equal(t, "Jo paid 5", end.text())
 	})
-	assert.Equal(t, http.StatusOK, postEvent(t, r.srv, <-handles, `{"amount":5}`))
+	assert.Less(t, postEvent(t, r.srv, <-handles, `{"amount":5}`), 300)
 	waiting.Wait()
 }
