@@ -177,7 +177,7 @@ func (c *Client) cancel(ctx context.Context, p Position) (json.RawMessage, error
 	case p.Task != "":
 		return c.cancelTask(ctx, &p)
 	case p.Tool == "":
-		return nil, positionError("a %s changes nothing, so there is nothing to undo: forget the position", p.Kind())
+		return nil, positionError("a %s changes nothing, so there is nothing to undo: do not resume it", p.Kind())
 	case p.Token == "" && p.Key != "":
 		return nil, positionError("the server has not answered the first turn, so there is nothing to cancel the call by: resume it, or leave it to a ledger to undo")
 	case p.Token == "":
@@ -185,7 +185,7 @@ func (c *Client) cancel(ctx context.Context, p Position) (json.RawMessage, error
 	case err != nil:
 		return nil, err
 	case p.Dialect != sagaProposal:
-		return nil, positionError("the protocol %s cannot cancel: forget the position", p.Dialect)
+		return nil, positionError("a client of %s cannot cancel a call that waits: do not resume it, and a server with a ledger undoes what it did when its time is over", p.Dialect)
 	default:
 		raw, err := c.send(ctx, saga.cancel(&p))
 		if err != nil {

@@ -91,6 +91,8 @@ func (h *HTTP) setUp() {
 	case h.invalid != nil:
 	case h.target.Scheme != "http" && h.target.Scheme != "https" || h.target.Host == "":
 		h.invalid = fmt.Errorf("%q is not an http or https URL", h.URL)
+	case strings.ContainsFunc(h.Bearer+fmt.Sprint(h.Header), func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }):
+		h.invalid = errors.New("the bearer token, or a header, has a line break or another control character: give it without")
 	case h.Bearer != "" && h.target.Scheme != "https" && !isLoopback(h.target.Hostname()):
 		h.invalid = fmt.Errorf("a bearer token would cross the network in the clear to %s: use https", h.target.Host)
 	}

@@ -274,6 +274,22 @@ func TestHTTPFieldsAreChecked(t *testing.T) {
 	}
 }
 
+// A token that was read with its line's end is refused at once: to net/http it is like a network that fails.
+func TestHTTPTokensWithLineBreaksAreRefused(t *testing.T) {
+	t.Parallel()
+	for _, h := range []*client.HTTP{
+		{Bearer: "secret\n"}, {Bearer: "sec\x00ret"}, {Header: http.Header{"X-Key": {"secret\r\n"}}},
+	} {
+		h.URL = "https://127.0.0.1:1/mcp"
+		_, err := h.Client()
+		require.ErrorContains(t, err, "line break")
+		assert.NotContains(t, err.Error(), "secret")
+		c := client.New(h, client.Options{Protocol: "saga", Retries: 100})
+		require.ErrorContains(t, reach(t.Context(), c), "line break")
+		require.NoError(t, c.Close())
+	}
+}
+
 func TestHTTPRedirectsToOthersAreRefused(t *testing.T) {
 	t.Parallel()
 	for _, status := range []int{301, 302, 303, 307, 308} {

@@ -2,6 +2,7 @@ package gosdk_test
 
 import (
 	"maps"
+	"net/http"
 	"regexp"
 	"testing"
 
@@ -78,6 +79,35 @@ func TestPartsMounted(t *testing.T) {
 
 			_, err = cs.CallTool(t.Context(), &mcp.CallToolParams{Name: "chapters", Arguments: object{"title": "Another", "resumeToken": p.Meta["io.github.mcpsaga/resumeToken"]}})
 			assert.ErrorContains(t, err, "the resumeToken is not valid here")
+		})
+	}
+}
+
+// A call with a token is left as it was when its session ends or the server stops, as its client can come back with the
+// token. One that is cancelled is undone.
+func TestCallsWithATokenMounted(t *testing.T) {
+	for how, left := range map[string]bool{http.MethodDelete: true, "shutdown": true, "cancelled": false} {
+		t.Run(how, func(t *testing.T) {
+			rooms := new(rooms)
+			h := mount(t, gosdk.Options{}, rooms.pages())
+			s := newSession(t, h.serve(), "", forms)
+			part := s.stream(message(1, "tools/call", object{"name": "book"}))()
+			token := part.Get(`result._meta.io\.github\.mcpsaga/nextResumeToken`).String()
+			require.NotEmpty(t, token, part.Raw)
+			question := s.stream(message(2, "tools/call", object{"name": "book", "arguments": object{"resumeToken": token}}))()
+			require.Equal(t, "elicitation/create", question.Get("method").String())
+			switch how {
+			case http.MethodDelete:
+				status, body := s.do(http.MethodDelete, "")
+				require.Equal(t, 204, status, body)
+			case "cancelled":
+				status, body := s.do(http.MethodPost, message(nil, "notifications/cancelled", object{"requestId": 2}))
+				require.Equal(t, 202, status, body)
+				rooms.requireReleased(t)
+			}
+			h.shutDown() // the call has ended
+			held, _ := rooms.count()
+			assert.Equal(t, left, held == 1)
 		})
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/stretchr/testify/require"
 
+	"github.com/mcpsaga/mcpsaga/content"
 	"github.com/mcpsaga/mcpsaga/saga"
 	"github.com/mcpsaga/mcpsaga/steps"
 )
@@ -119,6 +120,23 @@ func (r *rooms) book() saga.Definition {
 			return "yours", nil
 		},
 	}
+}
+
+// pages holds a room, gives a part of its result, and asks whether the user is sure.
+func (r *rooms) pages() saga.Definition {
+	flow := r.book().(saga.Flow[none, string])
+	room, ask := flow.Effects[0].(*saga.Effect[string, bool]), flow.Asks[0].(*steps.Form[sure])
+	flow.Yields, flow.Run = true, func(run *saga.Run, _ none) (string, error) {
+		if _, err := saga.Do(run, room, "7"); err != nil {
+			return "", err
+		}
+		if err := run.Yield(content.Textf("a part")); err != nil {
+			return "", err
+		}
+		_, err := saga.Ask(run, ask)
+		return "yours", err
+	}
+	return flow
 }
 
 // stay holds a room until the call is cancelled.

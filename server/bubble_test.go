@@ -51,7 +51,10 @@ func serveWeb(t testing.TB, h http.Handler, change ...func(*http.Server)) (url s
 		web.Config = config
 		web.Start()
 		t.Cleanup(web.Close)
-		return web.URL, http.DefaultClient
+		// The default client has connections closed wherever a parallel test ends a server.
+		client := web.Client()
+		client.Timeout = patience // for streams as well
+		return web.URL, client
 	}
 	url, through := found.(*memoryhttp.Network).Serve(t, config)
 	return url, &http.Client{Transport: through}

@@ -316,3 +316,22 @@ func TestRelayedAnswersSaySo(t *testing.T) {
 	}
 	assert.Equal(t, []string{"by relay"}, said)
 }
+
+// A server that is to go by no route that there is does not begin, nor does a tool's definition or a question's.
+func TestRoutesThatThereAreNot(t *testing.T) {
+	const none = steps.Routes(1 << 6)
+	_, err := server.New(server.Options{Keys: newKeys(t), Questions: server.Questions{Force: none}})
+	assert.ErrorContains(t, err, "Options.Questions.Force has none of the routes that there are")
+	tool := new(seats).tool()
+	tool.Routes = none
+	_, err = server.New(server.Options{Keys: newKeys(t), Tools: []saga.Definition{tool}})
+	assert.ErrorContains(t, err, "its Routes have none that there is")
+	for _, q := range []steps.Question{
+		&steps.Form[sureForm]{ID: "sure", Message: "Sure?", Routes: none},
+		&steps.Form[sureForm]{ID: "sure", Message: "Sure?", Routes: steps.RouteRelay, Consent: true},
+		&steps.Link{ID: "sure", Message: "Sure?", Routes: none},
+	} {
+		var wrong *steps.QuestionError
+		assert.ErrorAs(t, q.Verify(), &wrong)
+	}
+}

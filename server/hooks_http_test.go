@@ -51,7 +51,7 @@ func TestHooksSayWhenToTryAgain(t *testing.T) {
 			require.NoError(t, err)
 			plain.Header.Set("Content-Type", "application/json")
 			for _, q := range []*http.Request{modern, plain} {
-				resp, err := http.DefaultClient.Do(q)
+				resp, err := r.client().Do(q)
 				require.NoError(t, err)
 				body := readAll(t, resp)
 				assert.Equal(t, http.StatusServiceUnavailable, resp.StatusCode, body)

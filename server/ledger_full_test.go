@@ -94,3 +94,23 @@ func TestCallsGoOnWithoutRoomForTheirNumbers(t *testing.T) {
 		assert.Contains(t, s.wait("").data, `"result"`)
 	}
 }
+
+// What one kind of record takes of the limit is left to the others.
+func TestKindsAreLimitedApart(t *testing.T) {
+	tools := legacyDefinitions(new(seats).tool())
+	r := newRig(t, server.Options{Keys: newKeys(t), Ledger: inMemory(t), Tools: tools, LedgerLimit: 1})
+	sagas := func() (status int) {
+		_, body := inSaga(r, "", nil)
+		status, _ = inSaga(r, tokenOf(t, body), rowSeven)
+		return status
+	}
+	sets := func() (answer string) {
+		return r.connect("2025-11-25", everything).ask(methodCall(1, "logging/setLevel", `{"level":"error"}`))
+	}
+	assert.Equal(t, http.StatusOK, sagas())
+	assert.Equal(t, http.StatusTooManyRequests, sagas())
+	assert.Contains(t, sets(), `"result":{}`)
+	assert.Contains(t, sets(), "too many sessions of yours are remembered")
+	s := r.connect("2025-11-25", everything).stream(toolCall(1, "ask", `{"what":"form"}`))
+	s.wait("elicitation/create")
+}

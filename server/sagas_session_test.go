@@ -31,7 +31,7 @@ func TestSagaMethodsAreCancelledInTheirSession(t *testing.T) {
 		q.Header.Set("Who", user)
 		q.Header.Set("Mcp-Session-Id", session)
 		go func() {
-			resp, err := http.DefaultClient.Do(q)
+			resp, err := r.client().Do(q)
 			if err != nil {
 				answer <- err.Error()
 				return

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -160,7 +159,7 @@ func TestSamplerFailureUndoes(t *testing.T) {
 		return nil, inner.Err()
 	}})
 	req := r.httpRequest(ctx, callTool("book", nil))
-	_, err := http.DefaultClient.Do(req)
+	_, err := r.client().Do(req)
 	require.Error(t, err)
 	require.Eventually(t, func() bool { return strings.Contains(r.log.take(), "turn cancelled") }, time.Minute, 5*time.Millisecond)
 	assert.Empty(t, held)

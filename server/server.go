@@ -71,9 +71,9 @@ type Options struct {
 	// shorter, the more often it is renewed, and the sooner a server loses what it is at when the
 	// ledger is slow. Default 10 seconds; less than one is refused.
 	Lease time.Duration
-	// LedgerLimit is how many sagas a principal may have under way that the ledger has to
-	// remember; what would be more is refused, over HTTP with the status 429. Those that begin at the
-	// same moment may exceed it a little. Sagas that have ended do not count.
+	// LedgerLimit is how much of a principal's the ledger remembers at once of each of three kinds: sagas under way that
+	// clients drive, open calls of sessions, and other things until their time is over: what a session has set, say.
+	// More is refused, over HTTP without a session with the status 429. What begins at once may exceed it a little.
 	// Default 100 000; negative means that there is no limit.
 	LedgerLimit int
 	// MaxBody is the largest message in bytes. Default 1 MiB.
@@ -271,6 +271,9 @@ func (o *Options) complete() error {
 	}
 	if o.Lease = cmp.Or(o.Lease, 10*time.Second); o.Lease < time.Second {
 		return fmt.Errorf("server: Options.Lease is %v; it must be a second at least, or servers lose what they are at whenever the ledger is slow", o.Lease)
+	}
+	if o.Questions.Force.String() == "" {
+		return errors.New("server: Options.Questions.Force has none of the routes that there are")
 	}
 	for _, t := range []struct {
 		name string

@@ -177,7 +177,7 @@ func TestListenKeepsAlive(t *testing.T) {
 	server.SetKeepAlive(s, 10*time.Millisecond)
 	url, _ := serve(t, s)
 	r := &rig{t: t, url: url, srv: s}
-	resp, err := http.DefaultClient.Do(r.httpRequest(t.Context(), listenFor(1, object{"toolsListChanged": true})))
+	resp, err := r.client().Do(r.httpRequest(t.Context(), listenFor(1, object{"toolsListChanged": true})))
 	require.NoError(t, err)
 	defer resp.Body.Close()
 	lines := bufio.NewScanner(resp.Body)
@@ -242,7 +242,7 @@ func TestListenLimit(t *testing.T) {
 	require.Eventually(t, func() bool {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
-		resp, err := http.DefaultClient.Do(r.httpRequest(ctx, listenFor(1, object{})))
+		resp, err := r.client().Do(r.httpRequest(ctx, listenFor(1, object{})))
 		if err != nil {
 			return false
 		}
@@ -302,7 +302,7 @@ func TestListenLimitOfOneCaller(t *testing.T) {
 			until(t, func() bool {
 				ctx, cancel := context.WithCancel(t.Context())
 				defer cancel()
-				resp, err := http.DefaultClient.Do(r.httpRequest(ctx, ann(listenFor(1, object{}))))
+				resp, err := r.client().Do(r.httpRequest(ctx, ann(listenFor(1, object{}))))
 				require.NoError(t, err)
 				defer resp.Body.Close()
 				if resp.StatusCode != 200 {

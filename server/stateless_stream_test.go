@@ -191,7 +191,7 @@ func (r *rig) leave(q *request, streaming bool, entered <-chan bool) error {
 	done := make(chan error, 1)
 	req := r.httpRequest(ctx, q)
 	go func() {
-		resp, err := http.DefaultClient.Do(req)
+		resp, err := r.client().Do(req)
 		if err == nil {
 			_, err = io.ReadAll(resp.Body)
 			resp.Body.Close()

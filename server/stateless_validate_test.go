@@ -186,7 +186,7 @@ func TestStatelessBadBodies(t *testing.T) {
 				q, err := http.NewRequest(test.method, r.url+"/mcp", nil)
 				assert.NoError(t, err)
 				header(q)
-				resp, err := http.DefaultClient.Do(q)
+				resp, err := r.client().Do(q)
 				assert.NoError(t, err)
 				resp.Body.Close()
 				allow = resp.Header.Get("Allow")

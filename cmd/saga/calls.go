@@ -20,8 +20,8 @@ func (p *program) callsCommand() *cli.Command {
 	return &cli.Command{
 		Name:  "calls",
 		Usage: "list the calls that were saved, and remove them",
-		Description: `Lists the calls that were stopped and saved: their names, when they were saved, and what
-they wait for. Resume one by --resume NAME, end it with saga cancel NAME, forget it with
+		Description: `Lists the calls that were stopped and saved, the oldest first: their names, when they were
+saved, and what they wait for. Resume one by --resume NAME, end it with saga cancel NAME, forget it with
 saga calls rm NAME. What is older than 30 days is removed by itself.`,
 		Flags:  []cli.Flag{outputFlag()},
 		Action: p.listCalls,
@@ -172,6 +172,9 @@ left, it is kept, so that the command can be given again.`,
 				result, err := connection.Cancel(ctx, saved.Position)
 				if refusal := tokenRefused(err); refusal != nil {
 					return &exitError{exitServer, fmt.Errorf("%sForget it with: %s", p.refused(saved, refusal), p.forgetLine(path))}
+				}
+				if errors.As(err, new(*client.PositionError)) {
+					return failed(fmt.Errorf("%w\nForget it with: %s", err, p.forgetLine(path)))
 				}
 				if err != nil {
 					return p.serverFailed(err)

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -32,6 +33,11 @@ func TestCalls(t *testing.T) {
 	name := strings.TrimSuffix(filepath.Base(saved[0]), ".json")
 	require.NoError(t, os.WriteFile(filepath.Join(filepath.Dir(saved[0]), "broken.json"), []byte("{"), 0o600))
 
+	dir := filepath.Dir(saved[0])
+	for name, age := range map[string]time.Duration{"broken": 2 * time.Hour, strings.TrimSuffix(filepath.Base(saved[1]), ".json"): time.Hour} {
+		at := time.Now().Add(-age)
+		require.NoError(t, os.Chtimes(filepath.Join(dir, name+".json"), at, at))
+	}
 	list := h.ok("calls")
 	assert.Regexp(t, name+`  +tool complex_tool +`+address+` +just now +Please provide the deployment target:`, list)
 	assert.Contains(t, list, "broken")
@@ -39,6 +45,7 @@ func TestCalls(t *testing.T) {
 	var rows []map[string]any
 	require.NoError(t, json.Unmarshal([]byte(h.ok("calls", "--output", "json")), &rows))
 	require.Len(t, rows, 3)
+	assert.Equal(t, []any{"broken", strings.TrimSuffix(filepath.Base(saved[1]), ".json"), name}, []any{rows[0]["name"], rows[1]["name"], rows[2]["name"]}, "the oldest comes first")
 	for _, row := range rows {
 		assert.Equal(t, row["name"] == "broken", row["error"] != nil)
 	}
@@ -91,6 +98,14 @@ func TestRefusedResume(t *testing.T) {
 	assert.Equal(t, exitServer, code)
 	assert.Contains(t, stderr, "nothing was undone")
 	assert.FileExists(t, filepath.Join(h.dir, "saved.json"))
+
+	// In MCP 2026-07-28 nothing cancels a call.
+	_, _, code = h.run("call", "complex_tool", "initial_arg=x", "--server", other, "--protocol", "2026-07-28", "--save", "modern.json")
+	require.Equal(t, exitNeedsAnswer, code)
+	_, stderr, code = h.run("cancel", "modern.json")
+	assert.Equal(t, exitFailed, code)
+	assert.Contains(t, stderr, "do not resume it")
+	assert.Contains(t, stderr, "saga calls rm modern.json")
 
 	// Of a prompt there is nothing to undo.
 	prompt := features(t)

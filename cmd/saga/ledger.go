@@ -39,9 +39,9 @@ func (p *program) ledgerCommand() *cli.Command {
 		Name:  "ledger",
 		Usage: "list what a ledger has servers look after, show what happened, and have it undone",
 		Description: `Lists the sagas that have done something and wait: which tool, since when, until when they
-are left alone, what they have done, how often undoing that has failed and why; and the tasks
-that have not ended, or could not be undone. Needs the
-keyset and the audience of the servers: with others it finds nothing.
+are left alone, what they have done, how often undoing that has failed and why; and the tasks and
+the calls of sessions that have not ended, or could not be undone. The oldest come first. Needs
+the keyset and the audience of the servers: with others it finds nothing.
 
 Examples:
    saga ledger
@@ -59,8 +59,8 @@ Examples:
 			Usage:     "have what a saga did undone now",
 			ArgsUsage: "SAGA (its id, or the beginning of it)",
 			Description: `Has a server that has the tool undo what the saga did, and waits for that, whether or not its
-client could still come back. A turn that is under way ends first; a task is cancelled. What
-could not be undone is tried once more, also if it was given up.
+client could still come back. A turn that is under way ends first; a task or a call is cancelled.
+What could not be undone is tried once more, also if it was given up.
 
 Exits with 1 if it is not undone.`,
 			Flags:  flags(&cli.DurationFlag{Name: "wait", Usage: "how long to wait for a server to do it", Value: time.Minute, Sources: env("ledger-wait")}),
@@ -167,8 +167,8 @@ func (p *program) listLedger(ctx context.Context, c *cli.Command, o *durable.Ope
 			continue
 		}
 		effects := strings.Join(w.Effects, ", ")
-		if w.Task {
-			effects = "(a task)"
+		if what, ok := driven(&w); ok {
+			effects = "(a " + what + ")"
 		}
 		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\t%d\t%s\n", w.Saga, cell(w.Tool), w.State, ago(w.Began), due(w.Due),
 			cell(effects), w.Failures, plain.Short(w.LastError, maxReason))
@@ -189,6 +189,11 @@ func (p *program) listLedger(ctx context.Context, c *cli.Command, o *durable.Ope
 		return failed(table.Flush())
 	}
 	return nil
+}
+
+// driven says what a saga is that servers drive, which are not shown with what they have done.
+func driven(w *durable.Waiting) (what string, ok bool) {
+	return map[bool]string{true: "task", false: "call"}[w.Task], w.Task || w.Call
 }
 
 // maxReason limits what a table shows of the reason of a failure, in characters.
@@ -260,8 +265,8 @@ func (p *program) undoSaga(ctx context.Context, c *cli.Command, o *durable.Opera
 		return failed(fmt.Errorf("no saga %s waits with something to be undone: %s ledger lists the sagas that wait\nIf it should, look at --keyset and --audience: with others, it cannot be found", plain.Short(id, maxCell), p.self))
 	}
 	what := fmt.Sprintf("%s of %s to be undone: %s", before.Saga, before.Tool, strings.Join(before.Effects, ", "))
-	if before.Task {
-		what = fmt.Sprintf("the task %s of %s to be cancelled", before.Saga, before.Tool)
+	if kind, ok := driven(before); ok {
+		what = fmt.Sprintf("the %s %s of %s to be cancelled", kind, before.Saga, before.Tool)
 	}
 	if err := o.UndoNow(ctx, before.ID); err != nil {
 		return failed(err)

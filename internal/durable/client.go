@@ -145,8 +145,8 @@ func taken(r *row, from uint32, digest []byte) bool {
 	switch {
 	case c.How == howTurn && bytes.Equal(digest, c.Digest) && from == c.From:
 		return over || c.At > c.From
-	case from > 0 && from == c.Page && from < c.At && c.How == howTurn && (over || c.Purpose == turns.Paged.Purpose):
-		// The client was asked meanwhile, and has then missed the next part.
+	case from > 0 && from == c.Page && from < c.At && (c.How == howTurn || over && c.How == howAbandoned):
+		// The client was asked meanwhile, and has then missed the next question, part or end.
 		return true
 	case over && c.How == howAbandoned:
 		return from == 0 || from >= c.From // whatever the answers
@@ -337,9 +337,8 @@ func (c *Core) repeat(q *turns.Request, r *row) (turns.End, error) {
 	case failure != nil:
 		return turns.End{}, turns.Repeated(program, r.Saga, failure)
 	case !r.Status.Over():
-		end.Token, end.Policy = r.Client.Token, turns.PolicyNamed(r.Client.Purpose)
-		if !q.KnownTo(&end) {
-			return turns.End{}, turns.ErrAsked
+		if err := q.Recorded(&end, r.Client.Token, r.Client.Purpose); err != nil {
+			return turns.End{}, err
 		}
 	}
 	return end, nil

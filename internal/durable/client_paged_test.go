@@ -3,6 +3,7 @@ package durable_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -60,7 +61,7 @@ const earlyArgs, lateArgs = `{"to":"Rome","early":true}`, `{"to":"Rome"}`
 func (r *replica) page(args, token string, client func(context.Context, []steps.Step) ([]steps.Answer, error), change ...func(*turns.Request)) (turns.End, error) {
 	q := turns.Request{Policy: turns.Held, Parts: true, Principal: "ann", Client: steps.AllFeatures(), Program: r.Registry.Find(engine.KindTool, "pager"), Arguments: json.RawMessage(args)}
 	if token != "" {
-		q.Policy, q.Asks, q.Token = turns.Paged, turns.Held, token
+		q.Policy, q.Asks, q.Token = turns.Paged, turns.Asked, token
 	}
 	for _, f := range change {
 		f(&q)
@@ -158,20 +159,40 @@ func TestPagesThatAreAbandoned(t *testing.T) {
 	}
 }
 
-// From a part until its next, a saga is the request's that drives it: if its client goes away
-// while it is asked, it is undone at once, and if its process dies, by another.
+// Who has a part of its result has the saga: a request that is left while it asks, or whose process dies, leaves it
+// to be continued from the part, and only one that is cancelled, or that nobody comes back for, is undone.
 func TestPagesWhoseClientGoesAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newOutside()
 		s := newFleet(t, w.pager())
 		a, b := s.replica(), s.replica()
+		b.work(t)
+		left := func(context.Context, []steps.Step) ([]steps.Answer, error) { return nil, turns.ErrGone }
 		first, err := a.page(earlyArgs, "", willing)
 		require.NoError(t, err)
-		_, err = a.page(earlyArgs, first.Token, func(context.Context, []steps.Step) ([]steps.Answer, error) { return nil, turns.ErrGone })
+		_, err = a.page(earlyArgs, first.Token, left)
 		require.ErrorIs(t, err, turns.ErrGone)
+		assert.Equal(t, []string{"hold"}, w.things())
+		second, err := b.page(earlyArgs, first.Token, willing)
+		require.NoError(t, err)
+		assert.Equal(t, "held", second.Yielded.Text())
+
+		wanted := errors.New("cancelled")
+		ctx, cancel := context.WithCancelCause(a.context())
+		q := turns.Request{Policy: turns.Paged, Asks: turns.Asked, Token: second.Token, Parts: true, Principal: "ann", Client: steps.AllFeatures(), Arguments: json.RawMessage(earlyArgs), Unwanted: wanted}
+		w.at = func(ctx context.Context, _ string, undo bool) error {
+			if undo {
+				return nil
+			}
+			cancel(wanted)
+			return context.Cause(ctx)
+		}
+		_, err = a.Drive(ctx, q, asked(willing))
+		require.ErrorIs(t, err, wanted)
 		assert.Empty(t, w.things())
-		_, err = a.page(earlyArgs, first.Token, willing)
+		_, err = b.page(earlyArgs, second.Token, willing)
 		spent(t, err)
+		w.at = nil
 
 		first, err = a.page(earlyArgs, "", willing)
 		require.NoError(t, err)
@@ -181,9 +202,11 @@ func TestPagesWhoseClientGoesAway(t *testing.T) {
 		})
 		require.Error(t, err)
 		assert.Equal(t, []string{"hold"}, w.things())
-		b.work(t)
 		time.Sleep(tokens.DefaultTTL + tokens.DefaultSkew + time.Second)
 		assert.Empty(t, w.things())
+		late, err := b.page(earlyArgs, first.Token, willing)
+		require.NoError(t, err)
+		assert.Equal(t, tokens.ReasonExpired, late.Gone, "its client is told what has become of it")
 	})
 }
 

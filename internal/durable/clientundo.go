@@ -264,7 +264,7 @@ func howUndone(r *row, report *engine.UndoReport, why error) how {
 	switch {
 	case report == nil, why == nil: // the turn was not lost after all
 		return howTurn
-	case lost != nil && lost.Once, r.Client.Purpose == turns.Held.Purpose, errors.Is(why, errUndone):
+	case lost != nil && lost.Once, r.Client.Purpose == turns.Held.Purpose && r.Client.Page == 0, errors.Is(why, errUndone):
 		return howBroken // its client does not know, and begins again
 	case why == errCancelled:
 		return howCancelled

@@ -83,12 +83,12 @@ func (c *Core) over(r *row, e body, report *engine.UndoReport, err error) []even
 
 // Texts of failures.
 var (
-	errExpired  = &tasks.FailedError{Text: "The task took longer than its time to live."}
-	errAttempts = &tasks.FailedError{Text: "The task was given up: each server that tried to go on with it failed."}
+	errExpired  = &tasks.FailedError{Text: "The call took longer than its time to live."}
+	errAttempts = &tasks.FailedError{Text: "The call was given up: each server that tried to go on with it failed."}
 	errTooLarge = &tasks.FailedError{Text: "The result is too large to be kept."}
 	errUnread   = &tasks.FailedError{Text: "The tool has ended well, and what it did stays, but its result is too large to be kept."}
-	errState    = &tasks.FailedError{Text: "The task has more to remember than can be kept."}
-	errPartial  = &tasks.FailedError{Text: "The task has given more partial results than can be kept."}
+	errState    = &tasks.FailedError{Text: "The call has more to remember than can be kept."}
+	errPartial  = &tasks.FailedError{Text: "The call has given more partial results than can be kept."}
 	errPauses   = &tasks.FailedError{Text: "The tool paused too often without asking anything."}
 )
 

@@ -69,7 +69,7 @@ func TestWhatIsTooLarge(t *testing.T) {
 					s = waited(m, "large")
 				}
 				task := r.until(m, r.start(m, s).ID, tasks.Failed)
-				assert.Regexp(t, "more to remember than|more partial results than", task.Err.Error(), name)
+				assert.Regexp(t, "^The call has (more to remember|given more partial results) than", task.Err.Error(), name)
 				assert.EqualValues(t, 1, undone.Load(), name)
 				assert.Less(t, time.Since(task.Created), time.Minute)
 			})

@@ -31,8 +31,9 @@ type Waiting struct {
 	ID store.ID `json:"-"`
 	// Saga is its id in hexadecimal, or its record's if that is [Unreadable].
 	Saga string `json:"saga"`
-	// Task: servers drive it; otherwise its client does.
+	// Task: servers drive it. Call: so they do, as long as its session has it open. Otherwise its client does.
 	Task bool `json:"task,omitempty"`
+	Call bool `json:"call,omitempty"`
 	// Tool and Revision say what it is a saga of.
 	Tool     string `json:"tool"`
 	Revision uint32 `json:"revision"`
@@ -41,7 +42,7 @@ type Waiting struct {
 	// comes back, or tried again; zero if it will not.
 	Began time.Time `json:"since,omitzero"`
 	Due   time.Time `json:"due,omitzero"`
-	// Effects are what it has begun, by name, if that is known. If it is [Running] there may be more.
+	// Effects are what it has begun, by name and how often, if that is known. If it is [Running] there may be more.
 	Effects []string `json:"effects"`
 	// Failures counts the undos that have failed, and LastError is the last one's error.
 	Failures  int    `json:"attempts"`
@@ -63,9 +64,9 @@ const (
 	Failing State = "failing"
 	// GivenUp: for an operator.
 	GivenUp State = "given-up"
-	// Queued: a task, for a worker.
+	// Queued: a task, or a call, for a worker.
 	Queued State = "queued"
-	// Sleeping: a task, for a time.
+	// Sleeping: a task, or a call, for a time.
 	Sleeping State = "sleeping"
 	// Unreadable: for a server that can read it. Nothing else is known of it but what is in the clear.
 	Unreadable State = "unreadable"
@@ -73,7 +74,7 @@ const (
 	Over State = "over"
 )
 
-// Waiting lists the sagas that wait with something to be undone, and the tasks that have not ended
+// Waiting lists the sagas that wait with something to be undone, and the tasks and calls that have not ended
 // or whose undo has not, in the order in which they were begun.
 func (o *Operator) Waiting(ctx context.Context) iter.Seq2[Waiting, error] {
 	return o.list(ctx, concerns, store.Working, store.Waiting, store.Sleeping, store.Undoing, store.Outstanding)
@@ -110,7 +111,8 @@ func concerns(r *store.Record) bool {
 
 // waiting shows a record to operators.
 func (o *Operator) waiting(r *store.Record) Waiting {
-	w := Waiting{ID: r.ID, Saga: r.ID.String(), Effects: []string{}, Task: r.Mode != store.ModeClient, Tool: r.Tool, Revision: r.Revision, Began: r.Created, Due: r.Wake}
+	w := Waiting{ID: r.ID, Saga: r.ID.String(), Effects: []string{}, Tool: r.Tool, Revision: r.Revision, Began: r.Created, Due: r.Wake}
+	w.Task, w.Call = r.Mode == store.ModeTask, r.Mode == store.ModeCall
 	var s summary
 	if err := o.rows.open(r.ID, placeSummary, 0, r.Summary, &s); err != nil {
 		w.State, w.LastError = Unreadable, err.Error()

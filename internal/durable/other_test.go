@@ -98,6 +98,7 @@ func TestOperatorsSeeWhatWaits(t *testing.T) {
 		require.Len(t, seen, 1)
 		assert.Equal(t, durable.Suspended, seen[0].State)
 		assert.Equal(t, "greet", seen[0].Tool)
+		assert.Equal(t, []bool{true, false}, []bool{seen[0].Task, seen[0].Call})
 		look, err := m.Look(t.Context(), seen[0].ID)
 		require.NoError(t, err)
 		assert.Equal(t, seen[0], look)
@@ -114,5 +115,13 @@ func TestOperatorsSeeWhatWaits(t *testing.T) {
 		assert.Equal(t, []string{"begun", "turn", "question", "cancel", "end"}, kinds)
 		_, err = m.Look(t.Context(), store.ID{1})
 		require.ErrorIs(t, err, durable.ErrNothingWaits)
+		r.start(m, waited(m, "greet"))
+		for w, err := range m.Waiting(t.Context()) {
+			require.NoError(t, err)
+			assert.True(t, w.Call)
+			assert.False(t, w.Task, "its session ends it")
+			seen = append(seen, w)
+		}
+		assert.Len(t, seen, 2)
 	})
 }

@@ -165,7 +165,7 @@ func (s *rows) prepare(r *row, lease time.Duration, most int, events ...event) (
 		}
 	}
 	record := r.Record
-	record.Format = format
+	record.Format, r.Effects = format, counted(r.Effects)
 	if record.State, err = s.seal(r.ID, placeState, r.Head+uint64(len(items)), &r.state); err != nil {
 		return nil, err
 	}
@@ -173,6 +173,30 @@ func (s *rows) prepare(r *row, lease time.Duration, most int, events ...event) (
 		return nil, err
 	}
 	return &sending{r: r, record: record, change: store.Change{Items: items, Lease: lease, Most: most}}, nil
+}
+
+// maxNames is how long the names of effects in a summary are altogether, in bytes, so that this is small however
+// much a saga does.
+const maxNames = 8 << 10
+
+// counted has each name once, in the order in which they came first, and says how often it came, if it came again.
+func counted(names []string) (list []string) {
+	times := make(map[string]int)
+	for _, name := range names {
+		if times[name]++; times[name] == 1 {
+			list = append(list, name)
+		}
+	}
+	size := 0
+	for i, name := range list {
+		if n := times[name]; n > 1 {
+			list[i] = fmt.Sprintf("%s (%d times)", name, n)
+		}
+		if size += len(list[i]); size > maxNames {
+			return append(list[:i], fmt.Sprintf("%d more", len(list)-i))
+		}
+	}
+	return list
 }
 
 // write replaces a row that no process holds, or makes it, and appends to its log. On success the row is as it

@@ -100,7 +100,7 @@ func (u *undoing) reason() error {
 }
 
 // errUndone is why a saga has failed whose reason only the log of another server has.
-var errUndone = errors.New("another server has begun to undo the task")
+var errUndone = errors.New("another server has begun to undo the saga")
 
 // undoing returns what is called before anything is undone, for the reason why; nil is how the
 // turn has ended. It fails if another process has the saga, with which it may go on: the store is

@@ -21,7 +21,7 @@ func (t *Program) failed(tc *Turn, err error) (*Outcome, error) {
 	}
 	if errors.As(err, new(*PanicError)) || errors.As(err, new(*PositionError)) || errors.As(err, new(*UnsupportedError)) || tc.Err() != nil {
 		// One that was lost is left to the next worker if this one stops.
-		if tc.Held && !(tc.Lost && errors.Is(tc.Err(), context.Canceled)) {
+		if tc.held() && !(tc.Lost && errors.Is(tc.Err(), context.Canceled)) {
 			undo, unsettled := t.undoTurn(tc, Undoing{})
 			if unsettled != nil {
 				return nil, t.unsettled(tc, errors.Join(unsettled, err))
@@ -51,6 +51,11 @@ func (t *Program) failed(tc *Turn, err error) (*Outcome, error) {
 		return t.endBadly(tc, Undoing{Err: err})
 	}
 	return t.endBadly(tc, Undoing{Err: &ToolError{Text: text, Err: err, Disclosed: disclosed}})
+}
+
+// held reports whether the turn is to be undone if it breaks off.
+func (tc *Turn) held() bool {
+	return tc.Held || tc.Unwanted != nil && errors.Is(context.Cause(tc), tc.Unwanted)
 }
 
 // endBadly undoes what the saga did, and ends it as u says.

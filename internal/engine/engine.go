@@ -34,6 +34,9 @@ type Call struct {
 	// caller. If the turn breaks off, the saga's effects are undone at once, and the
 	// error is an *[UndoneError].
 	Held bool
+	// Unwanted is the cause with which the context ends of a turn that then is as if it were Held: nobody wants
+	// it to be taken again. nil is none.
+	Unwanted error
 	// Lost: this turn was begun before by a process that is gone. What that did is found by
 	// performing it again with the same keys. As long as it is not known what became of one
 	// effect, neither is what was done after it, so the turn does not end then, whatever its

@@ -240,7 +240,7 @@ func (t *Program) undoTurn(tc *Turn, u Undoing) (*UndoReport, error) {
 		return nil, tc.halt(halted)
 	}
 	foundOut := func(r *EffectRecord) bool { return r.Unknown() && r.name == report.Final } // that it was done after all
-	if !tc.Held && report.TooLate() && slices.ContainsFunc(tc.log.records, foundOut) {
+	if !tc.held() && report.TooLate() && slices.ContainsFunc(tc.log.records, foundOut) {
 		return nil, &UnsettledError{t.Name, report.Final, report.Err()} // forward is the only way: the turn is to be taken again
 	}
 	return report, err
@@ -249,7 +249,7 @@ func (t *Program) undoTurn(tc *Turn, u Undoing) (*UndoReport, error) {
 // unsettled is the end of a turn of which it is not known whether it may be
 // undone. If it cannot be taken again, the report says that nothing was undone.
 func (t *Program) unsettled(tc *Turn, err error) error {
-	if !tc.Held {
+	if !tc.held() {
 		return err
 	}
 	report := &UndoReport{Undone: []string{}}

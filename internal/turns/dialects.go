@@ -1,7 +1,9 @@
 package turns
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"time"
 
 	"github.com/mcpsaga/mcpsaga/internal/engine"
@@ -49,6 +51,14 @@ type Request struct {
 	// IdempotencyKey is what tells a first turn that is asked for again from another one
 	// with the same arguments; empty is none. It is ignored where turns are not remembered.
 	IdempotencyKey string
+	// Unwanted is the cause with which the context ends of a client that wants undone what its request has done, also
+	// if it has a token; nil is none.
+	Unwanted error
+}
+
+// undoes reports whether what a saga did is undone if its turn, which has the context ctx, breaks off.
+func (q *Request) undoes(ctx context.Context) bool {
+	return q.Policy.UndoBroken || q.Unwanted != nil && errors.Is(context.Cause(ctx), q.Unwanted)
 }
 
 // Caller is who sent the message, and what that is.
@@ -84,9 +94,9 @@ type Policy struct {
 	// them in their place; of answers it sends those to the last steps, and what else
 	// comes is to be ignored.
 	Resent bool
-	// UndoBroken: the token stays in the server, so the request that drives the saga is
-	// all that can take its next turn. If a turn breaks off, what the saga did is undone
-	// at once. Elsewhere the client can take the turn again.
+	// UndoBroken: the token stays in the server and the client has no other, so the request
+	// that drives the saga is all that can take its next turn. If a turn breaks off, what
+	// the saga did is undone at once. Elsewhere the client can take the turn again.
 	UndoBroken bool
 }
 
@@ -96,21 +106,14 @@ var (
 	Carried = Policy{Purpose: "saga"}
 	// Resent: the client carries the token and sends its request again.
 	Resent = Policy{Purpose: "mrtr", Resent: true}
-	// Held: the client is asked while its request is served, and never sees a token.
+	// Held: the client is asked while its request is served, and has no token.
 	Held = Policy{Purpose: "handshake", UndoBroken: true}
+	// Asked is Held for a request that came with a token of the policy Paged: with that the client
+	// can come back to where the saga stood, and is asked again.
+	Asked = Policy{Purpose: Held.Purpose}
 	// Paged: the client has a part of the result with the token, and sends its request again
 	// for the next one, whatever the policy by which it is asked.
 	Paged = Policy{Purpose: "resume", Resent: true}
 	// Relayed: the client's model carries the token, and calls its tool again with what its user has said.
 	Relayed = Policy{Purpose: "relay", Resent: true}
 )
-
-// PolicyNamed returns the policy with that purpose, of those there are.
-func PolicyNamed(purpose string) Policy {
-	for _, p := range []Policy{Resent, Held, Paged, Relayed} {
-		if p.Purpose == purpose {
-			return p
-		}
-	}
-	return Policy{Purpose: purpose}
-}

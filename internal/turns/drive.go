@@ -38,9 +38,9 @@ const (
 )
 
 // Drive takes all turns of a saga of q.Program, or from q.Token on. Each turn ends with a
-// sealed token and each next one opens it, as if the client had carried it. If the saga cannot
-// go on, what it has done is undone. If the client gets parts, it ends with the next one as
-// well, with the token for the rest.
+// sealed token and each next one opens it, as if the client had carried it. If the client gets
+// parts, it ends with the next one as well, with the token for the rest. If the saga cannot go on,
+// what it has done is undone, unless the client can come back with q.Token.
 func (r *Runner) Drive(ctx context.Context, q Request, client Client) (End, error) {
 	take := r.Call
 	if q.Token != "" {
@@ -60,26 +60,25 @@ func (r *Runner) Drive(ctx context.Context, q Request, client Client) (End, erro
 		case !end.Wake.IsZero():
 			q.Answers, err = nil, r.hold(ctx, end.Wake)
 		default:
-			q.Answers, err = r.ask(ctx, client, end.Steps)
+			q.Answers, err = r.ask(ctx, &q, client, end.Steps)
 		}
 		if err != nil {
 			err = r.Report(ctx, q.Method, err)
 		} else {
 			end, err = r.goOn(ctx, q)
 		}
-		if err != nil {
-			r.giveUp(ctx, q, err)
-		}
 	}
 	if err != nil {
+		r.giveUp(ctx, q, err)
 		return End{}, err
 	}
 	return end, nil
 }
 
 // ask returns the client's answers. What it does not answer in time it could not perform:
-// that is a little less than the token is good for, so that the saga still hears of it.
-func (r *Runner) ask(ctx context.Context, client Client, asked []steps.Step) ([]steps.Answer, error) {
+// that is a little less than the token is good for, so that the saga still hears of it. If the
+// client can come back with another token it does not: the client may be elsewhere by now.
+func (r *Runner) ask(ctx context.Context, q *Request, client Client, asked []steps.Step) ([]steps.Answer, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	ttl := r.Codec.Options().TTL
@@ -93,6 +92,9 @@ func (r *Runner) ask(ctx context.Context, client Client, asked []steps.Step) ([]
 		a := &answers[i]
 		a.StepID = asked[i].ID
 		if a.Result == nil && a.Error == nil && errors.Is(context.Cause(ctx), ErrLate) {
+			if !q.Policy.UndoBroken {
+				return nil, ErrLate
+			}
 			a.Error = &steps.ClientError{Code: codeLate, Message: ErrLate.Error()}
 		}
 	}
@@ -128,11 +130,11 @@ func discard(answers []steps.Answer, wrong *engine.AnswerError) bool {
 	return false
 }
 
-// giveUp ends a saga that cannot be continued, as its token does not leave the
-// server: what it has done is undone, unless that was seen to already.
+// giveUp ends a saga that is not to be continued, as the client has no token or wants that:
+// what it has done is undone, unless that was seen to already.
 func (r *Runner) giveUp(ctx context.Context, q Request, why error) {
 	var undone *engine.UndoneError
-	if errors.Is(why, tokens.ErrRejected) || errors.As(why, &undone) {
+	if q.Token == "" || !q.undoes(ctx) || errors.Is(why, tokens.ErrRejected) || errors.As(why, &undone) {
 		return
 	}
 	q.Answers = nil

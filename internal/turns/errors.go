@@ -31,6 +31,7 @@ import (
 //   - *[engine.ArgumentsError], *[engine.ToolError], [engine.ErrNotFound]: how prompts and
 //     resources fail.
 //   - [ErrGone]: the client is not there any more, so no one reads what is said.
+//   - [ErrLate]: the client has not answered; the same request asks again.
 //   - [context.DeadlineExceeded], [context.Canceled]: the turn was stopped from outside.
 //   - Anything else is for the operator alone.
 type Error struct {
@@ -242,7 +243,7 @@ func classify(err error) class {
 	case errors.Is(err, context.DeadlineExceeded):
 		// A caller can choose what takes long.
 		return class{OutcomeBroken, "timeout", slog.LevelWarn, "turn timed out", attrs}
-	case errors.Is(err, context.Canceled), errors.Is(err, ErrGone):
+	case errors.Is(err, context.Canceled), errors.Is(err, ErrGone), errors.Is(err, ErrLate):
 		return class{OutcomeBroken, "client_gone", slog.LevelInfo, "turn cancelled", attrs}
 	}
 	return class{OutcomeBroken, "internal", slog.LevelError, "turn failed", attrs}

@@ -45,7 +45,12 @@ func (r *Runner) sealPaged(ctx context.Context, q *Request, t *engine.Program, e
 // nothing.
 var ErrAsked = tokens.Reject(tokens.ReasonSpent, "the saga has gone on from here with a client of another protocol")
 
-// KnownTo reports whether the token of an end that was recorded is of use to the client that asks for it now.
-func (q *Request) KnownTo(end *End) bool {
-	return end.Token == "" || end.Policy == q.policyOf(&end.Outcome)
+// Recorded has end, which was recorded, hold the token that was recorded with it, whose policy had that purpose. It fails
+// with [ErrAsked] if that is of no use to the client that asks for it now.
+func (q *Request) Recorded(end *End, token, purpose string) error {
+	end.Token, end.Policy = token, q.policyOf(&end.Outcome)
+	if token != "" && end.Policy.Purpose != purpose {
+		return ErrAsked
+	}
+	return nil
 }

@@ -105,7 +105,7 @@ func (r *Runner) open(ctx context.Context, q *Request, toCancel bool) (*Opened, 
 		copy(q.Trace[:], x.Claims.Trace)
 	}
 	// A held token never left this process: nothing depends on its clock.
-	if early != nil && !toCancel && !q.Policy.UndoBroken {
+	if early != nil && !toCancel && q.Policy.Purpose != Held.Purpose {
 		return o, &Error{program: o.Program.Name, kind: o.Program.Kind, saga: o.Saga, Err: fmt.Errorf("%w: %v", ErrEarly, early.Detail)}
 	}
 	return o, nil
@@ -220,7 +220,7 @@ func (r *Runner) Seal(ctx context.Context, q *Request, t *engine.Program, p *eng
 	}
 	token, err := r.Codec.Seal(binding, now, &tokens.Contents{
 		Claims: claims, State: parts.Body, Apart: parts.State, Plain: parts.Effects, Secret: parts.Secrets,
-		Held: q.Policy == Held && r.memory == nil,
+		Held: q.Policy.Purpose == Held.Purpose && r.memory == nil,
 	})
 	if r.memory != nil && apart(err) {
 		token, err = r.sealApart(ctx, binding, claims, parts, p.HasEffects())

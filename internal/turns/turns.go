@@ -204,7 +204,7 @@ func (r *Runner) Continue(ctx context.Context, q *Request, o *Opened, m Remember
 	}
 	turn := r.Begin(ctx)
 	defer turn.Cancel()
-	res := engine.Call{Now: r.Now(), Client: r.Features(q.Client), Answers: q.Answers, Arguments: o.Arguments, Notifier: q.Notifier, Held: q.Policy.UndoBroken}
+	res := engine.Call{Now: r.Now(), Client: r.Features(q.Client), Answers: q.Answers, Arguments: o.Arguments, Notifier: q.Notifier, Held: q.Policy.UndoBroken, Unwanted: q.Unwanted}
 	if m != nil {
 		res.Now, _, res.Lost = m.Begun()
 		res.Acting, res.Final, res.Undoing, res.Did = m.Acting, m.Final, m.Undoing, m.Did
@@ -286,7 +286,7 @@ func (r *Runner) finish(ctx context.Context, q *Request, of Identity, out *engin
 	if m != nil {
 		_, held, _ = m.Begun()
 	}
-	if err != nil && out != nil && (first && held || q.Policy.UndoBroken) {
+	if err != nil && out != nil && (first && held || q.undoes(ctx)) {
 		err = r.undoBroken(ctx, of, out.Position, err, m)
 	}
 	if err != nil {
@@ -353,7 +353,7 @@ func (r *Runner) advance(ctx context.Context, q *Request, t *engine.Program, out
 		if len(answers) == 0 && !goesOn {
 			return out, nil
 		}
-		res := engine.Call{Now: later(r.Now(), out.Position.Wake), Client: r.Features(q.Client), Answers: answers, Notifier: q.Notifier, Held: q.Policy.UndoBroken}
+		res := engine.Call{Now: later(r.Now(), out.Position.Wake), Client: r.Features(q.Client), Answers: answers, Notifier: q.Notifier, Held: q.Policy.UndoBroken, Unwanted: q.Unwanted}
 		if m != nil {
 			m.GoesOn(out.Position, answers)
 			res.Acting, res.Final, res.Undoing, res.Did = m.Acting, m.Final, m.Undoing, m.Did

@@ -9,18 +9,18 @@ import (
 	"runtime"
 )
 
-// createFile makes an empty file that only its owner can read, in a directory that is made if it is
-// missing, or checks the one that there is. SQLite gives the files beside it the same mode.
+// createFile makes an empty file that only its owner can read, or checks the one that there is. SQLite gives the
+// files beside it the same mode. It makes no directory, as a path that is mistyped would make one more ledger.
 //
 // It never opens a file that may be a database already: to close it would take SQLite's locks away
 // from another connection of this process.
 func createFile(path string) error {
 	dir := filepath.Dir(path)
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return err
-	}
 	info, err := os.Stat(dir)
-	if err != nil {
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return fmt.Errorf("there is no directory %s: make it, or name another file", dir)
+	case err != nil:
 		return err
 	}
 	// With the sticky bit, as /tmp has, others cannot replace the file or put one beside it.

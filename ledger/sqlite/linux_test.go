@@ -89,6 +89,7 @@ func TestReadOnly(t *testing.T) {
 	path := somePath(t)
 	require.NoError(t, put(t.Context(), opened(t, path), "k", 0))
 	other := filepath.Join(t.TempDir(), "in a directory", "ledger.db")
+	require.NoError(t, os.Mkdir(filepath.Dir(other), 0o700))
 	require.NoError(t, opened(t, other).Close())
 	for _, p := range []string{path, other} { // for another user
 		for d := filepath.Dir(p); d != os.TempDir(); d = filepath.Dir(d) {

@@ -59,13 +59,18 @@ func TestRefused(t *testing.T) {
 			assert.Equal(t, before, after)
 		})
 	}
-	_, err := sqlite.Open(t.Context(), "")
+	missing := filepath.Join(t.TempDir(), "mistyped", "ledger.db")
+	_, err := sqlite.Open(t.Context(), missing)
+	require.ErrorContains(t, err, "there is no directory "+filepath.Dir(missing))
+	assert.NoDirExists(t, filepath.Dir(missing))
+	_, err = sqlite.Open(t.Context(), "")
 	assert.ErrorContains(t, err, "no file is named")
 }
 
 // Only the owner can read what is in the ledger, even if it is to be had only as sealed.
 func TestModes(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "a", "b")
+	require.NoError(t, os.MkdirAll(dir, 0o700))
 	path := filepath.Join(dir, "ledger?x=1&mode=memory#%41.db") // not an option of the driver's
 	s := opened(t, path)
 	require.NoError(t, put(t.Context(), s, "k", 0))

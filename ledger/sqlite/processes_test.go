@@ -176,7 +176,7 @@ func TestKilledWriterLosesNothing(t *testing.T) {
 
 // A file that there is not yet is opened by ten processes at once, which agree on its identity.
 func TestManyOpenANewFile(t *testing.T) {
-	path := somePath(t) + "/in/a/new/directory.db"
+	path := somePath(t)
 	var all []*child
 	for i := range 10 {
 		c := start(t, "open", path, strconv.Itoa(i))

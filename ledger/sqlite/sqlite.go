@@ -64,7 +64,7 @@ type database struct {
 	listeners map[*listener]bool
 }
 
-// Open opens the ledger in a file, which it creates if there is none, with its directory. Only its owner
+// Open opens the ledger in a file, which it creates if there is none; its directory is to be there. Only its owner
 // can read the file. Open refuses a file that others can read or write, one that is no ledger, and
 // one in a format that this package does not know.
 //

@@ -137,6 +137,7 @@ var translations = []struct {
 	{tasks.ErrNotFound, invalid, noTaskText},
 	{tasks.ErrExists, invalid, taskTakenText},
 	{tasks.ErrCursor, invalid, tasks.ErrCursor.Error()},
+	{turns.ErrLate, internal, turns.ErrLate.Error() + "; the same resumeToken asks again, as long as it is good"},
 	{turns.ErrNotKept, invalid, turns.ErrNotKept.Error()},
 	{turns.ErrTask, invalid, becameTaskText},
 	{turns.ErrKeyReused, invalid, turns.ErrKeyReused.Error()},
@@ -144,6 +145,8 @@ var translations = []struct {
 }
 
 func invalid(text string) *wire.Error { return wire.NewError(wire.CodeInvalidParams, text) }
+
+func internal(text string) *wire.Error { return wire.NewError(wire.CodeInternalError, text) }
 
 func tooMany(text string) *wire.Error {
 	return wire.Refuse(http.StatusTooManyRequests, wire.CodeInvalidRequest, text)

@@ -179,11 +179,15 @@ func (v *view) goOn(ctx context.Context) (*content.Result, error) {
 // follow waits until the call has ended, or the client is to learn that it waits.
 func (v *view) follow(ctx context.Context) (*content.Result, error) {
 	defer dialect.Rest(v.Way)()
-	seen := v.task.Events
-	for news, err := range v.Tasks.Follow(ctx, v.Principal, v.task.ID, seen, v.next) {
+	served, stop := context.WithCancel(ctx)
+	defer stop()
+	defer context.AfterFunc(v.Draining, stop)()
+	for news, err := range v.Tasks.Follow(served, v.Principal, v.task.ID, v.task.Events, v.next) {
 		switch {
 		case err != nil && ctx.Err() != nil:
 			return nil, v.gone(ctx)
+		case err != nil && v.Draining.Err() != nil: // the client finds the rest at another server
+			return v.waiting(ctx)
 		case err != nil:
 			return nil, err
 		case news.Event != nil:
@@ -204,22 +208,30 @@ func (v *view) follow(ctx context.Context) (*content.Result, error) {
 				v.remember(ctx)
 			}
 		}
-		if now := time.Now(); !now.Before(v.renews) {
-			v.renews = now.Add(v.patience() / 3)
-			if _, err := v.Tasks.Renew(ctx, v.Principal, v.task.ID, v.patience(), nil); err != nil {
-				return nil, err
-			}
+		if err := v.show(ctx); err != nil {
+			return nil, err
 		}
-		if now := time.Now(); !now.Before(v.alive) {
-			if v.alive = now.Add(aliveTime); v.Notifier != nil && v.Notifier.Token != nil {
-				v.Notifier.Alive(aliveTime / 2)
-			}
-		}
-		if !time.Now().Before(v.holds()) || v.Draining.Err() != nil {
+		if !time.Now().Before(v.holds()) {
 			return v.waiting(ctx)
 		}
 	}
 	return nil, v.gone(ctx)
+}
+
+// show shows the core that the call is wanted, and the client that it is held, when it is time for that.
+func (v *view) show(ctx context.Context) error {
+	now := time.Now()
+	if !now.Before(v.alive) {
+		if v.alive = now.Add(aliveTime); v.Notifier != nil && v.Notifier.Token != nil {
+			v.Notifier.Alive(aliveTime / 2)
+		}
+	}
+	if now.Before(v.renews) {
+		return nil
+	}
+	v.renews = now.Add(v.patience() / 3)
+	_, err := v.Tasks.Renew(ctx, v.Principal, v.task.ID, v.patience(), nil)
+	return err
 }
 
 // next is when there is something to do although nothing has changed.

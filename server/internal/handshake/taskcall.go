@@ -41,9 +41,7 @@ func (c *call) callTask(ctx context.Context, t *engine.Program, args json.RawMes
 	_, leaves := c.Way.(dialect.Leaver)
 	resumes := leaves && c.canResume()
 	own := c.post != nil && start.Request.IdempotencyKey == "" // a number leads to the task
-	if r.wait = callWait; !own {                               // the same call may come again later
-		start.Keep = max(callKeep, t.Tasks.Keep, c.Turns.Codec.Options().TTL)
-	}
+	r.wait = callWait
 	switch {
 	case resumes && c.TaskMode(t) != engine.TasksForbidden:
 		r.token.Store(true)

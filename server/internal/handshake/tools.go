@@ -152,7 +152,10 @@ func (c *call) driveHere(ctx context.Context, t *engine.Program, args json.RawMe
 	}
 	q := c.Turn(turns.Held)
 	q.Program, q.Arguments, q.Client = t, args, c.features
-	if resumed := part != nil && part.Turn(&q, turns.Held); !resumed && c.TakesKeys {
+	if q.Unwanted = dialect.ErrCancelled; c.Client != nil {
+		q.Unwanted = context.Canceled // all that such a transport says
+	}
+	if resumed := part != nil && part.Turn(&q, turns.Asked); !resumed && c.TakesKeys {
 		var rerr *wire.Error
 		if q.IdempotencyKey, rerr = c.IdempotencyKey(c.Exchange); rerr != nil {
 			return turns.End{}, rerr
