@@ -208,22 +208,30 @@ func (v *view) follow(ctx context.Context) (*content.Result, error) {
 				v.remember(ctx)
 			}
 		}
-		if now := time.Now(); !now.Before(v.renews) {
-			v.renews = now.Add(v.patience() / 3)
-			if _, err := v.Tasks.Renew(ctx, v.Principal, v.task.ID, v.patience(), nil); err != nil {
-				return nil, err
-			}
-		}
-		if now := time.Now(); !now.Before(v.alive) {
-			if v.alive = now.Add(aliveTime); v.Notifier != nil && v.Notifier.Token != nil {
-				v.Notifier.Alive(aliveTime / 2)
-			}
+		if err := v.show(ctx); err != nil {
+			return nil, err
 		}
 		if !time.Now().Before(v.holds()) {
 			return v.waiting(ctx)
 		}
 	}
 	return nil, v.gone(ctx)
+}
+
+// show shows the core that the call is wanted, and the client that it is held, when it is time for that.
+func (v *view) show(ctx context.Context) error {
+	now := time.Now()
+	if !now.Before(v.alive) {
+		if v.alive = now.Add(aliveTime); v.Notifier != nil && v.Notifier.Token != nil {
+			v.Notifier.Alive(aliveTime / 2)
+		}
+	}
+	if now.Before(v.renews) {
+		return nil
+	}
+	v.renews = now.Add(v.patience() / 3)
+	_, err := v.Tasks.Renew(ctx, v.Principal, v.task.ID, v.patience(), nil)
+	return err
 }
 
 // next is when there is something to do although nothing has changed.
