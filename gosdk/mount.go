@@ -33,7 +33,7 @@ type Options struct {
 	// Audience, TokenTTL, UndoGrace, TurnTimeout, Ledger, LedgerLimit, Hooks, Sampler, Logger
 	// and Now are those of [server.Options]. With a Ledger, goroutines undo abandoned sagas and
 	// work on tasks until [Mounted.Shutdown] is called, or the ledger's store is closed. Hooks
-	// are called for sagas only; around other tools there is the SDK's middleware.
+	// are called for sagas and for lists of tools; around other tools there is the SDK's middleware.
 	Audience    string
 	TokenTTL    time.Duration
 	UndoGrace   time.Duration

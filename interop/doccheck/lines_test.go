@@ -23,7 +23,7 @@ var groups = []struct {
 	{"questions and schemas", 3_626, []string{"steps", "internal/schema"}},
 	{"content", 780, []string{"content"}},
 	{"keys", 910, []string{"codec"}},
-	{"the engine", 5_474, []string{"internal/engine"}},
+	{"the engine", 5_476, []string{"internal/engine"}},
 	{"turns", 2_802, []string{"internal/turns", "internal/tasks"}},
 	{"the durable core", 6_354, []string{"internal/durable"}},
 	{"stores", 2_690, []string{"ledger", "ledger/sqlite", "ledger/postgres"}},
