@@ -125,31 +125,3 @@ func TestSessionsCancelWhatTheirToolsDo(t *testing.T) {
 		assert.True(t, end.IsError)
 	})
 }
-
-// A call is held a moment for a form in the host's window, and longer once that is there, at whatever replica.
-func TestCallsAreHeldForForms(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		s, keys, store := new(seats), newKeys(t), ledger.NewMemory(ledger.MemoryOptions{})
-		t.Cleanup(func() { _ = store.Close() })
-		o := server.Options{Keys: keys, Ledger: store, Tools: []saga.Definition{s.tool()}}
-		one, other := newRig(t, o), newRig(t, o)
-		server.SetApps(one.srv)
-		server.SetApps(other.srv)
-		shows := object{"extensions": object{"io.modelcontextprotocol/ui": object{"mimeTypes": []string{"text/html;profile=mcp-app"}}}}
-		began := time.Now()
-		first := waitsOf(t, one.send(callTool("seat", nil).with(shows)).Result)
-		assert.Equal(t, 3*time.Second, time.Since(began).Truncate(time.Second))
-		assert.Contains(t, first.Message, "A form is shown to the user in this window.")
-		quick := time.Now()
-		waitsOf(t, one.send(callTool("seat", nil)).Result)
-		assert.Zero(t, time.Since(quick).Truncate(time.Second), "a client without one is not held")
-		time.AfterFunc(time.Second, func() { assert.NoError(t, server.Present(context.Background(), other.srv, "", first.ResumeToken)) })
-		time.AfterFunc(20*time.Second, func() { other.send(relay("seat", first, object{"row": object{"row": "7"}})) })
-		time.AfterFunc(30*time.Second, func() { other.send(relay("seat", first, object{"sure": object{"sure": true}})) })
-		began = time.Now()
-		end := one.send(relay("seat", first, nil).with(shows))
-		assert.Equal(t, "seat in 7", end.result(t).text())
-		assert.Equal(t, 30*time.Second, time.Since(began).Truncate(time.Second))
-		assert.Error(t, server.Present(context.Background(), other.srv, "", strings.Repeat("A", 22)))
-	})
-}

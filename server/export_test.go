@@ -1,11 +1,9 @@
 package server
 
 import (
-	"context"
 	"time"
 
 	"github.com/mcpsaga/mcpsaga/server/internal/dialect"
-	"github.com/mcpsaga/mcpsaga/server/internal/elsewhere"
 )
 
 // SetKeepAlive makes idle event streams show sooner that they are alive.
@@ -22,12 +20,3 @@ func NewWith(o Options, d dialect.New) (*Server, error) {
 
 // SetPages gives a server pages.
 func SetPages(s *Server, p dialect.Pages) { s.host.Questions.Pages = p }
-
-// SetApps has a server say that it has a form for the windows of hosts.
-func SetApps(s *Server) { s.host.Questions.Apps = true }
-
-// Present notes that such a form shows a call.
-func Present(ctx context.Context, s *Server, principal, task string) error {
-	_, err := elsewhere.New(s.host).Present(ctx, principal, task)
-	return err
-}
