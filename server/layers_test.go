@@ -22,7 +22,8 @@ const module = "github.com/mcpsaga/mcpsaga/"
 var layers = [][]string{
 	{"gosdk", "sagatest", "ledger/sqlite", "ledger/postgres"},
 	{"server"},
-	{"server/internal/proposal", "server/internal/stateless", "server/internal/handshake", "server/internal/async", "server/internal/pages"},
+	{"server/internal/pages"}, // is served beside the dialects
+	{"server/internal/proposal", "server/internal/stateless", "server/internal/handshake", "server/internal/async"},
 	{"server/internal/handshake/revision"},
 	{"server/internal/apps"},
 	{"server/internal/elsewhere"},

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"maps"
 	"slices"
 	"strings"
 
@@ -101,11 +102,11 @@ func (d *stateless) appendResult(b []byte, result *content.Result, token string)
 		b = dialect.AppendNextToken(b, token)
 	}
 	b = d.finishMeta(b, resultComplete)
-	for key, v := range result.Meta {
+	for _, key := range slices.Sorted(maps.Keys(result.Meta)) { // a result that is repeated is the same
 		if key == serverInfoKey {
 			continue
 		}
-		value, err := wire.Marshal(v)
+		value, err := wire.Marshal(result.Meta[key])
 		if err != nil {
 			return nil, err
 		}
