@@ -172,6 +172,9 @@ func (m *Mounted) middleware(next mcp.MethodHandler) mcp.MethodHandler {
 		case *mcp.ListToolsResult:
 			if ss, ok := r.GetSession().(*mcp.ServerSession); ok {
 				m.simplify(ss, result)
+				if err := m.ask(ctx, ss, r, result); err != nil {
+					return nil, err
+				}
 			}
 		}
 		return result, nil
@@ -211,6 +214,37 @@ func (m *Mounted) simplify(ss *mcp.ServerSession, list *mcp.ListToolsResult) {
 			list.Tools[i] = &plain
 		}
 	}
+}
+
+// ask has our tools in a list take the arguments by which a client continues whose user is asked elsewhere.
+func (m *Mounted) ask(ctx context.Context, ss *mcp.ServerSession, r mcp.Request, list *mcp.ListToolsResult) error {
+	params, ok := r.GetParams().(*mcp.ListToolsParams)
+	if !ok {
+		return nil
+	}
+	schemas, page := map[string]json.RawMessage{}, &mcp.ListToolsParams{}
+	if params != nil {
+		page.Meta = params.Meta
+	}
+	for more := true; more; more = page.Cursor != "" {
+		raw, err := m.handle(ctx, "tools/list", ss, page, r.GetExtra())
+		if err != nil {
+			return err
+		}
+		for t := range jsonview.Elements(jsonview.Get(raw, "tools")) {
+			name, _ := jsonview.String(jsonview.Get(t, "name"))
+			schemas[name] = json.RawMessage(jsonview.Get(t, "inputSchema"))
+		}
+		page.Cursor, _ = jsonview.String(jsonview.Get(raw, "nextCursor"))
+	}
+	for i, t := range list.Tools {
+		if _, ours := m.tools[t.Name]; ours && schemas[t.Name] != nil {
+			asking := *t
+			asking.InputSchema = schemas[t.Name]
+			list.Tools[i] = &asking
+		}
+	}
+	return nil
 }
 
 // suggests reports whether what is to be completed is ours.

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/http"
 	"runtime"
 	"sync"
 	"time"
@@ -32,7 +33,7 @@ type Options struct {
 	// Audience, TokenTTL, UndoGrace, TurnTimeout, Ledger, LedgerLimit, Hooks, Sampler, Logger
 	// and Now are those of [server.Options]. With a Ledger, goroutines undo abandoned sagas and
 	// work on tasks until [Mounted.Shutdown] is called, or the ledger's store is closed. Hooks
-	// are called for sagas only; around other tools there is the SDK's middleware.
+	// are called for sagas and for lists of tools; around other tools there is the SDK's middleware.
 	Audience    string
 	TokenTTL    time.Duration
 	UndoGrace   time.Duration
@@ -43,6 +44,8 @@ type Options struct {
 	Sampler     func(context.Context, *steps.SampleRequest) (*steps.SampleResult, error)
 	Logger      *slog.Logger
 	Now         func() time.Time
+	// Questions is that of [server.Options].
+	Questions server.Questions
 	// Principal says whom a verified bearer token stands for. Its error refuses the
 	// request. By default it takes UserID for the subject, and the claims "iss" and
 	// "client_id" from Extra for the issuer and the client if they are there as strings, and
@@ -89,7 +92,7 @@ func Mount(s *mcp.Server, o Options, sagas ...saga.Definition) (*Mounted, error)
 	o.Logger = cmp.Or(o.Logger, slog.Default())
 	inner, err := server.New(server.Options{
 		Tools: sagas, Keys: o.Keys, Audience: o.Audience, TokenTTL: o.TokenTTL, UndoGrace: o.UndoGrace,
-		TurnTimeout: o.TurnTimeout, Ledger: o.Ledger, LedgerLimit: o.LedgerLimit, Hooks: o.Hooks, Sampler: o.Sampler, Logger: o.Logger, Now: o.Now,
+		TurnTimeout: o.TurnTimeout, Ledger: o.Ledger, LedgerLimit: o.LedgerLimit, Hooks: o.Hooks, Sampler: o.Sampler, Logger: o.Logger, Now: o.Now, Questions: o.Questions,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("gosdk: %w", err)
@@ -152,6 +155,9 @@ func (m *Mounted) Shutdown(ctx context.Context) error {
 		return cmp.Or(err, ctx.Err())
 	}
 }
+
+// Pages is [server.Server.Pages] of what is mounted: for the mux beside the SDK's own handler.
+func (m *Mounted) Pages() http.Handler { return m.server.Pages() }
 
 // SetKeys replaces the keyset, for a rotation without a restart. Turns under way
 // end with the keyset they began with.

@@ -13,6 +13,7 @@ import (
 
 	"github.com/mcpsaga/mcpsaga/gosdk"
 	"github.com/mcpsaga/mcpsaga/saga"
+	"github.com/mcpsaga/mcpsaga/server"
 	"github.com/mcpsaga/mcpsaga/steps"
 )
 
@@ -82,7 +83,7 @@ func TestProbeURLOnlyClient(t *testing.T) {
 
 func testProbeLacking(t *testing.T, capabilities object) {
 	rooms := new(rooms)
-	h := mount(t, gosdk.Options{}, talk(1), rooms.book())
+	h := mount(t, gosdk.Options{Questions: server.Questions{NoRelay: true}}, talk(1), rooms.book())
 	bare(h.sdk, 1)
 	t.Run("the SDK alone", func(t *testing.T) {
 		r := h.wire().ask("tools/call", object{"name": "bare", "_meta": meta(capabilities)})

@@ -18,6 +18,7 @@ import (
 	"github.com/mcpsaga/mcpsaga/internal/jsontest"
 	"github.com/mcpsaga/mcpsaga/ledger"
 	"github.com/mcpsaga/mcpsaga/saga"
+	"github.com/mcpsaga/mcpsaga/server"
 )
 
 // balanced is three SDK servers with the same keys and ledger behind an address. Requests go to
@@ -126,7 +127,7 @@ const initialization = `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{
 // With Stateless the SDK needs no sessions, and older clients are served by any replica: but
 // none can be asked.
 func TestStatelessReplicasOfTheSDKAskNobody(t *testing.T) {
-	h := mount(t, gosdk.Options{}, talk(1), greeting())
+	h := mount(t, gosdk.Options{Questions: server.Questions{NoRelay: true}}, talk(1), greeting())
 	address := h.serveHandler(mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return h.sdk }, &mcp.StreamableHTTPOptions{Stateless: true}))
 	status, header, body := post(t, httpClient, address, initialization)
 	require.Equal(t, http.StatusOK, status, body)

@@ -14,6 +14,7 @@ import (
 	"github.com/mcpsaga/mcpsaga/content"
 	"github.com/mcpsaga/mcpsaga/gosdk"
 	"github.com/mcpsaga/mcpsaga/saga"
+	"github.com/mcpsaga/mcpsaga/server"
 )
 
 // sagaParams and sagaResult are those of the saga proposal, as a client of the SDK
@@ -234,7 +235,7 @@ func TestHostileParameters(t *testing.T) {
 // Without a session a client can call what does not ask it, and nothing stays behind.
 func TestNoSession(t *testing.T) {
 	rooms := new(rooms)
-	h := mount(t, gosdk.Options{}, rooms.book())
+	h := mount(t, gosdk.Options{Questions: server.Questions{NoRelay: true}}, rooms.book())
 	url := h.serve()
 	for name, body := range map[string]string{
 		"tools/call":                  message(1, "tools/call", object{"name": "book"}),

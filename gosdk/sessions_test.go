@@ -19,6 +19,7 @@ import (
 	"github.com/mcpsaga/mcpsaga/internal/jsontest"
 	"github.com/mcpsaga/mcpsaga/ledger"
 	"github.com/mcpsaga/mcpsaga/saga"
+	"github.com/mcpsaga/mcpsaga/server"
 	"github.com/mcpsaga/mcpsaga/steps"
 )
 
@@ -318,7 +319,7 @@ func TestJSONResponses(t *testing.T) {
 // An SDK server in its stateless mode has no way to ask older clients.
 func TestOlderClientsOfAStatelessServer(t *testing.T) {
 	rooms := new(rooms)
-	h := mount(t, gosdk.Options{}, rooms.book())
+	h := mount(t, gosdk.Options{Questions: server.Questions{NoRelay: true}}, rooms.book())
 	url := h.serveHandler(mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return h.sdk }, &mcp.StreamableHTTPOptions{Stateless: true}))
 	for _, body := range []string{
 		message(1, "tools/call", object{"name": "book"}),

@@ -94,9 +94,14 @@ func newServer(o everythingOptions) (everything, error) {
 	if err != nil {
 		return nil, err
 	}
+	var questions server.Questions
+	if store != nil && !o.stdio {
+		questions.PageURL = pagesOfAll
+	}
 	var s *server.Server
 	s, err = server.New(server.Options{
-		Tools: tools(o, func() listChanges { return s }), Keys: keys, Ledger: store,
+		Questions: questions,
+		Tools:     tools(o, func() listChanges { return s }), Keys: keys, Ledger: store,
 		Name: "everything", Title: "Everything", Version: "1.0.0",
 		Instructions: instructions,
 		// Standard output belongs to the protocol.
@@ -104,6 +109,9 @@ func newServer(o everythingOptions) (everything, error) {
 	})
 	return s, err
 }
+
+// pagesOfAll is where pages are said to be: under the same name for all replicas, as behind a load balancer.
+const pagesOfAll = "http://127.0.0.1/ask"
 
 const instructions = "Every tool here is an example. None does harm."
 

@@ -68,6 +68,8 @@ type Info struct {
 	// that lists can say how clients go on: they show an optional argument named resumeToken,
 	// a name that the tool's own arguments cannot have. Without it, to yield is an error.
 	Yields bool
+	// Routes narrow the ways by which its questions reach the user; zero is any.
+	Routes steps.Routes
 	// Tasks says whether the tool may run as a task; its zero value is that it may not.
 	Tasks Tasks
 }
@@ -97,7 +99,7 @@ func (i *Info) definition() engine.Definition {
 	d := engine.Definition{
 		Name: i.Name, Title: i.Title, Description: i.Description, Revision: i.Revision, Asks: i.Asks, Effects: declared(i.Effects),
 		InputSchema: i.InputSchema, RawInputSchema: i.RawInputSchema, MaxAge: i.MaxAge, MaxAttempts: i.MaxAttempts, SingleUse: engine.SingleUse(i.SingleUse), ShortTokens: i.ShortTokens,
-		Yields: i.Yields, Tasks: engine.Tasks{Mode: engine.TaskMode(i.Tasks.Mode), After: i.Tasks.After, TTL: i.Tasks.TTL, Poll: i.Tasks.Poll, Keep: i.Tasks.Keep},
+		Yields: i.Yields, Routes: i.Routes, Tasks: engine.Tasks{Mode: engine.TaskMode(i.Tasks.Mode), After: i.Tasks.After, TTL: i.Tasks.TTL, Poll: i.Tasks.Poll, Keep: i.Tasks.Keep},
 	}
 	if i.Annotations != nil {
 		d.Annotations = i.Annotations

@@ -140,6 +140,8 @@
 // while they last. With [Tasks] a server with a ledger drives the saga by itself, so that the
 // client need not wait for it, and continues from the last checkpoint after a restart.
 //
+// A steps.Event is waited for outside, and delivered to the address that [Handle] makes.
+//
 // [Prompt] and [Resource] embed a Machine, whose step functions end with
 // [Turn.Messages] and [Turn.Contents]; they have no effects. Package sagatest plays a
 // tool against a script of answers, and lets everything go wrong that can.

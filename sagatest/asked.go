@@ -4,6 +4,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/mcpsaga/mcpsaga/internal/jsonview"
 	"github.com/mcpsaga/mcpsaga/steps"
 )
 
@@ -49,7 +50,7 @@ func read[T any](a Asked, kind steps.Kind, parse func(steps.Step) (*T, error)) *
 	return v
 }
 
-// Message returns what the user reads, or what the model is asked: the texts of
+// Message returns what the user reads, what is said of an event, or what the model is asked: the texts of
 // all messages, one per line.
 func (a Asked) Message() string {
 	if f := a.Form(); f != nil {
@@ -57,6 +58,9 @@ func (a Asked) Message() string {
 	}
 	if l := a.Link(); l != nil {
 		return l.Message
+	}
+	if text, ok := jsonview.String(jsonview.Get(a.Params, "message")); ok && a.Kind == steps.Outside {
+		return text
 	}
 	var texts []string
 	if r := a.Request(); r != nil {

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/mcpsaga/mcpsaga/internal/tasks"
 	"github.com/mcpsaga/mcpsaga/internal/turns"
 	"github.com/mcpsaga/mcpsaga/steps"
 )
@@ -24,7 +25,8 @@ type client struct {
 	got, last reply
 	sent      []steps.Answer
 	rounds    []Round
-	before    int // the rounds that were answered with what was given before the play
+	awaits    [][]tasks.Awaited // of each round
+	before    int               // the rounds that were answered with what was given before the play
 }
 
 // request is what the client sends: without a token, a call of the tool.
@@ -33,6 +35,7 @@ type request struct {
 	policy  turns.Policy
 	answers []steps.Answer
 	cancels bool
+	events  []happening // which are delivered before
 }
 
 var errLeaves = errors.New("the script says that the client leaves; a sweep needs one that goes on to the end")
@@ -85,12 +88,19 @@ func (c *client) next() (request, error) {
 	}
 	answers, later, err := c.answers()
 	c.rig.clock.pass(later)
-	return c.resume(answers...), err
+	q := c.resume(answers...)
+	if err == nil {
+		q.events, err = c.happenings()
+	}
+	return q, err
 }
 
 // send has the server take a turn; take lets the client learn of the response.
 func (c *client) send(q request) reply {
 	c.rig.clock.pass(c.pause)
+	if err := c.rig.deliver(q.events); err != nil {
+		return reply{err: err}
+	}
 	if q.token != "" && q.token == c.last.Token && !q.cancels {
 		c.rig.clock.until(c.last.Wake) // it has learned when to come back
 	}
@@ -115,7 +125,7 @@ func (c *client) take(q request, rep reply) {
 	for _, s := range rep.Steps {
 		r.Asked = append(r.Asked, asked(s))
 	}
-	c.rounds = append(c.rounds, r)
+	c.rounds, c.awaits = append(c.rounds, r), append(c.awaits, rep.awaits)
 }
 
 func (c *client) hasSent(a steps.Answer) bool {

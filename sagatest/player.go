@@ -116,7 +116,7 @@ func (p Player) client(t testing.TB, d saga.Definition, args any, seals *tokens.
 
 // demandsLedger reports whether only servers with a ledger take the tool.
 func demandsLedger(p *engine.Program) bool {
-	return p.Tasks.Mode == engine.TasksRequired || p.SingleUse == engine.SingleUseRequired
+	return p.Waits() || p.Tasks.Mode == engine.TasksRequired || p.SingleUse == engine.SingleUseRequired
 }
 
 func encodeArgs(args any) (json.RawMessage, error) {

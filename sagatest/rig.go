@@ -14,6 +14,7 @@ import (
 	"github.com/mcpsaga/mcpsaga/internal/durable"
 	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/internal/sagahooks"
+	"github.com/mcpsaga/mcpsaga/internal/tasks"
 	"github.com/mcpsaga/mcpsaga/internal/tokens"
 	"github.com/mcpsaga/mcpsaga/internal/turns"
 	"github.com/mcpsaga/mcpsaga/ledger"
@@ -99,6 +100,8 @@ type reply struct {
 	ended, cut bool
 	// cancelled: it ended as its client has cancelled it. undone: its turn failed and cannot be taken again.
 	cancelled, undone bool
+	// awaits are the events that the saga waits for.
+	awaits []tasks.Awaited
 }
 
 // errGoexit is what comes of a t.FailNow in a tool.
@@ -151,6 +154,7 @@ func (r *rig) turn(ctx context.Context, q request, l *line) reply {
 		end, err = h.Resume(ctx, turn)
 	}
 	rep := replyOf(h.tool, end, err)
+	rep.awaits = h.awaited(rep.Position)
 	if q.cancels && rep.Result != nil && !rep.Result.IsError {
 		// A turn that ended the saga well has nothing to report.
 		rep.cancelled = turns.UndoReport(rep.Result) != nil
@@ -175,6 +179,7 @@ func (r *rig) host(l *line) (h *host, err error) {
 	config := turns.Config{
 		Registry: tools, Codec: r.codec, Log: slog.New(slog.DiscardHandler), Now: r.clock.now,
 		NewID: func() tokens.ID { return tokens.ID(r.newID()) }, UndoGrace: turns.DefaultUndoGrace,
+		NewSecret: func() []byte { return r.id[:] },
 	}
 	if r.office == nil {
 		config.Sleep = func(ctx context.Context, until time.Time) error { r.clock.until(until); return ctx.Err() }
@@ -205,7 +210,7 @@ func (r *rig) sealed(pos *engine.Position) (rep reply, err error) {
 		return rep, err
 	}
 	q := r.request(h.tool)
-	rep.Position, rep.Policy = pos, q.Policy
+	rep.Position, rep.Policy, rep.awaits = pos, q.Policy, h.awaited(pos)
 	rep.Token, err = h.Seal(context.Background(), &q, h.tool, pos)
 	return rep, err
 }

@@ -296,6 +296,9 @@ func (s *sweep) expiries() []scenario {
 	}
 	return s.eachTurn("the client comes back too late for turn %d", undone, func(x *trial, q request) {
 		x.rig.clock.until(x.last.Wake)
+		if x.last.Position != nil {
+			x.rig.clock.until(x.last.Position.Rests())
+		}
 		x.rig.clock.pass(late + tokens.DefaultSkew + time.Second)
 		rep := x.send(q)
 		if rep.Token != "" || rep.ended && rep.Gone == "" {

@@ -5,12 +5,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/mcpsaga/mcpsaga/internal/durable"
 	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/internal/sagahooks"
 	"github.com/mcpsaga/mcpsaga/internal/tasks"
@@ -111,7 +113,7 @@ const (
 func (x *trial) runsAsTask(p taskPlan) *line {
 	r := x.rig
 	ctx, cancel := context.WithTimeout(context.Background(), mostTime)
-	o := &office{rig: r, plan: p, ctx: ctx}
+	o := &office{rig: r, plan: p, ctx: ctx, client: x.client}
 	r.office, r.clock.began, x.latest = o, time.Now(), true
 	r.newLedger()
 	r.world.begin(1, cancel)
@@ -132,8 +134,12 @@ func (x *trial) runsAsTask(p taskPlan) *line {
 type office struct {
 	rig  *rig
 	plan taskPlan
-	ctx  context.Context
-	work sync.WaitGroup
+	// client has the script.
+	client *client
+	// happened are the events that were delivered.
+	happened []durable.Name
+	ctx      context.Context
+	work     sync.WaitGroup
 	// desk is where the client begins the task and looks at it.
 	desk tasks.Viewer
 	id   string
@@ -153,6 +159,9 @@ func (o *office) send(q request) reply {
 			return reply{err: fmt.Errorf("the task has not ended: %w", err)}
 		}
 		task = news.Task
+		if err := o.happen(task.Awaits); err != nil {
+			return reply{err: err}
+		}
 		if len(task.Questions) > 0 {
 			return reply{End: turns.End{Token: "a task", Outcome: engine.Outcome{Steps: task.Questions}}}
 		}
@@ -177,6 +186,25 @@ func (o *office) send(q request) reply {
 		rep.Result = &whole
 	}
 	return rep
+}
+
+// happen delivers what the task waits for, as the script has it.
+func (o *office) happen(awaits []tasks.Awaited) error {
+	for _, e := range awaits {
+		if slices.Contains(o.happened, e.Event) {
+			continue
+		}
+		h, err := o.client.scripted(&e)
+		if err != nil {
+			return err
+		}
+		time.Sleep(h.later)
+		if err := happens(o.desk.(*durable.Core), h); err != nil {
+			return err
+		}
+		o.happened = append(o.happened, e.Event)
+	}
+	return nil
 }
 
 // give begins the task and has a server work on it, or answers.

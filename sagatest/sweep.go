@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/mcpsaga/mcpsaga/internal/engine"
+	"github.com/mcpsaga/mcpsaga/internal/tasks"
 	"github.com/mcpsaga/mcpsaga/internal/tokens"
 )
 
@@ -26,6 +27,7 @@ import (
 //   - "failures": an effect is refused, or fails with or without having been done; an
 //     undo fails.
 //   - "expiries": the client comes back too late.
+//   - "events": what the saga waits for comes before it begins, is rejected, or does not come in time.
 //   - "tasks": servers drive the saga as a task; a worker dies at each of its writes to the ledger,
 //     or the client cancels there. Only for tools whose Tasks allow it. They are played in bubbles
 //     of testing/synctest: New and the tool must not wait for goroutines from outside.
@@ -83,7 +85,8 @@ type baseline struct {
 	rounds        []Round
 	calls         []Call
 	turns         int
-	before, after string // the world
+	before, after string            // the world
+	awaits        [][]tasks.Awaited // of each round
 	result        string
 	good          bool
 }
@@ -156,7 +159,7 @@ func (s *sweep) undisturbed(t testing.TB, name string) *baseline {
 		}
 		x.breaks(b)
 	}
-	s.base.rounds, s.base.calls, s.base.turns = x.rounds, e.Calls, x.turns
+	s.base.rounds, s.base.calls, s.base.turns, s.base.awaits = x.rounds, e.Calls, x.turns, x.awaits
 	s.base.result, s.base.good, s.base.after = s.c.same(e), e.Good(), x.rig.world.looked
 	x.judge(settled)
 	if text := s.script.leftover(); text != "" && !s.recording { // a journal has answers for what was recorded before
@@ -212,7 +215,7 @@ func (s *sweep) scenarios(t testing.TB) map[string][]scenario {
 	t.Helper()
 	kinds := map[string]func() []scenario{
 		"crashes": s.crashes, "stops": s.stops, "losses": s.losses, "duplicates": s.duplicates, "forks": s.forks,
-		"refusals": s.refusals, "cancels": s.cancels, "failures": s.failures, "expiries": s.expiries,
+		"refusals": s.refusals, "cancels": s.cancels, "failures": s.failures, "expiries": s.expiries, "events": s.events,
 		"tasks": s.tasks,
 	}
 	for _, k := range s.c.Skip {
@@ -234,8 +237,8 @@ func (s *sweep) impossible() []string {
 	switch {
 	case s.tool.Tasks.Mode == engine.TasksRequired:
 		// No client takes its turns, and so can repeat one: the workers do, of whom some die.
-		return []string{"crashes", "stops", "losses", "duplicates", "forks"}
-	case s.tool.SingleUse == engine.SingleUseRequired:
+		return []string{"crashes", "stops", "losses", "duplicates", "forks", "events"}
+	case s.tool.SingleUse == engine.SingleUseRequired, s.tool.Waits() && s.tool.Remembered():
 		return []string{"losses", "duplicates", "forks"} // a ledger answers for the tool
 	}
 	return nil

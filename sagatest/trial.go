@@ -131,7 +131,11 @@ func (x *trial) playOn() bool {
 				answers = append(answers, refusal(s))
 			}
 		}
-		return x.delivers(x.resume(answers...))
+		q := x.resume(answers...)
+		if q.events, err = x.happenings(); err != nil {
+			q.events = x.refused()
+		}
+		return x.delivers(q)
 	})
 }
 

@@ -171,7 +171,7 @@ func (w *world) lookAgain() {
 type line struct {
 	*world
 	turn  int
-	store intercept.Store
+	store shelf
 	// at is asked before and after each write, by its number from 1 on, whether the server dies there; nil: it does not.
 	at func(write int, after bool) bool
 	// writes counts what the server has asked the ledger to write.
@@ -181,7 +181,7 @@ type line struct {
 
 func (r *rig) line(turn int) *line {
 	l := &line{world: r.world, turn: turn}
-	l.store = intercept.Store{Store: r.ledger, Around: l.reach}
+	l.store = shelf{intercept.Store{Store: r.ledger, Around: l.reach}}
 	return l
 }
 

@@ -17,3 +17,6 @@ func NewWith(o Options, d dialect.New) (*Server, error) {
 	o.dialects = append([]registration{{new: d}}, registered...)
 	return New(o)
 }
+
+// SetPages gives a server pages.
+func SetPages(s *Server, p dialect.Pages) { s.host.Questions.Pages = p }

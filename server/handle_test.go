@@ -74,7 +74,7 @@ const elicits = `{"elicitation":{}}`
 
 func TestGuestsAreCheckedAsOthers(t *testing.T) {
 	s, log := newGuest(t, server.Options{Tools: legacyDefinitions()})
-	for _, method := range []string{"initialize", "ping", "tools/list", "server/discover", "subscriptions/listen", "logging/setLevel", "resources/subscribe", ""} {
+	for _, method := range []string{"initialize", "ping", "server/discover", "subscriptions/listen", "logging/setLevel", "resources/subscribe", ""} {
 		for _, version := range []string{"2026-07-28", "2025-11-25"} {
 			assert.Equal(t, int64(-32601), handleCode(t, s, &server.Request{Method: method, Version: version}), method)
 		}

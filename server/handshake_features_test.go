@@ -69,7 +69,7 @@ func TestHandshakeCapabilities(t *testing.T) {
 		{"2025-11-25", formOnly, "roots", ""},
 		{"2025-11-25", nulls, "roots", ""},
 	}
-	r := newRig(t, server.Options{Tools: legacyDefinitions()})
+	r := newRig(t, server.Options{Questions: unasked, Tools: legacyDefinitions()})
 	for _, test := range tests {
 		t.Run(test.version+" "+test.capabilities+" "+test.what, func(t *testing.T) {
 			c := r.connect(test.version, test.capabilities)

@@ -112,7 +112,7 @@ func TestPlainCallsAreAsEver(t *testing.T) {
 		var said [2][]string
 		for i, mode := range []saga.TaskMode{saga.TasksForbidden, saga.TasksOptional} {
 			w.done = nil
-			said[i] = play(newTaskRig(t, func(o *server.Options) { o.Tools = tools(mode) }), version)
+			said[i] = play(newTaskRig(t, func(o *server.Options) { o.Tools, o.Questions = tools(mode), unasked }), version)
 		}
 		assert.Equal(t, said[0], said[1], version)
 	}

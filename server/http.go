@@ -44,7 +44,8 @@ const (
 )
 
 // Handler returns the server as an HTTP handler: MCP at [Endpoint], /healthz
-// (the process lives) and /readyz (send me requests). Mount it in a server of
+// (the process lives), /readyz (send me requests), and the [Server.Pages] at the
+// path of their URL, if that has one. Mount it in a server of
 // your own that sets timeouts, or use [Server.Serve].
 func (s *Server) Handler() http.Handler {
 	s.keeper.begin()
@@ -52,6 +53,9 @@ func (s *Server) Handler() http.Handler {
 	mux.Handle(Endpoint, s.guard.crossOrigin().Handler(http.HandlerFunc(s.serveMCP)))
 	mux.HandleFunc("GET /healthz", s.serveHealth)
 	mux.HandleFunc("GET /readyz", s.serveReady)
+	if s.pages != nil && s.pagesAt.Path != "" {
+		mux.Handle(s.pagesAt.Path+"/", http.StripPrefix(s.pagesAt.Path, s.pages))
+	}
 	return mux
 }
 

@@ -22,8 +22,11 @@ const module = "github.com/mcpsaga/mcpsaga/"
 var layers = [][]string{
 	{"gosdk", "sagatest", "ledger/sqlite", "ledger/postgres"},
 	{"server"},
+	{"server/internal/pages"}, // is served beside the dialects
 	{"server/internal/proposal", "server/internal/stateless", "server/internal/handshake", "server/internal/async"},
 	{"server/internal/handshake/revision"},
+	{"server/internal/apps"},
+	{"server/internal/elsewhere"},
 	{"server/internal/dialect"},
 	{"server/internal/wire"},
 	{"internal/durable"},
@@ -41,7 +44,7 @@ var layers = [][]string{
 var engineUsers = []string{
 	"cmd/saga", // shows what a token holds
 	"saga", "sagatest", "gosdk", "internal/turns", "internal/tasks", "internal/durable", "server",
-	"server/internal/dialect", "server/internal/handshake",
+	"server/internal/dialect", "server/internal/elsewhere", "server/internal/pages", "server/internal/handshake", "server/internal/apps",
 	"server/internal/stateless", "server/internal/proposal", "server/internal/async",
 }
 
@@ -62,7 +65,7 @@ var knows = map[string][]string{
 }
 
 // coreUsers are all that may refer to the durable core, rather than to what it does for turns and tasks.
-var coreUsers = []string{"server", "sagatest", "cmd/saga", "server/internal/handshake", "server/internal/dialect", "server/internal/async"}
+var coreUsers = []string{"server", "sagatest", "cmd/saga", "server/internal/handshake", "server/internal/dialect", "server/internal/async", "server/internal/pages", "server/internal/elsewhere"}
 
 func layerOf(name string) int {
 	return slices.IndexFunc(layers, func(l []string) bool { return slices.Contains(l, name) })

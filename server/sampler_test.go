@@ -57,7 +57,7 @@ func samplerTools() []saga.Definition {
 }
 
 func TestSampler(t *testing.T) {
-	r := newRig(t, server.Options{Tools: samplerTools(), Sampler: says})
+	r := newRig(t, server.Options{Questions: unasked, Tools: samplerTools(), Sampler: says})
 	sampler := object{"sampling": object{}}
 	t.Run("answers what the client cannot", func(t *testing.T) {
 		got := r.send(callTool("ask", nil)).result(t)

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"net/url"
 	"runtime/debug"
 	"slices"
 	"strings"
@@ -20,6 +21,7 @@ import (
 	"github.com/mcpsaga/mcpsaga/internal/turns"
 	"github.com/mcpsaga/mcpsaga/ledger"
 	"github.com/mcpsaga/mcpsaga/saga"
+	"github.com/mcpsaga/mcpsaga/server/internal/apps"
 	"github.com/mcpsaga/mcpsaga/server/internal/async"
 	"github.com/mcpsaga/mcpsaga/server/internal/dialect"
 	"github.com/mcpsaga/mcpsaga/server/internal/handshake"
@@ -93,6 +95,9 @@ type Options struct {
 	// when the client has none, within the turn that asks. Nil means that tools which
 	// need a model cannot be used by such clients.
 	Sampler func(context.Context, *steps.SampleRequest) (*steps.SampleResult, error)
+
+	// Questions says how users are asked whose clients cannot ask them.
+	Questions Questions
 
 	// Authenticate finds out who sends an HTTP request; nil means that no caller is
 	// asked and everybody is anonymous, the zero [Principal]. A token can be used only by the
@@ -173,6 +178,9 @@ type Server struct {
 	// which a tool that reports progress may be held up for.
 	eventTimeout time.Duration
 
+	pages   http.Handler // nil without any
+	pagesAt *url.URL     // where they are
+
 	host     *dialect.Host
 	dialects []dialect.Dialect
 	sessions dialect.Sessions // the dialect that has them
@@ -209,7 +217,7 @@ func New(o Options) (*Server, error) {
 	}
 	s.host = &dialect.Host{
 		Info: dialect.Implementation{Name: o.Name, Title: o.Title, Version: o.Version}, Instructions: o.Instructions,
-		Tools: tools, Hub: new(dialect.Hub), Log: o.Logger, Revisions: revisions(o.dialects),
+		Questions: o.Questions.dialect(), Tools: tools, Hub: new(dialect.Hub), Log: o.Logger, Revisions: revisions(o.dialects),
 		Limits: dialect.Limits{
 			MaxBody: o.MaxBody, SessionTTL: o.SessionTTL, SessionIdle: o.SessionIdle,
 			MaxSessions: o.MaxSessions, MaxSessionsPerPrincipal: o.MaxSessionsPerPrincipal,
@@ -232,9 +240,15 @@ func New(o Options) (*Server, error) {
 		}
 		s.host.Core, s.host.Tasks, s.host.CallsOnly = core, core, !tasks.Offered(tools)
 		s.host.Hub.Share(core, o.Logger)
+		if err := apps.Offer(s.host); err != nil {
+			return nil, fmt.Errorf("server: %w", err)
+		}
 		s.keeper = newKeeper(core, o.Logger, o.Now, s.host.Hub.Work, core.Work)
 	}
 	s.host.Draining, s.drain = context.WithCancelCause(context.Background())
+	if err := s.addPages(); err != nil {
+		return nil, err
+	}
 	if hooks != nil {
 		s.host.Around = hooks.exchange
 	}
@@ -264,6 +278,9 @@ func (o *Options) complete() error {
 	}
 	if o.Lease = cmp.Or(o.Lease, 10*time.Second); o.Lease < time.Second {
 		return fmt.Errorf("server: Options.Lease is %v; it must be a second at least, or servers lose what they are at whenever the ledger is slow", o.Lease)
+	}
+	if o.Questions.Force.String() == "" {
+		return errors.New("server: Options.Questions.Force has none of the routes that there are")
 	}
 	for _, t := range []struct {
 		name string

@@ -86,7 +86,7 @@ func newModernStdio(t testing.TB, tools ...saga.Definition) *server.Server {
 	if tools == nil {
 		tools = statelessTools()
 	}
-	s, err := server.New(server.Options{Keys: newKeys(t), Tools: tools, Logger: slog.New(slog.DiscardHandler)})
+	s, err := server.New(server.Options{Questions: unasked, Keys: newKeys(t), Tools: tools, Logger: slog.New(slog.DiscardHandler)})
 	require.NoError(t, err)
 	return s
 }

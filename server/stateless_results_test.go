@@ -93,7 +93,7 @@ func TestStatelessEnvelope(t *testing.T) {
 }
 
 func TestStatelessPages(t *testing.T) {
-	r := newRig(t, server.Options{Tools: statelessTools(), PageSize: 3})
+	r := newRig(t, server.Options{Questions: unasked, Tools: statelessTools(), PageSize: 3})
 	for _, list := range []struct {
 		method, member string
 		n              int

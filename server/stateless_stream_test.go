@@ -160,7 +160,7 @@ func TestStatelessLateErrors(t *testing.T) {
 		t.Log(slog.LevelInfo, "before")
 		return []steps.Request{askName}
 	}, askName)
-	r := newRig(t, server.Options{Tools: []saga.Definition{early, lateError}})
+	r := newRig(t, server.Options{Questions: unasked, Tools: []saga.Definition{early, lateError}})
 	for _, name := range []string{"early", "late"} {
 		q := callTool(name, nil)
 		q.meta[logLevelMeta] = "debug"

@@ -10,7 +10,9 @@ import (
 	"github.com/mcpsaga/mcpsaga/server"
 )
 
-func newModern(t testing.TB) *rig { return newRig(t, server.Options{Tools: statelessTools()}) }
+func newModern(t testing.TB) *rig {
+	return newRig(t, server.Options{Questions: unasked, Tools: statelessTools()})
+}
 
 // A request with all faults is told of the first one in the order of the ladder;
 // with that mended, of the next.

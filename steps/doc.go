@@ -1,5 +1,6 @@
 // Package steps holds what a saga can ask of a client: forms and links for the
-// user, completions from the client's model, and the client's roots.
+// user, completions from the client's model, and the client's roots; and events,
+// which no client is asked for.
 //
 // # Asking and reading
 //
@@ -18,12 +19,13 @@
 //	// reading, in the next:
 //	where, err := target.Answer(t)
 //
-// There are four kinds of question:
+// There are five kinds of question:
 //
 //   - [Form] shows a form to the user (elicitation, form mode);
 //   - [Link] sends the user to a web page (elicitation, URL mode);
 //   - [Sample] asks the client's model (sampling);
-//   - [RootsList] asks which directories the client works in (roots).
+//   - [RootsList] asks which directories the client works in (roots);
+//   - [Event] waits for what is delivered to the server.
 //
 // Their With methods return the question with a message or choices that are known only
 // now. Their Nth methods make instances for a loop, each with an id of its own.

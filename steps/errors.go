@@ -15,6 +15,8 @@ var (
 	ErrDeclined = errors.New("declined by the user")
 	// ErrCancelled: the user dismissed the question without choosing.
 	ErrCancelled = errors.New("cancelled by the user")
+	// ErrTimeout: an [Event] has not happened in time.
+	ErrTimeout = errors.New("it has not happened in time")
 	// ErrNotAsked: the step was not asked in the last suspension. Answers can be read
 	// only in the step function that runs right after it, and in those that this one
 	// goes to with Goto: keep what you need later in the state.
@@ -22,7 +24,7 @@ var (
 )
 
 // StepError says which step did not bring an answer, and why. Err is
-// [ErrDeclined], [ErrCancelled], [ErrNotAsked], a *[ClientError] or a decoding error.
+// [ErrDeclined], [ErrCancelled], [ErrTimeout], [ErrNotAsked], a *[ClientError] or a decoding error.
 type StepError struct {
 	// StepID is the step's id.
 	StepID string

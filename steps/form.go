@@ -28,6 +28,12 @@ type Form[T any] struct {
 	ID string
 	// Message says to the user what is asked and why. It is required.
 	Message string
+	// Routes are the ways by which it may be asked; zero is any. They do not change by With.
+	Routes Routes
+	// Consent: the answer authorises something, so a person must give it. It is never relayed by a
+	// model, and a form in the window of the host takes it only from clients that the server's
+	// operator lists.
+	Consent bool
 
 	nth, varied bool
 	once        sync.Once
@@ -75,6 +81,9 @@ func (f *Form[T]) Verify() error {
 			return err
 		}
 	}
+	if err := checkRoutes(f.ID, f.Routes, f.Consent); err != nil {
+		return err
+	}
 	return withID(f.ID, f.declared().err)
 }
 
@@ -86,22 +95,28 @@ func (f *Form[T]) Step() (Step, error) {
 	}
 	made := f.declared()
 	if err := made.spec.lacks(); err != nil {
-		return Step{}, withID(f.ID, err)
+		return Step{Kind: Elicitation, Needs: Features{Forms: true}, Routes: f.Routes, Consent: f.Consent}, withID(f.ID, err) // for who asks With
 	}
-	return Step{ID: f.ID, Kind: Elicitation, Params: made.params, Needs: Features{Forms: true}, Varied: f.varied}, nil
+	return Step{
+		ID: f.ID, Kind: Elicitation, Params: made.params, Needs: Features{Forms: true}, Varied: f.varied, Routes: f.Routes, Consent: f.Consent,
+	}, nil
 }
 
 // With returns the question asked differently this time: with another message,
 // choices that are known only now, a draft to start from. A field that does not
 // exist, or that cannot have what is given, makes Step fail.
 func (f *Form[T]) With(options ...FormOption) *Form[T] {
-	return &Form[T]{ID: f.ID, Message: f.Message, nth: f.nth, varied: true, made: f.declared().with(options)}
+	return &Form[T]{
+		ID: f.ID, Message: f.Message, Routes: f.Routes, Consent: f.Consent, nth: f.nth, varied: true, made: f.declared().with(options),
+	}
 }
 
 // Nth returns the n-th instance of the form, for a question asked in a loop: the
 // same form with the id "ID#n". Ask and read through the same instance.
 func (f *Form[T]) Nth(n int) *Form[T] {
-	return &Form[T]{ID: nthID(f.ID, n), Message: f.Message, nth: true, varied: f.varied, made: f.declared()}
+	return &Form[T]{
+		ID: nthID(f.ID, n), Message: f.Message, Routes: f.Routes, Consent: f.Consent, nth: true, varied: f.varied, made: f.declared(),
+	}
 }
 
 func (d *declaredForm) with(options []FormOption) *declaredForm {

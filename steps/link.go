@@ -26,6 +26,8 @@ type Link struct {
 	// URL is the page: an absolute https URL, or http on this computer. It may be empty
 	// if With always gives one.
 	URL string
+	// Routes are the ways by which the user may be sent there; zero is any.
+	Routes Routes
 
 	nth, varied bool
 }
@@ -52,7 +54,7 @@ func (l *Link) Verify() error {
 	if reason := checkURL(l.URL); l.URL != "" && reason != "" {
 		return &QuestionError{StepID: l.ID, Reason: reason}
 	}
-	return nil
+	return checkRoutes(l.ID, l.Routes, false)
 }
 
 // Step implements [Request].
@@ -61,10 +63,11 @@ func (l *Link) Step() (Step, error) {
 		return Step{}, err
 	}
 	if l.URL == "" {
-		return Step{}, &QuestionError{StepID: l.ID, Reason: "has no URL: declare one, or ask With(steps.URL(...))"}
+		return Step{Kind: Elicitation, Needs: Features{Links: true}, Routes: l.Routes},
+			&QuestionError{StepID: l.ID, Reason: "has no URL: declare one, or ask With(steps.URL(...))"}
 	}
 	params := appendJSON(nil, &linkParams{"url", &l.Message, l.URL})
-	return Step{ID: l.ID, Kind: Elicitation, Params: params, Needs: Features{Links: true}, Varied: l.varied}, nil
+	return Step{ID: l.ID, Kind: Elicitation, Params: params, Needs: Features{Links: true}, Varied: l.varied, Routes: l.Routes}, nil
 }
 
 // With returns the question asked with another URL or message.

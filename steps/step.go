@@ -22,9 +22,12 @@ const (
 	Sampling
 	// Roots asks which directories the client works in: roots/list.
 	Roots
+	// Outside is no request of MCP: an [Event], which is answered at the server. No client is
+	// sent such a step.
+	Outside
 )
 
-// String returns the kind's name: "elicitation", "sampling" or "roots".
+// String returns the kind's name: "elicitation", "sampling", "roots" or "outside".
 func (k Kind) String() string {
 	switch k {
 	case Elicitation:
@@ -33,6 +36,8 @@ func (k Kind) String() string {
 		return "sampling"
 	case Roots:
 		return "roots"
+	case Outside:
+		return "outside"
 	}
 	return fmt.Sprintf("Kind(%d)", uint8(k))
 }
@@ -52,6 +57,9 @@ type Step struct {
 	Varied bool
 	// Otherwise is what to ask a client that lacks Needs, or nil.
 	Otherwise *Step
+	// Routes and Consent are those of the declared question.
+	Routes  Routes `cbor:",omitempty"`
+	Consent bool   `cbor:",omitempty"`
 }
 
 // Request is what can be asked: a declared question, what its With method makes of it,
@@ -61,8 +69,8 @@ type Request interface {
 	Step() (Step, error)
 }
 
-// Question is a question declared by a tool: *[Form], *[Link], *[Sample] or
-// *[RootsList].
+// Question is a question declared by a tool: *[Form], *[Link], *[Sample],
+// *[RootsList] or *[Event].
 type Question interface {
 	Request
 	// StepID returns the question's id.
@@ -86,6 +94,8 @@ type Answer struct {
 	Result json.RawMessage
 	// Error says that the client failed to perform the step.
 	Error *ClientError
+	// By says by which route it came: "app", "page" or "relay", or who gave it; empty is the client.
+	By string `cbor:",omitempty"`
 }
 
 // Answers are the answers to what was asked last. A turn of a saga implements it.

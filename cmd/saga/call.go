@@ -46,13 +46,19 @@ Examples:
    saga call complex_tool initial_arg=value --answers answers.json --output json
    saga call deploy count=3 --stdio "./my-server --verbose"
    SAGA_MODEL=gpt-4.1 OPENAI_API_KEY=... saga call release_notes
-   saga call --resume 20260728-150000-ABCDEF`,
+   saga call --resume 20260728-150000-ABCDEF
+   saga call seat --as no-elicitation
+   saga call seat --as no-elicitation resumeToken=... answers:='{"row":{"row":"7"}}'`,
 		Flags: []cli.Flag{
 			stringFlag("json", "the arguments as a JSON `OBJECT`, @FILE, or - for standard input", ""),
 			stringFlag("to", "write images, audio and files of the result into the directory `DIR`", ""),
+			stringFlag("as", "show what a `HOST` gets that cannot ask its user, and answer nothing: no-elicitation", ""),
 			boolFlag("detach", "stop as soon as the call can be resumed later, and print the name that it is saved as"),
 		},
 	}, "tool", func(ctx context.Context, c *cli.Command, connection *client.Client, handlers client.Handlers) (*outcome, error) {
+		if c.String("as") != "" {
+			handlers.Elicit, handlers.Sample, handlers.Roots = nil, nil, nil
+		}
 		tool := c.Args().First()
 		given, err := p.arguments(ctx, c, connection, tool)
 		if err != nil {
@@ -139,6 +145,9 @@ Examples:
 func (p *program) arguments(ctx context.Context, c *cli.Command, connection *client.Client, tool string) (map[string]any, error) {
 	base, err := p.jsonArguments(c)
 	words := c.Args().Tail()
+	if c.String("as") != "" && err == nil {
+		base, words, err = goingOn(base, words)
+	}
 	if err != nil || len(words) == 0 {
 		return base, err
 	}
@@ -152,6 +161,25 @@ func (p *program) arguments(ctx context.Context, c *cli.Command, connection *cli
 		}
 	}
 	return nil, &exitError{exitUsage, fmt.Errorf("the server has no tool %q%s; %s tools lists what it has", tool, meantTool(tool, tools), p.self)}
+}
+
+// goingOn reads those of the words that go on with a call which waits for its user. They are not in the schema of a tool
+// as clients see it that can ask.
+func goingOn(base map[string]any, words []string) (map[string]any, []string, error) {
+	const schema = `{"type":"object","properties":{"resumeToken":{"type":"string"},"answers":{"type":"object"}}}`
+	var own, rest []string
+	for _, word := range words {
+		if strings.HasPrefix(word, "resumeToken=") || strings.HasPrefix(word, "answers:=") || strings.HasPrefix(word, "answers=") {
+			own = append(own, word)
+		} else {
+			rest = append(rest, word)
+		}
+	}
+	if len(own) == 0 {
+		return base, rest, nil
+	}
+	base, err := arguments.Parse(base, own, []byte(schema))
+	return base, rest, err
 }
 
 // meantTool is what to add to an error about a tool that may have been misspelt.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -68,7 +69,14 @@ func (p *program) connect(c *cli.Command, target *state.Call) (*client.Client, e
 		target.URL = defaultServer
 	}
 	protocol := c.String("protocol")
+	if c.String("as") != "" {
+		protocol = cmp.Or(protocol, "2025-11-25") // as such hosts do
+	}
 	switch {
+	case c.String("as") != "" && c.String("as") != "no-elicitation":
+		return nil, p.usage(c, "--as is no-elicitation, not %q", c.String("as"))
+	case c.String("as") != "" && protocol == "saga":
+		return nil, p.usage(c, "--as is for protocols in which clients declare what they can do")
 	case c.Int("max-rounds") < 0:
 		return nil, p.usage(c, "--max-rounds %d: the server has to be allowed some rounds", c.Int("max-rounds"))
 	case c.Duration("timeout") < 0:

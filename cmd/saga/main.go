@@ -114,7 +114,7 @@ needs the package bash-completion:
 		},
 		Commands: []*cli.Command{
 			p.serveCommand(), p.stdioCommand(),
-			p.callCommand(), p.getCommand(), p.readCommand(), p.cancelCommand(), p.callsCommand(), p.tasksCommand(),
+			p.callCommand(), p.getCommand(), p.readCommand(), p.cancelCommand(), p.callsCommand(), p.tasksCommand(), p.eventsCommand(),
 			p.toolsCommand(), p.promptsCommand(), p.resourcesCommand(),
 			p.keysCommand(), p.workerCommand(), p.ledgerCommand(), p.tokenCommand(), p.versionCommand(),
 		},

@@ -53,7 +53,8 @@ func (p *program) serveCommand() *cli.Command {
 		Description: `Serves MCP at http://ADDR/mcp until it is interrupted. The process keeps nothing between two
 turns: start as many as you like with the same --keyset and --audience, and stop any of them.
 With a --ledger, which these servers must share, tools with effects take each turn once, and
-what no client comes back to is undone.
+what no client comes back to is undone. Users whose clients cannot ask them answer on pages at
+http://ADDR/ask, or at /ask of the --public-url.
 
 The keyset file is loaded again when it changes, and on SIGHUP; see saga keys --help.
 
@@ -70,6 +71,7 @@ Examples:
 			listFlag("allow-host", "a host `NAME` that requests may be for, besides this machine (* for any)"),
 			listFlag("allow-origin", "a web `ORIGIN` whose pages may use the server, such as https://app.example.com (* for any, with --allow-host)"),
 			listFlag("trusted-proxy", "an `ADDRESS` or network of a proxy before the server, whose X-Forwarded-For tells callers apart, for the limits per caller"),
+			stringFlag("public-url", "the `URL` at which users reach this server, such as https://tools.example.com: links to pages begin with it (default: that of --addr, if this machine alone may use the server)", ""),
 			durationFlag("session-ttl", "how long a session of a client of MCP before 2026-07-28 lasts, however much it is used", 24*time.Hour),
 			workersFlag(),
 		}, serverFlags()...),
@@ -77,11 +79,21 @@ Examples:
 			if ttl := c.Duration("session-ttl"); ttl <= 0 {
 				return p.usage(c, "--session-ttl %s: a session has to last a while", ttl)
 			}
-			return p.withServer(ctx, c, func(ctx context.Context, s *server.Server, log *slog.Logger) error {
-				listener, err := new(net.ListenConfig).Listen(ctx, "tcp", c.String("addr"))
+			var listener net.Listener
+			listen := func(o *server.Options) (err error) {
+				listener, err = new(net.ListenConfig).Listen(ctx, "tcp", c.String("addr"))
 				if err != nil {
 					return fmt.Errorf("%w\nName another address, and name it when you call:\n  %s serve --addr 127.0.0.1:8081\n  %[2]s call --server http://127.0.0.1:8081 TOOL", err, p.self)
 				}
+				o.Questions.PageURL, err = p.pageURL(c, listener, o.Ledger != nil)
+				return err
+			}
+			defer func() {
+				if listener != nil {
+					_ = listener.Close()
+				}
+			}()
+			return p.withServer(ctx, c, listen, func(ctx context.Context, s *server.Server, log *slog.Logger) error {
 				defer runtime.KeepAlive(spareHeap())
 				log.Info("serving", "url", "http://"+listener.Addr().String()+server.Endpoint,
 					"allow-host", c.StringSlice("allow-host"), "allow-origin", c.StringSlice("allow-origin"), "trusted-proxy", c.StringSlice("trusted-proxy"))
@@ -92,6 +104,24 @@ Examples:
 			})
 		},
 	}
+}
+
+// pagesPath is where users answer what their clients cannot ask.
+const pagesPath = "/ask"
+
+// pageURL is where users reach the pages of the server; empty if it has none.
+func (p *program) pageURL(c *cli.Command, l net.Listener, ledger bool) (string, error) {
+	if base := c.String("public-url"); base != "" {
+		if !ledger {
+			return "", p.usage(c, "--public-url is for pages on which users answer, and those need a --ledger")
+		}
+		return strings.TrimSuffix(base, "/") + pagesPath, nil
+	}
+	addr, ok := l.Addr().(*net.TCPAddr)
+	if !ledger || !ok || !addr.IP.IsLoopback() || len(c.StringSlice("allow-host")) > 0 { // a proxy may be before it
+		return "", nil
+	}
+	return "http://" + addr.String() + pagesPath, nil
 }
 
 // spareHeap is memory that is never touched, so it takes no room, and that counts as used: the
@@ -115,7 +145,7 @@ Example, in a client's configuration:
    {"command": "saga", "args": ["stdio", "--repo", "/home/me/project"]}`,
 		Flags: append([]cli.Flag{workersFlag()}, serverFlags()...),
 		Action: func(ctx context.Context, c *cli.Command) error {
-			return p.withServer(ctx, c, func(ctx context.Context, s *server.Server, _ *slog.Logger) error {
+			return p.withServer(ctx, c, nil, func(ctx context.Context, s *server.Server, _ *slog.Logger) error {
 				// A client that has disconnected must not end this process in the middle of
 				// what it undoes.
 				signal.Ignore(syscall.SIGPIPE)
@@ -149,7 +179,7 @@ like, and stop any of them. A ledger in a file must be there: start the first se
 			if _, err := p.namedLedger(c); err != nil {
 				return err
 			}
-			return p.withServer(ctx, c, func(ctx context.Context, s *server.Server, log *slog.Logger) error {
+			return p.withServer(ctx, c, nil, func(ctx context.Context, s *server.Server, log *slog.Logger) error {
 				log.Info("working", "workers", c.Int("workers"))
 				if err := s.Work(ctx); ctx.Err() == nil {
 					return err
@@ -161,8 +191,8 @@ like, and stop any of them. A ledger in a file must be there: start the first se
 }
 
 // withServer makes the server of serve, stdio and worker, and reloads the keyset when its file
-// changes while run runs.
-func (p *program) withServer(ctx context.Context, c *cli.Command, run func(context.Context, *server.Server, *slog.Logger) error) error {
+// changes while run runs. change, if it is not nil, completes the options.
+func (p *program) withServer(ctx context.Context, c *cli.Command, change func(*server.Options) error, run func(context.Context, *server.Server, *slog.Logger) error) error {
 	if err := p.noArguments(c); err != nil {
 		return err
 	}
@@ -199,7 +229,7 @@ func (p *program) withServer(ctx context.Context, c *cli.Command, run func(conte
 		return err
 	}
 	defer closeStore(store)
-	s, err := server.New(server.Options{
+	options := server.Options{
 		Tools:          []saga.Definition{complextool.Tool, releasenotes.New(root), reporeport.New(root), searchhistory.New(root)},
 		Keys:           keys,
 		Audience:       c.String("audience"),
@@ -212,7 +242,13 @@ func (p *program) withServer(ctx context.Context, c *cli.Command, run func(conte
 		Logger:         log,
 		Ledger:         store,
 		Workers:        cmp.Or(c.Int("workers"), -1), // 0 would be its default
-	})
+	}
+	if change != nil {
+		if err := change(&options); err != nil {
+			return failed(err)
+		}
+	}
+	s, err := server.New(options)
 	if err != nil {
 		if text := inFlags.Replace(err.Error()); text != err.Error() {
 			return p.usage(c, "%s", text)
@@ -234,7 +270,7 @@ func (p *program) withServer(ctx context.Context, c *cli.Command, run func(conte
 
 // inFlags names options of package server as this program has them.
 var inFlags = strings.NewReplacer(
-	"server: AllowedHosts has ", "--allow-host ", "server: AllowedOrigins has ", "--allow-origin ",
+	"server: Options.Questions.PageURL ", "--public-url ", "server: AllowedHosts has ", "--allow-host ", "server: AllowedOrigins has ", "--allow-origin ",
 	"server: AllowedOrigins ", "--allow-origin ", "AllowedHosts, or set Authenticate", "--allow-host",
 )
 

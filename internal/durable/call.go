@@ -110,6 +110,9 @@ func (h *hold) runCall(one *calling) {
 func (h *hold) firstTurn(one *calling) (turns.End, error) {
 	turn := *one.turn
 	turn.Now = h.c.clock.now()
+	if err := h.c.atTurn(h.ctx, &turn.Call, h.program); err != nil {
+		return turns.End{}, err
+	}
 	turn.Answers = nil // what is sent ahead is an answer when it was asked for
 	turn.Notifier, turn.Acting, turn.Checkpoint = &h.notes, h.acting, h.checkpoint
 	turn.Undoing, turn.Broken = h.undoing(nil), h.undoing(errChanged)

@@ -14,7 +14,7 @@ import (
 func (c *Core) suspendClient(r *row, end *turns.End, position []byte) []event {
 	s, pos, now := r.Client, end.Position, c.Turns.Now()
 	s.At, s.Token, s.Purpose, r.Effects = pos.Turn, end.Token, end.Policy.Purpose, pos.Effects()
-	expires := later(now, pos.Wake).Add(c.Turns.Codec.Options().TTL)
+	expires := later(now, pos.Rests()).Add(c.Turns.Codec.Options().TTL)
 	if !pos.Deadline.IsZero() && pos.Deadline.Before(expires) {
 		expires = pos.Deadline
 	}

@@ -55,7 +55,12 @@ func (c *Core) newTurn(ctx context.Context, q *turns.Request, saga tokens.ID, r 
 		t.earlier, _ = decodePosition(lost.Did, saga)
 		t.did = t.earlier
 	}
-	t.row = r.clone()
+	if t.row = r.clone(); q.Program != nil && q.Program.Waits() {
+		if t.row.Begun.Secret == nil {
+			t.row.Begun.Secret = c.Turns.NewSecret()
+		}
+		q.Secret = t.row.Begun.Secret
+	}
 	t.hold = c.holdForClient(ctx, t.row)
 	return t
 }

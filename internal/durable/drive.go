@@ -131,14 +131,14 @@ func (h *hold) handOver(doubt bool) error {
 
 // pause puts a saga to rest until its client answers, or it has slept.
 func (h *hold) pause(r *row, status store.Status) []event {
-	r.Status = status
+	r.Status, r.Shown.Outside = status, len(r.theirs()) == 0
 	return h.rest(r, status, r.pausesUntil())
 }
 
 // pausesUntil is when a saga that waits for its client, or sleeps, is to be looked at.
 func (r *row) pausesUntil() time.Time {
-	switch over := r.Times.over(); {
-	case r.Cancelled, r.Status == store.Waiting && len(r.theirs()) == 0: // meanwhile
+	switch over := r.until(); {
+	case r.Cancelled, r.Status == store.Waiting && !r.waits(): // meanwhile
 		return dueAt(r.now())
 	case r.Status == store.Sleeping && (over.IsZero() || r.Times.Asleep.Before(over)):
 		return r.Times.Asleep
@@ -147,6 +147,19 @@ func (r *row) pausesUntil() time.Time {
 	default:
 		return over
 	}
+}
+
+// until is when a saga that waits is to be looked at because of the time.
+func (r *row) until() time.Time {
+	until := r.Times.over()
+	if r.Status == store.Waiting {
+		for _, e := range r.events() {
+			if until.IsZero() || e.Until.Before(until) {
+				until = e.Until
+			}
+		}
+	}
+	return until
 }
 
 // longTurn is how long a turn has run before the saga is watched: most are over by then.

@@ -26,7 +26,7 @@
 // begin tasks and calls, and signal.go is what clients do to them. client.go, clientturn.go, clientundo.go and
 // clientend.go are the sagas that clients drive. view.go and follow.go show sagas, and operate.go shows them to
 // operators. worker.go finds what is due, slots.go shares the workers among callers, patience.go waits for a
-// store that fails, and shared.go has what is no saga.
+// store that fails, shared.go has what is no saga, and deliver.go the events that sagas wait for.
 package durable
 
 import (

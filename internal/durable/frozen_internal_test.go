@@ -70,6 +70,12 @@ func examples(t *testing.T) map[string]any {
 		"a failure":             recordedFailure{Text: "text", Saga: "saga", Lacks: &lacks{Tool: "tool", StepID: "step", Needs: 7}, Late: true, Ended: raw("ended"), Refused: answers[1].Error},
 		"a notice":              Notice{By: "by", Kind: "kind", Of: "of"},
 		"shared":                body{Notice: &Notice{By: "by", Kind: "kind", Of: "of"}},
+		"asked elsewhere":       body{Question: &steps.Step{ID: "step", Kind: steps.Elicitation, Params: step.Params, Routes: steps.RoutePage, Consent: true}},
+		"answered elsewhere":    body{Answers: []steps.Answer{{StepID: "step", Result: answers[0].Result, By: "page"}}},
+		"waits for an event":    stand{Events: []awaited{{ID: "paid~2", Event: store.ID{1, 2}, Until: at, Message: "message", Question: "paid"}}},
+		"has handles":           request{Secret: raw("secret")},
+		"waits outside":         shown{Outside: true},
+		"an event":              delivery{Result: raw("result"), Over: true, Until: at, Rows: []store.ID{{3, 4}}, Driven: true, Principal: "principal", Tool: "tool", Revision: 2, Question: "paid"},
 		"a response":            response,
 	}
 }

@@ -220,6 +220,7 @@ func (h *hold) taskTurn(r *row, now time.Time, why error) (t turns.TaskTurn, err
 	t = turns.TaskTurn{
 		Call: engine.Call{
 			Now: now, Client: engine.UnpackFeatures(r.Begun.Client), Arguments: r.Begun.Arguments, Answers: slices.Clip(r.Stand.Answers),
+			Events: slices.Clip(r.Stand.Answers), Secret: r.Begun.Secret,
 			Notifier: &h.notes, Acting: h.acting, Undoing: h.undoing(why), Final: h.final, Finals: cmp.Or(r.Running.Finals, math.MaxInt) - 1,
 		},
 		Identity: turns.Identity{Program: h.program, Saga: r.Saga}, Trace: r.Begun.Trace,
@@ -229,7 +230,12 @@ func (h *hold) taskTurn(r *row, now time.Time, why error) (t turns.TaskTurn, err
 	if r.Client == nil { // what a client's turn has lost may have come further than one effect
 		t.Checkpoint = h.checkpoint
 	}
-	t.Position, err = decodePosition(r.Stand.Position, r.Saga)
+	if t.Position, err = decodePosition(r.Stand.Position, r.Saga); err == nil && h.program != nil {
+		err = h.c.atTurn(h.ctx, &t.Call, h.program)
+	}
+	if err == nil && r.Client != nil && t.Position != nil {
+		t.Events, err = h.c.Await(h.ctx, r.Principal, h.program, t.Position)
+	}
 	if err == nil && r.Client != nil && r.Client.Turn != nil {
 		t.Begun, err = decodePosition(r.Client.Turn.Did, r.Saga)
 	}

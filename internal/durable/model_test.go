@@ -224,7 +224,7 @@ var (
 
 func live(t *testing.T, seed uint64, harsh bool) {
 	rnd := rand.New(rand.NewPCG(seed, 7))
-	w := &world{rig: newRig(t), rand: rnd, harsh: harsh, desk: newDesk(), revision: 1, asleep: make(map[string]time.Time), cancels: make(map[string]bool)}
+	w := &world{rig: newRig(t), rand: rnd, harsh: harsh, desk: newDesk(), revision: 1, asleep: make(map[string]time.Time), cancels: make(map[string]bool), handles: make(map[string]string)}
 	w.seen = newWitness(t, w.keys)
 	const places, tasksMade = 3, 60
 	for place := range places {

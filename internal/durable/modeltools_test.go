@@ -30,6 +30,7 @@ var (
 	askFirst = &steps.Form[word]{ID: "first", Message: "First?"}
 	askLeft  = &steps.Form[word]{ID: "left", Message: "Left?"}
 	askRight = &steps.Form[word]{ID: "right", Message: "Right?"}
+	arrived  = &steps.Event[word]{ID: "arrived", Message: "Waiting for it to arrive.", Within: 48 * time.Hour}
 )
 
 // machine and flow are the tools of the model, in a revision. Both hold three things, ask
@@ -43,7 +44,7 @@ func (c *clerk) machine(revision uint32) saga.Definition {
 		return err
 	}
 	return saga.Machine[trip, tripState]{
-		Info:     saga.Info{Name: "machine", Tasks: saga.Tasks{Mode: saga.TasksOptional}, Revision: revision, Asks: []steps.Question{askFirst, askLeft, askRight}, Effects: []saga.Declared{effect}},
+		Info:     saga.Info{Name: "machine", Tasks: saga.Tasks{Mode: saga.TasksOptional}, Revision: revision, Asks: []steps.Question{askFirst, askLeft, askRight, arrived}, Effects: []saga.Declared{effect}},
 		Upgrades: upgrades(revision),
 		Start: func(t *turn) (saga.Next, error) {
 			if err := do(t, "a"); err != nil {
@@ -65,12 +66,15 @@ func (c *clerk) machine(revision uint32) saga.Definition {
 				if err := do(t, "b"); err != nil {
 					return nil, err
 				}
+				if err := c.expects(t, t.Args.Task); err != nil {
+					return nil, err
+				}
 				return t.Sleep(time.Hour, "slept")
 			},
 			"slept": func(t *turn) (saga.Next, error) {
 				c.wakes(t.Args.Task)
 				t.Progress(2, 4, "slept")
-				return t.Ask("two", askLeft, askRight)
+				return t.Ask("two", askLeft, askRight, arrived)
 			},
 			"two": func(t *turn) (saga.Next, error) {
 				for _, q := range []*steps.Form[word]{askLeft, askRight} {
@@ -79,6 +83,9 @@ func (c *clerk) machine(revision uint32) saga.Definition {
 						return nil, err
 					}
 					t.State.Seen = append(t.State.Seen, w.Word)
+				}
+				if _, err := arrived.Answer(t); err != nil {
+					return nil, err
 				}
 				if err := do(t, "c"); err != nil {
 					return nil, err
@@ -102,7 +109,7 @@ func upgrades(revision uint32) map[uint32]saga.Upgrade[tripState] {
 func (c *clerk) flow(revision uint32) saga.Definition {
 	effect := &saga.Effect[hold, string]{Name: "hold", Do: c.do, Undo: c.undo}
 	return saga.Flow[trip, string]{
-		Info:   saga.Info{Name: "flow", Tasks: saga.Tasks{Mode: saga.TasksOptional}, Revision: revision, Asks: []steps.Question{askFirst, askLeft, askRight}, Effects: []saga.Declared{effect}},
+		Info:   saga.Info{Name: "flow", Tasks: saga.Tasks{Mode: saga.TasksOptional}, Revision: revision, Asks: []steps.Question{askFirst, askLeft, askRight, arrived}, Effects: []saga.Declared{effect}},
 		Oldest: 1,
 		Run: func(r *saga.Run, in trip) (string, error) {
 			var seen []string
@@ -127,11 +134,17 @@ func (c *clerk) flow(revision uint32) saga.Definition {
 			if err := do("b"); err != nil {
 				return "", err
 			}
+			if err := c.expects(r, in.Task); err != nil {
+				return "", err
+			}
 			if err := r.Sleep(time.Hour); err != nil {
 				return "", err
 			}
 			c.wakes(in.Task)
 			if err := ask(askLeft); err != nil {
+				return "", err
+			}
+			if _, err := saga.Ask(r, arrived); err != nil {
 				return "", err
 			}
 			if err := ask(askRight); err != nil {
@@ -152,6 +165,15 @@ func (c *clerk) flow(revision uint32) saga.Definition {
 type clerk struct {
 	*world
 	*server
+}
+
+// expects has what a task waits for arrive, soon.
+func (c *clerk) expects(ctx saga.Context, id string) error {
+	handle, err := saga.Handle(ctx, arrived)
+	if err == nil {
+		c.arrives(id, handle)
+	}
+	return err
 }
 
 // luck is what happens once in n times.

@@ -6,10 +6,12 @@ import (
 	"fmt"
 	"iter"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/mcpsaga/mcpsaga/codec"
 	"github.com/mcpsaga/mcpsaga/internal/store"
+	"github.com/mcpsaga/mcpsaga/steps"
 )
 
 // Operator looks at the sagas of an audience, and has them undone, without the tools that they are of. A
@@ -225,6 +227,8 @@ func (o *Operator) History(ctx context.Context, id store.ID) iter.Seq2[Entry, er
 					e.Text = "not undone"
 				case e.kind == kindEnd:
 					e.Text = e.Ending.String() // not the tool's words
+				case e.kind == kindAnswer:
+					e.Text = givenBy(e.Answers)
 				case e.kind == kindUndone && len(e.Effects) > 0:
 					what = "not undone"
 				}
@@ -237,6 +241,20 @@ func (o *Operator) History(ctx context.Context, id store.ID) iter.Seq2[Entry, er
 			}
 		}
 	}
+}
+
+// givenBy says who has given answers, if that was not the client.
+func givenBy(answers []steps.Answer) string {
+	var by []string
+	for _, a := range answers {
+		if a.By != "" && !slices.Contains(by, a.By) {
+			by = append(by, a.By)
+		}
+	}
+	if len(by) == 0 {
+		return ""
+	}
+	return "by " + strings.Join(by, ", ")
 }
 
 // Ping finds out whether the store can be read, and Check whether it can be written.

@@ -70,6 +70,24 @@ func ReadDocument[T any](ctx context.Context, c *Core, name Name) (*Document[T],
 //
 // It is tried again until ctx ends, and fails with [ErrConflict] if others were faster all that time.
 func ChangeDocument[T any](ctx context.Context, c *Core, principal string, name Name, keep time.Time, found *Document[T], change func(*T) (bool, error)) (*Document[T], error) {
+	return changeDocument(ctx, c, name, found, func(v *T, _ bool) (*kept, error) {
+		changed, err := change(v)
+		if err != nil || !changed {
+			return nil, err
+		}
+		return &kept{principal, keep}, nil
+	})
+}
+
+// kept is for whom a document is kept, and until when.
+type kept struct {
+	principal string
+	until     time.Time
+}
+
+// changeDocument is [ChangeDocument] where change, which learns whether there is a document, says for whom it is kept and
+// until when, with nil for no change.
+func changeDocument[T any](ctx context.Context, c *Core, name Name, found *Document[T], change func(v *T, exists bool) (*kept, error)) (*Document[T], error) {
 	for try := 0; ; try++ {
 		var err error
 		if found == nil || found.row == nil {
@@ -77,11 +95,11 @@ func ChangeDocument[T any](ctx context.Context, c *Core, principal string, name 
 		}
 		if err == nil {
 			next := &Document[T]{Value: found.Value, row: found.row.clone()}
-			changed, refused := change(&next.Value)
-			if refused != nil || !changed {
+			keep, refused := change(&next.Value, found.Exists())
+			if refused != nil || keep == nil {
 				return found, refused
 			}
-			if err = c.writeDocument(ctx, principal, next.row, keep, next.Value); err == nil {
+			if err = c.writeDocument(ctx, keep.principal, next.row, keep.until, next.Value); err == nil {
 				return next, nil
 			}
 			found = nil

@@ -50,10 +50,14 @@ func (c *Core) Start(ctx context.Context, s tasks.Start) (*tasks.Task, error) {
 
 // beginning is the turn with which a request without a token begins a saga.
 func (c *Core) beginning(q *turns.Request) *turns.TaskTurn {
-	return &turns.TaskTurn{
+	turn := &turns.TaskTurn{
 		Call:     engine.Call{Arguments: orEmpty(q.Arguments), Client: q.Client, Answers: q.Answers},
 		Identity: turns.Identity{Program: q.Program, Saga: c.Turns.NewID()}, Caller: q.Caller(), Trace: q.Trace,
 	}
+	if q.Program != nil && q.Program.Waits() {
+		turn.Secret = c.Turns.NewSecret()
+	}
+	return turn
 }
 
 // takeBefore takes a turn that comes before the task begins: its client drives the saga so far. If that is a task by
@@ -116,7 +120,7 @@ func (c *Core) newRow(s *tasks.Start, turn *turns.TaskTurn) *row {
 	}
 	r.summary = summary{Saga: turn.Saga, Name: s.ID, Note: s.Note, Times: timesOf(s, turn, now), Shown: shown{Updated: now}}
 	r.Principal, r.Stand.Answers = q.Principal, turn.Answers
-	r.Begun = request{Method: q.Method, Dialect: q.Dialect, Client: engine.PackFeatures(q.Client), Arguments: turn.Arguments, Trace: turn.Trace}
+	r.Begun = request{Method: q.Method, Dialect: q.Dialect, Client: engine.PackFeatures(q.Client), Arguments: turn.Arguments, Trace: turn.Trace, Secret: turn.Secret}
 	if turn.Position != nil {
 		r.Stand.Asked = uint64(len(turn.Position.PendingIDs()))
 		r.Stand.Position = r.encode(turn.Position)

@@ -63,6 +63,7 @@ type request struct {
 	Client    uint64      `cbor:"3,keyasint,omitempty"` // engine.PackFeatures
 	Arguments []byte      `cbor:"4,keyasint,omitempty"` // nil if the position has them
 	Trace     turns.Trace `cbor:"5,keyasint"`
+	Secret    []byte      `cbor:"6,keyasint,omitempty"` // as in engine.Call
 }
 
 // times say when a saga does what, by the store's clock. Zero is never.
@@ -98,6 +99,8 @@ type stand struct {
 	Asked     uint64         `cbor:"4,keyasint,omitempty"`
 	// Given are the last answers that were taken, to know them when they come again.
 	Given []tasks.Given `cbor:"5,keyasint,omitempty"`
+	// Events are waited for besides.
+	Events []awaited `cbor:"6,keyasint,omitempty"`
 }
 
 // running says what has become of the attempts to go on from where the saga stands.
@@ -135,6 +138,8 @@ type shown struct {
 	// Ending is how it has ended, Bad that its result says that the tool has failed.
 	Ending ending `cbor:"7,keyasint,omitempty"`
 	Bad    bool   `cbor:"8,keyasint,omitempty"`
+	// Outside: it waits, but not for its client.
+	Outside bool `cbor:"9,keyasint,omitempty"`
 }
 
 // ending is how a saga has ended.

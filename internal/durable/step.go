@@ -33,9 +33,12 @@ func (h *hold) step(r *row, now time.Time) (again bool, err error) {
 	}
 	questions := r.Stand.Questions
 	own, theirs := open(questions, turn.Answers, turn.Client)
+	events := r.events()
 	switch {
 	case len(own) > 0:
-		return h.askModel(r, own, turn.Answers, len(theirs) > 0)
+		return h.askModel(r, own, turn.Answers, len(theirs) > 0 && len(events) == 0)
+	case len(events) > 0:
+		return h.awaitEvents(r, events)
 	case len(theirs) > 0: // it was woken for nothing
 		return false, h.commit(func(r *row) []event { return h.pause(r, store.Waiting) })
 	}
@@ -82,7 +85,7 @@ func open(questions []steps.Step, answers []steps.Answer, client steps.Features)
 // reach notes within a change that the saga has come to a position.
 func (h *hold) reach(r *row, pos *engine.Position) event {
 	before, _ := decodePosition(r.Stand.Position, r.Saga)
-	r.Stand.Position, r.Stand.Questions, r.Stand.Answers = r.encode(pos), nil, nil
+	r.Stand.Position, r.Stand.Questions, r.Stand.Answers, r.Stand.Events = r.encode(pos), nil, nil, nil
 	r.Revision = h.program.Revision
 	h.further(r)
 	names := pos.Effects()
@@ -152,6 +155,39 @@ func (h *hold) askModel(r *row, own []steps.Step, answers []steps.Answer, wait b
 	return again, err
 }
 
+// awaitEvents has the documents of events say that the saga waits for them, takes what has happened, and puts the saga
+// to rest if it waits for more. A process that takes it over does that again.
+func (h *hold) awaitEvents(r *row, events []awaited) (again bool, err error) {
+	var answers []steps.Answer
+	for i := range events {
+		a, err := h.c.register(h.ctx, r.Principal, &r.ID, h.program, &events[i])
+		if err != nil {
+			h.c.Turns.Log.Warn("a saga cannot wait for an event, and will try again", "tool", r.Tool, "event", events[i].Question, "error", err)
+			return false, h.putBack(awaitAgain)
+		}
+		if a != nil {
+			answers = append(answers, *a)
+		}
+	}
+	err = h.commit(func(r *row) (list []event) {
+		if len(answers) > 0 {
+			e := event{kind: kindAnswer, at: r.Shown.Updated, body: body{Answers: answers}}
+			r.fold(&e)
+			list = append(list, e)
+		}
+		if r.waits() && !r.Cancelled {
+			return append(list, h.pause(r, store.Waiting)...)
+		}
+		h.further(r)
+		again = true
+		return append(list, event{kind: kindTurn})
+	})
+	return again, err
+}
+
+// awaitAgain is how long after a saga could not wait for an event it tries again.
+const awaitAgain = 5 * time.Second
+
 // suspend records where the saga stands after a turn that has not ended it, what it asks and what it yields. The saga is
 // put to rest if it waits for its client or a time; otherwise again says that the next turn follows at once. A saga that
 // exceeds a bound is undone.
@@ -172,10 +208,11 @@ func (h *hold) suspend(end *turns.End, answers []steps.Answer, client steps.Feat
 	}
 	err = h.commit(func(r *row) []event {
 		events := []event{h.reach(r, end.Position)}
-		r.Stand.Questions, r.Stand.Answers = asked(end.Steps), ahead
+		r.Stand.Questions, r.Stand.Answers, r.Stand.Events = asked(end.Steps), ahead, h.c.awaits(h.program, end.Position)
 		r.Stand.Asked += uint64(len(end.Steps))
 		switch wake := end.Position.Wake; {
 		case r.Cancelled: // so it is undone at once
+		case len(r.Stand.Events) > 0: // their documents are to say so first, in the next step
 		case len(theirs) > 0 && len(own) == 0:
 			h.pause(r, store.Waiting)
 		case !wake.IsZero():
@@ -193,7 +230,7 @@ func (h *hold) suspend(end *turns.End, answers []steps.Answer, client steps.Feat
 
 // stalls counts the turns in a row that ask, yield and wait for nothing, and reports whether these are too many.
 func (h *hold) stalls(end *turns.End, own []steps.Step) bool {
-	if h.pauses++; len(end.Steps) > 0 || len(end.Yielded) > 0 || !end.Position.Wake.IsZero() {
+	if h.pauses++; len(end.Steps) > 0 || len(end.Yielded) > 0 || !end.Position.Wake.IsZero() || end.Position.Awaits() {
 		h.pauses = 0
 	}
 	if len(own) == 0 {

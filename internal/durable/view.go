@@ -1,6 +1,7 @@
 package durable
 
 import (
+	"cmp"
 	"context"
 	"crypto/subtle"
 	"encoding/base64"
@@ -92,6 +93,13 @@ func (c *Core) Status(ctx context.Context, principal, id string) (*tasks.Task, e
 func (c *Core) view(r *row) (*tasks.Task, error) {
 	t := c.summarized(&r.Record, &r.summary)
 	t.Status, t.Progress, t.Given, t.Told = statusOf(r), r.Progress.engine(), r.Stand.Given, r.Shown.Told
+	for _, e := range r.events() {
+		if t.Status.Ended() {
+			break
+		}
+		t.Message = cmp.Or(t.Message, e.Message)
+		t.Awaits = append(t.Awaits, tasks.Awaited{Question: e.Question, Event: e.Event, Until: e.Until})
+	}
 	switch t.Status {
 	case tasks.InputRequired:
 		for _, q := range r.theirs() {
@@ -147,7 +155,7 @@ func (s *summary) status(r *store.Record) tasks.Status {
 	switch {
 	case r.Status.Over():
 		return s.Shown.Ending.status()
-	case r.Status == store.Waiting && !s.Cancelled:
+	case r.Status == store.Waiting && !s.Cancelled && !s.Shown.Outside:
 		return tasks.InputRequired
 	case r.Status == store.Working && r.Fence == 0 && !s.Running.Held:
 		return tasks.Queued

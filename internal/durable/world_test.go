@@ -36,6 +36,7 @@ type world struct {
 	asleep   map[string]time.Time // since when at least a task sleeps
 	cancels  map[string]bool      // tasks that somebody wants cancelled
 	clients  sync.WaitGroup
+	handles  map[string]string // of what tasks wait for
 }
 
 // patience is how long the tasks of some clients go on without them.
@@ -88,6 +89,38 @@ func (w *world) cancel(id string) {
 			if errors.Is(err, tasks.ErrNotFound) {
 				return nil
 			}
+			return err
+		})
+	})
+}
+
+// arrives delivers what a task waits for, perhaps before it asks, and perhaps twice.
+func (w *world) arrives(id, handle string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if known := w.handles[id]; known != "" {
+		assert.Equal(about{w.seen, id}, known, handle, "%s: the handle is the same in every run", id)
+		return
+	}
+	w.handles[id] = handle
+	w.clients.Go(func() {
+		time.Sleep(time.Duration(w.intN(3*3600)) * time.Second)
+		for range 1 + w.intN(2) {
+			w.tries(id, func(m *durable.Core) error {
+				err := deliver(m, handle, `{"word":"here"}`)
+				w.seen.note(id, "is delivered: %v", err)
+				if errors.Is(err, durable.ErrEventGone) {
+					return nil
+				}
+				return err
+			})
+		}
+		w.tries(id, func(m *durable.Core) error {
+			err := deliver(m, handle, `{"word":"other"}`)
+			if errors.Is(err, durable.ErrEventGone) || errors.Is(err, durable.ErrEventOther) {
+				return nil
+			}
+			assert.Error(about{w.seen, id}, err, "%s: another value was taken", id)
 			return err
 		})
 	})

@@ -49,6 +49,8 @@ type Definition struct {
 	ShortTokens bool
 	// Yields says that it may give its result in parts.
 	Yields bool
+	// Routes are those of all its questions; zero is any.
+	Routes steps.Routes
 	// Tasks says whether it may be a task. The times of a program's are never zero.
 	Tasks Tasks
 	// Steps are the names of the step functions besides Start, former ones included.
@@ -84,6 +86,9 @@ func NewProgram(d Definition, p *Problems) *Program {
 		p.Add(nil, "MaxAge is negative")
 	}
 	t.checkQuestions(p)
+	if t.Routes.String() == "" {
+		p.Add(nil, "its Routes have none that there is")
+	}
 	if input := t.inputSchema(p, d.InputSchema, d.RawInputSchema, d.Arguments); input != nil {
 		var err error
 		if t.input, t.InputSchema, err = schema.Resolve(input, d.RawInputSchema); err != nil {
@@ -166,6 +171,7 @@ func (t *Program) checkQuestions(p *Problems) {
 			p.Add(err, "question %q cannot be asked", id)
 		}
 		t.questions[id] = newQuestion(q)
+		t.outside = t.outside || t.questions[id].step.Kind == steps.Outside
 	}
 }
 

@@ -43,6 +43,7 @@ const (
 	pendingVaried = 1 << iota
 	pendingAnswered
 	pendingFailed
+	pendingOutside
 )
 
 // Encode returns the position's parts, which [Position.Restore] takes. They share
@@ -75,6 +76,9 @@ func (p *Position) Encode() Encoded {
 				flags |= pendingFailed
 			}
 		}
+		if p.outside() {
+			flags |= pendingOutside
+		}
 		b = append(b, flags, byte(p.refused))
 		b = binary.AppendUvarint(b, uint64(p.repeat))
 		b = appendBytes(b, p.id)
@@ -87,6 +91,9 @@ func (p *Position) Encode() Encoded {
 		if p.answer != nil {
 			b = appendBytes(b, p.answer.raw)
 		}
+		if p.outside() {
+			b = appendTime(b, p.until)
+		}
 	}
 	b = binary.AppendUvarint(b, uint64(len(p.seen)))
 	for i := range p.seen {
@@ -97,6 +104,9 @@ func (p *Position) Encode() Encoded {
 		b = p.appendMore(b)
 	}
 	e := Encoded{Body: b, Secrets: p.secrets}
+	if p.handles != nil {
+		e.Secrets = append(AppendSecret(nil, handlesSecret, p.handles), p.secrets...)
+	}
 	if p.apart {
 		e.State = p.kept
 	} else {
@@ -118,7 +128,7 @@ func (p *Position) Restore(e Encoded) error {
 		return fmt.Errorf("position format %d is not known, only up to %d", version, bodyMore)
 	}
 	now := *p
-	now.body, now.Wake, now.Parts, now.Ledger, now.secrets = body{}, time.Time{}, nil, nil, nil
+	now.body, now.Wake, now.Parts, now.Ledger, now.secrets, now.handles = body{}, time.Time{}, nil, nil, nil, nil
 	now.next = string(r.bytes())
 	if n := r.count(2); n > 0 {
 		now.pending = make([]pendingStep, n)
@@ -136,6 +146,9 @@ func (p *Position) Restore(e Encoded) error {
 			copy(p.digest[:], r.take(4))
 			if flags&pendingAnswered != 0 {
 				p.answer = &storedAnswer{failed: flags&pendingFailed != 0, raw: r.bytes()}
+			}
+			if flags&pendingOutside != 0 {
+				p.until = r.time()
 			}
 		}
 	}
@@ -179,6 +192,7 @@ func (p *Position) Restore(e Encoded) error {
 	}
 	if len(e.Secrets) > 0 {
 		var err error
+		now.handles, e.Secrets = takeHandles(e.Secrets)
 		if now.secrets, err = now.log.takeSecrets(e.Secrets); err != nil {
 			return fmt.Errorf("its secrets: %w", err)
 		}

@@ -134,6 +134,8 @@ func explain(err error) (text string, ok bool) {
 		return fmt.Sprintf("Stopped: %q was declined.", se.StepID), true
 	case errors.Is(se.Err, steps.ErrCancelled):
 		return fmt.Sprintf("Stopped: %q was cancelled.", se.StepID), true
+	case errors.Is(se.Err, steps.ErrTimeout):
+		return fmt.Sprintf("Stopped: %q has not happened in time.", se.StepID), true
 	case errors.As(se.Err, &ce):
 		// Only the code: the message is the client's own, it has it already.
 		return fmt.Sprintf("Stopped: %q could not be performed (error %d).", se.StepID, ce.Code), true

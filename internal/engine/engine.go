@@ -28,6 +28,11 @@ type Call struct {
 	// Answers are what the client brings in a later turn: those that are waited for are used,
 	// earlier ones must be what they were, unknown ones are ignored.
 	Answers []steps.Answer
+	// Events are the answers to events that are waited for, which no client gives.
+	Events []steps.Answer
+	// Secret is what the addresses of events are made of, if the position has none yet: a turn that is taken again
+	// needs the same. Nil draws one. Mark is the ledger's secret by which it knows the handles that were made for it.
+	Secret, Mark []byte
 	// Notifier gets what the tool tells while it works; nil discards it.
 	Notifier Notifier
 	// Held: this turn cannot be taken again, as its position does not leave the
@@ -111,7 +116,8 @@ type Undoing struct {
 // Outcome is how a turn ended: either suspended, with Position and perhaps Steps, or
 // finished, with Result.
 type Outcome struct {
-	// Steps are what the client is asked for. A turn that ends without any is a pause.
+	// Steps are what the client is asked for. A turn that ends without any is a pause, unless its Position waits for
+	// events.
 	Steps []steps.Step
 	// Yielded is the part of the result that a pause is for; nil if it is for none. It is
 	// reported once: a saga that continues from Position does not tell it again.
@@ -160,6 +166,7 @@ func (t *Program) Start(ctx context.Context, c Call) (*Outcome, error) {
 	if t.MaxAge > 0 {
 		pos.Deadline = c.Now.Add(t.MaxAge)
 	}
+	pos.withHandles(t, &c)
 	return t.turn(t.newTurn(ctx, c, pos))
 }
 
@@ -184,10 +191,15 @@ func (t *Program) Resume(ctx context.Context, pos *Position, c Call) (*Outcome, 
 	if c.Arguments != nil {
 		now.args = c.Arguments
 	}
+	now.withHandles(t, &c)
 	fresh, err := now.accept(c.Answers)
+	if err == nil {
+		err = now.happen(c.Events)
+	}
 	if err != nil {
 		return nil, err
 	}
+	waits := false
 	var ask []steps.Step
 	var reworded []string
 	for i := range now.pending {
@@ -202,12 +214,14 @@ func (t *Program) Resume(ctx context.Context, pos *Position, c Call) (*Outcome, 
 		if !c.Client.Has(step.Needs) {
 			return nil, &UnsupportedError{Tool: t.Name, StepID: step.ID, Needs: step.Needs}
 		}
-		ask = append(ask, step)
+		if waits = true; step.Kind != steps.Outside {
+			ask = append(ask, step)
+		}
 		if now.pending[i].digest != words {
 			reworded = append(reworded, now.pending[i].id)
 		}
 	}
-	if len(ask) > 0 {
+	if waits {
 		now.Turn++
 		return &Outcome{Steps: ask, Position: &now, Reworded: reworded}, nil
 	}
@@ -284,7 +298,7 @@ func (t *Program) turn(tc *Turn) (end *Outcome, err error) {
 		return t.failed(tc, err)
 	}
 	if tc.end.Asked != nil {
-		return t.suspend(pos, &tc.end, tc.log)
+		return t.suspend(pos, &tc.end, tc.log, tc.Now)
 	}
 	out := tc.end.Outcome
 	if err := t.checkEnd(&out); err != nil {
@@ -337,7 +351,7 @@ func (tc *Turn) run() (err error) {
 
 // suspend makes the next position of the one whose answers were just used. That is
 // the turn's own.
-func (t *Program) suspend(pos *Position, r *Ended, log *effectLog) (*Outcome, error) {
+func (t *Program) suspend(pos *Position, r *Ended, log *effectLog, now time.Time) (*Outcome, error) {
 	answered := pos.pending
 	for i := range answered {
 		p := &answered[i]
@@ -355,12 +369,15 @@ func (t *Program) suspend(pos *Position, r *Ended, log *effectLog) (*Outcome, er
 		next: r.Asked.Next, args: pos.args, kept: r.Kept, apart: r.Apart, seen: pos.seen, log: log,
 		pending: make([]pendingStep, len(r.Asked.Steps)),
 	}
-	out := &Outcome{Steps: r.Asked.Steps, Yielded: r.Asked.Yielded, Position: pos, Reworded: r.Reworded}
+	out := &Outcome{Steps: slices.Clone(r.Asked.Steps), Yielded: r.Asked.Yielded, Position: pos, Reworded: r.Reworded}
 	for i := range out.Steps {
 		step, p := &out.Steps[i], &pos.pending[i]
 		p.id, p.digest = step.ID, t.digest(step)
 		if step.Varied {
 			p.kind, p.needs, p.params = step.Kind, step.Needs, step.Params
+		}
+		if step.Kind == steps.Outside {
+			p.until = now.Add(within(step)).Round(0).UTC()
 		}
 		// An id is never used twice. One that was asked just now tells from where to look.
 		if last := slices.IndexFunc(answered, func(a pendingStep) bool { return a.id == p.id }); last >= 0 {
@@ -374,6 +391,9 @@ func (t *Program) suspend(pos *Position, r *Ended, log *effectLog) (*Outcome, er
 			p.repeat++
 		}
 		step.ID = p.stepID()
+	}
+	if pos.Awaits() { // which is nothing for the client
+		out.Steps = slices.DeleteFunc(out.Steps, func(s steps.Step) bool { return s.Kind == steps.Outside })
 	}
 	return out, nil
 }

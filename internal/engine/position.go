@@ -44,6 +44,8 @@ type Position struct {
 
 	body
 	secrets []byte
+	// handles is what the addresses of events are made of; nil if the program waits for none.
+	handles []byte
 }
 
 // body is the part of a position that only the engine understands.
@@ -86,6 +88,8 @@ type pendingStep struct {
 	// answer holds what arrived, if anything did, while other steps of the same
 	// suspension are still missing.
 	answer *storedAnswer
+	// until is until when an event is waited for; the zero time for a question to the client.
+	until time.Time
 }
 
 // stepID is the id on the wire.
@@ -124,11 +128,11 @@ func (p *Position) Effects() (names []string) {
 	return names
 }
 
-// PendingIDs lists the ids of the steps that still wait for an answer.
+// PendingIDs lists the ids of the steps that still wait for an answer of the client's.
 func (p *Position) PendingIDs() []string {
 	var ids []string
 	for i := range p.pending {
-		if p.pending[i].answer == nil {
+		if p.pending[i].answer == nil && !p.pending[i].outside() {
 			ids = append(ids, p.pending[i].stepID())
 		}
 	}
@@ -250,6 +254,8 @@ func (p *Position) acceptOne(a steps.Answer, before []steps.Answer, fresh []bool
 	for i := range p.pending {
 		switch pending := &p.pending[i]; {
 		case pending.stepID() != a.StepID:
+		case pending.outside():
+			return nil // whatever a client says of it
 		case pending.answer == nil:
 			pending.answer, fresh[i] = answer, true
 			return nil

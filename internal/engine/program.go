@@ -66,6 +66,7 @@ type Program struct {
 	effects   map[string]Effect
 	buildsOn  map[string][]string // what effects build on, also indirectly
 	renamed   map[string]string   // questions of older revisions
+	outside   bool                // it asks for events
 	input     *schema.Schema
 	output    *schema.Schema
 	decoding  jsonv2.Options // of arguments

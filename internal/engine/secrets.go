@@ -69,6 +69,18 @@ func differs(recorded, now sagahooks.Value) (was, is string) {
 // a character that no field's name has.
 const effectSecret = "#"
 
+// handlesSecret is the name of [Position].handles, which comes first of all.
+const handlesSecret = effectSecret + "handles"
+
+// takeHandles takes what has that name off the secrets.
+func takeHandles(all []byte) (handles, rest []byte) {
+	r := reader{b: all}
+	if name, value := r.bytes(), r.bytes(); r.err == nil && string(name) == handlesSecret {
+		return value, r.b
+	}
+	return nil, all
+}
+
 // appendSecrets adds what is secret in the inputs and results to a state's secrets.
 func (l *effectLog) appendSecrets(b []byte) []byte {
 	b = slices.Clip(b)

@@ -17,6 +17,8 @@ func (t *Program) settle(ctx context.Context, pos *Position, p *pendingStep, fre
 	switch {
 	case err != nil:
 		return step, false, nil, &PositionError{t.Name, err}
+	case p.outside() && p.answer != nil:
+		return step, false, nil, nil // it was looked at when it came; see [Program.CheckEvent]
 	case words != p.digest:
 		// The tool asks something else now than the user answered, or would.
 		p.digest = words

@@ -58,6 +58,8 @@ func (t *Program) checkTasks(p *Problems) {
 		p.Add(nil, "its Tasks say how tasks are, but their Mode is TasksForbidden; set TasksOptional or TasksRequired")
 	case given.After != "" && t.questions[given.After] == nil:
 		p.Add(nil, "its tasks begin after the question %q, which is not declared; After must be the id of one of the tool's Asks", given.After)
+	case t.Outside(given.After):
+		p.Add(nil, "its tasks begin after %q, which is an event; After must be a question that the client answers", given.After)
 	}
 }
 

@@ -24,7 +24,7 @@ func TestFeaturesHaveBits(t *testing.T) {
 func TestTermsComeBack(t *testing.T) {
 	list := []Terms{
 		{}, {Revision: 3}, {Guest: true}, {Resumable: true}, {Level: slog.LevelDebug}, {Level: slog.LevelError + 4},
-		{3, steps.AllFeatures(), true, true, slog.LevelWarn},
+		{Apps: true}, {Trusted: true}, {3, steps.AllFeatures(), true, true, true, true, slog.LevelWarn},
 	}
 	for _, f := range featureBits {
 		list = append(list, Terms{Features: f})

@@ -85,6 +85,8 @@ type Task struct {
 	Questions []steps.Step
 	// Numbers are those of Questions among all that the task has asked, from 1 on.
 	Numbers []uint64
+	// Awaits are the events that it waits for besides.
+	Awaits []Awaited
 	// Given are the last answers that the task was given.
 	Given []Given
 	// End is the result of a task that is Completed. Of one that is Cancelled it is what was
@@ -101,6 +103,14 @@ type Task struct {
 	Rev uint64
 	// Found is what the viewer has read, for [Viewer.AnswerFound].
 	Found any
+}
+
+// Awaited is an event that a task waits for: the question that it is, by what name it is delivered, and until when it is
+// waited for.
+type Awaited struct {
+	Question string
+	Event    [16]byte
+	Until    time.Time
 }
 
 // Given is an answer that a task was given: the number of its question, and what [Sum] makes of it.

@@ -48,6 +48,8 @@ type Request struct {
 	// Parts: the dialect gives the client what a tool yields, [engine.Outcome.Yielded]. If not,
 	// the saga continues at once, and its result begins with all that it has yielded.
 	Parts bool
+	// Secret is as in [engine.Call]; the memory sets it.
+	Secret []byte
 	// IdempotencyKey is what tells a first turn that is asked for again from another one
 	// with the same arguments; empty is none. It is ignored where turns are not remembered.
 	IdempotencyKey string
@@ -114,4 +116,6 @@ var (
 	// Paged: the client has a part of the result with the token, and sends its request again
 	// for the next one, whatever the policy by which it is asked.
 	Paged = Policy{Purpose: "resume", Resent: true}
+	// Relayed: the client's model carries the token, and calls its tool again with what its user has said.
+	Relayed = Policy{Purpose: "relay", Resent: true}
 )

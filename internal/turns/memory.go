@@ -21,6 +21,11 @@ type Memory interface {
 	CancelOnce(ctx context.Context, q *Request, o *Opened) (End, error)
 	// Identity tells the memory from all others.
 	Identity(ctx context.Context) ([]byte, error)
+	// Mark is what tells handles that were made for this memory: see [engine.Call].
+	Mark(ctx context.Context) ([]byte, error)
+	// Await notes that a saga of a principal's waits for the events of a position, and returns what has become of them, as
+	// far as that is known.
+	Await(ctx context.Context, principal string, p *engine.Program, pos *engine.Position) ([]steps.Answer, error)
 	// PutBlob keeps data of a principal's under an id that was drawn at random, and Blob returns it, or
 	// nil if there is none any more.
 	PutBlob(ctx context.Context, principal string, id [16]byte, data []byte, until time.Time) error

@@ -141,7 +141,7 @@ func (r *Runner) goesOn(ctx context.Context, q *Request, out *engine.Outcome) (b
 // expires is until when the client of a saga that sleeps has to come back: its time begins when
 // the saga can go on.
 func (c *Config) expires(p *engine.Position) time.Time {
-	expires := later(p.Wake, c.Now()).Add(c.Codec.Options().TTL)
+	expires := later(p.Rests(), c.Now()).Add(c.Codec.Options().TTL)
 	if !p.Deadline.IsZero() && p.Deadline.Before(expires) {
 		return p.Deadline
 	}

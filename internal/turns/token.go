@@ -186,7 +186,7 @@ func (r *Runner) Seal(ctx context.Context, q *Request, t *engine.Program, p *eng
 		ID: tokens.ID(p.ID), Turn: p.Turn, IssuedAt: now, Deadline: p.Deadline,
 		Tool: t.Target, Revision: p.Revision,
 	}
-	if !p.Wake.IsZero() {
+	if !p.Rests().IsZero() {
 		claims.ExpiresAt = r.expires(p)
 	}
 	if q.Trace != (Trace{}) { // none is no claim, and changes no token

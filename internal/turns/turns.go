@@ -13,7 +13,8 @@
 //
 // turns.go takes turns, and token.go opens and seals their tokens. cancel.go and drive.go are the other
 // ways through a saga, and sleep.go and paged.go are about pauses. memory.go is what a memory does for the
-// runner, and the runner for a memory; task.go takes the turns that a server takes by itself.
+// runner, and the runner for a memory; events.go waits for what is delivered, and task.go takes the turns that a
+// server takes by itself.
 package turns
 
 import (
@@ -45,6 +46,8 @@ type Config struct {
 	Now func() time.Time
 	// NewID returns the id of the next saga. Default: a random one.
 	NewID func() tokens.ID
+	// NewSecret returns what the handles of the next saga are made of. Default: a random one.
+	NewSecret func() []byte
 	// Timeout bounds a turn; zero means that nothing does.
 	Timeout time.Duration
 	// UndoGrace is how long after a token has expired what its saga did is still undone;
@@ -73,6 +76,9 @@ func New(c Config) *Runner {
 	if c.NewID == nil {
 		c.NewID = randomID
 	}
+	if c.NewSecret == nil {
+		c.NewSecret = engine.NewSecret
+	}
 	r := &Runner{Config: c}
 	c.Registry.OnHang(r.logHang)
 	return r
@@ -85,6 +91,9 @@ func NeedLedger(registry *engine.Registry) error {
 	for _, kind := range kinds {
 		for _, newest := range registry.Of(kind) {
 			for _, p := range registry.Revisions(kind, newest.Name) {
+				if p.Waits() {
+					missing = append(missing, &engine.DefinitionError{Tool: p.Name, Problem: "it waits for events, for which the server needs a ledger"})
+				}
 				if p.Tasks.Mode == engine.TasksRequired {
 					missing = append(missing, &engine.DefinitionError{Tool: p.Name, Problem: "its Tasks are required, for which the server needs a ledger"})
 				}
@@ -150,7 +159,7 @@ func (r *Runner) Resume(ctx context.Context, q Request) (end End, err error) {
 			if refused != nil {
 				return End{}, refused
 			}
-			return r.awake(ctx, &hooked, o, func(ctx context.Context) (End, error) {
+			return r.ready(ctx, &hooked, o, func(ctx context.Context) (End, error) {
 				if r.remembers(o.Program) {
 					return r.memory.ResumeOnce(ctx, &hooked, o)
 				}
@@ -158,9 +167,9 @@ func (r *Runner) Resume(ctx context.Context, q Request) (end End, err error) {
 			})
 		})
 	case err != nil:
-	case !o.Position.Wake.IsZero():
+	case !o.Position.Wake.IsZero(), o.Position.Awaits():
 		slept := q
-		end, err = r.awake(ctx, &slept, o, func(ctx context.Context) (End, error) {
+		end, err = r.ready(ctx, &slept, o, func(ctx context.Context) (End, error) {
 			if r.remembers(o.Program) {
 				return r.memory.ResumeOnce(ctx, &slept, o)
 			}
@@ -193,6 +202,13 @@ func (r *Runner) Start(ctx context.Context, q *Request, of Identity, m Remembere
 		call.Held = call.Held || q.Policy.UndoBroken
 		call.Acting, call.Final, call.Undoing, call.Did = m.Acting, m.Final, m.Undoing, m.Did
 	}
+	if call.Secret = q.Secret; call.Secret == nil {
+		call.Secret = r.NewSecret()
+	}
+	err := r.mark(turn, q.Program, &call)
+	if err != nil {
+		return End{}, r.failed(of, err)
+	}
 	out, err := q.Program.Start(turn, call)
 	return r.finish(turn, q, of, out, err, true, m)
 }
@@ -216,6 +232,9 @@ func (r *Runner) Continue(ctx context.Context, q *Request, o *Opened, m Remember
 	}
 	if o.Position.Wake.After(res.Now) {
 		res.Now = o.Position.Wake // it was waited for
+	}
+	if err := r.happened(turn, q, o, &res); err != nil {
+		return End{}, r.failed(o.Identity, err)
 	}
 	out, err := o.Program.Resume(turn, o.Position, res)
 	if len(o.Position.Parts) > 0 {
@@ -265,7 +284,7 @@ func (r *Runner) finish(ctx context.Context, q *Request, of Identity, out *engin
 			r.logFailed(ctx, of, out)
 		}
 		if end.Outcome = *out; out.Position != nil {
-			end.Wake = out.Position.Wake
+			end.Wake = r.wake(out.Position)
 		}
 		switch {
 		case out.Position == nil:
@@ -350,10 +369,20 @@ func (r *Runner) advance(ctx context.Context, q *Request, t *engine.Program, out
 				answers = append(answers, answer)
 			}
 		}
-		if len(answers) == 0 && !goesOn {
+		var events []steps.Answer
+		if out.Position.Awaits() && !out.Position.Asks() {
+			var err error
+			if events, err = r.memory.Await(ctx, q.Principal, t, out.Position); err != nil {
+				return out, err
+			}
+		}
+		if len(answers)+len(events) == 0 && !goesOn {
 			return out, nil
 		}
-		res := engine.Call{Now: later(r.Now(), out.Position.Wake), Client: r.Features(q.Client), Answers: answers, Notifier: q.Notifier, Held: q.Policy.UndoBroken, Unwanted: q.Unwanted}
+		res := engine.Call{Now: later(r.Now(), out.Position.Wake), Client: r.Features(q.Client), Answers: answers, Events: events, Notifier: q.Notifier, Held: q.Policy.UndoBroken, Unwanted: q.Unwanted}
+		if err := r.mark(ctx, t, &res); err != nil {
+			return out, err
+		}
 		if m != nil {
 			m.GoesOn(out.Position, answers)
 			res.Acting, res.Final, res.Undoing, res.Did = m.Acting, m.Final, m.Undoing, m.Did

@@ -71,6 +71,9 @@ func NewCatalogue(tools *engine.Registry, pageSize int, ttl time.Duration, takes
 		if (len(t.Asks) > 0 || t.Yields) && t.Tasks.Mode != engine.TasksRequired {
 			mark := sagaMark{Method: MethodCall, Revision: t.Revision, Steps: []string{}}
 			for _, q := range t.Asks {
+				if t.Outside(q.StepID()) {
+					continue // which is nothing to clients
+				}
 				mark.Steps = append(mark.Steps, q.StepID())
 			}
 			e.Meta[SagaMarker] = mark
@@ -263,6 +266,8 @@ type Capabilities struct {
 	Elicitation bool
 	// Tasks is the tasks extension, of MCP from 2026-07-28 on.
 	Tasks bool
+	// Apps is the extension for forms of servers in the windows of hosts, with the one kind that there is.
+	Apps bool
 	// Experimental are the experimental capabilities, an object if there are any.
 	Experimental jsontext.Value
 	// Resumable: requests can be resumed (SEP-975); declared by itself, or as an experiment.
@@ -284,7 +289,7 @@ func ReadCapabilities(object jsontext.Value) (c Capabilities, pointer string, ok
 		case "sampling":
 			c.Sampling, c.SamplingTools, c.SamplingContext = declared(v), declares(v, "tools"), declares(v, "context")
 		case "extensions":
-			c.Tasks = declares(v, TasksExtension)
+			c.Tasks, c.Apps = declares(v, TasksExtension), showsApps(jsonview.Get(v, AppsExtension))
 		case "roots":
 			c.Roots, must = declared(v), false // whatever else it is, it declares nothing
 		case "resumableRequests":
@@ -299,6 +304,19 @@ func ReadCapabilities(object jsontext.Value) (c Capabilities, pointer string, ok
 		}
 	}
 	return c, "", true
+}
+
+// AppsExtension is the name of the extension MCP Apps, and AppType the type of its documents. AppURI is ours.
+const (
+	AppsExtension = "io.modelcontextprotocol/ui"
+	AppType       = "text/html;profile=mcp-app"
+	AppURI        = "ui://mcpsaga/form"
+)
+
+// showsApps reports whether a client declares that it shows such documents.
+func showsApps(extension jsontext.Value) bool {
+	types, _ := jsonview.Strings(jsonview.Get(extension, "mimeTypes"))
+	return slices.Contains(types, AppType)
 }
 
 func declared(v jsontext.Value) bool { return v.Kind() == '{' }

@@ -258,6 +258,8 @@ type Host struct {
 	Catalogue *Catalogue
 	// Guest is the dialect that is served by the rules of others too, or nil.
 	Guest Guest
+	// Questions says how users are asked whose clients cannot be.
+	Questions Questions
 	// Hub tells of what has changed.
 	Hub *Hub
 	Log *slog.Logger

@@ -43,13 +43,13 @@ type Resumed struct {
 	Arguments jsontext.Value
 }
 
-// ReadResumed reads the token of a call of t, with these arguments.
-func ReadResumed(params jsontext.Value, t *engine.Program, arguments jsontext.Value) (r Resumed, rerr *wire.Error) {
+// ReadResumed reads the token of a call with these arguments. takes: the tool takes one among them.
+func ReadResumed(params jsontext.Value, takes bool, arguments jsontext.Value) (r Resumed, rerr *wire.Error) {
 	r.Arguments = arguments
 	var own []byte
-	if t.Yields { // else what is in the arguments is the tool's; an older revision may have had parts
+	if takes { // else what is in the arguments is the tool's; an older revision may have had parts
 		if own = jsonview.Get(arguments, engine.ResumeToken); own != nil {
-			r.Arguments = with(arguments, engine.ResumeToken, nil)
+			r.Arguments = With(arguments, engine.ResumeToken, nil)
 		}
 		if jsonview.Is(own, "") {
 			own = nil // models fill in what they need not
@@ -78,9 +78,9 @@ func ReadResumed(params jsontext.Value, t *engine.Program, arguments jsontext.Va
 	return r, nil
 }
 
-// with returns an object in which the member with that name has another value, and is the last, or is not
+// With returns an object in which the member with that name has another value, and is the last, or is not
 // there if that is nil.
-func with(object []byte, name string, value []byte) []byte {
+func With(object []byte, name string, value []byte) []byte {
 	b := jsonview.Rewrite(object, func(member, v []byte) []byte {
 		if string(member) == name {
 			return nil
@@ -166,6 +166,6 @@ func listedSchema(t *engine.Program) json.RawMessage {
 		return t.InputSchema
 	}
 	const property = `{"type":"string","description":"To get the next part of a result: the resumeToken that the last part ends with. All other arguments must be as in the first call."}`
-	properties := with(jsonview.Get(t.InputSchema, "properties"), engine.ResumeToken, []byte(property))
-	return json.RawMessage(with(t.InputSchema, "properties", properties))
+	properties := With(jsonview.Get(t.InputSchema, "properties"), engine.ResumeToken, []byte(property))
+	return json.RawMessage(With(t.InputSchema, "properties", properties))
 }

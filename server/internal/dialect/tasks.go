@@ -186,8 +186,8 @@ const CodeLate = -32001
 // RelatedTask adds to an object, which may be nil, that it belongs to a task.
 func RelatedTask(object json.RawMessage, id string) json.RawMessage {
 	mark := append(wire.AppendString([]byte(`{"taskId":`), id), '}')
-	b := append([]byte(`{"_meta":`), with(jsonview.Get(object, "_meta"), RelatedTaskKey, mark)...)
-	if rest := with(object, "_meta", nil); len(rest) > len("{}") {
+	b := append([]byte(`{"_meta":`), With(jsonview.Get(object, "_meta"), RelatedTaskKey, mark)...)
+	if rest := With(object, "_meta", nil); len(rest) > len("{}") {
 		return append(append(b, ','), rest[1:]...)
 	}
 	return append(b, '}')

@@ -34,7 +34,9 @@ import (
 	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/internal/jsonview"
 	"github.com/mcpsaga/mcpsaga/internal/turns"
+	"github.com/mcpsaga/mcpsaga/server/internal/apps"
 	"github.com/mcpsaga/mcpsaga/server/internal/dialect"
+	"github.com/mcpsaga/mcpsaga/server/internal/elsewhere"
 	"github.com/mcpsaga/mcpsaga/server/internal/handshake/revision"
 	"github.com/mcpsaga/mcpsaga/server/internal/wire"
 	"github.com/mcpsaga/mcpsaga/steps"
@@ -42,7 +44,9 @@ import (
 
 type handshake struct {
 	*dialect.Host
-	sessions sessionTable
+	elsewhere *elsewhere.Router
+	apps      *apps.Apps
+	sessions  sessionTable
 	// open are the calls under way in sessions over HTTP.
 	open dialect.Limit
 	// taskTools are the tools for clients that are offered tasks; nil without tasks.
@@ -55,7 +59,7 @@ const callsPer = 2
 
 // New is of the type [dialect.New].
 func New(h *dialect.Host) (dialect.Dialect, error) {
-	d := &handshake{Host: h}
+	d := &handshake{Host: h, elsewhere: elsewhere.New(h), apps: apps.New(h)}
 	d.open.What, d.open.Most, d.open.MostOwned = "calls", callsPer*h.Limits.MaxSessions, callsPer*h.Limits.MaxSessionsPerPrincipal
 	if h.OffersTasks() {
 		d.taskTools = taskTools(h)
@@ -124,7 +128,7 @@ type method struct {
 var methods = map[string]method{
 	"ping":                     {serve: (*call).ping, open: true},
 	"logging/setLevel":         {serve: (*call).setLevel, lingering: true},
-	"tools/list":               {serve: (*call).list, open: true},
+	"tools/list":               {serve: (*call).list, open: true, foreign: true},
 	callMethod:                 {serve: (*call).toolsCall, lasting: true, foreign: true},
 	"prompts/list":             {serve: (*call).list},
 	"prompts/get":              {serve: (*call).promptsGet, lasting: true, foreign: true},
@@ -234,7 +238,9 @@ func (c *call) list(context.Context) (json.RawMessage, error) {
 		case c.peer != nil && !c.peer.revision.Structured():
 			items = c.Catalogue.BareTools
 		}
+		items = c.elsewhere.Listed(items, c.client())
 		items = c.GuestTools(items, c.caller(c.peer, ""))
+		items = c.apps.Listed(items, c.client())
 	}
 	open, rerr := c.Catalogue.List(c.Message, items)
 	if rerr != nil {

@@ -11,7 +11,9 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/mcpsaga/mcpsaga/content"
+	"github.com/mcpsaga/mcpsaga/internal/jsonview"
 	"github.com/mcpsaga/mcpsaga/server/internal/dialect"
+	"github.com/mcpsaga/mcpsaga/server/internal/elsewhere"
 	"github.com/mcpsaga/mcpsaga/server/internal/handshake/revision"
 	"github.com/mcpsaga/mcpsaga/server/internal/wire"
 	"github.com/mcpsaga/mcpsaga/steps"
@@ -27,6 +29,8 @@ type peer struct {
 	asked dialect.Asked
 	// resumable: the client can resume requests.
 	resumable bool
+	// apps: the client shows forms of the server's, which may give consents if it is trusted with that.
+	apps, trusted bool
 	// session is the one over HTTP whose client this is; nil for others.
 	session *session
 	// level is the least severe log message that the client gets.
@@ -47,6 +51,7 @@ func (d *handshake) agree(x *dialect.Exchange) (*peer, json.RawMessage, *wire.Er
 	var p struct {
 		ProtocolVersion *string        `json:"protocolVersion"`
 		Capabilities    jsontext.Value `json:"capabilities"`
+		ClientInfo      jsontext.Value `json:"clientInfo"`
 	}
 	if rerr := wire.DecodeParams(x.Message.Params, &p); rerr != nil {
 		return nil, nil, rerr
@@ -58,11 +63,14 @@ func (d *handshake) agree(x *dialect.Exchange) (*peer, json.RawMessage, *wire.Er
 	if !ok {
 		return nil, nil, wire.WrongParam("/capabilities" + pointer)
 	}
+	name, _ := jsonview.String(jsonview.Get(p.ClientInfo, "name"))
+	client.trusted = client.apps && d.Questions.Trusts(name)
 	offers := d.Offers(client.revision.Completions())
 	offers["tools"] = map[string]any{"listChanged": true} // though the list may be empty
 	if d.offersTasks(client) {
 		offers["tasks"] = taskCapability(listsTasks(x))
 	}
+	d.apps.Offers(offers, &elsewhere.Client{Apps: client.apps})
 	result, err := wire.Marshal(struct {
 		ProtocolVersion string                 `json:"protocolVersion"`
 		Capabilities    map[string]any         `json:"capabilities"`
@@ -89,6 +97,7 @@ func (d *handshake) newPeer(version string, capabilities jsontext.Value) (p *pee
 	}
 	p = &peer{revision: revision.Negotiate(version)}
 	p.features, p.resumable = p.revision.Features(declared), declared.Resumable
+	p.apps = declared.Apps && d.Questions.Apps
 	p.guest = d.DeclaresGuest(declared.Experimental)
 	return p, "", true
 }

@@ -17,7 +17,9 @@ import (
 	"github.com/mcpsaga/mcpsaga/internal/tokens"
 	"github.com/mcpsaga/mcpsaga/internal/turns"
 	"github.com/mcpsaga/mcpsaga/saga"
+	"github.com/mcpsaga/mcpsaga/server/internal/apps"
 	"github.com/mcpsaga/mcpsaga/server/internal/dialect"
+	"github.com/mcpsaga/mcpsaga/server/internal/elsewhere"
 	"github.com/mcpsaga/mcpsaga/server/internal/handshake/revision"
 	"github.com/mcpsaga/mcpsaga/server/internal/wire"
 	"github.com/mcpsaga/mcpsaga/steps"
@@ -32,16 +34,25 @@ func (c *call) toolsCall(ctx context.Context) (json.RawMessage, error) {
 	if q.asTask {
 		return c.createTask(ctx, q.tool, json.RawMessage(q.part.Arguments), q.ttl)
 	}
+	if q.tool == nil {
+		result, err := c.apps.Call(ctx, c.Exchange, c.client(), q.part.Arguments)
+		return c.toolResult(turns.End{Outcome: engine.Outcome{Result: result}}, err)
+	}
+	if q.elsewhere != nil {
+		return c.askElsewhere(ctx, q.elsewhere)
+	}
 	out, err := c.drive(ctx, q.tool, json.RawMessage(q.part.Arguments), &q.part)
 	return c.partResult(&q.part, &out, err)
 }
 
 // toolsCallRequest is what a client asks for by tools/call.
 type toolsCallRequest struct {
-	tool   *engine.Program
+	tool   *engine.Program // nil if it is that of the form in the host's window
 	part   dialect.Resumed // its arguments, and where a result is read on
 	asTask bool
 	ttl    time.Duration
+	// elsewhere is not nil if the client cannot be asked.
+	elsewhere *elsewhere.Call
 }
 
 // readToolsCall reads the request. It has returned when the call waits, which leaves the stack small.
@@ -49,6 +60,9 @@ func (c *call) readToolsCall() (*toolsCallRequest, error) {
 	p, rerr := dialect.ReadParams(c.Message.Params, "name", "")
 	if rerr != nil {
 		return nil, rerr
+	}
+	if p.Name == apps.Tool && c.apps.Shows(c.client()) {
+		return &toolsCallRequest{part: dialect.Resumed{Arguments: p.Arguments}}, nil
 	}
 	t, _, err := c.Tool(p.Name, p.Arguments)
 	if err != nil {
@@ -60,7 +74,7 @@ func (c *call) readToolsCall() (*toolsCallRequest, error) {
 		}
 	}
 	q := &toolsCallRequest{tool: t}
-	if q.part, rerr = dialect.ReadResumed(c.Message.Params, t, p.Arguments); rerr != nil {
+	if q.part, rerr = dialect.ReadResumed(c.Message.Params, t.Yields, p.Arguments); rerr != nil {
 		return nil, rerr
 	}
 	if c.Tasks != nil && c.Client == nil && c.offersTasks(c.peer) { // a foreign transport offers none
@@ -68,7 +82,33 @@ func (c *call) readToolsCall() (*toolsCallRequest, error) {
 			return nil, rerr
 		}
 	}
+	if !q.asTask && c.peer != nil {
+		if q.elsewhere, rerr = c.elsewhere.Read(c.Message.Params, t, p.Arguments, *c.client()); rerr != nil {
+			return nil, rerr
+		}
+	}
 	return q, nil
+}
+
+// client is what the client has said of itself to those who ask its user elsewhere.
+func (c *call) client() *elsewhere.Client {
+	one := new(elsewhere.Client)
+	if c.peer != nil {
+		one.Features, one.Apps, one.Trusted = c.peer.features, c.peer.apps, c.peer.trusted
+	}
+	if c.post != nil {
+		one.Session = c.post.agreed.session()
+	}
+	return one
+}
+
+// askElsewhere answers a call whose client cannot be asked.
+func (c *call) askElsewhere(ctx context.Context, q *elsewhere.Call) (json.RawMessage, error) {
+	if c.Tasks != nil && c.post != nil {
+		c.post.stream.settle("") // another request continues it
+	}
+	result, err := c.elsewhere.Call(ctx, c.Exchange, q)
+	return c.toolResult(turns.End{Outcome: engine.Outcome{Result: result}}, err)
 }
 
 // partResult is the response to a call of a tool whose result may come in parts.
@@ -281,6 +321,9 @@ func (c *call) resourcesRead(ctx context.Context) (json.RawMessage, error) {
 	uri, rerr := c.uri()
 	if rerr != nil {
 		return nil, rerr
+	}
+	if open, ok := c.apps.Page(uri); ok {
+		return append(open, '}'), nil
 	}
 	t, variables := c.Tools.At(uri)
 	if t == nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"maps"
 	"slices"
 	"strings"
 
@@ -14,6 +15,7 @@ import (
 	"github.com/mcpsaga/mcpsaga/internal/jsonview"
 	"github.com/mcpsaga/mcpsaga/internal/turns"
 	"github.com/mcpsaga/mcpsaga/saga"
+	"github.com/mcpsaga/mcpsaga/server/internal/apps"
 	"github.com/mcpsaga/mcpsaga/server/internal/dialect"
 	"github.com/mcpsaga/mcpsaga/server/internal/wire"
 	"github.com/mcpsaga/mcpsaga/steps"
@@ -29,6 +31,13 @@ func (d *stateless) callTool(ctx context.Context, r *request) ([]byte, error) {
 	if rerr != nil {
 		return nil, rerr
 	}
+	if client := d.client(r); p.Name == apps.Tool && d.apps.Shows(client) {
+		result, err := d.apps.Call(ctx, r.Exchange, client, p.Arguments)
+		if err != nil {
+			return nil, err
+		}
+		return d.appendResult(r.Scratch, result, "")
+	}
 	t, _, err := d.Tool(p.Name, p.Arguments)
 	if err != nil {
 		return nil, err
@@ -39,7 +48,20 @@ func (d *stateless) callTool(ctx context.Context, r *request) ([]byte, error) {
 	if d.ForGuest(r.Message) {
 		return d.serveGuest(ctx, r)
 	}
-	if p.Resumed, rerr = dialect.ReadResumed(r.Message.Params, t, p.Arguments); rerr != nil {
+	if !r.tasks || d.TaskMode(t) == engine.TasksForbidden {
+		call, rerr := d.elsewhere.Read(r.Message.Params, t, p.Arguments, *d.client(r))
+		if rerr != nil {
+			return nil, rerr
+		}
+		if call != nil && p.State == nil && p.Answers == nil {
+			result, err := d.elsewhere.Call(ctx, r.Exchange, call)
+			if err != nil {
+				return nil, err
+			}
+			return d.appendResult(r.Scratch, result, "")
+		}
+	}
+	if p.Resumed, rerr = dialect.ReadResumed(r.Message.Params, t.Yields, p.Arguments); rerr != nil {
 		return nil, rerr
 	}
 	args := json.RawMessage(p.Resumed.Arguments)
@@ -80,11 +102,11 @@ func (d *stateless) appendResult(b []byte, result *content.Result, token string)
 		b = dialect.AppendNextToken(b, token)
 	}
 	b = d.finishMeta(b, resultComplete)
-	for key, v := range result.Meta {
+	for _, key := range slices.Sorted(maps.Keys(result.Meta)) { // a result that is repeated is the same
 		if key == serverInfoKey {
 			continue
 		}
-		value, err := wire.Marshal(v)
+		value, err := wire.Marshal(result.Meta[key])
 		if err != nil {
 			return nil, err
 		}
@@ -121,6 +143,9 @@ func (d *stateless) readResource(ctx context.Context, r *request) ([]byte, error
 	p, rerr := dialect.ReadParams(r.Message.Params, "uri", "inputResponses")
 	if rerr != nil {
 		return nil, rerr
+	}
+	if open, ok := d.apps.Page(p.Name); ok {
+		return d.finish(append(open, cacheForAll...), resultComplete), nil
 	}
 	t, variables := d.Tools.At(p.Name)
 	if t == nil {

@@ -18,7 +18,9 @@ import (
 	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/internal/jsonview"
 	"github.com/mcpsaga/mcpsaga/internal/tokens"
+	"github.com/mcpsaga/mcpsaga/server/internal/apps"
 	"github.com/mcpsaga/mcpsaga/server/internal/dialect"
+	"github.com/mcpsaga/mcpsaga/server/internal/elsewhere"
 	"github.com/mcpsaga/mcpsaga/server/internal/wire"
 )
 
@@ -34,6 +36,8 @@ const versionKey = "io.modelcontextprotocol/protocolVersion"
 
 type stateless struct {
 	*dialect.Host
+	elsewhere *elsewhere.Router
+	apps      *apps.Apps
 	// table has the methods that there are, given what the server offers.
 	table map[string]method
 	// info is this server's Implementation, which is in every result.
@@ -60,7 +64,7 @@ type method struct {
 // New is of the type [dialect.New]. It fails if a tool's schema has annotations that are
 // not allowed.
 func New(h *dialect.Host) (dialect.Dialect, error) {
-	d := &stateless{Host: h, params: make(map[string][]paramHeader)}
+	d := &stateless{Host: h, elsewhere: elsewhere.New(h), apps: apps.New(h), params: make(map[string][]paramHeader)}
 	d.streams.What, d.streams.Most, d.streams.MostOwned = "subscriptions", h.Limits.MaxStreams, h.Limits.MaxStreamsPerPrincipal
 	var err error
 	if d.info, err = wire.Marshal(h.Info); err != nil {
@@ -121,14 +125,14 @@ func (d *stateless) methods() map[string]method {
 		table[name] = method{saga: true, foreign: true, handle: d.serveSaga}
 	}
 	if len(d.Tools.Of(engine.KindTool)) > 0 {
-		table["tools/list"] = method{handle: d.list}
+		table["tools/list"] = method{handle: d.list, foreign: true}
 		table["tools/call"] = method{name: "name", handle: d.callTool, foreign: true}
 	}
 	if len(d.Tools.Of(engine.KindPrompt)) > 0 {
 		table["prompts/list"] = method{handle: d.list}
 		table["prompts/get"] = method{name: "name", handle: d.getPrompt, foreign: true}
 	}
-	if len(d.Tools.Of(engine.KindResource)) > 0 {
+	if d.Questions.Apps || len(d.Tools.Of(engine.KindResource)) > 0 {
 		table["resources/list"] = method{handle: d.list}
 		table["resources/templates/list"] = method{handle: d.list}
 		table["resources/read"] = method{name: "uri", handle: d.readResource, foreign: true}
@@ -206,10 +210,15 @@ const cacheForOne = `,"ttlMs":60000,"cacheScope":"private"`
 // dontCache are those of what may depend on the caller or on the time.
 const dontCache = `,"ttlMs":0,"cacheScope":"private"`
 
-func (d *stateless) discover(context.Context, *request) ([]byte, error) {
+func (d *stateless) discover(_ context.Context, r *request) ([]byte, error) {
 	offers := d.Offers(true)
 	if d.OffersTasks() {
 		offers["extensions"] = map[string]any{dialect.TasksExtension: struct{}{}}
+	}
+	caching := cacheForAll
+	if d.Questions.Apps {
+		d.apps.Offers(offers, d.client(r))
+		caching = cacheForOne
 	}
 	b, err := wire.Marshal(struct {
 		Versions     []string       `json:"supportedVersions"`
@@ -219,13 +228,20 @@ func (d *stateless) discover(context.Context, *request) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return d.finish(append(opened(b), cacheForAll...), resultComplete), nil
+	return d.finish(append(opened(b), caching...), resultComplete), nil
 }
 
 func (d *stateless) list(_ context.Context, r *request) ([]byte, error) {
 	items, caching := d.Catalogue.Lists[r.Message.Method], cacheForAll
-	if r.Message.Method == "tools/list" && d.Guest != nil {
-		items, caching = d.GuestTools(items, d.caller(r)), cacheForOne // clients of the guest get another
+	if r.Message.Method == "tools/list" {
+		if d.Guest != nil || d.elsewhere.Varies() { // some clients get another
+			caching = cacheForOne
+		}
+		items = d.elsewhere.Listed(items, d.client(r))
+		if d.Guest != nil {
+			items = d.GuestTools(items, d.caller(r))
+		}
+		items = d.apps.Listed(items, d.client(r))
 	}
 	open, rerr := d.Catalogue.List(r.Message, items)
 	if rerr != nil {
@@ -245,6 +261,16 @@ func (d *stateless) complete(ctx context.Context, r *request) ([]byte, error) {
 // caller is what the guest learns of a client.
 func (d *stateless) caller(r *request) *dialect.Caller {
 	return &dialect.Caller{Features: r.features, Declared: d.DeclaresGuest(r.experimental), Tasks: r.tasks, Result: d.toolResult}
+}
+
+// client is what the client says of itself to those who ask its user elsewhere.
+func (d *stateless) client(r *request) *elsewhere.Client {
+	c := &elsewhere.Client{Features: r.features, Apps: r.apps}
+	if r.apps {
+		name, _ := jsonview.String(jsonview.Get(r.meta.Client, "name"))
+		c.Trusted = d.Questions.Trusts(name)
+	}
+	return c
 }
 
 // serveGuest has the guest answer a request.

@@ -21,15 +21,17 @@ type request struct {
 	features steps.Features
 	// tasks: the client takes tasks for results.
 	tasks bool
+	// apps: the client shows forms of the server's (MCP Apps).
+	apps bool
 	// experimental are the client's experimental capabilities.
 	experimental jsontext.Value
 }
 
 // meta is what a request says about itself in _meta, as far as it is
-// used here. clientInfo is not: it must decide nothing (MCP 2026-07-28,
-// basic/index).
+// used here. clientInfo decides nothing (MCP 2026-07-28, basic/index) but whether
+// the operator trusts the client's window with consents.
 type meta struct {
-	Version, Capabilities, LogLevel, ProgressToken jsontext.Value
+	Version, Capabilities, LogLevel, ProgressToken, Client jsontext.Value
 
 	version string
 }
@@ -104,6 +106,8 @@ func (r *request) readMeta() *wire.Error {
 			r.meta.LogLevel = v
 		case "progressToken":
 			r.meta.ProgressToken = v
+		case clientKey:
+			r.meta.Client = v
 		}
 	}
 	var ok bool
@@ -115,12 +119,16 @@ func (r *request) readMeta() *wire.Error {
 		return bad("params._meta lacks " + capabilitiesKey + ", a ClientCapabilities object")
 	}
 	r.features, r.tasks, r.experimental = capabilities.Features, capabilities.Tasks, capabilities.Experimental
+	r.apps = capabilities.Apps
 	return nil
 }
 
 // capabilitiesKey is where a request names the client's capabilities. They hold
 // for this request only.
 const capabilitiesKey = "io.modelcontextprotocol/clientCapabilities"
+
+// clientKey is where a request says what the client is.
+const clientKey = "io.modelcontextprotocol/clientInfo"
 
 // logLevelKey is where a request says which log messages it wants.
 const logLevelKey = "io.modelcontextprotocol/logLevel"

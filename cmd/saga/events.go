@@ -1,0 +1,103 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/urfave/cli/v3"
+
+	"github.com/mcpsaga/mcpsaga/cmd/saga/internal/plain"
+	"github.com/mcpsaga/mcpsaga/internal/outgoing"
+)
+
+// deliveryTime is how long a server may take to accept an event.
+const deliveryTime = 30 * time.Second
+
+func (p *program) eventsCommand() *cli.Command {
+	return &cli.Command{
+		Name:  "events",
+		Usage: "deliver what tools wait for",
+		Action: func(_ context.Context, c *cli.Command) error {
+			return p.mustBeCommand(c, cli.ShowSubcommandHelp)
+		},
+		Commands: []*cli.Command{{
+			Name:      "send",
+			Usage:     "deliver an event, as its provider would",
+			ArgsUsage: "URL [VALUE]",
+			Description: `Sends a value to the address of an event, which ends with its handle: JSON, or - for what is
+read from the standard input. Without a value it is an empty object. The first value counts.
+
+Exits with 1 if the event is not taken.
+
+Examples:
+   saga events send https://tools.example.com/events/HANDLE '{"amount": 12}'
+   saga events send https://tools.example.com/events/HANDLE --reject 'the card was refused'`,
+			Flags:  []cli.Flag{stringFlag("reject", "say that it will not happen, and why", "")},
+			Action: p.sendEvent,
+		}},
+	}
+}
+
+func (p *program) sendEvent(ctx context.Context, c *cli.Command) error {
+	if c.NArg() < 1 || c.NArg() > 2 {
+		return p.usage(c, "%s takes the address of an event, and its value", c.FullName())
+	}
+	address, err := url.Parse(c.Args().First())
+	if err != nil || address.Host == "" || address.Scheme != "https" && address.Scheme != "http" {
+		return p.usage(c, "the address is no http or https URL")
+	}
+	body := c.Args().Get(1)
+	if body == "-" {
+		raw, err := io.ReadAll(p.stdin)
+		if err != nil {
+			return failed(err)
+		}
+		body = string(raw)
+	}
+	switch rejects := c.IsSet("reject"); {
+	case rejects && body != "":
+		return p.usage(c, "give a value or --reject, not both")
+	case rejects:
+		address, body = address.JoinPath("reject"), c.String("reject")
+	case body != "" && !json.Valid([]byte(body)):
+		return p.usage(c, "the value is no JSON")
+	}
+	return failed(p.postEvent(ctx, address.String(), body))
+}
+
+// postEvent sends an event to its address.
+func (p *program) postEvent(ctx context.Context, address, body string) error {
+	ctx, cancel := context.WithTimeout(ctx, deliveryTime)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, address, strings.NewReader(body))
+	if err != nil {
+		return err
+	}
+	req.Header.Set("Content-Type", "application/json")
+	resp, err := (&http.Client{CheckRedirect: outgoing.CheckRedirect}).Do(req)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	raw, err := outgoing.ReadAll(resp.Body, 1<<16)
+	if err != nil {
+		return err
+	}
+	var said struct {
+		Status string `json:"status"`
+	}
+	if json.Unmarshal(raw, &said) != nil || said.Status == "" {
+		said.Status = resp.Status
+	}
+	if resp.StatusCode >= 300 {
+		return fmt.Errorf("the event was not taken (%d): %s", resp.StatusCode, plain.Line(said.Status))
+	}
+	_, err = fmt.Fprintln(p.stdout, plain.Line(said.Status))
+	return err
+}

@@ -1,0 +1,44 @@
+package gosdk_test
+
+import (
+	"encoding/json"
+	"testing"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/mcpsaga/mcpsaga/gosdk"
+)
+
+// Clients of the SDK that can ask nothing see how to go on in the list, and do so; others see the tools as they are.
+func TestModelsRelayThroughTheSDK(t *testing.T) {
+	h := mount(t, gosdk.Options{}, talk(1))
+	for _, version := range []string{modern, legacy} {
+		t.Run(version, func(t *testing.T) {
+			shown := func(c *mcp.ClientSession) string {
+				list, err := c.ListTools(t.Context(), nil)
+				require.NoError(t, err)
+				raw, err := json.Marshal(list.Tools)
+				require.NoError(t, err)
+				return string(raw)
+			}
+			assert.NotContains(t, shown(h.connect(version, speaking())), "resumeToken")
+			c := h.connect(version, &mcp.ClientOptions{Capabilities: &mcp.ClientCapabilities{}})
+			assert.Contains(t, shown(c), "resumeToken")
+			first, err := c.CallTool(t.Context(), &mcp.CallToolParams{Name: "talk"})
+			require.NoError(t, err)
+			said, err := json.Marshal(first.StructuredContent)
+			require.NoError(t, err)
+			var waits struct{ Status, ResumeToken string }
+			require.NoError(t, json.Unmarshal(said, &waits))
+			assert.Equal(t, "waiting", waits.Status)
+			end, err := c.CallTool(t.Context(), &mcp.CallToolParams{Name: "talk", Arguments: map[string]any{
+				"resumeToken": waits.ResumeToken, "answers": map[string]any{"word1": map[string]any{"word": "w1"}},
+			}})
+			require.NoError(t, err)
+			assert.False(t, end.IsError)
+			assert.Equal(t, "w1", text(t, end))
+		})
+	}
+}

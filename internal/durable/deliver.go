@@ -1,0 +1,313 @@
+package durable
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/mcpsaga/mcpsaga/internal/engine"
+	"github.com/mcpsaga/mcpsaga/internal/jsonview"
+	"github.com/mcpsaga/mcpsaga/internal/store"
+	"github.com/mcpsaga/mcpsaga/internal/tasks"
+	"github.com/mcpsaga/mcpsaga/steps"
+)
+
+// An event has a document, which its handle or its key names. It has what was delivered first, and which rows wait for
+// that. Both write it with compare and set: so a row that begins to wait finds what came before, and who delivers finds
+// the row. The row gets that as an input in its log, as every answer.
+
+// Errors of [Core.Deliver]. A value that does not fit is a *[ValueError].
+var (
+	// ErrNoEvent: the handle was not made for this ledger.
+	ErrNoEvent = errors.New("there is no such event")
+	// ErrEventOther: something else was delivered before.
+	ErrEventOther = errors.New("another value was delivered before, and the first one counts")
+	// ErrEventGone: nothing waits for the event any more.
+	ErrEventGone = errors.New("it is too late: nothing waits for the event any more")
+)
+
+// ValueError says that what was delivered is nothing that the tool waits for.
+type ValueError struct{ Err error }
+
+// Error implements error.
+func (e *ValueError) Error() string { return "the value does not fit the event: " + e.Err.Error() }
+
+// Unwrap returns why.
+func (e *ValueError) Unwrap() error { return e.Err }
+
+const (
+	// keepEarly is how long what came early waits for a saga to ask for it, and keepLate how long it is remembered
+	// that an event has happened, or was not waited for any longer.
+	keepEarly = 24 * time.Hour
+	keepLate  = 7 * 24 * time.Hour
+	// maxPerKey is how many sagas may wait for the same key at the same time.
+	maxPerKey = 100
+	// timedOut is the answer to an event that has not happened in time.
+	timedOut = `{"action":"timeout"}`
+	// byEvent is who gives the answer to an event.
+	byEvent = "event"
+	// earlyAccount is on whose account is what came early.
+	earlyAccount = "\x00early events"
+)
+
+// delivery is the document of an event.
+type delivery struct {
+	// Result is what was delivered first, as the event's answer has it; nil if nothing was. Over: nothing is taken any
+	// more.
+	Result []byte `cbor:"1,keyasint,omitempty"`
+	Over   bool   `cbor:"2,keyasint,omitempty"`
+	// Until is until when it is waited for; the zero time if nothing has waited yet. Rows do; a saga that its client
+	// drives is none of them, as it looks by itself.
+	Until time.Time  `cbor:"3,keyasint,omitzero"`
+	Rows  []store.ID `cbor:"4,keyasint,omitempty"`
+	// Driven: such a saga has waited for it.
+	Driven bool `cbor:"5,keyasint,omitempty"`
+	// Principal is who has waited first, and Tool, Revision and Question say by what schema a value is checked.
+	Principal string `cbor:"9,keyasint,omitempty"`
+	Tool      string `cbor:"6,keyasint,omitempty"`
+	Revision  uint32 `cbor:"7,keyasint,omitempty"`
+	Question  string `cbor:"8,keyasint,omitempty"`
+}
+
+// awaited is an event that a row waits for.
+type awaited struct {
+	ID       string    `cbor:"1,keyasint"`
+	Event    Name      `cbor:"2,keyasint"`
+	Until    time.Time `cbor:"3,keyasint"`
+	Message  string    `cbor:"4,keyasint"`
+	Question string    `cbor:"5,keyasint"`
+}
+
+// Mark implements [turns.Memory].
+func (c *Core) Mark(ctx context.Context) ([]byte, error) {
+	if _, err := c.Identity(ctx); err != nil {
+		return nil, err
+	}
+	sum := sha256.Sum256(appendParts([]byte("mcpsaga mark 1"), c.rows.audience, string(c.identity.Load()[:])))
+	return sum[:], nil
+}
+
+// AtHandle names the event of a handle. It fails with [ErrNoEvent] if there is none.
+func (c *Core) AtHandle(ctx context.Context, handle string) (Name, error) {
+	mark, err := c.Mark(ctx)
+	if err != nil {
+		return Name{}, err
+	}
+	place, ok := engine.ReadHandle(handle, mark)
+	if !ok {
+		return Name{}, ErrNoEvent
+	}
+	return c.atPlace(place), nil
+}
+
+func (c *Core) atPlace(p engine.Place) Name { return c.DocumentName("event", string(p[:])) }
+
+// AtKey names the event of a tool's that has a key.
+func (c *Core) AtKey(target, event, key string) Name {
+	return c.DocumentName("event key", target, event, key)
+}
+
+// awaits are the events that a saga waits for at a position.
+func (c *Core) awaits(p *engine.Program, pos *engine.Position) (list []awaited) {
+	for _, a := range p.Awaited(pos) {
+		list = append(list, awaited{a.StepID, c.EventOf(p, &a), a.Until, a.Message, a.Question})
+	}
+	return list
+}
+
+// EventOf names an event that a saga of a program waits for.
+func (c *Core) EventOf(p *engine.Program, a *engine.Awaited) Name {
+	if a.Key != "" {
+		return c.AtKey(p.Target, a.Question, a.Key)
+	}
+	return c.atPlace(a.Place)
+}
+
+// Deliver gives an event a value, or rejects it: result is what its answer is to be. The first counts; the same again is
+// nothing new. One that nothing waits for yet is kept for a day. early says that no saga has asked for the event yet.
+func (c *Core) Deliver(ctx context.Context, name Name, result json.RawMessage) (early bool, err error) {
+	if result, err = jsonview.Canonical(result); err != nil {
+		return false, &ValueError{err}
+	}
+	found, err := ReadDocument[delivery](ctx, c, name)
+	if err == nil {
+		err = c.stillWaits(ctx, &found.Value)
+	}
+	if err == nil {
+		found, err = changeDocument(ctx, c, name, found, func(d *delivery, _ bool) (*kept, error) { return c.receive(d, result) })
+	}
+	if err != nil {
+		return false, err
+	}
+	d := &found.Value
+	for _, id := range d.Rows { // also if it was delivered before: who did that may not have come so far
+		if err := c.tellRow(ctx, id, name, d.Result); err != nil {
+			return false, err
+		}
+	}
+	return d.Until.IsZero(), nil
+}
+
+// receive takes in what was delivered, within a change of the document.
+func (c *Core) receive(d *delivery, result []byte) (*kept, error) {
+	switch {
+	case bytes.Equal(d.Result, result):
+		return nil, nil
+	case d.Result != nil:
+		return nil, ErrEventOther
+	case d.Over, !d.Until.IsZero() && !c.clock.now().Before(d.Until):
+		return nil, ErrEventGone
+	}
+	if program, _ := c.Turns.ProgramOf(d.Tool, d.Revision); program != nil && d.Question != "" {
+		if err := program.CheckEvent(d.Question, result); err != nil {
+			return nil, &ValueError{err}
+		}
+	}
+	d.Result = result
+	return d.kept(c.clock.now()), nil
+}
+
+// kept is for whom the document is kept, and until when.
+func (d *delivery) kept(now time.Time) *kept {
+	if d.Until.IsZero() {
+		return &kept{earlyAccount, now.Add(keepEarly)}
+	}
+	return &kept{d.Principal, later(d.Until, now).Add(keepLate)}
+}
+
+// stillWaits fails with [ErrEventGone] if all sagas have ended that have waited for an event which has not happened.
+func (c *Core) stillWaits(ctx context.Context, d *delivery) error {
+	if d.Result != nil || d.Driven || len(d.Rows) == 0 {
+		return nil
+	}
+	for _, id := range d.Rows {
+		r, err := c.rows.load(ctx, id)
+		if err != nil && !errors.Is(err, ErrUnreadable) {
+			return err
+		}
+		if r != nil && !r.Status.Over() && !r.Cancelled && r.Undoing == nil {
+			return nil
+		}
+	}
+	return ErrEventGone
+}
+
+// tellRow has a saga go on that waits for an event which has happened.
+func (c *Core) tellRow(ctx context.Context, id store.ID, name Name, result []byte) error {
+	find := func() (*row, error) {
+		r, err := c.rows.load(ctx, id)
+		if errors.Is(err, ErrUnreadable) {
+			return nil, nil
+		}
+		return r, err
+	}
+	_, err := c.input(ctx, find, func(r *row) (*event, bool, error) { return r.happened(name, result) })
+	if errors.Is(err, tasks.ErrNotFound) { // it was there just now
+		return nil
+	}
+	return err
+}
+
+// happened is the input of a row for an event that has happened; nil if it does not wait for it. run says that it then
+// waits for nothing.
+func (r *row) happened(name Name, result []byte) (input *event, run bool, err error) {
+	if r.Status.Over() || r.Undoing != nil || isOver(r, r.now()) {
+		return nil, false, nil
+	}
+	answers := slices.Clip(r.Stand.Answers)
+	for _, e := range r.events() {
+		if e.Event == name {
+			answers = append(answers, steps.Answer{StepID: e.ID, Result: result, By: byEvent})
+		}
+	}
+	given := answers[len(r.Stand.Answers):]
+	if len(given) == 0 {
+		return nil, false, nil
+	}
+	next := *r
+	next.Stand.Answers = answers
+	return &event{kind: kindAnswer, body: body{Answers: given}}, !next.waits(), nil
+}
+
+// events are what the row waits for from outside.
+func (r *row) events() (list []awaited) {
+	for _, e := range r.Stand.Events {
+		if !hasAnswer(r.Stand.Answers, e.ID) {
+			list = append(list, e)
+		}
+	}
+	return list
+}
+
+// waits reports whether the row waits for its client, or for an event.
+func (r *row) waits() bool { return len(r.theirs()) > 0 || len(r.events()) > 0 }
+
+// register has the document of an event say that a saga waits for it, which is a row's unless that is nil, and returns its
+// answer; nil as long as there is none.
+func (c *Core) register(ctx context.Context, principal string, row *store.ID, p *engine.Program, e *awaited) (*steps.Answer, error) {
+	now := c.clock.now()
+	found, err := changeDocument(ctx, c, e.Event, nil, func(d *delivery, _ bool) (*kept, error) {
+		before := d.Until
+		known := row == nil && d.Driven || row != nil && slices.Contains(d.Rows, *row)
+		if d.Result != nil && p.CheckEvent(e.Question, d.Result) != nil && d.Until.IsZero() {
+			c.Turns.Log.WarnContext(ctx, "what was delivered early does not fit the event, and is ignored", "tool", p.Name, "event", e.Question)
+			d.Result = nil
+		}
+		switch {
+		case known:
+		case row == nil:
+			d.Driven = true
+		case len(d.Rows) == maxPerKey:
+			return nil, fmt.Errorf("%d sagas wait for the same key of event %q", maxPerKey, e.Question)
+		default:
+			d.Rows = append(slices.Clip(d.Rows), *row)
+		}
+		d.Until = later(d.Until, e.Until)
+		over := d.Result == nil && !now.Before(d.Until) && !d.Over
+		d.Over = d.Over || over
+		if known && !over && d.Until.Equal(before) {
+			return nil, nil
+		}
+		d.Principal, d.Tool, d.Revision, d.Question = principal, p.Target, p.Revision, e.Question
+		return d.kept(now), nil
+	})
+	switch {
+	case err != nil:
+		return nil, err
+	case found.Value.Result != nil:
+		return &steps.Answer{StepID: e.ID, Result: found.Value.Result, By: byEvent}, nil
+	case !now.Before(e.Until):
+		return &steps.Answer{StepID: e.ID, Result: json.RawMessage(timedOut), By: byEvent}, nil
+	}
+	return nil, nil
+}
+
+// atTurn supplies what a turn of a program that waits for events needs.
+func (c *Core) atTurn(ctx context.Context, call *engine.Call, p *engine.Program) (err error) {
+	if p.Waits() {
+		call.Mark, err = c.Mark(ctx)
+	}
+	return err
+}
+
+// Await implements [turns.Memory].
+func (c *Core) Await(ctx context.Context, principal string, p *engine.Program, pos *engine.Position) (answers []steps.Answer, err error) {
+	if !pos.Awaits() {
+		return nil, nil
+	}
+	for _, e := range c.awaits(p, pos) {
+		a, err := c.register(ctx, principal, nil, p, &e)
+		if err != nil {
+			return nil, err
+		}
+		if a != nil {
+			answers = append(answers, *a)
+		}
+	}
+	return answers, nil
+}

@@ -1,0 +1,194 @@
+package engine
+
+import (
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/mcpsaga/mcpsaga/internal/ident"
+	"github.com/mcpsaga/mcpsaga/internal/jsonview"
+	"github.com/mcpsaga/mcpsaga/steps"
+)
+
+// An event is a question that no client is asked: its answer comes by [Call.Events], and never by [Call.Answers].
+
+// Awaited is an event that a saga waits for.
+type Awaited struct {
+	// StepID is that of its answer, Question the event's id.
+	StepID, Question string
+	// Place is where it is delivered: that of a handle, unless there is a Key.
+	Place Place
+	Key   string
+	// Until is until when it is waited for, Message says to people what it is.
+	Until   time.Time
+	Message string
+}
+
+// Place is what a handle names.
+type Place [16]byte
+
+// markSize is how much of a handle says that it was made here.
+const markSize = 8
+
+// Handle returns the handle of an address. mark is a secret of the ledger's.
+func (a Place) Handle(mark []byte) string {
+	return base64.RawURLEncoding.EncodeToString(append(a[:], a.sum(mark)...))
+}
+
+func (a Place) sum(mark []byte) []byte { return mac(mark, "mcpsaga handle 1", a[:])[:markSize] }
+
+func mac(key []byte, parts ...any) []byte {
+	h := hmac.New(sha256.New, key)
+	for _, part := range parts {
+		fmt.Fprintf(h, "%s\x00", part)
+	}
+	return h.Sum(nil)
+}
+
+// ReadHandle returns the address in a handle. ok is false if it was not made with that mark.
+func ReadHandle(handle string, mark []byte) (a Place, ok bool) {
+	b, err := base64.RawURLEncoding.DecodeString(handle)
+	if err != nil || len(b) != len(a)+markSize {
+		return a, false
+	}
+	a = Place(b[:len(a)])
+	return a, hmac.Equal(b[len(a):], a.sum(mark)) && a.Handle(mark) == handle
+}
+
+// NewSecret draws what the addresses of a saga's events are made of.
+func NewSecret() []byte {
+	b := make([]byte, 16)
+	rand.Read(b) // never fails
+	return b
+}
+
+// outside reports whether a step waits for an event.
+func (p *pendingStep) outside() bool { return !p.until.IsZero() }
+
+// address is where the event of that id is delivered.
+func (p *Position) place(id string) Place { return Place(mac(p.handles, "mcpsaga event 1", id)) }
+
+// withHandles gives a position what addresses are made of, unless it has that or the program waits for no events.
+func (p *Position) withHandles(t *Program, c *Call) {
+	switch {
+	case !t.outside || p.handles != nil:
+	case c.Secret != nil:
+		p.handles = c.Secret
+	default:
+		p.handles = NewSecret()
+	}
+}
+
+// Handle returns the handle to which the event of that id is delivered.
+func (tc *Turn) Handle(e steps.Request) (string, error) {
+	s, err := e.Step()
+	if err != nil {
+		return "", fmt.Errorf("Handle: %w", err)
+	}
+	switch {
+	case !tc.program.Outside(s.ID):
+		return "", fmt.Errorf("Handle: event %q is not declared; add it to the tool's Asks", s.ID)
+	case eventParam(s.Params, "key") != "":
+		return "", fmt.Errorf("Handle: event %q has a Key, to which it is delivered; ask for it without, or signal the key", s.ID)
+	}
+	return tc.pos.place(s.ID).Handle(tc.Mark), nil
+}
+
+func eventParam(params []byte, name string) string {
+	v, _ := jsonview.String(jsonview.Get(params, name))
+	return v
+}
+
+// within is for how long the event of a step is waited for.
+func within(s *steps.Step) time.Duration {
+	n, _ := jsonview.Int64(jsonview.Get(s.Params, "within"))
+	return time.Duration(n)
+}
+
+// Outside reports whether the question of that id is an event.
+func (t *Program) Outside(id string) bool {
+	q := t.questions[ident.Base(id)]
+	return q != nil && q.step.Kind == steps.Outside
+}
+
+// Waits reports whether the program may wait for events.
+func (t *Program) Waits() bool { return t.outside }
+
+// Awaits reports whether a saga that stands there waits for an event.
+func (p *Position) Awaits() bool { return !p.AwaitsUntil().IsZero() }
+
+// AwaitsUntil is until when a saga waits for events, at the latest; the zero time if it waits for none.
+func (p *Position) AwaitsUntil() (until time.Time) {
+	for i := range p.pending {
+		if s := &p.pending[i]; s.outside() && s.answer == nil && s.until.After(until) {
+			until = s.until
+		}
+	}
+	return until
+}
+
+// Rests is until when a saga that stands there continues without its client, at the latest; the zero time is at once.
+func (p *Position) Rests() time.Time {
+	if until := p.AwaitsUntil(); until.After(p.Wake) {
+		return until
+	}
+	return p.Wake
+}
+
+// Asks reports whether a saga that stands there waits for an answer of its client's.
+func (p *Position) Asks() bool {
+	for i := range p.pending {
+		if s := &p.pending[i]; !s.outside() && s.answer == nil {
+			return true
+		}
+	}
+	return false
+}
+
+// Awaited returns the events that a saga of the program waits for at pos.
+func (t *Program) Awaited(pos *Position) (list []Awaited) {
+	for i := range pos.pending {
+		p := &pos.pending[i]
+		if !p.outside() || p.answer != nil {
+			continue
+		}
+		a := Awaited{StepID: p.stepID(), Question: p.id, Place: pos.place(p.id), Until: p.until}
+		params := p.params
+		if q := t.questions[ident.Base(p.id)]; params == nil && q != nil {
+			params = q.step.Params
+		}
+		a.Key, a.Message = eventParam(params, "key"), eventParam(params, "message")
+		list = append(list, a)
+	}
+	return list
+}
+
+// CheckEvent fails if a result is none that the event of that id can have, in words for who delivers it.
+func (t *Program) CheckEvent(id string, result []byte) error {
+	if !t.Outside(id) {
+		return errors.New("the tool does not wait for such an event")
+	}
+	return Protect(func() error {
+		return t.questions[ident.Base(id)].Check(steps.Step{ID: id, Kind: steps.Outside}, result)
+	})
+}
+
+// happen takes the answers to events into the position, as accept does those of the client.
+func (p *Position) happen(events []steps.Answer) error {
+	for _, a := range events {
+		answer, err := store(a)
+		if err != nil {
+			return &AnswerError{a.StepID, err.Error()}
+		}
+		for i := range p.pending {
+			if s := &p.pending[i]; s.outside() && s.answer == nil && s.stepID() == a.StepID {
+				s.answer = answer
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,149 @@
+package sagatest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/mcpsaga/mcpsaga/internal/durable"
+	"github.com/mcpsaga/mcpsaga/internal/engine"
+	"github.com/mcpsaga/mcpsaga/internal/store/intercept"
+	"github.com/mcpsaga/mcpsaga/internal/tasks"
+	"github.com/mcpsaga/mcpsaga/ledger"
+	"github.com/mcpsaga/mcpsaga/steps"
+)
+
+// shelf is a server's way to the ledger. All ledgers of a test look the same to it, so that handles are the same in every
+// run.
+type shelf struct{ intercept.Store }
+
+// Identity implements [ledger.Store].
+func (*shelf) Identity(context.Context) (durable.Name, error) { return durable.Name{1}, nil }
+
+// happening is a delivery that the script has.
+type happening struct {
+	event  durable.Name
+	result []byte
+	later  time.Duration
+	until  time.Time // after which nothing waits for it
+}
+
+// scripted is what the script has for an event that is waited for.
+func (c *client) scripted(e *tasks.Awaited) (h happening, err error) {
+	a := Asked{Step: steps.Step{ID: e.Question, Kind: steps.Outside}, Question: e.Question}
+	answer, ok := c.find(a)
+	switch {
+	case !ok:
+		return h, errors.New(c.script.lack(a))
+	case answer.leaves:
+		return h, errLeaves
+	}
+	given, err := answer.reply(a)
+	if err == nil && given.Error != nil {
+		err = errors.New("an event is not performed: use Accept or Decline, or have it come Later than its Within")
+	}
+	if err != nil {
+		return h, fmt.Errorf("the answer to %q: %w", e.Question, err)
+	}
+	return happening{e.Event, given.Result, answer.later, e.Until}, nil
+}
+
+// happenings are what the script has for the events that the saga waits for.
+func (c *client) happenings() (list []happening, err error) {
+	for _, e := range c.last.awaits {
+		h, err := c.scripted(&e)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, h)
+	}
+	return list, nil
+}
+
+// refused rejects all events that the saga waits for.
+func (c *client) refused() (list []happening) {
+	for _, e := range c.last.awaits {
+		list = append(list, happening{event: e.Event, result: []byte(`{"action":"decline"}`)})
+	}
+	return list
+}
+
+// awaited are the events that a saga waits for at a position.
+func (h *host) awaited(pos *engine.Position) (list []tasks.Awaited) {
+	if h.core == nil || pos == nil {
+		return nil
+	}
+	for _, a := range h.tool.Awaited(pos) {
+		list = append(list, tasks.Awaited{Question: a.Question, Event: h.core.EventOf(h.tool, &a), Until: a.Until})
+	}
+	return list
+}
+
+// deliver has events happen, at a server of their own.
+func (r *rig) deliver(list []happening) error {
+	for _, h := range list {
+		if late := r.clock.now().Add(h.later); h.later > 0 && !late.Before(h.until) {
+			r.clock.until(h.until) // the client comes before that
+			continue
+		}
+		r.clock.pass(h.later)
+		at := &line{world: new(world)}
+		at.store = shelf{intercept.Store{Store: r.ledger, Around: func(_ context.Context, _ intercept.Call, next func() error) error { return next() }}}
+		host, err := r.host(at)
+		if err == nil {
+			err = happens(host.core, h)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// happens delivers an event, if it is not too late for that.
+func happens(core *durable.Core, h happening) error {
+	_, err := core.Deliver(context.Background(), h.event, h.result)
+	if errors.Is(err, durable.ErrEventGone) || errors.Is(err, durable.ErrEventOther) {
+		return nil
+	}
+	return err
+}
+
+// events: what is waited for comes before the saga begins, is rejected, or does not come.
+func (s *sweep) events() (list []scenario) {
+	for i := range s.base.awaits {
+		for _, e := range s.base.awaits[i] {
+			turn := i + 2
+			add := func(how string, turn int, want expectation, run func(x *trial)) {
+				list = append(list, scenario{e.Question + " " + how, turn, want, func(x *trial, _ request) { run(x) }})
+			}
+			add("is delivered before the saga begins", 0, asUndisturbed, func(x *trial) {
+				h, err := x.scripted(&e)
+				if err == nil && h.later == 0 {
+					err = x.rig.deliver([]happening{h})
+				}
+				if err != nil {
+					x.failed(err)
+					return
+				}
+				x.play()
+			})
+			add("is rejected", turn, settled, func(x *trial) {
+				q := x.resume()
+				if q.events = x.refused(); x.delivers(q) {
+					x.playOn()
+				}
+			})
+			add("does not happen in time", turn, settled, func(x *trial) {
+				x.rig.clock.until(e.Until)
+				if x.delivers(x.resume()) {
+					x.playOn()
+				}
+			})
+		}
+	}
+	return list
+}
+
+var _ ledger.Store = (*shelf)(nil)

@@ -1,0 +1,104 @@
+package elsewhere
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/mcpsaga/mcpsaga/internal/jsonview"
+	"github.com/mcpsaga/mcpsaga/server/internal/wire"
+	"github.com/mcpsaga/mcpsaga/steps"
+)
+
+// What a model may say instead of the fields of a form, and of all questions at once.
+const (
+	sayAccept  = "accept"
+	sayDecline = "decline"
+	sayCancel  = "cancel"
+)
+
+// readAnswers reads what a model says to open questions. It is none of it taken if refusal says why. cancel: the call is
+// to be given up.
+func (v *view) readAnswers(open []steps.Step) (list []steps.Answer, cancel bool, refusal string) {
+	list, cancel, refusal = v.readCarried(v.call)
+	if refusal != "" || cancel {
+		return nil, cancel, refusal
+	}
+	for _, a := range list {
+		i := slices.IndexFunc(open, func(q steps.Step) bool { return q.ID == a.StepID })
+		if i < 0 {
+			return nil, false, notOpen(a.StepID)
+		}
+		if why := Misfit(open[i], a.Result); why != "" {
+			return nil, false, fmt.Sprintf("No answer was taken, as that to %q does not fit: %s.", a.StepID, why)
+		}
+	}
+	return list, false, ""
+}
+
+// readCarried is readAnswers where it is not known what is open.
+func (r *Router) readCarried(c *Call) (list []steps.Answer, cancel bool, refusal string) {
+	raw := c.Answers
+	if text, ok := jsonview.String(raw); ok { // some models quote their objects
+		if raw = jsontext.Value(text); text == sayCancel {
+			return nil, true, ""
+		}
+	}
+	switch {
+	case raw == nil || raw.Kind() == 'n' || len(raw) == 0:
+		return nil, false, ""
+	case !jsonview.Valid(raw) || raw.Kind() != '{':
+		return nil, false, `No answer was taken: answers must be an object that has the id of each question and what was answered, or "cancel" to give the call up.`
+	}
+	for id, value := range jsonview.Members(raw) {
+		a := steps.Answer{StepID: string(id), By: ByRelay}
+		q := c.Program.Routing(a.StepID)
+		switch {
+		case !q.User:
+			return nil, false, notOpen(a.StepID)
+		case r.Routes(q, &c.Client)&steps.RouteRelay == 0:
+			return nil, false, fmt.Sprintf("No answer was taken: %q must be answered by a person, not by a model.", a.StepID)
+		}
+		if a.Result = resultOf(value); a.Result == nil {
+			return nil, false, fmt.Sprintf(`No answer was taken: that to %q must be an object with the fields of its schema, or "accept", "decline" or "cancel".`, a.StepID)
+		}
+		list = append(list, a)
+	}
+	slices.SortFunc(list, func(a, b steps.Answer) int { return strings.Compare(a.StepID, b.StepID) })
+	return list, false, ""
+}
+
+func notOpen(id string) string {
+	return fmt.Sprintf("No answer was taken: there is no open question %q, or it was answered before.", id)
+}
+
+// resultOf is an ElicitResult of what a model says to a question; nil if it is none.
+func resultOf(value jsontext.Value) json.RawMessage {
+	if value.Kind() == '{' {
+		return append(append([]byte(`{"action":"accept","content":`), value...), '}')
+	}
+	action, _ := jsonview.String(value)
+	if action != sayAccept && action != sayDecline && action != sayCancel {
+		return nil
+	}
+	return append(wire.AppendString([]byte(`{"action":`), action), '}')
+}
+
+// Misfit says why an answer does not fit its form, or "". An answer that is not accepted fits any.
+func Misfit(q steps.Step, result json.RawMessage) string {
+	spec, err := q.Form()
+	if err != nil || !jsonview.Is(jsonview.Get(result, "action"), sayAccept) {
+		return ""
+	}
+	fields := map[string]any{}
+	if raw := jsonview.Get(result, "content"); raw != nil && json.Unmarshal(raw, &fields) != nil {
+		return "it is no object"
+	}
+	if err := spec.Validate(fields); err != nil {
+		return err.Error()
+	}
+	return ""
+}

@@ -1,0 +1,60 @@
+package elsewhere
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+
+	"github.com/mcpsaga/mcpsaga/content"
+	"github.com/mcpsaga/mcpsaga/internal/tokens"
+	"github.com/mcpsaga/mcpsaga/internal/turns"
+	"github.com/mcpsaga/mcpsaga/server/internal/dialect"
+	"github.com/mcpsaga/mcpsaga/steps"
+)
+
+// carried answers a call where there is no ledger: the model carries the token.
+func (r *Router) carried(ctx context.Context, x *dialect.Exchange, c *Call) (*content.Result, error) {
+	q := x.Turn(turns.Relayed)
+	q.Program, q.Arguments, q.Client = c.Program, json.RawMessage(c.Arguments), asked
+	if c.Token == "" {
+		end, err := r.Turns.Call(ctx, q)
+		return r.turned(ctx, &q, c, &end, err)
+	}
+	list, cancel, refusal := r.readCarried(c)
+	if refusal != "" {
+		return wrong(refusal), nil
+	}
+	q.Token, q.Answers = c.Token, list
+	if cancel {
+		end, err := r.Turns.Cancel(ctx, q)
+		return r.turned(ctx, &q, c, &end, err)
+	}
+	end, err := r.Turns.Resume(ctx, q)
+	return r.turned(ctx, &q, c, &end, err)
+}
+
+// turned is the result of a call after a turn.
+func (r *Router) turned(ctx context.Context, q *turns.Request, c *Call, end *turns.End, err error) (*content.Result, error) {
+	switch {
+	case errors.Is(err, tokens.ErrRejected):
+		return refused(), nil
+	case err != nil:
+		return nil, err
+	case end.Token == "":
+		return end.Result, nil
+	}
+	w := words{program: c.Program, token: end.Token, working: len(end.Steps) == 0, wake: end.Wake}
+	for _, s := range end.Steps {
+		routes := r.Routes(c.Program.Routing(s.ID), &c.Client)
+		if routes&steps.RouteRelay == 0 {
+			q.Token, q.Answers = end.Token, nil
+			undone, err := r.Turns.Cancel(ctx, *q)
+			if err != nil {
+				return nil, err
+			}
+			return noWay(c.Program, s.ID, undone.Result), nil
+		}
+		w.ask(s, routes)
+	}
+	return w.result(), nil
+}

@@ -1,0 +1,140 @@
+// Package elsewhere asks users whose clients cannot be asked. The call of such a client ends with a result like any other,
+// which says what is asked and how to go on: by a form in the window of the host, on a page of the server, or in the
+// chat, by the model. The client's next call of the tool has a resumeToken, and gets what has become of it.
+//
+// With a ledger the call is one in the durable core. Its name is the resumeToken, and whatever answers it does so by
+// [tasks.Viewer]: who has the name, and is the same principal, sees it. held.go begins such calls and waits for them.
+// Without a ledger the model is the only way, and carries the sealed token of the saga: carried.go. answers.go reads what
+// models bring, words.go is what they read, and lists.go what lists show.
+package elsewhere
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/mcpsaga/mcpsaga/content"
+	"github.com/mcpsaga/mcpsaga/internal/engine"
+	"github.com/mcpsaga/mcpsaga/internal/jsonview"
+	"github.com/mcpsaga/mcpsaga/internal/tasks"
+	"github.com/mcpsaga/mcpsaga/server/internal/dialect"
+	"github.com/mcpsaga/mcpsaga/server/internal/wire"
+	"github.com/mcpsaga/mcpsaga/steps"
+)
+
+// Who has given an answer, as [steps.Answer] says it.
+const (
+	ByApp   = "app"
+	ByPage  = "page"
+	ByRelay = "relay"
+)
+
+// Router has questions asked elsewhere. Its zero value is none; use [New].
+type Router struct{ *dialect.Host }
+
+// New returns the router of a host. All of a host's are the same.
+func New(h *dialect.Host) *Router { return &Router{h} }
+
+// Client is what a client says of itself.
+type Client struct {
+	// Features are what it can be asked.
+	Features steps.Features
+	// Apps: it shows forms of the server's in its window (MCP Apps).
+	Apps bool
+	// Trusted: these may give consents; see [dialect.Questions.Trusts].
+	Trusted bool
+	// Session names its session, as no one can guess; empty where there is none.
+	Session string
+}
+
+// Routes are the routes by which a question can be asked of a client elsewhere.
+func (r *Router) Routes(q engine.Routing, c *Client) (open steps.Routes) {
+	allowed := engine.BothRoutes(q.Allowed, r.Questions.Force)
+	if allowed.Has(steps.RouteApp) && r.Tasks != nil && r.Questions.Apps && c.Apps && (c.Trusted || !q.Consent) {
+		open |= steps.RouteApp
+	}
+	if allowed.Has(steps.RoutePage) && r.Tasks != nil && r.Questions.Pages != nil {
+		open |= steps.RoutePage
+	}
+	if allowed.Has(steps.RouteRelay) && !r.Questions.NoRelay && !q.Consent {
+		open |= steps.RouteRelay
+	}
+	return open
+}
+
+// Takes reports whether calls of a tool by such a client are answered here. They are if the client cannot be asked any of
+// the tool's questions to the user, or must not be asked all of them, and there is another way for one. But who answers
+// here cannot ask a client's model or its roots: a client that has what the tool needs of these is asked itself.
+func (r *Router) Takes(t *engine.Program, c *Client) bool {
+	if r.TaskMode(t) == engine.TasksRequired || t.Yields && r.Tasks == nil || ownArguments(t) {
+		return false
+	}
+	asks, mustNot, elsewhere := false, false, false
+	for _, q := range t.Routings() {
+		if !q.User {
+			asks = asks || c.Features.Has(q.Needs) && !r.Turns.Features(steps.Features{}).Has(q.Needs)
+			continue
+		}
+		if !engine.BothRoutes(q.Allowed, r.Questions.Force).Has(steps.RouteClient) {
+			mustNot = true
+		} else if c.Features.Has(q.Needs) {
+			asks = true
+		}
+		elsewhere = elsewhere || r.Routes(q, c) != 0
+	}
+	return elsewhere && (mustNot || !asks)
+}
+
+// ownArguments reports whether a tool has arguments of its own with the names of those that go on with a call.
+func ownArguments(t *engine.Program) bool {
+	properties := jsonview.Get(t.InputSchema, "properties")
+	return jsonview.Get(properties, engine.ResumeToken) != nil || jsonview.Get(properties, answersArgument) != nil
+}
+
+// Call is a call of a tool that is answered here.
+type Call struct {
+	Client  Client
+	Program *engine.Program
+	// Token is the handle of a call that waits; empty begins one.
+	Token string
+	// Arguments are the tool's, and Answers what the call says beside them.
+	Arguments, Answers jsontext.Value
+}
+
+// Read reads a call of a tool. It returns nil if that is not to be answered here.
+func (r *Router) Read(params jsontext.Value, t *engine.Program, arguments jsontext.Value, c Client) (*Call, *wire.Error) {
+	takes := r.Takes(t, &c)
+	if !takes && (r.Tasks == nil || t.Kind != engine.KindTool || len(t.Asks) == 0) {
+		return nil, nil
+	}
+	resumed, rerr := dialect.ReadResumed(params, takes, arguments)
+	if rerr != nil {
+		return nil, rerr
+	}
+	if handle := dialect.OwnTaskID(resumed.Token); r.Tasks != nil && resumed.Token != "" && !handle && t.Yields || !takes && !handle {
+		return nil, nil // it is of a part
+	}
+	call := &Call{Client: c, Program: t, Token: resumed.Token, Arguments: resumed.Arguments}
+	if call.Answers = jsonview.Get(resumed.Arguments, answersArgument); call.Answers != nil && takes {
+		call.Arguments = dialect.With(resumed.Arguments, answersArgument, nil)
+	}
+	return call, nil
+}
+
+// answersArgument is the argument that has what the user has said.
+const answersArgument = "answers"
+
+// Call answers a call of a tool. What fails before the tool has begun, or without a word for the model, is an error.
+func (r *Router) Call(ctx context.Context, x *dialect.Exchange, c *Call) (*content.Result, error) {
+	if r.Tasks == nil {
+		return r.carried(ctx, x, c)
+	}
+	v := &view{Router: r, Exchange: x, call: c, began: time.Now()}
+	result, err := v.answer(ctx)
+	if c.Token != "" && errors.Is(err, tasks.ErrNotFound) {
+		return refused(), nil
+	}
+	return result, err
+}

@@ -1,0 +1,352 @@
+package elsewhere
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"time"
+
+	"github.com/mcpsaga/mcpsaga/content"
+	"github.com/mcpsaga/mcpsaga/internal/tasks"
+	"github.com/mcpsaga/mcpsaga/internal/turns"
+	"github.com/mcpsaga/mcpsaga/server/internal/dialect"
+	"github.com/mcpsaga/mcpsaga/server/internal/wire"
+	"github.com/mcpsaga/mcpsaga/steps"
+)
+
+// For how long a call of the client's is held, whose tool waits or works.
+const (
+	// recordAfter is after what time a call has a row that has not asked or done anything.
+	recordAfter = 2 * time.Second
+	// holdBriefly is how long a form in the host's window may take to show that it is there, and holdApp how long the call
+	// is held then in all. Clients give up after a minute.
+	holdBriefly, holdApp = 3 * time.Second, 45 * time.Second
+	// holdQuiet is how long a tool may work and say nothing.
+	holdQuiet = 45 * time.Second
+	// holdAll is how long it is held if the tool works on what the form has given; aliveTime is how often the client gets a
+	// sign meanwhile.
+	holdAll, aliveTime = 50 * time.Second, 10 * time.Second
+	// keepResult is how long a result is kept at least.
+	keepResult = 5 * time.Minute
+	// lastWord is how long a cancellation may take whose client has gone.
+	lastWord = 8 * time.Second
+)
+
+// Note is what is kept with a call that is asked elsewhere.
+type Note struct {
+	// Elsewhere tells such calls from others.
+	Elsewhere bool `json:"elsewhere"`
+	// Call identifies the tool and the arguments.
+	Call []byte `json:"call"`
+	// Apps counts how often a form in the host's window has shown that it is there.
+	Apps uint64 `json:"apps,omitzero"`
+	// Held is until when the client's call is held at most, in milliseconds of Unix time; zero if it is not.
+	Held int64 `json:"held,omitzero"`
+}
+
+// NoteOf returns the note of a call; false if it is none that is asked elsewhere.
+func NoteOf(t *tasks.Task) (n Note, ok bool) {
+	err := json.Unmarshal(t.Note, &n)
+	return n, err == nil && n.Elsewhere
+}
+
+// Present notes that a form in the host's window shows a call: the client's call is held for it.
+func (r *Router) Present(ctx context.Context, principal, task string) (*tasks.Task, error) {
+	return r.Tasks.Renew(ctx, principal, task, r.patience(), func(raw json.RawMessage) json.RawMessage {
+		var n Note
+		if json.Unmarshal(raw, &n) != nil || !n.Elsewhere {
+			return raw
+		}
+		n.Apps++
+		changed, err := wire.Marshal(n)
+		if err != nil {
+			return raw
+		}
+		return changed
+	})
+}
+
+// patience is for how long a call waits that no client looks at. Then what it did is undone.
+func (r *Router) patience() time.Duration { return r.Turns.Codec.Options().TTL }
+
+// view is one look of a client's at a call.
+type view struct {
+	*Router
+	*dialect.Exchange
+	call  *Call
+	began time.Time
+	// refusal says why what was brought was not taken, or is empty.
+	refusal string
+
+	task   *tasks.Task // as it is known here
+	apps   uint64      // Note.Apps at first
+	quiet  time.Time   // since when nothing was heard of the tool
+	renews time.Time   // when it is to be shown that the call is wanted
+	alive  time.Time   // when the client is to be shown that it is held
+	// remembered: forms find the call.
+	remembered bool
+}
+
+// answer begins a call, or continues one, and waits for what is to be said of it.
+func (v *view) answer(ctx context.Context) (*content.Result, error) {
+	v.quiet, v.renews, v.alive = v.began, v.began.Add(v.patience()/3), v.began.Add(aliveTime)
+	var err error
+	if v.call.Token == "" {
+		v.task, err = v.begin(ctx)
+		if err == nil && v.task.ID == "" {
+			return v.task.End.Result, nil
+		}
+	} else {
+		var result *content.Result
+		if result, err = v.goOn(ctx); result != nil {
+			return result, nil
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	n, _ := NoteOf(v.task)
+	v.apps = n.Apps
+	return v.follow(ctx)
+}
+
+// begin begins a call.
+func (v *view) begin(ctx context.Context) (*tasks.Task, error) {
+	note := Note{Elsewhere: true, Call: v.digest()}
+	if v.mayHold() {
+		note.Held = v.heldUntil().UnixMilli()
+	}
+	raw, err := wire.Marshal(note)
+	if err != nil {
+		return nil, err
+	}
+	q := v.Turn(turns.Policy{Purpose: "elsewhere"})
+	q.Program, q.Arguments, q.Client = v.call.Program, json.RawMessage(v.call.Arguments), asked
+	key, rerr := v.IdempotencyKey(v.Exchange)
+	if rerr != nil {
+		return nil, rerr
+	}
+	q.IdempotencyKey = key
+	return v.Tasks.Start(ctx, tasks.Start{
+		Request: q, Account: v.LedgerAccount(v.call.Client.Session), AtOnce: true, Delay: recordAfter,
+		Patience: v.patience(), Keep: max(keepResult, v.patience()), Note: raw,
+	})
+}
+
+// asked are what a user can be asked elsewhere.
+var asked = steps.Features{Forms: true, Links: true}
+
+func (v *view) digest() []byte {
+	return dialect.DigestCall(v.call.Program.Name, json.RawMessage(v.call.Arguments))
+}
+
+// goOn finds the call that the token names, and gives it the answers. The result is not nil if that is all.
+func (v *view) goOn(ctx context.Context) (*content.Result, error) {
+	if !dialect.OwnTaskID(v.call.Token) {
+		return nil, tasks.ErrNotFound
+	}
+	t, err := v.Tasks.Renew(ctx, v.Principal, v.call.Token, v.patience(), v.hold(v.heldUntil()))
+	if err != nil {
+		return nil, err
+	}
+	n, ours := NoteOf(t)
+	if !ours || t.Program == nil || t.Program.Target != v.call.Program.Target {
+		return nil, tasks.ErrNotFound
+	}
+	if v.task = t; len(v.call.Arguments) > len("{}") && !bytes.Equal(n.Call, v.digest()) {
+		return wrong(otherArguments), nil
+	}
+	if v.call.Answers == nil || t.Status.Ended() {
+		return nil, nil
+	}
+	list, cancel, refusal := v.readAnswers(t.Questions)
+	if v.refusal = refusal; refusal != "" {
+		return nil, nil
+	}
+	if cancel {
+		_, err := v.Tasks.Cancel(ctx, v.Principal, t.ID)
+		return nil, err
+	}
+	now, err := v.Tasks.Answer(ctx, v.Principal, t.ID, list)
+	if err != nil {
+		return nil, err
+	}
+	v.task = now
+	return nil, nil
+}
+
+// follow waits until the call has ended, or the client is to learn that it waits.
+func (v *view) follow(ctx context.Context) (*content.Result, error) {
+	defer dialect.Rest(v.Way)()
+	served, stop := context.WithCancel(ctx)
+	defer stop()
+	defer context.AfterFunc(v.Draining, stop)()
+	for news, err := range v.Tasks.Follow(served, v.Principal, v.task.ID, v.task.Events, v.next) {
+		switch {
+		case err != nil && ctx.Err() != nil:
+			return nil, v.gone(ctx)
+		case err != nil && v.Draining.Err() != nil: // the client finds the rest at another server
+			return v.waiting(ctx)
+		case err != nil:
+			return nil, err
+		case news.Event != nil:
+			v.quiet = time.Now()
+			if e := news.Event; v.Notifier != nil && e.Progress != nil {
+				v.Notifier.Progress(*e.Progress)
+			} else if v.Notifier != nil && e.Log != nil {
+				v.Notifier.Log(*e.Log)
+			}
+		case news.Task != nil:
+			if news.Task.Status != v.task.Status {
+				v.quiet = time.Now()
+			}
+			if v.task = news.Task; v.task.Status.Ended() {
+				return v.ended(ctx)
+			}
+			if !v.remembered && v.call.Client.Apps && v.task.Status == tasks.InputRequired {
+				v.remember(ctx)
+			}
+		}
+		if err := v.show(ctx); err != nil {
+			return nil, err
+		}
+		if !time.Now().Before(v.holds()) {
+			return v.waiting(ctx)
+		}
+	}
+	return nil, v.gone(ctx)
+}
+
+// show shows the core that the call is wanted, and the client that it is held, when it is time for that.
+func (v *view) show(ctx context.Context) error {
+	now := time.Now()
+	if !now.Before(v.alive) {
+		if v.alive = now.Add(aliveTime); v.Notifier != nil && v.Notifier.Token != nil {
+			v.Notifier.Alive(aliveTime / 2)
+		}
+	}
+	if now.Before(v.renews) {
+		return nil
+	}
+	v.renews = now.Add(v.patience() / 3)
+	_, err := v.Tasks.Renew(ctx, v.Principal, v.task.ID, v.patience(), nil)
+	return err
+}
+
+// next is when there is something to do although nothing has changed.
+func (v *view) next() time.Time {
+	next := v.renews
+	for _, at := range []time.Time{v.holds(), v.alive} {
+		if at.Before(next) {
+			next = at
+		}
+	}
+	return next
+}
+
+// heldUntil is until when a call is held at most for a form.
+func (v *view) heldUntil() time.Time { return v.began.Add(holdAll) }
+
+// holds is until when the client's call is held.
+func (v *view) holds() time.Time {
+	n, _ := NoteOf(v.task)
+	if v.task.Status != tasks.InputRequired {
+		if at := v.quiet.Add(holdQuiet); n.Apps == v.apps || at.Before(v.heldUntil()) {
+			return at
+		}
+		return v.heldUntil()
+	}
+	apps := true
+	for _, q := range v.task.Questions {
+		apps = apps && v.Routes(v.call.Program.Routing(q.ID), &v.call.Client)&steps.RouteApp != 0
+	}
+	switch {
+	case !apps || v.refusal != "":
+		return v.began
+	case n.Apps > v.apps:
+		return v.began.Add(holdApp)
+	}
+	return v.began.Add(holdBriefly)
+}
+
+// gone is how a call ends whose client has left. It is cancelled if the client wants that, or has no token by which to
+// come back.
+func (v *view) gone(ctx context.Context) error {
+	why := context.Cause(ctx)
+	if errors.Is(why, dialect.ErrCancelled) || v.call.Token == "" && !v.keyed() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastWord)
+		defer cancel()
+		if _, err := v.Tasks.Cancel(ctx, v.Principal, v.task.ID); err != nil && !errors.Is(err, tasks.ErrNotFound) {
+			v.Log.WarnContext(ctx, "call not cancelled: it goes on until its time is over", "error", err)
+		}
+	}
+	return why
+}
+
+// keyed reports whether the client can make the same call again.
+func (v *view) keyed() bool {
+	key, _ := v.IdempotencyKey(v.Exchange)
+	return key != ""
+}
+
+// waiting is the result of a call whose tool waits, or works for long. If the tool asks what no user can be asked, the call
+// is cancelled.
+func (v *view) waiting(ctx context.Context) (*content.Result, error) {
+	v.release(ctx)
+	w := words{program: v.call.Program, token: v.task.ID, refusal: v.refusal, working: v.task.Status != tasks.InputRequired}
+	if w.working {
+		return w.result(), nil
+	}
+	for _, q := range v.task.Questions {
+		routes := v.Routes(v.call.Program.Routing(q.ID), &v.call.Client)
+		if routes == 0 {
+			return v.giveUp(ctx, q.ID)
+		}
+		w.ask(q, routes)
+	}
+	if w.pages {
+		var err error
+		if w.url, err = v.Questions.Pages.Link(ctx, v.Principal, v.task.ID, v.Turns.Now().Add(v.patience())); err != nil {
+			return nil, err
+		}
+	}
+	return w.result(), nil
+}
+
+// giveUp cancels a call that asks what no user can be asked, and returns what has become of it.
+func (v *view) giveUp(ctx context.Context, question string) (*content.Result, error) {
+	if _, err := v.Tasks.Cancel(ctx, v.Principal, v.task.ID); err != nil {
+		return nil, err
+	}
+	for news, err := range v.Tasks.Follow(ctx, v.Principal, v.task.ID, tasks.NoEvents, nil) {
+		if err != nil {
+			return nil, err
+		}
+		if news.Task != nil && news.Task.Status.Ended() {
+			v.task = news.Task
+		}
+	}
+	result, err := v.ended(ctx)
+	if err == nil && v.task.Status == tasks.Cancelled {
+		result = noWay(v.call.Program, question, result)
+	}
+	return result, err
+}
+
+// ended is the result of a call that has ended.
+func (v *view) ended(ctx context.Context) (*content.Result, error) {
+	t := v.task
+	if t.Status == tasks.Failed {
+		var failed *tasks.FailedError
+		if errors.As(t.Err, &failed) {
+			return wrong(failed.Text), nil
+		}
+		return nil, v.TaskFailure(ctx, t)
+	}
+	result, err := v.TaskResult(ctx, v.Principal, t)
+	if err == nil && t.Status == tasks.Cancelled {
+		result.IsError = true
+	}
+	return result, err
+}

@@ -1,0 +1,45 @@
+package elsewhere
+
+import (
+	"encoding/json"
+	"slices"
+
+	"github.com/mcpsaga/mcpsaga/internal/engine"
+	"github.com/mcpsaga/mcpsaga/internal/jsonview"
+	"github.com/mcpsaga/mcpsaga/server/internal/dialect"
+	"github.com/mcpsaga/mcpsaga/steps"
+)
+
+// The arguments by which calls go on, as lists show them.
+const (
+	tokenProperty   = `{"type":"string","description":"To go on with a call that is not finished: the resumeToken of its result. All other arguments must be as in the first call."}`
+	answersProperty = `{"type":"object","description":"With a resumeToken: what the user has answered, by the id of each question. Never make up an answer."}`
+)
+
+// Varies reports whether lists of tools are not the same for all clients.
+func (r *Router) Varies() bool {
+	able := &Client{Apps: true, Trusted: true}
+	return slices.ContainsFunc(r.Tools.Of(engine.KindTool), func(t *engine.Program) bool { return r.Takes(t, able) })
+}
+
+// Listed returns a list of all tools as a client is to see it: those that are answered here have arguments for that.
+func (r *Router) Listed(items []json.RawMessage, c *Client) []json.RawMessage {
+	cloned := false
+	for n, t := range r.Tools.Of(engine.KindTool) {
+		if !r.Takes(t, c) {
+			continue
+		}
+		if !cloned {
+			items, cloned = slices.Clone(items), true
+		}
+		schema := jsonview.Get(items[n], "inputSchema")
+		properties := dialect.With(jsonview.Get(schema, "properties"), engine.ResumeToken, []byte(tokenProperty))
+		properties = dialect.With(properties, answersArgument, []byte(answersProperty))
+		items[n] = dialect.With(items[n], "inputSchema", dialect.With(schema, "properties", properties))
+		if slices.ContainsFunc(t.Routings(), func(q engine.Routing) bool { return r.Routes(q, c)&steps.RouteApp != 0 }) {
+			meta := dialect.With(jsonview.Get(items[n], "_meta"), "ui", []byte(`{"resourceUri":"`+dialect.AppURI+`"}`))
+			items[n] = dialect.With(items[n], "_meta", dialect.With(meta, "ui/resourceUri", []byte(`"`+dialect.AppURI+`"`))) // as older hosts have it
+		}
+	}
+	return items
+}

@@ -1,0 +1,92 @@
+package server
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"path"
+	"strings"
+
+	"github.com/mcpsaga/mcpsaga/server/internal/dialect"
+	"github.com/mcpsaga/mcpsaga/server/internal/pages"
+	"github.com/mcpsaga/mcpsaga/steps"
+)
+
+// Questions says how a [Server] asks users whose clients cannot ask them. The zero value is for use: the model of such a
+// client relays what the tool asks, but for consents.
+type Questions struct {
+	// Force are the only routes of questions, for tests, and for clients that declare what they do not do. Zero is
+	// what the client declares.
+	Force steps.Routes
+	// NoRelay has no model relay anything.
+	NoRelay bool
+	// PageURL is where users reach [Server.Pages], such as "https://tools.example.com/ask": then they are sent links to
+	// pages on which they answer. It must be https, or on the loopback interface, and needs a Ledger. Empty means that
+	// there are no pages.
+	PageURL string
+	// TrustedApps names the clients whose windows may give consents by the server's form (MCP Apps), as they call
+	// themselves. Others are sent to the page: a host does not say whether it was a person who has answered the form.
+	TrustedApps []string
+}
+
+func (q *Questions) dialect() dialect.Questions {
+	return dialect.Questions{Force: q.Force, NoRelay: q.NoRelay, TrustedApps: q.TrustedApps}
+}
+
+// pageURL checks PageURL, and returns it without a slash at the end.
+func (q *Questions) pageURL(ledger bool) (*url.URL, error) {
+	u, err := url.Parse(strings.TrimSuffix(q.PageURL, "/"))
+	switch {
+	case err != nil || u.Hostname() == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" || !plainPath(u.Path):
+		return nil, errors.New("Options.Questions.PageURL must be an absolute URL with nothing but a scheme, a host and a plain path")
+	case u.Scheme != "https" && (u.Scheme != "http" || !isLoopback(u.Hostname())):
+		return nil, errors.New("Options.Questions.PageURL must be https, as what users answer on a page is theirs alone; http is for the loopback interface")
+	case !ledger:
+		return nil, errors.New("Options.Questions.PageURL needs Options.Ledger: pages are of calls that any process can go on with. ledger.NewMemory does for a single process")
+	}
+	return u, nil
+}
+
+// plainPath reports whether a path means the same wherever it is written, also in patterns of [http.ServeMux].
+func plainPath(p string) bool {
+	return (p == "" || p == path.Clean(p)) && !strings.ContainsFunc(p, func(c rune) bool {
+		return !strings.ContainsRune("/-._~", c) && (c < '0' || c > '9') && (c < 'A' || c > 'Z') && (c < 'a' || c > 'z')
+	})
+}
+
+// addPages makes the pages of a server, if it is to have any.
+func (s *Server) addPages() error {
+	if s.opts.Questions.PageURL == "" {
+		return nil
+	}
+	u, err := s.opts.Questions.pageURL(s.host.Core != nil)
+	if err != nil {
+		return fmt.Errorf("server: %w", err)
+	}
+	p, err := pages.New(s.host, u.String(), func(binding string) string { return principalOf(binding).Subject })
+	if err != nil {
+		return fmt.Errorf("server: %w", err)
+	}
+	s.host.Questions.Pages, s.pagesAt = p, u
+	s.pages = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		name, ours := s.guard.hostAllowed(r.Host)
+		if !ours && name != strings.ToLower(u.Hostname()) {
+			http.Error(w, "this host is no name of the server's pages", http.StatusForbidden)
+			return
+		}
+		p.ServeHTTP(w, r)
+	})
+	return nil
+}
+
+// Pages returns the pages of Questions.PageURL as an HTTP handler: users answer there what tools ask. [Server.Handler] has it
+// at the path of that URL. To have it elsewhere, mount it with [http.StripPrefix]: it is given the rest of the path. Who
+// opens a page is not asked who they are; the link is what opens it. Without a PageURL there is nothing at any path.
+func (s *Server) Pages() http.Handler {
+	s.keeper.begin()
+	if s.pages == nil {
+		return http.NotFoundHandler()
+	}
+	return s.pages
+}

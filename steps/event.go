@@ -1,0 +1,229 @@
+package steps
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"reflect"
+	"sync"
+	"time"
+
+	jsonv2 "github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/mcpsaga/mcpsaga/internal/checkerr"
+	"github.com/mcpsaga/mcpsaga/internal/jsonview"
+	"github.com/mcpsaga/mcpsaga/internal/schema"
+)
+
+// Event is a question that no client is asked: something outside is waited for, such as a
+// payment's callback, and its answer, a T, is delivered to the server. T is any type that
+// arguments of a tool may have; what is delivered is checked against its schema.
+//
+// An event happens once: whatever is delivered first is its answer, also if it comes before
+// the saga asks, and however often the saga asks. It is delivered to the handle that saga.Handle
+// returns, which you give to whom you wait for, or, With a [Key], to that key. A server with a tool
+// that asks for events needs a ledger.
+//
+// Do not copy or change an Event after its first use. Many goroutines may use it at once.
+type Event[T any] struct {
+	// ID correlates the answer with the question. It is unique within a saga, and has
+	// 1 to 64 characters of A-Z a-z 0-9 _ - . : / .
+	ID string
+	// Message says to people what is waited for. It is required.
+	Message string
+	// Within is for how long it is waited for, from when the saga asks. It is required. After
+	// that, Answer fails with [ErrTimeout].
+	Within time.Duration
+
+	nth, varied bool
+	key         string
+	once        sync.Once
+	made        *eventValue
+}
+
+// eventValue is what an answer must be.
+type eventValue struct {
+	schema   *schema.Schema
+	decoding jsonv2.Options
+	err      error
+}
+
+// EventOption changes how an [Event] is asked. See [Message] and [Key].
+type EventOption interface{ applyEvent(*eventWords) }
+
+// Key has an [Event] be delivered to a name of your own, such as that of an order, instead of a
+// handle: an [EventOption]. All sagas that ask for the same event of the same tool with the same key get
+// the same answer. Only code of the server's delivers to keys, so they need not be hard to guess.
+type Key string
+
+// eventWords are what options change.
+type eventWords struct{ message, key string }
+
+func (k Key) applyEvent(w *eventWords)     { w.key = string(k) }
+func (m Message) applyEvent(w *eventWords) { w.message = string(m) }
+
+// maxKey is how long a key may be, maxWithin how long an event may be waited for.
+const (
+	maxKey    = 256
+	maxWithin = 10 * 365 * 24 * time.Hour
+)
+
+func (e *Event[T]) value() *eventValue {
+	e.once.Do(func() {
+		if e.made == nil {
+			e.made = eventValueOf(reflect.TypeFor[T]())
+		}
+	})
+	return e.made
+}
+
+func eventValueOf(t reflect.Type) *eventValue {
+	s, decoding, err := schema.ForTool(t, nil)
+	if err != nil {
+		return &eventValue{err: err}
+	}
+	ready, _, err := schema.Resolve(s, nil)
+	return &eventValue{ready, decoding, err}
+}
+
+// StepID implements [Question].
+func (e *Event[T]) StepID() string { return e.ID }
+
+// Verify implements [Question].
+func (e *Event[T]) Verify() error {
+	if err := checkID(e.ID, e.nth); err != nil {
+		return err
+	}
+	reason := ""
+	switch {
+	case e.Message == "":
+		reason = "has no Message"
+	case e.Within <= 0:
+		reason = "has no Within: say for how long it is waited for"
+	case e.Within > maxWithin:
+		reason = "is waited for longer than ten years"
+	case len(e.key) > maxKey:
+		reason = fmt.Sprintf("the Key is longer than %d bytes", maxKey)
+	}
+	if reason != "" {
+		return &QuestionError{StepID: e.ID, Reason: reason}
+	}
+	if err := e.value().err; err != nil {
+		return withID(e.ID, &QuestionError{Reason: err.Error()})
+	}
+	return nil
+}
+
+// Step implements [Request]. The step is for servers: it is never sent to a client.
+func (e *Event[T]) Step() (Step, error) {
+	if err := e.Verify(); err != nil {
+		return Step{}, err
+	}
+	params := appendJSON(nil, &eventParams{e.Message, int64(e.Within), e.key})
+	return Step{ID: e.ID, Kind: Outside, Params: params, Varied: e.varied}, nil
+}
+
+// eventParams are the parameters of the step of an event. They are this module's, and kept: Within is in nanoseconds.
+type eventParams struct {
+	Message string `json:"message"`
+	Within  int64  `json:"within"`
+	Key     string `json:"key,omitzero"`
+}
+
+// With returns the event asked with another message, or with a [Key].
+func (e *Event[T]) With(options ...EventOption) *Event[T] {
+	w := eventWords{e.Message, e.key}
+	for _, o := range options {
+		if o != nil {
+			o.applyEvent(&w)
+		}
+	}
+	return &Event[T]{ID: e.ID, Message: w.message, Within: e.Within, nth: e.nth, varied: true, key: w.key, made: e.value()}
+}
+
+// Nth returns the n-th instance of the event, with the id "ID#n", which is delivered by itself.
+func (e *Event[T]) Nth(n int) *Event[T] {
+	return &Event[T]{ID: nthID(e.ID, n), Message: e.Message, Within: e.Within, nth: true, varied: e.varied, key: e.key, made: e.value()}
+}
+
+// happened is the answer to an event.
+type happened struct {
+	Action  string         `json:"action"`
+	Content jsontext.Value `json:"content,omitzero"`
+	Reason  string         `json:"reason,omitzero"`
+}
+
+// timedOut is the action of an event that has not happened in time.
+const timedOut = "timeout"
+
+func parseHappened(result json.RawMessage) (h happened, reason string) {
+	if reason = checkObject(result); reason != "" {
+		return h, reason
+	}
+	for name, v := range jsonview.Members(result) {
+		switch string(name) {
+		case "action":
+			h.Action, _ = jsonview.String(v)
+		case "content":
+			h.Content = v
+		case "reason":
+			h.Reason, _ = jsonview.String(v)
+		}
+	}
+	switch h.Action {
+	case accepted, declined, timedOut:
+		return h, ""
+	}
+	return h, `"action" must be "accept", "decline" or "timeout"`
+}
+
+// Check implements [Question]. It validates what was delivered against the schema of T.
+func (e *Event[T]) Check(step Step, result json.RawMessage) error {
+	h, err := parsed(step.ID, result, parseHappened)
+	if err != nil || h.Action != accepted {
+		return err
+	}
+	if err := e.value().validate(h.Content); err != nil {
+		return &checkerr.InvalidError{StepID: step.ID, Reason: err.Error()}
+	}
+	return nil
+}
+
+func (v *eventValue) validate(content jsontext.Value) error {
+	switch {
+	case v.err != nil:
+		return v.err
+	case content == nil:
+		return errors.New("there is no content")
+	}
+	return v.schema.Validate(json.RawMessage(content))
+}
+
+// Answer returns what was delivered. The error is a *[StepError]: of [ErrTimeout] if nothing was
+// in time, of [ErrDeclined] if it was rejected.
+func (e *Event[T]) Answer(a Answers) (T, error) {
+	var answer T
+	h, err := answered(a, e.ID, parseHappened)
+	if err != nil {
+		return answer, err
+	}
+	switch {
+	case h.Action == declined && h.Reason != "":
+		err = fmt.Errorf("%w: %s", ErrDeclined, h.Reason)
+	case h.Action == declined:
+		err = ErrDeclined
+	case h.Action == timedOut:
+		err = ErrTimeout
+	default:
+		value := e.value()
+		if err = value.validate(h.Content); err == nil { // another version of the tool may have taken the answer
+			err = schema.Decode(h.Content, &answer, value.decoding)
+		}
+	}
+	if err != nil {
+		var none T
+		return none, &StepError{StepID: e.ID, Err: err}
+	}
+	return answer, nil
+}
