@@ -16,10 +16,10 @@ var ErrHookLate = fmt.Errorf("a hook took longer than a turn may: %w", context.D
 // hookTime is how long the hook of a turn has. Its clock stands still while next takes the turn, which has what is
 // left by then: a turn that sleeps first is not late.
 type hookTime struct {
-	left  time.Duration
-	began time.Time
-	timer *time.Timer
-	end   context.CancelCauseFunc
+	left, spent time.Duration
+	began       time.Time
+	timer       *time.Timer
+	end         context.CancelCauseFunc
 }
 
 // spentKey is of the time that a hook has used of its turn, a [time.Duration].
@@ -53,14 +53,15 @@ func (h *hookTime) pause(ctx context.Context) (context.Context, error) {
 	if !h.timer.Stop() {
 		return nil, ErrHookLate
 	}
-	spent := time.Since(h.began)
-	h.left -= spent
-	return context.WithValue(ctx, spentKey{}, spent), nil
+	took := time.Since(h.began)
+	h.left, h.spent = h.left-took, h.spent+took
+	return context.WithValue(ctx, spentKey{}, h.spent), nil
 }
 
 // goOn has the clock go on, for what the hook does after the turn.
 func (h *hookTime) goOn() {
 	if h != nil {
+		h.began = time.Now()
 		h.timer.Reset(h.left)
 	}
 }
