@@ -38,7 +38,7 @@ var groups = []struct {
 	{"the mount on the Go SDK, and what compares the two", 1_892, []string{"gosdk"}},
 	{"the test kit", 3_715, []string{"sagatest"}},
 	{"analyzers", 2_022, []string{"sagavet", "cmd/sagavet"}},
-	{"the command", 5_487, []string{"cmd/saga"}},
+	{"the command", 5_550, []string{"cmd/saga"}},
 	{"examples", 2_640, []string{"examples"}},
 	{"benchmarks", 1_810, []string{"bench"}},
 	{"the rest", 2_860, []string{""}},
