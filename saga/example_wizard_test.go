@@ -11,64 +11,53 @@ import (
 // A wizard asks page by page. Its last page shows what was entered, and leads back to any other.
 func Example_wizard() {
 	type none struct{}
-	type state struct{ Name, Size string }
-	type turn = saga.Turn[none, state]
-	type nameForm struct{ Name string }
+	type nameForm struct {
+		Name string `json:"name"`
+	}
 	type sizeForm struct {
-		Size string `enum:"small|large"`
+		Size string `json:"size" enum:"small|large"`
 	}
 	type lastForm struct {
-		Next string `enum:"create=Create it|Name=Change the name|Size=Change the size"`
+		Next string `json:"next" enum:"create=Create it|name=Change the name|size=Change the size"`
 	}
 	askName := &steps.Form[nameForm]{ID: "name", Message: "What is the database called?"}
 	askSize := &steps.Form[sizeForm]{ID: "size", Message: "How large is it?"}
 	askLast := &steps.Form[lastForm]{ID: "last", Message: "Shall I create it?"}
 
-	last := func(t *turn) (saga.Next, error) {
-		return t.Ask("last", askLast.With(steps.Message(fmt.Sprintf("Shall I create %s, which is %s?", t.State.Name, t.State.Size))))
-	}
-	create := saga.Machine[none, state]{
-		Info:  saga.Info{Name: "create_database", Asks: []steps.Question{askName, askSize, askLast}},
-		Start: func(t *turn) (saga.Next, error) { return t.Ask("name", askName) },
-		Steps: saga.Steps[none, state]{
-			"name": func(t *turn) (saga.Next, error) {
-				form, err := askName.Answer(t)
-				if t.State.Name = form.Name; err != nil {
-					return nil, err
+	create := saga.Flow[none, string]{
+		Info: saga.Info{Name: "create_database", Asks: []steps.Question{askName, askSize, askLast}},
+		Run: func(r *saga.Run, _ none) (string, error) {
+			name, size, last := nameForm{"books"}, sizeForm{"small"}, lastForm{} // what the pages show at first
+			for range 5 {
+				var err error
+				if last.Next != "size" {
+					if name, err = saga.Ask(r, askName.With(steps.Default("name", name.Name))); err != nil {
+						return "", err
+					}
 				}
-				if t.State.Size == "" {
-					return t.Ask("size", askSize)
+				if last.Next != "name" {
+					if size, err = saga.Ask(r, askSize.With(steps.Default("size", size.Size))); err != nil {
+						return "", err
+					}
 				}
-				return last(t) // the user came back from there
-			},
-			"size": func(t *turn) (saga.Next, error) {
-				form, err := askSize.Answer(t)
-				if t.State.Size = form.Size; err != nil {
-					return nil, err
+				text := fmt.Sprintf("Shall I create the database %s, which is %s?", name.Name, size.Size)
+				if last, err = saga.Ask(r, askLast.With(steps.Message(text))); err != nil {
+					return "", err
 				}
-				return last(t)
-			},
-			"last": func(t *turn) (saga.Next, error) {
-				form, err := askLast.Answer(t)
-				switch form.Next {
-				case "Name":
-					return t.Ask("name", askName.With(steps.Default("Name", t.State.Name)))
-				case "Size":
-					return t.Ask("size", askSize.With(steps.Default("Size", t.State.Size)))
-				case "create":
-					return t.Textf("Created %s.", t.State.Name)
+				if last.Next == "create" {
+					return "Created " + name.Name + ".", nil
 				}
-				return nil, err
-			},
+			}
+			return "", saga.Failf("Too many changes. Please begin again.")
 		},
 	}
 	page := func(field, value string) any { return client.Accept(fields{field: value}) }
-	talk(create, nil, page("Name", "books"), page("Size", "large"), page("Next", "Name"), page("Name", "films"), page("Next", "create"))
+	talk(create, nil, page("name", "plays"), page("size", "large"), page("next", "name"), page("name", "films"), page("next", "create"))
 	// Output:
 	// name asks: What is the database called?
 	// size asks: How large is it?
-	// last asks: Shall I create books, which is large?
+	// last asks: Shall I create the database plays, which is large?
 	// name~2 asks: What is the database called?
-	// last~2 asks: Shall I create films, which is large?
+	// last~2 asks: Shall I create the database films, which is large?
 	// result: Created films.
 }
