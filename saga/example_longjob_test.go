@@ -39,10 +39,14 @@ func Example_longJob() {
 				}
 				t.State.Done += n
 				t.Progress(float64(t.State.Done), float64(len(files)), fmt.Sprintf("%d files are in %s", t.State.Done, t.Args.Bucket))
-				if t.State.Done < len(files) {
-					return t.Goto("piece")
+				end, limited := t.Deadline() // of the turn
+				switch {
+				case t.State.Done == len(files):
+					return t.Textf("All %d files are in %s.", t.State.Done, t.Args.Bucket)
+				case limited && time.Until(end) < 30*time.Second:
+					return t.Pause("piece") // the next turn has time again
 				}
-				return t.Textf("All %d files are in %s.", t.State.Done, t.Args.Bucket)
+				return t.Goto("piece")
 			},
 		},
 	}
