@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"sync"
 
@@ -13,8 +12,8 @@ import (
 	"github.com/mcpsaga/mcpsaga/steps"
 )
 
-// Rooms in several cities are held at the same time. If one cannot be had, the error says which; the flow offers the
-// others, and when the user declines, these are undone as if they had been held one after the other.
+// Rooms in several cities are held at the same time. If one cannot be had, those that were held are released, as if they
+// had been held one after the other.
 func ExampleDoAll() {
 	type tour struct {
 		Cities []string `json:"cities"`
@@ -23,7 +22,6 @@ func ExampleDoAll() {
 		Sure bool `json:"sure"`
 	}
 	askConfirm := &steps.Form[confirmForm]{ID: "confirm", Message: "Shall I look for rooms?"}
-	askOthers := &steps.Form[confirmForm]{ID: "others", Message: "Do you take the others?"}
 
 	var mu sync.Mutex // for what Do and its copies share
 	held := map[saga.Key]string{}
@@ -34,7 +32,7 @@ func ExampleDoAll() {
 			mu.Lock()
 			defer mu.Unlock()
 			if city == "Oslo" {
-				return "", saga.Refused(errors.New("all rooms are taken"))
+				return "", saga.Refused(errors.New("all rooms in Oslo are taken"))
 			}
 			held[key] = city
 			return "a room in " + city, nil
@@ -49,50 +47,27 @@ func ExampleDoAll() {
 	}
 
 	book := saga.Flow[tour, string]{
-		Info: saga.Info{
-			Name:    "book_tour",
-			Asks:    []steps.Question{askConfirm, askOthers},
-			Effects: []saga.Declared{holdRoom},
-		},
+		Info: saga.Info{Name: "book_tour", Asks: []steps.Question{askConfirm}, Effects: []saga.Declared{holdRoom}},
 		Run: func(r *saga.Run, in tour) (string, error) {
 			if _, err := saga.Ask(r, askConfirm); err != nil {
 				return "", err
 			}
 			rooms, err := saga.DoAll(r, holdRoom, in.Cities)
-			if some, ok := errors.AsType[saga.EffectErrors](err); ok {
-				var missing []string
-				for i, failed := range some {
-					if failed != nil {
-						missing = append(missing, in.Cities[i])
-					}
-				}
-				_, err = saga.Ask(r, askOthers.With(steps.Message("There is no room in "+strings.Join(missing, ", ")+". Do you take the others?")))
-			}
 			if err != nil {
-				return "", err
+				return "", saga.Failf("There is not a room in each city: %w.", err)
 			}
-			rooms = slices.DeleteFunc(rooms, func(room string) bool { return room == "" })
 			return "You have " + strings.Join(rooms, ", ") + ".", nil
 		},
 	}
 	yes := client.Accept(fields{"sure": true})
 	talk(book, fields{"cities": []string{"Rome", "Bern", "Paris"}}, yes)
-	fmt.Println()
-	talk(book, fields{"cities": []string{"Rome", "Oslo", "Paris"}}, yes, yes)
-	fmt.Println()
-	talk(book, fields{"cities": []string{"Rome", "Oslo", "Paris"}}, yes, client.Decline())
+	talk(book, fields{"cities": []string{"Rome", "Oslo", "Paris"}}, yes)
 	// Output:
 	// confirm asks: Shall I look for rooms?
 	// result: You have a room in Rome, a room in Bern, a room in Paris.
-	//
 	// confirm asks: Shall I look for rooms?
-	// others asks: There is no room in Oslo. Do you take the others?
-	// result: You have a room in Rome, a room in Paris.
-	//
-	// confirm asks: Shall I look for rooms?
-	// others asks: There is no room in Oslo. Do you take the others?
 	// released: Paris
 	// released: Rome
-	// error: Stopped: "others" was declined.
+	// error: There is not a room in each city: 1 of 3 effects failed, the first with input 1: effect "hold-room": all rooms in Oslo are taken.
 	// Undone: hold-room, hold-room.
 }
