@@ -29,7 +29,7 @@ var groups = []struct {
 	{"stores", 2_690, []string{"ledger", "ledger/sqlite", "ledger/postgres"}},
 	{"the contract of stores, its test kit and the store in memory", 2_250, []string{"internal/store"}},
 	{"tokens", 1_870, []string{"internal/tokens"}},
-	{"server and dialects without sessions", 7_564, []string{"server", "internal/paramheader"}},
+	{"server and dialects without sessions", 7_565, []string{"server", "internal/paramheader"}},
 	{"questions that are asked elsewhere", 1_021, []string{"server/internal/elsewhere"}},
 	{"pages on which users answer", 902, []string{"server/internal/pages"}},
 	{"sessions", 4_799, []string{"server/internal/handshake"}},
