@@ -47,6 +47,10 @@ type Hooks struct {
 	// error, and what it did is undone; with [TryAgain] the turn is tried again after a second,
 	// and then with growing pauses. What the server undoes by itself, or as a task was cancelled,
 	// is undone whatever the hook says.
+	//
+	// A hook has the time of its turn, Options.TurnTimeout, and the turn has what it leaves; while next runs, its clock
+	// stands still. Then its context ends, which the log says. A hook that had not called next by then has refused
+	// nothing, whatever it returns: it counts as TryAgain.
 	Turn func(ctx context.Context, t *TurnInfo, next func(context.Context) error) error
 	// Effect is called around every try of an effect, and of undoing one. Here an error
 	// counts as one of the effect's own; see [saga.Refused].

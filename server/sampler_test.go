@@ -181,8 +181,8 @@ func TestSamplerIsTooSlowForACall(t *testing.T) {
 			<-ctx.Done()
 			return nil, ctx.Err()
 		}})
-		_, said := r.connect("2025-11-25", "{}").refused(toolCall(1, "book", "{}"))
-		assert.Contains(t, said, "too long")
+		said := r.connect("2025-11-25", "{}").ask(toolCall(1, "book", "{}"))
+		assert.Contains(t, said, "The tool took too long. What it did was undone.")
 		assert.Empty(t, held)
 	})
 }

@@ -287,7 +287,11 @@ func (p *program) awaitUndo(ctx context.Context, o *durable.Operator, before *du
 		case err != nil:
 			return failed(err)
 		case w.Failures > before.Failures:
-			return failed(fmt.Errorf("it could not be undone: %s\nIt is tried again at %s", plain.Line(w.LastError), due(w.Due)))
+			next := "It is tried again at " + due(w.Due)
+			if w.Due.IsZero() {
+				next = "It is given up: it is tried again only when you ask for it"
+			}
+			return failed(fmt.Errorf("it could not be undone: %s\n%s", plain.Line(w.LastError), next))
 		case !time.Now().Before(end):
 			return failed(fmt.Errorf("no server has undone it within %v: is one running that has the tool %q in revision %d? It does so when it is there", limit, w.Tool, w.Revision))
 		}

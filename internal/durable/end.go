@@ -45,8 +45,8 @@ func (h *hold) finish(end *turns.End, how ending) error {
 func (h *hold) fail(why error, report *engine.UndoReport) error {
 	r, _, _ := h.look()
 	f := failureOf(h.kindOf(), why, r.Saga.String())
-	if f.Late && report != nil && (report.Final != "" || len(report.Outstanding) > 0) {
-		f = recordedFailure{Text: "The tool took too long." + became(report), Saga: f.Saga} // the same call would do it again
+	if f.Late { // the end stays: the same request does not take it up again
+		f.Text = lateText + became(report)
 	}
 	raw, err := cbor.Marshal(f)
 	if err != nil {
@@ -80,6 +80,9 @@ func (c *Core) over(r *row, e body, report *engine.UndoReport, err error) []even
 	r.Status, r.Wake = store.Outstanding, c.notUndoneYet(r, cmp.Or(err, report.Err()))
 	return []event{{kind: kindEnd, body: e}, {kind: kindUndone, body: body{Effects: report.Outstanding, Text: r.Running.LastError}}}
 }
+
+// lateText is why a saga has failed whose turn took too long.
+const lateText = "The tool took too long."
 
 // Texts of failures.
 var (
@@ -175,7 +178,7 @@ func (f *recordedFailure) err() error {
 		_, failure, err := turns.DecodeResponse(f.Ended)
 		return &turns.Error{Err: cmp.Or(err, failure, errUnknownFailure)}
 	case f.Late:
-		return &turns.Error{Err: fmt.Errorf("the turn took too long: %w", context.DeadlineExceeded)}
+		return &turns.Error{Err: &tasks.FailedError{Text: cmp.Or(f.Text, lateText)}}
 	case f.Text != "":
 		return &turns.Error{Err: &tasks.FailedError{Text: f.Text}}
 	}

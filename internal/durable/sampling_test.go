@@ -26,8 +26,8 @@ func TestAModelThatCannotAnswer(t *testing.T) {
 		model func(context.Context) (*steps.SampleResult, error)
 		says  string
 	}{
-		"it heeds its context":   {func(ctx context.Context) (*steps.SampleResult, error) { <-ctx.Done(); return nil, ctx.Err() }, "deadline"},
-		"it ignores its context": {func(context.Context) (*steps.SampleResult, error) { time.Sleep(time.Hour); return nil, nil }, "deadline"},
+		"it heeds its context":   {func(ctx context.Context) (*steps.SampleResult, error) { <-ctx.Done(); return nil, ctx.Err() }, "took too long"},
+		"it ignores its context": {func(context.Context) (*steps.SampleResult, error) { time.Sleep(time.Hour); return nil, nil }, "took too long"},
 		"it says too much":       {func(context.Context) (*steps.SampleResult, error) { return huge, nil }, "more to remember"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -356,7 +356,7 @@ func (h *hold) refused(r *row, err *turns.HookError, why error) (again bool, _ e
 	switch {
 	case why != nil:
 		return true, h.sync()
-	case errors.As(err, &refused) && refused.Later:
+	case errors.As(err, &refused) && refused.Later, errors.Is(err, turns.ErrHookLate):
 		return false, h.failed(r, err)
 	}
 	return h.undo(r, err)

@@ -284,7 +284,11 @@ func (t *Program) turn(tc *Turn) (end *Outcome, err error) {
 	undoing := tc.saves != nil && tc.retrace != nil
 	if tc.Lost && !undoing && !errors.As(err, new(*PanicError)) {
 		if effect := tc.unknown(); effect != nil {
-			return nil, t.unsettled(tc, &UnsettledError{t.Name, effect.name, errors.Join(effect.Failure(nil), err)})
+			cause := effect.Failure(nil)
+			if cause != nil && cause.Error() == "" { // its code was given up, or died with its server
+				cause = errNoOutcome
+			}
+			return nil, t.unsettled(tc, &UnsettledError{t.Name, effect.name, errors.Join(cause, err)})
 		}
 	}
 	if _, stopped := tc.latched.(*stoppedError); stopped {

@@ -153,6 +153,9 @@ func (e *PositionError) Error() string {
 // Unwrap returns the cause.
 func (e *PositionError) Unwrap() error { return e.Err }
 
+// errNoOutcome is the cause if nothing is known of an effect but that it was begun.
+var errNoOutcome = errors.New("it was begun, and nothing has come of it")
+
 // UnsettledError says that a turn failed when a saga could neither end nor be
 // undone: an irreversible effect may have been performed, or was performed and a
 // later one may have been. Nothing is lost: the same turn can be taken again,

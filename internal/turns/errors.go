@@ -16,6 +16,7 @@ import (
 // to be said of it is found with [errors.As] and [errors.Is], in this order:
 //
 //   - *[RefusedError]: the hook refused the turn.
+//   - [ErrHookLate]: the hook took too long; the same request may be made again.
 //   - [ErrNewer], [ErrOtherLedger], [ErrEarly], [ErrLedger], [ErrUnderWay], [engine.ErrHanging]: the same request may
 //     succeed elsewhere, or later.
 //   - [ErrLedgerFull]: the caller has too many sagas under way; later it may succeed.
@@ -191,6 +192,8 @@ func classify(err error) class {
 	switch {
 	case errors.As(err, &hookPanicked):
 		return class{OutcomeBroken, "panic", slog.LevelError, "a hook panicked", append(attrs, slog.String("stack", string(hookPanicked.Stack)))}
+	case errors.Is(err, ErrHookLate):
+		return class{outcome: OutcomeRefused, reason: "hook"} // it was logged when it came
 	case errors.As(err, &refused):
 		return class{OutcomeRefused, "", slog.LevelInfo, "turn refused", attrs}
 	case errors.Is(err, ErrLedger):

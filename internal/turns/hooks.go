@@ -95,9 +95,15 @@ func (r *Runner) around(ctx context.Context, t *Turn, take func(context.Context)
 		return take(ctx)
 	}
 	taken := false
-	hooked := hook.Around(ctx, func(ctx context.Context, next func(context.Context) error) error {
+	hookCtx, clock := r.timeHook(ctx, t)
+	hooked := hook.Around(hookCtx, func(ctx context.Context, next func(context.Context) error) error {
 		return r.Hook(ctx, t, next)
 	}, func(ctx context.Context) error {
+		ctx, late := clock.pause(ctx)
+		if late != nil {
+			return late
+		}
+		defer clock.goOn()
 		taken = true
 		end, err = take(ctx)
 		t.Outcome, t.Reason = outcome(t.Action, end, err)
@@ -106,6 +112,7 @@ func (r *Runner) around(ctx context.Context, t *Turn, take func(context.Context)
 		}
 		return err
 	})
+	hooked = clock.stop(hookCtx, hooked)
 	switch {
 	case taken:
 		return end, err

@@ -63,7 +63,7 @@ func (r *Runner) TakeTask(ctx context.Context, t TaskTurn) (End, error) {
 		action = "call"
 	}
 	return r.taskTurn(ctx, &t, action, func(ctx context.Context) (*engine.Outcome, tokens.Reason, error) {
-		c := r.taskCall(&t)
+		c := r.taskCall(ctx, &t)
 		c.Held = true
 		if t.Position == nil {
 			out, err := t.Program.Start(ctx, c)
@@ -92,7 +92,7 @@ func (r *Runner) UndoTask(ctx context.Context, t TaskTurn, lost, served bool, wh
 		action = ActionUndo
 	}
 	return r.taskTurn(ctx, &t, action, func(ctx context.Context) (out *engine.Outcome, gone tokens.Reason, err error) {
-		c := r.taskCall(&t)
+		c := r.taskCall(ctx, &t)
 		if t.Begun != nil && !(lost && served) { // no code is run
 			t.Position, lost = t.Begun, false
 		}
@@ -117,9 +117,9 @@ func (r *Runner) UndoTask(ctx context.Context, t TaskTurn, lost, served bool, wh
 }
 
 // taskCall is what a task's turn is taken with.
-func (r *Runner) taskCall(t *TaskTurn) engine.Call {
+func (r *Runner) taskCall(ctx context.Context, t *TaskTurn) engine.Call {
 	c := t.Call
-	c.ID, c.Client, c.Limit = t.Saga, r.Features(t.Client), r.Timeout
+	c.ID, c.Client, c.Limit = t.Saga, r.Features(t.Client), r.limit(ctx)
 	return c
 }
 

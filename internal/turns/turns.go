@@ -261,7 +261,7 @@ func (r *Runner) Begin(ctx context.Context) *lazyctx.Context {
 	if r.Timeout <= 0 {
 		turn.Init(ctx, time.Time{})
 	} else {
-		turn.Init(ctx, time.Now().Add(r.Timeout))
+		turn.Init(ctx, time.Now().Add(r.limit(ctx)))
 	}
 	return turn
 }

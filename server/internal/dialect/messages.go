@@ -109,6 +109,7 @@ const (
 	earlyText       = "this server's clock is behind the saga: send the same request again"
 	ledgerText      = "what the server must remember of this cannot be written down at present: send the same request again"
 	otherLedgerText = "another ledger than this server's looks after what was done: send the same request again, to a server that has that one"
+	hookLateText    = "what the server asks before it begins has not answered in time, so nothing was done: send the same request again"
 	underWayText    = "the same request was sent before and is still being worked on: send it again later"
 	hangingText     = "too many calls of this tool have not come to an end here: send the same request again later"
 	fullText        = "the server remembers too many sagas of yours: end some, or wait until their time is over"
@@ -126,6 +127,7 @@ var translations = []struct {
 	answer func(text string) *wire.Error
 	text   string
 }{
+	{turns.ErrHookLate, wire.TryAgain, hookLateText},
 	{turns.ErrLedger, wire.TryAgain, ledgerText},
 	{turns.ErrUnderWay, wire.TryAgain, underWayText},
 	{turns.ErrNewer, wire.TryAgain, tryAgainText},

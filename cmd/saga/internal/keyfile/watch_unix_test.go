@@ -5,6 +5,7 @@ package keyfile
 import (
 	"bytes"
 	"log/slog"
+	"os"
 	"path/filepath"
 	"syscall"
 	"testing"
@@ -21,4 +22,19 @@ func TestWatcherDoesNotReadAPipeAgain(t *testing.T) {
 	watcher := Watcher{Path: path, Log: slog.New(slog.NewTextHandler(&log, nil))}
 	watcher.Run(t.Context())
 	assert.Contains(t, log.String(), "not a regular file")
+}
+
+// Whoever opens a pipe waits for a writer. In the place of the keyset that must not be the end of watching.
+func TestWatcherGoesOnAfterAPipeInPlaceOfTheKeyset(t *testing.T) {
+	watch(t, func(w *watched) {
+		require.NoError(t, os.Rename(w.path, w.path+".kept"))
+		require.NoError(t, syscall.Mkfifo(w.path, 0o600))
+		w.pass(interval)
+		assert.Equal(t, 1, w.failed())
+		assert.Equal(t, 1, w.logged("no longer a regular file"))
+		require.NoError(t, os.Rename(w.path+".kept", w.path))
+		w.add()
+		w.pass(interval)
+		assert.Len(t, w.inUse(), 2)
+	})
 }
