@@ -62,6 +62,7 @@ func (s *Server) Signal(ctx context.Context, tool, event, key string, value any)
 	if s.keeper == nil {
 		return errNoLedger
 	}
+	s.keeper.begin()
 	p := s.host.Tools.Find(engine.KindTool, tool)
 	if p == nil {
 		return fmt.Errorf("%w: this server has no tool %q", ErrNoEvent, tool)

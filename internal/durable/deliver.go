@@ -186,12 +186,8 @@ func (c *Core) stillWaits(ctx context.Context, d *delivery) error {
 		return nil
 	}
 	for _, id := range d.Rows {
-		r, err := c.rows.load(ctx, id)
-		if err != nil && !errors.Is(err, ErrUnreadable) {
+		if waits, err := c.rowWaits(ctx, id); waits || err != nil {
 			return err
-		}
-		if r != nil && !r.Status.Over() && !r.Cancelled && r.Undoing == nil {
-			return nil
 		}
 	}
 	return ErrEventGone
@@ -234,10 +230,21 @@ func (r *row) happened(name Name, result []byte) (input *event, run bool, err er
 	return &event{kind: kindAnswer, body: body{Answers: given}}, !next.waits(), nil
 }
 
+// happenedOf are those of the answers that are events': a client may send others under their ids.
+func happenedOf(answers []steps.Answer) (list []steps.Answer) {
+	for _, a := range answers {
+		if a.By == byEvent {
+			list = append(list, a)
+		}
+	}
+	return list
+}
+
 // events are what the row waits for from outside.
 func (r *row) events() (list []awaited) {
+	happened := happenedOf(r.Stand.Answers)
 	for _, e := range r.Stand.Events {
-		if !hasAnswer(r.Stand.Answers, e.ID) {
+		if !hasAnswer(happened, e.ID) {
 			list = append(list, e)
 		}
 	}
@@ -250,6 +257,48 @@ func (r *row) waits() bool { return len(r.theirs()) > 0 || len(r.events()) > 0 }
 // register has the document of an event say that a saga waits for it, which is a row's unless that is nil, and returns its
 // answer; nil as long as there is none.
 func (c *Core) register(ctx context.Context, principal string, row *store.ID, p *engine.Program, e *awaited) (*steps.Answer, error) {
+	a, err := c.registerBeside(ctx, principal, row, p, e, nil)
+	if errors.Is(err, errCrowded) {
+		var ended []store.ID
+		if ended, err = c.endedOf(ctx, e.Event); err == nil {
+			a, err = c.registerBeside(ctx, principal, row, p, e, ended)
+		}
+	}
+	return a, err
+}
+
+// errCrowded: as many sagas wait for a key as may.
+var errCrowded = fmt.Errorf("%d sagas wait for the same key of the event", maxPerKey)
+
+// endedOf are those rows that an event's document names and that wait no more.
+func (c *Core) endedOf(ctx context.Context, name Name) (ended []store.ID, err error) {
+	found, err := ReadDocument[delivery](ctx, c, name)
+	if err != nil {
+		return nil, err
+	}
+	for _, id := range found.Value.Rows {
+		waits, err := c.rowWaits(ctx, id)
+		if err != nil {
+			return nil, err
+		}
+		if !waits {
+			ended = append(ended, id)
+		}
+	}
+	return ended, nil
+}
+
+// rowWaits reports whether a row may still wait for events.
+func (c *Core) rowWaits(ctx context.Context, id store.ID) (bool, error) {
+	r, err := c.rows.load(ctx, id)
+	if err != nil && !errors.Is(err, ErrUnreadable) {
+		return false, err
+	}
+	return r != nil && !r.Status.Over() && !r.Cancelled && r.Undoing == nil, nil
+}
+
+// registerBeside is one attempt of register, in which rows that have ended give way.
+func (c *Core) registerBeside(ctx context.Context, principal string, row *store.ID, p *engine.Program, e *awaited, ended []store.ID) (*steps.Answer, error) {
 	now := c.clock.now()
 	found, err := changeDocument(ctx, c, e.Event, nil, func(d *delivery, _ bool) (*kept, error) {
 		before := d.Until
@@ -258,14 +307,17 @@ func (c *Core) register(ctx context.Context, principal string, row *store.ID, p 
 			c.Turns.Log.WarnContext(ctx, "what was delivered early does not fit the event, and is ignored", "tool", p.Name, "event", e.Question)
 			d.Result = nil
 		}
+		if d.Result == nil && now.Before(e.Until) {
+			d.Over = false // it was for those that waited before
+		}
 		switch {
-		case known:
+		case known, row != nil && (d.Result != nil || !now.Before(e.Until)): // there is nothing to wait for
 		case row == nil:
 			d.Driven = true
-		case len(d.Rows) == maxPerKey:
-			return nil, fmt.Errorf("%d sagas wait for the same key of event %q", maxPerKey, e.Question)
+		case len(d.Rows) >= maxPerKey+len(ended):
+			return nil, errCrowded
 		default:
-			d.Rows = append(slices.Clip(d.Rows), *row)
+			d.Rows = append(slices.DeleteFunc(slices.Clone(d.Rows), func(id store.ID) bool { return slices.Contains(ended, id) }), *row)
 		}
 		d.Until = later(d.Until, e.Until)
 		over := d.Result == nil && !now.Before(d.Until) && !d.Over

@@ -220,7 +220,7 @@ func (h *hold) taskTurn(r *row, now time.Time, why error) (t turns.TaskTurn, err
 	t = turns.TaskTurn{
 		Call: engine.Call{
 			Now: now, Client: engine.UnpackFeatures(r.Begun.Client), Arguments: r.Begun.Arguments, Answers: slices.Clip(r.Stand.Answers),
-			Events: slices.Clip(r.Stand.Answers), Secret: r.Begun.Secret,
+			Events: happenedOf(r.Stand.Answers), Secret: r.Begun.Secret,
 			Notifier: &h.notes, Acting: h.acting, Undoing: h.undoing(why), Final: h.final, Finals: cmp.Or(r.Running.Finals, math.MaxInt) - 1,
 		},
 		Identity: turns.Identity{Program: h.program, Saga: r.Saga}, Trace: r.Begun.Trace,

@@ -17,6 +17,7 @@ import (
 	"github.com/mcpsaga/mcpsaga/internal/tasks"
 	"github.com/mcpsaga/mcpsaga/internal/tokens"
 	"github.com/mcpsaga/mcpsaga/internal/turns"
+	"github.com/mcpsaga/mcpsaga/steps"
 )
 
 // Start implements [tasks.Viewer].
@@ -122,10 +123,21 @@ func (c *Core) newRow(s *tasks.Start, turn *turns.TaskTurn) *row {
 	r.Principal, r.Stand.Answers = q.Principal, turn.Answers
 	r.Begun = request{Method: q.Method, Dialect: q.Dialect, Client: engine.PackFeatures(q.Client), Arguments: turn.Arguments, Trace: turn.Trace, Secret: turn.Secret}
 	if turn.Position != nil {
+		r.Stand.Answers = answersToIDs(turn.Position.PendingIDs(), turn.Answers)
 		r.Stand.Asked = uint64(len(turn.Position.PendingIDs()))
 		r.Stand.Position = r.encode(turn.Position)
 	}
 	return r
+}
+
+// answersToIDs are those of the answers that have one of the ids.
+func answersToIDs(ids []string, answers []steps.Answer) (list []steps.Answer) {
+	for _, a := range answers {
+		if slices.Contains(ids, a.StepID) {
+			list = append(list, a)
+		}
+	}
+	return list
 }
 
 // timesOf are the times of a task or a call that begins, or continues, now with a turn.

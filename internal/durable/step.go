@@ -2,6 +2,7 @@ package durable
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -161,6 +162,9 @@ func (h *hold) awaitEvents(r *row, events []awaited) (again bool, err error) {
 	var answers []steps.Answer
 	for i := range events {
 		a, err := h.c.register(h.ctx, r.Principal, &r.ID, h.program, &events[i])
+		if err != nil && !r.now().Before(events[i].Until.Add(awaitAgain)) { // it is over, whatever is written
+			a, err = &steps.Answer{StepID: events[i].ID, Result: json.RawMessage(timedOut), By: byEvent}, nil
+		}
 		if err != nil {
 			h.c.Turns.Log.Warn("a saga cannot wait for an event, and will try again", "tool", r.Tool, "event", events[i].Question, "error", err)
 			return false, h.putBack(awaitAgain)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/internal/jsonview"
 	"github.com/mcpsaga/mcpsaga/server/internal/wire"
 	"github.com/mcpsaga/mcpsaga/steps"
@@ -23,7 +24,7 @@ const (
 // readAnswers reads what a model says to open questions. It is none of it taken if refusal says why. cancel: the call is
 // to be given up.
 func (v *view) readAnswers(open []steps.Step) (list []steps.Answer, cancel bool, refusal string) {
-	list, cancel, refusal = v.readCarried(v.call)
+	list, cancel, refusal = v.readCarried(v.call, v.program())
 	if refusal != "" || cancel {
 		return nil, cancel, refusal
 	}
@@ -40,7 +41,7 @@ func (v *view) readAnswers(open []steps.Step) (list []steps.Answer, cancel bool,
 }
 
 // readCarried is readAnswers where it is not known what is open.
-func (r *Router) readCarried(c *Call) (list []steps.Answer, cancel bool, refusal string) {
+func (r *Router) readCarried(c *Call, p *engine.Program) (list []steps.Answer, cancel bool, refusal string) {
 	raw := c.Answers
 	if text, ok := jsonview.String(raw); ok { // some models quote their objects
 		if raw = jsontext.Value(text); text == sayCancel {
@@ -55,7 +56,7 @@ func (r *Router) readCarried(c *Call) (list []steps.Answer, cancel bool, refusal
 	}
 	for id, value := range jsonview.Members(raw) {
 		a := steps.Answer{StepID: string(id), By: ByRelay}
-		q := c.Program.Routing(a.StepID)
+		q := p.Routing(a.StepID)
 		switch {
 		case !q.User:
 			return nil, false, notOpen(a.StepID)

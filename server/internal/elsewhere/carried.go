@@ -20,7 +20,7 @@ func (r *Router) carried(ctx context.Context, x *dialect.Exchange, c *Call) (*co
 		end, err := r.Turns.Call(ctx, q)
 		return r.turned(ctx, &q, c, &end, err)
 	}
-	list, cancel, refusal := r.readCarried(c)
+	list, cancel, refusal := r.readCarried(c, c.Program)
 	if refusal != "" {
 		return wrong(refusal), nil
 	}

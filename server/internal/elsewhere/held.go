@@ -2,12 +2,14 @@ package elsewhere
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"time"
 
 	"github.com/mcpsaga/mcpsaga/content"
+	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/internal/tasks"
 	"github.com/mcpsaga/mcpsaga/internal/turns"
 	"github.com/mcpsaga/mcpsaga/server/internal/dialect"
@@ -43,7 +45,13 @@ type Note struct {
 	Apps uint64 `json:"apps,omitzero"`
 	// Held is until when the client's call is held at most, in milliseconds of Unix time; zero if it is not.
 	Held int64 `json:"held,omitzero"`
+	// Counted is the Held for which a form was counted last, and Seen when that was, in milliseconds of Unix time.
+	Counted int64 `json:"counted,omitzero"`
+	Seen    int64 `json:"seen,omitzero"`
 }
+
+// seenAgain is how often a form is counted for the same hold: each time is an item of the log.
+const seenAgain = time.Minute
 
 // NoteOf returns the note of a call; false if it is none that is asked elsewhere.
 func NoteOf(t *tasks.Task) (n Note, ok bool) {
@@ -58,7 +66,11 @@ func (r *Router) Present(ctx context.Context, principal, task string) (*tasks.Ta
 		if json.Unmarshal(raw, &n) != nil || !n.Elsewhere {
 			return raw
 		}
-		n.Apps++
+		now := time.Now().UnixMilli()
+		if n.Apps > 0 && n.Counted == n.Held && now-n.Seen < seenAgain.Milliseconds() {
+			return raw
+		}
+		n.Apps, n.Counted, n.Seen = n.Apps+1, n.Held, now
 		changed, err := wire.Marshal(n)
 		if err != nil {
 			return raw
@@ -259,7 +271,7 @@ func (v *view) holds() time.Time {
 	}
 	apps := true
 	for _, q := range v.task.Questions {
-		apps = apps && v.Routes(v.call.Program.Routing(q.ID), &v.call.Client)&steps.RouteApp != 0
+		apps = apps && v.Routes(v.program().Routing(q.ID), &v.call.Client)&steps.RouteApp != 0
 	}
 	switch {
 	case !apps || v.refusal != "":
@@ -269,6 +281,9 @@ func (v *view) holds() time.Time {
 	}
 	return v.began.Add(holdBriefly)
 }
+
+// program is the call's, in the revision that asks, as long as it is served.
+func (v *view) program() *engine.Program { return cmp.Or(v.task.Program, v.call.Program) }
 
 // gone is how a call ends whose client has left. It is cancelled if the client wants that, or has no token by which to
 // come back.
@@ -299,7 +314,7 @@ func (v *view) waiting(ctx context.Context) (*content.Result, error) {
 		return w.result(), nil
 	}
 	for _, q := range v.task.Questions {
-		routes := v.Routes(v.call.Program.Routing(q.ID), &v.call.Client)
+		routes := v.Routes(v.program().Routing(q.ID), &v.call.Client)
 		if routes == 0 {
 			return v.giveUp(ctx, q.ID)
 		}
