@@ -49,7 +49,7 @@ var numbers = []struct{ document, says, name, value string }{
 	{"write", "A token has at most 65 536 characters", "tokens.DefaultMaxToken", "64 << 10"},
 	{"write", "a token has at most 65 536 characters, and holds at most 262 144 bytes before compression", "tokens.DefaultMaxPlaintext", "256 << 10"},
 	{"operate", "sealed more than a minute later than it is here", "tokens.DefaultSkew", "time.Minute"},
-	{"serve", "`TurnTimeout` bounds the work of one turn. Default one minute", "server.o.TurnTimeout", "time.Minute"},
+	{"serve", "`TurnTimeout` bounds the work of one turn, its hook included (`TestATurnHasWhatItsHookHasLeft`). Default one minute", "server.o.TurnTimeout", "time.Minute"},
 	{"serve", "that has a minute more", "engine.UndoTime", "time.Minute"},
 	{"write", "have up to 64 of the characters", "ident.Max", "64"},
 	{"write", "a fingerprint of 12 bytes", "engine.fingerprint", "[12]byte"},
