@@ -241,7 +241,10 @@ func (c *Core) create(ctx context.Context, s *tasks.Start, turn *turns.TaskTurn)
 		return known, err
 	}
 	if turn.Position != nil {
-		if err := c.adopt(ctx, r, turn); err != nil {
+		switch err := c.adopt(ctx, r, turn); {
+		case errors.Is(err, store.ErrConflict):
+			return c.instead(ctx, r)
+		case err != nil:
 			return nil, err
 		}
 	}
@@ -262,12 +265,16 @@ func (c *Core) instead(ctx context.Context, r *row) (*row, error) {
 	return nil, tasks.ErrExists
 }
 
-// adopt has a row take the place of that of a saga which its client has driven so far, if there is one.
+// adopt has a row take the place of that of a saga which its client has driven so far, if there is one. It fails with
+// [store.ErrConflict] if that is a task already.
 func (c *Core) adopt(ctx context.Context, r *row, turn *turns.TaskTurn) error {
 	for {
 		found, err := c.rows.load(ctx, r.ID)
 		if err != nil || found == nil {
 			return err
+		}
+		if found.Client == nil { // it has become a task since it was looked for
+			return store.ErrConflict
 		}
 		v, err := judge(found, turn.Position.Turn, append([]byte("task "), r.Digest...), howTurn)
 		switch {
