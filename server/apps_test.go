@@ -294,3 +294,18 @@ func TestFormsOnPipes(t *testing.T) {
 	assert.Contains(t, got, `"status":"completed"`)
 	assert.Contains(t, got, "seat in 7")
 }
+
+// However often a form looks at its call, the ledger is written a few times only.
+func TestFormsThatLookOften(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		s, store := new(seats), newTroubled(inMemory(t))
+		r := newRig(t, server.Options{Keys: newKeys(t), Ledger: store, Authenticate: calledBy, Tools: []saga.Definition{s.tool()}})
+		waits := waitsOf(t, r.send(callTool("seat", nil).with(showsApps)).Result)
+		before := store.calls.Load()
+		for range 100 {
+			assert.Equal(t, "input_required", r.form(object{"frame": "1", "resumeToken": waits.ResumeToken}).Status)
+		}
+		assert.LessOrEqual(t, store.calls.Load()-before, int64(2))
+		r.srv.Close()
+	})
+}
