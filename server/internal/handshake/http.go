@@ -32,23 +32,24 @@ func (d *handshake) Reply(ctx context.Context, x *dialect.Exchange, r wire.Reply
 	switch {
 	case x.HTTPMethod == http.MethodGet && session != "":
 		d.replyToGet(ctx, x, r)
-		return
 	case x.HTTPMethod == http.MethodDelete && session != "":
 		d.replyToDelete(ctx, x, r)
-		return
 	case x.HTTPMethod != http.MethodPost:
 		refuseMethod(r, session)
-		return
 	case x.Batch != nil:
 		d.replyToBatch(ctx, x, r)
-		return
 	case m.Method == "initialize" && m.ID != nil:
 		d.replyToInitialize(ctx, x, r)
-		return
 	case session == "" && m.Reply == nil:
 		d.replyWithoutSession(ctx, x, r)
-		return
+	default:
+		d.replyInSession(ctx, x, r)
 	}
+}
+
+// replyInSession answers a message of a session.
+func (d *handshake) replyInSession(ctx context.Context, x *dialect.Exchange, r wire.Reply) {
+	m := x.Message
 	method := d.method(m)
 	asks := m.Reply == nil && m.ID != nil
 	s, rerr := d.sessionOf(ctx, x, needs{
@@ -207,28 +208,12 @@ func (*handshake) Batchable(m *wire.Message) bool { return m.Method != "initiali
 
 // replyToBatch answers a batch, which only sessions of 2025-03-26 may send.
 func (d *handshake) replyToBatch(ctx context.Context, x *dialect.Exchange, r wire.Reply) {
-	noBatch := wire.Refuse(http.StatusBadRequest, wire.CodeInvalidRequest, wire.BatchText)
-	rerr := d.HeadersOfBatch(x.Header)
-	if x.Header.Get(wire.SessionHeader) == "" {
-		rerr = noBatch
-	}
-	var s *session
-	if rerr == nil {
-		s, rerr = d.sessionOf(ctx, x, needs{memory: true})
-	}
+	s, rerr := d.sessionOfBatch(ctx, x)
 	if rerr != nil {
 		r.Error(nil, rerr)
 		return
 	}
 	defer d.release(s, nil)
-	if rerr = x.Batch.Error; !s.revision.Batches() {
-		rerr = noBatch
-	}
-	if rerr != nil {
-		rerr.Status = http.StatusBadRequest
-		r.Error(nil, rerr)
-		return
-	}
 	var requests []*wire.Message
 	wrong := make([][]byte, 0, len(x.Batch.Messages)) // responses to what was no message
 	for i := range x.Batch.Messages {
@@ -253,6 +238,30 @@ func (d *handshake) replyToBatch(ctx context.Context, x *dialect.Exchange, r wir
 		return
 	}
 	d.replyWithStream(ctx, x, r, s, requests, wrong)
+}
+
+// sessionOfBatch returns the session of a batch, which the caller releases, if it may send one.
+func (d *handshake) sessionOfBatch(ctx context.Context, x *dialect.Exchange) (*session, *wire.Error) {
+	noBatch := wire.Refuse(http.StatusBadRequest, wire.CodeInvalidRequest, wire.BatchText)
+	if x.Header.Get(wire.SessionHeader) == "" {
+		return nil, noBatch
+	}
+	if rerr := d.HeadersOfBatch(x.Header); rerr != nil {
+		return nil, rerr
+	}
+	s, rerr := d.sessionOf(ctx, x, needs{memory: true})
+	if rerr != nil {
+		return nil, rerr
+	}
+	if rerr = x.Batch.Error; !s.revision.Batches() {
+		rerr = noBatch
+	}
+	if rerr != nil {
+		d.release(s, nil)
+		rerr.Status = http.StatusBadRequest
+		return nil, rerr
+	}
+	return s, nil
 }
 
 // replyWithStream answers requests that may take long, or send messages before their

@@ -69,9 +69,9 @@ const (
 	// anything to do.
 	aliveTime = 15 * time.Second
 	tickTime  = aliveTime / 3
-	// lastAnswers is how long a server that stops waits for what its clients answer elsewhere. It
+	// answersTime is how long a server that stops waits for what its clients answer elsewhere. It
 	// is less than the server takes to stop.
-	lastAnswers = 15 * time.Second
+	answersTime = 15 * time.Second
 	// outage is for how long the ledger may fail before the request does, and outagePause how
 	// long until it is tried again; for a reader, of which there may be many, up to longestPause.
 	outage       = time.Minute
@@ -121,56 +121,28 @@ func (r *reader) follow(ctx context.Context, seen uint64) (last *tasks.Task, err
 	defer r.asking.Wait()
 	defer cancel(nil)
 	defer context.AfterFunc(r.Draining, func() { r.silenced() })()
-	defer context.AfterFunc(r.peer.answering, func() {
-		if !r.silenced() {
-			select {
-			case <-time.After(lastAnswers):
-			case <-ctx.Done():
-			}
-		}
-		if r.waits.Load() {
-			cancel(context.Cause(r.peer.answering))
-		}
-	})()
+	defer context.AfterFunc(r.peer.answering, func() { r.lastAnswers(ctx, cancel) })()
 	r.asked = make(map[string]*asked)
-	defer func() {
-		why := err
-		switch {
-		case err == nil:
-			why = goneWith(last)
-		case errors.Is(err, tasks.ErrNotFound):
-			why = tasks.ErrNotFound // what else there is to say is for the log
-		}
-		for _, q := range r.asked {
-			q.takeBack(why)
-		}
-	}()
+	defer func() { r.takeBackAll(last, err) }()
 	r.looks, r.renews = time.Now().Add(tickTime), time.Now().Add(r.wait/3)
 	r.mark(seen)
 	var failing time.Time // since when the ledger fails; zero if it does not
 	for {
 		for news, err := range r.Tasks.Follow(ctx, r.Principal, r.task, seen, r.next) {
 			switch {
+			case err != nil && ctx.Err() != nil:
+				return nil, context.Cause(ctx)
 			case err != nil:
 				if failing.IsZero() {
 					failing = time.Now()
 				}
-				if ctx.Err() != nil {
-					return nil, context.Cause(ctx)
-				}
-				// A client without another way back to its task would make the same call again, so it is kept for longer.
-				noWayBack := r.once && !r.token.Load()
-				if !errors.Is(err, turns.ErrLedger) || time.Since(failing) > outage && !noWayBack {
+				if !r.outlasts(err, time.Since(failing)) {
 					return nil, err
 				}
 			case news.Event != nil:
 				seen = news.Event.N
 				r.mark(seen)
-				if e := news.Event; r.Notifier != nil && e.Progress != nil {
-					r.Notifier.Progress(*e.Progress)
-				} else if r.Notifier != nil && e.Log != nil {
-					r.Notifier.Log(*e.Log)
-				}
+				r.pass(news.Event)
 			case news.Task != nil:
 				last, failing, seen = news.Task, time.Time{}, max(seen, news.Task.Events)
 				r.mark(seen)
@@ -191,6 +163,50 @@ func (r *reader) follow(ctx context.Context, seen uint64) (last *tasks.Task, err
 		case <-ctx.Done():
 			return nil, context.Cause(ctx)
 		}
+	}
+}
+
+// lastAnswers ends the wait of a task whose client is asked no more, after the time that is left for answers.
+func (r *reader) lastAnswers(ctx context.Context, cancel context.CancelCauseFunc) {
+	if !r.silenced() {
+		select {
+		case <-time.After(answersTime):
+		case <-ctx.Done():
+		}
+	}
+	if r.waits.Load() {
+		cancel(context.Cause(r.peer.answering))
+	}
+}
+
+// takeBackAll takes back what the client is being asked, as the task has ended or following it has failed.
+func (r *reader) takeBackAll(last *tasks.Task, err error) {
+	switch {
+	case err == nil:
+		err = goneWith(last)
+	case errors.Is(err, tasks.ErrNotFound):
+		err = tasks.ErrNotFound // what else there is to say is for the log
+	}
+	for _, q := range r.asked {
+		q.takeBack(err)
+	}
+}
+
+// outlasts reports whether the reader waits on although the ledger has failed for some time. A client without
+// another way back to its task would make the same call again, so its reader does for as long as it takes.
+func (r *reader) outlasts(err error, failing time.Duration) bool {
+	noWayBack := r.once && !r.token.Load()
+	return errors.Is(err, turns.ErrLedger) && (failing <= outage || noWayBack)
+}
+
+// pass sends the client what the tool reports meanwhile.
+func (r *reader) pass(e *tasks.Event) {
+	switch {
+	case r.Notifier == nil:
+	case e.Progress != nil:
+		r.Notifier.Progress(*e.Progress)
+	case e.Log != nil:
+		r.Notifier.Log(*e.Log)
 	}
 }
 

@@ -277,30 +277,7 @@ func (st *stream) eventID(event uint64, mark string) (id string, ok bool) {
 // reply answers a POST with what is on its stream. What can be plain JSON is: with batch, as a list. streams:
 // the client takes events.
 func (st *stream) reply(ctx context.Context, r wire.Reply, c *carrier, streams, batch bool) {
-	var late <-chan time.Time
-	if streams {
-		late = time.After(streamDelay)
-	}
-	isMessage := func(e streamEvent) bool { return e.kind != eventResponse }
-	events, ended, changed := st.after(0)
-	for waits := true; waits && !ended && !slices.ContainsFunc(events, isMessage); {
-		over := st.session.ctx.Done()
-		if !streams {
-			over = nil // the calls end, and with them the stream
-		}
-		select {
-		case <-changed:
-		case <-late:
-			waits = false
-		case <-c.gone:
-			waits = false
-		case <-over:
-			waits = false
-		case <-ctx.Done():
-			waits = false
-		}
-		events, ended, changed = st.after(0)
-	}
+	events, ended := st.atFirst(ctx, c, streams)
 	switch {
 	case !streams && ctx.Err() != nil:
 	case !ended || len(events) == 0 || slices.ContainsFunc(events, isMessage): // if all were cancelled, a stream without a response says so
@@ -320,6 +297,34 @@ func (st *stream) reply(ctx context.Context, r wire.Reply, c *carrier, streams, 
 	st.session.forget(st) // it cannot be resumed
 }
 
+// isMessage reports whether an event is more than a response, so that only a stream can carry it.
+func isMessage(e streamEvent) bool { return e.kind != eventResponse }
+
+// atFirst returns what is on the stream once that is known not to be plain JSON, or complete.
+func (st *stream) atFirst(ctx context.Context, c *carrier, streams bool) (events []streamEvent, ended bool) {
+	var late <-chan time.Time
+	var over <-chan struct{} // without a stream, the calls end, and with them the wait
+	if streams {
+		late, over = time.After(streamDelay), st.session.ctx.Done()
+	}
+	for {
+		events, ended, changed := st.after(0)
+		if ended || slices.ContainsFunc(events, isMessage) {
+			return events, ended
+		}
+		select {
+		case <-changed:
+			continue
+		case <-late:
+		case <-c.gone:
+		case <-over:
+		case <-ctx.Done():
+		}
+		events, ended, _ = st.after(0)
+		return events, ended
+	}
+}
+
 // pump writes a stream's events until the stream has ended or the connection is to.
 func (st *stream) pump(ctx context.Context, r wire.Reply, c *carrier) {
 	c.out = r.Events(patience)
@@ -329,21 +334,7 @@ func (st *stream) pump(ctx context.Context, r wire.Reply, c *carrier) {
 	defer alive.Stop()
 	for {
 		events, ended, changed := st.after(c.number)
-		var err error
-		id := ""
-		if !c.primed {
-			id, c.primed = st.eventID(0, "")
-		}
-		switch {
-		case id != "": // as soon as there is an id that the client can resume from
-			err = c.out.Start(id)
-		case c.out.Started():
-		case c.after != "" && st.session.revision >= revision.November2025:
-			err = c.out.Start(c.after)
-		default: // something at once, for what is between us to see that there is a response
-			err = c.out.Alive()
-		}
-		if err != nil || c.ends() {
+		if st.start(c) != nil || c.ends() {
 			return
 		}
 		for _, e := range events {
@@ -357,6 +348,24 @@ func (st *stream) pump(ctx context.Context, r wire.Reply, c *carrier) {
 			return
 		}
 	}
+}
+
+// start begins a connection's response with an id from which the client can resume, as soon as there is one,
+// and before with something, for what is between us to see that there is a response.
+func (st *stream) start(c *carrier) error {
+	id := ""
+	if !c.primed {
+		id, c.primed = st.eventID(0, "")
+	}
+	switch {
+	case id != "":
+		return c.out.Start(id)
+	case c.out.Started():
+		return nil
+	case c.after != "" && st.session.revision >= revision.November2025:
+		return c.out.Start(c.after)
+	}
+	return c.out.Alive()
 }
 
 // ends reports whether the connection is to end, and tells the client when to come back.

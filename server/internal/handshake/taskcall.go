@@ -37,23 +37,16 @@ func (c *call) callTask(ctx context.Context, t *engine.Program, args json.RawMes
 	if start.Request, err = c.taskRequest(t, args); err != nil {
 		return end, err
 	}
-	r, note, began := &reader{call: c}, taskNote{}, time.Now()
+	keyed := start.Request.IdempotencyKey != ""
 	_, leaves := c.Way.(dialect.Leaver)
-	resumes := leaves && c.canResume()
-	own := c.post != nil && start.Request.IdempotencyKey == "" // a number leads to the task
-	r.wait = callWait
-	switch {
-	case resumes && c.TaskMode(t) != engine.TasksForbidden:
-		r.token.Store(true)
-		r.wait = resumeWait(t)
-		start.Patience, start.Keep = patienceFor(r.wait), max(start.Keep, t.Tasks.Keep)
-	case resumes:
-		r.resumes = began.Add(resumeAfter)
-		start.Keep = max(start.Keep, r.wait)
-	}
-	if own && !resumes {
+	own, resumes := c.post != nil && !keyed, leaves && c.canResume()
+	r := &reader{call: c, wait: callWait}
+	if resumes {
+		r.offerToken(&start)
+	} else if own {
 		start.Session = c.post.agreed.session()
 	}
+	var note taskNote
 	if own || resumes {
 		r.name = rand.Text()
 		note.Reader, note.MaxWait = r.name, int64(r.wait/time.Second)
@@ -62,7 +55,7 @@ func (c *call) callTask(ctx context.Context, t *engine.Program, args json.RawMes
 		note.Token = c.Notifier.Token
 	}
 	var task *tasks.Task
-	if own {
+	if own { // a number leads to the task
 		task, err = r.startOwn(ctx, &start, &note)
 	} else if start.Note, err = wire.Marshal(note); err == nil {
 		task, err = c.Tasks.Start(ctx, start)
@@ -73,14 +66,8 @@ func (c *call) callTask(ctx context.Context, t *engine.Program, args json.RawMes
 	if task.ID == "" {
 		return *task.End, nil
 	}
-	kept, _ := noteOf(task)
-	switch {
-	case r.name == "" && kept.Reader != "": // another call of the same key can be resumed
-		r.wait = time.Duration(kept.MaxWait) * time.Second
-	case r.name != "" && kept.Reader != r.name: // the same call was made before
-		if task, err = r.enter(ctx, task, 0); err != nil {
-			return end, err
-		}
+	if task, err = r.takePlace(ctx, task); err != nil {
+		return end, err
 	}
 	if !own && c.streams() && !task.Status.Ended() {
 		if resumes {
@@ -93,7 +80,33 @@ func (c *call) callTask(ctx context.Context, t *engine.Program, args json.RawMes
 			return end, err
 		}
 	}
-	return r.called(ctx, task, 0, start.Request.IdempotencyKey != "")
+	return r.called(ctx, task, 0, keyed)
+}
+
+// offerToken prepares a call that its client can resume by a token: one that may be a task has it from the
+// start, others only once they take long.
+func (r *reader) offerToken(start *tasks.Start) {
+	t := start.Request.Program
+	if r.TaskMode(t) == engine.TasksForbidden {
+		r.resumes = time.Now().Add(resumeAfter)
+		start.Keep = max(start.Keep, r.wait)
+		return
+	}
+	r.token.Store(true)
+	r.wait = resumeWait(t)
+	start.Patience, start.Keep = patienceFor(r.wait), max(start.Keep, t.Tasks.Keep)
+}
+
+// takePlace makes r the reader of a task that may be that of a call made before.
+func (r *reader) takePlace(ctx context.Context, task *tasks.Task) (*tasks.Task, error) {
+	kept, _ := noteOf(task)
+	switch {
+	case r.name == "" && kept.Reader != "": // another call of the same key can be resumed
+		r.wait = time.Duration(kept.MaxWait) * time.Second
+	case r.name != "" && kept.Reader != r.name: // the same call was made before
+		return r.enter(ctx, task, 0)
+	}
+	return task, nil
 }
 
 // ledgerAccount is on whose account it counts what the call begins.
@@ -113,7 +126,7 @@ func (r *reader) startOwn(ctx context.Context, start *tasks.Start, note *taskNot
 		return nil, errNoID
 	}
 	// A tool, a prompt and a resource may have the same name.
-	digest := dialect.DigestCall(r.Message.Method+"\x00"+start.Request.Program.Name, start.Request.Arguments)
+	note.ID, note.Digest = r.Message.ID, dialect.DigestCall(r.Message.Method+"\x00"+start.Request.Program.Name, start.Request.Arguments)
 	for n := uint64(0); ; n++ {
 		nth := n
 		if n >= numberTries {
@@ -121,33 +134,39 @@ func (r *reader) startOwn(ctx context.Context, start *tasks.Start, note *taskNot
 		}
 		r.number = a.numberOf(ofCall, id, nth)
 		var err error
-		note.ID, note.Digest, note.Number = r.Message.ID, digest, r.number
+		note.Number = r.number
 		if start.Note, err = wire.Marshal(note); err != nil {
 			return nil, err
 		}
 		start.ID = a.taskID(r.number)
 		task, err := r.Tasks.Start(ctx, *start)
-		if !errors.Is(err, tasks.ErrExists) {
-			if err == nil && task.ID != "" && n >= numberTries { // a cancellation does not find it by its number
-				if err := r.RememberRequest(ctx, r.Principal, a.session(), r.Message.ID, task.ID); err != nil {
-					r.Log.WarnContext(ctx, "other replicas cannot cancel a request", "error", err)
-				}
+		if errors.Is(err, tasks.ErrExists) {
+			if task, err = r.sameCall(ctx, id, note.Digest); task == nil && err == nil {
+				continue // the client uses ids again
 			}
 			return task, err
 		}
-		found, err := r.findReading(ctx, a, r.Principal, r.number)
-		switch {
-		case err != nil:
-			return nil, err
-		case found == nil, found.task.Status.Ended(): // a client that uses ids again
-			continue
+		if err == nil && task.ID != "" && n >= numberTries { // a cancellation does not find it by its number
+			if err := r.RememberRequest(ctx, r.Principal, a.session(), r.Message.ID, task.ID); err != nil {
+				r.Log.WarnContext(ctx, "other replicas cannot cancel a request", "error", err)
+			}
 		}
-		known, _ := noteOf(found.task)
-		if was, ok := wire.CanonicalID(found.ID); ok && was == id && bytes.Equal(known.Digest, digest) {
-			return found.task, nil
-		}
+		return task, err
+	}
+}
+
+// sameCall returns the task that has the reader's number, if it is under way and was begun by the same call.
+// It is nil if there is none any more, and another call that is under way is an error.
+func (r *reader) sameCall(ctx context.Context, id string, digest []byte) (*tasks.Task, error) {
+	found, err := r.findReading(ctx, r.post.agreed, r.Principal, r.number)
+	if err != nil || found == nil || found.task.Status.Ended() {
+		return nil, err
+	}
+	known, _ := noteOf(found.task)
+	if was, ok := wire.CanonicalID(found.ID); !ok || was != id || !bytes.Equal(known.Digest, digest) {
 		return nil, wire.NewError(wire.CodeInvalidRequest, errIDInUse.Error())
 	}
+	return found.task, nil
 }
 
 // sendPolicy tells the client how to resume its call.
