@@ -36,86 +36,119 @@ import (
 // Without a position it is the first turn that was cut off and that cannot be taken again. No client has heard how it
 // ended, so even if it ended well it is undone, unless there is no way back.
 func (t *Program) Cancel(ctx context.Context, pos *Position, r Call) (*Outcome, error) {
-	take := func(at *Position) (*Outcome, error) {
-		if at == nil {
-			return t.Start(ctx, r)
-		}
-		return t.Resume(ctx, at, r)
-	}
-	log, complete, text := new(effectLog), true, "The saga's first turn was cut off, and what it did is undone."
+	c := cancellation{t: t, pos: pos, at: pos, call: r, log: new(effectLog), complete: true,
+		text: "The saga's first turn was cut off, and what it did is undone."}
 	if pos == nil {
-		r.Held, r.Lost, r.Acting = true, true, nil
+		c.call.Held, c.call.Lost, c.call.Acting = true, true, nil
 	} else {
-		r.ID, log = pos.ID, t.logOf(pos)
-		complete = (len(r.Answers) > 0 || r.Held) && pos.next != "" && !r.Now.Before(pos.Wake)
-		text = t.cancelledUpTo(pos, complete, &r)
+		c.call.ID, c.log = pos.ID, t.logOf(pos)
+		c.complete = (len(r.Answers) > 0 || r.Held) && pos.next != "" && !r.Now.Before(pos.Wake)
+		c.text = t.cancelledUpTo(pos, c.complete, &r)
 	}
-	at, inner := pos, false
 	if r.Begun != nil {
-		log = t.logOf(r.Begun)
-	}
-	var unheard *Outcome // a good end that perhaps no client has heard of, so that it is undone
-	for run := complete && r.Begun == nil; run; {
-		r.retrace = &retrace{inner: inner}
-		before := log
-		out, err := take(at)
-		if r.retrace.log != nil {
-			log = r.retrace.log
-		}
-		run = false
-		switch {
-		case broken(err):
-			return undoneBy(err, text), nil
-		case inner && (errors.As(err, new(*PositionError)) || refusedAnswers(err)): // so no process has come further
-			log = before
-			continue
-		case errors.As(err, new(*PositionError)), r.Held && refusedAnswers(err):
-			complete, text = false, t.cancelledUpTo(pos, false, &r)+" "+LostTurn
-			log = before
-			continue
-		case t.Kind != KindTool && (hasEnded(err) || errors.As(err, new(*ArgumentsError))):
-			return undoneBy(err, text), nil
-		case err != nil:
-			return nil, err
-		case out.Position == nil && (pos != nil && !inner || out.Result != nil && out.Result.IsError):
-			return endedBy(out, text), nil
-		case out.Position == nil:
-			unheard = out
-			continue
-		}
-		if log = out.Position.log; log == nil { // it has done nothing
-			log = new(effectLog)
-		}
-		if r.GoesOn == nil || out.Position.next == "" || t.final(log) != "" {
-			continue
-		}
-		next, err := r.GoesOn(ctx, out)
-		if err != nil {
-			return nil, err
-		}
-		if next != nil {
-			next.ID, next.Why, next.Latest, next.GoesOn = r.ID, r.Why, r.Latest, r.GoesOn
-			next.Acting, next.Undoing = r.Acting, r.Undoing
-			r, at, run, inner = *next, out.Position, true, true
-			r.Held = true // the process that took it is gone
+		c.log = t.logOf(r.Begun)
+	} else if c.complete {
+		if out, err := c.findOut(ctx); out != nil || err != nil {
+			return out, err
 		}
 	}
-	undo, err := t.compensate(ctx, &r, log, Undoing{})
+	undo, err := t.compensate(ctx, &c.call, c.log, Undoing{})
 	switch {
 	case err != nil:
 		return nil, err
-	case complete && undo.TooLate() && unheard != nil:
-		return unheard, nil
-	case complete && undo.TooLate(): // there is no way back, so the only good end is forward
-		r.retrace, r.Begun = nil, nil
-		if out, err := take(at); err != nil || out.Position == nil {
+	case c.complete && undo.TooLate() && c.unheard != nil:
+		return c.unheard, nil
+	case c.complete && undo.TooLate(): // there is no way back, so the only good end is forward
+		c.call.retrace, c.call.Begun = nil, nil
+		if out, err := c.take(ctx); err != nil || out.Position == nil {
 			return out, err
 		}
 	}
 	if r.Why != "" && undo != nil && undo.Final != "" { // no one has cancelled it
-		return UndoneWith(undo, text, true), nil
+		return UndoneWith(undo, c.text, true), nil
 	}
-	return Cancelled(undo, text), nil
+	return Cancelled(undo, c.text), nil
+}
+
+// cancellation is a saga that is being cancelled.
+type cancellation struct {
+	t    *Program
+	pos  *Position // where it is cancelled; nil is its first turn
+	call Call      // of the turn that is run next, from at
+	at   *Position
+	// log has the effects that are to be undone.
+	log *effectLog
+	// complete: the turns after pos are run to find what they did.
+	complete bool
+	text     string
+	// unheard is a good end that perhaps no client has heard of, so that it is undone.
+	unheard *Outcome
+}
+
+// take takes the turn that the saga stands at.
+func (c *cancellation) take(ctx context.Context) (*Outcome, error) {
+	if c.at == nil {
+		return c.t.Start(ctx, c.call)
+	}
+	return c.t.Resume(ctx, c.at, c.call)
+}
+
+// findOut runs the turns that may have been taken before, for their effects. If one of them ends the
+// saga in a way that stands, it returns that end, else nil.
+func (c *cancellation) findOut(ctx context.Context) (*Outcome, error) {
+	inner := false // the process that took the turn before this one has gone on by itself
+	for {
+		c.call.retrace = &retrace{inner: inner}
+		before := c.log
+		out, err := c.take(ctx)
+		if c.call.retrace.log != nil {
+			c.log = c.call.retrace.log
+		}
+		switch {
+		case broken(err):
+			return undoneBy(err, c.text), nil
+		case inner && (errors.As(err, new(*PositionError)) || refusedAnswers(err)): // so no process has come further
+			c.log = before
+			return nil, nil
+		case errors.As(err, new(*PositionError)), c.call.Held && refusedAnswers(err):
+			c.complete, c.text = false, c.t.cancelledUpTo(c.pos, false, &c.call)+" "+LostTurn
+			c.log = before
+			return nil, nil
+		case c.t.Kind != KindTool && (hasEnded(err) || errors.As(err, new(*ArgumentsError))):
+			return undoneBy(err, c.text), nil
+		case err != nil:
+			return nil, err
+		case out.Position == nil && (c.pos != nil && !inner || out.Result != nil && out.Result.IsError):
+			return endedBy(out, c.text), nil
+		case out.Position == nil:
+			c.unheard = out
+			return nil, nil
+		}
+		if c.log = out.Position.log; c.log == nil { // it has done nothing
+			c.log = new(effectLog)
+		}
+		if goesOn, err := c.goesOn(ctx, out); err != nil || !goesOn {
+			return nil, err
+		}
+		inner = true
+	}
+}
+
+// goesOn prepares the turn that the process that took the last one may have taken by itself, if there is one.
+func (c *cancellation) goesOn(ctx context.Context, out *Outcome) (bool, error) {
+	r := &c.call
+	if r.GoesOn == nil || out.Position.next == "" || c.t.final(c.log) != "" {
+		return false, nil
+	}
+	next, err := r.GoesOn(ctx, out)
+	if err != nil || next == nil {
+		return false, err
+	}
+	next.ID, next.Why, next.Latest, next.GoesOn = r.ID, r.Why, r.Latest, r.GoesOn
+	next.Acting, next.Undoing = r.Acting, r.Undoing
+	next.Held = true // that process is gone
+	c.call, c.at = *next, out.Position
+	return true, nil
 }
 
 // retrace is what a turn knows that is run only to find what it had done, for the undo. If it comes to an

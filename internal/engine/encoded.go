@@ -65,35 +65,7 @@ func (p *Position) Encode() Encoded {
 	b = appendBytes(b, p.next)
 	b = binary.AppendUvarint(b, uint64(len(p.pending)))
 	for i := range p.pending {
-		p := &p.pending[i]
-		var flags byte
-		if p.params != nil {
-			flags |= pendingVaried
-		}
-		if p.answer != nil {
-			flags |= pendingAnswered
-			if p.answer.failed {
-				flags |= pendingFailed
-			}
-		}
-		if p.outside() {
-			flags |= pendingOutside
-		}
-		b = append(b, flags, byte(p.refused))
-		b = binary.AppendUvarint(b, uint64(p.repeat))
-		b = appendBytes(b, p.id)
-		if p.params != nil {
-			b = append(b, byte(p.kind))
-			b = binary.AppendUvarint(b, PackFeatures(p.needs))
-			b = appendBytes(b, p.params)
-		}
-		b = append(b, p.digest[:]...)
-		if p.answer != nil {
-			b = appendBytes(b, p.answer.raw)
-		}
-		if p.outside() {
-			b = appendTime(b, p.until)
-		}
+		b = p.pending[i].append(b)
 	}
 	b = binary.AppendUvarint(b, uint64(len(p.seen)))
 	for i := range p.seen {
@@ -133,23 +105,7 @@ func (p *Position) Restore(e Encoded) error {
 	if n := r.count(2); n > 0 {
 		now.pending = make([]pendingStep, n)
 		for i := range now.pending {
-			p := &now.pending[i]
-			flags := r.take(1)[0]
-			p.refused = int(r.take(1)[0])
-			p.repeat = int(r.uvarint() & math.MaxInt32)
-			p.id = string(r.bytes())
-			if flags&pendingVaried != 0 {
-				p.kind = steps.Kind(r.take(1)[0])
-				p.needs = UnpackFeatures(r.uvarint())
-				p.params = r.bytes()
-			}
-			copy(p.digest[:], r.take(4))
-			if flags&pendingAnswered != 0 {
-				p.answer = &storedAnswer{failed: flags&pendingFailed != 0, raw: r.bytes()}
-			}
-			if flags&pendingOutside != 0 {
-				p.until = r.time()
-			}
+			now.pending[i].read(&r)
 		}
 	}
 	if n := r.count(len(fingerprint{})); n > 0 {
@@ -199,6 +155,59 @@ func (p *Position) Restore(e Encoded) error {
 	}
 	*p = now
 	return nil
+}
+
+// append encodes a step that is waited for.
+func (p *pendingStep) append(b []byte) []byte {
+	var flags byte
+	if p.params != nil {
+		flags |= pendingVaried
+	}
+	if p.answer != nil {
+		flags |= pendingAnswered
+		if p.answer.failed {
+			flags |= pendingFailed
+		}
+	}
+	if p.outside() {
+		flags |= pendingOutside
+	}
+	b = append(b, flags, byte(p.refused))
+	b = binary.AppendUvarint(b, uint64(p.repeat))
+	b = appendBytes(b, p.id)
+	if p.params != nil {
+		b = append(b, byte(p.kind))
+		b = binary.AppendUvarint(b, PackFeatures(p.needs))
+		b = appendBytes(b, p.params)
+	}
+	b = append(b, p.digest[:]...)
+	if p.answer != nil {
+		b = appendBytes(b, p.answer.raw)
+	}
+	if p.outside() {
+		b = appendTime(b, p.until)
+	}
+	return b
+}
+
+// read undoes append.
+func (p *pendingStep) read(r *reader) {
+	flags := r.take(1)[0]
+	p.refused = int(r.take(1)[0])
+	p.repeat = int(r.uvarint() & math.MaxInt32)
+	p.id = string(r.bytes())
+	if flags&pendingVaried != 0 {
+		p.kind = steps.Kind(r.take(1)[0])
+		p.needs = UnpackFeatures(r.uvarint())
+		p.params = r.bytes()
+	}
+	copy(p.digest[:], r.take(4))
+	if flags&pendingAnswered != 0 {
+		p.answer = &storedAnswer{failed: flags&pendingFailed != 0, raw: r.bytes()}
+	}
+	if flags&pendingOutside != 0 {
+		p.until = r.time()
+	}
 }
 
 // Flags of what only some positions have.

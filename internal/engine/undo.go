@@ -85,120 +85,6 @@ func (t *Program) toUndo(log *effectLog) []*EffectRecord {
 	return append(order, rest...)
 }
 
-// compensate undoes the effects in the log. One that fails does not keep the
-// others from being undone, except those that it builds on, and all if it is final.
-// It returns nil if there is nothing to do, an *UnsettledError if it is not known whether anything may
-// be undone, and a *HaltedError if c does not let it. end is how the turn has ended.
-func (t *Program) compensate(ctx context.Context, c *Call, log *effectLog, end Undoing) (*UndoReport, error) {
-	if log == nil || len(log.records) == 0 {
-		return nil, nil
-	}
-	// Without a deadline the effects' own Timeout and Tries are all that bounds the undo.
-	until, bounded := ctx.Deadline()
-	if ctx.Err() != nil {
-		until, bounded = time.Now(), true
-	}
-	until = until.Add(UndoTime)
-	ctx = context.WithoutCancel(ctx)
-	report := &UndoReport{Undone: []string{}, Outstanding: []string{}}
-	if report.Final = t.final(log); report.Final != "" {
-		return report, nil
-	}
-	again := new(effectLog)
-	order := t.toUndo(log)
-	said := false // Undoing was called
-	for i, r := range order {
-		if by := t.neededBy(r.name, again.records); by != "" {
-			report.Kept = append(report.Kept, r.name)
-			report.fail(r.name, fmt.Errorf("not tried, as %q builds on it and is not undone", by))
-			again.records = append(again.records, r)
-			continue
-		}
-		err := errors.New("the tool no longer declares it")
-		if e := t.effects[r.name]; e != nil {
-			// As long as only irreversible effects are found out about, the saga may still have to go forward;
-			// with the first other one it is decided that it does not. That one may turn out to be final, as may
-			// those after it as long as nothing is undone.
-			behind := len(again.records) > 0 && len(report.Undone) == 0
-			d := e.Declaration()
-			redo := c.Begun != nil && d.Irreversible && !d.Undoable // nothing else can tell what became of it
-			switch {
-			case !d.Undoable && !redo:
-			case d.Irreversible:
-				if err := c.act(ctx); err != nil {
-					return nil, err
-				}
-			case c.Undoing != nil && (!said || behind && !end.Behind):
-				said, end.Behind = true, behind
-				end.Position = t.toCancel(c.ID, log)
-				if err := c.Undoing(ctx, end); err != nil {
-					return nil, &HaltedError{err}
-				}
-			}
-			share, cancel := ctx, context.CancelFunc(func() {})
-			if bounded {
-				share, cancel = context.WithTimeoutCause(ctx, time.Until(until)/time.Duration(len(order)-i), errUndoTime)
-			}
-			if key, bound := effectKey(c.ID, r.name, r.n), t.boundUndo(r.name); redo {
-				err = r.redone(e.Redo(share, key, r, bound))
-			} else {
-				err = e.Undo(share, key, r, bound)
-			}
-			cancel()
-		}
-		switch {
-		case err == nil:
-			report.Undone = append(report.Undone, r.name)
-		case errors.Is(err, ErrNothingToUndo):
-		case errors.As(err, new(*FinalError)):
-			report.Final = r.name
-			report.errs = append(report.errs, fmt.Errorf("undo of %q: %w", r.name, err))
-			report.Again = t.again(c.ID, again) // what came after it and could not be undone yet
-			return report, nil
-		case t.irreversible(r):
-			return nil, &UnsettledError{t.Name, r.name, err}
-		default:
-			report.fail(r.name, err)
-			report.doubtful = report.doubtful || r.status == effectDone
-			again.records = append(again.records, r)
-		}
-	}
-	report.Again = t.again(c.ID, again)
-	return report, nil
-}
-
-// redone says what has come of performing an effect again, in the way of the Undo that it does not have.
-func (r *EffectRecord) redone(err error) error {
-	switch {
-	case err == nil:
-		return &FinalError{errors.New("it has no Undo and was performed again, to find out")}
-	case errors.Is(err, ErrNothingToUndo):
-		r.status = effectRefusedAgain
-	}
-	return err
-}
-
-// boundUndo bounds the tries of an effect's Undo.
-func (t *Program) boundUndo(effect string) Bound {
-	return func(ctx context.Context, f func() error) error {
-		if t.undosHanging.Load() >= maxHanging {
-			return errUndos
-		}
-		c := call{t: t, hanging: &t.undosHanging, work: workFunc{fmt.Sprintf("Undo of effect %q", effect), f}}
-		return c.within(ctx)
-	}
-}
-
-// again is where what could not be undone, listed in the order in which that was tried, can be undone
-// later; nil if that is nothing.
-func (t *Program) again(id [16]byte, failed *effectLog) *Position {
-	if len(failed.records) == 0 {
-		return nil
-	}
-	slices.Reverse(failed.records)
-	return t.toCancel(id, failed)
-}
-
 // toCancel is a position that can only be cancelled: it has no step function.
 func (t *Program) toCancel(id [16]byte, log *effectLog) *Position {
 	return &Position{ID: id, Tool: t.Name, Revision: t.Revision, body: body{log: log}}
@@ -223,8 +109,6 @@ func (p *Position) Begun(earlier *Position) *Position {
 	}
 	return &Position{ID: p.ID, Tool: p.Tool, Revision: p.Revision, body: body{log: log}}
 }
-
-var errUndoTime = errors.New("the time for undoing it is over")
 
 // undoTurn undoes the effects of a turn that has ended badly, as u says, and of those before it.
 func (t *Program) undoTurn(tc *Turn, u Undoing) (*UndoReport, error) {

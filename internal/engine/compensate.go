@@ -1,0 +1,154 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+)
+
+// compensate undoes the effects in the log. One that fails does not keep the
+// others from being undone, except those that it builds on, and all if it is final.
+// It returns nil if there is nothing to do, an *UnsettledError if it is not known whether anything may
+// be undone, and a *HaltedError if c does not let it. end is how the turn has ended.
+func (t *Program) compensate(ctx context.Context, c *Call, log *effectLog, end Undoing) (*UndoReport, error) {
+	if log == nil || len(log.records) == 0 {
+		return nil, nil
+	}
+	report := &UndoReport{Undone: []string{}, Outstanding: []string{}}
+	if report.Final = t.final(log); report.Final != "" {
+		return report, nil
+	}
+	u := compensation{t: t, c: c, log: log, end: end, report: report}
+	if until, bounded := ctx.Deadline(); ctx.Err() != nil {
+		u.until = time.Now().Add(UndoTime)
+	} else if bounded {
+		u.until = until.Add(UndoTime)
+	}
+	ctx = context.WithoutCancel(ctx)
+	order := t.toUndo(log)
+	for i, r := range order {
+		if by := t.neededBy(r.name, u.again.records); by != "" {
+			report.Kept = append(report.Kept, r.name)
+			report.fail(r.name, fmt.Errorf("not tried, as %q builds on it and is not undone", by))
+			u.again.records = append(u.again.records, r)
+			continue
+		}
+		err := errUndeclared
+		if e := t.effects[r.name]; e != nil {
+			if err := u.announce(ctx, e.Declaration()); err != nil {
+				return nil, err
+			}
+			err = u.undo(ctx, e, r, len(order)-i)
+		}
+		switch {
+		case err == nil:
+			report.Undone = append(report.Undone, r.name)
+		case errors.Is(err, ErrNothingToUndo):
+		case errors.As(err, new(*FinalError)):
+			report.Final = r.name
+			report.errs = append(report.errs, fmt.Errorf("undo of %q: %w", r.name, err))
+			report.Again = t.again(c.ID, &u.again) // what came after it and could not be undone yet
+			return report, nil
+		case t.irreversible(r):
+			return nil, &UnsettledError{t.Name, r.name, err}
+		default:
+			report.fail(r.name, err)
+			report.doubtful = report.doubtful || r.status == effectDone
+			u.again.records = append(u.again.records, r)
+		}
+	}
+	report.Again = t.again(c.ID, &u.again)
+	return report, nil
+}
+
+var errUndeclared = errors.New("the tool no longer declares it")
+
+// compensation is the undo of a saga under way.
+type compensation struct {
+	t      *Program
+	c      *Call
+	log    *effectLog
+	report *UndoReport
+	again  effectLog // what could not be undone, in the order in which it was tried
+	// until is when the time for it is over. If it is zero, the effects' own Timeout and Tries are all that bounds it.
+	until time.Time
+	// end is how the turn has ended, and said: the call has heard so.
+	end  Undoing
+	said bool
+}
+
+// announce says that an effect is about to be undone, to who remembers the saga.
+//
+// As long as only irreversible effects are found out about, the saga may still have to go forward;
+// with the first other one it is decided that it does not. That one may turn out to be final, as may
+// those after it as long as nothing is undone.
+func (u *compensation) announce(ctx context.Context, d Declaration) error {
+	behind := len(u.again.records) > 0 && len(u.report.Undone) == 0
+	switch {
+	case !d.Undoable && !u.redoes(d):
+	case d.Irreversible:
+		return u.c.act(ctx)
+	case u.c.Undoing != nil && (!u.said || behind && !u.end.Behind):
+		u.said, u.end.Behind = true, behind
+		u.end.Position = u.t.toCancel(u.c.ID, u.log)
+		if err := u.c.Undoing(ctx, u.end); err != nil {
+			return &HaltedError{err}
+		}
+	}
+	return nil
+}
+
+// redoes reports whether an effect is performed again, as nothing else can tell what became of it.
+func (u *compensation) redoes(d Declaration) bool {
+	return u.c.Begun != nil && d.Irreversible && !d.Undoable
+}
+
+// undo undoes the effect of a record, which is one of several for which there is what is left of the time.
+func (u *compensation) undo(ctx context.Context, e Effect, r *EffectRecord, of int) error {
+	if !u.until.IsZero() {
+		share, cancel := context.WithTimeoutCause(ctx, time.Until(u.until)/time.Duration(of), errUndoTime)
+		defer cancel()
+		ctx = share
+	}
+	key, bound := effectKey(u.c.ID, r.name, r.n), u.t.boundUndo(r.name)
+	if u.redoes(e.Declaration()) {
+		return r.redone(e.Redo(ctx, key, r, bound))
+	}
+	return e.Undo(ctx, key, r, bound)
+}
+
+var errUndoTime = errors.New("the time for undoing it is over")
+
+// redone says what has come of performing an effect again, in the way of the Undo that it does not have.
+func (r *EffectRecord) redone(err error) error {
+	switch {
+	case err == nil:
+		return &FinalError{errors.New("it has no Undo and was performed again, to find out")}
+	case errors.Is(err, ErrNothingToUndo):
+		r.status = effectRefusedAgain
+	}
+	return err
+}
+
+// boundUndo bounds the tries of an effect's Undo.
+func (t *Program) boundUndo(effect string) Bound {
+	return func(ctx context.Context, f func() error) error {
+		if t.undosHanging.Load() >= maxHanging {
+			return errUndos
+		}
+		c := call{t: t, hanging: &t.undosHanging, work: workFunc{fmt.Sprintf("Undo of effect %q", effect), f}}
+		return c.within(ctx)
+	}
+}
+
+// again is where what could not be undone, listed in the order in which that was tried, can be undone
+// later; nil if that is nothing.
+func (t *Program) again(id [16]byte, failed *effectLog) *Position {
+	if len(failed.records) == 0 {
+		return nil
+	}
+	slices.Reverse(failed.records)
+	return t.toCancel(id, failed)
+}
