@@ -20,7 +20,7 @@ func (t *Program) compensate(ctx context.Context, c *Call, log *effectLog, end U
 	if report.Final = t.final(log); report.Final != "" {
 		return report, nil
 	}
-	u := compensation{t: t, c: c, log: log, end: end, report: report}
+	u := compensation{t: t, log: log, end: end, report: report}
 	if until, bounded := ctx.Deadline(); ctx.Err() != nil {
 		u.until = time.Now().Add(UndoTime)
 	} else if bounded {
@@ -37,10 +37,10 @@ func (t *Program) compensate(ctx context.Context, c *Call, log *effectLog, end U
 		}
 		err := errUndeclared
 		if e := t.effects[r.name]; e != nil {
-			if err := u.announce(ctx, e.Declaration()); err != nil {
+			if err := u.announce(ctx, c, e.Declaration()); err != nil {
 				return nil, err
 			}
-			err = u.undo(ctx, e, r, len(order)-i)
+			err = u.undo(ctx, c, e, r, len(order)-i)
 		}
 		switch {
 		case err == nil:
@@ -65,10 +65,9 @@ func (t *Program) compensate(ctx context.Context, c *Call, log *effectLog, end U
 
 var errUndeclared = errors.New("the tool no longer declares it")
 
-// compensation is the undo of a saga under way.
+// compensation is the undo of a saga under way. It does not hold the call, which would then be on the heap in every turn.
 type compensation struct {
 	t      *Program
-	c      *Call
 	log    *effectLog
 	report *UndoReport
 	again  effectLog // what could not be undone, in the order in which it was tried
@@ -84,16 +83,16 @@ type compensation struct {
 // As long as only irreversible effects are found out about, the saga may still have to go forward;
 // with the first other one it is decided that it does not. That one may turn out to be final, as may
 // those after it as long as nothing is undone.
-func (u *compensation) announce(ctx context.Context, d Declaration) error {
+func (u *compensation) announce(ctx context.Context, c *Call, d Declaration) error {
 	behind := len(u.again.records) > 0 && len(u.report.Undone) == 0
 	switch {
-	case !d.Undoable && !u.redoes(d):
+	case !d.Undoable && !redoes(c, d):
 	case d.Irreversible:
-		return u.c.act(ctx)
-	case u.c.Undoing != nil && (!u.said || behind && !u.end.Behind):
+		return c.act(ctx)
+	case c.Undoing != nil && (!u.said || behind && !u.end.Behind):
 		u.said, u.end.Behind = true, behind
-		u.end.Position = u.t.toCancel(u.c.ID, u.log)
-		if err := u.c.Undoing(ctx, u.end); err != nil {
+		u.end.Position = u.t.toCancel(c.ID, u.log)
+		if err := c.Undoing(ctx, u.end); err != nil {
 			return &HaltedError{err}
 		}
 	}
@@ -101,19 +100,19 @@ func (u *compensation) announce(ctx context.Context, d Declaration) error {
 }
 
 // redoes reports whether an effect is performed again, as nothing else can tell what became of it.
-func (u *compensation) redoes(d Declaration) bool {
-	return u.c.Begun != nil && d.Irreversible && !d.Undoable
+func redoes(c *Call, d Declaration) bool {
+	return c.Begun != nil && d.Irreversible && !d.Undoable
 }
 
 // undo undoes the effect of a record, which is one of several for which there is what is left of the time.
-func (u *compensation) undo(ctx context.Context, e Effect, r *EffectRecord, of int) error {
+func (u *compensation) undo(ctx context.Context, c *Call, e Effect, r *EffectRecord, of int) error {
 	if !u.until.IsZero() {
 		share, cancel := context.WithTimeoutCause(ctx, time.Until(u.until)/time.Duration(of), errUndoTime)
 		defer cancel()
 		ctx = share
 	}
-	key, bound := effectKey(u.c.ID, r.name, r.n), u.t.boundUndo(r.name)
-	if u.redoes(e.Declaration()) {
+	key, bound := effectKey(c.ID, r.name, r.n), u.t.boundUndo(r.name)
+	if redoes(c, e.Declaration()) {
 		return r.redone(e.Redo(ctx, key, r, bound))
 	}
 	return e.Undo(ctx, key, r, bound)

@@ -38,25 +38,16 @@ type Opened struct {
 // To cancel without answers no turn is taken, so the arguments of the first turn, where
 // requests repeat them, do not matter; nor does then a clock that is behind.
 func (r *Runner) open(ctx context.Context, q *Request, toCancel bool) (*Opened, error) {
-	now := r.Now()
-	x, untimely, err := r.Codec.OpenAnyTime(tokens.Binding{Purpose: q.Policy.Purpose, Principal: q.Principal}, now, q.Token)
+	x, untimely, err := r.authentic(q)
 	if err != nil {
-		var rejected *tokens.Rejected
-		if errors.As(err, &rejected) && (rejected.Reason == tokens.ReasonFormat || rejected.Reason == tokens.ReasonTooLarge) {
-			// It is authentic: a replica whose program is newer knows how to read it.
-			err = fmt.Errorf("%w, or %v", ErrNewer, rejected.Detail)
-		}
 		return nil, err
 	}
 	var early *tokens.Rejected
 	if untimely != nil && untimely.Reason == tokens.ReasonNotYetValid {
 		early, untimely = untimely, nil
 	}
-	if !q.Policy.UndoBroken && untimely != nil {
-		last := x.Claims.ExpiresAt.Add(r.Codec.Options().Skew + max(r.UndoGrace, 0))
-		if r.UndoGrace < 0 || !now.Before(last) {
-			return nil, tokens.Reject(untimely.Reason, "%w, which is too long ago even to undo what the saga did", untimely.Detail)
-		}
+	if untimely != nil && !r.undoable(q, &x.Claims) {
+		return nil, tokens.Reject(untimely.Reason, "%w, which is too long ago even to undo what the saga did", untimely.Detail)
 	}
 	reader, newest := r.Registry.Reader(x.Claims.Tool, x.Claims.Revision)
 	if newest == nil || q.Program != nil && q.Program.Target != x.Claims.Tool {
@@ -65,28 +56,12 @@ func (r *Runner) open(ctx context.Context, q *Request, toCancel bool) (*Opened, 
 	if q.Named != "" && q.Named != newest.Name {
 		return nil, tokens.Reject(tokens.ReasonTool, "the token is for %q, but the request's header says %q", x.Claims.Tool, q.Named)
 	}
-	o := &Opened{
-		Identity: Identity{reader, x.Claims.ID},
-		Position: &engine.Position{
-			ID: x.Claims.ID, Turn: x.Claims.Turn, Tool: newest.Name, Revision: x.Claims.Revision,
-			Deadline: x.Claims.Deadline,
-		},
-		Gone: untimely, Expires: x.Claims.ExpiresAt,
-	}
-	parts := engine.Encoded{Body: x.State, State: x.Apart, Effects: x.Plain, Secrets: x.Secret}
-	if len(x.State) == 0 { // which no position encodes to
-		if parts, err = Parts(ctx, r.blobs(), q.Principal, &x); err != nil {
-			return nil, &Error{program: newest.Name, kind: newest.Kind, saga: o.Saga, Err: err}
-		}
-	}
-	if err := o.Position.Restore(parts); err != nil {
-		return nil, tokens.Reject(tokens.ReasonState, "%w", err)
-	}
-	if err := r.ofThisLedger(ctx, o.Position); err != nil {
-		return nil, &Error{program: newest.Name, kind: newest.Kind, saga: o.Saga, Err: err}
+	o := &Opened{Identity: Identity{reader, x.Claims.ID}, Gone: untimely, Expires: x.Claims.ExpiresAt}
+	if o.Position, err = r.restore(ctx, q, newest, &x); err != nil {
+		return nil, err
 	}
 	if q.Policy.Resent && (!toCancel || len(q.Answers) > 0) {
-		digest, err := digestArguments(o.Position.ID, q.Arguments)
+		digest, err := digestArguments(o.Saga, q.Arguments)
 		if err != nil || string(digest) != string(x.Claims.Request) {
 			return nil, tokens.Reject(tokens.ReasonRequest, "the arguments are not those of the first turn")
 		}
@@ -109,6 +84,48 @@ func (r *Runner) open(ctx context.Context, q *Request, toCancel bool) (*Opened, 
 		return o, &Error{program: o.Program.Name, kind: o.Program.Kind, saga: o.Saga, Err: fmt.Errorf("%w: %v", ErrEarly, early.Detail)}
 	}
 	return o, nil
+}
+
+// authentic opens the token of a request. untimely is why its time is over, or has not come.
+func (r *Runner) authentic(q *Request) (x tokens.Contents, untimely *tokens.Rejected, err error) {
+	x, untimely, err = r.Codec.OpenAnyTime(tokens.Binding{Purpose: q.Policy.Purpose, Principal: q.Principal}, r.Now(), q.Token)
+	if err == nil {
+		return x, untimely, nil
+	}
+	var rejected *tokens.Rejected
+	if errors.As(err, &rejected) && (rejected.Reason == tokens.ReasonFormat || rejected.Reason == tokens.ReasonTooLarge) {
+		// It is authentic: a replica whose program is newer knows how to read it.
+		err = fmt.Errorf("%w, or %v", ErrNewer, rejected.Detail)
+	}
+	return x, untimely, err
+}
+
+// undoable reports whether what the saga of a token has done is still undone, though that has expired.
+func (r *Runner) undoable(q *Request, claims *tokens.Claims) bool {
+	last := claims.ExpiresAt.Add(r.Codec.Options().Skew + max(r.UndoGrace, 0))
+	return q.Policy.UndoBroken || r.UndoGrace >= 0 && r.Now().Before(last)
+}
+
+// restore returns the position that a token holds, of a saga that this server looks after.
+func (r *Runner) restore(ctx context.Context, q *Request, newest *engine.Program, x *tokens.Contents) (pos *engine.Position, err error) {
+	pos = &engine.Position{
+		ID: x.Claims.ID, Turn: x.Claims.Turn, Tool: newest.Name, Revision: x.Claims.Revision,
+		Deadline: x.Claims.Deadline,
+	}
+	parts := engine.Encoded{Body: x.State, State: x.Apart, Effects: x.Plain, Secrets: x.Secret}
+	if len(x.State) == 0 { // which no position encodes to
+		parts, err = Parts(ctx, r.blobs(), q.Principal, x)
+	}
+	if err == nil {
+		if err := pos.Restore(parts); err != nil {
+			return nil, tokens.Reject(tokens.ReasonState, "%w", err)
+		}
+		err = r.ofThisLedger(ctx, pos)
+	}
+	if err != nil {
+		return nil, &Error{program: newest.Name, kind: newest.Kind, saga: pos.ID, Err: err}
+	}
+	return pos, nil
 }
 
 // ofThisLedger fails if another ledger looks after what the saga has done: it would never learn how

@@ -354,24 +354,14 @@ func (r *Runner) advance(ctx context.Context, q *Request, t *engine.Program, out
 		if goesOn && n == maxOwnTurns-1 {
 			return out, nil // the client can come back at once, and the saga continues
 		}
-		var answers []steps.Answer
-		early := 0
-		for _, step := range out.Steps {
-			if i := slices.IndexFunc(ahead, func(a steps.Answer) bool { return a.StepID == step.ID }); i >= 0 {
-				answers = append(answers, ahead[i])
-				ahead = slices.Delete(ahead, i, i+1)
-				early++
-			} else if !q.Client.Has(step.Needs) {
-				answer, err := r.sample(ctx, t, step)
-				if err != nil {
-					return out, err
-				}
-				answers = append(answers, answer)
-			}
+		answers, left, err := r.ownAnswers(ctx, q, t, out.Steps, ahead)
+		if err != nil {
+			return out, err
 		}
+		early := len(ahead) - len(left)
+		ahead = left
 		var events []steps.Answer
 		if out.Position.Awaits() && !out.Position.Asks() {
-			var err error
 			if events, err = r.memory.Await(ctx, q.Principal, t, out.Position); err != nil {
 				return out, err
 			}
@@ -404,4 +394,22 @@ func (r *Runner) advance(ctx context.Context, q *Request, t *engine.Program, out
 		}
 	}
 	return out, errOwnTurns
+}
+
+// ownAnswers returns the answers to questions that the client need not be asked, and what is left of those that it
+// has sent ahead.
+func (r *Runner) ownAnswers(ctx context.Context, q *Request, t *engine.Program, asked []steps.Step, ahead []steps.Answer) (answers, left []steps.Answer, err error) {
+	for _, step := range asked {
+		if i := slices.IndexFunc(ahead, func(a steps.Answer) bool { return a.StepID == step.ID }); i >= 0 {
+			answers = append(answers, ahead[i])
+			ahead = slices.Delete(ahead, i, i+1)
+		} else if !q.Client.Has(step.Needs) {
+			answer, err := r.sample(ctx, t, step)
+			if err != nil {
+				return nil, nil, err
+			}
+			answers = append(answers, answer)
+		}
+	}
+	return answers, ahead, nil
 }
