@@ -47,7 +47,7 @@ func (t *Program) Cancel(ctx context.Context, pos *Position, r Call) (*Outcome, 
 		r.Held, r.Lost, r.Acting = true, true, nil
 	} else {
 		r.ID, log = pos.ID, t.logOf(pos)
-		complete = (len(r.Answers) > 0 || r.Held) && pos.next != "" && !r.Now.Before(pos.Wake)
+		complete = (pos.Sent(r.Answers) || r.Held) && pos.next != "" && !r.Now.Before(pos.Wake)
 		text = t.cancelledUpTo(pos, complete, &r)
 	}
 	at, inner := pos, false

@@ -85,7 +85,7 @@ func (r *Runner) open(ctx context.Context, q *Request, toCancel bool) (*Opened, 
 	if err := r.ofThisLedger(ctx, o.Position); err != nil {
 		return nil, &Error{program: newest.Name, kind: newest.Kind, saga: o.Saga, Err: err}
 	}
-	if q.Policy.Resent && (!toCancel || len(q.Answers) > 0) {
+	if q.Policy.Resent && (!toCancel || o.Position.Sent(q.Answers)) {
 		digest, err := digestArguments(o.Position.ID, q.Arguments)
 		if err != nil || string(digest) != string(x.Claims.Request) {
 			return nil, tokens.Reject(tokens.ReasonRequest, "the arguments are not those of the first turn")
