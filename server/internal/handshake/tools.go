@@ -193,10 +193,10 @@ func (c *call) lacks(e *engine.UnsupportedError) string {
 	if e.StepID != "" {
 		what = fmt.Sprintf("%q cannot ask %q", e.Tool, e.StepID)
 	}
-	if c.Way == nil {
+	lacking := e.Needs.Without(c.Turns.Features(c.peer.features))
+	if c.Way == nil && lacking == (steps.Features{}) {
 		return what + ": the request does not accept text/event-stream, so the client cannot be asked"
 	}
-	lacking := e.Needs.Without(c.Turns.Features(c.features))
 	if unknown := lacking.Without(c.peer.revision.Has()); unknown != (steps.Features{}) {
 		return fmt.Sprintf("%s: the client's protocol version %v does not have %v", what, c.peer.revision, unknown)
 	}
