@@ -13,6 +13,7 @@ import (
 
 	"github.com/mcpsaga/mcpsaga/client"
 	"github.com/mcpsaga/mcpsaga/codec"
+	"github.com/mcpsaga/mcpsaga/content"
 	"github.com/mcpsaga/mcpsaga/saga"
 	"github.com/mcpsaga/mcpsaga/server"
 	"github.com/mcpsaga/mcpsaga/steps"
@@ -125,4 +126,45 @@ func TestCallsAreCancelled(t *testing.T) {
 		var broken *client.PositionError
 		assert.ErrorAs(t, err, &broken)
 	})
+}
+
+// A turn that needs no answers, as the one after a part, may have been taken as well, and its response lost.
+func TestCancelAfterATurnWithoutAnswers(t *testing.T) {
+	t.Parallel()
+	held, stuck := map[saga.Key]bool{}, false
+	tool := booking(held, &stuck).(saga.Flow[struct{}, string])
+	run := tool.Run
+	tool.Yields = true
+	tool.Run = func(r *saga.Run, in struct{}) (string, error) {
+		if err := r.Yield(content.Text{Text: "a part"}); err != nil {
+			return "", err
+		}
+		if _, err := saga.Do(r, tool.Effects[0].(*saga.Effect[string, bool]), "8"); err != nil {
+			return "", err
+		}
+		return run(r, in)
+	}
+	keys, err := codec.NewKeyset()
+	require.NoError(t, err)
+	s, err := server.New(server.Options{Tools: []saga.Definition{tool}, Keys: keys, Logger: slog.New(slog.DiscardHandler)})
+	require.NoError(t, err)
+	web := httptest.NewServer(s.Handler())
+	defer web.Close()
+	c := client.New(&client.HTTP{URL: web.URL + server.Endpoint}, client.Options{})
+	defer c.Close()
+	var all []client.Position
+	_, err = c.Call(t.Context(), "booking", nil, client.Handlers{
+		Elicit: func(context.Context, *client.Request) (*client.ElicitResult, error) { return nil, client.ErrPause },
+		OnPosition: func(_ context.Context, p client.Position) error {
+			all = append(all, p)
+			return nil
+		},
+	})
+	require.ErrorIs(t, err, client.ErrPause)
+	require.Empty(t, all[0].Steps)
+	require.Len(t, held, 1)
+	got, err := c.Cancel(t.Context(), throughJSON(t, all[0]))
+	require.NoError(t, err)
+	assert.Contains(t, got.Content.Text(), "Undone: room.")
+	assert.Empty(t, held)
 }

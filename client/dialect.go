@@ -118,9 +118,9 @@ func (sagaDialect) next(p *Position, h *Handlers) request {
 // cancel makes use of an extension of the proposal by mcpsaga's server: the token
 // and the answers so far, so that a turn whose response was lost is undone too.
 func (sagaDialect) cancel(p *Position) request {
-	answers := p.Answers
-	if len(p.Pending()) > 0 {
-		answers = nil // the turn was not taken, and must not be now
+	var answers []Answer // the turn was not taken, and must not be now
+	if len(p.Pending()) == 0 {
+		answers = append([]Answer{}, p.Answers...) // an empty list says that it may have been
 	}
 	return request{method: "tools/cancelSaga", params: params{SagaToken: p.Token, CompletedSteps: answers}, harmless: true}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/mcpsaga/mcpsaga/content"
 	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/internal/jsontest"
 	"github.com/mcpsaga/mcpsaga/saga"
@@ -260,6 +261,30 @@ func TestUndoIsTriedAgain(t *testing.T) {
 	assert.Equal(t, []string{"room"}, undone(t, body))
 	assert.NotContains(t, body, "sagaToken")
 	assert.Empty(t, held)
+}
+
+// Where a saga waits for no step, an empty list of answers says that the next turn was asked for.
+func TestCancelWithNoAnswersToGive(t *testing.T) {
+	for steps, want := range map[string][]string{"": {}, `,"completedSteps":null`: {}, `,"completedSteps":[]`: {"room"}} {
+		held := map[saga.Key]bool{}
+		tool := roomTool(1, held)
+		run := tool.Run
+		tool.Yields = true
+		tool.Run = func(r *saga.Run, in struct{}) (string, error) {
+			if err := r.Yield(content.Text{Text: "a part"}); err != nil {
+				return "", err
+			}
+			return run(r, in)
+		}
+		r := newRig(t, server.Options{Keys: newKeys(t), Tools: []saga.Definition{tool}})
+		token := parse(t, r.post(callRoom)).Result.SagaToken
+		asked := parse(t, r.post(roomMessage("resumeSaga", token, `,"completedSteps":[]`))).Result.SagaToken // which is lost
+		require.Len(t, held, 1)
+		assert.Equal(t, want, undone(t, r.post(roomMessage("cancelSaga", token, steps))), steps)
+		assert.Len(t, held, 1-len(want), steps)
+		// Where it waits for a step, there is nothing that it says.
+		assert.NotContains(t, r.post(roomMessage("cancelSaga", asked, `,"completedSteps":[]`)), "after these answers")
+	}
 }
 
 // As long as it is not known whether what is final was done, or it was and the saga is not at its end, the same

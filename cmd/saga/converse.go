@@ -105,7 +105,7 @@ func (p *program) converse(ctx context.Context, c *cli.Command, begin beginning)
 	return p.withClient(ctx, c, saved, func(ctx context.Context, connection *client.Client) error {
 		var result *outcome
 		if resumed != "" {
-			result, err = resume(ctx, connection, saved.Position, handlers)
+			result, err = resume(ctx, connection, saved, handlers)
 		} else {
 			result, err = begin(ctx, c, connection, handlers)
 		}
@@ -121,12 +121,33 @@ func (p *program) converse(ctx context.Context, c *cli.Command, begin beginning)
 			// The result cannot be put where it was to go: keep the way to it.
 			return p.interrupted(c, saved, resumed, false, &client.InterruptedError{Position: saved.Position, Err: err})
 		}
+		if token := result.undoToken(); token != "" {
+			return p.notUndone(c, saved, cmp.Or(save, resumed), token, err)
+		}
 		forget(save, resumed)
 		return err
 	})
 }
 
-func resume(ctx context.Context, connection *client.Client, position client.Position, handlers client.Handlers) (*outcome, error) {
+// notUndone saves a call that has ended as err says, so that what is left of it is undone by its token, at path
+// or where this user's calls are.
+func (p *program) notUndone(c *cli.Command, saved *state.Call, path, token string, err error) error {
+	saved.Undo = true
+	saved.Position = client.Position{Version: 1, Dialect: "saga", Tool: cmp.Or(saved.Position.Subject(), c.Args().First()), Token: token}
+	path, failure := p.keep(saved, path)
+	if failure != nil {
+		return &exitError{exitFailed, errors.Join(err, failure)}
+	}
+	p.say("What was not undone can be tried again with:\n  %s cancel %s", p.self, quote(state.Given(path)))
+	return err
+}
+
+func resume(ctx context.Context, connection *client.Client, saved *state.Call, handlers client.Handlers) (*outcome, error) {
+	position := saved.Position
+	if saved.Undo {
+		result, err := connection.Cancel(ctx, position)
+		return ofTool(result), err
+	}
 	switch position.Kind() {
 	case "prompt":
 		result, err := connection.ResumePrompt(ctx, position, handlers)

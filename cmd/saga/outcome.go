@@ -21,6 +21,7 @@ import (
 	"github.com/mcpsaga/mcpsaga/cmd/saga/internal/plain"
 	"github.com/mcpsaga/mcpsaga/cmd/saga/internal/term"
 	"github.com/mcpsaga/mcpsaga/content"
+	"github.com/mcpsaga/mcpsaga/internal/jsonview"
 )
 
 // outcome is what a tool, prompt or resource has come to.
@@ -66,6 +67,12 @@ func ofTool(r *client.Result) *outcome {
 		}
 	}
 	return o
+}
+
+// undoToken is by what to have tried again what could not be undone; empty if there is no such thing.
+func (o *outcome) undoToken() string {
+	token, _ := jsonview.String(jsonview.Get(o.raw, "_meta", "io.github.mcpsaga/undo", "sagaToken"))
+	return token
 }
 
 func ofPrompt(r *client.PromptResult) *outcome {

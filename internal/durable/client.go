@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/mcpsaga/mcpsaga/internal/engine"
@@ -340,7 +341,29 @@ func (c *Core) repeat(q *turns.Request, r *row) (turns.End, error) {
 		if err := q.Recorded(&end, r.Client.Token, r.Client.Purpose); err != nil {
 			return turns.End{}, err
 		}
+	case r.Client.How == howAbandoned && r.Client.Report != nil:
+		if end, err = undoneSince(end, r.Client.Report); err != nil {
+			return fail(err)
+		}
 	}
+	return end, nil
+}
+
+// undoneSince is the end of an abandoned saga, which is no turn's response, with the last report of its undo.
+func undoneSince(end turns.End, last []byte) (turns.End, error) {
+	now, _, err := turns.DecodeResponse(last)
+	first, report := turns.UndoReport(end.Result), turns.UndoReport(now.Result)
+	if err != nil || first == nil || report == nil {
+		return end, err
+	}
+	undone := slices.Clone(first.Undone)
+	for _, name := range first.Outstanding {
+		if !slices.Contains(report.Outstanding, name) {
+			undone = append(undone, name)
+		}
+	}
+	report.Undone = undone
+	end.Outcome = *engine.UndoneWith(report, turns.GoneText(end.Gone), true)
 	return end, nil
 }
 

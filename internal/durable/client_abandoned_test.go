@@ -65,6 +65,43 @@ func TestAbandonedSagasAreUndone(t *testing.T) {
 	})
 }
 
+// A client that is told again what became of its saga is told what was undone since.
+func TestAbandonedSagasTellWhatWasUndoneSince(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newOutside()
+		w.unwilling = map[string]bool{"hold": true}
+		s := newFleet(t, w.trip(nil))
+		a := s.replica()
+		first := a.begin(t, `{"to":"Rome","early":true}`)
+		time.Sleep(tokens.DefaultTTL + tokens.DefaultSkew + time.Second)
+		late := func() turns.End {
+			end, err := a.resume(first.Token, say("where", true))
+			require.NoError(t, err)
+			assert.Equal(t, tokens.ReasonExpired, end.Gone)
+			assert.True(t, end.Result.IsError)
+			assert.Contains(t, end.Result.Content.Text(), "came back too late")
+			return end
+		}
+		told := late()
+		require.Equal(t, []string{"hold"}, turns.UndoReport(told.Result).Outstanding)
+		assert.Contains(t, told.Result.Content.Text(), "This can be tried again.")
+		a.work(t)
+		time.Sleep(time.Hour)
+		again := turns.UndoReport(late().Result)
+		assert.Equal(t, []string{"hold"}, again.Outstanding, "also after tries that fail")
+		assert.NotEmpty(t, again.SagaToken)
+		w.mu.Lock()
+		w.unwilling = nil
+		w.mu.Unlock()
+		time.Sleep(6 * time.Hour)
+		require.Empty(t, w.things())
+		told = late()
+		assert.Equal(t, []string{"hold"}, turns.UndoReport(told.Result).Undone)
+		assert.Empty(t, turns.UndoReport(told.Result).Outstanding)
+		assert.NotContains(t, told.Result.Content.Text(), "tried again")
+	})
+}
+
 // If all replicas are down at that moment, the first that is up again does it.
 func TestAbandonedWhileAllWereDown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -221,9 +221,12 @@ func TestResponsesOutliveLaterReports(t *testing.T) {
 		again, err := a.resume(second.Token, say("pay", true))
 		require.NoError(t, err)
 		assert.Equal(t, told(t, failed), told(t, again))
-		end, err := a.cancel(second.Token)
-		require.NoError(t, err)
-		assert.Empty(t, turns.UndoReport(end.Result).Outstanding)
+		for _, token := range []string{second.Token, turns.UndoReport(again.Result).SagaToken} {
+			end, err := a.cancel(token)
+			require.NoError(t, err)
+			assert.Empty(t, turns.UndoReport(end.Result).Outstanding)
+			assert.Equal(t, []string{"hold"}, turns.UndoReport(end.Result).Undone)
+		}
 	})
 }
 

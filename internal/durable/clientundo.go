@@ -82,7 +82,7 @@ func (c *Core) rowToUndo(r *row, q *turns.Request, o *turns.Opened) (*row, error
 	r.Stand = stand{Position: r.encode(pos)}
 	s := r.Client
 	s.At, s.Undoable, s.Expires, r.Effects = pos.Turn, s.Undoable || pos.HasEffects(), later(s.Expires, o.Expires), pos.Effects()
-	if len(q.Answers) > 0 && o.Gone == nil {
+	if pos.Sent(q.Answers) && o.Gone == nil {
 		// What a turn with them did is undone as well: its response may have been lost.
 		r.Stand.Answers = q.Answers
 		s.Turn = &begunTurn{From: pos.Turn, Digest: turns.Digest(pos, q.Answers), Purpose: q.Policy.Purpose, Now: c.Turns.Now()}

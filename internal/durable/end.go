@@ -48,6 +48,9 @@ func (h *hold) fail(why error, report *engine.UndoReport) error {
 	if f.Late { // the end stays: the same request does not take it up again
 		f.Text = lateText + became(report)
 	}
+	if f.Lacks != nil && became(report) != "" {
+		f.Undone = report
+	}
 	raw, err := cbor.Marshal(f)
 	if err != nil {
 		return err
@@ -133,6 +136,8 @@ type recordedFailure struct {
 	Late    bool               `cbor:"4,keyasint,omitempty"`
 	Ended   []byte             `cbor:"5,keyasint,omitempty"`
 	Refused *steps.ClientError `cbor:"6,keyasint,omitempty"`
+	// Undone is what was undone where the client lacks something.
+	Undone *engine.UndoReport `cbor:"7,keyasint,omitempty"`
 }
 
 type lacks struct {
@@ -173,7 +178,11 @@ func (f *recordedFailure) err() error {
 	case f.Refused != nil:
 		return &turns.Error{Err: &turns.RefusedError{Code: f.Refused.Code, Message: f.Refused.Message, Data: f.Refused.Data}}
 	case f.Lacks != nil:
-		return &turns.Error{Err: &engine.UnsupportedError{Tool: f.Lacks.Tool, StepID: f.Lacks.StepID, Needs: engine.UnpackFeatures(f.Lacks.Needs)}}
+		lacking := &engine.UnsupportedError{Tool: f.Lacks.Tool, StepID: f.Lacks.StepID, Needs: engine.UnpackFeatures(f.Lacks.Needs)}
+		if f.Undone != nil {
+			return &turns.Error{Err: &engine.UndoneError{Err: lacking, Report: f.Undone}}
+		}
+		return &turns.Error{Err: lacking}
 	case f.Ended != nil:
 		_, failure, err := turns.DecodeResponse(f.Ended)
 		return &turns.Error{Err: cmp.Or(err, failure, errUnknownFailure)}

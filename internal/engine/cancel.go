@@ -42,7 +42,7 @@ func (t *Program) Cancel(ctx context.Context, pos *Position, r Call) (*Outcome, 
 		c.call.Held, c.call.Lost, c.call.Acting = true, true, nil
 	} else {
 		c.call.ID, c.log = pos.ID, t.logOf(pos)
-		c.complete = (len(r.Answers) > 0 || r.Held) && pos.next != "" && !r.Now.Before(pos.Wake)
+		c.complete = (pos.Sent(r.Answers) || r.Held) && pos.next != "" && !r.Now.Before(pos.Wake)
 		c.text = t.cancelledUpTo(pos, c.complete, &r)
 	}
 	if r.Begun != nil {

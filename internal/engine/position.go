@@ -139,6 +139,12 @@ func (p *Position) PendingIDs() []string {
 	return ids
 }
 
+// Sent reports whether answers may have been sent to have the next turn taken: there are some, or
+// an empty list where none is waited for.
+func (p *Position) Sent(answers []steps.Answer) bool {
+	return len(answers) > 0 || answers != nil && p.next != "" && len(p.PendingIDs()) == 0
+}
+
 // Midway reports whether the position is a checkpoint, in the middle of a turn.
 func (p *Position) Midway() bool { return p.running != nil }
 

@@ -42,7 +42,7 @@ func (r *Runner) cancel(ctx context.Context, brought *Request, o *Opened) (End, 
 		return r.memory.CancelOnce(ctx, brought, o)
 	}
 	q := *brought
-	answered := len(q.Answers) > 0
+	answered := o.Position.Sent(q.Answers)
 	turn := r.Begin(ctx)
 	defer turn.Cancel()
 	res := engine.Call{Now: r.Now()}

@@ -60,7 +60,7 @@ func (r *Runner) open(ctx context.Context, q *Request, toCancel bool) (*Opened, 
 	if o.Position, err = r.restore(ctx, q, newest, &x); err != nil {
 		return nil, err
 	}
-	if q.Policy.Resent && (!toCancel || len(q.Answers) > 0) {
+	if q.Policy.Resent && (!toCancel || o.Position.Sent(q.Answers)) {
 		digest, err := digestArguments(o.Saga, q.Arguments)
 		if err != nil || string(digest) != string(x.Claims.Request) {
 			return nil, tokens.Reject(tokens.ReasonRequest, "the arguments are not those of the first turn")

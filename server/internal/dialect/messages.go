@@ -209,6 +209,16 @@ func (h *Host) Translate(ctx context.Context, name string, err error) *wire.Erro
 	return wire.NewError(wire.CodeInternalError, InternalText)
 }
 
+// Stopped is the result of a call that broke off with err: the text, and what was undone of what it had done.
+func Stopped(err error, text string) *content.Result {
+	if undone, ok := errors.AsType[*engine.UndoneError](err); ok && undone.Report != nil {
+		return engine.UndoneWith(undone.Report, text, true).Result
+	}
+	r := content.Resultf("%s", text)
+	r.IsError = true
+	return r
+}
+
 // final is what is said of an error of a request that must not be sent again: it would begin another saga, and
 // this one has done what is final, or may have, or has left something. Of others it is empty.
 func final(err error) string {

@@ -124,11 +124,13 @@ func (h *Host) Saga(ctx context.Context, x *Exchange, declared steps.Features) (
 	return h.Turns.Cancel(ctx, q, turns.Resent, turns.Paged)
 }
 
-// stepAnswers reads SagaStepResult[], or null for none, and checks its shape. Whether they
-// are answers to the questions is for the engine to decide.
+// stepAnswers reads SagaStepResult[], and checks its shape; nil if it is missing or null. Whether
+// they are answers to the questions is for the engine to decide.
 func stepAnswers(results jsontext.Value) ([]steps.Answer, error) {
 	if k := results.Kind(); k != '[' && k != 'n' && k != jsontext.KindInvalid {
 		return nil, wire.WrongParam("/completedSteps")
+	} else if k != '[' {
+		return nil, nil
 	}
 	answers := make([]steps.Answer, 0, 2)
 	for v := range jsonview.Elements(results) {

@@ -163,6 +163,10 @@ func (c *call) driveHere(ctx context.Context, t *engine.Program, args json.RawMe
 	}
 	asker := &client{call: c}
 	out, err := c.Turns.Drive(ctx, q, asker)
+	if undone, ok := errors.AsType[*engine.UndoneError](err); ok && undone.Report != nil { // the client has no other token
+		again := turns.End{Outcome: *engine.UndoneWith(undone.Report, "", true)}
+		err = errors.Join(err, c.Turns.SealUndo(ctx, c.Principal, t, &again))
+	}
 	if err == nil && (out.Result == nil || !out.Result.IsError) {
 		c.completed(asker.accepted)
 	}
@@ -182,9 +186,7 @@ func (c *call) stopped(err error) *content.Result {
 	default:
 		return nil
 	}
-	r := content.Resultf("%s", text)
-	r.IsError = true
-	return r
+	return dialect.Stopped(err, text)
 }
 
 // lacks says what the client would have to be able to do.
@@ -193,10 +195,10 @@ func (c *call) lacks(e *engine.UnsupportedError) string {
 	if e.StepID != "" {
 		what = fmt.Sprintf("%q cannot ask %q", e.Tool, e.StepID)
 	}
-	if c.Way == nil {
+	lacking := e.Needs.Without(c.Turns.Features(c.peer.features))
+	if c.Way == nil && lacking == (steps.Features{}) {
 		return what + ": the request does not accept text/event-stream, so the client cannot be asked"
 	}
-	lacking := e.Needs.Without(c.Turns.Features(c.features))
 	if unknown := lacking.Without(c.peer.revision.Has()); unknown != (steps.Features{}) {
 		return fmt.Sprintf("%s: the client's protocol version %v does not have %v", what, c.peer.revision, unknown)
 	}

@@ -162,7 +162,7 @@ func (d *stateless) translate(ctx context.Context, r *request, err error) *wire.
 	case errors.As(err, &rejected) && !r.served.saga:
 		return wire.NewError(wire.CodeInvalidParams, staleText)
 	case errors.As(err, &unsupported):
-		rerr := wire.Refuse(http.StatusBadRequest, wire.CodeMissingCapability, unsupported.Error())
+		rerr := wire.Refuse(http.StatusBadRequest, wire.CodeMissingCapability, dialect.Stopped(err, unsupported.Error()).Content.Text())
 		rerr.Data = dialect.RequiredCapabilities(unsupported.Needs)
 		return rerr
 	}

@@ -32,6 +32,8 @@ type Call struct {
 	Dir   string `json:"dir,omitempty"`
 	// Position is where the call stands.
 	Position client.Position `json:"position"`
+	// Undo: the call has ended, and the position is good only to have undone what is left of it.
+	Undo bool `json:"undo,omitempty"`
 }
 
 // Dir is where interrupted calls of this user are kept: below XDG_STATE_HOME, or
