@@ -26,7 +26,7 @@ var groups = []struct {
 	{"the engine", 5_735, []string{"internal/engine"}},
 	{"turns", 3_018, []string{"internal/turns", "internal/tasks"}},
 	{"the durable core", 6_843, []string{"internal/durable"}},
-	{"stores", 2_690, []string{"ledger", "ledger/sqlite", "ledger/postgres"}},
+	{"stores", 2_705, []string{"ledger", "ledger/sqlite", "ledger/postgres"}},
 	{"the contract of stores, its test kit and the store in memory", 2_250, []string{"internal/store"}},
 	{"tokens", 1_870, []string{"internal/tokens"}},
 	{"server and dialects without sessions", 7_572, []string{"server", "internal/paramheader"}},
