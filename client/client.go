@@ -59,7 +59,8 @@ type Client struct {
 	choosing  chan struct{}     // held while chosen is read or decided
 	chosen    *spoken           // nil until it is decided
 	idle      chan *openSession // for the next request
-	closed    atomic.Bool
+	closed    context.Context   // ends when the client is closed
+	end       context.CancelFunc
 	known     atomic.Pointer[map[string]*listed] // the tools of the last list, by their names; nil before it
 }
 
@@ -72,21 +73,28 @@ func New(transport Transport, options Options) *Client {
 	options.RetryPause = cmp.Or(options.RetryPause, defaultRetryPause)
 	options.Limits = options.Limits.withDefaults()
 	dialects := map[string]dialect{sagaProposal: sagaDialect{}, stateless: statelessDialect{options}, inSessions: sessionDialect{}}
+	closed, end := context.WithCancel(context.Background())
 	return &Client{
-		transport: transport, options: options, dialects: dialects,
+		transport: transport, options: options, dialects: dialects, closed: closed, end: end,
 		choosing: make(chan struct{}, 1), idle: make(chan *openSession, 1),
 	}
 }
 
-// Close closes the transport. Calls under way fail.
+// Close closes the transport. Calls under way fail, as do later ones.
 func (c *Client) Close() error {
-	c.closed.Store(true)
+	c.end()
 	return errors.Join(c.closeIdle(), c.transport.Close())
 }
 
 // send sends r, and sends it again when its connection was lost, or the server asks
 // for that, and a second time does no harm.
 func (c *Client) send(ctx context.Context, r request) (json.RawMessage, error) {
+	if c.closed.Err() != nil {
+		return nil, &TransportError{Err: errClosed, final: true}
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	defer context.AfterFunc(c.closed, func() { cancel(&TransportError{Sent: true, Err: errClosed, final: true}) })()
 	var last error // without what the retry library wants around it
 	attempt := func() (json.RawMessage, error) {
 		var result json.RawMessage

@@ -78,7 +78,7 @@ func (c *Client) keep(s *openSession) {
 	default:
 		_ = s.Close()
 	}
-	if c.closed.Load() {
+	if c.closed.Err() != nil {
 		_ = c.closeIdle()
 	}
 }
@@ -95,7 +95,7 @@ func (c *Client) closeIdle() error {
 // session returns a session whose server knows what h can answer or, without, what clients
 // usually can.
 func (c *Client) session(ctx context.Context, h *Handlers) (*openSession, error) {
-	if c.closed.Load() {
+	if c.closed.Err() != nil {
 		return nil, &TransportError{Err: errClosed, final: true}
 	}
 	s := &openSession{}

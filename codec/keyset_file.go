@@ -44,7 +44,8 @@ func parseKeysetFile(path string, data []byte) (*Keyset, error) {
 
 // readKeysetFile returns what is in a file that no other user may read.
 func readKeysetFile(path string) ([]byte, error) {
-	f, err := os.Open(path)
+	// To open a pipe into which nothing writes must not wait: one may stand where a keyset was when it is loaded again.
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, fmt.Errorf("codec: load the keyset: %w", err)
 	}
@@ -67,6 +68,9 @@ func readKeysetFile(path string) ([]byte, error) {
 	data, err := io.ReadAll(io.LimitReader(f, maxKeysetFile+1))
 	if err != nil {
 		return nil, fmt.Errorf("codec: load the keyset: %w", err)
+	}
+	if info == nil && len(data) == 0 {
+		return nil, fmt.Errorf("codec: the keyset %s is no file, and nothing is written into it: begin to write before it is read", path)
 	}
 	if len(data) > maxKeysetFile {
 		clear(data)

@@ -24,7 +24,7 @@ type Flow[Args, Out any] struct {
 	Info
 	// Run is the flow. A result of type string is given as text, a *[content.Result]
 	// as it is; any other type as structured content, with its schema as the tool's
-	// output schema.
+	// output schema. A flow that returns an interface has none.
 	Run func(r *Run, in Args) (Out, error)
 	// Oldest is the oldest revision whose sagas go on; those before it are undone.
 	Oldest uint32
@@ -53,7 +53,7 @@ func (f Flow[Args, Out]) Compile() (*engine.Program, error) {
 
 func (f Flow[Args, Out]) outputSchema() (*jsonschema.Schema, error) {
 	switch out := reflect.TypeFor[Out](); {
-	case out == reflect.TypeFor[string](), out == reflect.TypeFor[*content.Result](), out.Kind() == reflect.Struct && out.NumField() == 0:
+	case out == reflect.TypeFor[string](), out == reflect.TypeFor[*content.Result](), out.Kind() == reflect.Struct && out.NumField() == 0, out.Kind() == reflect.Interface:
 		return nil, nil
 	}
 	return SchemaFor[Out]()

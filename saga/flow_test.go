@@ -89,6 +89,13 @@ func TestFlowResults(t *testing.T) {
 	none := saga.Flow[empty, struct{}]{Info: saga.Info{Name: "n"}, Run: func(*saga.Run, empty) (struct{}, error) { return struct{}{}, nil }}
 	assert.Empty(t, play(t, none).start(`{}`).Result.Content)
 
+	for value, want := range map[any]string{nil: `null`, struct{}{}: ``, 7: `7`, "text": ``} {
+		anything := saga.Flow[empty, any]{Info: saga.Info{Name: "a"}, Run: func(*saga.Run, empty) (any, error) { return value, nil }}
+		out := play(t, anything).start(`{}`)
+		require.NoError(t, out.Err)
+		assert.Equal(t, want, string(out.Result.StructuredContent))
+	}
+
 	missing := saga.Flow[empty, *content.Result]{Info: saga.Info{Name: "m"}, Run: func(*saga.Run, empty) (*content.Result, error) { return nil, nil }}
 	out = play(t, missing).start(`{}`)
 	assert.ErrorContains(t, out.Err, "the result is nil")

@@ -80,7 +80,7 @@ func (r *Run) Yield(blocks ...content.Block) error { return r.replay.Yield(block
 // a task ([Tasks]) may sleep for as long as it may live; for a client that drives the saga
 // itself, what fits into the server's bound of a turn is waited for, and a longer sleep ends the
 // turn as a pause that says when to come back. A tool that must sleep for long says
-// [TasksRequired]. A sleep of zero or less is none.
+// [TasksRequired]. A sleep of zero or less is none, and none lasts longer than to the end of 2099.
 //
 // An error other than nil must be returned: it means that the saga sleeps.
 func (r *Run) Sleep(d time.Duration) error { return r.replay.Sleep(d) }

@@ -175,6 +175,33 @@ func TestPausesThatAreRefused(t *testing.T) {
 	}
 }
 
+// What no token and no ledger could keep is refused at once, and again when the flow runs again.
+func TestSleepsThatAreTooLong(t *testing.T) {
+	type turn = saga.Turn[empty, empty]
+	century := time.Date(2100, 1, 1, 0, 0, 0, 0, time.UTC)
+	for name, d := range map[string]saga.Definition{
+		"a flow's Sleep":    pausing(0, func(r *saga.Run) error { return r.Sleep(1<<63 - 1) }),
+		"a flow's Until":    pausing(0, func(r *saga.Run) error { return r.Until(time.Date(12026, 1, 1, 0, 0, 0, 0, time.UTC)) }),
+		"a machine's Sleep": single(func(t *turn) (saga.Next, error) { return t.Sleep(1<<63-1, engine.StartStep) }),
+		"a machine's Until": single(func(t *turn) (saga.Next, error) { return t.Until(century, engine.StartStep) }),
+	} {
+		out := play(t, d).start(`{}`)
+		require.ErrorAs(t, out.Err, new(*engine.SleepError), name)
+		assert.ErrorContains(t, out.Err, "but none sleeps beyond 2099; sleep for less", name)
+	}
+	play(t, pausing(0, func(r *saga.Run) error { return r.Until(century.Add(-1)) })).start(`{}`)
+
+	s := play(t, pausing(0, func(r *saga.Run) error {
+		if err := r.Sleep(1<<63 - 1); err == nil {
+			return errors.New("it slept")
+		}
+		_, err := saga.Ask(r, askConfirm)
+		return err
+	}))
+	s.start(`{}`)
+	assert.Equal(t, "done", text(t, s.answer(accept("confirm", yes))))
+}
+
 // The texts of the errors, which logs show.
 func TestTextsOfPauses(t *testing.T) {
 	for want, run := range map[string]func(r *saga.Run) error{

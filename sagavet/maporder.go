@@ -89,7 +89,7 @@ func (v *replay) collects(x ast.Expr) bool {
 
 // loop examines a loop over a map: which operations it comes to, and what it collects.
 func (v *replay) loop(loop *ast.RangeStmt, collected map[types.Object]token.Pos) {
-	found := false
+	found, once := false, stopsAtFirst(loop.Body)
 	for n := range ast.Preorder(loop.Body) {
 		switch n := n.(type) {
 		case *ast.CallExpr:
@@ -105,11 +105,20 @@ func (v *replay) loop(loop *ast.RangeStmt, collected map[types.Object]token.Pos)
 			if o == nil || o.Pos() >= loop.Pos() && o.Pos() < loop.End() {
 				continue
 			}
-			if n.Tok == token.ADD_ASSIGN && isString(o.Type()) || v.appends(n.Rhs[0]) {
+			if n.Tok == token.ADD_ASSIGN && isString(o.Type()) || v.appends(n.Rhs[0]) || once && n.Tok == token.ASSIGN {
 				collected[o] = loop.Pos()
 			}
 		}
 	}
+}
+
+// stopsAtFirst reports whether a loop ends in its first round: what it has taken is any of the map.
+func stopsAtFirst(body *ast.BlockStmt) bool {
+	if len(body.List) == 0 {
+		return false
+	}
+	last, ok := body.List[len(body.List)-1].(*ast.BranchStmt)
+	return ok && last.Tok == token.BREAK
 }
 
 func isString(t types.Type) bool {

@@ -126,6 +126,35 @@ func TestEventsBySignal(t *testing.T) {
 	assert.Equal(t, "it is here", end.text())
 }
 
+// A server that does nothing but pass on signals also does the work that they are for.
+func TestSignalsBeginTheWork(t *testing.T) {
+	here := make(chan struct{}, 9)
+	parcel := saga.Flow[struct{}, string]{
+		Info: saga.Info{Name: "parcel", Asks: []steps.Question{shipped}, Tasks: saga.Tasks{Mode: saga.TasksOptional}},
+		Run: func(r *saga.Run, _ struct{}) (string, error) {
+			_, err := saga.Ask(r, shipped.With(steps.Key("17")))
+			if err == nil {
+				here <- struct{}{}
+			}
+			return "it is here", err
+		},
+	}
+	o := server.Options{Ledger: inMemory(t), Tools: []saga.Definition{parcel}, Keys: newKeys(t)}
+	r := newRig(t, o)
+	task := r.begin(callTool("parcel", object{}))
+	require.Eventually(t, func() bool { return r.task(task.TaskID).StatusMessage == shipped.Message }, 10*time.Second, 5*time.Millisecond)
+	r.srv.Close()
+	other, err := server.New(o)
+	require.NoError(t, err)
+	defer other.Close()
+	require.NoError(t, other.Signal(t.Context(), "parcel", "shipped", "17", nil))
+	select {
+	case <-here:
+	case <-time.After(30 * time.Second):
+		t.Fatal("nobody goes on with the saga")
+	}
+}
+
 // endless is a body that does not end, and counts what is read of it.
 type endless struct{ read int }
 

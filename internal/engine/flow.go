@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
@@ -97,7 +98,7 @@ func flowResult(out any) (*content.Result, error) {
 		}
 		return out, nil
 	}
-	if t := reflect.TypeOf(out); t.Kind() == reflect.Struct && t.NumField() == 0 {
+	if t := reflect.TypeOf(out); t != nil && t.Kind() == reflect.Struct && t.NumField() == 0 {
 		return &content.Result{}, nil
 	}
 	raw, err := jsonv2.Marshal(out, schema.JSONOptions)
@@ -227,9 +228,10 @@ func (r *Replay) sleep(call string, until func(now time.Time) time.Time) error {
 		return err
 	}
 	at := until(r.now())
+	if err := cmp.Or(r.turn.latched, checkSleep(call, at)); err != nil { // latched if it is new, and comes before something that is not
+		return err
+	}
 	switch {
-	case r.turn.latched != nil:
-		return r.turn.latched // it is new, and comes before something that is not
 	case !r.turn.Now.Before(at):
 		return nil
 	case r.checkReached("", "") != nil:

@@ -256,7 +256,7 @@ func (tc *Turn) Until(call string, at time.Time, next string) (*Asked, error) {
 	if !tc.Has(next) {
 		return nil, fmt.Errorf("%s: there is no step function %q; the tool's Steps must have it", call, next)
 	}
-	if err := tc.ended(); err != nil || !tc.Now.Before(at) {
+	if err := cmp.Or(tc.ended(), checkSleep(call, at)); err != nil || !tc.Now.Before(at) {
 		return nil, err
 	}
 	return &Asked{Next: next, Wake: at.Round(0).UTC()}, nil

@@ -17,8 +17,9 @@ import (
 // databases are those of checks that have ended, with empty tables: to create a database takes longer
 // than most checks.
 type databases struct {
-	mu   sync.Mutex
-	free []string
+	mu       sync.Mutex
+	free     []string
+	defaults []string // what sessions begin with
 }
 
 // take is for a check, until it ends.
@@ -31,6 +32,9 @@ func (d *databases) take(t testing.TB, server *postgrestest.Server) (name, url s
 	d.mu.Unlock()
 	if name == "" {
 		name, _ = newDatabase(t, server)
+		for _, set := range d.defaults {
+			server.Exec("ALTER DATABASE " + name + " SET " + set)
+		}
 	}
 	t.Cleanup(func() { // after the check has closed its stores
 		if t.Failed() {
@@ -46,7 +50,11 @@ func (d *databases) take(t testing.TB, server *postgrestest.Server) (name, url s
 
 func TestContract(t *testing.T) {
 	t.Parallel()
-	server, free := postgrestest.Shared(t), new(databases)
+	testContract(t, postgrestest.Shared(t), new(databases))
+}
+
+func testContract(t *testing.T, server *postgrestest.Server, free *databases) {
+	t.Helper()
 	storetest.Run(t, func(t *testing.T) storetest.Open {
 		_, url := free.take(t, server)
 		return func() store.Store {
@@ -62,8 +70,12 @@ func TestContract(t *testing.T) {
 // and left out unless SAGA_NIGHTLY is 1.
 func TestContractBehindAPooler(t *testing.T) {
 	t.Parallel()
-	server, free := postgrestest.Shared(t), new(databases)
-	pooler := startPooler(t, server)
+	server := postgrestest.Shared(t)
+	testPooledContract(t, server, startPooler(t, server), new(databases))
+}
+
+func testPooledContract(t *testing.T, server *postgrestest.Server, pooler pooler, free *databases) {
+	t.Helper()
 	pooled := regexp.MustCompile(`/(OneWinner|NoSignalIsLost|EachIsTakenOnce|Model|Take|Listen|Ends)$`)
 	storetest.Run(t, func(t *testing.T) storetest.Open {
 		if os.Getenv("SAGA_NIGHTLY") != "1" && !pooled.MatchString(t.Name()) {
@@ -76,4 +88,22 @@ func TestContractBehindAPooler(t *testing.T) {
 			return s
 		}
 	})
+}
+
+// What the database or the role sets for its sessions is meant for other programs.
+func TestContractWithDefaultsOfOthers(t *testing.T) {
+	t.Parallel()
+	server := postgrestest.Shared(t)
+	for _, isolation := range []string{"serializable", "repeatable read"} {
+		t.Run(isolation, func(t *testing.T) {
+			defaults := []string{
+				"default_transaction_isolation = '" + isolation + "'", "datestyle = 'German'", "intervalstyle = 'sql_standard'",
+				"timezone = 'America/St_Johns'", "bytea_output = 'escape'", "extra_float_digits = -15",
+			}
+			t.Run("", func(t *testing.T) { testContract(t, server, &databases{defaults: defaults}) })
+			t.Run("behind a pooler", func(t *testing.T) {
+				testPooledContract(t, server, startPooler(t, server), &databases{defaults: defaults})
+			})
+		})
+	}
 }

@@ -139,7 +139,7 @@ func (d *database) hear() (pooled bool) {
 	connecting, cancel := context.WithTimeout(d.ctx, d.patience)
 	defer cancel()
 	config := d.pool.Config().ConnConfig
-	config.DefaultQueryExecMode = pgx.QueryExecModeExec
+	config.DefaultQueryExecMode = unprepared
 	config.RuntimeParams["application_name"] += " (listening)"
 	conn, err := pgx.ConnectConfig(connecting, config)
 	if err != nil {

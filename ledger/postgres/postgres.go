@@ -79,7 +79,8 @@ type database struct {
 // with several hosts if need be (target_session_attrs=read-write then finds the one that can
 // be written), and with the parameters of pgxpool, of which pool_max_conns is how many
 // connections are used at most (default: the number of processors, at least 4).
-// default_query_exec_mode=exec does without prepared statements also where Open sees no pooler.
+// default_query_exec_mode=exec does without prepared statements also where Open sees no pooler. What roles and
+// databases set for their sessions does no harm, but datestyle and bytea_output do with default_query_exec_mode=simple_protocol.
 //
 // It fails if the database cannot be reached or written, or if its tables are of a version that this
 // program cannot use. No error names the password. After Open the database may go away and
@@ -156,10 +157,14 @@ func parse(at string) (*pgxpool.Config, error) {
 	return nil, fmt.Errorf("postgres: the database's URL cannot be used: %s", why)
 }
 
+// unprepared does without prepared statements. QueryExecModeExec would too, but reads text, in which
+// the role or the database may have times and bytes written otherwise (datestyle, bytea_output).
+const unprepared = pgx.QueryExecModeCacheDescribe
+
 // prepare looks at the server, on which depends how the pool is to work, and has the tables created.
 func prepare(ctx context.Context, config *pgxpool.Config) error {
 	plain := config.ConnConfig.Copy()
-	plain.DefaultQueryExecMode = pgx.QueryExecModeExec
+	plain.DefaultQueryExecMode = unprepared
 	conn, err := pgx.ConnectConfig(ctx, plain)
 	if err != nil {
 		return wrapped("connect", err)
@@ -170,8 +175,8 @@ func prepare(ctx context.Context, config *pgxpool.Config) error {
 		return wrapped("look at the server", err)
 	}
 	// A pooler may execute each transaction on another connection, which does not know what was prepared.
-	if mode := &config.ConnConfig.DefaultQueryExecMode; pid != conn.PgConn().PID() && *mode != pgx.QueryExecModeSimpleProtocol {
-		*mode = pgx.QueryExecModeExec
+	if mode := &config.ConnConfig.DefaultQueryExecMode; pid != conn.PgConn().PID() && *mode != pgx.QueryExecModeSimpleProtocol || *mode == pgx.QueryExecModeExec {
+		*mode = unprepared
 	}
 	return prepareTables(ctx, conn)
 }

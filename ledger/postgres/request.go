@@ -56,7 +56,9 @@ func (d *database) change(ctx context.Context, do request) error {
 	return err
 }
 
-// try makes a request, and reports whether it came so far as to have a connection.
+// try makes a request, and reports whether it came so far as to have a connection. What the server has rolled back
+// since another transaction came first is made again: where roles or databases are stricter than READ COMMITTED
+// by default, that is how writers meet. To begin each transaction with another level would cost round trips.
 func (d *database) try(ctx context.Context, do request) (sent bool, err error) {
 	if err := cmp.Or(ctx.Err(), d.ctx.Err()); err != nil {
 		return false, err
@@ -71,7 +73,12 @@ func (d *database) try(ctx context.Context, do request) (sent bool, err error) {
 	defer conn.Release()
 	within, cancel := d.late(ctx)
 	defer cancel()
-	return true, do(within, conn)
+	for {
+		err = do(within, conn)
+		if code := rolledBack(err); code != notSerial && code != deadlock || within.Err() != nil {
+			return true, err
+		}
+	}
 }
 
 // late returns a context for what is under way: it ends after a while, or a little later than ctx or the
@@ -126,6 +133,8 @@ func broken(err error) bool {
 const (
 	duplicate    = "23505"
 	readOnly     = "25006"
+	notSerial    = "40001" // serialization_failure
+	deadlock     = "40P01"
 	missingRight = "42501"
 )
 

@@ -79,7 +79,8 @@ const live = `status NOT IN ('ended', 'outstanding')`
 
 // prepareTables creates the tables unless they are there, and finds out whether they can be used.
 func prepareTables(ctx context.Context, conn *pgx.Conn) error {
-	err := pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
+	// Stricter, it would not see the tables that were made while it waited.
+	err := pgx.BeginTxFunc(ctx, conn, pgx.TxOptions{IsoLevel: pgx.ReadCommitted}, func(tx pgx.Tx) error {
 		if _, err := tx.Exec(ctx, `SELECT pg_advisory_xact_lock(x'6d637073616761'::bigint)`); err != nil { // "mcpsaga" in ASCII
 			return err
 		}

@@ -20,20 +20,23 @@ func TestOpen(t *testing.T) {
 	t.Parallel()
 	server := postgrestest.Shared(t)
 
-	t.Run("ten replicas at once", func(t *testing.T) {
-		_, url := newDatabase(t, server)
-		var all sync.WaitGroup
-		for range 10 {
-			all.Go(func() {
-				s, err := postgres.Open(t.Context(), url)
-				if assert.NoError(t, err) {
-					assert.NoError(t, s.Write(t.Context(), sample(), change("x")))
-					assert.NoError(t, s.Close())
-				}
-			})
-		}
-		all.Wait()
-	})
+	for _, isolation := range []string{"read committed", "repeatable read"} {
+		t.Run("ten replicas at once, "+isolation, func(t *testing.T) {
+			name, url := newDatabase(t, server)
+			server.Exec("ALTER DATABASE " + name + " SET default_transaction_isolation = '" + isolation + "'")
+			var all sync.WaitGroup
+			for range 10 {
+				all.Go(func() {
+					s, err := postgres.Open(t.Context(), url)
+					if assert.NoError(t, err) {
+						assert.NoError(t, s.Write(t.Context(), sample(), change("x")))
+						assert.NoError(t, s.Close())
+					}
+				})
+			}
+			all.Wait()
+		})
+	}
 
 	t.Run("a role that may create nothing", func(t *testing.T) {
 		name, url := newDatabase(t, server)

@@ -100,6 +100,23 @@ func maps2(r *saga.Run, m map[string]int) error {
 	return err
 }
 
+func maps3(r *saga.Run) error {
+	first, largest, found := "", "", ""
+	for k := range map[string]int{"a": 1, "b": 2} { // want `first gets the order of a map`
+		first = k
+		break
+	}
+	for k := range map[string]int{"a": 1, "b": 2} {
+		largest = max(largest, k)
+		if k == "b" {
+			found = k
+			break
+		}
+	}
+	_, err := saga.Do(r, note, first+largest+found)
+	return err
+}
+
 func notOneByOne(r *saga.Run, in []string) error {
 	_, err := saga.DoAll(r, note, in)
 	for range in {
