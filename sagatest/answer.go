@@ -20,7 +20,8 @@ type Answer struct {
 	later    time.Duration
 	leaves   bool
 	always   bool
-	given    bool // before the play starts
+	route    steps.Routes // zero: the client, or the first that there is
+	given    bool         // before the play starts
 }
 
 // Always makes the answer that of all later times the question is asked, too. What

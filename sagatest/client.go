@@ -27,6 +27,7 @@ type client struct {
 	rounds    []Round
 	awaits    [][]tasks.Awaited // of each round
 	before    int               // the rounds that were answered with what was given before the play
+	untaken   []string          // the questions of which an answer was not taken
 }
 
 // request is what the client sends: without a token, a call of the tool.
@@ -53,6 +54,11 @@ func (c *client) answers() (list []steps.Answer, later time.Duration, err error)
 		case scripted.leaves:
 			return nil, 0, errLeaves
 		}
+		if refused, err := c.refuses(a, scripted); err != nil {
+			return nil, 0, err
+		} else if refused {
+			return c.answers()
+		}
 		given, err := scripted.reply(a)
 		if err != nil {
 			return nil, 0, fmt.Errorf("the answer to %q: %w", a.Question, err)
@@ -70,7 +76,7 @@ func (c *client) find(a Asked) (Answer, bool) {
 	if c.recall != nil {
 		return c.recall(a)
 	}
-	return c.script.find(a.Question, a.Again)
+	return c.script.find(a.Question, c.times(a))
 }
 
 // resume returns the request that brings these answers.
@@ -124,6 +130,9 @@ func (c *client) take(q request, rep reply) {
 	r := Round{Token: rep.Token, Part: rep.Yielded}
 	for _, s := range rep.Steps {
 		r.Asked = append(r.Asked, asked(s))
+	}
+	if c.rig.routes != 0 {
+		r.Words = []string{c.words(rep, "")}
 	}
 	c.rounds, c.awaits = append(c.rounds, r), append(c.awaits, rep.awaits)
 }

@@ -23,10 +23,11 @@ func (*shelf) Identity(context.Context) (durable.Name, error) { return durable.N
 
 // happening is a delivery that the script has.
 type happening struct {
-	event  durable.Name
-	result []byte
-	later  time.Duration
-	until  time.Time // after which nothing waits for it
+	question string
+	event    durable.Name
+	result   []byte
+	later    time.Duration
+	until    time.Time // after which nothing waits for it
 }
 
 // scripted is what the script has for an event that is waited for.
@@ -46,7 +47,7 @@ func (c *client) scripted(e *tasks.Awaited) (h happening, err error) {
 	if err != nil {
 		return h, fmt.Errorf("the answer to %q: %w", e.Question, err)
 	}
-	return happening{e.Event, given.Result, answer.later, e.Until}, nil
+	return happening{e.Question, e.Event, given.Result, answer.later, e.Until}, nil
 }
 
 // happenings are what the script has for the events that the saga waits for.
@@ -110,6 +111,18 @@ func happens(core *durable.Core, h happening) error {
 	return err
 }
 
+// early has an event happen that the saga will wait for, unless the script has it come later.
+func (x *trial) early(e *tasks.Awaited) bool {
+	h, err := x.scripted(e)
+	if err == nil && h.later == 0 {
+		err = x.rig.deliver([]happening{h})
+	}
+	if err != nil {
+		x.failed(err)
+	}
+	return err == nil
+}
+
 // events: what is waited for comes before the saga begins, is rejected, or does not come.
 func (s *sweep) events() (list []scenario) {
 	for i := range s.base.awaits {
@@ -119,15 +132,9 @@ func (s *sweep) events() (list []scenario) {
 				list = append(list, scenario{e.Question + " " + how, turn, want, func(x *trial, _ request) { run(x) }})
 			}
 			add("is delivered before the saga begins", 0, asUndisturbed, func(x *trial) {
-				h, err := x.scripted(&e)
-				if err == nil && h.later == 0 {
-					err = x.rig.deliver([]happening{h})
+				if x.early(&e) {
+					x.play()
 				}
-				if err != nil {
-					x.failed(err)
-					return
-				}
-				x.play()
 			})
 			add("is rejected", turn, settled, func(x *trial) {
 				q := x.resume()

@@ -27,7 +27,7 @@ type entry struct {
 	Deadline time.Time `json:"deadline,omitzero"`
 	// At is when the saga was suspended.
 	At time.Time `json:"at"`
-	// Waits are the steps that it waits for, with what they said.
+	// Waits are the steps and events that it waits for, with what they said.
 	Waits []waiting `json:"waits"`
 	// Effects were begun before; for people who read the file.
 	Effects []string `json:"effects,omitempty"`
@@ -48,12 +48,17 @@ type entry struct {
 type waiting struct {
 	Step string `json:"step"`
 	Says string `json:"says,omitempty"`
+	// Event: no client is asked.
+	Event bool `json:"event,omitempty"`
 }
 
+// recordedAnswer is of a client, or to an event, whose id is then the Step.
 type recordedAnswer struct {
 	Step   string             `json:"step"`
 	Result json.RawMessage    `json:"result,omitempty"`
 	Error  *steps.ClientError `json:"error,omitempty"`
+	// Later is how long it took, if it is to an event.
+	Later time.Duration `json:"later,omitempty"`
 }
 
 // suspended makes an entry of a response, while a script is played.
@@ -65,7 +70,10 @@ func (x *trial) suspended(rep reply) {
 		Position: parts.Body, State: parts.State, Record: parts.Effects, Secrets: parts.Secrets,
 	}
 	for _, s := range rep.Steps {
-		e.Waits = append(e.Waits, waiting{s.ID, asked(s).Message()})
+		e.Waits = append(e.Waits, waiting{Step: s.ID, Says: asked(s).Message()})
+	}
+	for _, a := range x.sweep.tool.Awaited(p) {
+		e.Waits = append(e.Waits, waiting{a.Question, a.Message, true})
 	}
 	calls := x.rig.world.taken()
 	for _, c := range calls {
@@ -74,15 +82,20 @@ func (x *trial) suspended(rep reply) {
 	x.sweep.entries = append(x.sweep.entries, e)
 }
 
-// answered adds the answers that a request brings for the first time to all entries
-// so far.
+// answered adds the answers that a request brings for the first time, and the events that happen before it, to all
+// entries so far.
 func (x *trial) answered(q request) {
 	for _, a := range q.answers {
 		if x.hasSent(a) {
 			continue
 		}
 		for _, e := range x.sweep.entries {
-			e.Answers = append(e.Answers, recordedAnswer{a.StepID, a.Result, a.Error})
+			e.Answers = append(e.Answers, recordedAnswer{Step: a.StepID, Result: a.Result, Error: a.Error})
+		}
+	}
+	for _, h := range q.events {
+		for _, e := range x.sweep.entries {
+			e.Answers = append(e.Answers, recordedAnswer{Step: h.question, Result: h.result, Later: h.later})
 		}
 	}
 }
@@ -158,5 +171,5 @@ func (e *entry) answer(to Asked) (Answer, bool) {
 		return Answer{}, false
 	}
 	a := e.Answers[i]
-	return Answer{reply: func(Asked) (steps.Answer, error) { return steps.Answer{Result: a.Result, Error: a.Error}, nil }}, true
+	return Answer{later: a.Later, reply: func(Asked) (steps.Answer, error) { return steps.Answer{Result: a.Result, Error: a.Error}, nil }}, true
 }

@@ -58,7 +58,7 @@ func Play(t testing.TB, d saga.Definition, args any, script ...Answer) *Played {
 func (p Player) Play(t testing.TB, d saga.Definition, args any, answers ...Answer) *Played {
 	t.Helper()
 	c := p.client(t, d, args, newCodec(t, 0))
-	c.script = newScript(p.answers(answers))
+	c.follow(newScript(p.answers(answers)))
 	if err := p.stage(c); err != nil {
 		t.Fatalf("sagatest: the play cannot start there: %v", err)
 		return nil
@@ -106,7 +106,7 @@ func (p Player) client(t testing.TB, d saga.Definition, args any, seals *tokens.
 	if p.ID == (saga.ID{}) {
 		p.ID = saga.ID{0: 0x5a, 1: 0x6a, 15: 1}
 	}
-	r := &rig{definition: d, args: raw, codec: seals, client: p.Client, resends: p.Resends, parts: p.Parts, id: p.ID, world: new(world)}
+	r := &rig{definition: d, args: raw, codec: seals, client: p.Client, resends: p.Resends, parts: p.Parts, id: p.ID, tool: tool, world: new(world)}
 	r.clock.at = p.Now.Add(-p.Pause) // the pause before the call itself does not count
 	if demandsLedger(tool) {
 		r.newLedger()

@@ -13,6 +13,7 @@ import (
 	"github.com/mcpsaga/mcpsaga/codec"
 	"github.com/mcpsaga/mcpsaga/internal/durable"
 	"github.com/mcpsaga/mcpsaga/internal/engine"
+	"github.com/mcpsaga/mcpsaga/internal/relay"
 	"github.com/mcpsaga/mcpsaga/internal/sagahooks"
 	"github.com/mcpsaga/mcpsaga/internal/tasks"
 	"github.com/mcpsaga/mcpsaga/internal/tokens"
@@ -36,6 +37,9 @@ type rig struct {
 	// resends: the client sends the arguments every time, so that the token need
 	// not hold them. parts: it gets parts of the result.
 	resends, parts bool
+	// routes are by what the user is asked; zero is the client.
+	routes steps.Routes
+	tool   *engine.Program
 	// id is that of the first saga.
 	id    saga.ID
 	turns int
@@ -146,7 +150,7 @@ func (r *rig) turn(ctx context.Context, q request, l *line) reply {
 		end, err = h.Call(ctx, turn)
 	case q.cancels:
 		turn.Policy = turns.Carried // or the other: that of what is left to undo is always this
-		end, err = h.Cancel(ctx, turn, turns.Resent, turns.Paged)
+		end, err = h.Cancel(ctx, turn, turns.Resent, turns.Paged, turns.Relayed)
 	default:
 		if q.policy != turn.Policy {
 			turn.Policy, turn.Asks = q.policy, turn.Policy
@@ -154,6 +158,13 @@ func (r *rig) turn(ctx context.Context, q request, l *line) reply {
 		end, err = h.Resume(ctx, turn)
 	}
 	rep := replyOf(h.tool, end, err)
+	if question := r.unasked(&rep); question != "" {
+		turn.Token, turn.Answers = rep.Token, nil
+		end, err = h.Cancel(ctx, turn)
+		if rep = replyOf(h.tool, end, err); rep.Result != nil {
+			rep.Result = relay.NoWay(h.tool, question, rep.Result)
+		}
+	}
 	rep.awaits = h.awaited(rep.Position)
 	if q.cancels && rep.Result != nil && !rep.Result.IsError {
 		// A turn that ended the saga well has nothing to report.
@@ -194,7 +205,10 @@ func (r *rig) host(l *line) (h *host, err error) {
 // request is what every request of the client says.
 func (r *rig) request(tool *engine.Program) turns.Request {
 	q := turns.Request{Policy: turns.Carried, Client: r.client, Notifier: r.world, Program: tool, Arguments: r.args, Parts: r.parts}
-	if r.resends {
+	switch {
+	case r.routes != 0:
+		q.Policy = turns.Relayed
+	case r.resends:
 		q.Policy = turns.Resent
 	}
 	if r.ledger != nil {

@@ -365,7 +365,7 @@ func (s *sweep) forks() (list []scenario) {
 // branch continues twice from the present point.
 func (x *trial) branch(one, other func() bool) {
 	start := *x.client
-	start.sent, start.rounds = slices.Clip(start.sent), slices.Clip(start.rounds)
+	start.sent, start.rounds, start.untaken = slices.Clip(start.sent), slices.Clip(start.rounds), slices.Clip(start.untaken)
 	if one() {
 		x.fork = x.played(x.got)
 		x.client = &start

@@ -28,6 +28,8 @@ import (
 //     undo fails.
 //   - "expiries": the client comes back too late.
 //   - "events": what the saga waits for comes before it begins, is rejected, or does not come in time.
+//   - "routes": the client cannot ask, so the user is asked by a form in the host's window, on a page, or by the model. What
+//     no model may answer then ends the saga, and undoes it.
 //   - "tasks": servers drive the saga as a task; a worker dies at each of its writes to the ledger,
 //     or the client cancels there. Only for tools whose Tasks allow it. They are played in bubbles
 //     of testing/synctest: New and the tool must not wait for goroutines from outside.
@@ -216,7 +218,8 @@ func (s *sweep) scenarios(t testing.TB) map[string][]scenario {
 	kinds := map[string]func() []scenario{
 		"crashes": s.crashes, "stops": s.stops, "losses": s.losses, "duplicates": s.duplicates, "forks": s.forks,
 		"refusals": s.refusals, "cancels": s.cancels, "failures": s.failures, "expiries": s.expiries, "events": s.events,
-		"tasks": s.tasks,
+		"routes": s.routes,
+		"tasks":  s.tasks,
 	}
 	for _, k := range s.c.Skip {
 		if kinds[k] == nil {
@@ -237,7 +240,7 @@ func (s *sweep) impossible() []string {
 	switch {
 	case s.tool.Tasks.Mode == engine.TasksRequired:
 		// No client takes its turns, and so can repeat one: the workers do, of whom some die.
-		return []string{"crashes", "stops", "losses", "duplicates", "forks", "events"}
+		return []string{"crashes", "stops", "losses", "duplicates", "forks", "events", "routes"}
 	case s.tool.SingleUse == engine.SingleUseRequired, s.tool.Waits() && s.tool.Remembered():
 		return []string{"losses", "duplicates", "forks"} // a ledger answers for the tool
 	}

@@ -38,7 +38,7 @@ func (s *sweep) newTrial(t testing.TB, name string) *trial {
 		t.Fatalf("sagatest: the case has no tool: set Tool, or the Tool of the Subject that New returns")
 	}
 	x := &trial{sweep: s, t: t, name: name, subject: subject, client: s.c.player().client(t, subject.Tool, s.c.Args, s.codec)}
-	x.script = s.script
+	x.follow(s.script)
 	x.rig.world.lookAt(subject)
 	s.trials = append(s.trials, x)
 	return x

@@ -242,6 +242,9 @@ func TestRoutesAreNarrowed(t *testing.T) {
 		return m
 	}
 	plain := func(*saga.Info) {}
+	asksModel := func(i *saga.Info) { // whose messages come with each question
+		i.Asks = append(i.Asks, &steps.Sample{ID: "draft", Request: steps.SampleRequest{MaxTokens: 10}})
+	}
 	cases := map[string]struct {
 		questions    server.Questions
 		tool         saga.Definition
@@ -258,6 +261,8 @@ func TestRoutesAreNarrowed(t *testing.T) {
 		"the tool's":                {server.Questions{}, tool(func(i *saga.Info) { i.Routes = steps.RouteRelay }), object{"elicitation": object{}}, true},
 		"neither the server's":      {server.Questions{Force: steps.RouteClient}, tool(func(i *saga.Info) { i.Routes = steps.RouteRelay }), object{}, false},
 		"names of arguments in use": {server.Questions{}, ownAnswers(), object{}, false},
+		"it has what the tool asks": {server.Questions{}, tool(asksModel), object{"sampling": object{}}, false},
+		"it lacks it":               {server.Questions{}, tool(asksModel), object{}, true},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {

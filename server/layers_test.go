@@ -31,6 +31,7 @@ var layers = [][]string{
 	{"server/internal/wire"},
 	{"internal/durable"},
 	{"internal/tasks"},
+	{"internal/relay"},
 	{"internal/turns"},
 	{"saga"},
 	{"internal/engine"},
@@ -43,7 +44,7 @@ var layers = [][]string{
 // engineUsers are all that may refer to the engine: authors and clients do without.
 var engineUsers = []string{
 	"cmd/saga", // shows what a token holds
-	"saga", "sagatest", "gosdk", "internal/turns", "internal/tasks", "internal/durable", "server",
+	"saga", "sagatest", "gosdk", "internal/relay", "internal/turns", "internal/tasks", "internal/durable", "server",
 	"server/internal/dialect", "server/internal/elsewhere", "server/internal/pages", "server/internal/handshake", "server/internal/apps",
 	"server/internal/stateless", "server/internal/proposal", "server/internal/async",
 }

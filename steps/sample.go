@@ -71,7 +71,7 @@ func (s *Sample) Step() (Step, error) {
 	}
 	params, err := s.Request.AppendParams(make([]byte, 0, 256))
 	if err != nil {
-		return Step{}, withID(s.ID, err)
+		return Step{Kind: Sampling, Needs: s.Request.Needs()}, withID(s.ID, err) // for who asks With
 	}
 	return Step{ID: s.ID, Kind: Sampling, Params: params, Needs: s.Request.Needs(), Varied: s.varied}, nil
 }

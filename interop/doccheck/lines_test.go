@@ -36,12 +36,12 @@ var groups = []struct {
 	{"asynchronous tools", 660, []string{"server/internal/async"}},
 	{"clients", 3_786, []string{"client"}},
 	{"the mount on the Go SDK, and what compares the two", 1_892, []string{"gosdk"}},
-	{"the test kit", 3_715, []string{"sagatest"}},
+	{"the test kit", 3_901, []string{"sagatest"}},
 	{"analyzers", 2_048, []string{"sagavet", "cmd/sagavet"}},
 	{"the command", 5_580, []string{"cmd/saga"}},
 	{"examples", 2_640, []string{"examples"}},
 	{"benchmarks", 1_810, []string{"bench"}},
-	{"the rest", 2_860, []string{""}},
+	{"the rest", 3_013, []string{""}},
 }
 
 // Code grows unnoticed, so each part has a bound. Whoever raises one says in the commit what it is worth.

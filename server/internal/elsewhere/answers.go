@@ -10,6 +10,7 @@ import (
 
 	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/internal/jsonview"
+	"github.com/mcpsaga/mcpsaga/internal/relay"
 	"github.com/mcpsaga/mcpsaga/server/internal/wire"
 	"github.com/mcpsaga/mcpsaga/steps"
 )
@@ -61,7 +62,7 @@ func (r *Router) readCarried(c *Call, p *engine.Program) (list []steps.Answer, c
 		case !q.User:
 			return nil, false, notOpen(a.StepID)
 		case r.Routes(q, &c.Client)&steps.RouteRelay == 0:
-			return nil, false, fmt.Sprintf("No answer was taken: %q must be answered by a person, not by a model.", a.StepID)
+			return nil, false, relay.Person(a.StepID)
 		}
 		if a.Result = resultOf(value); a.Result == nil {
 			return nil, false, fmt.Sprintf(`No answer was taken: that to %q must be an object with the fields of its schema, or "accept", "decline" or "cancel".`, a.StepID)

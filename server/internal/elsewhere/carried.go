@@ -6,6 +6,7 @@ import (
 	"errors"
 
 	"github.com/mcpsaga/mcpsaga/content"
+	"github.com/mcpsaga/mcpsaga/internal/relay"
 	"github.com/mcpsaga/mcpsaga/internal/tokens"
 	"github.com/mcpsaga/mcpsaga/internal/turns"
 	"github.com/mcpsaga/mcpsaga/server/internal/dialect"
@@ -43,7 +44,7 @@ func (r *Router) turned(ctx context.Context, q *turns.Request, c *Call, end *tur
 	case end.Token == "":
 		return end.Result, nil
 	}
-	w := words{program: c.Program, token: end.Token, working: len(end.Steps) == 0, wake: end.Wake}
+	w := relay.Words{Program: c.Program, Token: end.Token, Working: len(end.Steps) == 0, Wake: end.Wake}
 	for _, s := range end.Steps {
 		routes := r.Routes(c.Program.Routing(s.ID), &c.Client)
 		if routes&steps.RouteRelay == 0 {
@@ -52,9 +53,9 @@ func (r *Router) turned(ctx context.Context, q *turns.Request, c *Call, end *tur
 			if err != nil {
 				return nil, err
 			}
-			return noWay(c.Program, s.ID, undone.Result), nil
+			return relay.NoWay(c.Program, s.ID, undone.Result), nil
 		}
-		w.ask(s, routes)
+		w.Ask(s, routes)
 	}
-	return w.result(), nil
+	return w.Result(), nil
 }

@@ -5,7 +5,7 @@
 // With a ledger the call is one in the durable core. Its name is the resumeToken, and whatever answers it does so by
 // [tasks.Viewer]: who has the name, and is the same principal, sees it. held.go begins such calls and waits for them.
 // Without a ledger the model is the only way, and carries the sealed token of the saga: carried.go. answers.go reads what
-// models bring, words.go is what they read, and lists.go what lists show.
+// models bring, package relay has what they read, and lists.go what lists show.
 package elsewhere
 
 import (
@@ -141,4 +141,19 @@ func (r *Router) Call(ctx context.Context, x *dialect.Exchange, c *Call) (*conte
 		return refused(), nil
 	}
 	return result, err
+}
+
+const (
+	refusedText = "The resumeToken is not valid here, or no longer: what it named has ended, or waited too long, and what it did was undone. Call the tool again without it."
+	// otherArguments is said of a call that continues with other arguments than it began with.
+	otherArguments = "The arguments are not those of the first call, so nothing was done. Call the tool again with the same arguments and the resumeToken, or without the resumeToken to begin anew."
+)
+
+// refused is what is said of a token that leads to nothing, whatever the reason.
+func refused() *content.Result { return wrong(refusedText) }
+
+func wrong(text string) *content.Result {
+	r := content.Resultf("%s", text)
+	r.IsError = true
+	return r
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/mcpsaga/mcpsaga/content"
 	"github.com/mcpsaga/mcpsaga/internal/engine"
+	"github.com/mcpsaga/mcpsaga/internal/relay"
 	"github.com/mcpsaga/mcpsaga/internal/tasks"
 	"github.com/mcpsaga/mcpsaga/internal/turns"
 	"github.com/mcpsaga/mcpsaga/server/internal/dialect"
@@ -309,24 +310,24 @@ func (v *view) keyed() bool {
 // is cancelled.
 func (v *view) waiting(ctx context.Context) (*content.Result, error) {
 	v.release(ctx)
-	w := words{program: v.call.Program, token: v.task.ID, refusal: v.refusal, working: v.task.Status != tasks.InputRequired}
-	if w.working {
-		return w.result(), nil
+	w := relay.Words{Program: v.call.Program, Token: v.task.ID, Refusal: v.refusal, Working: v.task.Status != tasks.InputRequired}
+	if w.Working {
+		return w.Result(), nil
 	}
 	for _, q := range v.task.Questions {
 		routes := v.Routes(v.program().Routing(q.ID), &v.call.Client)
 		if routes == 0 {
 			return v.giveUp(ctx, q.ID)
 		}
-		w.ask(q, routes)
+		w.Ask(q, routes)
 	}
-	if w.pages {
+	if w.Pages {
 		var err error
-		if w.url, err = v.Questions.Pages.Link(ctx, v.Principal, v.task.ID, v.Turns.Now().Add(v.patience())); err != nil {
+		if w.URL, err = v.Questions.Pages.Link(ctx, v.Principal, v.task.ID, v.Turns.Now().Add(v.patience())); err != nil {
 			return nil, err
 		}
 	}
-	return w.result(), nil
+	return w.Result(), nil
 }
 
 // giveUp cancels a call that asks what no user can be asked, and returns what has become of it.
@@ -344,7 +345,7 @@ func (v *view) giveUp(ctx context.Context, question string) (*content.Result, er
 	}
 	result, err := v.ended(ctx)
 	if err == nil && v.task.Status == tasks.Cancelled {
-		result = noWay(v.call.Program, question, result)
+		result = relay.NoWay(v.call.Program, question, result)
 	}
 	return result, err
 }

@@ -1,4 +1,6 @@
-package elsewhere
+// Package relay has the words by which a model learns what a call of a tool waits for, where the user's client cannot be
+// asked.
+package relay
 
 import (
 	"encoding/json"
@@ -6,51 +8,47 @@ import (
 	"strings"
 	"time"
 
+	jsonv2 "github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
 	"github.com/mcpsaga/mcpsaga/content"
 	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/internal/jsonview"
-	"github.com/mcpsaga/mcpsaga/server/internal/wire"
 	"github.com/mcpsaga/mcpsaga/steps"
 )
 
-// Some hosts show a model the text of a result, others only what is structured. So both have the same words. What a tool
-// asks is quoted as JSON, so that it cannot be taken for words of the server's.
-
-const (
-	refusedText = "The resumeToken is not valid here, or no longer: what it named has ended, or waited too long, and what it did was undone. Call the tool again without it."
-	// otherArguments is said of a call that continues with other arguments than it began with.
-	otherArguments = "The arguments are not those of the first call, so nothing was done. Call the tool again with the same arguments and the resumeToken, or without the resumeToken to begin anew."
-)
-
-// refused is what is said of a token that leads to nothing, whatever the reason.
-func refused() *content.Result { return wrong(refusedText) }
-
-func wrong(text string) *content.Result {
-	r := content.Resultf("%s", text)
-	r.IsError = true
-	return r
+// Person is the refusal of a model's answer to a question that it must not answer.
+func Person(question string) string {
+	return fmt.Sprintf("No answer was taken: %q must be answered by a person, not by a model.", question)
 }
 
-// noWay is the result of a call that was undone as no user could be asked.
-func noWay(t *engine.Program, question string, undone *content.Result) *content.Result {
+// NoWay is the result of a call that was undone as no user could be asked.
+func NoWay(t *engine.Program, question string, undone *content.Result) *content.Result {
 	r := *undone
 	text := fmt.Sprintf("%q was stopped: it asks %q, which must be answered by a person, and neither this client nor this server has a way to ask. What it did was undone, as far as it could be.", t.Name, question)
 	r.Content, r.IsError = append(content.Blocks{content.Text{Text: text}}, undone.Content...), true
 	return &r
 }
 
-// words are what a model reads of a call that waits.
-type words struct {
-	program *engine.Program
-	token   string
-	refusal string
-	// working: it is not the user that the call waits for; wake is until when it sleeps, or zero.
-	working bool
-	wake    time.Time
+// encoded is how results are written, as all messages of the server.
+var encoded = jsonv2.JoinOptions(jsonv2.FormatNilSliceAsNull(false), jsonv2.Deterministic(true), jsontext.AllowInvalidUTF8(true))
+
+// Words are what a model reads of a call that waits. Some hosts show it the text of a result, others only what is
+// structured, so both have the same words. What a tool asks is quoted as JSON, so that it cannot be taken for words of
+// the server's.
+type Words struct {
+	Program *engine.Program
+	// Token is with what the model goes on, and Refusal says what was wrong with what it brought.
+	Token, Refusal string
+	// Working: it is not the user that the call waits for; Wake is until when it sleeps, or zero.
+	Working bool
+	Wake    time.Time
+	// Pages: there are questions that the user may answer on a page, whose URL is this.
+	Pages bool
+	URL   string
 
 	relayed, byPerson []question
-	pages, apps       bool // all may be answered on a page, or in a form in the window
-	url               string
+	apps              bool // all may be answered in a form in the window
 }
 
 // question is a question as models read it.
@@ -63,12 +61,12 @@ type question struct {
 	Relay bool `json:"relay"`
 }
 
-// ask adds a question that can be asked by these routes.
-func (w *words) ask(s steps.Step, routes steps.Routes) {
+// Ask adds a question that can be asked by these routes.
+func (w *Words) Ask(s steps.Step, routes steps.Routes) {
 	q := question{ID: s.ID, Relay: routes&steps.RouteRelay != 0, Schema: json.RawMessage(jsonview.Get(s.Params, "requestedSchema"))}
 	q.Message, _ = jsonview.String(jsonview.Get(s.Params, "message"))
 	q.URL, _ = jsonview.String(jsonview.Get(s.Params, "url"))
-	w.pages = w.pages || routes&steps.RoutePage != 0
+	w.Pages = w.Pages || routes&steps.RoutePage != 0
 	w.apps = w.apps || routes&steps.RouteApp != 0
 	if q.Relay {
 		w.relayed = append(w.relayed, q)
@@ -77,51 +75,52 @@ func (w *words) ask(s steps.Step, routes steps.Routes) {
 	}
 }
 
-// result is the result that says so.
-func (w *words) result() *content.Result {
-	text := w.text()
+// Result is the result that says so.
+func (w *Words) Result() *content.Result {
+	text := w.Text()
 	status := "waiting"
-	if w.working {
+	if w.Working {
 		status = "working"
 	}
 	r := content.Resultf("%s", text)
-	r.StructuredContent, _ = wire.Marshal(struct { // strings and checked JSON always encode
+	r.StructuredContent, _ = jsonv2.Marshal(struct { // strings and checked JSON always encode
 		Status    string     `json:"status"`
 		Message   string     `json:"message"`
 		Token     string     `json:"resumeToken"`
 		Questions []question `json:"questions,omitzero"`
 		URL       string     `json:"url,omitzero"`
-	}{status, text, w.token, append(w.byPerson[:len(w.byPerson):len(w.byPerson)], w.relayed...), w.url})
+	}{status, text, w.Token, append(w.byPerson[:len(w.byPerson):len(w.byPerson)], w.relayed...), w.URL}, encoded)
 	// A result that does not fit the output schema is refused by clients unless it is an error.
-	r.IsError = w.refusal != "" || w.program.OutputSchema != nil
+	r.IsError = w.Refusal != "" || w.Program.OutputSchema != nil
 	return r
 }
 
-func (w *words) text() string {
+// Text is what it says.
+func (w *Words) Text() string {
 	var b strings.Builder
 	line := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
-	if w.refusal != "" {
-		line("%s", w.refusal)
+	if w.Refusal != "" {
+		line("%s", w.Refusal)
 	}
-	again := fmt.Sprintf("call the tool %q again with the same arguments and in addition resumeToken: %s", w.program.Name, w.token)
-	if w.working {
-		line("%q is not finished: it works on. Later, %s", w.program.Name, again)
-		if !w.wake.IsZero() {
-			line("It continues at %s.", w.wake.UTC().Format(time.RFC3339))
+	again := fmt.Sprintf("call the tool %q again with the same arguments and in addition resumeToken: %s", w.Program.Name, w.Token)
+	if w.Working {
+		line("%q is not finished: it works on. Later, %s", w.Program.Name, again)
+		if !w.Wake.IsZero() {
+			line("It continues at %s.", w.Wake.UTC().Format(time.RFC3339))
 		}
 		return strings.TrimSuffix(b.String(), "\n")
 	}
-	line("%q is not finished: it waits for an answer of the user. Do not answer for the user, and do not call other tools for this.", w.program.Name)
+	line("%q is not finished: it waits for an answer of the user. Do not answer for the user, and do not call other tools for this.", w.Program.Name)
 	if w.apps {
 		line("A form is shown to the user in this window.")
 	}
-	if w.url != "" {
-		line("Ask the user to open this link and answer there: %s", w.url)
+	if w.URL != "" {
+		line("Ask the user to open this link and answer there: %s", w.URL)
 	}
 	for _, q := range w.byPerson {
 		line("Only the user can answer question %s there: %s", quoted(q.ID), quoted(q.Message))
 	}
-	if len(w.relayed) > 0 && (w.apps || w.url != "") {
+	if len(w.relayed) > 0 && (w.apps || w.URL != "") {
 		line("Or ask the user in the chat:")
 	} else if len(w.relayed) > 0 {
 		line("Ask the user in the chat:")
@@ -138,7 +137,7 @@ func (w *words) text() string {
 			example = append(example, quoted(q.ID)+":{…}")
 		}
 	}
-	if w.url != "" || w.apps {
+	if w.URL != "" || w.apps {
 		line("When the user has answered there, %s", again)
 	}
 	if len(example) > 0 {
@@ -149,4 +148,7 @@ func (w *words) text() string {
 }
 
 // quoted is a text as a JSON string.
-func quoted(s string) string { return string(wire.AppendString(nil, s)) }
+func quoted(s string) string {
+	b, _ := jsonv2.Marshal(s, jsontext.AllowInvalidUTF8(true)) // strings always encode
+	return string(b)
+}
