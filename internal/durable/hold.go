@@ -275,10 +275,10 @@ func (p *pace) took(began time.Time) {
 	if began.Before(p.ended) {
 		return
 	}
-	now := time.Now()
-	d := now.Sub(began)
+	p.ended = time.Now()
+	d := p.ended.Sub(began)
 	p.slow = max(min(d, p.last), p.slow-p.slow/8)
-	p.last, p.ended = d, now
+	p.last = d
 }
 
 // lease is for how long a saga is acquired, where it would be for so long in a store that is fast.

@@ -283,9 +283,8 @@ func (s *rows) signal(ctx context.Context, r *row, input event) error {
 
 // renew has leases end so long from now, and returns those that are others' now, or were given up.
 func (s *rows) renew(ctx context.Context, held []store.Held, lease time.Duration) (lost []store.ID, err error) {
-	began := time.Now()
+	defer s.pace.took(time.Now())
 	lost, err = s.store.Renew(ctx, held, lease)
-	s.pace.took(began)
 	return lost, failure(ctx, err)
 }
 
