@@ -152,8 +152,11 @@ var (
 	questionText = regexp.MustCompile(`(?m)^Question ("[^"]+"): ("[^"]+")$`)
 )
 
-// answers gives answers on a page, one after the other: fields to fill in, or labels to click on.
-func (s *inn) answers(page string, list ...[3]string) {
+// onPage is an answer on a page: to a question, in a field to fill in with a text, or on a label to click on.
+type onPage struct{ question, id, field, text string }
+
+// answers gives answers on a page, one after the other.
+func (s *inn) answers(page string, list ...onPage) {
 	s.Helper()
 	b := &tab{s.T, needBrowser(s.T), ""}
 	b.do(b.scripts(false))
@@ -169,19 +172,19 @@ func (s *inn) answers(page string, list ...[3]string) {
 		}
 	}
 	for _, a := range list {
-		sees(a[0])
-		s.step(a[0])
-		if a[2] == "" {
-			b.do(chromedp.Click(chromedp.CSS(a[1])))
+		sees(a.question)
+		s.step(a.question)
+		if a.text == "" {
+			b.do(chromedp.Click(chromedp.CSS(a.field)))
 		} else {
-			b.do(chromedp.SendKeys(chromedp.CSS(a[1]), a[2]))
+			b.do(chromedp.SendKeys(chromedp.CSS(a.field), a.text))
 		}
-		b.do(chromedp.Click(chromedp.CSS(`button[value=accept]`)), chromedp.WaitNotPresent(chromedp.CSS(a[1])))
+		b.do(chromedp.Click(chromedp.CSS(`button[value=accept]`)), chromedp.WaitNotPresent(chromedp.CSS(`input[name=question][value=`+a.id+`]`)))
 	}
 	sees("The tool has completed.")
 }
 
-var bookIt = [3]string{askedSure, `label[for="f0-0"]`}
+var bookIt = onPage{askedSure, "sure", `label[for="f0-0"]`, ""}
 
 // opensPage is a client that declares nothing, whose user answers on the page.
 func opensPage(s *inn, version string) {
@@ -189,7 +192,7 @@ func opensPage(s *inn, version string) {
 	text := u.call(map[string]any{})
 	page, token := pageText.FindStringSubmatch(text), handleText.FindStringSubmatch(text)
 	require.NotNil(s, page, text)
-	s.answers(page[1], [3]string{askedCity, "#f0", "Rome"}, [3]string{askedNights, "#f0", "3"}, bookIt)
+	s.answers(page[1], onPage{askedCity, "city", "#f0", "Rome"}, onPage{askedNights, "nights", "#f0", "3"}, bookIt)
 	s.step("end")
 	assert.Equal(s, stayBooked, u.call(map[string]any{"resumeToken": token[1]}))
 }
