@@ -34,20 +34,19 @@ type (
 	}
 )
 
-// stay asks three questions, the last of which is a consent before an effect. booked counts how often that is done.
-func stay(booked *atomic.Int32) saga.Definition {
+// stay asks three questions, the last of which is a consent before an effect, which book does.
+func stay(book func(key saga.Key, what string) error) saga.Definition {
 	type args struct {
 		Who string `json:"who"`
 	}
-	city := &steps.Form[stayCity]{ID: "city", Message: "Where do you want to stay?"}
-	nights := &steps.Form[stayNights]{ID: "nights", Message: "For how many nights?"}
-	sure := &steps.Form[staySure]{ID: "sure", Message: "Shall it be booked?", Consent: true}
-	book := &saga.Effect[string, string]{Name: "book", Do: func(_ context.Context, _ saga.Key, in string) (string, error) {
-		booked.Add(1)
-		return "booked " + in, nil
+	city := &steps.Form[stayCity]{ID: "city", Message: askedCity}
+	nights := &steps.Form[stayNights]{ID: "nights", Message: askedNights}
+	sure := &steps.Form[staySure]{ID: "sure", Message: askedSure, Consent: true}
+	books := &saga.Effect[string, string]{Name: "book", Do: func(_ context.Context, key saga.Key, in string) (string, error) {
+		return "booked " + in, book(key, in)
 	}, Undo: func(context.Context, saga.Performed[string, string]) error { return nil }}
 	return saga.Flow[args, string]{
-		Info: saga.Info{Name: "stay", Title: "Book a stay", Asks: []steps.Question{city, nights, sure}, Effects: []saga.Declared{book}},
+		Info: saga.Info{Name: "stay", Title: "Book a stay", Asks: []steps.Question{city, nights, sure}, Effects: []saga.Declared{books}},
 		Run: func(r *saga.Run, in args) (string, error) {
 			where, err := saga.Ask(r, city)
 			if err != nil {
@@ -60,7 +59,7 @@ func stay(booked *atomic.Int32) saga.Definition {
 			if _, err := saga.Ask(r, sure); err != nil {
 				return "", err
 			}
-			return saga.Do(r, book, fmt.Sprintf("%s in %s for %d", in.Who, where.City, long.Nights))
+			return saga.Do(r, books, fmt.Sprintf("%s in %s for %d", in.Who, where.City, long.Nights))
 		},
 	}
 }
@@ -94,6 +93,39 @@ func appServer(t *testing.T, o server.Options) string {
 	return hs.URL + server.Endpoint
 }
 
+// stayBooked is the result of stay for who answers as users do here.
+const stayBooked = "booked Ann in Rome for 3"
+
+// stays has the host call the tool, and its user answer in the form. step is called when something is seen there, before
+// the user goes on.
+func (h *appHost) stays(mood map[string]bool, step func(seen string)) {
+	h.Helper()
+	h.begin("call", map[string]any{"name": "stay", "args": map[string]any{"who": "Ann"}, "mood": mood, "sandbox": h.sandbox})
+	sees := func(text string) {
+		h.Helper()
+		h.see(text)
+		step(text)
+	}
+	sees(askedCity)
+	h.fill("City", "Rome")
+	h.press("Send")
+	sees(askedNights)
+	h.fill("Nights", "3")
+	h.press("Send")
+	sees(askedSure)
+	h.tick("Book it")
+	h.press("Send")
+	sees("Done.")
+}
+
+// again has the model call the tool with the token that the form says.
+func (h *appHost) again() {
+	h.Helper()
+	token := h.do(`return doc.querySelector("code").innerText.match(/resumeToken: (\S+)/)[1]`)
+	run[any](h, "again", map[string]any{"name": "stay", "arguments": map[string]any{"who": "Ann", "resumeToken": token}})
+	assert.Contains(h, h.log(), "result: "+stayBooked)
+}
+
 // A tool is finished by its form in hosts of all moods, by those who are known and by others, in both eras of MCP.
 func TestAppCalls(t *testing.T) {
 	t.Parallel()
@@ -117,39 +149,24 @@ func TestAppCalls(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var booked atomic.Int32
-			o := server.Options{Tools: []saga.Definition{stay(&booked)}, Questions: server.Questions{TrustedApps: []string{"host"}}}
+			o := server.Options{Tools: []saga.Definition{stay(func(saga.Key, string) error { booked.Add(1); return nil })}, Questions: server.Questions{TrustedApps: []string{"host"}}}
 			if !c.anonymous {
 				o.Authenticate = known
 			}
 			h := newAppHost(t)
 			run[string](h, "connect", map[string]any{"url": appServer(t, o), "mode": c.mode})
 			assert.Equal(t, "stay", run[struct{ Model []string }](h, "listed", nil).Model[0])
-			h.begin("call", map[string]any{"name": "stay", "args": map[string]any{"who": "Ann"}, "mood": c.mood, "sandbox": h.sandbox})
-			h.see("Where do you want to stay?")
-			h.accessible()
-			h.fill("City", "Rome")
-			h.press("Send")
-			h.see("For how many nights?")
-			h.fill("Nights", "3")
-			h.press("Send")
-			h.see("Shall it be booked?")
-			h.tick("Book it")
-			h.press("Send")
-			h.see("Done.")
-			h.accessible()
+			h.stays(c.mood, func(string) { h.accessible() })
 			assert.EqualValues(t, 1, booked.Load())
-			const end = "result: booked Ann in Rome for 3"
 			if c.held {
 				settled[any](h)
-				assert.Contains(t, h.log(), end)
+				assert.Contains(t, h.log(), "result: "+stayBooked)
 				assert.NotContains(t, h.log(), "message: ")
 				return
 			}
 			until(h, h.page, `host.log.some(l => l.startsWith("message: "))`)
-			token := h.do(`return doc.querySelector("code").innerText.match(/resumeToken: (\S+)/)[1]`)
 			assert.Contains(t, h.log(), "context: The form is answered.")
-			run[any](h, "again", map[string]any{"name": "stay", "arguments": map[string]any{"who": "Ann", "resumeToken": token}})
-			assert.Contains(t, h.log(), end)
+			h.again()
 			assert.Equal(t, 1, strings.Count(h.log(), "message: "))
 		})
 	}

@@ -22,6 +22,43 @@ func appPage(t *testing.T) string {
 	return strings.Replace(string(page), "{{script}}", string(script), 1)
 }
 
+// serves has a function of the test's answer what the form asks of a server.
+func (h *appHost) serves(reply func(args map[string]any) string) {
+	h.Helper()
+	require.NoError(h, chromedp.Do(h.page, chromedp.ExposeFunc("ontool", func(_ context.Context, params map[string]any) (string, error) {
+		return reply(params["arguments"].(map[string]any)), nil
+	})))
+	_, err := chromedp.Run(h.page, chromedp.Evaluate[bool](`const mount = host.mount; host.mount = p => mount({ ...p, ontool: async q => JSON.parse(await ontool(q)) }), true`))
+	require.NoError(h, err)
+}
+
+// What the form asked before it knew its call takes nothing away that came of the call, however late it is answered.
+func TestAppFormWhoseRepliesOvertakeEachOther(t *testing.T) {
+	t.Parallel()
+	h := newAppHost(t)
+	const handle = "abcdefghijklmnopqrstuv"
+	late, answered := make(chan string), make(chan any)
+	h.serves(func(args map[string]any) string {
+		switch {
+		case args["answers"] != nil:
+			return `{"content":[],"structuredContent":{"status":"completed","resumeToken":"` + handle + `","tool":"trip","held":false,"sentence":"Call trip again with resumeToken: ` + handle + `"}}`
+		case args["resumeToken"] == nil:
+			defer func() { answered <- nil }()
+			return <-late
+		}
+		return `{"content":[],"structuredContent":{"status":"input_required","resumeToken":"` + handle + `","held":false,"questions":[{"id":"c","mode":"form","message":"Sure?","schema":{"type":"object","properties":{}}}]}}`
+	})
+	run[any](h, "mount", map[string]any{"html": appPage(t), "sandbox": h.sandbox})
+	_, err := chromedp.Run(h.page, chromedp.Evaluate[bool](`host.result({ content: [{ type: "text", text: "resumeToken: `+handle+`" }] }), true`))
+	require.NoError(t, err)
+	h.see("Sure?")
+	late <- `{"content":[],"structuredContent":{"status":"none"}}`
+	<-answered
+	settled[any](h)
+	h.press("Send")
+	h.see("Done.")
+}
+
 // The form is tried with a server of the test's, which says what is asked.
 func TestAppForm(t *testing.T) {
 	t.Parallel()
@@ -29,12 +66,10 @@ func TestAppForm(t *testing.T) {
 	const handle = "abcdefghijklmnopqrstuv"
 	calls := make(chan map[string]any, 10)
 	replies := make(chan string, 10)
-	require.NoError(t, chromedp.Do(h.page, chromedp.ExposeFunc("ontool", func(_ context.Context, params map[string]any) (string, error) {
-		calls <- params["arguments"].(map[string]any)
-		return <-replies, nil
-	})))
-	_, err := chromedp.Run(h.page, chromedp.Evaluate[bool](`const mount = host.mount; host.mount = p => mount({ ...p, ontool: async q => JSON.parse(await ontool(q)) }), true`))
-	require.NoError(t, err)
+	h.serves(func(args map[string]any) string {
+		calls <- args
+		return <-replies
+	})
 
 	h.begin("mount", map[string]any{"html": appPage(t), "sandbox": h.sandbox})
 	first := <-calls
@@ -81,7 +116,7 @@ func TestAppForm(t *testing.T) {
 	assert.Contains(t, h.log(), "opens https://pay.example/1")
 
 	t.Log("the host goes dark; the call is not held any more; the tool ends")
-	_, err = chromedp.Run(h.page, chromedp.Evaluate[bool](`host.context({ theme: "dark", styles: { variables: { "--font-sans": "serif" } } }), true`))
+	_, err := chromedp.Run(h.page, chromedp.Evaluate[bool](`host.context({ theme: "dark", styles: { variables: { "--font-sans": "serif" } } }), true`))
 	require.NoError(t, err)
 	replies <- `{"content":[],"structuredContent":{"status":"input_required","resumeToken":"` + handle + `","held":false,"questions":[{"id":"c","mode":"form","message":"<b>Sure?</b>","schema":{"type":"object","properties":{}}}]}}`
 	h.see("<b>Sure?</b>")

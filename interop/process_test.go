@@ -45,6 +45,12 @@ func TestMain(m *testing.M) {
 		switch os.Args[1] {
 		case tripChild:
 			os.Exit(serveTrip(os.Args[2:]))
+		case stayChild:
+			if err := serveStay(os.Args[2:]); err != nil {
+				fmt.Fprintln(os.Stderr, "stay:", err)
+				os.Exit(1)
+			}
+			os.Exit(0)
 		case shopChild:
 			if err := serveShop(os.Args[2:]); err != nil {
 				fmt.Fprintln(os.Stderr, "shop:", err)

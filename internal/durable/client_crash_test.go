@@ -49,6 +49,54 @@ func TestDeadWorkersAreReplaced(t *testing.T) {
 	}
 }
 
+// A process that stood still for a minute, while writes were under way, does not take its store for a slow one: if it
+// dies soon after, its turns are taken when a lease is over.
+func TestProcessesThatStoodStillAndDie(t *testing.T) {
+	for name, from := range map[string]time.Duration{"in the first writes": 5 * time.Millisecond, "after one": 13 * time.Millisecond} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w, s := tripFleet(t)
+				a, b := s.replica(), s.replica()
+				var list []string
+				for range 4 {
+					list = append(list, a.begin(t, `{"to":"Rome"}`).Token)
+				}
+				began := time.Now()
+				takes := func(d time.Duration) {
+					time.Sleep(d)
+					if now := time.Since(began); now >= from && now < time.Minute {
+						time.Sleep(time.Minute - now)
+					}
+				}
+				a.line.after = func(int, string) error { takes(10 * time.Millisecond); return nil }
+				w.at = func(_ context.Context, _ string, after bool) error {
+					if takes(100 * time.Millisecond); after {
+						a.line.die()
+					}
+					return nil
+				}
+				var all sync.WaitGroup
+				for i, token := range list {
+					all.Go(func() {
+						time.Sleep(time.Duration(i) * 4 * time.Millisecond)
+						_, err := a.resume(token, say("where", true))
+						assert.Error(t, err)
+					})
+				}
+				all.Wait()
+				w.at = nil
+				died := time.Now()
+				assert.Greater(t, died.Sub(began), time.Minute)
+				for _, token := range list {
+					_, err := b.resume(token, say("where", true))
+					require.NoError(t, err)
+				}
+				assert.LessOrEqual(t, time.Since(died), leaseTime+time.Second)
+			})
+		})
+	}
+}
+
 // A worker that was only slow cannot record any more. It tells what was recorded, and does
 // not begin another effect.
 func TestSlowWorkersAreFenced(t *testing.T) {

@@ -261,16 +261,24 @@ func (now term) after(t *term) bool {
 // time to renew a lease as well: without more room for that, processes would take each other's sagas
 // until each counts as one that breaks servers.
 type pace struct {
-	mu   sync.Mutex
-	slow time.Duration
+	mu         sync.Mutex
+	slow, last time.Duration
+	ended      time.Time // when the last write that counts was over
 }
 
-// took notes how long the store has taken, whether or not it succeeded. That it was slow is forgotten
-// over the next few times, not at once.
-func (p *pace) took(d time.Duration) {
+// took notes that a write, begun then, is over, whether or not it succeeded. A store is as slow as two writes in a row
+// say: one alone may say that this process stood still, as may what was under way beside it, which does not count.
+// That the store was slow is forgotten over the next few times, not at once.
+func (p *pace) took(began time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.slow = max(d, p.slow-p.slow/8)
+	if began.Before(p.ended) {
+		return
+	}
+	p.ended = time.Now()
+	d := p.ended.Sub(began)
+	p.slow = max(min(d, p.last), p.slow-p.slow/8)
+	p.last = d
 }
 
 // lease is for how long a saga is acquired, where it would be for so long in a store that is fast.

@@ -215,8 +215,7 @@ func (s *rows) write(ctx context.Context, r *row, most int, events ...event) err
 // send is write for what is prepared. If it fails and is unsure, it can be sent again later.
 func (s *rows) send(ctx context.Context, w *sending) error {
 	settled, err := s.append(ctx, w.r, w.change.Items[0], &w.unsure, func() error {
-		began := time.Now()
-		defer func() { s.pace.took(time.Since(began)) }()
+		defer s.pace.took(time.Now())
 		return s.store.Write(ctx, &w.record, w.change)
 	})
 	if err != nil {
@@ -284,9 +283,8 @@ func (s *rows) signal(ctx context.Context, r *row, input event) error {
 
 // renew has leases end so long from now, and returns those that are others' now, or were given up.
 func (s *rows) renew(ctx context.Context, held []store.Held, lease time.Duration) (lost []store.ID, err error) {
-	began := time.Now()
+	defer s.pace.took(time.Now())
 	lost, err = s.store.Renew(ctx, held, lease)
-	s.pace.took(time.Since(began))
 	return lost, failure(ctx, err)
 }
 

@@ -91,16 +91,24 @@
 
   const pauses = [500, 1000, 2000, 4000, 8000, 15000];
 
-  // look asks the server how the call is, with an answer if there is one, and shows it.
+  let looks = 0, shown = 0;
+
+  // look asks the server how the call is, with an answer if there is one, and shows it. What was asked before what is
+  // shown says what was: replies may overtake each other.
   async function look(answer) {
     clearTimeout(timer);
     if (closed) return;
+    const nth = ++looks;
+    const late = () => nth < shown && !answer;
     try {
       const result = await request('tools/call', { name: tool, arguments: { ...call, ...answer } });
+      if (late()) return;
+      shown = nth;
       const text = result.content?.find(block => block.type === 'text')?.text;
       if (result.isError) throw new Error(text);
       show(result.structuredContent ?? JSON.parse(text));
     } catch (error) {
+      if (late()) return;
       say(`That did not work. ${error.message ?? ''}`);
       offer('Try again', () => look(answer));
     }
