@@ -47,6 +47,8 @@ type words struct {
 	// working: it is not the user that the call waits for; wake is until when it sleeps, or zero.
 	working bool
 	wake    time.Time
+	// task: it continues by itself when it is answered.
+	task bool
 
 	relayed, byPerson []question
 	pages, apps       bool // all may be answered on a page, or in a form in the window
@@ -138,7 +140,9 @@ func (w *words) text() string {
 			example = append(example, quoted(q.ID)+":{…}")
 		}
 	}
-	if w.url != "" || w.apps {
+	if w.task && (w.url != "" || w.apps) {
+		line("When the user has answered there, the task continues. To see what has become of it, %s", again)
+	} else if w.url != "" || w.apps {
 		line("When the user has answered there, %s", again)
 	}
 	if len(example) > 0 {
