@@ -167,7 +167,7 @@ func TestHandlesAreShort(t *testing.T) {
 }
 
 // consenting is the tool seat, whose last question is a consent.
-func (s *seats) consenting() saga.Definition {
+func (s *seats) consenting() saga.Flow[struct{}, string] {
 	row := &steps.Form[rowForm]{ID: "row", Message: "Which row?"}
 	sure := &steps.Form[sureForm]{ID: "sure", Message: "Sure?", Consent: true}
 	hold := &saga.Effect[string, string]{Name: "hold", Do: s.hold, Undo: s.release}

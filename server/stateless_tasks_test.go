@@ -364,19 +364,3 @@ func TestRequiredTaskWithResumeToken(t *testing.T) {
 	q.params["resumeToken"] = "any"
 	assert.Equal(t, "working", r.begin(q).Status)
 }
-
-// A task of a client that cannot ask is not relayed: it begins, and fails at its first question.
-func TestTasksOfClientsThatCannotAsk(t *testing.T) {
-	r := newTaskRig(t)
-	session := r.connect("2025-11-25", `{}`, func(c *legacyClient) { c.header.Set("User", "ann") })
-	for _, tool := range []string{"both", "must"} {
-		m := r.send(callTool(tool, nil).with(object{"extensions": object{"io.modelcontextprotocol/tasks": object{}}}))
-		require.Equal(t, "task", m.result(t).ResultType, m.raw)
-		failed := r.until(jsontest.Get(m.raw, "result.taskId").String(), "failed")
-		assert.Equal(t, -32021, failed.Error.Code)
-		assert.Contains(t, failed.StatusMessage, "needs a client with elicitation.form")
-		begun := session.create(tool, "{}")
-		session.until(begun.TaskID, "failed")
-		assert.Contains(t, session.ask(aboutTask(1, "result", begun.TaskID)), "this client has not declared elicitation.form")
-	}
-}

@@ -43,6 +43,8 @@ type Words struct {
 	// Working: it is not the user that the call waits for; Wake is until when it sleeps, or zero.
 	Working bool
 	Wake    time.Time
+	// Task: it continues by itself when it is answered.
+	Task bool
 	// Pages: there are questions that the user may answer on a page, whose URL is this.
 	Pages bool
 	URL   string
@@ -137,7 +139,9 @@ func (w *Words) Text() string {
 			example = append(example, quoted(q.ID)+":{…}")
 		}
 	}
-	if w.URL != "" || w.apps {
+	if w.Task && (w.URL != "" || w.apps) {
+		line("When the user has answered there, the task continues. To see what has become of it, %s", again)
+	} else if w.URL != "" || w.apps {
 		line("When the user has answered there, %s", again)
 	}
 	if len(example) > 0 {

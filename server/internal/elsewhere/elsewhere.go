@@ -3,7 +3,8 @@
 // chat, by the model. The client's next call of the tool has a resumeToken, and gets what has become of it.
 //
 // With a ledger the call is one in the durable core. Its name is the resumeToken, and whatever answers it does so by
-// [tasks.Viewer]: who has the name, and is the same principal, sees it. held.go begins such calls and waits for them.
+// [tasks.Viewer]: who has the name, and is the same principal, sees it. held.go begins such calls and waits for them,
+// and tasks.go has tasks ask in the same ways.
 // Without a ledger the model is the only way, and carries the sealed token of the saga: carried.go. answers.go reads what
 // models bring, package relay has what they read, and lists.go what lists show.
 package elsewhere
@@ -49,6 +50,8 @@ type Client struct {
 	Apps bool
 	// Trusted: these may give consents; see [dialect.Questions.Trusts].
 	Trusted bool
+	// Tasks: its calls may be tasks.
+	Tasks bool
 	// Session names its session, as no one can guess; empty where there is none.
 	Session string
 }
@@ -107,9 +110,10 @@ type Call struct {
 	Arguments, Answers jsontext.Value
 }
 
-// Read reads a call of a tool. It returns nil if that is not to be answered here.
-func (r *Router) Read(params jsontext.Value, t *engine.Program, arguments jsontext.Value, c Client) (*Call, *wire.Error) {
-	takes := r.Takes(t, &c)
+// Read reads a call of a tool, which may be to begin a task. It returns nil if that is not to be answered here.
+func (r *Router) Read(params jsontext.Value, t *engine.Program, arguments jsontext.Value, c Client, task bool) (*Call, *wire.Error) {
+	calls, asTask := r.Takes(t, &c), r.takesTask(t, &c)
+	takes := calls || asTask
 	if !takes && (r.Tasks == nil || t.Kind != engine.KindTool || len(t.Asks) == 0) {
 		return nil, nil
 	}
@@ -119,6 +123,9 @@ func (r *Router) Read(params jsontext.Value, t *engine.Program, arguments jsonte
 	}
 	if handle := dialect.OwnTaskID(resumed.Token); r.Tasks != nil && resumed.Token != "" && !handle && t.Yields || !takes && !handle {
 		return nil, nil // it is of a part
+	}
+	if resumed.Token == "" && (task && !asTask || !task && !calls) {
+		return nil, nil
 	}
 	call := &Call{Client: c, Program: t, Token: resumed.Token, Arguments: resumed.Arguments}
 	if call.Answers = jsonview.Get(resumed.Arguments, answersArgument); call.Answers != nil && takes {

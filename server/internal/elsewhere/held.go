@@ -8,6 +8,9 @@ import (
 	"errors"
 	"time"
 
+	jsonv2 "github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
 	"github.com/mcpsaga/mcpsaga/content"
 	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/internal/relay"
@@ -39,16 +42,18 @@ const (
 // Note is what is kept with a call that is asked elsewhere.
 type Note struct {
 	// Elsewhere tells such calls from others.
-	Elsewhere bool `json:"elsewhere"`
+	Elsewhere bool `json:"elsewhere,omitzero"`
+	// Task: it is a task, whose client does not wait for it.
+	Task bool `json:"task,omitzero"`
 	// Call identifies the tool and the arguments.
-	Call []byte `json:"call"`
+	Call []byte `json:"call,omitzero"`
 	// Apps counts how often a form in the host's window has shown that it is there.
 	Apps uint64 `json:"apps,omitzero"`
 	// Held is until when the client's call is held at most, in milliseconds of Unix time; zero if it is not.
 	Held int64 `json:"held,omitzero"`
 	// Counted is the Held for which a form was counted last, and Seen when that was, in milliseconds of Unix time.
 	Counted int64 `json:"counted,omitzero"`
-	Seen    int64 `json:"seen,omitzero"`
+	Seen    int64 `json:"shown,omitzero"`
 }
 
 // seenAgain is how often a form is counted for the same hold: each time is an item of the log.
@@ -60,23 +65,33 @@ func NoteOf(t *tasks.Task) (n Note, ok bool) {
 	return n, err == nil && n.Elsewhere
 }
 
+// changed is a note after a change. What else a dialect keeps there stays.
+func changed(raw json.RawMessage, change func(*Note)) json.RawMessage {
+	var n struct {
+		Note
+		Others jsontext.Value `json:",embed"`
+	}
+	if len(raw) > 0 && jsonv2.Unmarshal(raw, &n) != nil {
+		return raw
+	}
+	if change(&n.Note); !n.Elsewhere {
+		return raw
+	}
+	if b, err := wire.Marshal(n); err == nil {
+		return b
+	}
+	return raw
+}
+
 // Present notes that a form in the host's window shows a call: the client's call is held for it.
 func (r *Router) Present(ctx context.Context, principal, task string) (*tasks.Task, error) {
 	return r.Tasks.Renew(ctx, principal, task, r.patience(), func(raw json.RawMessage) json.RawMessage {
-		var n Note
-		if json.Unmarshal(raw, &n) != nil || !n.Elsewhere {
-			return raw
-		}
-		now := time.Now().UnixMilli()
-		if n.Apps > 0 && n.Counted == n.Held && now-n.Seen < seenAgain.Milliseconds() {
-			return raw
-		}
-		n.Apps, n.Counted, n.Seen = n.Apps+1, n.Held, now
-		changed, err := wire.Marshal(n)
-		if err != nil {
-			return raw
-		}
-		return changed
+		return changed(raw, func(n *Note) {
+			now := time.Now().UnixMilli()
+			if n.Apps == 0 || n.Counted != n.Held || now-n.Seen >= seenAgain.Milliseconds() {
+				n.Apps, n.Counted, n.Seen = n.Apps+1, n.Held, now
+			}
+		})
 	})
 }
 
@@ -112,7 +127,7 @@ func (v *view) answer(ctx context.Context) (*content.Result, error) {
 		}
 	} else {
 		var result *content.Result
-		if result, err = v.goOn(ctx); result != nil {
+		if result, err = v.goOn(ctx, v.heldUntil()); result != nil {
 			return result, nil
 		}
 	}
@@ -154,12 +169,13 @@ func (v *view) digest() []byte {
 	return dialect.DigestCall(v.call.Program.Name, json.RawMessage(v.call.Arguments))
 }
 
-// goOn finds the call that the token names, and gives it the answers. The result is not nil if that is all.
-func (v *view) goOn(ctx context.Context) (*content.Result, error) {
+// goOn finds the call that the token names, which is held until then, and gives it the answers. The result is not nil if that
+// is all.
+func (v *view) goOn(ctx context.Context, held time.Time) (*content.Result, error) {
 	if !dialect.OwnTaskID(v.call.Token) {
 		return nil, tasks.ErrNotFound
 	}
-	t, err := v.Tasks.Renew(ctx, v.Principal, v.call.Token, v.patience(), v.hold(v.heldUntil()))
+	t, err := v.Tasks.Renew(ctx, v.Principal, v.call.Token, v.patience(), v.hold(held))
 	if err != nil {
 		return nil, err
 	}
@@ -290,6 +306,9 @@ func (v *view) program() *engine.Program { return cmp.Or(v.task.Program, v.call.
 // come back.
 func (v *view) gone(ctx context.Context) error {
 	why := context.Cause(ctx)
+	if n, _ := NoteOf(v.task); n.Task {
+		return why
+	}
 	if errors.Is(why, dialect.ErrCancelled) || v.call.Token == "" && !v.keyed() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastWord)
 		defer cancel()
@@ -310,7 +329,8 @@ func (v *view) keyed() bool {
 // is cancelled.
 func (v *view) waiting(ctx context.Context) (*content.Result, error) {
 	v.release(ctx)
-	w := relay.Words{Program: v.call.Program, Token: v.task.ID, Refusal: v.refusal, Working: v.task.Status != tasks.InputRequired}
+	n, _ := NoteOf(v.task)
+	w := relay.Words{Program: v.call.Program, Token: v.task.ID, Refusal: v.refusal, Task: n.Task, Working: v.task.Status != tasks.InputRequired}
 	if w.Working {
 		return w.Result(), nil
 	}

@@ -18,8 +18,8 @@ const (
 
 // Varies reports whether lists of tools are not the same for all clients.
 func (r *Router) Varies() bool {
-	able := &Client{Apps: true, Trusted: true}
-	return slices.ContainsFunc(r.Tools.Of(engine.KindTool), func(t *engine.Program) bool { return r.Takes(t, able) })
+	able := &Client{Apps: true, Trusted: true, Tasks: true}
+	return slices.ContainsFunc(r.Tools.Of(engine.KindTool), func(t *engine.Program) bool { return r.Takes(t, able) || r.takesTask(t, able) })
 }
 
 // listKey names a list: by its first item, and by what of a client decides how it is shown. There are a few of each.
@@ -27,6 +27,7 @@ type listKey struct {
 	first         *json.RawMessage
 	features      steps.Features
 	apps, trusted bool
+	tasks         bool
 }
 
 // Listed returns a list of all tools as a client is to see it: those that are answered here have arguments for that. The
@@ -35,7 +36,7 @@ func (r *Router) Listed(items []json.RawMessage, c *Client) []json.RawMessage {
 	if len(items) == 0 {
 		return items
 	}
-	key := listKey{&items[0], c.Features, c.Apps, c.Trusted}
+	key := listKey{&items[0], c.Features, c.Apps, c.Trusted, c.Tasks}
 	if made, ok := r.lists.Load(key); ok {
 		return made.([]json.RawMessage)
 	}
@@ -46,7 +47,7 @@ func (r *Router) Listed(items []json.RawMessage, c *Client) []json.RawMessage {
 func (r *Router) list(items []json.RawMessage, c *Client) []json.RawMessage {
 	cloned := false
 	for n, t := range r.Tools.Of(engine.KindTool) {
-		if !r.Takes(t, c) {
+		if !r.Takes(t, c) && !r.takesTask(t, c) {
 			continue
 		}
 		if !cloned {

@@ -12,7 +12,6 @@ import (
 	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/internal/tasks"
 	"github.com/mcpsaga/mcpsaga/server/internal/dialect"
-	"github.com/mcpsaga/mcpsaga/server/internal/wire"
 	"github.com/mcpsaga/mcpsaga/steps"
 )
 
@@ -143,17 +142,11 @@ func (v *view) hold(until time.Time) func(json.RawMessage) json.RawMessage {
 		return nil
 	}
 	return func(raw json.RawMessage) json.RawMessage {
-		var n Note
-		if json.Unmarshal(raw, &n) != nil || !n.Elsewhere {
-			return raw
-		}
-		if n.Held = 0; !until.IsZero() {
-			n.Held = until.UnixMilli()
-		}
-		if changed, err := wire.Marshal(n); err == nil {
-			return changed
-		}
-		return raw
+		return changed(raw, func(n *Note) {
+			if n.Held = 0; !until.IsZero() {
+				n.Held = until.UnixMilli()
+			}
+		})
 	}
 }
 

@@ -18,6 +18,7 @@ import (
 	"github.com/mcpsaga/mcpsaga/internal/tasks"
 	"github.com/mcpsaga/mcpsaga/internal/turns"
 	"github.com/mcpsaga/mcpsaga/server/internal/dialect"
+	"github.com/mcpsaga/mcpsaga/server/internal/elsewhere"
 	"github.com/mcpsaga/mcpsaga/server/internal/wire"
 )
 
@@ -228,6 +229,8 @@ func requestText(id jsontext.Value) string {
 
 // taskNote is what is kept with a task for the requests that look at it.
 type taskNote struct {
+	// Note is of tasks that ask elsewhere as well.
+	elsewhere.Note
 	// Token is the progressToken of the call, which holds as long as the task does.
 	Token jsontext.Value `json:"progressToken,omitzero"`
 	// Number is that of a session's call if the task's id is made of it, ID the call's id, and Digest
@@ -248,7 +251,7 @@ type taskNote struct {
 
 func readNote(raw []byte) (n taskNote, ours bool) {
 	err := jsonv2.Unmarshal(raw, &n, jsonv2.RejectUnknownMembers(true)) // other protocols keep other notes
-	return n, err == nil
+	return n, err == nil && n.Elsewhere == n.Task
 }
 
 // noteOf reads what is kept with a task. It is false if that is not ours.

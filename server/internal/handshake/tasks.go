@@ -3,6 +3,7 @@ package handshake
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"math"
 	"time"
 
@@ -12,6 +13,7 @@ import (
 	"github.com/mcpsaga/mcpsaga/internal/jsonview"
 	"github.com/mcpsaga/mcpsaga/internal/tasks"
 	"github.com/mcpsaga/mcpsaga/server/internal/dialect"
+	"github.com/mcpsaga/mcpsaga/server/internal/elsewhere"
 	"github.com/mcpsaga/mcpsaga/server/internal/wire"
 	"github.com/mcpsaga/mcpsaga/steps"
 )
@@ -102,8 +104,15 @@ func taskWanted(mode engine.TaskMode, task jsontext.Value) (wanted bool, ttl tim
 	return true, time.Duration(min(millis, math.MaxInt64/2/float64(time.Millisecond)) * float64(time.Millisecond)), nil
 }
 
-// createTask begins a task and answers with it.
-func (c *call) createTask(ctx context.Context, t *engine.Program, args json.RawMessage, ttl time.Duration) (json.RawMessage, error) {
+// createTask begins a task and answers with it. asks is not nil if the task asks elsewhere, or was begun before.
+func (c *call) createTask(ctx context.Context, asks *elsewhere.Call, t *engine.Program, args json.RawMessage, ttl time.Duration) (json.RawMessage, error) {
+	if asks != nil && asks.Token != "" {
+		task, err := c.elsewhere.Resume(ctx, c.Exchange, asks)
+		if err != nil {
+			return nil, err
+		}
+		return append(c.appendTask(ctx, []byte(`{"task":`), task), '}'), nil
+	}
 	q, err := c.taskRequest(t, args)
 	if err != nil {
 		return nil, err
@@ -117,7 +126,7 @@ func (c *call) createTask(ctx context.Context, t *engine.Program, args json.RawM
 	if err != nil {
 		return nil, err
 	}
-	task, err := c.Tasks.Start(ctx, tasks.Start{Request: q, Account: c.ledgerAccount(), Shared: c.Shares(), AtOnce: true, TTL: ttl, Note: raw})
+	task, err := c.elsewhere.Begin(ctx, c.Exchange, asks, tasks.Start{Request: q, Account: c.ledgerAccount(), Shared: c.Shares(), AtOnce: true, TTL: ttl, Note: raw})
 	if err != nil {
 		return nil, err
 	}
@@ -126,7 +135,8 @@ func (c *call) createTask(ctx context.Context, t *engine.Program, args json.RawM
 
 // appendTask writes a task as the revision has it: one whose result says that the tool failed has failed.
 func (c *call) appendTask(ctx context.Context, b []byte, t *tasks.Task) []byte {
-	status, message := dialect.TaskStatus(t.Status), t.Message
+	_, seen, message := c.elsewhere.Shown(ctx, c.Principal, t, c.client())
+	status := dialect.TaskStatus(seen)
 	switch {
 	case t.Bad:
 		status = "failed"
@@ -137,7 +147,7 @@ func (c *call) appendTask(ctx context.Context, b []byte, t *tasks.Task) []byte {
 			message = result.Content.Text()
 		}
 	}
-	if len(message) > maxMessage {
+	if t.Status.Ended() && len(message) > maxMessage {
 		message = message[:maxMessage] + "…"
 	}
 	return append(dialect.AppendTask(b, t, status, message, "ttl", "pollInterval"), '}')
@@ -270,7 +280,7 @@ func (c *call) readResult(ctx context.Context, r *reader, task *tasks.Task, seen
 		}
 		last := ""
 		r.seen = func(t *tasks.Task) {
-			if now := dialect.TaskStatus(t.Status) + t.Message; now != last {
+			if now := fmt.Sprint(t.Status, t.Message, t.Numbers); now != last {
 				last = now
 				way.Notify(taskStatusMethod, c.appendTask(ctx, nil, t))
 			}

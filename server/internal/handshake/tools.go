@@ -11,6 +11,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/go-json-experiment/json/jsontext"
+
 	"github.com/mcpsaga/mcpsaga/content"
 	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/internal/jsonview"
@@ -32,7 +34,7 @@ func (c *call) toolsCall(ctx context.Context) (json.RawMessage, error) {
 		return nil, err
 	}
 	if q.asTask {
-		return c.createTask(ctx, q.tool, json.RawMessage(q.part.Arguments), q.ttl)
+		return c.createTask(ctx, q.elsewhere, q.tool, json.RawMessage(q.part.Arguments), q.ttl)
 	}
 	if q.tool == nil {
 		result, err := c.apps.Call(ctx, c.Exchange, c.client(), q.part.Arguments)
@@ -51,7 +53,7 @@ type toolsCallRequest struct {
 	part   dialect.Resumed // its arguments, and where a result is read on
 	asTask bool
 	ttl    time.Duration
-	// elsewhere is not nil if the client cannot be asked.
+	// elsewhere is not nil if the client cannot be asked, or continues what has asked elsewhere.
 	elsewhere *elsewhere.Call
 }
 
@@ -77,15 +79,19 @@ func (c *call) readToolsCall() (*toolsCallRequest, error) {
 	if q.part, rerr = dialect.ReadResumed(c.Message.Params, t.Yields, p.Arguments); rerr != nil {
 		return nil, rerr
 	}
-	if c.Tasks != nil && c.Client == nil && c.offersTasks(c.peer) { // a foreign transport offers none
-		if q.asTask, q.ttl, rerr = taskWanted(c.TaskMode(t), jsonview.Get(c.Message.Params, "task")); rerr != nil {
+	task := jsontext.Value(jsonview.Get(c.Message.Params, "task"))
+	client := c.client()
+	wants := client.Tasks && task.Kind() != jsontext.KindInvalid && task.Kind() != 'n'
+	if c.peer != nil {
+		if q.elsewhere, rerr = c.elsewhere.Read(c.Message.Params, t, p.Arguments, *client, wants); rerr != nil {
 			return nil, rerr
 		}
 	}
-	if !q.asTask && c.peer != nil {
-		if q.elsewhere, rerr = c.elsewhere.Read(c.Message.Params, t, p.Arguments, *c.client()); rerr != nil {
-			return nil, rerr
-		}
+	if goesOn := q.elsewhere != nil && q.elsewhere.Token != "" && !wants; client.Tasks && !goesOn {
+		q.asTask, q.ttl, rerr = taskWanted(c.TaskMode(t), task)
+	}
+	if rerr != nil {
+		return nil, rerr
 	}
 	return q, nil
 }
@@ -95,6 +101,7 @@ func (c *call) client() *elsewhere.Client {
 	one := new(elsewhere.Client)
 	if c.peer != nil {
 		one.Features, one.Apps, one.Trusted = c.peer.features, c.peer.apps, c.peer.trusted
+		one.Tasks = c.Tasks != nil && c.Client == nil && c.offersTasks(c.peer) // a foreign transport offers none
 	}
 	if c.post != nil {
 		one.Session = c.post.agreed.session()

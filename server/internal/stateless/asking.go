@@ -48,18 +48,19 @@ func (d *stateless) callTool(ctx context.Context, r *request) ([]byte, error) {
 	if d.ForGuest(r.Message) {
 		return d.serveGuest(ctx, r)
 	}
-	if !r.tasks || d.TaskMode(t) == engine.TasksForbidden {
-		call, rerr := d.elsewhere.Read(r.Message.Params, t, p.Arguments, *d.client(r))
-		if rerr != nil {
-			return nil, rerr
+	asTask := r.tasks && d.TaskMode(t) != engine.TasksForbidden
+	call, rerr := d.elsewhere.Read(r.Message.Params, t, p.Arguments, *d.client(r), asTask)
+	switch {
+	case rerr != nil:
+		return nil, rerr
+	case p.State != nil || p.Answers != nil:
+		call = nil
+	case call != nil && (call.Token != "" || !asTask):
+		result, err := d.elsewhere.Call(ctx, r.Exchange, call)
+		if err != nil {
+			return nil, err
 		}
-		if call != nil && p.State == nil && p.Answers == nil {
-			result, err := d.elsewhere.Call(ctx, r.Exchange, call)
-			if err != nil {
-				return nil, err
-			}
-			return d.appendResult(r.Scratch, result, "")
-		}
+		return d.appendResult(r.Scratch, result, "")
 	}
 	if p.Resumed, rerr = dialect.ReadResumed(r.Message.Params, t.Yields, p.Arguments); rerr != nil {
 		return nil, rerr
@@ -70,8 +71,8 @@ func (d *stateless) callTool(ctx context.Context, r *request) ([]byte, error) {
 		return nil, missingTasks()
 	// A resume token is of a call that is no task; beside a state it says nothing, and so cannot
 	// make a call of what has to be a task.
-	case mode != engine.TasksForbidden && r.tasks && (p.Resumed.Token == "" || mode == engine.TasksRequired && p.State != nil):
-		return d.createTask(ctx, r, t, args, &p)
+	case asTask && (p.Resumed.Token == "" || mode == engine.TasksRequired && p.State != nil):
+		return d.createTask(ctx, r, call, t, args, &p)
 	}
 	end, question, err := d.turn(ctx, r, t, args, &p)
 	if err != nil || question != nil {

@@ -265,7 +265,7 @@ func (d *stateless) caller(r *request) *dialect.Caller {
 
 // client is what the client says of itself to those who ask its user elsewhere.
 func (d *stateless) client(r *request) *elsewhere.Client {
-	c := &elsewhere.Client{Features: r.features, Apps: r.apps}
+	c := &elsewhere.Client{Features: r.features, Apps: r.apps, Tasks: r.tasks}
 	if r.apps {
 		name, _ := jsonview.String(jsonview.Get(r.meta.Client, "name"))
 		c.Trusted = d.Questions.Trusts(name)

@@ -11,6 +11,7 @@ import (
 	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/internal/tasks"
 	"github.com/mcpsaga/mcpsaga/server/internal/dialect"
+	"github.com/mcpsaga/mcpsaga/server/internal/elsewhere"
 	"github.com/mcpsaga/mcpsaga/server/internal/wire"
 )
 
@@ -28,8 +29,8 @@ func missingTasks() *wire.Error {
 	return rerr
 }
 
-// createTask begins a task, or continues the rounds that come before it.
-func (d *stateless) createTask(ctx context.Context, r *request, t *engine.Program, args json.RawMessage, p *dialect.Params) ([]byte, error) {
+// createTask begins a task, or continues the rounds that come before it. call is not nil if it asks elsewhere.
+func (d *stateless) createTask(ctx context.Context, r *request, call *elsewhere.Call, t *engine.Program, args json.RawMessage, p *dialect.Params) ([]byte, error) {
 	q, err := d.prepare(r, t, args, p)
 	if err != nil {
 		return nil, err
@@ -37,13 +38,14 @@ func (d *stateless) createTask(ctx context.Context, r *request, t *engine.Progra
 	if p.State != nil && q.Token == "" { // it would be another task
 		return nil, wire.NewError(wire.CodeInvalidParams, staleText)
 	}
-	task, err := d.Tasks.Start(ctx, tasks.Start{Request: q, Account: r.LedgerAccount(""), Shared: r.Shares()})
+	task, err := d.elsewhere.Begin(ctx, r.Exchange, call, tasks.Start{Request: q, Account: r.LedgerAccount(""), Shared: r.Shares()})
 	if err != nil {
 		return nil, err
 	}
 	switch {
 	case task.ID != "":
-		return d.finish(appendTask(nil, task, dialect.TaskStatus(task.Status), task.Message), resultTask), nil
+		_, status, message := d.elsewhere.Shown(ctx, r.Principal, task, d.client(r))
+		return d.finish(appendTask(nil, task, dialect.TaskStatus(status), message), resultTask), nil
 	case task.End.Token != "":
 		return d.inputRequired(r.Scratch, task.End), nil
 	}
@@ -119,11 +121,12 @@ func appendTask(b []byte, t *tasks.Task, status, message string) []byte {
 // detailed writes a task as tasks/get and notifications show it, with what it waits for or how
 // it has ended. The object is left open.
 func (d *stateless) detailed(ctx context.Context, r *request, t *tasks.Task) ([]byte, error) {
-	b, status, message := make([]byte, 0, 512), dialect.TaskStatus(t.Status), t.Message
-	switch t.Status {
+	own, seen, message := d.elsewhere.Shown(ctx, r.Principal, t, d.client(r))
+	b, status := make([]byte, 0, 512), dialect.TaskStatus(seen)
+	switch seen {
 	case tasks.InputRequired:
 		b = append(appendTask(b, t, status, message), `,"inputRequests":`...)
-		return dialect.AppendInputRequests(b, t.Questions), nil
+		return dialect.AppendInputRequests(b, own), nil
 	case tasks.Completed: // with the result that the call would have had
 		whole, err := d.TaskResult(ctx, r.Principal, t)
 		if err != nil {

@@ -1,0 +1,106 @@
+package elsewhere
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/mcpsaga/mcpsaga/internal/engine"
+	"github.com/mcpsaga/mcpsaga/internal/relay"
+	"github.com/mcpsaga/mcpsaga/internal/tasks"
+	"github.com/mcpsaga/mcpsaga/server/internal/dialect"
+	"github.com/mcpsaga/mcpsaga/server/internal/wire"
+	"github.com/mcpsaga/mcpsaga/steps"
+)
+
+// A task asks its clients what they can be asked, and elsewhere the rest. No request is held for that: the message of its status
+// says what is asked and how it is answered, and its id is the resumeToken.
+
+// byClient reports whether a client is asked a question itself.
+func (r *Router) byClient(q engine.Routing, c *Client) bool {
+	return !q.User || engine.BothRoutes(q.Allowed, r.Questions.Force).Has(steps.RouteClient) && c.Features.Has(q.Needs)
+}
+
+// takesTask reports whether a task of a tool asks elsewhere: there is a way for each question to the user, and for some it
+// is not the client.
+func (r *Router) takesTask(t *engine.Program, c *Client) (some bool) {
+	if !c.Tasks || r.TaskMode(t) == engine.TasksForbidden || ownArguments(t) {
+		return false
+	}
+	for _, q := range t.Routings() {
+		if r.byClient(q, c) {
+			continue
+		}
+		if some = r.Routes(q, c) != 0; !some { // better that it fails before it has done much
+			return false
+		}
+	}
+	return some
+}
+
+// Begin begins the task of a call; c is nil if that asks nothing elsewhere.
+func (r *Router) Begin(ctx context.Context, x *dialect.Exchange, c *Call, s tasks.Start) (*tasks.Task, error) {
+	if c == nil {
+		return r.Tasks.Start(ctx, s)
+	}
+	v := &view{Router: r, Exchange: x, call: c}
+	s.AtOnce, s.Request.Client, s.Request.Arguments = true, s.Request.Client.With(asked), []byte(c.Arguments)
+	s.Note = changed(s.Note, func(n *Note) { n.Elsewhere, n.Task, n.Call = true, true, v.digest() })
+	var err error
+	if v.task, err = r.Tasks.Start(ctx, s); err == nil && v.task.ID != "" && v.mayHold() {
+		v.remember(ctx)
+	}
+	return v.task, err
+}
+
+// Resume gives the task that a call names what the call says, and returns it.
+func (r *Router) Resume(ctx context.Context, x *dialect.Exchange, c *Call) (*tasks.Task, error) {
+	v := &view{Router: r, Exchange: x, call: c}
+	result, err := v.goOn(ctx, time.Time{})
+	switch {
+	case errors.Is(err, tasks.ErrNotFound):
+		return nil, wire.NewError(wire.CodeInvalidParams, refusedText)
+	case err != nil:
+		return nil, err
+	case result != nil:
+		return nil, wire.NewError(wire.CodeInvalidParams, result.Content.Text())
+	case v.refusal != "":
+		return nil, wire.NewError(wire.CodeInvalidParams, v.refusal)
+	}
+	return v.task, nil
+}
+
+// Shown is what a client is to see of a task: the questions that it is asked itself, and the status with its message. If
+// it is asked none, the task works as far as it can tell.
+func (r *Router) Shown(ctx context.Context, principal string, t *tasks.Task, c *Client) (own []steps.Step, status tasks.Status, message string) {
+	if n, _ := NoteOf(t); !n.Task || t.Status != tasks.InputRequired || t.Program == nil {
+		return t.Questions, t.Status, t.Message
+	}
+	w := relay.Words{Program: t.Program, Token: t.ID, Task: true}
+	for _, q := range t.Questions {
+		if routing := t.Program.Routing(q.ID); r.byClient(routing, c) {
+			own = append(own, q)
+		} else {
+			w.Ask(q, r.Routes(routing, c))
+		}
+	}
+	if status = tasks.InputRequired; len(own) == 0 {
+		status = tasks.Working
+	}
+	if len(own) == len(t.Questions) {
+		return own, status, t.Message
+	}
+	if w.Pages {
+		var err error
+		if w.URL, err = r.Questions.Pages.Link(ctx, principal, t.ID, r.Turns.Now().Add(r.patience())); err != nil {
+			r.Log.WarnContext(ctx, "the status of a task has no link", "error", err)
+		}
+	}
+	return own, status, w.Text()
+}
+
+// AsksElsewhere reports whether a task does not wait for such a client to answer a question.
+func (r *Router) AsksElsewhere(t *tasks.Task, question string, c *Client) bool {
+	n, _ := NoteOf(t)
+	return n.Task && t.Program != nil && !r.byClient(t.Program.Routing(question), c)
+}
