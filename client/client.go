@@ -35,6 +35,9 @@ type Options struct {
 	// extension, even if it speaks the saga proposal as well: what the server makes a task
 	// runs while no client is there.
 	PreferTasks bool
+	// Extensions are declared to the server besides those of the client itself: by name, with their settings.
+	Extensions map[string]any
+	Lists      *Handlers // if not nil, servers list what they show a client that answers with these
 	// MaxRounds is how often a tool may ask in one Call or Resume before it stops
 	// with a [*LimitError]. 0 means 20.
 	MaxRounds int

@@ -6,6 +6,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"errors"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -187,8 +188,15 @@ func (d statelessDialect) request(method, name string, h *Handlers, p params) re
 	}
 	introduction := implementationOf(d.options)
 	p.Meta.Version, p.Meta.Client, p.Meta.Capabilities = revision, &introduction, h.capabilities()
+	extensions := maps.Clone(d.options.Extensions)
 	if !slices.Contains([]string{"server/discover", "prompts/get", "resources/read"}, method) { // which know no tasks
-		p.Meta.Capabilities["extensions"] = map[string]any{tasksExtension: struct{}{}}
+		if extensions == nil {
+			extensions = make(map[string]any)
+		}
+		extensions[tasksExtension] = struct{}{}
+	}
+	if len(extensions) > 0 {
+		p.Meta.Capabilities["extensions"] = extensions
 	}
 	return request{method: method, params: p, harmless: true, header: header}
 }
@@ -228,7 +236,7 @@ func (d statelessDialect) next(p *Position, h *Handlers) request {
 }
 
 func (d statelessDialect) list(method, cursor string) request {
-	return d.request(method, "", new(Handlers), params{Cursor: cursor})
+	return d.request(method, "", cmp.Or(d.options.Lists, new(Handlers)), params{Cursor: cursor})
 }
 
 // encodeHeader encodes a value that cannot stand in a header as it is.

@@ -1,6 +1,7 @@
 package client
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -32,6 +33,7 @@ type SessionConfig struct {
 	Revision      string    // revision of MCP to offer; empty means the newest with sessions
 	// Elicitation, Sampling and Roots say what the client can answer.
 	Elicitation, Sampling, Roots bool
+	Extensions                   map[string]any // declared besides, by name, with their settings
 	// Answer answers a request of the server. An [*Error] is sent as it is.
 	Answer func(ctx context.Context, method string, params json.RawMessage) (json.RawMessage, error)
 	// Notify gets the server's notifications. It does not take long.
@@ -98,12 +100,12 @@ func (c *Client) session(ctx context.Context, h *Handlers) (*openSession, error)
 	if c.closed.Err() != nil {
 		return nil, &TransportError{Err: errClosed, final: true}
 	}
-	s := &openSession{}
+	s, h := &openSession{}, cmp.Or(h, c.options.Lists)
 	introduction := implementationOf(c.options)
 	s.config = SessionConfig{
 		Transport: c.transport, Name: introduction.Name, Version: introduction.Version, Revision: c.options.Protocol,
 		Elicitation: h == nil || h.Elicit != nil, Sampling: h == nil || h.Sample != nil, Roots: h != nil && h.Roots != nil,
-		Answer: s.answer, Notify: s.notify,
+		Extensions: c.options.Extensions, Answer: s.answer, Notify: s.notify,
 	}
 	select {
 	case idle := <-c.idle:

@@ -22,7 +22,8 @@ type appHost struct {
 	*testing.T
 	page    context.Context
 	frame   context.Context // of the app's sandbox, once it is there
-	sandbox string
+	sandbox string          // its address
+	within  string          // the window of the app, in the sandbox
 }
 
 // appPolicy is the policy of apps that ask for nothing (MCP Apps 2026-01-26, UI resources, default).
@@ -58,7 +59,7 @@ func newAppHost(t *testing.T) *appHost {
 	t.Cleanup(site.Close)
 	_, port, _ := strings.Cut(strings.TrimPrefix(site.URL, "http://"), ":")
 	browser := needBrowser(t)
-	h := &appHost{T: t, page: browser, sandbox: "http://sandbox.example:" + port + "/sandbox"}
+	h := &appHost{T: t, page: browser, sandbox: "http://sandbox.example:" + port + "/sandbox", within: "frames[0]"}
 	require.NoError(t, chromedp.Do(h.page, chromedp.Navigate("http://localhost:"+port+"/")))
 	return h
 }
@@ -130,7 +131,7 @@ func (h *appHost) app() context.Context {
 		}
 		return h.frame != nil
 	}, time.Minute, 50*time.Millisecond)
-	until(h, h.frame, `frames[0]?.document?.querySelector("main") && true`)
+	until(h, h.frame, h.within+`?.document?.querySelector("main") && true`)
 	return h.frame
 }
 
@@ -139,13 +140,13 @@ func (h *appHost) see(text string) {
 	h.Helper()
 	quoted, err := json.Marshal(text)
 	require.NoError(h, err)
-	until(h, h.app(), `frames[0].document.body.innerText.includes(`+string(quoted)+`)`)
+	until(h, h.app(), h.within+`.document.body.innerText.includes(`+string(quoted)+`)`)
 }
 
 // do runs statements in the app's page, and returns what they do.
 func (h *appHost) do(statements string) string {
 	h.Helper()
-	got, err := chromedp.Run(h.app(), chromedp.Evaluate[string](`(() => { const doc = frames[0].document, field = name => [...doc.querySelectorAll("label, legend")].find(l => l.innerText.startsWith(name));`+statements+` })() + ""`))
+	got, err := chromedp.Run(h.app(), chromedp.Evaluate[string](`(() => { const doc = `+h.within+`.document, field = name => [...doc.querySelectorAll("label, legend")].find(l => l.innerText.startsWith(name));`+statements+` })() + ""`))
 	require.NoError(h, err)
 	return got
 }
@@ -165,7 +166,7 @@ func (h *appHost) tick(label string) {
 // press presses a button.
 func (h *appHost) press(label string) {
 	h.Helper()
-	until(h, h.app(), `[...frames[0].document.querySelectorAll("button")].some(b => b.textContent === "`+label+`" && !b.disabled)`)
+	until(h, h.app(), `[...`+h.within+`.document.querySelectorAll("button")].some(b => b.textContent === "`+label+`" && !b.disabled)`)
 	h.do(`[...doc.querySelectorAll("button")].find(b => b.textContent === "` + label + `" && !b.disabled).click()`)
 }
 
@@ -176,8 +177,8 @@ func (h *appHost) accessible() {
 	require.NoError(h, err)
 	source, err := json.Marshal(string(axe))
 	require.NoError(h, err)
-	h.do(`if (!frames[0].axe) doc.head.append(Object.assign(doc.createElement("script"), { textContent: ` + string(source) + ` }))`)
-	got, err := chromedp.Run(h.app(), chromedp.Evaluate[string](`frames[0].axe.run(frames[0].document).then(r => JSON.stringify(r.violations.map(v => v.id + ": " + v.nodes.map(n => n.html + " " + n.failureSummary).join("; "))))`, chromedp.EvalAwaitPromise))
+	h.do(`if (!` + h.within + `.axe) doc.head.append(Object.assign(doc.createElement("script"), { textContent: ` + string(source) + ` }))`)
+	got, err := chromedp.Run(h.app(), chromedp.Evaluate[string](h.within+`.axe.run(`+h.within+`.document).then(r => JSON.stringify(r.violations.map(v => v.id + ": " + v.nodes.map(n => n.html + " " + n.failureSummary).join("; "))))`, chromedp.EvalAwaitPromise))
 	require.NoError(h, err)
 	require.Equal(h, "[]", got)
 }

@@ -3,6 +3,7 @@ package server_test
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
 	"strings"
 	"testing"
@@ -90,6 +91,16 @@ func TestAppsAreOffered(t *testing.T) {
 				assert.Contains(t, page, `"mimeType":"text/html;profile=mcp-app"`)
 				assert.Contains(t, page, "ui/initialize")
 			}
+		})
+	}
+	for name, questions := range map[string]server.Questions{"forced": {Force: steps.RouteApp}, "no relay": {NoRelay: true}} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t, server.Options{Ledger: inMemory(t), Tools: []saga.Definition{s.tool()}, Questions: questions})
+			capabilities := maps.Clone(showsApps)
+			if questions.Force != 0 {
+				capabilities["elicitation"] = object{}
+			}
+			assert.Contains(t, r.send(modernRequest("tools/list", nil).with(capabilities)).raw, marked)
 		})
 	}
 	t.Run("no ledger", func(t *testing.T) {

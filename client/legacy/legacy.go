@@ -122,7 +122,7 @@ func Open(limit context.Context, config client.SessionConfig) (_ client.Session,
 }
 
 func capabilities(config client.SessionConfig) *mcp.ClientCapabilities {
-	c := &mcp.ClientCapabilities{}
+	c := &mcp.ClientCapabilities{Extensions: config.Extensions}
 	if config.Elicitation {
 		c.Elicitation = &mcp.ElicitationCapabilities{Form: &mcp.FormElicitationCapabilities{}, URL: &mcp.URLElicitationCapabilities{}}
 	}

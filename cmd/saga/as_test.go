@@ -38,7 +38,7 @@ func TestCallAsAnotherHost(t *testing.T) {
 		assert.Contains(t, h.ok("call", "sing", "--as", "no-elicitation", "--protocol", protocol, "resumeToken="+token[1], `answers:={"tone":{"tone":"sad"}}`), "a sad song")
 		_, stderr, code := h.run("call", "sing", "--as", "somebody")
 		assert.Equal(t, exitUsage, code)
-		assert.Contains(t, stderr, `--as is no-elicitation, not "somebody"`)
+		assert.Contains(t, stderr, `--as is no-elicitation or apps, not "somebody"`)
 		_, _, code = h.run("call", "sing", "--as", "no-elicitation", "--protocol", "saga")
 		assert.Equal(t, exitUsage, code)
 	}

@@ -48,11 +48,12 @@ Examples:
    SAGA_MODEL=gpt-4.1 OPENAI_API_KEY=... saga call release_notes
    saga call --resume 20260728-150000-ABCDEF
    saga call seat --as no-elicitation
-   saga call seat --as no-elicitation resumeToken=... answers:='{"row":{"row":"7"}}'`,
+   saga call seat --as no-elicitation resumeToken=... answers:='{"row":{"row":"7"}}'
+   saga call seat --as apps`,
 		Flags: []cli.Flag{
 			stringFlag("json", "the arguments as a JSON `OBJECT`, @FILE, or - for standard input", ""),
 			stringFlag("to", "write images, audio and files of the result into the directory `DIR`", ""),
-			stringFlag("as", "show what a `HOST` gets that cannot ask its user, and answer nothing: no-elicitation", ""),
+			stringFlag("as", "show what a `HOST` gets that cannot ask its user: no-elicitation, or apps for one that shows forms of servers in its window", ""),
 			boolFlag("detach", "stop as soon as the call can be resumed later, and print the name that it is saved as"),
 		},
 	}, "tool", func(ctx context.Context, c *cli.Command, connection *client.Client, handlers client.Handlers) (*outcome, error) {
@@ -63,6 +64,10 @@ Examples:
 		given, err := p.arguments(ctx, c, connection, tool)
 		if err != nil {
 			return nil, err
+		}
+		if c.String("as") == "apps" {
+			result, err := p.callInWindow(ctx, connection, tool, given, handlers)
+			return ofTool(result), err
 		}
 		result, err := connection.Call(ctx, tool, given, handlers)
 		if stopped, ok := errors.AsType[*client.InterruptedError](err); ok && !begun(stopped.Position) {
@@ -145,9 +150,6 @@ Examples:
 func (p *program) arguments(ctx context.Context, c *cli.Command, connection *client.Client, tool string) (map[string]any, error) {
 	base, err := p.jsonArguments(c)
 	words := c.Args().Tail()
-	if c.String("as") != "" && err == nil {
-		base, words, err = goingOn(base, words)
-	}
 	if err != nil || len(words) == 0 {
 		return base, err
 	}
@@ -161,25 +163,6 @@ func (p *program) arguments(ctx context.Context, c *cli.Command, connection *cli
 		}
 	}
 	return nil, &exitError{exitUsage, fmt.Errorf("the server has no tool %q%s; %s tools lists what it has", tool, meantTool(tool, tools), p.self)}
-}
-
-// goingOn reads those of the words that go on with a call which waits for its user. They are not in the schema of a tool
-// as clients see it that can ask.
-func goingOn(base map[string]any, words []string) (map[string]any, []string, error) {
-	const schema = `{"type":"object","properties":{"resumeToken":{"type":"string"},"answers":{"type":"object"}}}`
-	var own, rest []string
-	for _, word := range words {
-		if strings.HasPrefix(word, "resumeToken=") || strings.HasPrefix(word, "answers:=") || strings.HasPrefix(word, "answers=") {
-			own = append(own, word)
-		} else {
-			rest = append(rest, word)
-		}
-	}
-	if len(own) == 0 {
-		return base, rest, nil
-	}
-	base, err := arguments.Parse(base, own, []byte(schema))
-	return base, rest, err
 }
 
 // meantTool is what to add to an error about a tool that may have been misspelt.

@@ -69,13 +69,17 @@ func (p *program) connect(c *cli.Command, target *state.Call) (*client.Client, e
 		target.URL = defaultServer
 	}
 	protocol := c.String("protocol")
-	if c.String("as") != "" {
+	as := c.String("as")
+	switch {
+	case as == "apps" && target.Stdio != "":
+		protocol = cmp.Or(protocol, "2026-07-28") // in which one process serves the model and the app
+	case as != "":
 		protocol = cmp.Or(protocol, "2025-11-25") // as such hosts do
 	}
 	switch {
-	case c.String("as") != "" && c.String("as") != "no-elicitation":
-		return nil, p.usage(c, "--as is no-elicitation, not %q", c.String("as"))
-	case c.String("as") != "" && protocol == "saga":
+	case as != "" && as != "no-elicitation" && as != "apps":
+		return nil, p.usage(c, "--as is no-elicitation or apps, not %q", as)
+	case as != "" && protocol == "saga":
 		return nil, p.usage(c, "--as is for protocols in which clients declare what they can do")
 	case c.Int("max-rounds") < 0:
 		return nil, p.usage(c, "--max-rounds %d: the server has to be allowed some rounds", c.Int("max-rounds"))
@@ -89,6 +93,12 @@ func (p *program) connect(c *cli.Command, target *state.Call) (*client.Client, e
 		Name: "saga", Version: buildinfo.Version(), MaxRounds: c.Int("max-rounds"),
 		Protocol: protocol, Sessions: legacy.Open, PreferTasks: c.Bool("detach"),
 		Timeout: c.Duration("timeout"), RetryFor: max(c.Duration("retry-for"), time.Millisecond),
+	}
+	if as != "" {
+		options.Lists = new(client.Handlers)
+	}
+	if as == "apps" {
+		options.Extensions = map[string]any{appsExtension: map[string]any{"mimeTypes": []string{appType}}}
 	}
 	var once sync.Once
 	options.OnRetry = func(err error) {

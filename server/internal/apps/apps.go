@@ -43,13 +43,13 @@ func New(h *dialect.Host) *Apps { return &Apps{elsewhere.New(h)} }
 // Offer has a host serve the form if any of its tools asks and there is a ledger, through which the form finds the calls.
 // It fails if there is another tool of that name.
 func Offer(h *dialect.Host) error {
-	if h.Tasks == nil || !elsewhere.New(h).Varies() {
+	h.Questions.Apps = h.Tasks != nil // which is a way to ask, maybe the only one
+	if h.Questions.Apps = h.Questions.Apps && elsewhere.New(h).Varies(); !h.Questions.Apps {
 		return nil
 	}
 	if h.Tools.Find(engine.KindTool, Tool) != nil {
 		return fmt.Errorf("a tool is called %q, as the server's own: give it another name", Tool)
 	}
-	h.Questions.Apps = true
 	return nil
 }
 
