@@ -49,7 +49,7 @@ type words struct {
 	wake    time.Time
 
 	relayed, byPerson []question
-	pages, apps       bool // all may be answered on a page, or in a form in the window
+	apps              bool // all may be answered in a form in the window
 	url               string
 }
 
@@ -68,7 +68,6 @@ func (w *words) ask(s steps.Step, routes steps.Routes) {
 	q := question{ID: s.ID, Relay: routes&steps.RouteRelay != 0, Schema: json.RawMessage(jsonview.Get(s.Params, "requestedSchema"))}
 	q.Message, _ = jsonview.String(jsonview.Get(s.Params, "message"))
 	q.URL, _ = jsonview.String(jsonview.Get(s.Params, "url"))
-	w.pages = w.pages || routes&steps.RoutePage != 0
 	w.apps = w.apps || routes&steps.RouteApp != 0
 	if q.Relay {
 		w.relayed = append(w.relayed, q)
