@@ -43,6 +43,9 @@ func (c *Core) Start(ctx context.Context, s tasks.Start) (*tasks.Task, error) {
 		}
 	}
 	r, err := c.create(ctx, &s, turn)
+	if errors.Is(err, errTaken) {
+		return c.takeBefore(ctx, &s, turn)
+	}
 	if err != nil {
 		return nil, c.report(ctx, q.Method, err)
 	}
@@ -61,8 +64,11 @@ func (c *Core) beginning(q *turns.Request) *turns.TaskTurn {
 	return turn
 }
 
-// takeBefore takes a turn that comes before the task begins: its client drives the saga so far. If that is a task by
-// now, as the request came before, it returns the task.
+// errTaken: the same request has come from a client that takes no tasks, so its turn is none of a task.
+var errTaken = errors.New("the saga's client drives this turn")
+
+// takeBefore takes a turn that comes before the task begins, or that was begun without one: its client drives the saga
+// so far. If that is a task by now, as the request came before, it returns the task.
 func (c *Core) takeBefore(ctx context.Context, s *tasks.Start, turn *turns.TaskTurn) (*tasks.Task, error) {
 	take := c.Turns.Call
 	if s.Request.Token != "" {
@@ -236,23 +242,26 @@ func (c *Core) same(ctx context.Context, r *row) (found *row, err error) {
 // create makes the row of a task, or finds it, if the same request has made it before. If this process has
 // a slot for it, the task begins here.
 func (c *Core) create(ctx context.Context, s *tasks.Start, turn *turns.TaskTurn) (*row, error) {
-	r := c.newRow(s, turn)
-	if known, err := c.identify(ctx, s, turn, r); known != nil || err != nil {
-		return known, err
-	}
-	if turn.Position != nil {
-		switch err := c.adopt(ctx, r, turn); {
-		case errors.Is(err, store.ErrConflict):
-			return c.instead(ctx, r)
-		case err != nil:
-			return nil, err
+	for {
+		r := c.newRow(s, turn)
+		if known, err := c.identify(ctx, s, turn, r); known != nil || err != nil {
+			return known, err
 		}
+		made, err := r, error(nil)
+		if turn.Position != nil {
+			err = c.adopt(ctx, r, turn)
+		}
+		if err == nil {
+			made, err = c.write(ctx, r, 1, true, func(h *hold) error { return c.insert(s, h) })
+		}
+		if !errors.Is(err, store.ErrConflict) {
+			return made, err
+		}
+		made, err = c.instead(ctx, r)
+		if !errors.Is(err, tasks.ErrExists) || turn.Position == nil || s.ID != "" {
+			return made, err
+		} // else a turn that the saga's client drives was faster
 	}
-	made, err := c.write(ctx, r, 1, true, func(h *hold) error { return c.insert(s, h) })
-	if errors.Is(err, store.ErrConflict) {
-		return c.instead(ctx, r)
-	}
-	return made, err
 }
 
 // instead returns the row that the same request has made in the place of r, or fails as there is another one.
@@ -266,7 +275,7 @@ func (c *Core) instead(ctx context.Context, r *row) (*row, error) {
 }
 
 // adopt has a row take the place of that of a saga which its client has driven so far, if there is one. It fails with
-// [store.ErrConflict] if that is a task already.
+// [store.ErrConflict] if that is a task already, and with [errTaken] if its client drives this very turn.
 func (c *Core) adopt(ctx context.Context, r *row, turn *turns.TaskTurn) error {
 	for {
 		found, err := c.rows.load(ctx, r.ID)
@@ -276,12 +285,13 @@ func (c *Core) adopt(ctx context.Context, r *row, turn *turns.TaskTurn) error {
 		if found.Client == nil { // it has become a task since it was looked for
 			return store.ErrConflict
 		}
+		if begun := found.Client.Turn; taken(found, turn.Position.Turn, r.Digest) || begun != nil && bytes.Equal(begun.Digest, r.Digest) {
+			return errTaken
+		}
 		v, err := judge(found, turn.Position.Turn, append([]byte("task "), r.Digest...), howTurn)
 		switch {
 		case err != nil:
 			return err
-		case v == answeredBefore:
-			return tokens.Reject(tokens.ReasonSpent, "the saga has gone on from here otherwise")
 		case v == wait:
 			if err := c.awaitTurn(ctx, found); !errors.Is(err, errOvertaken) {
 				return err

@@ -136,7 +136,11 @@ func (v *view) answer(ctx context.Context) (*content.Result, error) {
 	}
 	n, _ := NoteOf(v.task)
 	v.apps = n.Apps
-	return v.follow(ctx)
+	result, err := v.follow(ctx)
+	if err != nil && ctx.Err() == nil && v.unnamed() && !v.task.Status.Ended() {
+		v.cancel(ctx)
+	}
+	return result, err
 }
 
 // begin begins a call.
@@ -309,20 +313,25 @@ func (v *view) gone(ctx context.Context) error {
 	if n, _ := NoteOf(v.task); n.Task {
 		return why
 	}
-	if errors.Is(why, dialect.ErrCancelled) || v.call.Token == "" && !v.keyed() {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastWord)
-		defer cancel()
-		if _, err := v.Tasks.Cancel(ctx, v.Principal, v.task.ID); err != nil && !errors.Is(err, tasks.ErrNotFound) {
-			v.Log.WarnContext(ctx, "call not cancelled: it goes on until its time is over", "error", err)
-		}
+	if errors.Is(why, dialect.ErrCancelled) || v.unnamed() {
+		v.cancel(ctx)
 	}
 	return why
 }
 
-// keyed reports whether the client can make the same call again.
-func (v *view) keyed() bool {
+// cancel ends a call that no one comes back for.
+func (v *view) cancel(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastWord)
+	defer cancel()
+	if _, err := v.Tasks.Cancel(ctx, v.Principal, v.task.ID); err != nil && !errors.Is(err, tasks.ErrNotFound) {
+		v.Log.WarnContext(ctx, "call not cancelled: it goes on until its time is over", "error", err)
+	}
+}
+
+// unnamed reports whether the client has neither the token of the call nor a key to make it again.
+func (v *view) unnamed() bool {
 	key, _ := v.IdempotencyKey(v.Exchange)
-	return key != ""
+	return v.call.Token == "" && key == ""
 }
 
 // waiting is the result of a call whose tool waits, or works for long. If the tool asks what no user can be asked, the call
@@ -334,18 +343,26 @@ func (v *view) waiting(ctx context.Context) (*content.Result, error) {
 	if w.Working {
 		return w.Result(), nil
 	}
-	for _, q := range v.task.Questions {
-		routes := v.Routes(v.program().Routing(q.ID), &v.call.Client)
-		if routes == 0 {
+	routes, pages, others := make([]steps.Routes, len(v.task.Questions)), steps.Routes(0), true
+	for i, q := range v.task.Questions {
+		if routes[i] = v.Routes(v.program().Routing(q.ID), &v.call.Client); routes[i] == 0 {
 			return v.giveUp(ctx, q.ID)
 		}
-		w.Ask(q, routes)
+		pages, others = pages|routes[i]&steps.RoutePage, others && routes[i]&^steps.RoutePage != 0
 	}
-	if w.Pages {
+	if pages != 0 {
 		var err error
-		if w.URL, err = v.Questions.Pages.Link(ctx, v.Principal, v.task.ID, v.Turns.Now().Add(v.patience())); err != nil {
+		w.URL, err = v.Questions.Pages.Link(ctx, v.Principal, v.task.ID, v.Turns.Now().Add(v.patience()))
+		switch {
+		case err != nil && !others:
 			return nil, err
+		case err != nil:
+			v.Log.WarnContext(ctx, "no link to a page: the questions are asked by other routes", "error", err)
+			w.URL, pages = "", 0
 		}
+	}
+	for i, q := range v.task.Questions {
+		w.Ask(q, routes[i]&(pages|^steps.RoutePage))
 	}
 	return w.Result(), nil
 }
