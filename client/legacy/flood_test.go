@@ -2,9 +2,11 @@ package legacy_test
 
 import (
 	"bufio"
+	"context"
 	"fmt"
 	"io"
 	"os"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -54,4 +56,23 @@ func TestFloodingProcesses(t *testing.T) {
 			require.ErrorContains(t, err, "more than 1000 messages while it waits for no answers")
 		})
 	}
+}
+
+// A call without a session ends when its context does, whatever the process writes, and keeps nothing of it.
+func TestCallsOfFloodingProcessesEnd(t *testing.T) {
+	self, err := os.Executable()
+	require.NoError(t, err)
+	process := &client.Stdio{Command: self, Env: append(os.Environ(), asServer+"=notifications"), Stderr: io.Discard, Grace: 100 * time.Millisecond}
+	c := client.New(process, client.Options{Protocol: "2026-07-28"})
+	defer c.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+	defer cancel()
+	began := time.Now()
+	_, err = c.Call(ctx, "deploy", nil, client.Handlers{})
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	require.Less(t, time.Since(began), 20*time.Second)
+	var used runtime.MemStats
+	runtime.ReadMemStats(&used)
+	t.Logf("%d MB of heap after %v", used.HeapAlloc>>20, time.Since(began))
+	require.Less(t, used.HeapAlloc, uint64(64<<20))
 }

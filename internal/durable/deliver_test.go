@@ -2,6 +2,7 @@ package durable_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"testing"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/mcpsaga/mcpsaga/internal/durable"
 	"github.com/mcpsaga/mcpsaga/internal/store"
+	"github.com/mcpsaga/mcpsaga/internal/store/storetest"
 	"github.com/mcpsaga/mcpsaga/internal/tasks"
 	"github.com/mcpsaga/mcpsaga/internal/turns"
 	"github.com/mcpsaga/mcpsaga/saga"
@@ -408,6 +410,36 @@ func TestEventsOfSagasThatClientsAbandon(t *testing.T) {
 		assert.NotEmpty(t, left, "it could still come back")
 		time.Sleep(time.Hour)
 		left, _ = s.left("buy")
+		assert.Empty(t, left)
+	})
+}
+
+// While the ledger takes no document of the event, the saga tries again, and so ends in time all the same.
+func TestEventsWhoseDocumentsCannotBeWritten(t *testing.T) {
+	inBubble(t, func(t *testing.T, r *rig) {
+		seen := spied(r)
+		usual := seen.Around
+		seen.Around = func(ctx context.Context, c storetest.Call, next func() error) error {
+			if c.Record != nil && c.Record.Tool == "document" {
+				return errors.New("no room")
+			}
+			return usual(ctx, c, next)
+		}
+		s := newShop()
+		m := r.manager(nil, s.tool(paid.With(steps.Key("order-17"))))
+		r.work(m)
+		task := r.start(m, call(m, "buy", "{}"))
+		var now *tasks.Task
+		for now == nil || !now.Status.Ended() {
+			time.Sleep(time.Minute)
+			var err error
+			now, err = m.Get(t.Context(), "p", task.ID)
+			require.NoError(t, err)
+			require.Less(t, time.Since(task.Created), paid.Within+5*time.Minute, "it waits for ever")
+		}
+		assert.Contains(t, text(t, now), "has not happened in time")
+		assert.GreaterOrEqual(t, time.Since(task.Created), paid.Within)
+		left, _ := s.left("buy")
 		assert.Empty(t, left)
 	})
 }
