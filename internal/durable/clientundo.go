@@ -305,8 +305,5 @@ func (h *hold) driveClient(r *row, now time.Time) error {
 		why = &goneError{turns.ReasonOperator}
 	}
 	_, err := h.undoFrom(r, why, lost != nil && h.tries <= h.c.Attempts)
-	if now, _, _ := h.look(); err == nil && now != nil && now.Status.Over() {
-		h.c.withdraw(h.ctx, h.program, r)
-	}
 	return err
 }

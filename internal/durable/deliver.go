@@ -73,10 +73,8 @@ type delivery struct {
 	Tool      string `cbor:"6,keyasint,omitempty"`
 	Revision  uint32 `cbor:"7,keyasint,omitempty"`
 	Question  string `cbor:"8,keyasint,omitempty"`
-	// Asked is the question that others answer, as it is asked; nil if it is an event. Seen is when a saga that its client
-	// drives looked for the answer.
-	Asked []byte    `cbor:"10,keyasint,omitempty"`
-	Seen  time.Time `cbor:"11,keyasint,omitzero"`
+	// Asked is the question that others answer, as it is asked; nil if it is an event.
+	Asked []byte `cbor:"10,keyasint,omitempty"`
 }
 
 // awaited is an event that a row waits for.
@@ -329,13 +327,8 @@ func (c *Core) registerBeside(ctx context.Context, principal string, row *store.
 		if reworded { // what was answered was another question
 			d.Asked, d.Result = e.Asked, nil
 		}
-		unseen := row == nil && e.Asked != nil && now.Sub(d.Seen) > c.seenEvery()
-		if unseen {
-			d.Seen = now
-		}
-		if d.Result == nil && now.Before(e.Until) {
-			d.Over = false // it was for those that waited before
-		}
+		reopened := d.Over && d.Result == nil && now.Before(e.Until) // it was for those that waited before
+		d.Over = d.Over && !reopened
 		switch {
 		case known, row != nil && (d.Result != nil || !now.Before(e.Until)): // there is nothing to wait for
 		case row == nil:
@@ -348,7 +341,7 @@ func (c *Core) registerBeside(ctx context.Context, principal string, row *store.
 		d.Until = later(d.Until, e.Until)
 		over := d.Result == nil && !now.Before(d.Until) && !d.Over
 		d.Over = d.Over || over
-		if known && !over && !reworded && !unseen && d.Until.Equal(before) {
+		if known && !over && !reworded && !reopened && d.Until.Equal(before) {
 			return nil, nil
 		}
 		d.Principal, d.Tool, d.Revision, d.Question = principal, p.Target, p.Revision, e.Question

@@ -2,6 +2,7 @@ package durable
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -93,7 +94,7 @@ func (c *Core) announce(ctx context.Context, e *awaited) error {
 		return nil
 	}
 	found, err := ReadDocument[delivery](ctx, c, e.Event)
-	if err != nil || bytes.Equal(found.Value.Asked, e.Asked) && !found.Value.Until.Before(e.Until) {
+	if err != nil || bytes.Equal(found.Value.Asked, e.Asked) && !found.Value.Over && !found.Value.Until.Before(e.Until) {
 		return err
 	}
 	for _, by := range namesOf(e.Asked) {
@@ -123,12 +124,8 @@ func (c *Core) unlist(ctx context.Context, by []string, at engine.Place) {
 	}
 }
 
-// withdraw takes off what a saga has asked that its client drove, and that was undone.
-func (c *Core) withdraw(ctx context.Context, p *engine.Program, r *row) {
-	pos, err := decodePosition(r.Stand.Position, r.Saga)
-	if err != nil || pos == nil || !pos.Awaits() {
-		return
-	}
+// Withdraw implements [turns.Memory]. If it was too late to cancel the saga, that asks again.
+func (c *Core) Withdraw(ctx context.Context, p *engine.Program, pos *engine.Position) {
 	for _, e := range c.awaits(p, pos) {
 		if e.Asked == nil {
 			continue
@@ -145,9 +142,6 @@ func (c *Core) withdraw(ctx context.Context, p *engine.Program, r *row) {
 		}
 	}
 }
-
-// seenEvery is how often it is written that the client of a saga still comes.
-func (c *Core) seenEvery() time.Duration { return c.Turns.Codec.Options().TTL / 8 }
 
 // FindAsked returns the question whose page has that name. It fails with [tasks.ErrNotFound] if there is none.
 func (c *Core) FindAsked(ctx context.Context, name string) (*Asked, error) {
@@ -181,11 +175,9 @@ func (c *Core) askedAt(ctx context.Context, place engine.Place, mark []byte) (*A
 	a.Who, _ = jsonview.String(jsonview.Get(d.Result, "by"))
 	at, _ := jsonview.String(jsonview.Get(d.Result, "at"))
 	a.At, _ = time.Parse(time.RFC3339, at)
-	now := c.clock.now()
-	if a.Open = d.Result == nil && !d.Over && now.Before(d.Until); a.Open {
-		err = c.stillWaits(ctx, d)
-		if errors.Is(err, ErrEventGone) || err == nil && d.Driven && len(d.Rows) == 0 && now.Sub(d.Seen) > c.Turns.Codec.Options().TTL+2*c.seenEvery() {
-			a.Open, err = false, nil // its token has expired
+	if a.Open = d.Result == nil && !d.Over && c.clock.now().Before(d.Until); a.Open {
+		if err = c.stillWaits(ctx, d); errors.Is(err, ErrEventGone) {
+			a.Open, err = false, nil
 		}
 	}
 	if err == nil && d.Result != nil {
@@ -261,10 +253,10 @@ func (c *Core) WaitingFor(ctx context.Context, names []string, after string, lim
 		return nil, "", c.report(ctx, "page", err)
 	}
 	names = slices.Compact(slices.Sorted(slices.Values(names)))
-	number, text, _ := strings.Cut(after, ".")
-	first, _ := strconv.Atoi(number)
+	number, text, _ := strings.Cut(cmp.Or(after, "0"), ".")
+	first, err := strconv.Atoi(number)
 	cursor, ok := cursorOf(text)
-	if !ok || first < 0 || first > len(names) {
+	if err != nil || !ok || first < 0 || first > len(names) {
 		return nil, "", tasks.ErrCursor
 	}
 	looked, passed := 0, 0
