@@ -223,7 +223,7 @@ func (c *Core) AnswerAsked(ctx context.Context, a *Asked, given PersonAnswer) er
 		switch {
 		case d.Result != nil:
 			return nil, ErrEventOther
-		case d.Over, !c.clock.now().Before(d.Until), !bytes.Equal(d.Asked, a.Step.Params), a.Program == nil:
+		case !a.Open, d.Over, !c.clock.now().Before(d.Until), !bytes.Equal(d.Asked, a.Step.Params), a.Program == nil:
 			return nil, ErrEventGone
 		}
 		if err := a.Program.CheckAsked(a.Step.ID, d.Asked, result); err != nil {
@@ -246,7 +246,8 @@ func (c *Core) AnswerAsked(ctx context.Context, a *Asked, given PersonAnswer) er
 }
 
 // WaitingFor lists what waits for those who have any of some names, from a place on that an earlier call has returned as
-// next: what was asked first comes first, for each of the names. There may be fewer than limit before the end.
+// next: what was asked first comes first, for each of the names. There may be fewer than limit before the end, and what
+// several of the names may answer may come again.
 func (c *Core) WaitingFor(ctx context.Context, names []string, after string, limit int) (list []*Asked, next string, err error) {
 	mark, err := c.Mark(ctx)
 	if err != nil {
@@ -274,11 +275,11 @@ func (c *Core) WaitingFor(ctx context.Context, names []string, after string, lim
 				continue // it was taken off
 			}
 			looked++
-			a, err := c.listedAt(ctx, record.ID, names, i, mark)
+			a, err := c.listedAt(ctx, record.ID, names[i], mark)
 			if err != nil {
 				return nil, "", err
 			}
-			if a != nil {
+			if a != nil && !slices.ContainsFunc(list, func(b *Asked) bool { return a.place == b.place }) {
 				list = append(list, a)
 			}
 		}
@@ -286,8 +287,8 @@ func (c *Core) WaitingFor(ctx context.Context, names []string, after string, lim
 	return list, "", nil
 }
 
-// listedAt is the question of an entry of the list of a name; nil if it is over, or in the list of an earlier name as well.
-func (c *Core) listedAt(ctx context.Context, id store.ID, names []string, of int, mark []byte) (*Asked, error) {
+// listedAt is the question of an entry of the list of a name; nil if it is over.
+func (c *Core) listedAt(ctx context.Context, id store.ID, name string, mark []byte) (*Asked, error) {
 	found, err := ReadDocument[entry](ctx, c, id)
 	if err != nil {
 		if errors.Is(err, ErrUnreadable) {
@@ -301,10 +302,8 @@ func (c *Core) listedAt(ctx context.Context, id store.ID, names []string, of int
 		return nil, nil
 	case err != nil:
 		return nil, err
-	case !a.Open || !slices.Contains(a.By, names[of]):
-		c.unlist(ctx, names[of:of+1], a.place)
-		return nil, nil
-	case slices.ContainsFunc(names[:of], func(name string) bool { return slices.Contains(a.By, name) }):
+	case !a.Open || !slices.Contains(a.By, name):
+		c.unlist(ctx, []string{name}, a.place)
 		return nil, nil
 	}
 	return a, nil
