@@ -1,13 +1,16 @@
 package server
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"net/url"
 	"path"
 	"strings"
 
+	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/server/internal/dialect"
 	"github.com/mcpsaga/mcpsaga/server/internal/pages"
 	"github.com/mcpsaga/mcpsaga/steps"
@@ -28,6 +31,10 @@ type Questions struct {
 	// TrustedApps names the clients whose windows may give consents by the server's form (MCP Apps), as they call
 	// themselves. Others are sent to the page: a host does not say whether it was a person who has answered the form.
 	TrustedApps []string
+	// Roles returns the names by which a principal may answer what others have asked for ([steps.Form].By), such as the
+	// groups it is in. Nil has it answer what names its Subject. It is called with each request for such a page, for
+	// principals that Options.Authenticate has recognised; if it fails, the person is told to try again.
+	Roles func(ctx context.Context, who Principal) ([]string, error)
 }
 
 func (q *Questions) dialect() dialect.Questions {
@@ -55,6 +62,44 @@ func plainPath(p string) bool {
 	})
 }
 
+// who finds out who opens a page for others than callers; nil if the server knows nobody.
+func (s *Server) who() pages.Who {
+	if s.opts.Authenticate == nil {
+		return nil
+	}
+	return func(r *http.Request) (who pages.Person, err error) {
+		p, err := s.opts.Authenticate(r)
+		if err != nil {
+			s.log.InfoContext(r.Context(), "page not opened", "error", err)
+			return who, pages.ErrNotKnown
+		}
+		who = pages.Person{Subject: p.Subject, Names: []string{p.Subject}, From: s.opts.CallerKey(r)}
+		if who.From == "" {
+			who.From, _, _ = net.SplitHostPort(r.RemoteAddr)
+		}
+		if s.opts.Questions.Roles != nil && p.Subject != "" {
+			who.Names, err = s.opts.Questions.Roles(r.Context(), p)
+		}
+		return who, err
+	}
+}
+
+// askOthers fails if tools ask others than their callers, and these have nowhere to answer.
+func (s *Server) askOthers() error {
+	if s.pages != nil && s.opts.Authenticate != nil {
+		return nil
+	}
+	var missing []error
+	for _, kind := range []engine.Kind{engine.KindTool, engine.KindPrompt, engine.KindResource} {
+		for _, p := range s.host.Tools.Of(kind) {
+			if p.AsksOthers() {
+				missing = append(missing, &engine.DefinitionError{Tool: p.Name, Problem: "it asks others than its caller, for which the server needs Options.Questions.PageURL, where they answer, and Options.Authenticate, which knows them"})
+			}
+		}
+	}
+	return errors.Join(missing...)
+}
+
 // addPages makes the pages of a server, if it is to have any.
 func (s *Server) addPages() error {
 	if s.opts.Questions.PageURL == "" {
@@ -64,7 +109,7 @@ func (s *Server) addPages() error {
 	if err != nil {
 		return fmt.Errorf("server: %w", err)
 	}
-	p, err := pages.New(s.host, u.String(), func(binding string) string { return principalOf(binding).Subject })
+	p, err := pages.New(s.host, u.String(), func(binding string) string { return principalOf(binding).Subject }, s.who())
 	if err != nil {
 		return fmt.Errorf("server: %w", err)
 	}
@@ -82,7 +127,11 @@ func (s *Server) addPages() error {
 
 // Pages returns the pages of Questions.PageURL as an HTTP handler: users answer there what tools ask. [Server.Handler] has it
 // at the path of that URL. To have it elsewhere, mount it with [http.StripPrefix]: it is given the rest of the path. Who
-// opens a page is not asked who they are; the link is what opens it. Without a PageURL there is nothing at any path.
+// opens the page of a call is not asked who they are; the link is what opens it. Without a PageURL there is nothing at any path.
+//
+// What tools ask others than their callers is on pages below /waiting, which lists what waits for who opens it, as
+// Options.Authenticate and Questions.Roles know them: a browser must bring what Authenticate looks at, such as a cookie, or
+// a header that a proxy adds.
 func (s *Server) Pages() http.Handler {
 	s.keeper.begin()
 	if s.pages == nil {

@@ -209,7 +209,7 @@ func New(o Options) (*Server, error) {
 		return nil, fmt.Errorf("server: %w", err)
 	}
 	config := turns.Config{
-		Registry: tools, Codec: c, Log: o.Logger, Now: o.Now, Timeout: o.TurnTimeout, UndoGrace: o.UndoGrace, Model: o.Sampler,
+		Registry: tools, Codec: c, Log: o.Logger, Pages: strings.TrimSuffix(o.Questions.PageURL, "/"), Now: o.Now, Timeout: o.TurnTimeout, UndoGrace: o.UndoGrace, Model: o.Sampler,
 	}
 	hooks := newHooks(o.Hooks, o.Logger)
 	if hooks != nil {
@@ -248,6 +248,9 @@ func New(o Options) (*Server, error) {
 	s.host.Draining, s.drain = context.WithCancelCause(context.Background())
 	if err := s.addPages(); err != nil {
 		return nil, err
+	}
+	if err := s.askOthers(); err != nil {
+		return nil, fmt.Errorf("server: %w", err)
 	}
 	if hooks != nil {
 		s.host.Around = hooks.exchange

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/google/jsonschema-go/jsonschema"
@@ -35,6 +36,16 @@ type Form[T any] struct {
 	// operator lists.
 	Consent bool
 
+	// By has somebody else answer: it names who may, a person or a role, in the words of the server's
+	// operator. The client is never asked, whatever it can do; who may answer does so on a page of the server. The
+	// caller may not, even if named. By is required if Within is set, unless With supplies it.
+	By By
+	// Within is for how long others may answer, from when the saga asks. It is required with By. After
+	// that, Answer fails with [ErrTimeout].
+	Within time.Duration
+	// AllowCaller lets the caller answer as well, if By names the caller.
+	AllowCaller bool
+
 	nth, varied bool
 	once        sync.Once
 	made        *declaredForm // set from the beginning unless this is a declaration
@@ -57,18 +68,19 @@ func declaredAs(spec *FormSpec) *declaredForm {
 func (f *Form[T]) declared() *declaredForm {
 	f.once.Do(func() {
 		if f.made == nil {
-			f.made = declareForm(f.ID, f.Message, reflect.TypeFor[T]())
+			f.made = declareForm(f.ID, &FormSpec{Message: f.Message, others: f.others()}, reflect.TypeFor[T]())
 		}
 	})
 	return f.made
 }
 
-func declareForm(id, message string, t reflect.Type) *declaredForm {
+func declareForm(id string, spec *FormSpec, t reflect.Type) *declaredForm {
 	fields, err := inferFields(t)
 	if err = cmp.Or(checkID(id, false), err); err != nil {
 		return &declaredForm{err: err}
 	}
-	return declaredAs(&FormSpec{Message: message, Fields: fields})
+	spec.Fields = fields
+	return declaredAs(spec)
 }
 
 // StepID implements [Question].
@@ -94,12 +106,17 @@ func (f *Form[T]) Step() (Step, error) {
 		return Step{}, err
 	}
 	made := f.declared()
-	if err := made.spec.lacks(); err != nil {
-		return Step{Kind: Elicitation, Needs: Features{Forms: true}, Routes: f.Routes, Consent: f.Consent}, withID(f.ID, err) // for who asks With
+	s := Step{ID: f.ID, Kind: Elicitation, Params: made.params, Needs: Features{Forms: true}, Varied: f.varied, Routes: f.Routes, Consent: f.Consent}
+	if made.spec.others != nil {
+		s.Kind, s.Needs, s.Routes = Outside, Features{}, 0
 	}
-	return Step{
-		ID: f.ID, Kind: Elicitation, Params: made.params, Needs: Features{Forms: true}, Varied: f.varied, Routes: f.Routes, Consent: f.Consent,
-	}, nil
+	if err := made.spec.lacks(); err != nil {
+		if s.ID = ""; s.Kind == Elicitation {
+			s.Params, s.Varied = nil, false
+		}
+		return s, withID(f.ID, err) // for who asks With
+	}
+	return s, nil
 }
 
 // With returns the question asked differently this time: with another message,
@@ -107,7 +124,8 @@ func (f *Form[T]) Step() (Step, error) {
 // exist, or that cannot have what is given, makes Step fail.
 func (f *Form[T]) With(options ...FormOption) *Form[T] {
 	return &Form[T]{
-		ID: f.ID, Message: f.Message, Routes: f.Routes, Consent: f.Consent, nth: f.nth, varied: true, made: f.declared().with(options),
+		ID: f.ID, Message: f.Message, Routes: f.Routes, Consent: f.Consent, By: f.By, Within: f.Within, AllowCaller: f.AllowCaller,
+		nth: f.nth, varied: true, made: f.declared().with(options),
 	}
 }
 
@@ -115,7 +133,8 @@ func (f *Form[T]) With(options ...FormOption) *Form[T] {
 // same form with the id "ID#n". Ask and read through the same instance.
 func (f *Form[T]) Nth(n int) *Form[T] {
 	return &Form[T]{
-		ID: nthID(f.ID, n), Message: f.Message, Routes: f.Routes, Consent: f.Consent, nth: true, varied: f.varied, made: f.declared(),
+		ID: nthID(f.ID, n), Message: f.Message, Routes: f.Routes, Consent: f.Consent, By: f.By, Within: f.Within, AllowCaller: f.AllowCaller,
+		nth: true, varied: f.varied, made: f.declared(),
 	}
 }
 
@@ -123,7 +142,7 @@ func (d *declaredForm) with(options []FormOption) *declaredForm {
 	if d.err != nil {
 		return d
 	}
-	spec := &FormSpec{Message: d.spec.Message, Fields: slices.Clone(d.spec.Fields)}
+	spec := &FormSpec{Message: d.spec.Message, Fields: slices.Clone(d.spec.Fields), others: d.spec.others}
 	for _, o := range options {
 		if o == nil {
 			continue
@@ -161,7 +180,11 @@ func (f *Form[T]) Check(step Step, result json.RawMessage) error {
 // sent.) Check has validated what a turn hands out. The error is a *[StepError].
 func (f *Form[T]) Answer(a Answers) (T, error) {
 	var answer T
-	content, err := acceptedBy(a, f.ID)
+	parse := parseElicited
+	if f.Within > 0 {
+		parse = parseOthers
+	}
+	content, err := acceptedBy(a, f.ID, parse)
 	if err != nil {
 		return answer, err
 	}
@@ -256,11 +279,13 @@ func answered[T any](a Answers, id string, parse func(json.RawMessage) (T, strin
 }
 
 // acceptedBy returns the content that the user accepted for step id.
-func acceptedBy(a Answers, id string) (jsontext.Value, error) {
-	e, err := answered(a, id, parseElicited)
+func acceptedBy(a Answers, id string, parse func(json.RawMessage) (elicited, string)) (jsontext.Value, error) {
+	e, err := answered(a, id, parse)
 	switch {
 	case err != nil:
 		return nil, err
+	case e.action == timedOut:
+		err = ErrTimeout
 	case e.action == declined:
 		err = ErrDeclined
 	case e.action == cancelled:

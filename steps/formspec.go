@@ -20,6 +20,8 @@ type FormSpec struct {
 	Message string
 	// Fields are the form's fields, in the order to show them in.
 	Fields []Field
+
+	others *others // who answers it, if not the user; it is of what this module makes alone
 }
 
 // The types of fields.
@@ -124,6 +126,9 @@ func (s *FormSpec) verify() error {
 		return &QuestionError{Reason: "has no Message"}
 	}
 	var problems []error
+	if s.others != nil {
+		problems = append(problems, s.others.verify())
+	}
 	for i := range s.Fields {
 		f := &s.Fields[i]
 		if reason := f.verify(); reason != "" {
@@ -133,8 +138,11 @@ func (s *FormSpec) verify() error {
 	return errors.Join(problems...)
 }
 
-// lacks reports a field that still needs choices.
+// lacks reports a field that still needs choices, and that nobody may answer.
 func (s *FormSpec) lacks() error {
+	if s.others != nil && len(s.others.By) == 0 {
+		return &QuestionError{Reason: "has a Within, and nobody who may answer: name them in By, or ask With(steps.By{...})"}
+	}
 	for i := range s.Fields {
 		if f := &s.Fields[i]; f.Multiple && len(f.Choices) == 0 {
 			return &QuestionError{Where: "field " + strconv.Quote(f.Name),

@@ -69,7 +69,10 @@ func (s *FormSpec) AppendParams(dst []byte) []byte {
 		}
 	}
 	schema := formSchema{Type: "object", Properties: append(properties, '}'), Required: required}
-	return appendJSON(dst, &formParams{Message: &s.Message, Schema: schema})
+	return appendJSON(dst, &struct { // which, unlike other forms, is not for clients
+		formParams
+		*others
+	}{formParams{Message: &s.Message, Schema: schema}, s.others})
 }
 
 func propertyOf(f *Field) *property[any] {

@@ -97,7 +97,7 @@ func (l *Link) Check(step Step, result json.RawMessage) error {
 
 // Answer returns nil if the user agreed to open the page, or else a *[StepError].
 func (l *Link) Answer(a Answers) error {
-	_, err := acceptedBy(a, l.ID)
+	_, err := acceptedBy(a, l.ID, parseElicited)
 	return err
 }
 

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/mcpsaga/mcpsaga/internal/engine"
@@ -72,6 +73,8 @@ type delivery struct {
 	Tool      string `cbor:"6,keyasint,omitempty"`
 	Revision  uint32 `cbor:"7,keyasint,omitempty"`
 	Question  string `cbor:"8,keyasint,omitempty"`
+	// Asked is the question that others answer, as it is asked; nil if it is an event.
+	Asked []byte `cbor:"10,keyasint,omitempty"`
 }
 
 // awaited is an event that a row waits for.
@@ -81,6 +84,9 @@ type awaited struct {
 	Until    time.Time `cbor:"3,keyasint"`
 	Message  string    `cbor:"4,keyasint"`
 	Question string    `cbor:"5,keyasint"`
+	// Asked is what others are asked, and Place where they answer; nil if it is an event.
+	Asked []byte        `cbor:"6,keyasint,omitempty"`
+	Place *engine.Place `cbor:"7,keyasint,omitempty"`
 }
 
 // Mark implements [turns.Memory].
@@ -115,14 +121,21 @@ func (c *Core) AtKey(target, event, key string) Name {
 // awaits are the events that a saga waits for at a position.
 func (c *Core) awaits(p *engine.Program, pos *engine.Position) (list []awaited) {
 	for _, a := range p.Awaited(pos) {
-		list = append(list, awaited{a.StepID, c.EventOf(p, &a), a.Until, a.Message, a.Question})
+		e := awaited{ID: a.StepID, Event: c.EventOf(p, &a), Until: a.Until, Message: a.Message, Question: a.Question}
+		if a.Asked != nil {
+			e.Asked, e.Place = a.Asked, &a.Place
+		}
+		list = append(list, e)
 	}
 	return list
 }
 
 // EventOf names an event that a saga of a program waits for.
 func (c *Core) EventOf(p *engine.Program, a *engine.Awaited) Name {
-	if a.Key != "" {
+	switch {
+	case a.Asked != nil:
+		return c.atOthers(a.Place)
+	case a.Key != "":
 		return c.AtKey(p.Target, a.Question, a.Key)
 	}
 	return c.atPlace(a.Place)
@@ -175,9 +188,9 @@ func (c *Core) receive(d *delivery, result []byte) (*kept, error) {
 // kept is for whom the document is kept, and until when.
 func (d *delivery) kept(now time.Time) *kept {
 	if d.Until.IsZero() {
-		return &kept{earlyAccount, now.Add(keepEarly)}
+		return &kept{principal: earlyAccount, until: now.Add(keepEarly)}
 	}
-	return &kept{d.Principal, later(d.Until, now).Add(keepLate)}
+	return &kept{principal: d.Principal, until: later(d.Until, now).Add(keepLate)}
 }
 
 // stillWaits fails with [ErrEventGone] if all sagas have ended that have waited for an event which has not happened.
@@ -218,7 +231,7 @@ func (r *row) happened(name Name, result []byte) (input *event, run bool, err er
 	answers := slices.Clip(r.Stand.Answers)
 	for _, e := range r.events() {
 		if e.Event == name {
-			answers = append(answers, steps.Answer{StepID: e.ID, Result: result, By: byEvent})
+			answers = append(answers, steps.Answer{StepID: e.ID, Result: result, By: answeredBy(result)})
 		}
 	}
 	given := answers[len(r.Stand.Answers):]
@@ -233,7 +246,7 @@ func (r *row) happened(name Name, result []byte) (input *event, run bool, err er
 // happenedOf are those of the answers that are events': a client may send others under their ids.
 func happenedOf(answers []steps.Answer) (list []steps.Answer) {
 	for _, a := range answers {
-		if a.By == byEvent {
+		if a.By == byEvent || strings.HasPrefix(a.By, byPerson) {
 			list = append(list, a)
 		}
 	}
@@ -257,6 +270,9 @@ func (r *row) waits() bool { return len(r.theirs()) > 0 || len(r.events()) > 0 }
 // register has the document of an event say that a saga waits for it, which is a row's unless that is nil, and returns its
 // answer; nil as long as there is none.
 func (c *Core) register(ctx context.Context, principal string, row *store.ID, p *engine.Program, e *awaited) (*steps.Answer, error) {
+	if err := c.announce(ctx, e); err != nil {
+		return nil, err
+	}
 	a, err := c.registerBeside(ctx, principal, row, p, e, nil)
 	if errors.Is(err, errCrowded) {
 		var ended []store.ID
@@ -307,9 +323,12 @@ func (c *Core) registerBeside(ctx context.Context, principal string, row *store.
 			c.Turns.Log.WarnContext(ctx, "what was delivered early does not fit the event, and is ignored", "tool", p.Name, "event", e.Question)
 			d.Result = nil
 		}
-		if d.Result == nil && now.Before(e.Until) {
-			d.Over = false // it was for those that waited before
+		reworded := !bytes.Equal(d.Asked, e.Asked)
+		if reworded { // what was answered was another question
+			d.Asked, d.Result = e.Asked, nil
 		}
+		reopened := d.Over && d.Result == nil && now.Before(e.Until) // it was for those that waited before
+		d.Over = d.Over && !reopened
 		switch {
 		case known, row != nil && (d.Result != nil || !now.Before(e.Until)): // there is nothing to wait for
 		case row == nil:
@@ -322,7 +341,7 @@ func (c *Core) registerBeside(ctx context.Context, principal string, row *store.
 		d.Until = later(d.Until, e.Until)
 		over := d.Result == nil && !now.Before(d.Until) && !d.Over
 		d.Over = d.Over || over
-		if known && !over && d.Until.Equal(before) {
+		if known && !over && !reworded && !reopened && d.Until.Equal(before) {
 			return nil, nil
 		}
 		d.Principal, d.Tool, d.Revision, d.Question = principal, p.Target, p.Revision, e.Question
@@ -332,7 +351,7 @@ func (c *Core) registerBeside(ctx context.Context, principal string, row *store.
 	case err != nil:
 		return nil, err
 	case found.Value.Result != nil:
-		return &steps.Answer{StepID: e.ID, Result: found.Value.Result, By: byEvent}, nil
+		return &steps.Answer{StepID: e.ID, Result: found.Value.Result, By: answeredBy(found.Value.Result)}, nil
 	case !now.Before(e.Until):
 		return &steps.Answer{StepID: e.ID, Result: json.RawMessage(timedOut), By: byEvent}, nil
 	}
@@ -342,6 +361,7 @@ func (c *Core) registerBeside(ctx context.Context, principal string, row *store.
 // atTurn supplies what a turn of a program that waits for events needs.
 func (c *Core) atTurn(ctx context.Context, call *engine.Call, p *engine.Program) (err error) {
 	if p.Waits() {
+		call.Pages = c.Turns.Pages
 		call.Mark, err = c.Mark(ctx)
 	}
 	return err

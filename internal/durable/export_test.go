@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/mcpsaga/mcpsaga/codec"
+	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/internal/store"
 	"github.com/mcpsaga/mcpsaga/internal/tasks"
 )
@@ -52,5 +53,11 @@ func (c *Core) Extend(ctx context.Context, principal, id string, until time.Time
 		}
 		return &event{kind: kindKeep, body: body{Until: until.UTC()}}, false, nil
 	})
+	return err
+}
+
+// Asks has others be asked as a saga does that its client drives.
+func (c *Core) Asks(ctx context.Context, p *engine.Program, place engine.Place, question string, asked []byte, until time.Time) error {
+	_, err := c.register(ctx, "p", nil, p, &awaited{ID: question, Event: c.atOthers(place), Until: until, Question: question, Asked: asked, Place: &place})
 	return err
 }

@@ -75,14 +75,15 @@ func ChangeDocument[T any](ctx context.Context, c *Core, principal string, name 
 		if err != nil || !changed {
 			return nil, err
 		}
-		return &kept{principal, keep}, nil
+		return &kept{principal: principal, until: keep}, nil
 	})
 }
 
-// kept is for whom a document is kept, and until when.
+// kept is for whom a document is kept, and until when. uncounted: it comes with something that counts.
 type kept struct {
 	principal string
 	until     time.Time
+	uncounted bool
 }
 
 // changeDocument is [ChangeDocument] where change, which learns whether there is a document, says for whom it is kept and
@@ -99,7 +100,7 @@ func changeDocument[T any](ctx context.Context, c *Core, name Name, found *Docum
 			if refused != nil || keep == nil {
 				return found, refused
 			}
-			if err = c.writeDocument(ctx, keep.principal, next.row, keep.until, next.Value); err == nil {
+			if err = c.writeDocument(ctx, keep, next.row, next.Value); err == nil {
 				return next, nil
 			}
 			found = nil
@@ -128,14 +129,17 @@ func SetDocument[T any](ctx context.Context, c *Core, principal string, name Nam
 	return err
 }
 
-func (c *Core) writeDocument(ctx context.Context, principal string, r *row, keep time.Time, value any) (err error) {
+func (c *Core) writeDocument(ctx context.Context, keep *kept, r *row, value any) (err error) {
 	if r.Stand.Position, err = encoder.Marshal(value); err != nil {
 		return fmt.Errorf("durable: encode: %w", err)
 	}
-	owner := c.rows.owner(principal)
+	owner, most := c.rows.owner(keep.principal), max(0, c.MaxSagas)
+	if keep.uncounted {
+		most = 0
+	}
 	r.Audience, r.Owner, r.Account, r.Tool, r.Mode, r.Status = c.rows.audience, owner, owner, "document", store.ModeSession, store.Waiting
-	r.Keep, r.Floor = keep, r.Head
-	err = c.rows.write(ctx, r, max(0, c.MaxSagas), event{kind: kindShared})
+	r.Keep, r.Floor = keep.until, r.Head
+	err = c.rows.write(ctx, r, most, event{kind: kindShared})
 	if errors.Is(err, store.ErrFull) {
 		return turns.ErrLedgerFull
 	}
@@ -144,7 +148,7 @@ func (c *Core) writeDocument(ctx context.Context, principal string, r *row, keep
 
 // PutBlob implements [turns.Memory].
 func (c *Core) PutBlob(ctx context.Context, principal string, id [16]byte, data []byte, until time.Time) error {
-	return c.writeDocument(ctx, principal, noDocument(c.DocumentName("blob", principal, string(id[:]))), until, data)
+	return c.writeDocument(ctx, &kept{principal: principal, until: until}, noDocument(c.DocumentName("blob", principal, string(id[:]))), data)
 }
 
 // Blob implements [turns.Memory].

@@ -32,7 +32,9 @@ type Call struct {
 	Events []steps.Answer
 	// Secret is what the addresses of events are made of, if the position has none yet: a turn that is taken again
 	// needs the same. Nil draws one. Mark is the ledger's secret by which it knows the handles that were made for it.
+	// Pages is where others answer what the program asks them.
 	Secret, Mark []byte
+	Pages        string
 	// Notifier gets what the tool tells while it works; nil discards it.
 	Notifier Notifier
 	// Held: this turn cannot be taken again, as its position does not leave the

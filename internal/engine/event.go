@@ -7,6 +7,7 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/mcpsaga/mcpsaga/internal/ident"
@@ -26,6 +27,8 @@ type Awaited struct {
 	// Until is until when it is waited for, Message says to people what it is.
 	Until   time.Time
 	Message string
+	// Asked is the question that others are to answer, as it is asked; nil if it is an event.
+	Asked []byte
 }
 
 // Place is what a handle names.
@@ -40,6 +43,11 @@ func (a Place) Handle(mark []byte) string {
 }
 
 func (a Place) sum(mark []byte) []byte { return mac(mark, "mcpsaga handle 1", a[:])[:markSize] }
+
+// otherPlace is where the question of that id is answered by others. No handle of an event leads there.
+func (p *Position) otherPlace(id string) Place {
+	return Place(mac(p.handles, "mcpsaga question 1", id))
+}
 
 func mac(key []byte, parts ...any) []byte {
 	h := hmac.New(sha256.New, key)
@@ -90,12 +98,20 @@ func (tc *Turn) Handle(e steps.Request) (string, error) {
 		return "", fmt.Errorf("Handle: %w", err)
 	}
 	switch {
-	case !tc.program.Outside(s.ID):
+	case !tc.program.Outside(s.ID) || tc.program.forOthers(s.ID):
 		return "", fmt.Errorf("Handle: event %q is not declared; add it to the tool's Asks", s.ID)
 	case eventParam(s.Params, "key") != "":
 		return "", fmt.Errorf("Handle: event %q has a Key, to which it is delivered; ask for it without, or signal the key", s.ID)
 	}
 	return tc.pos.place(s.ID).Handle(tc.Mark), nil
+}
+
+// Page returns the address of the page on which others answer the question of that id.
+func (tc *Turn) Page(id string) (string, error) {
+	if !tc.program.forOthers(id) {
+		return "", fmt.Errorf("Page: question %q is not declared, or is not for others; add it to the tool's Asks, and say By whom", id)
+	}
+	return tc.Pages + "/waiting/" + tc.pos.otherPlace(id).Handle(tc.Mark), nil
 }
 
 func eventParam(params []byte, name string) string {
@@ -113,6 +129,16 @@ func within(s *steps.Step) time.Duration {
 func (t *Program) Outside(id string) bool {
 	q := t.questions[ident.Base(id)]
 	return q != nil && q.step.Kind == steps.Outside
+}
+
+// forOthers reports whether the question of that id is one that others answer.
+func (t *Program) forOthers(id string) bool {
+	return t.Outside(id) && jsonview.Get(t.questions[ident.Base(id)].step.Params, "requestedSchema") != nil
+}
+
+// AsksOthers reports whether the program asks others than its caller.
+func (t *Program) AsksOthers() bool {
+	return slices.ContainsFunc(t.Asks, func(q steps.Question) bool { return t.forOthers(q.StepID()) })
 }
 
 // Waits reports whether the program may wait for events.
@@ -161,10 +187,22 @@ func (t *Program) Awaited(pos *Position) (list []Awaited) {
 		if q := t.questions[ident.Base(p.id)]; params == nil && q != nil {
 			params = q.step.Params
 		}
-		a.Key, a.Message = eventParam(params, "key"), eventParam(params, "message")
+		if a.Key, a.Message = eventParam(params, "key"), eventParam(params, "message"); t.forOthers(p.id) {
+			a.Place, a.Asked, a.Message = pos.otherPlace(p.id), params, "Waiting for the answer of somebody else."
+		}
 		list = append(list, a)
 	}
 	return list
+}
+
+// CheckAsked fails if a result is no answer to a question as others are asked it.
+func (t *Program) CheckAsked(id string, asked, result []byte) error {
+	if !t.forOthers(id) {
+		return errors.New("the tool asks nothing like that any more")
+	}
+	return Protect(func() error {
+		return t.questions[ident.Base(id)].Check(steps.Step{ID: id, Kind: steps.Outside, Params: asked, Varied: true}, result)
+	})
 }
 
 // CheckEvent fails if a result is none that the event of that id can have, in words for who delivers it.

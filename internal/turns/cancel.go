@@ -28,7 +28,11 @@ func (r *Runner) Cancel(ctx context.Context, q Request, others ...Policy) (End, 
 		if refused != nil {
 			return End{}, refused
 		}
-		return r.cancel(ctx, &q, o)
+		end, err := r.cancel(ctx, &q, o)
+		if err == nil && r.memory != nil && o.Position.Awaits() {
+			r.memory.Withdraw(ctx, o.Program, o.Position)
+		}
+		return end, err
 	})
 	if err != nil {
 		err = r.Report(ctx, q.Method, err)

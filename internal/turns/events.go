@@ -20,6 +20,7 @@ const (
 // mark supplies what a turn of a program that waits for events needs.
 func (r *Runner) mark(ctx context.Context, p *engine.Program, c *engine.Call) (err error) {
 	if p.Waits() && r.memory != nil {
+		c.Pages = r.Pages
 		c.Mark, err = r.memory.Mark(ctx)
 	}
 	return err

@@ -48,6 +48,8 @@ type Config struct {
 	NewID func() tokens.ID
 	// NewSecret returns what the handles of the next saga are made of. Default: a random one.
 	NewSecret func() []byte
+	// Pages is where others than a saga's caller answer; empty if they cannot.
+	Pages string
 	// Timeout bounds a turn; zero means that nothing does.
 	Timeout time.Duration
 	// UndoGrace is how long after a token has expired what its saga did is still undone;
@@ -91,7 +93,9 @@ func NeedLedger(registry *engine.Registry) error {
 	for _, kind := range kinds {
 		for _, newest := range registry.Of(kind) {
 			for _, p := range registry.Revisions(kind, newest.Name) {
-				if p.Waits() {
+				if p.AsksOthers() {
+					missing = append(missing, &engine.DefinitionError{Tool: p.Name, Problem: "it asks others than its caller, for which the server needs a ledger"})
+				} else if p.Waits() {
 					missing = append(missing, &engine.DefinitionError{Tool: p.Name, Problem: "it waits for events, for which the server needs a ledger"})
 				}
 				if p.Tasks.Mode == engine.TasksRequired {

@@ -2,6 +2,7 @@ package pages
 
 import (
 	"bytes"
+	"cmp"
 	"html/template"
 	"net/http"
 	"net/url"
@@ -29,6 +30,9 @@ type page struct {
 	Again bool
 	// Stop is the token of the form that gives the call up; empty if it has none.
 	Stop string
+	// Waiting are the entries of a list, More leads to the next ones, and Back from one to the list.
+	Waiting    []waiting
+	More, Back string
 }
 
 // question is a question as a page asks it.
@@ -41,19 +45,21 @@ type question struct {
 	Fields  fields
 	// URL and Host are those of a page that the question sends the user to.
 	URL, Host string
+	// Until is until when it can be answered, if that is known.
+	Until string
 }
 
-func (v *visit) show(status int, shown *page) {
+func (p *Pages) show(w http.ResponseWriter, status int, shown *page) {
 	shown.Style = template.CSS(style)
 	var b bytes.Buffer
-	if err := v.layout.Execute(&b, shown); err != nil {
-		v.host.Log.Error("page not written", "error", err)
-		http.Error(v.w, errBroken.text, errBroken.status)
+	if err := p.layout.Execute(&b, shown); err != nil {
+		p.host.Log.Error("page not written", "error", err)
+		http.Error(w, errBroken.text, errBroken.status)
 		return
 	}
-	v.w.Header().Set("Content-Type", "text/html; charset=utf-8")
-	v.w.WriteHeader(status)
-	_, _ = v.w.Write(b.Bytes())
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	w.WriteHeader(status)
+	_, _ = w.Write(b.Bytes())
 }
 
 // tool is what the tool of the call is called.
@@ -93,10 +99,7 @@ func (v *visit) question() *steps.Step {
 func (v *visit) page() *page {
 	shown := &page{
 		Title: v.tool() + " asks you", Tool: v.tool(), Person: v.person(v.link.Principal), Called: v.task.Created.UTC(),
-		Server: v.host.Info.Name,
-	}
-	if v.host.Info.Title != "" {
-		shown.Server = v.host.Info.Title
+		Server: v.server(),
 	}
 	q := v.question()
 	if q != nil {
@@ -109,6 +112,9 @@ func (v *visit) page() *page {
 	}
 	return shown
 }
+
+// server is what the server is called.
+func (p *Pages) server() string { return cmp.Or(p.host.Info.Title, p.host.Info.Name) }
 
 // asked is a question as the page asks it.
 func (v *visit) asked(q *steps.Step) *question {

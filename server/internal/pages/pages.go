@@ -44,6 +44,7 @@ type Pages struct {
 	router *elsewhere.Router
 	url    string
 	person func(principal string) string
+	who    Who // nil if nobody but callers answers
 	layout *template.Template
 	policy string
 	cross  *http.CrossOriginProtection
@@ -52,15 +53,15 @@ type Pages struct {
 var _ dialect.Pages = (*Pages)(nil)
 
 // New returns the pages of a host with a ledger. url is where they are, without a slash at the end. person is what a
-// principal is called; empty if it has no name.
-func New(h *dialect.Host, url string, person func(principal string) string) (*Pages, error) {
+// principal is called; empty if it has no name. who is nil if nobody but callers answers.
+func New(h *dialect.Host, url string, person func(principal string) string, who Who) (*Pages, error) {
 	t, err := template.New("page").Parse(layout)
 	if err != nil {
 		return nil, fmt.Errorf("pages: %w", err)
 	}
 	hash := sha256.Sum256([]byte(style))
 	return &Pages{
-		host: h, router: elsewhere.New(h), url: url, person: person, layout: t, cross: http.NewCrossOriginProtection(),
+		host: h, router: elsewhere.New(h), url: url, person: person, who: who, layout: t, cross: http.NewCrossOriginProtection(),
 		policy: "default-src 'none'; style-src 'sha256-" + base64.StdEncoding.EncodeToString(hash[:]) +
 			"'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'",
 	}, nil
@@ -106,7 +107,15 @@ var (
 func (p *Pages) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	p.protect(w.Header())
 	v := &visit{Pages: p, w: w, name: strings.TrimPrefix(r.URL.Path, "/")}
-	err := v.serve(r.WithContext(durable.Patient(r.Context())))
+	r = r.WithContext(durable.Patient(r.Context()))
+	err := p.refuse(w, r)
+	switch {
+	case err != nil:
+	case v.name == listPage || strings.HasPrefix(v.name, listPage+"/"):
+		err = p.serveOthers(w, r, v.name)
+	default:
+		err = v.serve(r)
+	}
 	if err == nil || r.Context().Err() != nil {
 		return
 	}
@@ -122,7 +131,7 @@ func (p *Pages) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		known = errBroken
 		p.host.Log.ErrorContext(r.Context(), "page not served", "error", err)
 	}
-	v.show(known.status, &page{Title: "Nothing to answer here", Alert: known.text})
+	p.show(w, known.status, &page{Title: "Nothing to answer here", Alert: known.text})
 }
 
 // protect has browsers keep the page apart from all others, and from themselves once it is closed.
@@ -137,16 +146,21 @@ func (p *Pages) protect(h http.Header) {
 	h.Set("X-Robots-Tag", "noindex, nofollow")
 }
 
-func (v *visit) serve(r *http.Request) error {
+// refuse fails if a request is none that a page makes.
+func (p *Pages) refuse(w http.ResponseWriter, r *http.Request) error {
 	switch r.Method {
 	case http.MethodGet, http.MethodHead, http.MethodPost:
 	default:
-		v.w.Header().Set("Allow", "GET, HEAD, POST")
+		w.Header().Set("Allow", "GET, HEAD, POST")
 		return errMethod
 	}
-	if v.cross.Check(r) != nil {
+	if p.cross.Check(r) != nil {
 		return errForeign
 	}
+	return nil
+}
+
+func (v *visit) serve(r *http.Request) error {
 	ctx := r.Context()
 	var err error
 	if v.link, err = v.open(ctx, v.name); err != nil {
@@ -165,7 +179,7 @@ func (v *visit) serve(r *http.Request) error {
 	if r.URL.Query().Has(taken) {
 		shown.Note = "Your answer was taken."
 	}
-	v.show(http.StatusOK, shown)
+	v.show(v.w, http.StatusOK, shown)
 	return nil
 }
 
@@ -213,17 +227,25 @@ const (
 	taken = "taken"
 )
 
-// post does what was asked by a form.
-func (v *visit) post(r *http.Request) error {
+// readForm reads what a form has sent.
+func (p *Pages) readForm(w http.ResponseWriter, r *http.Request) error {
 	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || kind != "application/x-www-form-urlencoded" {
 		return errType
 	}
-	r.Body = http.MaxBytesReader(v.w, r.Body, v.host.Limits.MaxBody)
+	r.Body = http.MaxBytesReader(w, r.Body, p.host.Limits.MaxBody)
 	if err := r.ParseForm(); err != nil {
 		if errors.As(err, new(*http.MaxBytesError)) {
 			return errLarge
 		}
 		return errBody
+	}
+	return nil
+}
+
+// post does what was asked by a form.
+func (v *visit) post(r *http.Request) error {
+	if err := v.readForm(v.w, r); err != nil {
+		return err
 	}
 	id := r.PostForm.Get(formQuestion)
 	if !v.link.holds(r.PostForm.Get(formToken), id) {
@@ -244,7 +266,7 @@ func (v *visit) stop(ctx context.Context) error {
 		return err
 	}
 	v.host.Log.InfoContext(ctx, "call stopped on a page", "tool", v.tool())
-	v.seeOther(v.name)
+	seeOther(v.w, v.name)
 	return nil
 }
 
@@ -263,7 +285,7 @@ func (v *visit) answer(r *http.Request, id, do string) error {
 			shown := v.page()
 			shown.Title = "Error: " + shown.Title
 			shown.Question.Fields = fields
-			v.show(http.StatusUnprocessableEntity, shown)
+			v.show(v.w, http.StatusUnprocessableEntity, shown)
 			return nil
 		}
 		var err error
@@ -282,7 +304,7 @@ func (v *visit) answer(r *http.Request, id, do string) error {
 		return v.tooLate(ctx)
 	}
 	v.host.Log.InfoContext(ctx, "question answered on a page", "tool", v.tool(), "step", id, "action", do)
-	v.seeOther(v.name + "?" + taken)
+	seeOther(v.w, v.name+"?"+taken)
 	return nil
 }
 
@@ -299,13 +321,13 @@ func (v *visit) tooLate(ctx context.Context) error {
 	}
 	shown := v.page()
 	shown.Alert = "Your answer was not taken: this question had been answered before, or is not asked any more."
-	v.show(http.StatusConflict, shown)
+	v.show(v.w, http.StatusConflict, shown)
 	return nil
 }
 
 // seeOther has the browser open a page beside this one, so that to reload it sends nothing again. The path by which
 // this handler is reached is not known here.
-func (v *visit) seeOther(page string) {
-	v.w.Header().Set("Location", page)
-	v.w.WriteHeader(http.StatusSeeOther)
+func seeOther(w http.ResponseWriter, page string) {
+	w.Header().Set("Location", page)
+	w.WriteHeader(http.StatusSeeOther)
 }

@@ -1,0 +1,259 @@
+package pages
+
+import (
+	"cmp"
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
+	"errors"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/mcpsaga/mcpsaga/internal/durable"
+	"github.com/mcpsaga/mcpsaga/internal/jsonview"
+	"github.com/mcpsaga/mcpsaga/internal/tasks"
+	"github.com/mcpsaga/mcpsaga/server/internal/wire"
+)
+
+// Others than the caller of a tool answer on pages below one that lists what waits for them. Who they are is asked with
+// each request. A person who may not answer a question is shown nothing of it.
+
+const (
+	// listPage is the page with the list. The page of a question is below it.
+	listPage = "waiting"
+	// listed is how many questions the list shows at once.
+	listed = 25
+	// after is in the query of a part of the list.
+	after = "after"
+)
+
+// Person is who sends a request.
+type Person struct {
+	// Subject is who that is; empty if nobody knows. Names are those that the person may answer as.
+	Subject string
+	Names   []string
+	// From is where the request came from.
+	From string
+}
+
+// Who finds out who sends a request. It fails if nobody is let in, or if it cannot be found out now.
+type Who func(*http.Request) (Person, error)
+
+// ErrNotKnown is how a [Who] fails for who is not let in.
+var ErrNotKnown = errors.New("not let in")
+
+var (
+	errNobody = &refusal{http.StatusUnauthorized, "This page is for people whom the server knows. Sign in, and open it again."}
+	errWrong  = &refusal{http.StatusForbidden, "This is not for you to answer, so it is not shown. If you think that it is, sign in as who may, or tell the operator of this server."}
+	errSelf   = &refusal{http.StatusForbidden, "This was asked for in your own name, so somebody else has to answer it."}
+	errWho    = &refusal{http.StatusServiceUnavailable, "The server cannot find out at the moment what you may answer. Try again in a minute: nothing is lost."}
+)
+
+// waiting is an entry of the list.
+type waiting struct {
+	URL, Tool, Person, Message string
+	Until                      time.Time
+}
+
+// Ends is until when it can be answered, for people, and Stamp for machines.
+func (w *waiting) Ends() string  { return w.Until.UTC().Format(dayAndTime) }
+func (w *waiting) Stamp() string { return w.Until.UTC().Format(time.RFC3339) }
+
+const dayAndTime = "2 January 2006, 15:04 UTC"
+
+// other is a visit of a person whose name the server knows.
+type other struct {
+	*Pages
+	w     http.ResponseWriter
+	who   Person
+	mark  []byte // a secret of the ledger's
+	asked *durable.Asked
+}
+
+// serveOthers serves the list, or what is below it.
+func (p *Pages) serveOthers(w http.ResponseWriter, r *http.Request, name string) error {
+	o := &other{Pages: p, w: w}
+	if p.who == nil {
+		return errUnknown
+	}
+	var err error
+	switch o.who, err = p.who(r); {
+	case errors.Is(err, ErrNotKnown), err == nil && o.who.Subject == "":
+		return errNobody
+	case err != nil:
+		p.host.Log.WarnContext(r.Context(), "it cannot be found out what a person may answer", "error", err)
+		return errWho
+	}
+	name, below := strings.CutPrefix(name, listPage+"/")
+	switch {
+	case !below && r.Method == http.MethodPost:
+		return errMethod
+	case !below:
+		return o.list(r)
+	}
+	if o.asked, err = p.host.Core.FindAsked(r.Context(), name); err != nil {
+		return err
+	}
+	if o.mark, err = p.host.Core.Mark(r.Context()); err != nil {
+		return err
+	}
+	if err := o.may(o.asked); err != nil {
+		return err
+	}
+	if r.Method == http.MethodPost {
+		return o.post(r)
+	}
+	shown := o.page()
+	if r.URL.Query().Has(taken) {
+		shown.Note = "Your answer was taken."
+	}
+	p.show(w, http.StatusOK, shown)
+	return nil
+}
+
+// may fails if the person may not answer a question.
+func (o *other) may(a *durable.Asked) error {
+	if !slices.ContainsFunc(a.By, func(name string) bool { return slices.Contains(o.who.Names, name) }) {
+		return errWrong
+	}
+	if caller := o.person(a.Principal); !a.AllowCaller && (caller == "" || caller == o.who.Subject) { // who is not known may be anybody
+		return errSelf
+	}
+	return nil
+}
+
+// list shows what waits for the person.
+func (o *other) list(r *http.Request) error {
+	list, next, err := o.host.Core.WaitingFor(r.Context(), o.who.Names, r.URL.Query().Get(after), listed)
+	if errors.Is(err, tasks.ErrCursor) {
+		return errUnknown
+	}
+	if err != nil {
+		return err
+	}
+	shown := &page{Title: "Waiting for your answer", State: "Nothing waits for you here."}
+	for _, a := range list {
+		if o.may(a) != nil {
+			continue
+		}
+		e := waiting{URL: listPage + "/" + a.Name, Tool: toolOf(a), Person: o.person(a.Principal), Until: a.Until}
+		message, _ := jsonview.String(jsonview.Get(a.Step.Params, "message"))
+		e.Message = clipped(message)
+		shown.Waiting = append(shown.Waiting, e)
+	}
+	if len(shown.Waiting) > 0 {
+		shown.State = ""
+	}
+	if next != "" {
+		shown.More, shown.State = "?"+url.Values{after: {next}}.Encode(), ""
+	}
+	o.show(o.w, http.StatusOK, shown)
+	return nil
+}
+
+// clipped is what the list shows of a message.
+func clipped(text string) string {
+	const most = 200
+	if runes := []rune(text); len(runes) > most {
+		return string(runes[:most]) + "…"
+	}
+	return text
+}
+
+func toolOf(a *durable.Asked) string {
+	if a.Program == nil {
+		return a.Tool
+	}
+	return cmp.Or(a.Program.Title, a.Program.Name)
+}
+
+// page is how the question stands.
+func (o *other) page() *page {
+	a, tool := o.asked, toolOf(o.asked)
+	shown := &page{Title: tool + " asks for your answer", Tool: tool, Person: o.person(a.Principal), Server: o.server(), Back: "../" + listPage}
+	switch {
+	case a.Open && a.Program == nil:
+		shown.Title, shown.State, shown.Again = tool+" waits", "This server cannot take an answer to it at present.", true
+	case a.Open:
+		shown.Question = &question{ID: a.Step.ID, Token: o.token(), Consent: true, Fields: fieldsOf(&a.Step), Until: a.Until.UTC().Format(dayAndTime)}
+		shown.Question.Message, _ = jsonview.String(jsonview.Get(a.Step.Params, "message"))
+	case a.Who != "":
+		what := map[string]string{doAccept: "It was agreed to", doDecline: "It was declined"}[a.Action]
+		by := "by " + a.Who
+		if a.Who == o.who.Subject {
+			by = "by you"
+		}
+		shown.Title, shown.State = tool+" has its answer", what+" "+by+" on "+a.At.UTC().Format(dayAndTime)+"."
+	default:
+		shown.Title, shown.State = tool+" does not wait any more", "It is not asked any more: its time is over, or it was stopped."
+	}
+	return shown
+}
+
+// token is what the form has: the question in these words, and for this person alone.
+func (o *other) token() string {
+	h := hmac.New(sha256.New, o.mark)
+	for _, part := range []string{"form for others", o.asked.Name, o.who.Subject, string(o.asked.Step.Params)} {
+		sum := sha256.Sum256([]byte(part))
+		h.Write(sum[:])
+	}
+	return base64.RawURLEncoding.EncodeToString(h.Sum(nil))
+}
+
+// post takes the answer of a person.
+func (o *other) post(r *http.Request) error {
+	if err := o.readForm(o.w, r); err != nil {
+		return err
+	}
+	a, do := o.asked, r.PostForm.Get(formDo)
+	switch {
+	case !a.Open:
+		return o.tooLate(r.Context())
+	case do != doAccept && do != doDecline, r.PostForm.Get(formQuestion) != a.Step.ID, !hmac.Equal([]byte(r.PostForm.Get(formToken)), []byte(o.token())):
+		return errForm
+	}
+	given := durable.PersonAnswer{Action: do, By: o.who.Subject, From: o.who.From}
+	if do == doAccept {
+		fields := fieldsOf(&a.Step)
+		content, fits := fields.read(r.PostForm)
+		if !fits {
+			shown := o.page()
+			shown.Title = "Error: " + shown.Title
+			shown.Question.Fields = fields
+			o.show(o.w, http.StatusUnprocessableEntity, shown)
+			return nil
+		}
+		var err error
+		if given.Content, err = wire.Marshal(content); err != nil {
+			return err
+		}
+	}
+	err := o.host.Core.AnswerAsked(r.Context(), a, given)
+	var wrong *durable.ValueError
+	switch {
+	case errors.Is(err, durable.ErrEventOther), errors.Is(err, durable.ErrEventGone):
+		return o.tooLate(r.Context())
+	case errors.As(err, &wrong):
+		return &refusal{http.StatusUnprocessableEntity, "The answer was not taken: " + wrong.Err.Error() + "."}
+	case err != nil:
+		return err
+	}
+	o.host.Log.InfoContext(r.Context(), "question answered by somebody else", "tool", a.Tool, "step", a.Step.ID, "action", do, "by", o.who.Subject, "from", o.who.From)
+	seeOther(o.w, a.Name+"?"+taken)
+	return nil
+}
+
+// tooLate says who was first, if anybody was.
+func (o *other) tooLate(ctx context.Context) (err error) {
+	if o.asked, err = o.host.Core.FindAsked(ctx, o.asked.Name); err != nil {
+		return err
+	}
+	shown := o.page()
+	shown.Alert = "Your answer was not taken: this question had been answered before, or is not asked any more."
+	o.show(o.w, http.StatusConflict, shown)
+	return nil
+}

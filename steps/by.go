@@ -1,0 +1,85 @@
+package steps
+
+import (
+	"encoding/json"
+	"time"
+
+	"github.com/mcpsaga/mcpsaga/internal/jsonview"
+)
+
+// By names who may answer a [Form] instead of the caller, each a person or a role: a [FormOption] as well, which
+// replaces them.
+type By []string
+
+// Bounds of By.
+const (
+	maxBy     = 8
+	maxByName = 256
+)
+
+// others says who answers a form, if not the user of the client. It is part of what is asked: other people are another
+// question.
+type others struct {
+	Within      int64 `json:"within"` // as of an event
+	By          By    `json:"by"`
+	AllowCaller bool  `json:"allowCaller,omitzero"`
+}
+
+// others returns who answers the form; nil if that is the user.
+func (f *Form[T]) others() *others {
+	if f.Within == 0 && f.By == nil && !f.AllowCaller {
+		return nil
+	}
+	return &others{int64(f.Within), f.By, f.AllowCaller}
+}
+
+func (b By) applyForm(s *FormSpec) error {
+	if s.others == nil {
+		return &QuestionError{Where: "By", Reason: "the form is for the user of the client; one for others has a Within"}
+	}
+	o := *s.others
+	o.By, s.others = b, &o
+	return nil
+}
+
+func (o *others) verify() error {
+	reason := ""
+	switch {
+	case o.Within <= 0:
+		reason = "has a By and no Within: say for how long others may answer"
+	case o.Within > int64(maxWithin):
+		reason = "may be answered for longer than ten years"
+	case len(o.By) > maxBy:
+		reason = "names more than 8 in By: give them a role"
+	}
+	for _, name := range o.By {
+		if name == "" || len(name) > maxByName {
+			reason = "has a name in By that is empty, or longer than 256 bytes"
+		}
+	}
+	if reason != "" {
+		return &QuestionError{Reason: reason}
+	}
+	return nil
+}
+
+// parseOthers is parseElicited for what others have answered, or not in time.
+func parseOthers(result json.RawMessage) (elicited, string) {
+	if action, _ := jsonview.String(jsonview.Get(result, "action")); action == timedOut {
+		return elicited{action: timedOut}, ""
+	}
+	return parseElicited(result)
+}
+
+// AnsweredBy returns who has answered a form that is for others, as the server knows them (the principal's subject), and
+// when. It returns nothing if nobody has, in time.
+func (f *Form[T]) AnsweredBy(a Answers) (who string, at time.Time) {
+	if f.Within <= 0 || a == nil {
+		return "", at
+	}
+	answer, _ := a.StepAnswer(f.ID)
+	who, _ = jsonview.String(jsonview.Get(answer.Result, "by"))
+	when, _ := jsonview.String(jsonview.Get(answer.Result, "at"))
+	at, _ = time.Parse(time.RFC3339, when)
+	return who, at
+}
