@@ -20,8 +20,8 @@ func Example_login() {
 	type account struct {
 		User string `json:"user" minLength:"1"`
 	}
-	signIn := &steps.Link{ID: "sign-in", Message: "Please sign in to the calendar."}
 	signedIn := &steps.Event[account]{ID: "signed-in", Message: "Waiting for the sign-in.", Within: 10 * time.Minute}
+	signIn := &steps.Link{ID: "sign-in", Message: "Please sign in to the calendar.", Done: signedIn}
 	logins := map[string]string{} // handles by the provider's "state"; in production a table, with the caller of each
 	begun := &saga.Effect[string, string]{
 		Name: "begin-login",

@@ -90,6 +90,9 @@ func eventValueOf(t reflect.Type) *eventValue {
 // StepID implements [Question].
 func (e *Event[T]) StepID() string { return e.ID }
 
+// happens reports whether it can finish a [Link].
+func (e *Event[T]) happens() bool { return e != nil }
+
 // Verify implements [Question].
 func (e *Event[T]) Verify() error {
 	if err := checkID(e.ID, e.nth); err != nil {

@@ -28,6 +28,10 @@ type Link struct {
 	URL string
 	// Routes are the ways by which the user may be sent there; zero is any.
 	Routes Routes
+	// Done may be the *[Event] that says that the user has finished on the page, which the tool asks as well. Then the
+	// client learns of that when the event has come, and not only by the end of the call. The n-th instance of the
+	// link has that of the event.
+	Done Question
 
 	nth, varied bool
 }
@@ -54,7 +58,18 @@ func (l *Link) Verify() error {
 	if reason := checkURL(l.URL); l.URL != "" && reason != "" {
 		return &QuestionError{StepID: l.ID, Reason: reason}
 	}
+	if e, ok := l.Done.(interface{ happens() bool }); l.Done != nil && (!ok || !e.happens()) {
+		return &QuestionError{StepID: l.ID, Reason: "its Done is no Event"}
+	}
 	return checkRoutes(l.ID, l.Routes, false)
+}
+
+// done is the id of the event that finishes it, or empty.
+func (l *Link) done() string {
+	if l.Done == nil {
+		return ""
+	}
+	return l.Done.StepID()
 }
 
 // Step implements [Request].
@@ -63,11 +78,11 @@ func (l *Link) Step() (Step, error) {
 		return Step{}, err
 	}
 	if l.URL == "" {
-		return Step{Kind: Elicitation, Needs: Features{Links: true}, Routes: l.Routes},
+		return Step{Kind: Elicitation, Needs: Features{Links: true}, Routes: l.Routes, Done: l.done()},
 			&QuestionError{StepID: l.ID, Reason: "has no URL: declare one, or ask With(steps.URL(...))"}
 	}
 	params := appendJSON(nil, &linkParams{"url", &l.Message, l.URL})
-	return Step{ID: l.ID, Kind: Elicitation, Params: params, Needs: Features{Links: true}, Varied: l.varied, Routes: l.Routes}, nil
+	return Step{ID: l.ID, Kind: Elicitation, Params: params, Needs: Features{Links: true}, Varied: l.varied, Routes: l.Routes, Done: l.done()}, nil
 }
 
 // With returns the question asked with another URL or message.

@@ -173,6 +173,11 @@ func (t *Program) checkQuestions(p *Problems) {
 		t.questions[id] = newQuestion(q)
 		t.outside = t.outside || t.questions[id].step.Kind == steps.Outside
 	}
+	for _, id := range slices.Sorted(maps.Keys(t.questions)) {
+		if done := t.questions[id].step.Done; done != "" && !t.Outside(done) {
+			p.Add(nil, "the link %q is Done with %q, which is not declared; add it to the tool's Asks", id, done)
+		}
+	}
 }
 
 // RenameQuestions has the present names of questions that had others in older revisions.

@@ -19,6 +19,8 @@ type Routing struct {
 	Allowed steps.Routes
 	// Consent: the answer authorises something.
 	Consent bool
+	// Done is the event that says that the user has finished on the page of a link, or empty.
+	Done string
 }
 
 // Routing says how the question may be asked that has this id in a message. One that is not declared has no route.
@@ -28,7 +30,7 @@ func (t *Program) Routing(id string) Routing {
 	if q == nil {
 		return Routing{ID: id, Allowed: noRoute, Consent: true}
 	}
-	return Routing{id, q.step.Kind == steps.Elicitation, q.step.Needs, BothRoutes(t.Routes, q.step.Routes), q.step.Consent}
+	return Routing{id, q.step.Kind == steps.Elicitation, q.step.Needs, BothRoutes(t.Routes, q.step.Routes), q.step.Consent, q.step.Done}
 }
 
 // Routings are those of all questions.

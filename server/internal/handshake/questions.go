@@ -145,8 +145,8 @@ func (d *handshake) opened(ctx context.Context, principal, task string, step ste
 		return nil
 	}
 	_, err := d.Tasks.Renew(ctx, principal, task, patienceFor(callWait), changeNote(func(n *taskNote) {
-		if page := linkID(task, step.ID); !slices.Contains(n.Accepted, page) {
-			n.Accepted = append(n.Accepted, page)
+		if !slices.Contains(n.Accepted, step.ID) {
+			n.Accepted = append(n.Accepted, step.ID)
 		}
 	}))
 	return err

@@ -245,7 +245,7 @@ type taskNote struct {
 	Reader  string `json:"reader,omitzero"`
 	Seen    uint64 `json:"seen,omitzero"`
 	MaxWait int64  `json:"maxWait,omitzero"`
-	// Accepted are the pages that the user has agreed to open.
+	// Accepted are the questions by which the user has agreed to open pages.
 	Accepted []string `json:"accepted,omitzero"`
 }
 

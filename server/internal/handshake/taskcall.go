@@ -273,7 +273,9 @@ func (r *reader) outcome(ctx context.Context, t *tasks.Task) (end turns.End, err
 		}
 	}
 	if note, _ := noteOf(t); r.Way != nil && (end.Result == nil || !end.Result.IsError) {
-		r.completed(note.Accepted)
+		for _, step := range note.Accepted {
+			r.visited(t.ID, step)
+		}
 	}
 	return end, nil
 }

@@ -8,6 +8,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -16,6 +18,7 @@ import (
 	"github.com/mcpsaga/mcpsaga/content"
 	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/internal/jsonview"
+	"github.com/mcpsaga/mcpsaga/internal/tasks"
 	"github.com/mcpsaga/mcpsaga/internal/tokens"
 	"github.com/mcpsaga/mcpsaga/internal/turns"
 	"github.com/mcpsaga/mcpsaga/saga"
@@ -274,7 +277,7 @@ func stepRequest(r revision.Revision, s steps.Step, page string) (method string,
 
 // A call may send the user to pages. From 2025-11-25 on each has an id, and the client learns when what was to be
 // done there is done (MCP 2025-11-25, client/elicitation, completion notifications). What happens on a page
-// the server need not know; but when the call has succeeded, it is done.
+// the server need not know, unless an event says it; but when the call has succeeded, it is done.
 
 // opens reports whether the user has agreed to open the page of a step, if that is one.
 func opens(s steps.Step, a steps.Answer) bool {
@@ -285,6 +288,37 @@ func opens(s steps.Step, a steps.Answer) bool {
 func (c *call) completed(pages []string) {
 	for _, id := range pages {
 		c.Way.Notify("notifications/elicitation/complete", append(wire.AppendString([]byte(`{"elicitationId":`), id), '}'))
+	}
+}
+
+// finished tells the client which pages the user has finished on, as events say.
+func (r *reader) finished(ctx context.Context, t *tasks.Task) {
+	was := r.awaits
+	if r.awaits = t.Awaits; r.Way == nil || t.Program == nil || t.Status.Ended() { // the end says all
+		return
+	}
+	for _, e := range was {
+		if slices.Contains(t.Awaits, e) {
+			continue
+		}
+		if happened, err := r.Core.Happened(ctx, e.Event); err != nil || !happened {
+			continue
+		}
+		note, _ := noteOf(t)
+		for _, step := range note.Accepted {
+			id, _, _ := strings.Cut(step, "~")
+			if q := t.Program.Routing(step); q.Done != "" && q.Done+strings.TrimPrefix(id, q.ID) == e.Question {
+				r.visited(t.ID, step)
+			}
+		}
+	}
+}
+
+// visited tells the client once that its user has finished on the page of a link.
+func (r *reader) visited(task, step string) {
+	if !slices.Contains(r.visits, step) {
+		r.visits = append(r.visits, step)
+		r.completed([]string{linkID(task, step)})
 	}
 }
 

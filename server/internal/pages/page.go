@@ -148,6 +148,8 @@ func (v *visit) state() (title, text string, again bool) {
 		return tool + " was stopped", "It was stopped, and what it had done is undone, as far as it could be.", false
 	case t.Cancelling:
 		return tool + " is being stopped", "What it has done is being undone.", true
+	case len(t.Awaits) > 0:
+		return tool + " waits", t.Message, true
 	case t.Status == tasks.InputRequired && t.Program == nil:
 		return tool + " waits", "This server cannot go on with it at present.", true
 	case t.Status == tasks.InputRequired:
