@@ -12,7 +12,8 @@
 //   - sagasecrets: fields that are named like secrets, in states and effects, but
 //     are no saga.Secret;
 //   - sagacontext: code of tools that ignores its context;
-//   - sagabackground: uses of a turn that may come when it has ended, or in another.
+//   - sagabackground: uses of a turn that may come when it has ended, or in another;
+//   - sagaevents: events that nobody can deliver, or that nothing waits for.
 //
 // They look at one package at a time.
 //
@@ -29,6 +30,6 @@ import "golang.org/x/tools/go/analysis"
 // Analyzers returns all analyzers of this package.
 func Analyzers() []*analysis.Analyzer {
 	return []*analysis.Analyzer{
-		replayAnalyzer, outsideAnalyzer, secretsAnalyzer, contextAnalyzer, backgroundAnalyzer,
+		replayAnalyzer, outsideAnalyzer, secretsAnalyzer, contextAnalyzer, backgroundAnalyzer, eventsAnalyzer,
 	}
 }
