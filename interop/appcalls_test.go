@@ -34,6 +34,11 @@ type (
 	}
 )
 
+// counts is a book of stays that only counts them.
+func counts(n *atomic.Int32) func(saga.Key, string) error {
+	return func(saga.Key, string) error { n.Add(1); return nil }
+}
+
 // stay asks three questions, the last of which is a consent before an effect, which book does.
 func stay(book func(key saga.Key, what string) error) saga.Definition {
 	type args struct {
@@ -149,7 +154,7 @@ func TestAppCalls(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var booked atomic.Int32
-			o := server.Options{Tools: []saga.Definition{stay(func(saga.Key, string) error { booked.Add(1); return nil })}, Questions: server.Questions{TrustedApps: []string{"host"}}}
+			o := server.Options{Tools: []saga.Definition{stay(counts(&booked))}, Questions: server.Questions{TrustedApps: []string{"host"}}}
 			if !c.anonymous {
 				o.Authenticate = known
 			}

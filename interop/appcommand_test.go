@@ -57,7 +57,7 @@ func TestCommandShowsTheForm(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			browser := needBrowser(t)
 			var booked atomic.Int32
-			url := appServer(t, server.Options{Tools: []saga.Definition{stay(&booked)}, Authenticate: c.who, Questions: server.Questions{TrustedApps: []string{"saga"}}})
+			url := appServer(t, server.Options{Tools: []saga.Definition{stay(counts(&booked))}, Authenticate: c.who, Questions: server.Questions{TrustedApps: []string{"saga"}}})
 			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 			defer cancel()
 			cmd := exec.CommandContext(ctx, filepath.Join(work, "saga"), "call", "stay", "who=Ann", "--as", "apps", "--server", url, "--protocol", c.protocol)

@@ -84,7 +84,7 @@ func TestInspectorOpensTheForm(t *testing.T) {
 	browser := needBrowser(t)
 	var booked atomic.Int32
 	address, said := overheard(t, appServer(t, server.Options{
-		Tools: []saga.Definition{stay(&booked)}, Questions: server.Questions{Force: steps.RouteApp, TrustedApps: []string{"mcp-inspector"}},
+		Tools: []saga.Definition{stay(counts(&booked))}, Questions: server.Questions{Force: steps.RouteApp, TrustedApps: []string{"mcp-inspector"}},
 	}))
 	const token = "the-token-of-this-test"
 	link := startInspector(t, token) + "?" + url.Values{
