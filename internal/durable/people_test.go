@@ -14,6 +14,7 @@ import (
 
 	"github.com/mcpsaga/mcpsaga/internal/durable"
 	"github.com/mcpsaga/mcpsaga/internal/engine"
+	"github.com/mcpsaga/mcpsaga/internal/longtests"
 	"github.com/mcpsaga/mcpsaga/internal/store"
 	"github.com/mcpsaga/mcpsaga/internal/store/intercept"
 	"github.com/mcpsaga/mcpsaga/internal/tasks"
@@ -269,9 +270,9 @@ func TestOthersWhereServersDie(t *testing.T) {
 
 // A part of a long list costs as much as one of a short list, wherever it is.
 func TestManyQuestionsOfOthers(t *testing.T) {
-	many := 100_000
-	if testing.Short() {
-		many = 5000
+	many := 3000
+	if longtests.Wanted() {
+		many = 100_000
 	}
 	inBubble(t, func(t *testing.T, r *rig) {
 		var calls atomic.Int64
@@ -298,11 +299,11 @@ func TestManyQuestionsOfOthers(t *testing.T) {
 			for _, a := range list {
 				seen[a.Name] = true
 			}
-			if after = next; next == "" || parts == 300 {
+			if after = next; next == "" || parts == 200 {
 				break
 			}
 			require.Len(t, list, 25)
 		}
-		assert.GreaterOrEqual(t, len(seen), min(many, 300*25))
+		assert.GreaterOrEqual(t, len(seen), min(many, 200*25))
 	})
 }
