@@ -87,7 +87,7 @@ func waitingFor(t *testing.T, m *durable.Core, as ...string) (names []string) {
 }
 
 // A question is in the lists of those who may answer while it is open, once for each of them, and its history says who has.
-func TestOthersAnswer(t *testing.T) {
+func TestOthersAnswerQuestions(t *testing.T) {
 	inBubble(t, func(t *testing.T, r *rig) {
 		s := newShop()
 		a, b := r.manager(nil, s.approved(nil)), r.manager(nil, s.approved(nil))
