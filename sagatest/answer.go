@@ -18,6 +18,7 @@ type Answer struct {
 	question string
 	reply    func(Asked) (steps.Answer, error)
 	later    time.Duration
+	by       string
 	leaves   bool
 	always   bool
 	route    steps.Routes // zero: the client, or the first that there is
@@ -34,6 +35,13 @@ func (a Answer) Always() Answer {
 // Later makes the client take that long to answer, besides the [Player]'s Pause.
 func (a Answer) Later(d time.Duration) Answer {
 	a.later = d
+	return a
+}
+
+// By says who answers a form that is for others ([steps.Form].By), or tries to: anybody whom that does not name is refused,
+// and then nobody answers in time. Without it, it is the first one that it names.
+func (a Answer) By(who string) Answer {
+	a.by = who
 	return a
 }
 

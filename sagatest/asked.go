@@ -40,7 +40,7 @@ func (a Asked) Request() *steps.SampleRequest {
 }
 
 func read[T any](a Asked, kind steps.Kind, parse func(steps.Step) (*T, error)) *T {
-	if a.Kind != kind {
+	if a.Kind != kind && (a.Kind != steps.Outside || kind != steps.Elicitation) {
 		return nil
 	}
 	v, err := parse(a.Step)

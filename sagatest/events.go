@@ -1,13 +1,16 @@
 package sagatest
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/mcpsaga/mcpsaga/internal/durable"
 	"github.com/mcpsaga/mcpsaga/internal/engine"
+	"github.com/mcpsaga/mcpsaga/internal/jsonview"
 	"github.com/mcpsaga/mcpsaga/internal/store/intercept"
 	"github.com/mcpsaga/mcpsaga/internal/tasks"
 	"github.com/mcpsaga/mcpsaga/ledger"
@@ -28,11 +31,26 @@ type happening struct {
 	result   []byte
 	later    time.Duration
 	until    time.Time // after which nothing waits for it
+	place    *engine.Place
+	by       string // who answers, if others are asked; empty if that is refused
 }
+
+// asks says whom a question asks, and where; an event asks nobody.
+func (h happening) asks(e *tasks.Awaited, by string) happening {
+	if h.place = e.Place; h.place != nil {
+		if names, _ := jsonview.Strings(jsonview.Get(e.Asked, "by")); by == "" || slices.Contains(names, by) {
+			h.by = cmp.Or(by, names[0])
+		}
+	}
+	return h
+}
+
+// refused reports whether the server does not take it.
+func (h happening) refused() bool { return h.place != nil && h.by == "" }
 
 // scripted is what the script has for an event that is waited for.
 func (c *client) scripted(e *tasks.Awaited) (h happening, err error) {
-	a := Asked{Step: steps.Step{ID: e.Question, Kind: steps.Outside}, Question: e.Question}
+	a := Asked{Step: steps.Step{ID: e.Question, Kind: steps.Outside, Params: e.Asked}, Question: e.Question}
 	answer, ok := c.find(a)
 	switch {
 	case !ok:
@@ -47,7 +65,7 @@ func (c *client) scripted(e *tasks.Awaited) (h happening, err error) {
 	if err != nil {
 		return h, fmt.Errorf("the answer to %q: %w", e.Question, err)
 	}
-	return happening{e.Question, e.Event, given.Result, answer.later, e.Until}, nil
+	return happening{question: e.Question, event: e.Event, result: given.Result, later: answer.later, until: e.Until}.asks(e, answer.by), nil
 }
 
 // happenings are what the script has for the events that the saga waits for.
@@ -65,7 +83,7 @@ func (c *client) happenings() (list []happening, err error) {
 // refused rejects all events that the saga waits for.
 func (c *client) refused() (list []happening) {
 	for _, e := range c.last.awaits {
-		list = append(list, happening{event: e.Event, result: []byte(`{"action":"decline"}`)})
+		list = append(list, happening{event: e.Event, result: []byte(`{"action":"decline"}`)}.asks(&e, ""))
 	}
 	return list
 }
@@ -76,7 +94,11 @@ func (h *host) awaited(pos *engine.Position) (list []tasks.Awaited) {
 		return nil
 	}
 	for _, a := range h.tool.Awaited(pos) {
-		list = append(list, tasks.Awaited{Question: a.Question, Event: h.core.EventOf(h.tool, &a), Until: a.Until})
+		e := tasks.Awaited{Question: a.Question, Event: h.core.EventOf(h.tool, &a), Until: a.Until, Asked: a.Asked}
+		if a.Asked != nil {
+			e.Place = &a.Place
+		}
+		list = append(list, e)
 	}
 	return list
 }
@@ -84,7 +106,7 @@ func (h *host) awaited(pos *engine.Position) (list []tasks.Awaited) {
 // deliver has events happen, at a server of their own.
 func (r *rig) deliver(list []happening) error {
 	for _, h := range list {
-		if late := r.clock.now().Add(h.later); h.later > 0 && !late.Before(h.until) {
+		if late := r.clock.now().Add(h.later); h.later > 0 && !late.Before(h.until) || h.refused() {
 			r.clock.until(h.until) // the client comes before that
 			continue
 		}
@@ -104,7 +126,12 @@ func (r *rig) deliver(list []happening) error {
 
 // happens delivers an event, if it is not too late for that.
 func happens(core *durable.Core, h happening) error {
-	_, err := core.Deliver(context.Background(), h.event, h.result)
+	err := error(nil)
+	if h.place != nil {
+		err = answers(core, h)
+	} else {
+		_, err = core.Deliver(context.Background(), h.event, h.result)
+	}
 	if errors.Is(err, durable.ErrEventGone) || errors.Is(err, durable.ErrEventOther) {
 		return nil
 	}
@@ -123,6 +150,21 @@ func (x *trial) early(e *tasks.Awaited) bool {
 	return err == nil
 }
 
+// answers has somebody else answer.
+func answers(core *durable.Core, h happening) error {
+	ctx := context.Background()
+	mark, err := core.Mark(ctx)
+	if err != nil || h.refused() {
+		return err
+	}
+	asked, err := core.FindAsked(ctx, h.place.Handle(mark))
+	if err != nil {
+		return err
+	}
+	action, _ := jsonview.String(jsonview.Get(h.result, "action"))
+	return core.AnswerAsked(ctx, asked, durable.PersonAnswer{Action: action, Content: jsonview.Get(h.result, "content"), By: h.by})
+}
+
 // events: what is waited for comes before the saga begins, is rejected, or does not come.
 func (s *sweep) events() (list []scenario) {
 	for i := range s.base.awaits {
@@ -131,11 +173,22 @@ func (s *sweep) events() (list []scenario) {
 			add := func(how string, turn int, want expectation, run func(x *trial)) {
 				list = append(list, scenario{e.Question + " " + how, turn, want, func(x *trial, _ request) { run(x) }})
 			}
-			add("is delivered before the saga begins", 0, asUndisturbed, func(x *trial) {
-				if x.early(&e) {
-					x.play()
+			add("is delivered twice, with different values", turn, asUndisturbed, func(x *trial) {
+				q := x.resume()
+				list, err := x.happenings()
+				if q.events = append(list, x.refused()...); err != nil {
+					x.failed(err)
+				} else if x.delivers(q) {
+					x.playOn()
 				}
 			})
+			if e.Place == nil {
+				add("is delivered before the saga begins", 0, asUndisturbed, func(x *trial) {
+					if x.early(&e) {
+						x.play()
+					}
+				})
+			}
 			add("is rejected", turn, settled, func(x *trial) {
 				q := x.resume()
 				if q.events = x.refused(); x.delivers(q) {

@@ -190,7 +190,7 @@ func (r *rig) host(l *line) (h *host, err error) {
 	config := turns.Config{
 		Registry: tools, Codec: r.codec, Log: slog.New(slog.DiscardHandler), Now: r.clock.now,
 		NewID: func() tokens.ID { return tokens.ID(r.newID()) }, UndoGrace: turns.DefaultUndoGrace,
-		NewSecret: func() []byte { return r.id[:] },
+		NewSecret: func() []byte { return r.id[:] }, Pages: "https://sagatest.example.com/ask",
 	}
 	if r.office == nil {
 		config.Sleep = func(ctx context.Context, until time.Time) error { r.clock.until(until); return ctx.Err() }

@@ -9,12 +9,12 @@ import (
 	"github.com/mcpsaga/mcpsaga/steps"
 )
 
-// By has the answer come by another route than the client. The play is then in a host whose client asks its user
+// Via has the answer come by another route than the client. The play is then in a host whose client asks its user
 // nothing, at a server that has the routes which the script's answers name; an answer without one takes the first
 // that its question may take. What the model reads is in the [Round]. It reads a refusal if the script has it answer a
 // question that is a Consent, which takes the script's next answer; and a question that no route is open
 // for ends the saga, and undoes it. A host that answers a Consent by [steps.RouteApp] is one that the operator trusts.
-func (a Answer) By(route steps.Routes) Answer {
+func (a Answer) Via(route steps.Routes) Answer {
 	a.route = route
 	return a
 }
@@ -71,7 +71,7 @@ func (c *client) refuses(a Asked, answer Answer) (bool, error) {
 		return false, nil
 	}
 	if c.times(a) > len(c.script.answers[a.Question]) {
-		return false, fmt.Errorf("the answer to %q comes by %v, which is never taken.\n  what to do: have it come By another route, or let the tool allow this one", a.Question, answer.route)
+		return false, fmt.Errorf("the answer to %q comes by %v, which is never taken.\n  what to do: have it come Via another route, or let the tool allow this one", a.Question, answer.route)
 	}
 	c.untaken = append(c.untaken, a.Question)
 	if n := len(c.rounds) - 1; n >= 0 {

@@ -59,7 +59,7 @@ When the user has answered there, call the tool "seat" again with the same argum
 
 // The words are made where a server makes them.
 func TestPlayByRoutes(t *testing.T) {
-	relay := sagatest.Accept("row", seatForm{"7"}).By(steps.RouteRelay)
+	relay := sagatest.Accept("row", seatForm{"7"}).Via(steps.RouteRelay)
 	agree := sagatest.Accept("agree", struct{}{})
 
 	t.Run("a consent has no other way", func(t *testing.T) {
@@ -73,24 +73,24 @@ func TestPlayByRoutes(t *testing.T) {
 		assert.Equal(t, []any{0, 0}, subject.World())
 	})
 	t.Run("a consent is refused to the model, and given on the page", func(t *testing.T) {
-		played := sagatest.Play(t, newSeats().Tool, nil, relay, agree.By(steps.RouteRelay), agree.By(steps.RoutePage))
+		played := sagatest.Play(t, newSeats().Tool, nil, relay, agree.Via(steps.RouteRelay), agree.Via(steps.RoutePage))
 		assert.Equal(t, "7", played.Text())
 		assert.Equal(t, []string{"hold", "buy"}, played.Effects())
 		assert.Equal(t, []string{askedOnAPage, `No answer was taken: "agree" must be answered by a person, not by a model.` + "\n" + askedOnAPage}, played.Rounds[1].Words)
 	})
 	t.Run("in the host's window", func(t *testing.T) {
-		played := sagatest.Play(t, newSeats().Tool, nil, sagatest.Accept("row", seatForm{"7"}).By(steps.RouteApp), agree)
+		played := sagatest.Play(t, newSeats().Tool, nil, sagatest.Accept("row", seatForm{"7"}).Via(steps.RouteApp), agree)
 		assert.Equal(t, "7", played.Text())
 		assert.Contains(t, played.Rounds[1].Words[0], "A form is shown to the user in this window.")
 	})
 	t.Run("the client", func(t *testing.T) {
-		played := sagatest.Play(t, newSeats().Tool, nil, sagatest.Accept("row", seatForm{"7"}).By(steps.RouteClient), agree)
+		played := sagatest.Play(t, newSeats().Tool, nil, sagatest.Accept("row", seatForm{"7"}).Via(steps.RouteClient), agree)
 		assert.Equal(t, "7", played.Text())
 		assert.Empty(t, played.Rounds[0].Words)
 	})
 	t.Run("what is never taken", func(t *testing.T) {
 		f := reported(t, func(t testing.TB) {
-			sagatest.Play(t, newSeats().Tool, nil, relay, agree.By(steps.RouteRelay).Always(), sagatest.Leave("x").By(steps.RoutePage))
+			sagatest.Play(t, newSeats().Tool, nil, relay, agree.Via(steps.RouteRelay).Always(), sagatest.Leave("x").Via(steps.RoutePage))
 		})
 		assert.Contains(t, f.errors[0], `the answer to "agree" comes by relay, which is never taken`)
 	})
@@ -98,15 +98,15 @@ func TestPlayByRoutes(t *testing.T) {
 
 func TestGuideByRoutes(t *testing.T) {
 	tool := newSeats().Tool
-	relayed := sagatest.Accept("row", seatForm{"7"}).By(steps.RouteRelay)
-	agreed := sagatest.Accept("agree", struct{}{}).By(steps.RoutePage)
+	relayed := sagatest.Accept("row", seatForm{"7"}).Via(steps.RouteRelay)
+	agreed := sagatest.Accept("agree", struct{}{}).Via(steps.RoutePage)
 	played := sagatest.Play(t, tool, nil, relayed, agreed)
 	assert.Contains(t, played.Rounds[0].Words[0], `Question "row": "Which row?"`)
 }
 
 // An event is waited for as ever, and so is what sleeps: the model is told to come back.
 func TestEventsByRoutes(t *testing.T) {
-	played := sagatest.Play(t, newCounter(saga.Tasks{}).Tool, nil, sagatest.Accept("sure", struct{}{}).By(steps.RouteRelay), sagatest.Accept("paid", payment{5}))
+	played := sagatest.Play(t, newCounter(saga.Tasks{}).Tool, nil, sagatest.Accept("sure", struct{}{}).Via(steps.RouteRelay), sagatest.Accept("paid", payment{5}))
 	assert.Equal(t, "paid 5", played.Text())
 	assert.Contains(t, played.Rounds[1].Words[0], `"buy" is not finished: it works on. Later, call the tool "buy" again`)
 }
@@ -115,7 +115,7 @@ func TestSweepByRoutes(t *testing.T) {
 	row, agree := sagatest.Accept("row", seatForm{"7"}), sagatest.Accept("agree", struct{}{})
 	for name, script := range map[string][]sagatest.Answer{
 		"client": {row, agree},
-		"mixed":  {row.By(steps.RouteRelay), agree.By(steps.RouteRelay), agree.By(steps.RoutePage)},
+		"mixed":  {row.Via(steps.RouteRelay), agree.Via(steps.RouteRelay), agree.Via(steps.RoutePage)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			sagatest.Sweep(t, sagatest.Case{New: func(testing.TB) sagatest.Subject { return newSeats() }, Script: script, Skip: []string{"forks"}}) // its world cannot check

@@ -98,7 +98,7 @@ func (c *Core) view(r *row) (*tasks.Task, error) {
 			break
 		}
 		t.Message = cmp.Or(t.Message, e.Message)
-		t.Awaits = append(t.Awaits, tasks.Awaited{Question: e.Question, Event: e.Event, Until: e.Until})
+		t.Awaits = append(t.Awaits, tasks.Awaited{Question: e.Question, Event: e.Event, Until: e.Until, Asked: e.Asked, Place: e.Place})
 	}
 	switch t.Status {
 	case tasks.InputRequired:

@@ -111,6 +111,9 @@ type Awaited struct {
 	Question string
 	Event    [16]byte
 	Until    time.Time
+	// Asked is what others are asked, and Place where they answer; nil if it is an event.
+	Asked []byte
+	Place *engine.Place
 }
 
 // Given is an answer that a task was given: the number of its question, and what [Sum] makes of it.

@@ -20,6 +20,7 @@ var groups = []struct {
 	paths []string
 }{
 	{"what authors write", 2_096, []string{"saga"}},
+<<<<<<< HEAD
 	{"questions and schemas", 4_004, []string{"steps", "internal/schema"}},
 	{"content", 780, []string{"content"}},
 	{"keys", 913, []string{"codec"}},
@@ -33,12 +34,33 @@ var groups = []struct {
 	{"questions that are asked elsewhere", 1_229, []string{"server/internal/elsewhere", "internal/relay"}},
 	{"pages on which users answer", 1_191, []string{"server/internal/pages"}},
 	{"sessions", 4_914, []string{"server/internal/handshake"}},
+=======
+	{"questions and schemas", 3_984, []string{"steps", "internal/schema"}},
+	{"content", 780, []string{"content"}},
+	{"keys", 910, []string{"codec"}},
+	{"the engine", 5_775, []string{"internal/engine"}},
+	{"turns", 3_032, []string{"internal/turns", "internal/tasks"}},
+	{"the durable core", 7_177, []string{"internal/durable"}},
+	{"stores", 2_690, []string{"ledger", "ledger/sqlite", "ledger/postgres"}},
+	{"the contract of stores, its test kit and the store in memory", 2_250, []string{"internal/store"}},
+	{"tokens", 1_870, []string{"internal/tokens"}},
+	{"server and dialects without sessions", 7_624, []string{"server", "internal/paramheader"}},
+	{"questions that are asked elsewhere", 1_061, []string{"server/internal/elsewhere"}},
+	{"pages on which users answer", 1_189, []string{"server/internal/pages"}},
+	{"sessions", 4_799, []string{"server/internal/handshake"}},
+>>>>>>> w-people
 	{"asynchronous tools", 660, []string{"server/internal/async"}},
 	{"clients", 3_799, []string{"client"}},
 	{"the mount on the Go SDK, and what compares the two", 1_892, []string{"gosdk"}},
+<<<<<<< HEAD
 	{"the test kit", 3_901, []string{"sagatest"}},
 	{"analyzers", 2_250, []string{"sagavet", "cmd/sagavet"}},
 	{"the command", 5_809, []string{"cmd/saga"}},
+=======
+	{"the test kit", 3_776, []string{"sagatest"}},
+	{"analyzers", 2_022, []string{"sagavet", "cmd/sagavet"}},
+	{"the command", 5_550, []string{"cmd/saga"}},
+>>>>>>> w-people
 	{"examples", 2_640, []string{"examples"}},
 	{"benchmarks", 1_810, []string{"bench"}},
 	{"the rest", 3_017, []string{""}},

@@ -298,7 +298,7 @@ func (r *reader) finished(ctx context.Context, t *tasks.Task) {
 		return
 	}
 	for _, e := range was {
-		if slices.Contains(t.Awaits, e) {
+		if slices.ContainsFunc(t.Awaits, func(now tasks.Awaited) bool { return now.Event == e.Event }) {
 			continue
 		}
 		if happened, err := r.Core.Happened(ctx, e.Event); err != nil || !happened {
