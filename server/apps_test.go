@@ -320,3 +320,30 @@ func TestFormsThatLookOften(t *testing.T) {
 		r.srv.Close()
 	})
 }
+
+// Clients that nobody knows share a principal. The form of one's session finds only what that session has called.
+func TestFormsOfSessionsThatNobodyKnows(t *testing.T) {
+	s := new(seats)
+	r := newRig(t, server.Options{Ledger: inMemory(t), Tools: []saga.Definition{s.tool()}})
+	mine, other := r.connect("2025-11-25", showsAppsJSON), r.connect("2025-11-25", showsAppsJSON)
+	form := func(c *legacyClient, args string) (f inForm) {
+		var result struct{ StructuredContent inForm }
+		require.NoError(t, json.Unmarshal(parseLegacy(t, c.ask(toolCall(2, "mcpsaga_form", args))).Result, &result))
+		return result.StructuredContent
+	}
+	held := make(chan string, 1)
+	go func() { held <- mine.ask(toolCall(1, "seat", "{}")) }()
+	var found inForm
+	until(t, func() bool {
+		assert.Equal(t, "none", form(other, `{"frame":"1","tool":"seat","arguments":{}}`).Status)
+		assert.Equal(t, "none", r.form(object{"frame": "1"}).Status)
+		found = form(mine, `{"frame":"1"}`)
+		return found.Status == "input_required"
+	})
+	assert.Equal(t, "none", form(other, `{"frame":"1"}`).Status)
+	for n, answer := range []string{`{"row":{"action":"accept","content":{"row":"7"}}}`, `{"sure":{"action":"accept","content":{"sure":true}}}`} {
+		f := form(mine, fmt.Sprintf(`{"frame":"1","answers":%s}`, answer))
+		assert.Equal(t, []string{"input_required", "completed"}[n], f.Status)
+	}
+	assert.Contains(t, <-held, "seat in 7")
+}

@@ -2,6 +2,7 @@ package server_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -287,4 +288,36 @@ func TestEventsOfCallsThatAreAnsweredElsewhere(t *testing.T) {
 	})
 	assert.Less(t, postEvent(t, r.srv, <-handles, `{"amount":5}`), 300)
 	waiting.Wait()
+}
+
+// A server has the address of events beside MCP, if it is told so: who delivers there is not asked who they are.
+func TestEventsHaveAPath(t *testing.T) {
+	p, tools := newTill(paid)
+	o := server.Options{Ledger: inMemory(t), Tools: tools, EventPath: "/events", MaxBody: 2000, Authenticate: func(*http.Request) (server.Principal, error) {
+		return server.Principal{}, errors.New("who are you?")
+	}}
+	r := newRig(t, o)
+	_, err := r.srv.Handle(t.Context(), &server.Request{Method: "tools/callSaga", Params: []byte(`{"name":"buy"}`)})
+	require.NoError(t, err)
+	handle := <-p.handles
+	status, _ := r.do(http.MethodPost, "/mcp", "{}", nil)
+	assert.Equal(t, http.StatusUnauthorized, status)
+	for _, try := range []struct {
+		path, body string
+		want       int
+	}{
+		{handle, strings.Repeat(" ", 3000), http.StatusRequestEntityTooLarge}, {"other", "{}", http.StatusNotFound}, {"", "{}", http.StatusNotFound},
+		{handle + "/reject/x", "{}", http.StatusNotFound}, {handle, `{"amount":5}`, http.StatusOK}, {handle, `{"amount":6}`, http.StatusConflict},
+	} {
+		status, body := r.do(http.MethodPost, "/events/"+try.path, try.body, nil)
+		assert.Equal(t, try.want, status, "%s: %s", try.path, body)
+	}
+	for at, why := range map[string]string{"events": "plain path", "/": "plain path", "/mcp": "plain path", "/a b": "plain path", "/ask": "plain path", "/events": "need Options.Ledger"} {
+		o := server.Options{Keys: newKeys(t), Tools: taskTools()[:1], EventPath: at}
+		if at == "/ask" {
+			o.Ledger, o.Questions.PageURL = inMemory(t), pagesAt
+		}
+		_, err := server.New(o)
+		assert.ErrorContains(t, err, why, at)
+	}
 }

@@ -45,7 +45,7 @@ const (
 
 // Handler returns the server as an HTTP handler: MCP at [Endpoint], /healthz
 // (the process lives), /readyz (send me requests), and the [Server.Pages] at the
-// path of their URL, if that has one. Mount it in a server of
+// path of their URL, if that has one, and the [Server.EventHandler] at Options.EventPath. Mount it in a server of
 // your own that sets timeouts, or use [Server.Serve].
 func (s *Server) Handler() http.Handler {
 	s.keeper.begin()
@@ -55,6 +55,9 @@ func (s *Server) Handler() http.Handler {
 	mux.HandleFunc("GET /readyz", s.serveReady)
 	if s.pages != nil && s.pagesAt.Path != "" {
 		mux.Handle(s.pagesAt.Path+"/", http.StripPrefix(s.pagesAt.Path, s.pages))
+	}
+	if at := s.opts.EventPath; at != "" {
+		mux.Handle(at+"/", http.StripPrefix(at, s.EventHandler()))
 	}
 	return mux
 }

@@ -55,6 +55,19 @@ func (q *Questions) pageURL(ledger bool) (*url.URL, error) {
 	return u, nil
 }
 
+// checkEventPath checks Options.EventPath.
+func (s *Server) checkEventPath() error {
+	switch at := s.opts.EventPath; {
+	case at == "":
+		return nil
+	case at[0] != '/' || at == "/" || !plainPath(at) || at == Endpoint || s.pagesAt != nil && at == s.pagesAt.Path:
+		return fmt.Errorf("server: Options.EventPath must be a plain path of its own, such as /events, and not %q", at)
+	case s.keeper == nil:
+		return errNoLedger
+	}
+	return nil
+}
+
 // plainPath reports whether a path means the same wherever it is written, also in patterns of [http.ServeMux].
 func plainPath(p string) bool {
 	return (p == "" || p == path.Clean(p)) && !strings.ContainsFunc(p, func(c rune) bool {

@@ -99,6 +99,11 @@ type Options struct {
 	// Questions says how users are asked whose clients cannot ask them.
 	Questions Questions
 
+	// EventPath is a path, such as "/events", at which [Server.Handler] has the [Server.EventHandler] as well; empty is
+	// none. It needs a Ledger. Who has a handle delivers there: what asks clients of MCP for credentials before they reach
+	// this server must let that path through.
+	EventPath string
+
 	// Authenticate finds out who sends an HTTP request; nil means that no caller is
 	// asked and everybody is anonymous, the zero [Principal]. A token can be used only by the
 	// principal that it was given to. An error refuses the request with the status 401;
@@ -246,7 +251,7 @@ func New(o Options) (*Server, error) {
 		s.keeper = newKeeper(core, o.Logger, o.Now, s.host.Hub.Work, core.Work)
 	}
 	s.host.Draining, s.drain = context.WithCancelCause(context.Background())
-	if err := s.addPages(); err != nil {
+	if err := errors.Join(s.addPages(), s.checkEventPath()); err != nil {
 		return nil, err
 	}
 	if err := s.askOthers(); err != nil {

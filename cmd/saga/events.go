@@ -2,9 +2,11 @@ package main
 
 import (
 	"context"
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"net/url"
 	"strings"
@@ -13,11 +15,17 @@ import (
 	"github.com/urfave/cli/v3"
 
 	"github.com/mcpsaga/mcpsaga/cmd/saga/internal/plain"
+	"github.com/mcpsaga/mcpsaga/codec"
 	"github.com/mcpsaga/mcpsaga/internal/outgoing"
+	"github.com/mcpsaga/mcpsaga/internal/store"
+	"github.com/mcpsaga/mcpsaga/server"
 )
 
 // deliveryTime is how long a server may take to accept an event.
 const deliveryTime = 30 * time.Second
+
+// handleSize is the size of what a handle encodes, in bytes.
+const handleSize = 24
 
 func (p *program) eventsCommand() *cli.Command {
 	return &cli.Command{
@@ -29,16 +37,20 @@ func (p *program) eventsCommand() *cli.Command {
 		Commands: []*cli.Command{{
 			Name:      "send",
 			Usage:     "deliver an event, as its provider would",
-			ArgsUsage: "URL [VALUE]",
+			ArgsUsage: "URL [VALUE], or HANDLE [VALUE]",
 			Description: `Sends a value to the address of an event, which ends with its handle: JSON, or - for what is
 read from the standard input. Without a value it is an empty object. The first value counts.
+
+With a handle alone it writes to the --ledger of the servers, and needs their keyset and audience.
+There it does not know the tool, so make sure that the value fits: the tool fails if it does not.
 
 Exits with 1 if the event is not taken.
 
 Examples:
    saga events send https://tools.example.com/events/HANDLE '{"amount": 12}'
-   saga events send https://tools.example.com/events/HANDLE --reject 'the card was refused'`,
-			Flags:  []cli.Flag{stringFlag("reject", "say that it will not happen, and why", "")},
+   saga events send https://tools.example.com/events/HANDLE --reject 'the card was refused'
+   saga events send HANDLE '{"amount": 12}' --ledger sqlite:/var/lib/saga/ledger.db --keyset /etc/saga/keyset.json --audience prod`,
+			Flags:  append([]cli.Flag{stringFlag("reject", "say that it will not happen, and why", ""), ledgerFlag("this user's own")}, keysetFlags()...),
 			Action: p.sendEvent,
 		}},
 	}
@@ -48,9 +60,11 @@ func (p *program) sendEvent(ctx context.Context, c *cli.Command) error {
 	if c.NArg() < 1 || c.NArg() > 2 {
 		return p.usage(c, "%s takes the address of an event, and its value", c.FullName())
 	}
+	handle, _ := base64.RawURLEncoding.DecodeString(c.Args().First())
+	byHandle := len(handle) == handleSize
 	address, err := url.Parse(c.Args().First())
-	if err != nil || address.Host == "" || address.Scheme != "https" && address.Scheme != "http" {
-		return p.usage(c, "the address is no http or https URL")
+	if err != nil || !byHandle && (address.Host == "" || address.Scheme != "https" && address.Scheme != "http") {
+		return p.usage(c, "the address is no http or https URL, and no handle")
 	}
 	body := c.Args().Get(1)
 	if body == "-" {
@@ -63,12 +77,39 @@ func (p *program) sendEvent(ctx context.Context, c *cli.Command) error {
 	switch rejects := c.IsSet("reject"); {
 	case rejects && body != "":
 		return p.usage(c, "give a value or --reject, not both")
-	case rejects:
-		address, body = address.JoinPath("reject"), c.String("reject")
 	case body != "" && !json.Valid([]byte(body)):
 		return p.usage(c, "the value is no JSON")
+	case byHandle:
+		return p.keepEvent(ctx, c, c.Args().First(), body)
+	case rejects:
+		address, body = address.JoinPath("reject"), c.String("reject")
 	}
 	return failed(p.postEvent(ctx, address.String(), body))
+}
+
+// keepEvent delivers an event by the ledger of the servers.
+func (p *program) keepEvent(ctx context.Context, c *cli.Command, handle, body string) error {
+	return p.withStore(ctx, c, func(s store.Store, keys *codec.Keyset) error {
+		srv, err := server.New(server.Options{Keys: keys, Audience: c.String("audience"), Ledger: s, Workers: -1, Logger: slog.New(slog.DiscardHandler)})
+		if err != nil {
+			return failed(err)
+		}
+		defer srv.Close()
+		ctx, cancel := context.WithTimeout(ctx, deliveryTime)
+		defer cancel()
+		if c.IsSet("reject") {
+			err = srv.Reject(ctx, handle, c.String("reject"))
+		} else if body == "" {
+			err = srv.Deliver(ctx, handle, nil)
+		} else {
+			err = srv.Deliver(ctx, handle, json.RawMessage(body))
+		}
+		if err != nil {
+			return failed(fmt.Errorf("the event was not taken: %w", err))
+		}
+		_, err = fmt.Fprintln(p.stdout, "delivered")
+		return err
+	})
 }
 
 // postEvent sends an event to its address.

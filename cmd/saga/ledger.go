@@ -115,8 +115,15 @@ func openNow(ctx context.Context, name string) (store.Store, error) {
 	return s, failed(err)
 }
 
-// withLedger opens the ledger and the keyset that the flags name.
+// withLedger looks into the ledger that the flags name.
 func (p *program) withLedger(ctx context.Context, c *cli.Command, do func(*durable.Operator) error) error {
+	return p.withStore(ctx, c, func(s store.Store, keys *codec.Keyset) error {
+		return do(durable.NewOperator(s, func() *codec.Keyset { return keys }, c.String("audience")))
+	})
+}
+
+// withStore opens the ledger and the keyset that the flags name.
+func (p *program) withStore(ctx context.Context, c *cli.Command, do func(store.Store, *codec.Keyset) error) error {
 	name, err := p.namedLedger(c)
 	if err != nil {
 		return err
@@ -134,7 +141,7 @@ func (p *program) withLedger(ctx context.Context, c *cli.Command, do func(*durab
 		return err
 	}
 	defer closeStore(s)
-	return do(durable.NewOperator(s, func() *codec.Keyset { return keys }, c.String("audience")))
+	return do(s, keys)
 }
 
 // nameServers says what to do where there is no keyset, to a user who needs that of a server.

@@ -54,7 +54,9 @@ func (p *program) serveCommand() *cli.Command {
 turns: start as many as you like with the same --keyset and --audience, and stop any of them.
 With a --ledger, which these servers must share, tools with effects take each turn once, and
 what no client comes back to is undone. Users whose clients cannot ask them answer on pages at
-http://ADDR/ask, or at /ask of the --public-url.
+http://ADDR/ask, or at /ask of the --public-url. What tools wait for (see saga events send) is
+taken at http://ADDR/events/HANDLE, of whoever has the handle: where a proxy asks for
+credentials, it must not do so there.
 
 The keyset file is loaded again when it changes, and on SIGHUP; see saga keys --help.
 
@@ -85,6 +87,9 @@ Examples:
 				if err != nil {
 					return fmt.Errorf("%w\nName another address, and name it when you call:\n  %s serve --addr 127.0.0.1:8081\n  %[2]s call --server http://127.0.0.1:8081 TOOL", err, p.self)
 				}
+				if o.Ledger != nil {
+					o.EventPath = eventsPath
+				}
 				o.Questions.PageURL, err = p.pageURL(c, listener, o.Ledger != nil)
 				return err
 			}
@@ -108,6 +113,9 @@ Examples:
 
 // pagesPath is where users answer what their clients cannot ask.
 const pagesPath = "/ask"
+
+// eventsPath is where events are delivered.
+const eventsPath = "/events"
 
 // pageURL is where users reach the pages of the server; empty if it has none.
 func (p *program) pageURL(c *cli.Command, l net.Listener, ledger bool) (string, error) {

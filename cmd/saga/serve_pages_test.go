@@ -4,6 +4,7 @@ import (
 	"io"
 	"net/http"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -46,6 +47,12 @@ func TestServePages(t *testing.T) {
 			require.NoError(t, err)
 			require.NoError(t, response.Body.Close())
 			require.Contains(t, string(body), "resumeToken")
+			event, err := http.Post(strings.TrimSuffix(address, "/mcp")+"/events/"+strings.Repeat("A", 32), "application/json", strings.NewReader("{}"))
+			require.NoError(t, err)
+			said, err := io.ReadAll(event.Body)
+			require.NoError(t, err)
+			require.NoError(t, event.Body.Close())
+			assert.Equal(t, !slices.Contains(c.args, "off"), strings.Contains(string(said), "there is no such event"), "%s", said)
 			found := regexp.MustCompile(`https?://[^ "\\]+/ask/[\w-]+`).FindString(string(body))
 			if c.url == "" {
 				assert.Empty(t, found)
