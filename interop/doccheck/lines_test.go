@@ -37,7 +37,7 @@ var groups = []struct {
 	{"clients", 3_778, []string{"client"}},
 	{"the mount on the Go SDK, and what compares the two", 1_892, []string{"gosdk"}},
 	{"the test kit", 3_901, []string{"sagatest"}},
-	{"analyzers", 2_143, []string{"sagavet", "cmd/sagavet"}},
+	{"analyzers", 2_224, []string{"sagavet", "cmd/sagavet"}},
 	{"the command", 5_550, []string{"cmd/saga"}},
 	{"examples", 2_640, []string{"examples"}},
 	{"benchmarks", 1_810, []string{"bench"}},
