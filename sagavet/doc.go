@@ -13,7 +13,7 @@
 //     are no saga.Secret;
 //   - sagacontext: code of tools that ignores its context;
 //   - sagabackground: uses of a turn that may come when it has ended, or in another;
-//   - sagaevents: events that nobody can deliver, or that nothing waits for.
+//   - sagaevents: events that cannot be delivered, or that nothing waits for.
 //
 // They look at one package at a time.
 //

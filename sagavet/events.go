@@ -7,8 +7,8 @@ import (
 	"golang.org/x/tools/go/analysis"
 )
 
-// eventsAnalyzer finds events that nobody can deliver, or that are delivered to nobody.
-var eventsAnalyzer = analyzer("sagaevents", `report events that nobody can deliver, or that nothing waits for
+// eventsAnalyzer finds events that cannot be delivered, or whose delivery is lost.
+var eventsAnalyzer = analyzer("sagaevents", `report events that cannot be delivered, or that nothing waits for
 
 An event is delivered to the handle that saga.Handle returns, or to a steps.Key. One that
 a tool asks for without either can only time out, and what is delivered to a handle is lost if
@@ -49,7 +49,7 @@ so is one without a handle in a test, which may deliver it otherwise.`, func(pas
 		case u.handle != nil && u.asked == nil:
 			r.report(u.handle.Pos(), "nothing asks for this event, so what is delivered to its handle is lost", "Ask for it with saga.Ask, or in a Machine with t.Ask")
 		case u.asked != nil && u.handle == nil && !u.keyed && !r.inTest(u.asked.Pos()):
-			r.report(u.asked.Pos(), "nobody can deliver this event, which has neither a handle nor a steps.Key: it can only time out", "Give saga.Handle of it to an effect first, or ask for it With a steps.Key")
+			r.report(u.asked.Pos(), "this event cannot be delivered, as it has neither a handle nor a steps.Key: it can only time out", "Give saga.Handle of it to an effect first, or ask for it With a steps.Key")
 		}
 	}
 })

@@ -78,3 +78,25 @@ func TestKeysOfManySagas(t *testing.T) {
 		})
 	}
 }
+
+// A saga that its client drives is no row: it waits for a key although all rows that wait for the same have ended.
+func TestKeysOfSagasThatClientsDrive(t *testing.T) {
+	inBubble(t, func(t *testing.T, r *rig) {
+		m := r.manager(nil, newShop().tool(paid.With(steps.Key("order-1"))))
+		r.work(m)
+		task := r.start(m, call(m, "buy", "{}"))
+		end, err := m.Turns.Call(t.Context(), call(m, "buy", "{}").Request)
+		require.NoError(t, err)
+		time.Sleep(time.Minute)
+		_, err = m.Cancel(t.Context(), "p", task.ID)
+		require.NoError(t, err)
+		r.until(m, task.ID, tasks.Cancelled)
+		_, err = m.Deliver(t.Context(), m.AtKey("buy", "paid", "order-1"), accepts(`{"amount":5}`))
+		require.NoError(t, err)
+		q := call(m, "buy", "").Request
+		q.Token = end.Token
+		end, err = m.Turns.Resume(t.Context(), q)
+		require.NoError(t, err)
+		assert.Contains(t, end.Result.Content.Text(), "paid 5")
+	})
+}

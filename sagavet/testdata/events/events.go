@@ -15,8 +15,8 @@ var (
 	paid      = &steps.Event[payment]{ID: "paid", Message: "Waiting for the payment.", Within: time.Hour}
 	shipped   = &steps.Event[payment]{ID: "shipped", Message: "Waiting for the parcel.", Within: time.Hour}
 	forgotten = &steps.Event[payment]{ID: "forgotten", Message: "Waiting for nothing.", Within: time.Hour}
-	lonely    = &steps.Event[payment]{ID: "lonely", Message: "Waiting for nobody.", Within: time.Hour}
-	told      = &steps.Event[payment]{ID: "told", Message: "Waiting for nobody else.", Within: time.Hour}
+	lonely    = &steps.Event[payment]{ID: "lonely", Message: "Waiting alone.", Within: time.Hour}
+	spoken    = &steps.Event[payment]{ID: "spoken", Message: "Waiting in vain.", Within: time.Hour}
 	handed    = &steps.Event[payment]{ID: "handed", Message: "Waiting for who knows what.", Within: time.Hour}
 
 	// Others may give its handle away.
@@ -26,7 +26,7 @@ var (
 var order = &saga.Effect[string, string]{Name: "order", Do: func(_ context.Context, _ saga.Key, to string) (string, error) { return to, nil }}
 
 var flow = saga.Flow[struct{}, string]{
-	Info: saga.Info{Name: "flow", Asks: []steps.Question{paid, shipped, forgotten, lonely, told, handed, Shown}, Effects: []saga.Declared{order}},
+	Info: saga.Info{Name: "flow", Asks: []steps.Question{paid, shipped, forgotten, lonely, spoken, handed, Shown}, Effects: []saga.Declared{order}},
 	Run: func(r *saga.Run, _ struct{}) (string, error) {
 		to, err := saga.Handle(r, paid)
 		if err != nil {
@@ -42,10 +42,10 @@ var flow = saga.Flow[struct{}, string]{
 		if err := r.AskAll(paid.With(steps.Message("Pay.")), shipped.With(steps.Key("17")), Shown); err != nil {
 			return "", err
 		}
-		if _, err := saga.Ask(r, told.With(steps.Message("Who?"))); err != nil { // want `nobody can deliver this event`
+		if _, err := saga.Ask(r, spoken.With(steps.Message("Who?"))); err != nil { // want `this event cannot be delivered`
 			return "", err
 		}
-		_, err = saga.Ask(r, lonely) // want `nobody can deliver this event, which has neither a handle nor a steps.Key: it can only time out. Give saga.Handle of it to an effect first, or ask for it With a steps.Key`
+		_, err = saga.Ask(r, lonely) // want `this event cannot be delivered, as it has neither a handle nor a steps.Key: it can only time out. Give saga.Handle of it to an effect first, or ask for it With a steps.Key`
 		return "", err
 	},
 }
@@ -65,8 +65,8 @@ func wait(t *saga.Turn[struct{}, struct{}]) (saga.Next, error) {
 	if _, err := saga.Handle(t, first.Nth(1)); err != nil {
 		return nil, err
 	}
-	if _, err := third.Answer(t); err != nil { // want `nobody can deliver this event`
+	if _, err := third.Answer(t); err != nil { // want `this event cannot be delivered`
 		return nil, err
 	}
-	return t.Ask("next", first.Nth(1), second) // want `nobody can deliver this event`
+	return t.Ask("next", first.Nth(1), second) // want `this event cannot be delivered`
 }
