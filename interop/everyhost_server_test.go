@@ -109,7 +109,8 @@ func newInn(t *testing.T, servers int, known bool, dies func(step string) bool) 
 // fresh is a connection for each request: none is to a server that has died since.
 var fresh = &http.Transport{DisableKeepAlives: true}
 
-// RoundTrip has the next server take a request, or one after that which listens.
+// RoundTrip has the next server take a request. If that refuses the connection, or dies before it answers what only reads,
+// the next one takes it, as load balancers do.
 func (s *inn) RoundTrip(r *http.Request) (*http.Response, error) {
 	body := []byte{}
 	if r.Body != nil {
@@ -123,7 +124,8 @@ func (s *inn) RoundTrip(r *http.Request) (*http.Response, error) {
 		to.Body, to.URL.Host = io.NopCloser(bytes.NewReader(body)), s.all[int(s.turn.Add(1))%len(s.all)].addr
 		resp, err := fresh.RoundTrip(to)
 		var refused *net.OpError
-		if !errors.As(err, &refused) || refused.Op != "dial" || time.Since(began) > 10*time.Second {
+		again := err != nil && r.Method == http.MethodGet || errors.As(err, &refused) && refused.Op == "dial"
+		if !again || r.Context().Err() != nil || time.Since(began) > 10*time.Second {
 			return resp, err
 		}
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/mcpsaga/mcpsaga/internal/store/storetest"
 	"github.com/mcpsaga/mcpsaga/saga"
 	"github.com/mcpsaga/mcpsaga/server"
 	"github.com/mcpsaga/mcpsaga/steps"
@@ -273,6 +274,33 @@ func TestFormsOfTwoCalls(t *testing.T) {
 		assert.ElementsMatch(t, []string{"07", "17"}, []string{<-held, <-held})
 		assert.Equal(t, "none", r.form(object{"frame": "c"}, ann).Status)
 		assert.Equal(t, "completed", r.form(object{"frame": "a"}, ann).Status)
+		r.srv.Close()
+	})
+}
+
+// A form that looks twice at once finds the same call both times.
+func TestFormsThatLookTwiceAtOnce(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		store := newTroubled(inMemory(t))
+		r := newRig(t, server.Options{Ledger: store, Authenticate: calledBy, Tools: []saga.Definition{new(seats).tool()}})
+		ann, held := by("ann"), make(chan response, 1)
+		go func() {
+			q := callTool("seat", nil).with(showsApps)
+			ann(q)
+			held <- r.send(q)
+		}()
+		synctest.Wait()
+		var first inForm
+		store.before(func(c storetest.Call) {
+			if c.Writes() {
+				store.before(func(storetest.Call) {})
+				first = r.form(object{"frame": "a"}, ann)
+			}
+		})
+		second := r.form(object{"frame": "a", "tool": "seat", "arguments": object{}}, ann)
+		assert.Equal(t, "input_required", first.Status)
+		assert.Equal(t, first, second)
+		<-held
 		r.srv.Close()
 	})
 }

@@ -93,13 +93,13 @@
 
   let looks = 0, shown = 0;
 
-  // look asks the server how the call is, with an answer if there is one, and shows it. What was asked before what is
-  // shown says what was: replies may overtake each other.
+  // look asks the server how the call is, with an answer if there is one, and shows it. Replies may overtake each other:
+  // what was asked before what is shown, or before the call was known, says nothing any more.
   async function look(answer) {
     clearTimeout(timer);
     if (closed) return;
-    const nth = ++looks;
-    const late = () => nth < shown && !answer;
+    const [nth, blind] = [++looks, !call.resumeToken];
+    const late = () => !answer && (nth < shown || (blind && call.resumeToken));
     try {
       const result = await request('tools/call', { name: tool, arguments: { ...call, ...answer } });
       if (late()) return;

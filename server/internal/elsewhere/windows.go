@@ -119,7 +119,8 @@ func (r *Router) Find(ctx context.Context, x *dialect.Exchange, c *Client, s *So
 func (r *Router) take(ctx context.Context, principal string, name durable.Name, found *durable.Document[[]window], task, frame string) (taken bool, err error) {
 	_, err = durable.ChangeDocument(ctx, r.Core, principal, name, r.Turns.Now().Add(r.patience()), found, func(list *[]window) (bool, error) {
 		*list = slices.Clone(*list)
-		i := slices.IndexFunc(*list, func(w window) bool { return w.Task == task && w.Frame == "" })
+		// The form itself may have been faster, with another of its looks.
+		i := slices.IndexFunc(*list, func(w window) bool { return w.Task == task && (w.Frame == "" || w.Frame == frame) })
 		if taken = i >= 0; taken {
 			(*list)[i].Frame = frame
 		}
