@@ -15,6 +15,7 @@ import (
 	"github.com/mcpsaga/mcpsaga/client"
 	"github.com/mcpsaga/mcpsaga/codec"
 	"github.com/mcpsaga/mcpsaga/content"
+	"github.com/mcpsaga/mcpsaga/ledger"
 	"github.com/mcpsaga/mcpsaga/saga"
 	"github.com/mcpsaga/mcpsaga/server"
 	"github.com/mcpsaga/mcpsaga/steps"
@@ -344,5 +345,38 @@ func TestPositionsOfFeaturesAreChecked(t *testing.T) {
 		require.NoError(t, json.Unmarshal([]byte(bad), &p))
 		_, err := play(t).client(t).ResumePrompt(t.Context(), p, client.Handlers{})
 		require.ErrorAs(t, err, new(*client.PositionError), bad)
+	}
+}
+
+// A client declares the extensions of its options, and lists are as those see them that answer with Options.Lists.
+func TestExtensionsAreDeclared(t *testing.T) {
+	keys, err := codec.NewKeyset()
+	require.NoError(t, err)
+	tool := saga.Flow[none, string]{Info: saga.Info{Name: "sing", Asks: []steps.Question{askTone}}, Run: func(r *saga.Run, _ none) (string, error) {
+		form, err := saga.Ask(r, askTone)
+		return form.Tone, err
+	}}
+	s, err := server.New(server.Options{Keys: keys, Tools: []saga.Definition{tool}, Ledger: ledger.NewMemory(ledger.MemoryOptions{}), Logger: slog.New(slog.DiscardHandler)})
+	require.NoError(t, err)
+	t.Cleanup(s.Close)
+	web := httptest.NewServer(s.Handler())
+	t.Cleanup(web.Close)
+	apps := map[string]any{"io.modelcontextprotocol/ui": map[string]any{"mimeTypes": []string{"text/html;profile=mcp-app"}}}
+	asks := &client.Handlers{Elicit: func(context.Context, *client.Request) (*client.ElicitResult, error) { return client.Decline(), nil }}
+	for name, c := range map[string]struct {
+		extensions map[string]any
+		lists      *client.Handlers
+		shown      bool
+	}{"apps": {apps, nil, true}, "no apps": {nil, nil, false}, "asks itself": {apps, asks, false}} {
+		t.Run(name, func(t *testing.T) {
+			connection := client.New(&client.HTTP{URL: web.URL + "/mcp"}, client.Options{Protocol: "2026-07-28", Extensions: c.extensions, Lists: c.lists})
+			defer connection.Close()
+			tools, err := connection.Tools(t.Context())
+			require.NoError(t, err)
+			assert.Equal(t, c.shown, tools[0].Meta["ui"] != nil)
+			page, err := connection.ReadResource(t.Context(), "ui://mcpsaga/form", client.Handlers{})
+			require.NoError(t, err)
+			assert.NotEmpty(t, page.Contents)
+		})
 	}
 }

@@ -93,7 +93,7 @@ func TestCommandShowsTheForm(t *testing.T) {
 			if c.held {
 				waited = assert.NotContains
 			}
-			waited(t, said.String(), "the call has returned and waits")
+			waited(t, said.String(), "the call has returned, and waits")
 			waited(t, said.String(), "the app tells the model: The form is answered.")
 		})
 	}

@@ -65,11 +65,12 @@ Examples:
 		if err != nil {
 			return nil, err
 		}
+		var result *client.Result
 		if c.String("as") == "apps" {
-			result, err := p.callInWindow(ctx, connection, tool, given, handlers)
-			return ofTool(result), err
+			result, err = p.callInWindow(ctx, connection, tool, given, handlers)
+		} else {
+			result, err = connection.Call(ctx, tool, given, handlers)
 		}
-		result, err := connection.Call(ctx, tool, given, handlers)
 		if stopped, ok := errors.AsType[*client.InterruptedError](err); ok && !begun(stopped.Position) {
 			p.explain(ctx, connection, stopped)
 		}

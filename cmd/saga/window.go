@@ -114,6 +114,7 @@ func (p *program) callInWindow(ctx context.Context, connection *client.Client, t
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	}
+	p.say("saga: the model has called %s, and the call is held", plain.Line(tool))
 	for {
 		result, err := connection.Call(ctx, tool, given, handlers)
 		if err != nil {
@@ -130,8 +131,8 @@ func (p *program) callInWindow(ctx context.Context, connection *client.Client, t
 			return result, nil
 		}
 		p.bar.Clear()
-		p.say("saga: the call has returned and waits. The model reads:\n%s", plain.Text(term.Blocks(result.Content)))
-		token, err := p.told(ctx, w)
+		p.say("saga: the call has returned, and waits. The model reads:\n%s", plain.Text(term.Blocks(result.Content)))
+		token, err := p.awaitToken(ctx, w)
 		if err != nil {
 			return nil, err
 		}
@@ -143,12 +144,12 @@ func (p *program) callInWindow(ctx context.Context, connection *client.Client, t
 	}
 }
 
-// told waits until the app tells the model to go on, and returns the token that it gives.
-func (p *program) told(ctx context.Context, w *window) (token string, err error) {
+// awaitToken waits until the app has the model call again, and returns the token with which it is to.
+func (p *program) awaitToken(ctx context.Context, w *window) (token string, err error) {
 	for {
 		select {
 		case text := <-w.said:
-			p.say("saga: the app tells the model: %s", plain.Line(text))
+			p.say("saga: the app tells the model: %s", plain.Short(text, 1000))
 			if found := resumed.FindStringSubmatch(text); found != nil {
 				return found[1], nil
 			}
