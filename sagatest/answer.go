@@ -39,7 +39,7 @@ func (a Answer) Later(d time.Duration) Answer {
 }
 
 // By says who answers a form that is for others ([steps.Form].By), or tries to: anybody whom that does not name is refused,
-// and then nobody answers in time. Without it, it is the first one that it names.
+// and then no answer comes in time. Without it, it is the first one that it names.
 func (a Answer) By(who string) Answer {
 	a.by = who
 	return a

@@ -55,7 +55,7 @@ turns: start as many as you like with the same --keyset and --audience, and stop
 With a --ledger, which these servers must share, tools with effects take each turn once, and
 what no client comes back to is undone. Users whose clients cannot ask them answer on pages at
 http://ADDR/ask, or at /ask of the --public-url. What tools wait for (see saga events send) is
-taken at http://ADDR/events/HANDLE, of whoever has the handle: where a proxy asks for
+taken at http://ADDR/events/HANDLE, of who has the handle: where a proxy asks for
 credentials, it must not do so there.
 
 The keyset file is loaded again when it changes, and on SIGHUP; see saga keys --help.

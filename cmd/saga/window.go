@@ -168,7 +168,7 @@ func waits(r *client.Result) bool {
 	return json.Unmarshal(r.StructuredContent, &is) == nil && is.ResumeToken != "" && (is.Status == "waiting" || is.Status == "working")
 }
 
-// serve serves the window at an address that nobody can guess, until it is stopped.
+// serve serves the window at an address that cannot be guessed, until it is stopped.
 func (w *window) serve() (address string, stop func(), err error) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -38,7 +38,7 @@ var encoded = jsonv2.JoinOptions(jsonv2.FormatNilSliceAsNull(false), jsonv2.Dete
 // the server's.
 type Words struct {
 	Program *engine.Program
-	// Token is with what the model goes on, and Refusal says what was wrong with what it brought.
+	// Token is what the model continues with, and Refusal says what was wrong with what it brought.
 	Token, Refusal string
 	// Working: it is not the user that the call waits for; Wake is until when it sleeps, or zero.
 	Working bool
