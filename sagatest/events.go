@@ -34,7 +34,7 @@ type happening struct {
 	by     string // who answers, if others are asked; empty if that is refused
 }
 
-// asks says whom a question asks, and where; an event asks nobody.
+// asks says whom a question asks, and where; an event asks no one.
 func (h happening) asks(e *tasks.Awaited, by string) happening {
 	if h.place = e.Place; h.place != nil {
 		if names, _ := jsonview.Strings(jsonview.Get(e.Asked, "by")); by == "" || slices.Contains(names, by) {
@@ -137,7 +137,7 @@ func happens(core *durable.Core, h happening) error {
 	return err
 }
 
-// answers has somebody else answer.
+// answers has another person answer.
 func answers(core *durable.Core, h happening) error {
 	ctx := context.Background()
 	mark, err := core.Mark(ctx)

@@ -33,7 +33,7 @@ type Questions struct {
 	TrustedApps []string
 	// Roles returns the names by which a principal may answer what others have asked for ([steps.Form].By), such as the
 	// groups it is in. Nil has it answer what names its Subject. It is called with each request for such a page, for
-	// principals that Options.Authenticate has recognised; if it fails, the person is told to try again.
+	// principals that Options.Authenticate has recognised; if it fails, the page says to try again.
 	Roles func(ctx context.Context, who Principal) ([]string, error)
 }
 
@@ -62,7 +62,7 @@ func plainPath(p string) bool {
 	})
 }
 
-// who finds out who opens a page for others than callers; nil if the server knows nobody.
+// who finds out who opens a page for others than callers; nil if the server knows no one.
 func (s *Server) who() pages.Who {
 	if s.opts.Authenticate == nil {
 		return nil

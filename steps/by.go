@@ -72,7 +72,7 @@ func parseOthers(result json.RawMessage) (elicited, string) {
 }
 
 // AnsweredBy returns who has answered a form that is for others, as the server knows them (the principal's subject), and
-// when. It returns nothing if nobody has, in time.
+// when. It returns nothing if no one has, in time.
 func (f *Form[T]) AnsweredBy(a Answers) (who string, at time.Time) {
 	if f.Within <= 0 || a == nil {
 		return "", at

@@ -138,10 +138,10 @@ func (s *FormSpec) verify() error {
 	return errors.Join(problems...)
 }
 
-// lacks reports a field that still needs choices, and that nobody may answer.
+// lacks reports a field that still needs choices, and that no one may answer.
 func (s *FormSpec) lacks() error {
 	if s.others != nil && len(s.others.By) == 0 {
-		return &QuestionError{Reason: "has a Within, and nobody who may answer: name them in By, or ask With(steps.By{...})"}
+		return &QuestionError{Reason: "has a Within, and no one who may answer: name them in By, or ask With(steps.By{...})"}
 	}
 	for i := range s.Fields {
 		if f := &s.Fields[i]; f.Multiple && len(f.Choices) == 0 {

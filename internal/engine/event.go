@@ -188,7 +188,7 @@ func (t *Program) Awaited(pos *Position) (list []Awaited) {
 			params = q.step.Params
 		}
 		if a.Key, a.Message = eventParam(params, "key"), eventParam(params, "message"); t.forOthers(p.id) {
-			a.Place, a.Asked, a.Message = pos.otherPlace(p.id), params, "Waiting for the answer of somebody else."
+			a.Place, a.Asked, a.Message = pos.otherPlace(p.id), params, "Waiting for the answer of another person."
 		}
 		list = append(list, a)
 	}

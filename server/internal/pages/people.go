@@ -33,14 +33,14 @@ const (
 
 // Person is who sends a request.
 type Person struct {
-	// Subject is who that is; empty if nobody knows. Names are those that the person may answer as.
+	// Subject is who that is; empty if that is not known. Names are those that the person may answer as.
 	Subject string
 	Names   []string
 	// From is where the request came from.
 	From string
 }
 
-// Who finds out who sends a request. It fails if nobody is let in, or if it cannot be found out now.
+// Who finds out who sends a request. It fails if the person is not let in, or if it cannot be found out now.
 type Who func(*http.Request) (Person, error)
 
 // ErrNotKnown is how a [Who] fails for who is not let in.
@@ -49,7 +49,7 @@ var ErrNotKnown = errors.New("not let in")
 var (
 	errNobody = &refusal{http.StatusUnauthorized, "This page is for people whom the server knows. Sign in, and open it again."}
 	errWrong  = &refusal{http.StatusForbidden, "This is not for you to answer, so it is not shown. If you think that it is, sign in as who may, or tell the operator of this server."}
-	errSelf   = &refusal{http.StatusForbidden, "This was asked for in your own name, so somebody else has to answer it."}
+	errSelf   = &refusal{http.StatusForbidden, "This was asked for in your own name, so another person has to answer it."}
 	errWho    = &refusal{http.StatusServiceUnavailable, "The server cannot find out at the moment what you may answer. Try again in a minute: nothing is lost."}
 )
 
@@ -242,7 +242,7 @@ func (o *other) post(r *http.Request) error {
 	case err != nil:
 		return err
 	}
-	o.host.Log.InfoContext(r.Context(), "question answered by somebody else", "tool", a.Tool, "step", a.Step.ID, "action", do, "by", o.who.Subject, "from", o.who.From)
+	o.host.Log.InfoContext(r.Context(), "question answered by another person", "tool", a.Tool, "step", a.Step.ID, "action", do, "by", o.who.Subject, "from", o.who.From)
 	seeOther(o.w, a.Name+"?"+taken)
 	return nil
 }
