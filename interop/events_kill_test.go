@@ -2,6 +2,7 @@ package interop
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"flag"
@@ -10,8 +11,10 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/url"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -35,10 +38,13 @@ type payment struct {
 	Amount int `json:"amount"`
 }
 
-var paid = &steps.Event[payment]{ID: "paid", Message: "Waiting for the payment.", Within: time.Hour}
+var (
+	approved = &steps.Form[none]{ID: "approved", Message: "Buy a chair?", By: steps.By{"fay"}, Within: time.Hour}
+	paid     = &steps.Event[payment]{ID: "paid", Message: "Waiting for the payment.", Within: time.Hour}
+)
 
-// shop orders something, has a provider ask for the money, and waits for that. Both keep what they are told in files of a
-// directory, under its key.
+// shop orders something, has another person agree, has a provider ask for the money, and waits for that. All keep what
+// they are told in files of a directory, under its key.
 func shop(dir string) saga.Definition {
 	keep := func(kind string) *saga.Effect[string, string] {
 		return &saga.Effect[string, string]{
@@ -54,13 +60,24 @@ func shop(dir string) saga.Definition {
 			},
 		}
 	}
-	order, pay := keep("order"), keep("pay")
+	order, ask, pay := keep("order"), keep("ask"), keep("pay")
 	return saga.Flow[none, string]{
-		Info: saga.Info{Name: "buy", Asks: []steps.Question{paid}, Effects: []saga.Declared{order, pay}, Tasks: saga.Tasks{Mode: saga.TasksOptional}},
+		Info: saga.Info{Name: "buy", Asks: []steps.Question{approved, paid}, Effects: []saga.Declared{order, ask, pay}, Tasks: saga.Tasks{Mode: saga.TasksOptional}},
 		Run: func(r *saga.Run, _ none) (string, error) {
 			if _, err := saga.Do(r, order, "a chair"); err != nil {
 				return "", err
 			}
+			page, err := saga.Page(r, approved)
+			if err != nil {
+				return "", err
+			}
+			if _, err := saga.Do(r, ask, page); err != nil {
+				return "", err
+			}
+			if _, err := saga.Ask(r, approved); err != nil {
+				return "", err
+			}
+			who, _ := approved.AnsweredBy(r)
 			handle, err := saga.Handle(r, paid)
 			if err != nil {
 				return "", err
@@ -69,7 +86,7 @@ func shop(dir string) saga.Definition {
 				return "", err
 			}
 			got, err := saga.Ask(r, paid)
-			return fmt.Sprintf("paid %d", got.Amount), err
+			return fmt.Sprintf("paid %d, says %s", got.Amount, who), err
 		},
 	}
 }
@@ -107,12 +124,19 @@ func serveShop(args []string) error {
 		kill(n > 0 && n == *dies && *after)
 		return err
 	}}
-	s, err := server.New(server.Options{Tools: []saga.Definition{shop(*dir)}, Keys: keys, Ledger: dying, Lease: time.Second, TurnTimeout: 8 * time.Second, Logger: slog.New(slog.DiscardHandler)})
+	s, err := server.New(server.Options{
+		Tools: []saga.Definition{shop(*dir)}, Keys: keys, Ledger: dying, Lease: time.Second, TurnTimeout: 8 * time.Second, Logger: slog.New(slog.DiscardHandler),
+		Authenticate: func(r *http.Request) (server.Principal, error) {
+			return server.Principal{Subject: cmp.Or(r.Header.Get("User"), "ann")}, nil
+		},
+		Questions: server.Questions{PageURL: "http://127.0.0.1/ask"},
+	})
 	if err != nil {
 		return err
 	}
 	mux := http.NewServeMux()
 	mux.Handle("/mcp", s.Handler())
+	mux.Handle("/ask/", s.Handler())
 	mux.Handle("/events/", http.StripPrefix("/events/", s.EventHandler()))
 	l, err := net.Listen("tcp", *addr)
 	if err != nil {
@@ -197,6 +221,50 @@ func (s *shops) kept(kind string) (list []string) {
 	return list
 }
 
+// agree has fay agree to all that is asked, and eve refused, at the first server that takes it, twice.
+func (s *shops) agree() {
+	for _, page := range s.kept("ask") {
+		for i := range s.all {
+			at := strings.Replace(page, "http://127.0.0.1/", strings.TrimSuffix(s.all[i].url(), "mcp"), 1)
+			status, body := s.browse(at, "fay", nil)
+			if status != http.StatusOK {
+				continue
+			}
+			form := url.Values{"do": {"accept"}}
+			for _, m := range hiddenInput.FindAllStringSubmatch(body, -1) {
+				form.Set(m[1], m[2])
+			}
+			if status, _ := s.browse(at, "eve", form); status != 0 {
+				assert.Equal(s.t, http.StatusForbidden, status)
+			}
+			first, _ := s.browse(at, "fay", form)
+			if second, _ := s.browse(at, "fay", form); first == http.StatusSeeOther && second != 0 {
+				assert.Equal(s.t, http.StatusConflict, second)
+			}
+		}
+	}
+}
+
+var hiddenInput = regexp.MustCompile(`type="hidden" name="(\w+)" value="([^"]*)"`)
+
+// browse opens a page as somebody, or sends its form. The status is 0 if the server is dead.
+func (s *shops) browse(at, who string, form url.Values) (status int, body string) {
+	req, err := http.NewRequestWithContext(s.t.Context(), http.MethodGet, at, nil)
+	if form != nil {
+		req, err = http.NewRequestWithContext(s.t.Context(), http.MethodPost, at, strings.NewReader(form.Encode()))
+	}
+	require.NoError(s.t, err)
+	req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	req.Header.Set("User", who)
+	resp, err := http.DefaultTransport.RoundTrip(req)
+	if err != nil {
+		return 0, ""
+	}
+	defer resp.Body.Close()
+	raw, _ := io.ReadAll(resp.Body)
+	return resp.StatusCode, string(raw)
+}
+
 // deliver pays for all that was asked for, at the first server that takes it.
 func (s *shops) deliver() {
 	for _, handle := range s.kept("pay") {
@@ -212,8 +280,8 @@ func (s *shops) deliver() {
 	}
 }
 
-// TestEventsWhileServersDie kills a server before and after each of its writes while a tool waits for a payment that comes. Another
-// server goes on with it, as a task, or as a saga that its client drives.
+// TestEventsWhileServersDie kills a server before and after each of its writes while a tool waits for another person, and then for
+// a payment. Another server goes on with it, as a task, or as a saga that its client drives. What comes twice, or late, changes nothing.
 func TestEventsWhileServersDie(t *testing.T) {
 	onlyIfWanted(t, "starts servers again and again")
 	t.Parallel()
@@ -239,16 +307,19 @@ func TestEventsWhileServersDie(t *testing.T) {
 					begun = call(1, "")
 				}
 				require.NotNil(t, begun)
-				require.Eventually(t, func() bool { return len(s.kept("pay")) > 0 }, 30*time.Second, 20*time.Millisecond)
-				s.deliver()
+				require.Eventually(t, func() bool { return len(s.kept("ask")) > 0 }, 30*time.Second, 20*time.Millisecond)
+				s.agree()
 				said := ""
 				require.Eventually(t, func() bool {
 					var end map[string]any
 					if asTask {
 						task := s.send(2, "tasks/get", map[string]any{"taskId": begun["taskId"]})
 						end, _ = task["result"].(map[string]any)
+						s.agree()
 						s.deliver() // what another task is asked for that was begun in its place
 					} else if end = call(2, fmt.Sprint(begun["requestState"])); end["resultType"] == "input_required" {
+						begun = end
+						s.agree()
 						s.deliver()
 						end = nil
 					}
@@ -258,7 +329,15 @@ func TestEventsWhileServersDie(t *testing.T) {
 					}
 					return said != ""
 				}, time.Minute, 50*time.Millisecond)
-				assert.Contains(t, said, "paid 5")
+				assert.Contains(t, said, "paid 5, says fay")
+				s.agree()
+				s.deliver()
+				for _, handle := range s.kept("pay") {
+					resp, err := http.Post(strings.TrimSuffix(s.all[1].url(), "mcp")+"events/"+handle, "application/json", strings.NewReader(`{"amount":6}`))
+					require.NoError(t, err)
+					resp.Body.Close()
+					assert.Equal(t, http.StatusConflict, resp.StatusCode)
+				}
 				assert.NotEmpty(t, s.kept("order"))
 				resp, err := http.Get(s.all[0].url())
 				if err == nil {

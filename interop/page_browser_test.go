@@ -5,14 +5,17 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/network"
 	"github.com/chromedp/chromedp"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/stretchr/testify/assert"
@@ -77,14 +80,27 @@ func tables() saga.Definition {
 // servePages serves the tools with pages, and returns a client that can be asked nothing.
 func servePages(t *testing.T, tools ...saga.Definition) *mcp.ClientSession {
 	t.Helper()
+	return servePagesWith(t, func(*server.Options) {}, tools...).ClientSession
+}
+
+// paged is a client of a server with pages.
+type paged struct {
+	*mcp.ClientSession
+	pages string // where they are
+}
+
+func servePagesWith(t *testing.T, change func(*server.Options), tools ...saga.Definition) paged {
+	t.Helper()
 	keys, err := codec.NewKeyset()
 	require.NoError(t, err)
 	store := ledger.NewMemory(ledger.MemoryOptions{})
 	hs := httptest.NewUnstartedServer(nil)
-	s, err := server.New(server.Options{
+	o := server.Options{
 		Tools: tools, Keys: keys, Ledger: store, Logger: slog.New(slog.DiscardHandler), Title: "The inn",
 		Questions: server.Questions{PageURL: "http://" + hs.Listener.Addr().String() + "/ask"},
-	})
+	}
+	change(&o)
+	s, err := server.New(o)
 	require.NoError(t, err)
 	hs.Config.Handler = s.Handler()
 	hs.Start()
@@ -97,7 +113,7 @@ func servePages(t *testing.T, tools ...saga.Definition) *mcp.ClientSession {
 	session, err := c.Connect(t.Context(), &mcp.StreamableClientTransport{Endpoint: hs.URL + server.Endpoint}, nil)
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = session.Close() })
-	return session
+	return paged{session, o.Questions.PageURL}
 }
 
 // waiting is what a client reads of a call that waits.
@@ -235,6 +251,71 @@ func TestPagesInChromium(t *testing.T) {
 	b.do(chromedp.Navigate(w.URL[:len(w.URL)-1]))
 	b.shows("There is nothing at this link")
 	b.accessible("no page")
+}
+
+// Another person than the caller finds a question in a list, and answers it with the keyboard. These pages are accessible as well.
+func TestPagesOfOthersInChromium(t *testing.T) {
+	t.Parallel()
+	needNode(t)
+	axe, err := os.ReadFile(filepath.Join(nodeDir, "node_modules", "axe-core", "axe.min.js"))
+	require.NoError(t, err)
+	b := &tab{t, needBrowser(t), string(axe)}
+	approve := &steps.Form[tableForm]{ID: "approve", Message: "Pay 10 €?", By: steps.By{"fay"}, Within: time.Hour}
+	tool := saga.Flow[struct{}, string]{
+		Info: saga.Info{Name: "pay", Title: "Pay a bill", Asks: []steps.Question{approve}, Tasks: saga.Tasks{Mode: saga.TasksForbidden}},
+		Run: func(r *saga.Run, _ struct{}) (string, error) {
+			got, err := saga.Ask(r, approve)
+			who, _ := approve.AnsweredBy(r)
+			return got.Name + " by " + who, err
+		},
+	}
+	signedIn := func(o *server.Options) {
+		o.Authenticate = func(r *http.Request) (server.Principal, error) {
+			if c, err := r.Cookie("who"); err == nil {
+				return server.Principal{Subject: c.Value}, nil
+			}
+			return server.Principal{Subject: "ann"}, nil
+		}
+	}
+	c := servePagesWith(t, signedIn, tool)
+	ended := make(chan string, 1)
+	go func() {
+		_, text := callWaiting(t, c.ClientSession, "pay", map[string]any{})
+		ended <- text
+	}()
+	list := c.pages + "/waiting"
+	b.do(b.scripts(false), chromedp.Navigate(list))
+	b.shows("Nothing waits for you here.")
+	b.accessible("an empty list")
+	b.do(chromedp.Func(func(ctx context.Context, t *chromedp.Target) error {
+		_, err := cdp.Call(ctx, t, network.SetCookie, network.SetCookieParams{Name: "who", Value: "fay", URL: c.pages})
+		return err
+	}))
+	require.Eventually(t, func() bool {
+		b.do(chromedp.Navigate(list))
+		return strings.Contains(eval[string](b, "document.body.innerText"), "Pay a bill for ann")
+	}, time.Minute, 100*time.Millisecond)
+	b.shows("Waiting for your answer", "Pay 10 €?", "It can be answered until")
+	b.accessible("a list")
+	b.do(chromedp.Click(chromedp.CSS("ul.waiting a")), chromedp.WaitVisible(chromedp.CSS("form")))
+	b.shows("Pay a bill asks for your answer", "for ann", "by one person")
+	b.accessible("a question for others")
+	link := eval[string](b, "location.href")
+	b.do(chromedp.Click(chromedp.CSS(`button[value=accept]`)), chromedp.WaitVisible(chromedp.CSS(".alert")))
+	b.accessible("a question for others with errors")
+	b.do(
+		chromedp.SendKeys(chromedp.CSS("#f0"), "Ann"), chromedp.SendKeys(chromedp.CSS("#f1"), "3"), chromedp.Click(chromedp.CSS(`label[for="f5-1"]`)),
+		chromedp.Click(chromedp.CSS(`label[for="f8-1"]`)), chromedp.Click(chromedp.CSS(`button[value=accept]`)), chromedp.WaitNotPresent(chromedp.CSS("form")),
+	)
+	b.shows("Your answer was taken.", "It was agreed to by you")
+	b.accessible("an answer that was taken")
+	assert.Equal(t, "Ann by fay", <-ended)
+	b.do(chromedp.Func(func(ctx context.Context, t *chromedp.Target) error {
+		_, err := cdp.Call(ctx, t, network.SetCookie, network.SetCookieParams{Name: "who", Value: "eve", URL: c.pages})
+		return err
+	}), chromedp.Navigate(link))
+	b.shows("This is not for you to answer")
+	b.accessible("a question for others than who opens it")
 }
 
 // A page is not shown within a page of another site, and a form there does nothing.

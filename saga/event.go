@@ -19,6 +19,6 @@ import "github.com/mcpsaga/mcpsaga/steps"
 func Handle[T any](ctx Context, e *steps.Event[T]) (string, error) { return ctx.running().Handle(e) }
 
 // Page returns the address of the page on which others answer a form that is for them ([steps.Form].By), for an effect that
-// tells them: by mail, or in a chat. It is the same whenever the flow or the step function runs again. It lets no one in who
-// may not answer, but do not give it to the client. It fails if the form is not among the tool's Asks, or is for the caller.
+// tells them: by mail, or in a chat. It is the same whenever the flow or the step function runs again. It shows nothing to people
+// who may not answer, but do not give it to the client. It fails if the form is not among the tool's Asks, or is for the caller.
 func Page[T any](ctx Context, f *steps.Form[T]) (string, error) { return ctx.running().Page(f.ID) }

@@ -38,8 +38,8 @@ func (a Answer) Later(d time.Duration) Answer {
 	return a
 }
 
-// By says who answers a form that is for others ([steps.Form].By), or tries to: anybody whom that does not name is refused,
-// and then no answer comes in time. Without it, it is the first one that it names.
+// By says who answers a form that is for others ([steps.Form].By), or tries to: the server refuses who is not named
+// there, and then the time is over. Without it, it is the first one that it names.
 func (a Answer) By(who string) Answer {
 	a.by = who
 	return a

@@ -33,7 +33,7 @@ type Questions struct {
 	TrustedApps []string
 	// Roles returns the names by which a principal may answer what others have asked for ([steps.Form].By), such as the
 	// groups it is in. Nil has it answer what names its Subject. It is called with each request for such a page, for
-	// principals that Options.Authenticate has recognised; if it fails, the person reads that it is to be tried again.
+	// principals that Options.Authenticate has recognised; if it fails, the page says to try again.
 	Roles func(ctx context.Context, who Principal) ([]string, error)
 }
 

@@ -38,7 +38,7 @@ func TestFormsForOthersAreVerified(t *testing.T) {
 		assert.Contains(t, strings.ToLower(err.Error()), strings.ToLower(says))
 	}
 	_, err := (&steps.Form[approval]{ID: "a", Message: "x", Within: 1}).Step()
-	assert.ErrorContains(t, err, "nobody who may answer")
+	assert.ErrorContains(t, err, "no one who may answer")
 	_, err = (&steps.Form[approval]{ID: "a", Message: "x"}).With(steps.By{"b"}).Step()
 	assert.ErrorContains(t, err, "is for the user of the client")
 }

@@ -36,7 +36,7 @@ type Form[T any] struct {
 	// operator lists.
 	Consent bool
 
-	// By has another person answer: it names who may, a person or a role, in the words of the server's
+	// By has others answer: it names who may, a person or a role, in the words of the server's
 	// operator. The client is never asked, whatever it can do; who may answer does so on a page of the server. The
 	// caller may not, even if named. By is required if Within is set, unless With supplies it.
 	By By

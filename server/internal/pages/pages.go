@@ -44,7 +44,7 @@ type Pages struct {
 	router *elsewhere.Router
 	url    string
 	person func(principal string) string
-	who    Who // nil if only callers answer
+	who    Who // nil if callers alone answer
 	layout *template.Template
 	policy string
 	cross  *http.CrossOriginProtection
@@ -53,7 +53,7 @@ type Pages struct {
 var _ dialect.Pages = (*Pages)(nil)
 
 // New returns the pages of a host with a ledger. url is where they are, without a slash at the end. person is what a
-// principal is called; empty if it has no name. who is nil if only callers answer.
+// principal is called; empty if it has no name. who is nil if callers alone answer.
 func New(h *dialect.Host, url string, person func(principal string) string, who Who) (*Pages, error) {
 	t, err := template.New("page").Parse(layout)
 	if err != nil {
