@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"strings"
 	"testing"
 	"time"
 
@@ -179,4 +180,22 @@ func TestTaskBehindMiddleware(t *testing.T) {
 	said := h.wire().ask("tools/call", withMeta(object{"name": "later"}, meta(withTasks)))
 	assert.EqualValues(t, -32603, said.Get("error.code").Int(), said.Raw)
 	assert.Contains(t, h.log.String(), "middleware")
+}
+
+// A task of a client that cannot ask waits for its model to relay, on an SDK server as on ours.
+func TestMountedTasksOfClientsThatCannotAsk(t *testing.T) {
+	w := mountTasks(t, saga.TasksOptional, server.Hooks{}).wire()
+	unable := object{"extensions": object{tasksExtension: object{}}}
+	ask := func(method string, params object) jsontest.Value {
+		return w.ask(method, withMeta(params, meta(unable))).Get("result")
+	}
+	assert.Contains(t, ask("tools/list", object{}).Raw, "resumeToken")
+	id := ask("tools/call", object{"name": "later"}).Get("taskId").String()
+	require.Eventually(t, func() bool {
+		now := ask("tasks/get", object{"taskId": id})
+		assert.Equal(t, "working", now.Get("status").String())
+		return strings.Contains(now.Get("statusMessage").String(), "resumeToken: "+id)
+	}, time.Minute, 10*time.Millisecond)
+	ask("tools/call", object{"name": "later", "arguments": object{"resumeToken": id, "answers": object{"agreed": object{"agreed": true}}}})
+	require.Eventually(t, func() bool { return ask("tasks/get", object{"taskId": id}).Get("status").String() == "completed" }, time.Minute, 10*time.Millisecond)
 }

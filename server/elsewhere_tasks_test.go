@@ -340,3 +340,23 @@ func TestFormsAnswerTasks(t *testing.T) {
 	}
 	assert.True(t, said)
 }
+
+// Only who has begun a task goes on with it, and only if it asks elsewhere.
+func TestOtherTasksAreNotFollowed(t *testing.T) {
+	r := newPagesRig(t, offering(asTask(new(seats).tool(), saga.TasksRequired)))
+	follow := func(id, as string) toolSaid {
+		q := callTool("seat", object{"resumeToken": id, "answers": object{"row": object{"row": "7"}}}).with(onlyTasks)
+		q.header.Set("User", as)
+		return saidBy(t, r.send(q).Result)
+	}
+	refused := func(said toolSaid) {
+		t.Helper()
+		assert.True(t, said.IsError)
+		assert.Contains(t, said.Content[0].Text, "The resumeToken is not valid here")
+	}
+	task := askingTasks["MCP 2026-07-28"](r, "seat")
+	task.message(`Question "row"`)
+	refused(follow(task.id, "bob"))
+	refused(follow(r.user("ann", "2025-11-25").create("seat", "{}").TaskID, "ann")) // of a client that is asked itself
+	waitsOf(t, task.call(object{"resumeToken": task.id, "answers": object{"row": object{"row": "7"}}}))
+}

@@ -60,8 +60,8 @@ type Step struct {
 	// Routes and Consent are those of the declared question.
 	Routes  Routes `cbor:",omitempty"`
 	Consent bool   `cbor:",omitempty"`
-	// Done is the id of the event that finishes what a [Link] is for, or empty.
-	Done string `cbor:",omitempty"`
+	// Done is the id of the event that finishes what a declared [Link] is for, or empty.
+	Done string `cbor:"-"`
 }
 
 // Request is what can be asked: a declared question, what its With method makes of it,
