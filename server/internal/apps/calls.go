@@ -13,6 +13,7 @@ import (
 	"github.com/mcpsaga/mcpsaga/content"
 	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/internal/jsonview"
+	"github.com/mcpsaga/mcpsaga/internal/relay"
 	"github.com/mcpsaga/mcpsaga/internal/tasks"
 	"github.com/mcpsaga/mcpsaga/server/internal/dialect"
 	"github.com/mcpsaga/mcpsaga/server/internal/elsewhere"
@@ -246,6 +247,8 @@ func (l *look) shown(ctx context.Context) (*shown, error) {
 		s.Note = "Done."
 	case t.Status == tasks.Cancelled:
 		s.Note = "The call was cancelled, and what it had done is undone."
+	case t.Final:
+		s.Note = relay.TooLate
 	}
 	if t.Status != tasks.InputRequired {
 		return s, nil

@@ -112,8 +112,8 @@ type view struct {
 	quiet  time.Time   // since when nothing was heard of the tool
 	renews time.Time   // when it is to be shown that the call is wanted
 	alive  time.Time   // when the client is to be shown that it is held
-	// remembered: forms find the call.
-	remembered bool
+	// remembered: forms find the call. cancelled: the client has just wanted it cancelled.
+	remembered, cancelled bool
 }
 
 // answer begins a call, or continues one, and waits for what is to be said of it.
@@ -197,8 +197,8 @@ func (v *view) goOn(ctx context.Context, held time.Time) (*content.Result, error
 	if v.refusal = refusal; refusal != "" {
 		return nil, nil
 	}
-	if cancel {
-		_, err := v.Tasks.Cancel(ctx, v.Principal, t.ID)
+	if v.cancelled = cancel; cancel {
+		v.task, err = v.Tasks.Cancel(ctx, v.Principal, t.ID)
 		return nil, err
 	}
 	now, err := v.Tasks.Answer(ctx, v.Principal, t.ID, list)
@@ -295,7 +295,7 @@ func (v *view) holds() time.Time {
 		apps = apps && v.Routes(v.program().Routing(q.ID), &v.call.Client)&steps.RouteApp != 0
 	}
 	switch {
-	case !apps || v.refusal != "":
+	case !apps || v.refusal != "" || v.cancelled:
 		return v.began
 	case n.Apps > v.apps:
 		return v.began.Add(holdApp)
@@ -338,6 +338,9 @@ func (v *view) unnamed() bool {
 // is cancelled.
 func (v *view) waiting(ctx context.Context) (*content.Result, error) {
 	v.release(ctx)
+	if v.cancelled && v.task.Final {
+		v.refusal = relay.TooLate
+	}
 	n, _ := NoteOf(v.task)
 	w := relay.Words{Program: v.call.Program, Token: v.task.ID, Refusal: v.refusal, Task: n.Task, Working: v.task.Status != tasks.InputRequired}
 	if w.Working {
@@ -376,8 +379,11 @@ func (v *view) giveUp(ctx context.Context, question string) (*content.Result, er
 		if err != nil {
 			return nil, err
 		}
-		if news.Task != nil && news.Task.Status.Ended() {
-			v.task = news.Task
+		if news.Task == nil {
+			continue
+		}
+		if v.task = news.Task; v.task.Final && v.task.Status == tasks.InputRequired {
+			return relay.Stuck(v.call.Program, question), nil
 		}
 	}
 	result, err := v.ended(ctx)

@@ -77,6 +77,9 @@ func (r *Router) Shown(ctx context.Context, principal string, t *tasks.Task, c *
 		return t.Questions, t.Status, t.Message
 	}
 	w := relay.Words{Program: t.Program, Token: t.ID, Task: true}
+	if t.Final {
+		w.Refusal = relay.TooLate
+	}
 	for _, q := range t.Questions {
 		if routing := t.Program.Routing(q.ID); r.byClient(routing, c) {
 			own = append(own, q)
