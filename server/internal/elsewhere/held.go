@@ -201,12 +201,26 @@ func (v *view) goOn(ctx context.Context, held time.Time) (*content.Result, error
 		v.task, err = v.Tasks.Cancel(ctx, v.Principal, t.ID)
 		return nil, err
 	}
-	now, err := v.Tasks.Answer(ctx, v.Principal, t.ID, list)
-	if err != nil {
-		return nil, err
+	return nil, v.give(ctx, list)
+}
+
+// give gives the call answers to what was open just now.
+func (v *view) give(ctx context.Context, list []steps.Answer) error {
+	if len(list) == 0 {
+		return nil
 	}
-	v.task = now
-	return nil, nil
+	now, err := v.Tasks.AnswerFound(ctx, v.Principal, v.task, list)
+	switch {
+	case err != nil:
+		return err
+	case now != nil: // another answer was faster
+		v.task, v.refusal = now, notOpen(list[0].StepID)
+	default: // what it asks now is known when it is followed
+		answered := *v.task
+		answered.Status, answered.Questions, answered.Found = tasks.Working, nil, nil
+		v.task = &answered
+	}
+	return nil
 }
 
 // follow waits until the call has ended, or the client is to learn that it waits.
@@ -404,8 +418,12 @@ func (v *view) ended(ctx context.Context) (*content.Result, error) {
 		return nil, v.TaskFailure(ctx, t)
 	}
 	result, err := v.TaskResult(ctx, v.Principal, t)
-	if err == nil && t.Status == tasks.Cancelled {
-		result.IsError = true
+	if err != nil {
+		return nil, err
 	}
-	return result, err
+	result.IsError = result.IsError || t.Status == tasks.Cancelled
+	if v.refusal != "" {
+		result.Content = append(content.Blocks{content.Text{Text: v.refusal}}, result.Content...)
+	}
+	return result, nil
 }
