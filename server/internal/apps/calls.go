@@ -78,8 +78,11 @@ func (a *Apps) Call(ctx context.Context, x *dialect.Exchange, c *elsewhere.Clien
 			return nil, rerr
 		}
 	}
-	if err := l.find(ctx); err != nil || l.task == nil {
-		return result(&shown{Status: "none"}), err
+	if err := l.find(ctx); err != nil {
+		return nil, err
+	}
+	if l.task == nil {
+		return result(&shown{Status: "none"}), nil
 	}
 	if len(l.asked.Answers) > 0 {
 		if err := l.answer(ctx); err != nil {
@@ -123,10 +126,11 @@ func (l *look) find(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	if _, ours := elsewhere.NoteOf(t); ours && t.Program != nil {
-		l.task = t
+	if _, ours := elsewhere.NoteOf(t); !ours {
+		return nil
 	}
-	return nil
+	l.task = t
+	return l.Readable(ctx, l.Exchange, t)
 }
 
 // routes are those of an open question.

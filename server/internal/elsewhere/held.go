@@ -184,7 +184,13 @@ func (v *view) goOn(ctx context.Context, held time.Time) (*content.Result, error
 		return nil, err
 	}
 	n, ours := NoteOf(t)
-	if !ours || t.Program == nil || t.Program.Target != v.call.Program.Target {
+	if !ours {
+		return nil, tasks.ErrNotFound
+	}
+	if err := v.Readable(ctx, v.Exchange, t); err != nil {
+		return nil, err
+	}
+	if t.Program.Target != v.call.Program.Target {
 		return nil, tasks.ErrNotFound
 	}
 	if v.task = t; len(v.call.Arguments) > len("{}") && !bytes.Equal(n.Call, v.digest()) {
@@ -221,6 +227,15 @@ func (v *view) give(ctx context.Context, list []steps.Answer) error {
 		v.task = &answered
 	}
 	return nil
+}
+
+// Readable fails with [turns.ErrNewer] if a call is of a newer revision than this server has: it waits, and is answered at
+// a newer one, or here later.
+func (r *Router) Readable(ctx context.Context, x *dialect.Exchange, t *tasks.Task) error {
+	if t.Program != nil {
+		return nil
+	}
+	return r.Turns.Report(ctx, x.Message.Method, turns.ErrNewer)
 }
 
 // follow waits until the call has ended, or the client is to learn that it waits.
