@@ -129,7 +129,11 @@ func (l *look) find(ctx context.Context) (err error) {
 	if _, ours := elsewhere.NoteOf(t); !ours {
 		return nil
 	}
-	l.task = t
+	if l.task = t; l.asked.ResumeToken != "" {
+		if err := l.Keep(ctx, l.Exchange, l.client, id, l.asked.Frame); err != nil {
+			return err
+		}
+	}
 	return l.Readable(ctx, l.Exchange, t)
 }
 
