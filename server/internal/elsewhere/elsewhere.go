@@ -84,7 +84,7 @@ func (r *Router) Takes(t *engine.Program, c *Client) bool {
 			asks = asks || c.Features.Has(q.Needs) && !r.Turns.Features(steps.Features{}).Has(q.Needs)
 			continue
 		}
-		if !engine.BothRoutes(q.Allowed, r.Questions.Force).Has(steps.RouteClient) {
+		if !r.Turns.ClientMay(q) {
 			mustNot = true
 		} else if c.Features.Has(q.Needs) {
 			asks = true

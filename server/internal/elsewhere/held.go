@@ -154,7 +154,7 @@ func (v *view) begin(ctx context.Context) (*tasks.Task, error) {
 		return nil, err
 	}
 	q := v.Turn(turns.Policy{Purpose: "elsewhere"})
-	q.Program, q.Arguments, q.Client = v.call.Program, json.RawMessage(v.call.Arguments), asked
+	q.Program, q.Arguments, q.Client, q.Elsewhere = v.call.Program, json.RawMessage(v.call.Arguments), asked, true
 	key, rerr := v.IdempotencyKey(v.Exchange)
 	if rerr != nil {
 		return nil, rerr
