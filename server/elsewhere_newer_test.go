@@ -1,8 +1,6 @@
 package server_test
 
 import (
-	"bytes"
-	"log/slog"
 	"net/http"
 	"testing"
 
@@ -17,13 +15,12 @@ import (
 // to be sent again, by every route, and what was done stands.
 func TestCallsOfNewerRevisions(t *testing.T) {
 	s, keys, store := new(seats), newKeys(t), inMemory(t)
-	var logged bytes.Buffer
-	at := func(revision uint32, log *slog.Logger) *rig {
+	at := func(revision uint32) *rig {
 		tool := asTask(s.tool(), saga.TasksOptional)
 		tool.Revision = revision
-		return newPagesRig(t, offering(tool), func(o *server.Options) { o.Keys, o.Ledger, o.Logger = keys, store, log })
+		return newPagesRig(t, offering(tool), func(o *server.Options) { o.Keys, o.Ledger = keys, store })
 	}
-	older, newer := at(0, slog.New(slog.NewTextHandler(&logged, nil))), at(1, nil)
+	older, newer := at(0), at(1)
 	ann := func(q *request) *request {
 		q.header.Set("User", "ann")
 		return q
@@ -44,7 +41,7 @@ func TestCallsOfNewerRevisions(t *testing.T) {
 	code, text := old.refused(toolCall(3, "seat", `{"resumeToken":"`+first.ResumeToken+`"}`))
 	assert.Equal(t, -31503, code)
 	assert.Contains(t, text, "send the same request again")
-	assert.Contains(t, logged.String(), "token of a newer revision")
+	assert.Contains(t, older.log.take(), "token of a newer revision")
 
 	shown := newer.page(first.URL)
 	shows(t, older.page(first.URL), "A newer server goes on with it.")

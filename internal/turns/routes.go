@@ -15,7 +15,7 @@ func (e *RouteError) Error() string {
 	return fmt.Sprintf("question %q may not be answered by the client, and there is no other way here to ask it, so nothing was done: call the tool by tools/call, at a server that has the ways that the question is for", e.Question)
 }
 
-// MayAsk fails with a [*RouteError] if a program may ask what the client of a request must not answer. It is refused before
+// MayAsk fails with a [*RouteError] if a program may ask what the client of a request may not answer. It is refused before
 // it begins: later there would be something to undo.
 func (r *Runner) MayAsk(q *Request, p *engine.Program) error {
 	if q.Elsewhere || r.ClientMay == nil || p == nil {
@@ -29,15 +29,7 @@ func (r *Runner) MayAsk(q *Request, p *engine.Program) error {
 	return nil
 }
 
-// mayAnswer fails with a [*RouteError] if there is an answer that the client of a request must not give.
-func (r *Runner) mayAnswer(q *Request, p *engine.Program, answers []steps.Answer) error {
-	if q.Elsewhere {
-		return nil
-	}
-	return r.MayAnswer(p, answers)
-}
-
-// MayAnswer fails with a [*RouteError] if there is an answer that no client must give.
+// MayAnswer fails with a [*RouteError] if there is an answer that no client may give.
 func (r *Runner) MayAnswer(p *engine.Program, answers []steps.Answer) error {
 	if r.ClientMay == nil || p == nil {
 		return nil

@@ -161,8 +161,8 @@ func (r *Runner) Call(ctx context.Context, q Request) (end End, err error) {
 // Resume takes the next turn of the saga that the token holds.
 func (r *Runner) Resume(ctx context.Context, q Request) (end End, err error) {
 	o, err := r.open(ctx, &q, false)
-	if err == nil {
-		err = r.mayAnswer(&q, o.Program, q.Answers)
+	if err == nil && !q.Elsewhere {
+		err = r.MayAnswer(o.Program, q.Answers)
 	}
 	switch {
 	case r.Hook != nil:
