@@ -305,6 +305,21 @@ func TestFormsThatLookTwiceAtOnce(t *testing.T) {
 	})
 }
 
+// A form that has named its call by the resumeToken keeps it: no other form is given it, whatever that says of its call.
+func TestFramesKeepWhatTheyName(t *testing.T) {
+	r := newRig(t, server.Options{Ledger: inMemory(t), Authenticate: calledBy, Tools: []saga.Definition{new(seats).tool()}})
+	ann := by("ann")
+	q := callTool("seat", nil).with(showsApps)
+	ann(q)
+	token := waitsOf(t, r.send(q).Result).ResumeToken
+	assert.Equal(t, token, r.form(object{"frame": "g", "resumeToken": token}, ann).ResumeToken)
+	assert.Equal(t, "none", r.form(object{"frame": "z"}, ann).Status)
+	assert.Equal(t, "none", r.form(object{"frame": "y", "tool": "seat", "arguments": object{}}, ann).Status)
+	assert.Equal(t, token, r.form(object{"frame": "g"}, ann).ResumeToken)
+	assert.Equal(t, token, r.form(object{"frame": "x", "resumeToken": token}, ann).ResumeToken, "it has the name")
+	assert.Equal(t, token, r.form(object{"frame": "g"}, ann).ResumeToken, "and takes it from nobody")
+}
+
 // On a pair of pipes there is one client, whose form finds its call.
 func TestFormsOnPipes(t *testing.T) {
 	s := new(seats)

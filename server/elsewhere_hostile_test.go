@@ -74,6 +74,7 @@ func TestAnswersThatDoNotFit(t *testing.T) {
 		"no object":           {object{"row": "7"}, `must be an object with the fields of its schema, or "accept", "decline" or "cancel"`},
 		"a list":              {[]int{1}, "answers must be an object"},
 		"a word":              {"yes", "answers must be an object"},
+		"one like null":       {"no", "answers must be an object"},
 		"not asked yet":       {object{"sure": object{"sure": true}}, `there is no open question "sure"`},
 		"not there":           {object{"rows": object{"row": "7"}}, `there is no open question "rows"`},
 		"one good, one not":   {object{"row": object{"row": "7"}, "sure": object{"sure": true}}, `there is no open question "sure"`},

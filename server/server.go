@@ -216,6 +216,9 @@ func New(o Options) (*Server, error) {
 	config := turns.Config{
 		Registry: tools, Codec: c, Log: o.Logger, Pages: strings.TrimSuffix(o.Questions.PageURL, "/"), Now: o.Now, Timeout: o.TurnTimeout, UndoGrace: o.UndoGrace, Model: o.Sampler,
 	}
+	config.ClientMay = func(q engine.Routing) bool {
+		return !q.User || engine.BothRoutes(q.Allowed, o.Questions.Force).Has(steps.RouteClient)
+	}
 	hooks := newHooks(o.Hooks, o.Logger)
 	if hooks != nil {
 		config.Hook, config.EffectHook = hooks.turn, hooks.effect

@@ -24,14 +24,17 @@ import (
 func (c *Core) Start(ctx context.Context, s tasks.Start) (*tasks.Task, error) {
 	q := &s.Request
 	turn := c.beginning(q)
-	switch {
-	case q.Token != "":
+	if q.Token != "" {
 		opened, err := c.Turns.OpenTask(ctx, *q)
 		if err != nil {
 			return nil, err
 		}
 		turn = &opened
-	case s.Delay > 0:
+	}
+	switch err := c.Turns.MayAsk(q, turn.Program); {
+	case err != nil:
+		return nil, c.report(ctx, q.Method, err)
+	case q.Token == "" && s.Delay > 0:
 		return c.call(ctx, &s, turn)
 	}
 	if !s.AtOnce && !begins(turn) {

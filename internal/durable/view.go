@@ -92,7 +92,7 @@ func (c *Core) Status(ctx context.Context, principal, id string) (*tasks.Task, e
 // view shows a row.
 func (c *Core) view(r *row) (*tasks.Task, error) {
 	t := c.summarized(&r.Record, &r.summary)
-	t.Status, t.Progress, t.Given, t.Told = statusOf(r), r.Progress.engine(), r.Stand.Given, r.Shown.Told
+	t.Status, t.Progress, t.Given, t.Told, t.Final = statusOf(r), r.Progress.engine(), r.Stand.Given, r.Shown.Told, r.Final
 	for _, e := range r.events() {
 		if t.Status.Ended() {
 			break

@@ -22,12 +22,22 @@ func Person(question string) string {
 	return fmt.Sprintf("No answer was taken: %q must be answered by a person, not by a model.", question)
 }
 
+// TooLate is what is said of a call that was to be cancelled, and continues.
+const TooLate = "Not cancelled: it is too late, as what the tool has done is final. It goes on."
+
 // NoWay is the result of a call that was undone as no user could be asked.
 func NoWay(t *engine.Program, question string, undone *content.Result) *content.Result {
 	r := *undone
 	text := fmt.Sprintf("%q was stopped: it asks %q, which must be answered by a person, and neither this client nor this server has a way to ask. What it did was undone, as far as it could be.", t.Name, question)
 	r.Content, r.IsError = append(content.Blocks{content.Text{Text: text}}, undone.Content...), true
 	return &r
+}
+
+// Stuck is the result of a call that cannot be undone any more, and asks what no user can be asked.
+func Stuck(t *engine.Program, question string) *content.Result {
+	r := content.Resultf("%q has stopped: it asks %q, which must be answered by a person, and neither this client nor this server has a way to ask. It is too late to undo what it did, as that is final: do not call it again for the same.", t.Name, question)
+	r.IsError = true
+	return r
 }
 
 // encoded is how results are written, as all messages of the server.

@@ -75,6 +75,8 @@ type Task struct {
 	Status Status
 	// Cancelling: a client wants it cancelled. It may have come to its end all the same.
 	Cancelling bool
+	// Final: a client wanted it cancelled, and that was too late: what it did is final, so it continues.
+	Final bool
 	// Message tells people about the status; may be empty. Of a task that has ended it says how.
 	Message string
 	// Bad: the task is Completed with a result that says that the tool has failed.

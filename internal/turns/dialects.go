@@ -45,6 +45,8 @@ type Request struct {
 	// Trace is the trace context that the message came with, or none. That of the first
 	// turn goes with the token.
 	Trace Trace
+	// Elsewhere: who asks the questions of the saga has chosen a way that each allows. If not, its client is asked.
+	Elsewhere bool
 	// Parts: the dialect gives the client what a tool yields, [engine.Outcome.Yielded]. If not,
 	// the saga continues at once, and its result begins with all that it has yielded.
 	Parts bool

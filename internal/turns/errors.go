@@ -225,10 +225,10 @@ func classify(err error) class {
 			attrs = append(attrs, slog.Any("cause", tool.Err))
 		}
 		return class{OutcomeBroken, "unsettled", slog.LevelError, "effect of unknown outcome", attrs}
-	// Of these four the caller reads all there is to know.
+	// Of these the caller reads all there is to know.
 	case errors.As(err, &answer):
 		return class{outcome: OutcomeRefused, reason: "answer"}
-	case errors.As(err, &unsupported):
+	case errors.As(err, &unsupported), errors.As(err, new(*RouteError)):
 		return class{outcome: OutcomeRefused, reason: "unsupported"}
 	case errors.As(err, &arguments):
 		return class{outcome: OutcomeRefused, reason: "arguments"}

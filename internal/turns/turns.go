@@ -50,6 +50,8 @@ type Config struct {
 	NewSecret func() []byte
 	// Pages is where others than a saga's caller answer; empty if they cannot.
 	Pages string
+	// ClientMay reports whether a client may answer a question itself; nil: it may answer all.
+	ClientMay func(engine.Routing) bool
 	// Timeout bounds a turn; zero means that nothing does.
 	Timeout time.Duration
 	// UndoGrace is how long after a token has expired what its saga did is still undone;
@@ -128,6 +130,9 @@ type Identity struct {
 
 // Call takes the first turn of a saga of q.Program.
 func (r *Runner) Call(ctx context.Context, q Request) (end End, err error) {
+	if err := r.MayAsk(&q, q.Program); err != nil {
+		return End{}, r.Report(ctx, q.Method, err)
+	}
 	of := Identity{q.Program, r.NewID()}
 	switch {
 	case r.Hook != nil:
@@ -156,6 +161,9 @@ func (r *Runner) Call(ctx context.Context, q Request) (end End, err error) {
 // Resume takes the next turn of the saga that the token holds.
 func (r *Runner) Resume(ctx context.Context, q Request) (end End, err error) {
 	o, err := r.open(ctx, &q, false)
+	if err == nil && !q.Elsewhere {
+		err = r.MayAnswer(o.Program, q.Answers)
+	}
 	switch {
 	case r.Hook != nil:
 		hooked, refused := q, err

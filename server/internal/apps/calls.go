@@ -13,6 +13,7 @@ import (
 	"github.com/mcpsaga/mcpsaga/content"
 	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/internal/jsonview"
+	"github.com/mcpsaga/mcpsaga/internal/relay"
 	"github.com/mcpsaga/mcpsaga/internal/tasks"
 	"github.com/mcpsaga/mcpsaga/server/internal/dialect"
 	"github.com/mcpsaga/mcpsaga/server/internal/elsewhere"
@@ -77,8 +78,11 @@ func (a *Apps) Call(ctx context.Context, x *dialect.Exchange, c *elsewhere.Clien
 			return nil, rerr
 		}
 	}
-	if err := l.find(ctx); err != nil || l.task == nil {
-		return result(&shown{Status: "none"}), err
+	if err := l.find(ctx); err != nil {
+		return nil, err
+	}
+	if l.task == nil {
+		return result(&shown{Status: "none"}), nil
 	}
 	if len(l.asked.Answers) > 0 {
 		if err := l.answer(ctx); err != nil {
@@ -122,10 +126,15 @@ func (l *look) find(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	if _, ours := elsewhere.NoteOf(t); ours && t.Program != nil {
-		l.task = t
+	if _, ours := elsewhere.NoteOf(t); !ours {
+		return nil
 	}
-	return nil
+	if l.task = t; l.asked.ResumeToken != "" {
+		if err := l.Keep(ctx, l.Exchange, l.client, id, l.asked.Frame); err != nil {
+			return err
+		}
+	}
+	return l.Readable(ctx, l.Exchange, t)
 }
 
 // routes are those of an open question.
@@ -246,6 +255,8 @@ func (l *look) shown(ctx context.Context) (*shown, error) {
 		s.Note = "Done."
 	case t.Status == tasks.Cancelled:
 		s.Note = "The call was cancelled, and what it had done is undone."
+	case t.Final:
+		s.Note = relay.TooLate
 	}
 	if t.Status != tasks.InputRequired {
 		return s, nil

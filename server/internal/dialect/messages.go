@@ -166,6 +166,7 @@ func (h *Host) Translate(ctx context.Context, name string, err error) *wire.Erro
 	var arguments *engine.ArgumentsError
 	var failed *engine.ToolError
 	var refused *turns.RefusedError
+	var route *turns.RouteError
 	if text := final(err); text != "" {
 		return wire.NewError(wire.CodeInternalError, text)
 	}
@@ -180,6 +181,8 @@ func (h *Host) Translate(ctx context.Context, name string, err error) *wire.Erro
 	switch {
 	case errors.As(err, &arguments):
 		return wire.NewError(wire.CodeInvalidParams, arguments.Error())
+	case errors.As(err, &route):
+		return wire.NewError(wire.CodeInvalidParams, route.Error())
 	case errors.As(err, new(*engine.UnsettledError)):
 		return wire.TryAgain(unsettledText)
 	case errors.As(err, &failed):

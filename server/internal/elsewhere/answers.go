@@ -50,7 +50,7 @@ func (r *Router) readCarried(c *Call, p *engine.Program) (list []steps.Answer, c
 		}
 	}
 	switch {
-	case raw == nil || raw.Kind() == 'n' || len(raw) == 0:
+	case len(raw) == 0 || string(raw) == "null":
 		return nil, false, ""
 	case !jsonview.Valid(raw) || raw.Kind() != '{':
 		return nil, false, `No answer was taken: answers must be an object that has the id of each question and what was answered, or "cancel" to give the call up.`

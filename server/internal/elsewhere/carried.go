@@ -16,7 +16,7 @@ import (
 // carried answers a call where there is no ledger: the model carries the token.
 func (r *Router) carried(ctx context.Context, x *dialect.Exchange, c *Call) (*content.Result, error) {
 	q := x.Turn(turns.Relayed)
-	q.Program, q.Arguments, q.Client = c.Program, json.RawMessage(c.Arguments), asked
+	q.Program, q.Arguments, q.Client, q.Elsewhere = c.Program, json.RawMessage(c.Arguments), asked, true
 	if c.Token == "" {
 		end, err := r.Turns.Call(ctx, q)
 		return r.turned(ctx, &q, c, &end, err)

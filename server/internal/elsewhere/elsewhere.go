@@ -84,7 +84,7 @@ func (r *Router) Takes(t *engine.Program, c *Client) bool {
 			asks = asks || c.Features.Has(q.Needs) && !r.Turns.Features(steps.Features{}).Has(q.Needs)
 			continue
 		}
-		if !engine.BothRoutes(q.Allowed, r.Questions.Force).Has(steps.RouteClient) {
+		if !r.Turns.ClientMay(q) {
 			mustNot = true
 		} else if c.Features.Has(q.Needs) {
 			asks = true
@@ -151,7 +151,9 @@ func (r *Router) Call(ctx context.Context, x *dialect.Exchange, c *Call) (*conte
 }
 
 const (
-	refusedText = "The resumeToken is not valid here, or no longer: what it named has ended, or waited too long, and what it did was undone. Call the tool again without it."
+	// refusedText is said of what was mistyped, has ended well or badly, or waits and cannot be read here: it may not promise
+	// that nothing stands, nor lead a model to do it all once more.
+	refusedText = "The resumeToken is not valid here, or no longer, so this call has done nothing. Use it, and the arguments, exactly as they were in the last result. If they were, what it named may have ended, well or not, or still wait, and what it did may stand: find out what has been done, and ask the user, before you call the tool without the resumeToken, as that does all of it anew."
 	// otherArguments is said of a call that continues with other arguments than it began with.
 	otherArguments = "The arguments are not those of the first call, so nothing was done. Call the tool again with the same arguments and the resumeToken, or without the resumeToken to begin anew."
 )

@@ -112,8 +112,8 @@ type view struct {
 	quiet  time.Time   // since when nothing was heard of the tool
 	renews time.Time   // when it is to be shown that the call is wanted
 	alive  time.Time   // when the client is to be shown that it is held
-	// remembered: forms find the call.
-	remembered bool
+	// remembered: forms find the call. cancelled: the client has just wanted it cancelled.
+	remembered, cancelled bool
 }
 
 // answer begins a call, or continues one, and waits for what is to be said of it.
@@ -154,7 +154,7 @@ func (v *view) begin(ctx context.Context) (*tasks.Task, error) {
 		return nil, err
 	}
 	q := v.Turn(turns.Policy{Purpose: "elsewhere"})
-	q.Program, q.Arguments, q.Client = v.call.Program, json.RawMessage(v.call.Arguments), asked
+	q.Program, q.Arguments, q.Client, q.Elsewhere = v.call.Program, json.RawMessage(v.call.Arguments), asked, true
 	key, rerr := v.IdempotencyKey(v.Exchange)
 	if rerr != nil {
 		return nil, rerr
@@ -184,7 +184,13 @@ func (v *view) goOn(ctx context.Context, held time.Time) (*content.Result, error
 		return nil, err
 	}
 	n, ours := NoteOf(t)
-	if !ours || t.Program == nil || t.Program.Target != v.call.Program.Target {
+	if !ours {
+		return nil, tasks.ErrNotFound
+	}
+	if err := v.Readable(ctx, v.Exchange, t); err != nil {
+		return nil, err
+	}
+	if t.Program.Target != v.call.Program.Target {
 		return nil, tasks.ErrNotFound
 	}
 	if v.task = t; len(v.call.Arguments) > len("{}") && !bytes.Equal(n.Call, v.digest()) {
@@ -197,16 +203,39 @@ func (v *view) goOn(ctx context.Context, held time.Time) (*content.Result, error
 	if v.refusal = refusal; refusal != "" {
 		return nil, nil
 	}
-	if cancel {
-		_, err := v.Tasks.Cancel(ctx, v.Principal, t.ID)
+	if v.cancelled = cancel; cancel {
+		v.task, err = v.Tasks.Cancel(ctx, v.Principal, t.ID)
 		return nil, err
 	}
-	now, err := v.Tasks.Answer(ctx, v.Principal, t.ID, list)
-	if err != nil {
-		return nil, err
+	return nil, v.give(ctx, list)
+}
+
+// give gives the call answers to what was open just now.
+func (v *view) give(ctx context.Context, list []steps.Answer) error {
+	if len(list) == 0 {
+		return nil
 	}
-	v.task = now
-	return nil, nil
+	now, err := v.Tasks.AnswerFound(ctx, v.Principal, v.task, list)
+	switch {
+	case err != nil:
+		return err
+	case now != nil: // another answer was faster
+		v.task, v.refusal = now, notOpen(list[0].StepID)
+	default: // what it asks now is known when it is followed
+		answered := *v.task
+		answered.Status, answered.Questions, answered.Found = tasks.Working, nil, nil
+		v.task = &answered
+	}
+	return nil
+}
+
+// Readable fails with [turns.ErrNewer] if a call is of a newer revision than this server has: it waits, and is answered at
+// a newer one, or here later.
+func (r *Router) Readable(ctx context.Context, x *dialect.Exchange, t *tasks.Task) error {
+	if t.Program != nil {
+		return nil
+	}
+	return r.Turns.Report(ctx, x.Message.Method, turns.ErrNewer)
 }
 
 // follow waits until the call has ended, or the client is to learn that it waits.
@@ -295,7 +324,7 @@ func (v *view) holds() time.Time {
 		apps = apps && v.Routes(v.program().Routing(q.ID), &v.call.Client)&steps.RouteApp != 0
 	}
 	switch {
-	case !apps || v.refusal != "":
+	case !apps || v.refusal != "" || v.cancelled:
 		return v.began
 	case n.Apps > v.apps:
 		return v.began.Add(holdApp)
@@ -338,6 +367,9 @@ func (v *view) unnamed() bool {
 // is cancelled.
 func (v *view) waiting(ctx context.Context) (*content.Result, error) {
 	v.release(ctx)
+	if v.cancelled && v.task.Final {
+		v.refusal = relay.TooLate
+	}
 	n, _ := NoteOf(v.task)
 	w := relay.Words{Program: v.call.Program, Token: v.task.ID, Refusal: v.refusal, Task: n.Task, Working: v.task.Status != tasks.InputRequired}
 	if w.Working {
@@ -376,8 +408,11 @@ func (v *view) giveUp(ctx context.Context, question string) (*content.Result, er
 		if err != nil {
 			return nil, err
 		}
-		if news.Task != nil && news.Task.Status.Ended() {
-			v.task = news.Task
+		if news.Task == nil {
+			continue
+		}
+		if v.task = news.Task; v.task.Final && v.task.Status == tasks.InputRequired {
+			return relay.Stuck(v.call.Program, question), nil
 		}
 	}
 	result, err := v.ended(ctx)
@@ -398,8 +433,12 @@ func (v *view) ended(ctx context.Context) (*content.Result, error) {
 		return nil, v.TaskFailure(ctx, t)
 	}
 	result, err := v.TaskResult(ctx, v.Principal, t)
-	if err == nil && t.Status == tasks.Cancelled {
-		result.IsError = true
+	if err != nil {
+		return nil, err
 	}
-	return result, err
+	result.IsError = result.IsError || t.Status == tasks.Cancelled
+	if v.refusal != "" {
+		result.Content = append(content.Blocks{content.Text{Text: v.refusal}}, result.Content...)
+	}
+	return result, nil
 }

@@ -18,7 +18,7 @@ import (
 
 // byClient reports whether a client is asked a question itself.
 func (r *Router) byClient(q engine.Routing, c *Client) bool {
-	return !q.User || engine.BothRoutes(q.Allowed, r.Questions.Force).Has(steps.RouteClient) && c.Features.Has(q.Needs)
+	return !q.User || r.Turns.ClientMay(q) && c.Features.Has(q.Needs)
 }
 
 // takesTask reports whether a task of a tool asks elsewhere: there is a way for each question to the user, and for some it
@@ -44,6 +44,7 @@ func (r *Router) Begin(ctx context.Context, x *dialect.Exchange, c *Call, s task
 		return r.Tasks.Start(ctx, s)
 	}
 	v := &view{Router: r, Exchange: x, call: c}
+	s.Request.Elsewhere = true
 	s.AtOnce, s.Request.Client, s.Request.Arguments = true, s.Request.Client.With(asked), []byte(c.Arguments)
 	s.Note = changed(s.Note, func(n *Note) { n.Elsewhere, n.Task, n.Call = true, true, v.digest() })
 	var err error
@@ -77,6 +78,9 @@ func (r *Router) Shown(ctx context.Context, principal string, t *tasks.Task, c *
 		return t.Questions, t.Status, t.Message
 	}
 	w := relay.Words{Program: t.Program, Token: t.ID, Task: true}
+	if t.Final {
+		w.Refusal = relay.TooLate
+	}
 	for _, q := range t.Questions {
 		if routing := t.Program.Routing(q.ID); r.byClient(routing, c) {
 			own = append(own, q)

@@ -115,6 +115,19 @@ func (r *Router) Find(ctx context.Context, x *dialect.Exchange, c *Client, s *So
 	return "", nil
 }
 
+// Keep has a call belong to the form that has named it, if it belongs to none.
+func (r *Router) Keep(ctx context.Context, x *dialect.Exchange, c *Client, task, frame string) error {
+	name, ok := r.windowsOf(x, c)
+	if !ok || frame == "" {
+		return nil
+	}
+	found, err := durable.ReadDocument[[]window](ctx, r.Core, name)
+	if err == nil && slices.ContainsFunc(found.Value, func(w window) bool { return w.Task == task && w.Frame == "" }) {
+		_, err = r.take(ctx, x.Principal, name, found, task, frame)
+	}
+	return err
+}
+
 // take has a call belong to a form; it reports false if another was faster.
 func (r *Router) take(ctx context.Context, principal string, name durable.Name, found *durable.Document[[]window], task, frame string) (taken bool, err error) {
 	_, err = durable.ChangeDocument(ctx, r.Core, principal, name, r.Turns.Now().Add(r.patience()), found, func(list *[]window) (bool, error) {

@@ -183,7 +183,9 @@ func (d *handshake) answerTask(ctx context.Context, x *dialect.Exchange, s *sess
 			q.answered = true
 		}
 		s.mu.Unlock()
-		a.StepID = step.ID
+		if a.StepID = step.ID; d.Turns.MayAnswer(found.task.Program, []steps.Answer{a}) != nil {
+			break
+		}
 		if opens(step, a) {
 			if err := d.opened(ctx, x.Principal, found.Task, step, a); err != nil {
 				return err

@@ -11,6 +11,7 @@ import (
 
 	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/internal/jsonview"
+	"github.com/mcpsaga/mcpsaga/internal/relay"
 	"github.com/mcpsaga/mcpsaga/internal/tasks"
 	"github.com/mcpsaga/mcpsaga/server/internal/elsewhere"
 	"github.com/mcpsaga/mcpsaga/steps"
@@ -107,7 +108,11 @@ func (v *visit) page() *page {
 	} else {
 		shown.Title, shown.State, shown.Again = v.state()
 	}
-	if !v.task.Status.Ended() && !v.task.Cancelling {
+	switch {
+	case v.task.Status.Ended(), v.task.Cancelling:
+	case v.task.Final:
+		shown.Alert = relay.TooLate
+	default:
 		shown.Stop = v.link.token("")
 	}
 	return shown
@@ -147,11 +152,11 @@ func (v *visit) state() (title, text string, again bool) {
 	case t.Status == tasks.Cancelled:
 		return tool + " was stopped", "It was stopped, and what it had done is undone, as far as it could be.", false
 	case t.Cancelling:
-		return tool + " is being stopped", "What it has done is being undone.", true
+		return tool + " is being stopped", "What it has done is being undone, unless it is too late for that.", true
 	case len(t.Awaits) > 0:
 		return tool + " waits", t.Message, true
 	case t.Status == tasks.InputRequired && t.Program == nil:
-		return tool + " waits", "This server cannot go on with it at present.", true
+		return tool + " waits", "A newer server goes on with it. Look again in a minute: nothing is lost.", true
 	case t.Status == tasks.InputRequired:
 		return tool + " waits", "What it asks now is answered in the chat, not here.", true
 	}

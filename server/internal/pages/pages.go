@@ -100,6 +100,7 @@ var (
 	errLarge   = &refusal{http.StatusRequestEntityTooLarge, "The answer is too large, so it was not taken. Go back, and make it shorter."}
 	errBody    = &refusal{http.StatusBadRequest, "The answer could not be read, so it was not taken. Go back, and send it again."}
 	errLedger  = &refusal{http.StatusServiceUnavailable, "The server cannot look this up at the moment. Try again in a minute: nothing is lost."}
+	errNewer   = &refusal{http.StatusServiceUnavailable, "A newer server goes on with this, so your answer was not taken here. Go back, and send it again in a minute: nothing is lost."}
 	errBroken  = &refusal{http.StatusInternalServerError, "Something went wrong in the server. Try again; if it happens again, tell its operator."}
 )
 
@@ -124,8 +125,10 @@ func (p *Pages) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case errors.As(err, &known):
 	case errors.Is(err, tasks.ErrNotFound):
 		known = errUnknown
-	case errors.Is(err, turns.ErrLedger):
-		known = errLedger
+	case errors.Is(err, turns.ErrLedger), errors.Is(err, turns.ErrNewer):
+		if known = errLedger; errors.Is(err, turns.ErrNewer) {
+			known = errNewer
+		}
 		w.Header().Set("Retry-After", "30")
 	default:
 		known = errBroken
@@ -273,6 +276,9 @@ func (v *visit) stop(ctx context.Context) error {
 // answer gives the call an answer, and leads to the page of what comes of it.
 func (v *visit) answer(r *http.Request, id, do string) error {
 	ctx := r.Context()
+	if v.task.Program == nil && !v.task.Status.Ended() {
+		return v.host.Turns.Report(ctx, "page", turns.ErrNewer)
+	}
 	q := v.question()
 	if q == nil || q.ID != id {
 		return v.tooLate(ctx)

@@ -82,7 +82,14 @@ func (d *stateless) updateTask(ctx context.Context, r *request) ([]byte, error) 
 	if err != nil {
 		return nil, err
 	}
-	if _, err := d.Tasks.Answer(ctx, r.Principal, id, list); err != nil {
+	task, err := d.Tasks.Get(ctx, r.Principal, id)
+	if err == nil {
+		err = d.Turns.MayAnswer(task.Program, list)
+	}
+	if err == nil {
+		_, err = d.Tasks.AnswerFound(ctx, r.Principal, task, list)
+	}
+	if err != nil {
 		return nil, err
 	}
 	return d.finish([]byte("{"), resultComplete), nil
