@@ -76,7 +76,7 @@ func (h *host) awaited(pos *engine.Position) (list []tasks.Awaited) {
 		return nil
 	}
 	for _, a := range h.tool.Awaited(pos) {
-		list = append(list, tasks.Awaited{Question: a.Question, Event: h.core.EventOf(h.tool, &a), Until: a.Until})
+		list = append(list, tasks.Awaited{Question: a.Question, Event: h.core.EventOf(h.tool, &a).Event, Until: a.Until})
 	}
 	return list
 }
@@ -104,7 +104,7 @@ func (r *rig) deliver(list []happening) error {
 
 // happens delivers an event, if it is not too late for that.
 func happens(core *durable.Core, h happening) error {
-	_, err := core.Deliver(context.Background(), h.event, h.result)
+	_, err := core.Deliver(context.Background(), durable.Address{Event: h.event}, h.result)
 	if errors.Is(err, durable.ErrEventGone) || errors.Is(err, durable.ErrEventOther) {
 		return nil
 	}
