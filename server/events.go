@@ -14,19 +14,20 @@ import (
 
 	"github.com/mcpsaga/mcpsaga/internal/durable"
 	"github.com/mcpsaga/mcpsaga/internal/engine"
+	"github.com/mcpsaga/mcpsaga/internal/ident"
 	"github.com/mcpsaga/mcpsaga/internal/jsonview"
 	"github.com/mcpsaga/mcpsaga/internal/schema"
 	"github.com/mcpsaga/mcpsaga/server/internal/wire"
 )
 
 // Errors of deliveries. A value that does not fit is an error of its own, whose text says why. Any other error is the
-// ledger's: deliver again.
+// ledger's, or the saga is just being ended: deliver again.
 var (
 	// ErrNoEvent: there is no such handle, or no such event.
 	ErrNoEvent = durable.ErrNoEvent
 	// ErrEventTaken: another value was delivered before, and the first one counts.
 	ErrEventTaken = durable.ErrEventOther
-	// ErrEventGone: it is too late, as the event was not waited for any longer, or its saga has ended.
+	// ErrEventGone: it is too late, as the event was not waited for any longer, or its saga has ended, asked or not.
 	ErrEventGone = durable.ErrEventGone
 )
 
@@ -42,7 +43,8 @@ var errNoLedger = errors.New("server: events need Options.Ledger")
 // Deliver gives the event of a handle ([saga.Handle]) its value, which is encoded as JSON: nil stands for an empty object,
 // and a json.RawMessage for itself. The first value counts: the same again is fine, as who delivers may not know that it
 // has arrived, and another one is refused with [ErrEventTaken]. It may come before the saga asks, by a day. Any server
-// with the same Ledger takes it.
+// with the same Ledger takes it. If it fails with [ErrEventGone], the saga does not have the value and will not; if it
+// succeeds and the saga ends without it all the same, the saga's effects are undone after that.
 //
 // Who has the handle is trusted with the value: check what a provider signs before.
 func (s *Server) Deliver(ctx context.Context, handle string, value any) error {
@@ -66,6 +68,9 @@ func (s *Server) Signal(ctx context.Context, tool, event, key string, value any)
 	p := s.host.Tools.Find(engine.KindTool, tool)
 	if p == nil {
 		return fmt.Errorf("%w: this server has no tool %q", ErrNoEvent, tool)
+	}
+	if reason := ident.KeyProblem(key); reason != "" {
+		return fmt.Errorf("%w: no saga can ask for it: %s", ErrNoEvent, reason)
 	}
 	result, err := encodeHappened(&happened{Action: "accept"}, value)
 	if err != nil {
