@@ -122,7 +122,7 @@ func encodeHappened(what *happened, value any) ([]byte, error) {
 //
 // with 200, or 202 if no saga has asked yet; 400 if the body is no JSON and 422 if it does not fit the event; 404 if there
 // is no such handle, 409 if another value was delivered before, 410 if it is too late, 413 if the body is longer than
-// Options.MaxBody, and 503 if it is to be sent again later.
+// Options.MaxBody, and 503 if it is to be sent again later, also as the saga is just being ended.
 func (s *Server) EventHandler() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		status, text := s.takeEvent(w, r)

@@ -125,7 +125,7 @@ func TestEventsOfSagasThatHaveEnded(t *testing.T) {
 				inBubble(t, func(t *testing.T, r *rig) {
 					s := newShop()
 					b := r.manager(nil, s.billing())
-					way := &storetest.Intercept{Store: r.store}
+					way := &storetest.Intercept{Store: r.store, Around: func(_ context.Context, _ storetest.Call, next func() error) error { return next() }}
 					a := r.manager(func(c *durable.Config) { c.Store = way }, s.billing())
 					r.work(b)
 					ends := begin(t, r, b)
