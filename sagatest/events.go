@@ -94,7 +94,7 @@ func (h *host) awaited(pos *engine.Position) (list []tasks.Awaited) {
 		return nil
 	}
 	for _, a := range h.tool.Awaited(pos) {
-		e := tasks.Awaited{Question: a.Question, Event: h.core.EventOf(h.tool, &a), Until: a.Until, Asked: a.Asked}
+		e := tasks.Awaited{Question: a.Question, Event: h.core.EventOf(h.tool, &a).Event, Until: a.Until, Asked: a.Asked}
 		if a.Asked != nil {
 			e.Place = &a.Place
 		}
@@ -130,7 +130,7 @@ func happens(core *durable.Core, h happening) error {
 	if h.place != nil {
 		err = answers(core, h)
 	} else {
-		_, err = core.Deliver(context.Background(), h.event, h.result)
+		_, err = core.Deliver(context.Background(), durable.Address{Event: h.event}, h.result)
 	}
 	if errors.Is(err, durable.ErrEventGone) || errors.Is(err, durable.ErrEventOther) {
 		return nil

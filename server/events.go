@@ -14,19 +14,20 @@ import (
 
 	"github.com/mcpsaga/mcpsaga/internal/durable"
 	"github.com/mcpsaga/mcpsaga/internal/engine"
+	"github.com/mcpsaga/mcpsaga/internal/ident"
 	"github.com/mcpsaga/mcpsaga/internal/jsonview"
 	"github.com/mcpsaga/mcpsaga/internal/schema"
 	"github.com/mcpsaga/mcpsaga/server/internal/wire"
 )
 
 // Errors of deliveries. A value that does not fit is an error of its own, whose text says why. Any other error is the
-// ledger's: deliver again.
+// ledger's, or the saga is just being ended: deliver again.
 var (
 	// ErrNoEvent: there is no such handle, or no such event.
 	ErrNoEvent = durable.ErrNoEvent
 	// ErrEventTaken: another value was delivered before, and the first one counts.
 	ErrEventTaken = durable.ErrEventOther
-	// ErrEventGone: it is too late, as the event was not waited for any longer, or its saga has ended.
+	// ErrEventGone: it is too late, as the event was not waited for any longer, or its saga has ended, asked or not.
 	ErrEventGone = durable.ErrEventGone
 )
 
@@ -42,7 +43,8 @@ var errNoLedger = errors.New("server: events need Options.Ledger")
 // Deliver gives the event of a handle ([saga.Handle]) its value, which is encoded as JSON: nil stands for an empty object,
 // and a json.RawMessage for itself. The first value counts: the same again is fine, as who delivers may not know that it
 // has arrived, and another one is refused with [ErrEventTaken]. It may come before the saga asks, by a day. Any server
-// with the same Ledger takes it.
+// with the same Ledger takes it. If it fails with [ErrEventGone], the saga does not have the value and will not; if it
+// succeeds and the saga ends without it all the same, the saga's effects are undone after that.
 //
 // Who has the handle is trusted with the value: check what a provider signs before.
 func (s *Server) Deliver(ctx context.Context, handle string, value any) error {
@@ -66,6 +68,9 @@ func (s *Server) Signal(ctx context.Context, tool, event, key string, value any)
 	p := s.host.Tools.Find(engine.KindTool, tool)
 	if p == nil {
 		return fmt.Errorf("%w: this server has no tool %q", ErrNoEvent, tool)
+	}
+	if reason := ident.KeyProblem(key); reason != "" {
+		return fmt.Errorf("%w: no saga can ask for it: %s", ErrNoEvent, reason)
 	}
 	result, err := encodeHappened(&happened{Action: "accept"}, value)
 	if err != nil {
@@ -117,7 +122,7 @@ func encodeHappened(what *happened, value any) ([]byte, error) {
 //
 // with 200, or 202 if no saga has asked yet; 400 if the body is no JSON and 422 if it does not fit the event; 404 if there
 // is no such handle, 409 if another value was delivered before, 410 if it is too late, 413 if the body is longer than
-// Options.MaxBody, and 503 if it is to be sent again later.
+// Options.MaxBody, and 503 if it is to be sent again later, also as the saga is just being ended.
 func (s *Server) EventHandler() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		status, text := s.takeEvent(w, r)

@@ -121,6 +121,9 @@ func TestEventsBySignal(t *testing.T) {
 	first := r.send(callTool("parcel", object{}).with(allCapabilities)).result(t)
 	require.ErrorIs(t, r.srv.Signal(t.Context(), "nothing", "shipped", "17", nil), server.ErrNoEvent)
 	require.ErrorContains(t, r.srv.Signal(t.Context(), "parcel", "paid", "17", nil), "does not wait")
+	for _, key := range []string{"", strings.Repeat("x", 10_000), "\xff"} { // no saga can ask for it
+		require.ErrorIs(t, r.srv.Signal(t.Context(), "parcel", "shipped", key, nil), server.ErrNoEvent)
+	}
 	require.ErrorContains(t, r.srv.Signal(t.Context(), "parcel", "shipped", "17", 3), "object")
 	require.NoError(t, r.srv.Signal(t.Context(), "parcel", "shipped", "17", nil))
 	end := r.send(callTool("parcel", object{}).with(allCapabilities).answering(first.RequestState, nil)).result(t)

@@ -12,6 +12,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/mcpsaga/mcpsaga/internal/checkerr"
+	"github.com/mcpsaga/mcpsaga/internal/ident"
 	"github.com/mcpsaga/mcpsaga/internal/jsonview"
 	"github.com/mcpsaga/mcpsaga/internal/schema"
 )
@@ -37,6 +38,7 @@ type Event[T any] struct {
 	Within time.Duration
 
 	nth, varied bool
+	keyed       bool // With a Key
 	key         string
 	once        sync.Once
 	made        *eventValue
@@ -54,20 +56,20 @@ type EventOption interface{ applyEvent(*eventWords) }
 
 // Key has an [Event] be delivered to a name of your own, such as that of an order, instead of a
 // handle: an [EventOption]. All sagas that ask for the same event of the same tool with the same key get
-// the same answer. Only code of the server's delivers to keys, so they need not be hard to guess.
+// the same answer. It has 1 to 256 bytes of UTF-8. Only code of the server's delivers to keys, so they need not be hard to guess.
 type Key string
 
 // eventWords are what options change.
-type eventWords struct{ message, key string }
+type eventWords struct {
+	message, key string
+	keyed        bool
+}
 
-func (k Key) applyEvent(w *eventWords)     { w.key = string(k) }
+func (k Key) applyEvent(w *eventWords)     { w.key, w.keyed = string(k), true }
 func (m Message) applyEvent(w *eventWords) { w.message = string(m) }
 
-// maxKey is how long a key may be, maxWithin how long an event may be waited for.
-const (
-	maxKey    = 256
-	maxWithin = 10 * 365 * 24 * time.Hour
-)
+// maxWithin is how long an event may be waited for.
+const maxWithin = 10 * 365 * 24 * time.Hour
 
 func (e *Event[T]) value() *eventValue {
 	e.once.Do(func() {
@@ -106,8 +108,8 @@ func (e *Event[T]) Verify() error {
 		reason = "has no Within: say for how long it is waited for"
 	case e.Within > maxWithin:
 		reason = "is waited for longer than ten years"
-	case len(e.key) > maxKey:
-		reason = fmt.Sprintf("the Key is longer than %d bytes", maxKey)
+	case e.keyed:
+		reason = ident.KeyProblem(e.key)
 	}
 	if reason != "" {
 		return &QuestionError{StepID: e.ID, Reason: reason}
@@ -136,18 +138,18 @@ type eventParams struct {
 
 // With returns the event asked with another message, or with a [Key].
 func (e *Event[T]) With(options ...EventOption) *Event[T] {
-	w := eventWords{e.Message, e.key}
+	w := eventWords{e.Message, e.key, e.keyed}
 	for _, o := range options {
 		if o != nil {
 			o.applyEvent(&w)
 		}
 	}
-	return &Event[T]{ID: e.ID, Message: w.message, Within: e.Within, nth: e.nth, varied: true, key: w.key, made: e.value()}
+	return &Event[T]{ID: e.ID, Message: w.message, Within: e.Within, nth: e.nth, varied: true, keyed: w.keyed, key: w.key, made: e.value()}
 }
 
 // Nth returns the n-th instance of the event, with the id "ID#n", which is delivered by itself.
 func (e *Event[T]) Nth(n int) *Event[T] {
-	return &Event[T]{ID: nthID(e.ID, n), Message: e.Message, Within: e.Within, nth: true, varied: e.varied, key: e.key, made: e.value()}
+	return &Event[T]{ID: nthID(e.ID, n), Message: e.Message, Within: e.Within, nth: true, varied: e.varied, keyed: e.keyed, key: e.key, made: e.value()}
 }
 
 // happened is the answer to an event.

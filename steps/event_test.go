@@ -32,6 +32,8 @@ func TestEventsAreVerified(t *testing.T) {
 		"has no Within":      &steps.Event[paidValue]{ID: "a", Message: "x"},
 		"longer than ten":    &steps.Event[paidValue]{ID: "a", Message: "x", Within: 1 << 62},
 		"the Key is longer":  newPaid().With(steps.Key(strings.Repeat("x", 300))),
+		"the Key is empty":   newPaid().With(steps.Key("")),
+		"not valid UTF-8":    newPaid().With(steps.Key("a\xff")),
 		"unsupported":        &steps.Event[func()]{ID: "a", Message: "x", Within: 1},
 		`question "negative`: &steps.Event[paidValue]{ID: "negative", Message: "x", Within: -1},
 	} {

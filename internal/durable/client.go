@@ -292,7 +292,7 @@ func (c *Core) ResumeOnce(ctx context.Context, q *turns.Request, o *turns.Opened
 		}
 		t := c.newTurn(turn, q, o.Saga, r)
 		t.begun.Digest = digest
-		t.lazy = q.Policy.UndoBroken && !o.Position.HasEffects() && q.IdempotencyKey == ""
+		t.lazy = r == nil && q.Policy.UndoBroken && !o.Position.HasEffects() && q.IdempotencyKey == ""
 		return t.take(turn, o)
 	})
 }

@@ -57,7 +57,7 @@ func (c *Core) newTurn(ctx context.Context, q *turns.Request, saga tokens.ID, r 
 	}
 	if t.row = r.clone(); q.Program != nil && q.Program.Waits() {
 		if t.row.Begun.Secret == nil {
-			t.row.Begun.Secret = c.Turns.NewSecret()
+			t.row.Begun.Secret = c.newSecret(r.ID)
 		}
 		q.Secret = t.row.Begun.Secret
 	}
@@ -135,6 +135,11 @@ func (t *clientTurn) Did(pos *engine.Position) { t.did = pos }
 func (t *clientTurn) GoesOn(pos *engine.Position, answers []steps.Answer) {
 	t.stand, t.noted, t.moved = stand{Position: t.row.encode(pos), Answers: answers}, false, true
 	t.begun.Now = later(t.begun.Now, later(t.c.Turns.Now(), pos.Wake))
+}
+
+// Heard implements [turns.Remembered].
+func (t *clientTurn) Heard(p *engine.Program, pos *engine.Position, events []steps.Answer) {
+	t.hold.hears(p, pos, events)
 }
 
 // errTurnOver is the error that code of a tool gets which runs on after its turn was given up.

@@ -133,6 +133,7 @@ func (h *hold) next() *row {
 	if !h.acquired && next.Head > 0 {
 		next.Fence++
 	}
+	next.hears(h.heard)
 	next.Wake = dueAt(next.now()) // for others, once the lease is over
 	run := &next.Running
 	run.Held, run.Tries, run.Doubt = true, h.tries, run.Doubt || h.doubt

@@ -98,30 +98,41 @@ func (c *Core) Mark(ctx context.Context) ([]byte, error) {
 	return sum[:], nil
 }
 
-// AtHandle names the event of a handle. It fails with [ErrNoEvent] if there is none.
-func (c *Core) AtHandle(ctx context.Context, handle string) (Name, error) {
+// Address is where an event is delivered.
+type Address struct {
+	Event Name
+	// Row is that of the saga which has made the handle, which takes the event as long as it has not ended. It is zero for
+	// a key, and for handles that do not name it.
+	Row store.ID
+}
+
+// AtHandle returns the address that a handle names. It fails with [ErrNoEvent] if there is none.
+func (c *Core) AtHandle(ctx context.Context, handle string) (Address, error) {
 	mark, err := c.Mark(ctx)
 	if err != nil {
-		return Name{}, err
+		return Address{}, err
 	}
-	place, ok := engine.ReadHandle(handle, mark)
+	place, row, ok := engine.ReadHandle(handle, mark)
 	if !ok {
-		return Name{}, ErrNoEvent
+		return Address{}, ErrNoEvent
 	}
-	return c.atPlace(place), nil
+	return Address{c.atPlace(place), row}, nil
 }
 
 func (c *Core) atPlace(p engine.Place) Name { return c.DocumentName("event", string(p[:])) }
 
-// AtKey names the event of a tool's that has a key.
-func (c *Core) AtKey(target, event, key string) Name {
-	return c.DocumentName("event key", target, event, key)
+// AtKey returns the address of the event of a tool's that has a key.
+func (c *Core) AtKey(target, event, key string) Address {
+	return Address{Event: c.DocumentName("event key", target, event, key)}
 }
+
+// newSecret draws what the handles of the saga of a row are made of.
+func (c *Core) newSecret(row store.ID) []byte { return append(c.Turns.NewSecret(), row[:]...) }
 
 // awaits are the events that a saga waits for at a position.
 func (c *Core) awaits(p *engine.Program, pos *engine.Position) (list []awaited) {
 	for _, a := range p.Awaited(pos) {
-		e := awaited{ID: a.StepID, Event: c.EventOf(p, &a), Until: a.Until, Message: a.Message, Question: a.Question}
+		e := awaited{ID: a.StepID, Event: c.EventOf(p, &a).Event, Until: a.Until, Message: a.Message, Question: a.Question}
 		if a.Asked != nil {
 			e.Asked, e.Place = a.Asked, &a.Place
 		}
@@ -130,40 +141,107 @@ func (c *Core) awaits(p *engine.Program, pos *engine.Position) (list []awaited) 
 	return list
 }
 
-// EventOf names an event that a saga of a program waits for.
-func (c *Core) EventOf(p *engine.Program, a *engine.Awaited) Name {
+// EventOf is the address of an event that a saga of a program waits for.
+func (c *Core) EventOf(p *engine.Program, a *engine.Awaited) Address {
 	switch {
 	case a.Asked != nil:
-		return c.atOthers(a.Place)
+		return Address{Event: c.atOthers(a.Place)}
 	case a.Key != "":
 		return c.AtKey(p.Target, a.Question, a.Key)
 	}
-	return c.atPlace(a.Place)
+	return Address{c.atPlace(a.Place), a.Row}
 }
 
 // Deliver gives an event a value, or rejects it: result is what its answer is to be. The first counts; the same again is
 // nothing new. One that nothing waits for yet is kept for a day. early says that no saga has asked for the event yet.
-func (c *Core) Deliver(ctx context.Context, name Name, result json.RawMessage) (early bool, err error) {
+func (c *Core) Deliver(ctx context.Context, at Address, result json.RawMessage) (early bool, err error) {
 	if result, err = jsonview.Canonical(result); err != nil {
 		return false, &ValueError{err}
 	}
-	found, err := ReadDocument[delivery](ctx, c, name)
+	found, err := ReadDocument[delivery](ctx, c, at.Event)
 	if err == nil {
-		err = c.stillWaits(ctx, &found.Value)
+		err = c.takes(ctx, at, &found.Value)
 	}
 	if err == nil {
-		found, err = changeDocument(ctx, c, name, found, func(d *delivery, _ bool) (*kept, error) { return c.receive(d, result) })
+		found, err = changeDocument(ctx, c, at.Event, found, func(d *delivery, _ bool) (*kept, error) { return c.receive(d, result) })
 	}
 	if err != nil {
 		return false, err
 	}
 	d := &found.Value
-	for _, id := range d.Rows { // also if it was delivered before: who did that may not have come so far
-		if err := c.tellRow(ctx, id, name, d.Result); err != nil {
-			return false, err
+	// Also if it was delivered before: who did that may not have come so far.
+	if err = c.tellRows(ctx, d.Rows, at.Event, d.Result); err == nil && at.Row != (store.ID{}) {
+		err = c.takes(ctx, at, d) // it may have ended since it was looked at
+	}
+	return d.Until.IsZero(), err
+}
+
+// errEnding: whether the event is taken is known soon.
+var errEnding = errors.New("the saga that waits for the event is being ended: deliver again later")
+
+// takes fails with [ErrEventGone] if what is delivered comes too late for the saga that has made the handle, or for all that
+// have waited. What had been delivered and was not taken by then is forgotten: it counts if the saga was seen alive after it
+// was written, as then also an undo comes after it.
+func (c *Core) takes(ctx context.Context, at Address, d *delivery) error {
+	if at.Row == (store.ID{}) {
+		return c.stillWaits(ctx, d)
+	}
+	r, err := c.rows.load(ctx, at.Row)
+	switch {
+	case err != nil:
+		return err
+	case r == nil && d.Result != nil: // whether it was taken is forgotten, but not that it was told so
+		return nil
+	case r == nil:
+		return ErrEventGone
+	case slices.Contains(r.Heard, at.Event):
+		return nil
+	}
+	if held := r.Until.After(r.now()); !r.Status.Over() && (r.Client == nil || held || !isOver(r, r.now())) {
+		if r.Cancelled || r.UndoNow || r.Undoing != nil || isOver(r, r.now()) {
+			return errEnding
+		}
+		return nil
+	}
+	_, err = changeDocument(ctx, c, at.Event, nil, func(d *delivery, _ bool) (*kept, error) {
+		if d.Result == nil {
+			return nil, nil
+		}
+		d.Result, d.Over = nil, true
+		return d.kept(c.clock.now()), nil
+	})
+	if err == nil {
+		err = ErrEventGone
+	}
+	return err
+}
+
+// hears notes that the saga has taken events.
+func (r *row) hears(events []Name) {
+	for _, e := range events {
+		if !slices.Contains(r.Heard, e) {
+			r.Heard = append(slices.Clip(r.Heard), e)
 		}
 	}
-	return d.Until.IsZero(), nil
+}
+
+// hears has the next commit say that the saga has taken those events of a position that have happened.
+func (h *hold) hears(p *engine.Program, pos *engine.Position, happened []steps.Answer) {
+	if len(happened) > 0 {
+		h.heard = append(h.heard, namesIn(h.c.awaits(p, pos), happened)...)
+	}
+}
+
+// namesIn names those of the events that have one of the answers, unless that says that nothing came.
+func namesIn(events []awaited, answers []steps.Answer) (list []Name) {
+	for _, e := range events {
+		for _, a := range happenedOf(answers) {
+			if a.StepID == e.ID && string(a.Result) != timedOut {
+				list = append(list, e.Event)
+			}
+		}
+	}
+	return list
 }
 
 // Happened reports whether an event was delivered.

@@ -119,7 +119,7 @@ func TestEvents(t *testing.T) {
 				assert.Equal(t, paid.Message, now.Message)
 				require.Len(t, s.given(), 1)
 				handle := s.given()[0]
-				assert.Len(t, handle, 32)
+				assert.Len(t, handle, 54)
 				var wrong *durable.ValueError
 				require.ErrorAs(t, deliver(b, handle, `{"amount":0}`), &wrong)
 				require.ErrorAs(t, deliver(b, handle, `"much"`), &wrong)

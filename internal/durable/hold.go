@@ -72,6 +72,9 @@ type hold struct {
 	undoEnd               *turns.End
 	undoErr               error
 
+	// heard are events that the saga takes; the next commit says so.
+	heard []Name
+
 	notes  notes
 	pauses int // turns in a row that asked nothing
 	own    int // turns in a row that asked only the server's model
@@ -235,6 +238,7 @@ func (h *hold) taskTurn(r *row, now time.Time, why error) (t turns.TaskTurn, err
 	}
 	if err == nil && r.Client != nil && t.Position != nil {
 		t.Events, err = h.c.Await(h.ctx, r.Principal, h.program, t.Position)
+		h.hears(h.program, t.Position, t.Events)
 	}
 	if err == nil && r.Client != nil && r.Client.Turn != nil {
 		t.Begun, err = decodePosition(r.Client.Turn.Did, r.Saga)

@@ -149,7 +149,7 @@ func (c *Core) FindAsked(ctx context.Context, name string) (*Asked, error) {
 	if err != nil {
 		return nil, c.report(ctx, "page", err)
 	}
-	place, ok := engine.ReadHandle(name, mark)
+	place, _, ok := engine.ReadHandle(name, mark)
 	if !ok {
 		return nil, tasks.ErrNotFound
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/mcpsaga/mcpsaga/internal/store"
 	"github.com/mcpsaga/mcpsaga/internal/turns"
+	"github.com/mcpsaga/mcpsaga/steps"
 )
 
 // row is a saga as it was read or written: its record, opened, with the inputs that have come since
@@ -97,6 +98,7 @@ func (r *row) fold(e *event) {
 		for _, a := range e.Answers {
 			if !hasAnswer(r.Stand.Answers, a.StepID) {
 				r.Stand.Answers = append(slices.Clip(r.Stand.Answers), a)
+				r.hears(namesIn(r.Stand.Events, []steps.Answer{a}))
 			}
 		}
 		given := append(slices.Clip(r.Stand.Given), e.Given...)

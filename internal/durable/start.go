@@ -23,7 +23,7 @@ import (
 // Start implements [tasks.Viewer].
 func (c *Core) Start(ctx context.Context, s tasks.Start) (*tasks.Task, error) {
 	q := &s.Request
-	turn := c.beginning(q)
+	turn := c.beginning(&s)
 	if q.Token != "" {
 		opened, err := c.Turns.OpenTask(ctx, *q)
 		if err != nil {
@@ -56,13 +56,15 @@ func (c *Core) Start(ctx context.Context, s tasks.Start) (*tasks.Task, error) {
 }
 
 // beginning is the turn with which a request without a token begins a saga.
-func (c *Core) beginning(q *turns.Request) *turns.TaskTurn {
+func (c *Core) beginning(s *tasks.Start) *turns.TaskTurn {
+	q := &s.Request
 	turn := &turns.TaskTurn{
 		Call:     engine.Call{Arguments: orEmpty(q.Arguments), Client: q.Client, Answers: q.Answers},
 		Identity: turns.Identity{Program: q.Program, Saga: c.Turns.NewID()}, Caller: q.Caller(), Trace: q.Trace,
 	}
 	if q.Program != nil && q.Program.Waits() {
-		turn.Secret = c.Turns.NewSecret()
+		turn.Name = cmp.Or(s.ID, newName())
+		turn.Secret = c.newSecret(c.rows.taskID(q.Principal, turn.Name))
 	}
 	return turn
 }
@@ -204,7 +206,7 @@ func (c *Core) identify(ctx context.Context, s *tasks.Start, turn *turns.TaskTur
 	q := &s.Request
 	chosen := r.Name != ""
 	if !chosen {
-		r.Name = newName()
+		r.Name = cmp.Or(turn.Name, newName())
 	}
 	r.ID = c.rows.taskID(q.Principal, r.Name)
 	switch {

@@ -54,6 +54,8 @@ type state struct {
 	// Progress is what the tool said last, and End the result, or the failure.
 	Progress *progress `cbor:"19,keyasint,omitempty"`
 	End      []byte    `cbor:"20,keyasint,omitempty"`
+	// Heard are the events that the saga has taken, so that it can be told after its end who came in time.
+	Heard []Name `cbor:"21,keyasint,omitempty"`
 }
 
 // request is what a saga was begun with.

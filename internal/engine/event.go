@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"crypto/hmac"
 	"crypto/rand"
 	"crypto/sha256"
@@ -21,8 +22,9 @@ import (
 type Awaited struct {
 	// StepID is that of its answer, Question the event's id.
 	StepID, Question string
-	// Place is where it is delivered: that of a handle, unless there is a Key.
+	// Place is where it is delivered: that of a handle, unless there is a Key. Row is the saga's, if the handle names it.
 	Place Place
+	Row   [rowSize]byte
 	Key   string
 	// Until is until when it is waited for, Message says to people what it is.
 	Until   time.Time
@@ -34,15 +36,33 @@ type Awaited struct {
 // Place is what a handle names.
 type Place [16]byte
 
-// markSize is how much of a handle says that it was made here.
-const markSize = 8
+// Parts of secrets and handles, in bytes. A saga's secret ends with the name of its row, if there is one in which others
+// find what has become of the saga. Then its handles have that too.
+const (
+	secretSize = 16
+	rowSize    = 16
+	// markSize is how much of a handle says that it was made here.
+	markSize = 8
+)
 
 // Handle returns the handle of an address. mark is a secret of the ledger's.
-func (a Place) Handle(mark []byte) string {
-	return base64.RawURLEncoding.EncodeToString(append(a[:], a.sum(mark)...))
+func (a Place) Handle(mark []byte) string { return a.handle(nil, mark) }
+
+func (a Place) handle(row, mark []byte) string {
+	named := append(a[:], row...)
+	return base64.RawURLEncoding.EncodeToString(append(named, sumOf(named, mark)...))
 }
 
-func (a Place) sum(mark []byte) []byte { return mac(mark, "mcpsaga handle 1", a[:])[:markSize] }
+// sumOf is the end of a handle.
+func sumOf(named, mark []byte) []byte { return mac(mark, "mcpsaga handle 1", named)[:markSize] }
+
+// row names the saga's row; nil if nothing is known of one.
+func (p *Position) row() []byte {
+	if len(p.handles) != secretSize+rowSize {
+		return nil
+	}
+	return p.handles[secretSize:]
+}
 
 // otherPlace is where the question of that id is answered by others. No handle of an event leads there.
 func (p *Position) otherPlace(id string) Place {
@@ -57,19 +77,22 @@ func mac(key []byte, parts ...any) []byte {
 	return h.Sum(nil)
 }
 
-// ReadHandle returns the address in a handle. ok is false if it was not made with that mark.
-func ReadHandle(handle string, mark []byte) (a Place, ok bool) {
+// ReadHandle returns the address in a handle, and the row of its saga, which is zero if the handle does not name it. ok is
+// false if it was not made with that mark.
+func ReadHandle(handle string, mark []byte) (a Place, row [rowSize]byte, ok bool) {
 	b, err := base64.RawURLEncoding.DecodeString(handle)
-	if err != nil || len(b) != len(a)+markSize {
-		return a, false
+	named := b[:max(0, len(b)-markSize)]
+	if err != nil || len(named) != len(a) && len(named) != len(a)+rowSize {
+		return a, row, false
 	}
-	a = Place(b[:len(a)])
-	return a, hmac.Equal(b[len(a):], a.sum(mark)) && a.Handle(mark) == handle
+	copy(row[:], named[len(a):])
+	same := base64.RawURLEncoding.EncodeToString(b) == handle
+	return Place(named), row, same && hmac.Equal(b[len(named):], sumOf(named, mark))
 }
 
 // NewSecret draws what the addresses of a saga's events are made of.
 func NewSecret() []byte {
-	b := make([]byte, 16)
+	b := make([]byte, secretSize)
 	rand.Read(b) // never fails
 	return b
 }
@@ -91,7 +114,8 @@ func (p *Position) withHandles(t *Program, c *Call) {
 	}
 }
 
-// Handle returns the handle to which the event of that id is delivered.
+// Handle returns the handle to which the event of that id is delivered. It is given away, so who remembers the saga knows
+// it from then on: else nobody could say of a handle whose saga has ended that it is too late.
 func (tc *Turn) Handle(e steps.Request) (string, error) {
 	s, err := e.Step()
 	if err != nil {
@@ -103,7 +127,17 @@ func (tc *Turn) Handle(e steps.Request) (string, error) {
 	case eventParam(s.Params, "key") != "":
 		return "", fmt.Errorf("Handle: event %q has a Key, to which it is delivered; ask for it without, or signal the key", s.ID)
 	}
-	return tc.pos.place(s.ID).Handle(tc.Mark), nil
+	tc.mu.Lock()
+	defer tc.mu.Unlock()
+	if err := cmp.Or(tc.over, tc.latched); err != nil {
+		return "", err
+	}
+	if len(tc.log.records) == 0 { // else it is known already
+		if err := tc.mayAct(false); err != nil {
+			return "", err
+		}
+	}
+	return tc.pos.place(s.ID).handle(tc.pos.row(), tc.Mark), nil
 }
 
 // Page returns the address of the page on which others answer the question of that id.
@@ -182,7 +216,7 @@ func (t *Program) Awaited(pos *Position) (list []Awaited) {
 		if !p.outside() || p.answer != nil {
 			continue
 		}
-		a := Awaited{StepID: p.stepID(), Question: p.id, Place: pos.place(p.id), Until: p.until}
+		a := Awaited{StepID: p.stepID(), Question: p.id, Place: pos.place(p.id), Row: [rowSize]byte(append(slices.Clone(pos.row()), make([]byte, rowSize)...)), Until: p.until}
 		params := p.params
 		if q := t.questions[ident.Base(p.id)]; params == nil && q != nil {
 			params = q.step.Params

@@ -12,14 +12,14 @@ import (
 func TestHandlesHaveOneForm(t *testing.T) {
 	mark, place := []byte("mark"), engine.Place{1, 2, 3}
 	handle := place.Handle(mark)
-	read, ok := engine.ReadHandle(handle, mark)
+	read, _, ok := engine.ReadHandle(handle, mark)
 	assert.True(t, ok)
 	assert.Equal(t, place, read)
 	for name, other := range map[string]string{
 		"a line break": handle[:5] + "\n" + handle[5:], "padding": handle + "=", "shorter": handle[:31], "another mark": place.Handle([]byte("other")),
 		"another place": engine.Place{9}.Handle(mark)[:22] + handle[22:],
 	} {
-		_, ok := engine.ReadHandle(other, mark)
+		_, _, ok := engine.ReadHandle(other, mark)
 		assert.False(t, ok, name)
 	}
 }

@@ -3,7 +3,11 @@
 // tools, prompts and resources follow the rule of MCP.)
 package ident
 
-import "strings"
+import (
+	"fmt"
+	"strings"
+	"unicode/utf8"
+)
 
 // Max is how many characters a name may have.
 const Max = 64
@@ -24,4 +28,20 @@ func Valid(name string) bool {
 func Base(id string) string {
 	base, _, _ := strings.Cut(id, "#")
 	return base
+}
+
+// maxKey is how long the key of an event may be, in bytes.
+const maxKey = 256
+
+// KeyProblem says why a text cannot be the key of an event; empty if it can.
+func KeyProblem(key string) string {
+	switch {
+	case key == "":
+		return "the Key is empty"
+	case len(key) > maxKey:
+		return fmt.Sprintf("the Key is longer than %d bytes", maxKey)
+	case !utf8.ValidString(key):
+		return "the Key is not valid UTF-8"
+	}
+	return ""
 }

@@ -51,6 +51,8 @@ type Remembered interface {
 	Did(pos *engine.Position)
 	// GoesOn is called when the turn continues from a position without its client.
 	GoesOn(pos *engine.Position, answers []steps.Answer)
+	// Heard is called before the turn takes what has become of the events of a position.
+	Heard(p *engine.Program, pos *engine.Position, events []steps.Answer)
 }
 
 // SealUndo gives a result that says what could not be undone the token with which its client may try again.

@@ -20,6 +20,8 @@ type TaskTurn struct {
 	// Identity says what it is a turn of, and Position where that stands; nil before the first turn.
 	Identity
 	Position *engine.Position
+	// Name is what a new task is to be called, if something names it already.
+	Name string
 	// Caller is whose task it is, and by what request it was begun.
 	Caller Caller
 	// Trace is that of the call which began the task.

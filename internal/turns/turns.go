@@ -248,6 +248,9 @@ func (r *Runner) Continue(ctx context.Context, q *Request, o *Opened, m Remember
 	if err := r.happened(turn, q, o, &res); err != nil {
 		return End{}, r.failed(o.Identity, err)
 	}
+	if m != nil {
+		m.Heard(o.Program, o.Position, res.Events)
+	}
 	out, err := o.Program.Resume(turn, o.Position, res)
 	if len(o.Position.Parts) > 0 {
 		carry(out, o.Position)
@@ -387,6 +390,7 @@ func (r *Runner) advance(ctx context.Context, q *Request, t *engine.Program, out
 		}
 		if m != nil {
 			m.GoesOn(out.Position, answers)
+			m.Heard(t, out.Position, events)
 			res.Acting, res.Final, res.Undoing, res.Did = m.Acting, m.Final, m.Undoing, m.Did
 		}
 		next, err := t.Resume(ctx, out.Position, res)
