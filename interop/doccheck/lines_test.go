@@ -23,7 +23,7 @@ var groups = []struct {
 	{"questions and schemas", 3_984, []string{"steps", "internal/schema"}},
 	{"content", 780, []string{"content"}},
 	{"keys", 910, []string{"codec"}},
-	{"the engine", 5_775, []string{"internal/engine"}},
+	{"the engine", 5_778, []string{"internal/engine"}},
 	{"turns", 3_032, []string{"internal/turns", "internal/tasks"}},
 	{"the durable core", 7_177, []string{"internal/durable"}},
 	{"stores", 2_690, []string{"ledger", "ledger/sqlite", "ledger/postgres"}},
