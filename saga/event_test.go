@@ -11,6 +11,7 @@ import (
 
 	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/saga"
+	"github.com/mcpsaga/mcpsaga/sagatest"
 	"github.com/mcpsaga/mcpsaga/steps"
 )
 
@@ -120,4 +121,23 @@ func TestTasksDoNotBeginAfterEvents(t *testing.T) {
 		Run:  func(*saga.Run, struct{}) (string, error) { return "", nil },
 	}.Compile()
 	assert.ErrorContains(t, err, "which is an event")
+}
+
+// A page is of a form that is declared, and for others.
+func TestPagesOfWhatIsAsked(t *testing.T) {
+	for says, ask := range map[string]*steps.Form[struct{}]{
+		`question "other" is not declared`:                       {ID: "other", Message: "?", By: steps.By{"a"}, Within: time.Hour},
+		`question "plain" is not declared, or is not for others`: {ID: "plain", Message: "?"},
+	} {
+		declared := []steps.Question{&steps.Form[struct{}]{ID: "plain", Message: "?"}, &steps.Form[struct{}]{ID: "for-others", Message: "?", By: steps.By{"a"}, Within: time.Hour}}
+		tool := saga.Flow[struct{}, string]{
+			Info: saga.Info{Name: "tool", Asks: declared},
+			Run: func(r *saga.Run, _ struct{}) (string, error) {
+				_, err := saga.Page(r, ask)
+				assert.ErrorContains(t, err, says)
+				return "", err
+			},
+		}
+		sagatest.Play(t, tool, nil)
+	}
 }

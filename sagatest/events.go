@@ -157,7 +157,7 @@ func answers(core *durable.Core, h happening) error {
 	if err != nil || h.refused() {
 		return err
 	}
-	asked, err := core.FindAsked(ctx, h.place.Handle(mark))
+	asked, err := core.FindAsked(ctx, h.place.Handle(engine.PageMark(mark)))
 	if err != nil {
 		return err
 	}

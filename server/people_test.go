@@ -171,7 +171,7 @@ func TestOthersWhoMayNot(t *testing.T) {
 		got := r.inPerson("fin1", link)
 		assert.Equal(t, 404, got.status, "%.60s", link)
 	}
-	assert.Equal(t, 202, postEvent(t, r.srv, strings.TrimPrefix(link, waitingAt+"/"), `{"limit":70}`), "an event of that handle is another thing")
+	assert.Equal(t, 404, postEvent(t, r.srv, strings.TrimPrefix(link, waitingAt+"/"), `{"limit":70}`), "it is no handle of an event")
 	assert.Equal(t, "working", r.ofAnn(task.TaskID).Status)
 	shows(t, r.inPerson("fin1", link), "Up to what sum?")
 }

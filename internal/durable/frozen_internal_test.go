@@ -76,6 +76,9 @@ func examples(t *testing.T) map[string]any {
 		"has handles":           request{Secret: raw("secret")},
 		"waits outside":         shown{Outside: true},
 		"an event":              delivery{Result: raw("result"), Over: true, Until: at, Rows: []store.ID{{3, 4}}, Driven: true, Principal: "principal", Tool: "tool", Revision: 2, Question: "paid"},
+		"waits for others":      stand{Events: []awaited{{ID: "approve", Event: store.ID{1, 2}, Until: at, Message: "message", Question: "approve", Asked: step.Params, Place: &engine.Place{5, 6}}}},
+		"asked of others":       delivery{Until: at, Principal: "principal", Tool: "tool", Revision: 2, Question: "approve", Asked: step.Params},
+		"an entry of a list":    entry{Place: engine.Place{5, 6}},
 		"a response":            response,
 	}
 }

@@ -149,7 +149,7 @@ func (c *Core) FindAsked(ctx context.Context, name string) (*Asked, error) {
 	if err != nil {
 		return nil, c.report(ctx, "page", err)
 	}
-	place, _, ok := engine.ReadHandle(name, mark)
+	place, _, ok := engine.ReadHandle(name, engine.PageMark(mark))
 	if !ok {
 		return nil, tasks.ErrNotFound
 	}
@@ -166,7 +166,7 @@ func (c *Core) askedAt(ctx context.Context, place engine.Place, mark []byte) (*A
 	}
 	d := &found.Value
 	a := &Asked{
-		Name: place.Handle(mark), Principal: d.Principal, Tool: d.Tool, Until: d.Until, By: namesOf(d.Asked), place: place, rows: d.Rows,
+		Name: place.Handle(engine.PageMark(mark)), Principal: d.Principal, Tool: d.Tool, Until: d.Until, By: namesOf(d.Asked), place: place, rows: d.Rows,
 		Step: steps.Step{ID: d.Question, Kind: steps.Outside, Params: d.Asked},
 	}
 	a.Program, _ = c.Turns.ProgramOf(d.Tool, d.Revision)

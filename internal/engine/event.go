@@ -64,6 +64,9 @@ func (p *Position) row() []byte {
 	return p.handles[secretSize:]
 }
 
+// PageMark is what tells the pages of questions for others, as mark does handles: the one is not taken for the other.
+func PageMark(mark []byte) []byte { return mac(mark, "mcpsaga page 1") }
+
 // otherPlace is where the question of that id is answered by others. No handle of an event leads there.
 func (p *Position) otherPlace(id string) Place {
 	return Place(mac(p.handles, "mcpsaga question 1", id))
@@ -145,7 +148,7 @@ func (tc *Turn) Page(id string) (string, error) {
 	if !tc.program.forOthers(id) {
 		return "", fmt.Errorf("Page: question %q is not declared, or is not for others; add it to the tool's Asks, and say By whom", id)
 	}
-	return tc.Pages + "/waiting/" + tc.pos.otherPlace(id).Handle(tc.Mark), nil
+	return tc.Pages + "/waiting/" + tc.pos.otherPlace(id).Handle(PageMark(tc.Mark)), nil
 }
 
 func eventParam(params []byte, name string) string {

@@ -23,7 +23,7 @@ var groups = []struct {
 	{"questions and schemas", 4_006, []string{"steps", "internal/schema"}},
 	{"content", 780, []string{"content"}},
 	{"keys", 913, []string{"codec"}},
-	{"the engine", 5_924, []string{"internal/engine"}},
+	{"the engine", 5_927, []string{"internal/engine"}},
 	{"turns", 3_120, []string{"internal/turns", "internal/tasks"}},
 	{"the durable core", 7_328, []string{"internal/durable"}},
 	{"stores", 2_705, []string{"ledger", "ledger/sqlite", "ledger/postgres"}},
