@@ -44,7 +44,7 @@ func TestCallsOfNewerRevisions(t *testing.T) {
 	assert.Contains(t, older.log.take(), "token of a newer revision")
 
 	shown := newer.page(first.URL)
-	shows(t, older.page(first.URL), "A newer server goes on with it.")
+	shows(t, older.page(first.URL), "A newer server continues it.")
 	late := older.browse(http.MethodPost, first.URL, shown.form(t, "accept", "f0", "7"), nil)
 	assert.Equal(t, http.StatusServiceUnavailable, late.status)
 	shows(t, late, "send it again in a minute: nothing is lost")

@@ -23,7 +23,7 @@ func Person(question string) string {
 }
 
 // TooLate is what is said of a call that was to be cancelled, and continues.
-const TooLate = "Not cancelled: it is too late, as what the tool has done is final. It goes on."
+const TooLate = "Not cancelled: it is too late, as what the tool has done is final. It continues."
 
 // NoWay is the result of a call that was undone as no user could be asked.
 func NoWay(t *engine.Program, question string, undone *content.Result) *content.Result {

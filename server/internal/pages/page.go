@@ -156,7 +156,7 @@ func (v *visit) state() (title, text string, again bool) {
 	case len(t.Awaits) > 0:
 		return tool + " waits", t.Message, true
 	case t.Status == tasks.InputRequired && t.Program == nil:
-		return tool + " waits", "A newer server goes on with it. Look again in a minute: nothing is lost.", true
+		return tool + " waits", "A newer server continues it. Look again in a minute: nothing is lost.", true
 	case t.Status == tasks.InputRequired:
 		return tool + " waits", "What it asks now is answered in the chat, not here.", true
 	}

@@ -100,7 +100,7 @@ var (
 	errLarge   = &refusal{http.StatusRequestEntityTooLarge, "The answer is too large, so it was not taken. Go back, and make it shorter."}
 	errBody    = &refusal{http.StatusBadRequest, "The answer could not be read, so it was not taken. Go back, and send it again."}
 	errLedger  = &refusal{http.StatusServiceUnavailable, "The server cannot look this up at the moment. Try again in a minute: nothing is lost."}
-	errNewer   = &refusal{http.StatusServiceUnavailable, "A newer server goes on with this, so your answer was not taken here. Go back, and send it again in a minute: nothing is lost."}
+	errNewer   = &refusal{http.StatusServiceUnavailable, "A newer server continues this, so your answer was not taken here. Go back, and send it again in a minute: nothing is lost."}
 	errBroken  = &refusal{http.StatusInternalServerError, "Something went wrong in the server. Try again; if it happens again, tell its operator."}
 )
 
