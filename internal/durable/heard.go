@@ -1,0 +1,82 @@
+package durable
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/mcpsaga/mcpsaga/internal/engine"
+	"github.com/mcpsaga/mcpsaga/internal/store"
+	"github.com/mcpsaga/mcpsaga/steps"
+)
+
+// A handle names the row of its saga, and the row says which events the saga has taken. So whoever delivers learns from the
+// row whether it is too late, however the saga has ended.
+
+// errEnding: whether the event is taken is known soon.
+var errEnding = errors.New("the saga that waits for the event is being ended: deliver again later")
+
+// takes fails with [ErrEventGone] if what is delivered comes too late for the saga that has made the handle, or for all that
+// have waited. What had been delivered and was not taken by then is forgotten: it counts if the saga was seen alive after it
+// was written, as then also an undo comes after it.
+func (c *Core) takes(ctx context.Context, at Address, d *delivery) error {
+	if at.Row == (store.ID{}) {
+		return c.stillWaits(ctx, d)
+	}
+	r, err := c.rows.load(ctx, at.Row)
+	switch {
+	case err != nil:
+		return err
+	case r == nil && d.Result != nil: // whether it was taken is forgotten, but not that it was told so
+		return nil
+	case r == nil:
+		return ErrEventGone
+	case slices.Contains(r.Heard, at.Event):
+		return nil
+	}
+	if held := r.Until.After(r.now()); !r.Status.Over() && (r.Client == nil || held || !isOver(r, r.now())) {
+		if r.Cancelled || r.UndoNow || r.Undoing != nil || isOver(r, r.now()) {
+			return errEnding
+		}
+		return nil
+	}
+	_, err = changeDocument(ctx, c, at.Event, nil, func(d *delivery, _ bool) (*kept, error) {
+		if d.Result == nil {
+			return nil, nil
+		}
+		d.Result, d.Over = nil, true
+		return d.kept(c.clock.now()), nil
+	})
+	if err == nil {
+		err = ErrEventGone
+	}
+	return err
+}
+
+// hears notes that the saga has taken events.
+func (r *row) hears(events []Name) {
+	for _, e := range events {
+		if !slices.Contains(r.Heard, e) {
+			r.Heard = append(slices.Clip(r.Heard), e)
+		}
+	}
+}
+
+// hears has the next commit say that the saga has taken those events of a position that have happened.
+func (h *hold) hears(p *engine.Program, pos *engine.Position, happened []steps.Answer) {
+	if len(happened) > 0 {
+		h.heard = append(h.heard, namesIn(h.c.awaits(p, pos), happened)...)
+	}
+}
+
+// namesIn names those of the events that have one of the answers, unless that says that nothing came.
+func namesIn(events []awaited, answers []steps.Answer) (list []Name) {
+	for _, e := range events {
+		for _, a := range happenedOf(answers) {
+			if a.StepID == e.ID && string(a.Result) != timedOut {
+				list = append(list, e.Event)
+			}
+		}
+	}
+	return list
+}
