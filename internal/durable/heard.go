@@ -27,7 +27,7 @@ func (c *Core) takes(ctx context.Context, at Address, d *delivery) error {
 	switch {
 	case err != nil:
 		return err
-	case r == nil && d.Result != nil: // whether it was taken is forgotten, but not that it was told so
+	case r == nil && d.Result != nil: // whether it was taken is forgotten, but not what was said of it
 		return nil
 	case r == nil:
 		return ErrEventGone
