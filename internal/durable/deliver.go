@@ -179,12 +179,6 @@ func (c *Core) Deliver(ctx context.Context, at Address, result json.RawMessage) 
 	return d.Until.IsZero(), err
 }
 
-// Happened reports whether an event was delivered.
-func (c *Core) Happened(ctx context.Context, event Name) (bool, error) {
-	found, err := ReadDocument[delivery](ctx, c, event)
-	return err == nil && found.Value.Result != nil, err
-}
-
 // receive takes in what was delivered, within a change of the document.
 func (c *Core) receive(d *delivery, result []byte) (*kept, error) {
 	switch {

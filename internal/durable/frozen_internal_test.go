@@ -80,7 +80,7 @@ func examples(t *testing.T) map[string]any {
 		"asked of others":       delivery{Until: at, Principal: "principal", Tool: "tool", Revision: 2, Question: "approve", Asked: step.Params},
 		"waits in a row":        stand{Events: []awaited{{ID: "approve", Event: store.ID{1, 2}, Until: at, Message: "message", Question: "approve", Asked: step.Params, Place: &engine.Place{5, 6}, Row: store.ID{7, 8}}}},
 		"asked in a row":        delivery{Until: at, Question: "approve", Asked: step.Params, Row: store.ID{7, 8}},
-		"has taken events":      state{Heard: []store.ID{{1, 2}}},
+		"has taken events":      state{Heard: []heard{{Event: store.ID{1, 2}, Question: "paid"}}},
 		"a failure with undo":   recordedFailure{Text: "text", Undone: &engine.UndoReport{Undone: []string{"hold"}, Outstanding: []string{"pay"}, Kept: []string{"order"}, Final: "ship", SagaToken: "token"}},
 		"an entry of a list":    entry{Place: engine.Place{5, 6}},
 		"a response":            response,
