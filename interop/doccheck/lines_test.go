@@ -36,7 +36,7 @@ var groups = []struct {
 	{"asynchronous tools", 660, []string{"server/internal/async"}},
 	{"clients", 3_778, []string{"client"}},
 	{"the mount on the Go SDK, and what compares the two", 1_892, []string{"gosdk"}},
-	{"the test kit", 3_776, []string{"sagatest"}},
+	{"the test kit", 3_780, []string{"sagatest"}},
 	{"analyzers", 2_022, []string{"sagavet", "cmd/sagavet"}},
 	{"the command", 5_550, []string{"cmd/saga"}},
 	{"examples", 2_640, []string{"examples"}},
