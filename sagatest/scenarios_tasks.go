@@ -199,7 +199,11 @@ func (o *office) happen(awaits []tasks.Awaited) error {
 			return err
 		}
 		time.Sleep(h.later)
-		if err := happens(o.desk.(*durable.Core), h); err != nil {
+		err = happens(o.desk.(*durable.Core), h)
+		if errors.Is(err, tasks.ErrNotFound) {
+			continue // others are about to be asked, unless the task is cancelled before
+		}
+		if err != nil {
 			return err
 		}
 		o.happened = append(o.happened, e.Event)

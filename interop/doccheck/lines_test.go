@@ -36,7 +36,7 @@ var groups = []struct {
 	{"asynchronous tools", 660, []string{"server/internal/async"}},
 	{"clients", 3_799, []string{"client"}},
 	{"the mount on the Go SDK, and what compares the two", 1_892, []string{"gosdk"}},
-	{"the test kit", 3_968, []string{"sagatest"}},
+	{"the test kit", 3_972, []string{"sagatest"}},
 	{"analyzers", 2_250, []string{"sagavet", "cmd/sagavet"}},
 	{"the command", 5_867, []string{"cmd/saga"}},
 	{"examples", 2_640, []string{"examples"}},
