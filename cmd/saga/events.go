@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -24,8 +25,8 @@ import (
 // deliveryTime is how long a server may take to accept an event.
 const deliveryTime = 30 * time.Second
 
-// handleSize is the size of what a handle encodes, in bytes.
-const handleSize = 24
+// handleSizes are the sizes of what a handle encodes, in bytes: one that names its saga is longer.
+var handleSizes = []int{24, 40}
 
 func (p *program) eventsCommand() *cli.Command {
 	return &cli.Command{
@@ -61,7 +62,7 @@ func (p *program) sendEvent(ctx context.Context, c *cli.Command) error {
 		return p.usage(c, "%s takes the address of an event, and its value", c.FullName())
 	}
 	handle, _ := base64.RawURLEncoding.DecodeString(c.Args().First())
-	byHandle := len(handle) == handleSize
+	byHandle := slices.Contains(handleSizes, len(handle))
 	address, err := url.Parse(c.Args().First())
 	if err != nil || !byHandle && (address.Host == "" || address.Scheme != "https" && address.Scheme != "http") {
 		return p.usage(c, "the address is no http or https URL, and no handle")

@@ -38,7 +38,7 @@ var groups = []struct {
 	{"the mount on the Go SDK, and what compares the two", 1_892, []string{"gosdk"}},
 	{"the test kit", 3_972, []string{"sagatest"}},
 	{"analyzers", 2_250, []string{"sagavet", "cmd/sagavet"}},
-	{"the command", 5_867, []string{"cmd/saga"}},
+	{"the command", 5_868, []string{"cmd/saga"}},
 	{"examples", 2_640, []string{"examples"}},
 	{"benchmarks", 1_810, []string{"bench"}},
 	{"the rest", 3_017, []string{""}},
