@@ -65,7 +65,7 @@ func tripCase() sagatest.Case {
 				return web.URL
 			}
 			return sagatest.Subject{
-				Tool: booking.New(booking.Services{Hotel: start("hotel"), Flight: start("flight"), Payment: start("payment")}),
+				Tool: booking.New(booking.Services{Hotel: start("hotel"), Flight: start("flight"), Payment: start("payment")}, booking.Rules{}),
 				// Only what somebody has counts: released holds are as good as none.
 				World: func() any {
 					var taken []string
