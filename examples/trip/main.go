@@ -76,6 +76,9 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
+	if command == "serve" && o.rules.Approver != "" && (o.public == "" || o.ledger == "" || o.ledger == "off") {
+		return errors.New("--approver needs --public, where the approver and the bank reach the server, and a --ledger")
+	}
 	up := func(url string) { fmt.Fprintln(stdout, url) }
 	switch {
 	case command == "service" && flags.NArg() == 1 && o.db != "":
@@ -181,6 +184,9 @@ func everything(ctx context.Context, o options) error {
 	url := start(func(up func(string)) error { return serveTool(ctx, o, up) })
 	if ctx.Err() == nil {
 		fmt.Fprintf(o.out, tryText, o.dir, url, o.services.Hotel)
+		if o.rules.Approver != "" {
+			fmt.Fprintf(o.out, agreeText, o.rules.Above/100, o.rules.Approver, o.public+pagePath+"/waiting", o.services.Payment)
+		}
 	}
 	<-ctx.Done()
 	if err := context.Cause(ctx); !errors.Is(err, context.Canceled) {
@@ -199,6 +205,14 @@ again with the same --dir, and continue the call with --resume. Or stop the call
 server releases what was held when the time for the answer is over. Nine travellers find a hotel
 and no flight, which has eight seats.
 Ctrl-C ends everything.
+`
+
+const agreeText = `
+Others must agree to trips above EUR %[1]d. Accept both questions, and while the call waits:
+
+   %[2]s opens %[3]s and approves, as the user %[2]s with any password
+   curl -s %[4]s/holds                        # the key of the money that is held
+   curl -sX POST %[4]s/holds/KEY/agree        # the account's owner agrees
 `
 
 // openLedger opens the ledger of a name, or none.
