@@ -135,7 +135,7 @@ func Mount(s *mcp.Server, o Options, sagas ...saga.Definition) (*Mounted, error)
 	return m, nil
 }
 
-// askNoOthers fails if a saga asks others than its caller. On the pages of a mount nobody is known: only a server's Authenticate
+// askNoOthers fails if a saga asks others than its caller. On the pages of a mount no one is known: only a server's Authenticate
 // says who opens one.
 func askNoOthers(sagas []saga.Definition) error {
 	for _, d := range sagas {

@@ -70,8 +70,8 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	flags.StringVar(&o.services.Hotel, "hotel", "", "serve: the hotel service's `URL`")
 	flags.StringVar(&o.services.Flight, "flight", "", "serve: the flight service's `URL`")
 	flags.StringVar(&o.services.Payment, "payment", "", "serve: the payment service's `URL`")
-	flags.StringVar(&o.rules.Approver, "approver", "", "`WHO` must approve trips, after which the account's owner must agree at the bank (default: nobody)")
-	flags.IntVar(&o.rules.Above, "above", 50000, "the price, in `CENTS`, up to which nobody must approve")
+	flags.StringVar(&o.rules.Approver, "approver", "", "`WHO` must approve trips, after which the account's owner must agree at the bank (default: no one)")
+	flags.IntVar(&o.rules.Above, "above", 50000, "the price, in `CENTS`, up to which no one must approve")
 	flags.StringVar(&o.public, "public", "", "serve: the `URL` at which approvers and the bank reach this server, or any other with its ledger; needed with --approver")
 	if err := flags.Parse(args); err != nil {
 		return err

@@ -13,9 +13,9 @@ import (
 // Rules say which trips the user cannot book alone: another person approves them, and then the owner of
 // the account agrees at the bank. The zero value is none.
 type Rules struct {
-	// Approver is who approves, as the server knows people. Empty means that nobody is asked.
+	// Approver is who approves, as the server knows people. Empty means that no one else is asked.
 	Approver string
-	// Above is the price, in cents, up to which nobody is asked.
+	// Above is the price, in cents, up to which no one else is asked.
 	Above int
 	// Within is how long each of the two has.
 	Within time.Duration

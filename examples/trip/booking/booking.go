@@ -32,7 +32,7 @@ type Trip struct {
 	Flight     string `json:"flight" jsonschema:"the airline's reference"`
 	Paid       string `json:"paid"`
 	Due        string `json:"due" jsonschema:"what is to be paid on arrival"`
-	Approver   string `json:"approver,omitempty" jsonschema:"who has approved it, if somebody had to"`
+	Approver   string `json:"approver,omitempty" jsonschema:"who has approved it, if that was needed"`
 }
 
 type journey struct {

@@ -13,7 +13,7 @@ import (
 // booking is the flow with the suppliers that it uses.
 type booking struct {
 	hotel, airline, bank *supplier
-	others               *others // nil if nobody else is asked
+	others               *others // nil if no one else is asked
 }
 
 // run is the whole conversation. It runs three times for one trip: until the first

@@ -22,7 +22,7 @@ func (s *Service) Ask(ctx context.Context, key, callback string) error {
 }
 
 // Agree is for the owner: it calls whom Ask has noted. Nothing is confirmed by it, so it may be repeated. When that has been
-// confirmed, there is nobody to call any more.
+// confirmed, there is no one to call any more.
 func (s *Service) Agree(ctx context.Context, key string) error {
 	var callback string
 	var amount int
@@ -36,7 +36,7 @@ func (s *Service) Agree(ctx context.Context, key string) error {
 		}
 		err = t.QueryRowContext(ctx, `SELECT callback FROM asked WHERE key = ?`, key).Scan(&callback)
 		if errors.Is(err, sql.ErrNoRows) {
-			return conflict("nobody has asked you for this")
+			return conflict("you were not asked for this")
 		}
 		return err
 	})

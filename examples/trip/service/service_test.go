@@ -158,7 +158,7 @@ func TestAgree(t *testing.T) {
 	refused(t, s.Ask(ctx, "a", asks.URL+"/1"), "nothing is held")
 	_, err := s.Place(ctx, "a", room(3))
 	require.NoError(t, err)
-	refused(t, s.Agree(ctx, "a"), "nobody has asked")
+	refused(t, s.Agree(ctx, "a"), "not asked")
 	for range 2 {
 		require.NoError(t, s.Ask(ctx, "a", asks.URL+"/1"))
 		require.NoError(t, s.Agree(ctx, "a"))
