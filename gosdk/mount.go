@@ -89,6 +89,9 @@ func Mount(s *mcp.Server, o Options, sagas ...saga.Definition) (*Mounted, error)
 	case o.Principal == nil:
 		o.Principal = principalOfUser
 	}
+	if err := askNoOthers(sagas); err != nil {
+		return nil, fmt.Errorf("gosdk: %w", err)
+	}
 	o.Logger = cmp.Or(o.Logger, slog.Default())
 	inner, err := server.New(server.Options{
 		Tools: sagas, Keys: o.Keys, Audience: o.Audience, TokenTTL: o.TokenTTL, UndoGrace: o.UndoGrace,
@@ -130,6 +133,20 @@ func Mount(s *mcp.Server, o Options, sagas ...saga.Definition) (*Mounted, error)
 	}
 	_ = inner.Handler() // which begins to look for abandoned sagas: no request may come for long
 	return m, nil
+}
+
+// askNoOthers fails if a saga asks others than its caller. On the pages of a mount no one is known: only a server's Authenticate
+// says who opens one.
+func askNoOthers(sagas []saga.Definition) error {
+	for _, d := range sagas {
+		if d == nil {
+			continue // New says so
+		}
+		if p, err := d.Compile(); err == nil && p.AsksOthers() {
+			return &saga.DefinitionError{Tool: p.Name, Problem: "it asks others than its caller (By), and who opens a page of a mount is not known: serve it with package server, whose Options.Authenticate knows them"}
+		}
+	}
+	return nil
 }
 
 // Shutdown ends the wait for answers of older clients, now and from now on, and

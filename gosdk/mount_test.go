@@ -6,20 +6,25 @@ import (
 	"os/exec"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/mcpsaga/mcpsaga/gosdk"
+	"github.com/mcpsaga/mcpsaga/ledger"
 	"github.com/mcpsaga/mcpsaga/saga"
 	"github.com/mcpsaga/mcpsaga/server"
+	"github.com/mcpsaga/mcpsaga/steps"
 )
 
 // If anything is wrong, nothing is added: no tool, no method, no middleware.
 func TestMountFails(t *testing.T) {
 	_, err := gosdk.Mount(nil, gosdk.Options{Keys: newKeys(t)})
 	require.EqualError(t, err, "gosdk: the server is nil")
+	store := ledger.NewMemory(ledger.MemoryOptions{})
+	t.Cleanup(func() { _ = store.Close() })
 	for name, c := range map[string]struct {
 		options gosdk.Options
 		sagas   []saga.Definition
@@ -28,6 +33,10 @@ func TestMountFails(t *testing.T) {
 		"no keys":          {gosdk.Options{}, []saga.Definition{talk(1)}, "Options.Keys is required"},
 		"two of a name":    {gosdk.Options{Keys: newKeys(t)}, []saga.Definition{talk(1), talk(2)}, "talk"},
 		"a bad definition": {gosdk.Options{Keys: newKeys(t)}, []saga.Definition{talk(1), saga.Flow[none, string]{Info: saga.Info{Name: "empty"}}}, "empty"},
+		"one that asks others": {
+			gosdk.Options{Keys: newKeys(t), Ledger: store, Questions: server.Questions{PageURL: "http://127.0.0.1/ask"}}, []saga.Definition{talk(1), approved()},
+			`tool "approved": it asks others than its caller (By), and who opens a page of a mount is not known: serve it with package server`,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newSDK(nil)
@@ -47,6 +56,18 @@ func TestMountFails(t *testing.T) {
 			_, err = gosdk.Mount(s, gosdk.Options{Keys: newKeys(t)}, talk(1))
 			require.NoError(t, err, "it can be mended")
 		})
+	}
+}
+
+// approved asks somebody else than its caller.
+func approved() saga.Definition {
+	approve := &steps.Form[none]{ID: "approve", Message: "Pay?", By: steps.By{"fay"}, Within: time.Hour}
+	return saga.Flow[none, string]{
+		Info: saga.Info{Name: "approved", Asks: []steps.Question{approve}},
+		Run: func(r *saga.Run, _ none) (string, error) {
+			_, err := saga.Ask(r, approve)
+			return "", err
+		},
 	}
 }
 

@@ -76,7 +76,7 @@ func serveTripStdio(args []string) error {
 	if err != nil {
 		return err
 	}
-	h, err := tripHosts[args[0]](keys, booking.New(booking.Services{Hotel: args[2], Flight: args[3], Payment: args[4]}))
+	h, err := tripHosts[args[0]](keys, booking.New(booking.Services{Hotel: args[2], Flight: args[3], Payment: args[4]}, booking.Rules{}))
 	if err != nil {
 		return err
 	}
@@ -115,7 +115,7 @@ func newWorld(t *testing.T) *world {
 func (w *world) targets(t *testing.T, kind string) map[string]target {
 	keys, err := codec.LoadKeyset(w.keys)
 	require.NoError(t, err)
-	h, err := tripHosts[kind](keys, booking.New(w.urls))
+	h, err := tripHosts[kind](keys, booking.New(w.urls, booking.Rules{}))
 	require.NoError(t, err)
 	web := httptest.NewServer(h.handler)
 	t.Cleanup(web.Close)

@@ -73,6 +73,7 @@ func TestMistakesOnTheCommandLine(t *testing.T) {
 		{"trip", "service", "--db", "x", "museum"},
 		{"trip", "service", "hotel"},
 		{"trip", "serve"},
+		{"trip", "serve", "--keyset", "x", "--hotel", "x", "--flight", "x", "--payment", "x", "--approver", "boss"},
 	} {
 		assert.Error(t, run(t.Context(), args, new(output), new(output)), args)
 	}

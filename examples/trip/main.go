@@ -48,6 +48,8 @@ type options struct {
 	addr, dir, db, keyset, ledger string
 	services                      booking.Services
 	ttl                           time.Duration
+	rules                         booking.Rules
+	public                        string
 }
 
 // run is the program. A part of it prints the URL where it listens.
@@ -68,8 +70,14 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	flags.StringVar(&o.services.Hotel, "hotel", "", "serve: the hotel service's `URL`")
 	flags.StringVar(&o.services.Flight, "flight", "", "serve: the flight service's `URL`")
 	flags.StringVar(&o.services.Payment, "payment", "", "serve: the payment service's `URL`")
+	flags.StringVar(&o.rules.Approver, "approver", "", "`WHO` must approve trips, after which the account's owner must agree at the bank (default: no one)")
+	flags.IntVar(&o.rules.Above, "above", 50000, "the price, in `CENTS`, up to which no one must approve")
+	flags.StringVar(&o.public, "public", "", "serve: the `URL` at which approvers and the bank reach this server, or any other with its ledger; needed with --approver")
 	if err := flags.Parse(args); err != nil {
 		return err
+	}
+	if command == "serve" && o.rules.Approver != "" && (o.public == "" || o.ledger == "" || o.ledger == "off") {
+		return errors.New("--approver needs --public, where the approver and the bank reach the server, and a --ledger")
 	}
 	up := func(url string) { fmt.Fprintln(stdout, url) }
 	switch {
@@ -124,11 +132,18 @@ func serveTool(ctx context.Context, o options, up func(url string)) error {
 	if store != nil {
 		defer func() { _ = store.Close() }()
 	}
-	s, err := server.New(server.Options{
-		Name: "trip", Tools: []saga.Definition{booking.New(o.services)}, Keys: keys, Audience: "trip", Ledger: store, TokenTTL: o.ttl,
-	})
+	so := server.Options{Name: "trip", Keys: keys, Audience: "trip", Ledger: store, TokenTTL: o.ttl}
+	if o.rules.Approver != "" {
+		o.rules.Within, o.rules.Callbacks = o.ttl, o.public+eventPath
+		so.EventPath, so.Questions.PageURL, so.Authenticate = eventPath, o.public+pagePath, who
+	}
+	so.Tools = []saga.Definition{booking.New(o.services, o.rules)}
+	s, err := server.New(so)
 	if err != nil {
 		return err
+	}
+	if o.rules.Approver != "" {
+		return listen(ctx, o.addr, server.Endpoint, up, func(ctx context.Context, l net.Listener) error { return serveWithPages(ctx, s, l) })
 	}
 	return listen(ctx, o.addr, server.Endpoint, up, s.Serve)
 }
@@ -164,10 +179,14 @@ func everything(ctx context.Context, o options) error {
 		})
 	}
 	o.addr, o.ledger = cmp.Or(o.addr, "127.0.0.1:8080"), cmp.Or(o.ledger, filepath.Join(o.dir, "ledger.db"))
+	o.public = cmp.Or(o.public, "http://"+o.addr)
 	o.keyset = filepath.Join(o.dir, "keyset.json")
 	url := start(func(up func(string)) error { return serveTool(ctx, o, up) })
 	if ctx.Err() == nil {
 		fmt.Fprintf(o.out, tryText, o.dir, url, o.services.Hotel)
+		if o.rules.Approver != "" {
+			fmt.Fprintf(o.out, agreeText, o.rules.Above/100, o.rules.Approver, o.public+pagePath+"/waiting", o.services.Payment)
+		}
 	}
 	<-ctx.Done()
 	if err := context.Cause(ctx); !errors.Is(err, context.Canceled) {
@@ -186,6 +205,14 @@ again with the same --dir, and continue the call with --resume. Or stop the call
 server releases what was held when the time for the answer is over. Nine travellers find a hotel
 and no flight, which has eight seats.
 Ctrl-C ends everything.
+`
+
+const agreeText = `
+Others must agree to trips above EUR %[1]d. Accept both questions, and while the call waits:
+
+   %[2]s opens %[3]s and approves, as the user %[2]s with any password
+   curl -s %[4]s/holds                        # the key of the money that is held
+   curl -sX POST %[4]s/holds/KEY/agree        # the account's owner agrees
 `
 
 // openLedger opens the ledger of a name, or none.

@@ -7,7 +7,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
-	"strings"
+	"path"
 	"testing"
 )
 
@@ -49,7 +49,10 @@ type proxy struct {
 
 func newProxy(t *testing.T, target *process, at func(point, *http.Request, []byte) fate) *proxy {
 	// Connections are not kept, so that one that breaks is the request's own.
-	p := &proxy{target: target, at: at, client: &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}}
+	p := &proxy{target: target, at: at, client: &http.Client{
+		Transport:     &http.Transport{DisableKeepAlives: true},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}}
 	p.Server = httptest.NewServer(p)
 	t.Cleanup(p.Close)
 	return p
@@ -105,8 +108,8 @@ func describe(r *http.Request, body []byte) string {
 			return method
 		}
 	}
-	if strings.HasSuffix(r.URL.Path, "/confirm") {
-		return "confirm"
+	if what := path.Base(r.URL.Path); what == "confirm" || what == "ask" && r.Method == http.MethodPost {
+		return what
 	}
 	return r.Method
 }

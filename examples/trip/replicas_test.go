@@ -47,6 +47,8 @@ type cluster struct {
 
 	together *meeting // of the trips that are struck at the same time; nil: each for itself
 
+	instead func(i int, p point) fate // of pass; nil: pass
+
 	finding sync.Mutex
 	trips   map[string]*trip // by city, and by the key of a hold
 	// arrived counts the requests that came to the services, by their methods, and slow is
@@ -58,7 +60,7 @@ type cluster struct {
 // ledgers are the kinds of ledger that servers can share.
 var ledgers = []string{"sqlite", "postgres"}
 
-func newCluster(t *testing.T, kind string, ttl time.Duration) *cluster {
+func newCluster(t *testing.T, kind string, ttl time.Duration, more ...string) *cluster {
 	t.Helper()
 	dir := t.TempDir()
 	c := &cluster{
@@ -87,6 +89,7 @@ func newCluster(t *testing.T, kind string, ttl time.Duration) *cluster {
 			c.behind[i][name] = newProxy(t, c.parts[name], at)
 			args = append(args, "--"+name, c.behind[i][name].URL)
 		}
+		args = append(args, more...)
 		name := fmt.Sprint("server", i)
 		c.servers[i] = newProcess(t, dir, name, "part", args...)
 		c.parts[name] = c.servers[i]
@@ -111,6 +114,9 @@ var cityPattern = regexp.MustCompile(`City\d+X`)
 func (c *cluster) pass(i int, p point, r *http.Request, body []byte) fate {
 	if p.moment == before && p.to != c.servers[i].name {
 		c.arrives(p)
+	}
+	if c.instead != nil {
+		return c.instead(i, p)
 	}
 	tr := c.tripOf(r, body)
 	if tr == nil {

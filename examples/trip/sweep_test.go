@@ -14,6 +14,7 @@ import (
 
 	"github.com/mcpsaga/mcpsaga/examples/trip/booking"
 	"github.com/mcpsaga/mcpsaga/examples/trip/service"
+	"github.com/mcpsaga/mcpsaga/saga"
 	"github.com/mcpsaga/mcpsaga/sagatest"
 )
 
@@ -25,12 +26,23 @@ func TestSweepTrip(t *testing.T) {
 		t.Skip("opens a hundred databases")
 	}
 	t.Parallel()
-	sagatest.Sweep(t, tripCase())
+	sagatest.Sweep(t, tripCase(booking.Rules{}))
+}
+
+// The same for a trip to which others agree, driven by its client.
+func TestSweepTripWithOthers(t *testing.T) {
+	if testing.Short() {
+		t.Skip("opens a hundred databases")
+	}
+	t.Parallel()
+	c := tripCase(booking.Rules{Approver: "boss", Within: 10 * time.Minute, Callbacks: "http://127.0.0.1/events"})
+	c.Script = append(c.Script, sagatest.Accept("approve", map[string]any{}), sagatest.Accept("agreed", map[string]any{"amount": 99000}))
+	sagatest.Sweep(t, c)
 }
 
 // The length of the trip's token that docs/security.md shows.
 func TestTokenOfATrip(t *testing.T) {
-	c := tripCase()
+	c := tripCase(booking.Rules{})
 	played := sagatest.Player{Now: c.Now}.Play(t, c.New(t).Tool, c.Args, c.Script...)
 	document, err := os.ReadFile("../../docs/security.md")
 	require.NoError(t, err)
@@ -39,7 +51,7 @@ func TestTokenOfATrip(t *testing.T) {
 	assert.Regexp(t, fmt.Sprintf(`(?m)^\| `+"`trip`"+`, with three holds recorded \| [\d ]+ \| %d %03d \|`, n/1000, n%1000), string(document))
 }
 
-func tripCase() sagatest.Case {
+func tripCase(rules booking.Rules) sagatest.Case {
 	now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 	return sagatest.Case{
 		Now:  now,
@@ -64,8 +76,13 @@ func tripCase() sagatest.Case {
 				services[name] = s
 				return web.URL
 			}
+			tool := booking.New(booking.Services{Hotel: start("hotel"), Flight: start("flight"), Payment: start("payment")}, rules)
+			if flow, ok := tool.(saga.Flow[booking.Args, booking.Trip]); ok {
+				flow.Info.Tasks = saga.Tasks{} // the kit's tasks have a clock of their own, which waits for connections
+				tool = flow
+			}
 			return sagatest.Subject{
-				Tool: booking.New(booking.Services{Hotel: start("hotel"), Flight: start("flight"), Payment: start("payment")}),
+				Tool: tool,
 				// Only what somebody has counts: released holds are as good as none.
 				World: func() any {
 					var taken []string

@@ -35,11 +35,11 @@ var groups = []struct {
 	{"sessions", 4_916, []string{"server/internal/handshake"}},
 	{"asynchronous tools", 660, []string{"server/internal/async"}},
 	{"clients", 3_799, []string{"client"}},
-	{"the mount on the Go SDK, and what compares the two", 1_892, []string{"gosdk"}},
+	{"the mount on the Go SDK, and what compares the two", 1_909, []string{"gosdk"}},
 	{"the test kit", 3_972, []string{"sagatest"}},
 	{"analyzers", 2_250, []string{"sagavet", "cmd/sagavet"}},
 	{"the command", 5_868, []string{"cmd/saga"}},
-	{"examples", 2_640, []string{"examples"}},
+	{"examples", 2_922, []string{"examples"}},
 	{"benchmarks", 1_810, []string{"bench"}},
 	{"the rest", 3_017, []string{""}},
 }

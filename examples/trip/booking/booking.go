@@ -32,6 +32,7 @@ type Trip struct {
 	Flight     string `json:"flight" jsonschema:"the airline's reference"`
 	Paid       string `json:"paid"`
 	Due        string `json:"due" jsonschema:"what is to be paid on arrival"`
+	Approver   string `json:"approver,omitempty" jsonschema:"who has approved it, if that was needed"`
 }
 
 type journey struct {
@@ -57,10 +58,11 @@ var (
 	askDecision = &steps.Form[decision]{ID: "decision", Message: "Do you want to book this trip?"}
 )
 
-// New returns the tool trip.
-func New(s Services) saga.Definition {
-	b := booking{newSupplier(s.Hotel, "hotel", "confirm-hotel"), newSupplier(s.Flight, "flight", "confirm-flight"), newBank(s.Payment)}
-	return saga.Flow[Args, Trip]{
+// New returns the tool trip. With rules that name an approver its server needs what [steps.Form].By and
+// [steps.Event] need.
+func New(s Services, rules Rules) saga.Definition {
+	b := booking{hotel: newSupplier(s.Hotel, "hotel", "confirm-hotel"), airline: newSupplier(s.Flight, "flight", "confirm-flight"), bank: newBank(s.Payment)}
+	tool := saga.Flow[Args, Trip]{
 		Info: saga.Info{
 			Name:        "trip",
 			Title:       "Book a trip",
@@ -69,6 +71,14 @@ func New(s Services) saga.Definition {
 			Effects:     []saga.Declared{b.hotel.hold, b.airline.hold, b.bank.hold, b.bank.confirm, b.hotel.confirm, b.airline.confirm},
 			MaxAge:      MaxAge,
 		},
-		Run: b.run,
 	}
+	if rules.Approver != "" {
+		b.others = newOthers(rules)
+		tool.Info.Asks = append(tool.Info.Asks, b.others.approve, b.others.agreed)
+		tool.Info.Effects = append(tool.Info.Effects, b.bank.ask)
+		// A client that knows of tasks need not wait for the others.
+		tool.Info.Tasks = saga.Tasks{Mode: saga.TasksOptional, After: askDecision.ID}
+	}
+	tool.Run = b.run
+	return tool
 }

@@ -11,10 +11,14 @@ import (
 )
 
 // booking is the flow with the suppliers that it uses.
-type booking struct{ hotel, airline, bank *supplier }
+type booking struct {
+	hotel, airline, bank *supplier
+	others               *others // nil if no one else is asked
+}
 
 // run is the whole conversation. It runs three times for one trip: until the first
-// question, from the beginning until the second, and from the beginning to the end.
+// question, from the beginning until the second, and from the beginning to the end; more
+// often if others have to agree.
 // What was answered or performed in an earlier run is returned from the record.
 //
 // As a saga.Machine it would be three step functions: start asks for the journey;
@@ -38,6 +42,10 @@ func (b booking) run(r *saga.Run, in Args) (Trip, error) {
 	if err != nil {
 		return Trip{}, err // a trip that is declined here gives all holds back
 	}
+	approver, err := b.agree(r, in, p, stay)
+	if err != nil {
+		return Trip{}, err
+	}
 	if err := b.book(r, p, d.Pay); err != nil {
 		return Trip{}, err
 	}
@@ -45,6 +53,7 @@ func (b booking) run(r *saga.Run, in Args) (Trip, error) {
 	return Trip{
 		City: stay.City, Arrival: stay.Arrival, Departure: stay.departure, Travellers: stay.Travellers,
 		Hotel: reference(p.hotel), Flight: reference(p.flight), Paid: euros(now), Due: euros(p.total() - now),
+		Approver: approver,
 	}, nil
 }
 

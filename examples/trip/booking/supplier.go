@@ -21,6 +21,7 @@ type supplier struct {
 	client  *http.Client
 	hold    *saga.Effect[service.Request, service.Hold]
 	confirm *saga.Effect[part, service.Hold]
+	ask     *saga.Effect[request, struct{}] // the bank's
 }
 
 // part is how much of a hold is to be confirmed.
@@ -73,7 +74,7 @@ func newSupplier(url, name, confirm string) *supplier {
 // two it is, a saga whose client does not know either ends well.
 func newBank(url string) *supplier {
 	s := newSupplier(url, "money", "take-money")
-	s.confirm.Irreversible = true
+	s.ask, s.confirm.Irreversible = s.asking(), true
 	s.confirm.Undo = func(ctx context.Context, p saga.Performed[part, service.Hold]) error { return s.release(ctx, p.In.Key) }
 	return s
 }

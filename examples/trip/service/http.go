@@ -32,6 +32,15 @@ func (s *Service) Handler() http.Handler {
 			answer(w, h, err)
 		}
 	})
+	mux.HandleFunc("POST /holds/{key}/ask", func(w http.ResponseWriter, r *http.Request) {
+		var wanted struct{ Callback string }
+		if read(w, r, &wanted) {
+			answer(w, nil, s.Ask(r.Context(), r.PathValue("key"), wanted.Callback))
+		}
+	})
+	mux.HandleFunc("POST /holds/{key}/agree", func(w http.ResponseWriter, r *http.Request) {
+		answer(w, nil, s.Agree(r.Context(), r.PathValue("key")))
+	})
 	mux.HandleFunc("DELETE /holds/{key}", func(w http.ResponseWriter, r *http.Request) {
 		answer(w, nil, s.Release(r.Context(), r.PathValue("key")))
 	})

@@ -10,6 +10,8 @@
 //	PUT    /holds/{key}          place a hold     200, or 409 if it cannot be had
 //	DELETE /holds/{key}          release it       204, or 409 if it is confirmed
 //	POST   /holds/{key}/confirm  make it final    200, or 409 if it is not held
+//	POST   /holds/{key}/ask      ask its owner    204, or 409 if it is not held
+//	POST   /holds/{key}/agree    the owner agrees 204, or 409 if it is not asked
 //	GET    /holds                list all holds   200
 //
 // Every answer is given after the database is on disk, so the process can be killed at

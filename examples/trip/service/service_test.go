@@ -143,6 +143,44 @@ func TestHoldsExpireByThemselves(t *testing.T) {
 	assert.Equal(t, service.Expired, list[0].State)
 }
 
+// The owner of what is held says yes to who has asked, once or again, and not when it is too late.
+func TestAgree(t *testing.T) {
+	s, _ := open(t)
+	ctx, status := t.Context(), http.StatusOK
+	var told []string
+	asks := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		assert.NoError(t, err)
+		told = append(told, r.URL.Path+" "+string(body))
+		w.WriteHeader(status)
+	}))
+	defer asks.Close()
+	refused(t, s.Ask(ctx, "a", asks.URL+"/1"), "nothing is held")
+	_, err := s.Place(ctx, "a", room(3))
+	require.NoError(t, err)
+	refused(t, s.Agree(ctx, "a"), "not asked")
+	for range 2 {
+		require.NoError(t, s.Ask(ctx, "a", asks.URL+"/1"))
+		require.NoError(t, s.Agree(ctx, "a"))
+	}
+	assert.Equal(t, []string{`/1 {"amount":300}`, `/1 {"amount":300}`}, told)
+	status = http.StatusServiceUnavailable
+	assert.ErrorContains(t, s.Agree(ctx, "a"), "503")
+	status = http.StatusGone
+	refused(t, s.Agree(ctx, "a"), "too late")
+	told = nil
+	_, err = s.Confirm(ctx, "a", 1)
+	require.NoError(t, err)
+	require.NoError(t, s.Agree(ctx, "a"))
+	_, err = s.Place(ctx, "b", room(1))
+	require.NoError(t, err)
+	require.NoError(t, s.Ask(ctx, "b", asks.URL+"/2"))
+	require.NoError(t, s.Release(ctx, "b"))
+	refused(t, s.Agree(ctx, "b"), "released")
+	refused(t, s.Ask(ctx, "b", asks.URL+"/2"), "released")
+	assert.Empty(t, told)
+}
+
 // Of many who want the last units, one gets them.
 func TestConcurrency(t *testing.T) {
 	s, _ := open(t)
@@ -181,6 +219,9 @@ func TestHTTP(t *testing.T) {
 		{"PUT", "/holds/b", "{", 400, "JSON"},
 		{"POST", "/holds/a/confirm", `{"units":1}`, 200, `"kept":1`},
 		{"POST", "/holds/a/confirm", `1`, 400, "JSON"},
+		{"POST", "/holds/a/ask", `1`, 400, "JSON"},
+		{"POST", "/holds/b/ask", `{"callback":"http://127.0.0.1/"}`, 409, "nothing is held"},
+		{"POST", "/holds/b/agree", "", 409, "nothing is held"},
 		{"DELETE", "/holds/a", "", 409, "confirmed"},
 		{"DELETE", "/holds/b", "", 204, ""},
 		{"GET", "/holds", "", 200, `"state":"released"`},

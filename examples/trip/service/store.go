@@ -43,6 +43,10 @@ CREATE TABLE IF NOT EXISTS log (
 	key   TEXT NOT NULL,
 	event TEXT NOT NULL
 ) STRICT;
+CREATE TABLE IF NOT EXISTS asked (
+	key      TEXT PRIMARY KEY,
+	callback TEXT NOT NULL
+) STRICT;
 `
 
 // Service holds things and remembers them in a database. It is safe for concurrent use.
