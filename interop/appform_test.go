@@ -2,6 +2,7 @@ package interop
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -131,5 +132,23 @@ func TestAppForm(t *testing.T) {
 	until(h, h.page, `host.log.join().includes("message: ") && host.log.join().includes("context: Call trip")`)
 	assert.Empty(t, calls)
 	assert.Equal(t, 1, strings.Count(h.log(), "message: Call trip again with resumeToken: "+handle))
+	run[any](h, "teardown", nil)
+}
+
+// A call whose server has died has no result. The form brings the model back when that would not hold the call any more.
+func TestAppFormOfDeadServers(t *testing.T) {
+	t.Parallel()
+	h := newAppHost(t)
+	const handle = "abcdefghijklmnopqrstuv"
+	looks := make(chan bool)
+	h.serves(func(map[string]any) string {
+		return fmt.Sprintf(`{"content":[],"structuredContent":{"status":"completed","resumeToken":%q,"tool":"trip","held":%t,"sentence":"Call trip again with resumeToken: %[1]s"}}`, handle, <-looks)
+	})
+	h.begin("mount", map[string]any{"html": appPage(t), "sandbox": h.sandbox})
+	looks <- true
+	h.see("Call trip again")
+	assert.NotContains(t, h.log(), "message: ")
+	looks <- false
+	until(h, h.page, `host.log.join().includes("message: Call trip again") && "told"`)
 	run[any](h, "teardown", nil)
 }
