@@ -180,6 +180,10 @@ type host struct {
 	tool *engine.Program
 }
 
+// newSecret returns what the handles of a saga are made of. It is longer than that of servers, so that handles do not name
+// the saga's row: each way to play the saga has another one, and the worlds are compared.
+func (r *rig) newSecret() []byte { return append(r.id[:], "of the test kit"...) }
+
 // host returns a server.
 func (r *rig) host(l *line) (h *host, err error) {
 	tools, err := engine.NewRegistry(r.definition)
@@ -190,7 +194,7 @@ func (r *rig) host(l *line) (h *host, err error) {
 	config := turns.Config{
 		Registry: tools, Codec: r.codec, Log: slog.New(slog.DiscardHandler), Now: r.clock.now,
 		NewID: func() tokens.ID { return tokens.ID(r.newID()) }, UndoGrace: turns.DefaultUndoGrace,
-		NewSecret: func() []byte { return r.id[:] }, Pages: "https://sagatest.example.com/ask",
+		NewSecret: r.newSecret, Pages: "https://sagatest.example.com/ask",
 	}
 	if r.office == nil {
 		config.Sleep = func(ctx context.Context, until time.Time) error { r.clock.until(until); return ctx.Err() }

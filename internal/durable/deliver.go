@@ -75,6 +75,8 @@ type delivery struct {
 	Question  string `cbor:"8,keyasint,omitempty"`
 	// Asked is the question that others answer, as it is asked; nil if it is an event.
 	Asked []byte `cbor:"10,keyasint,omitempty"`
+	// Row is that of the saga that asks it, as in an [Address].
+	Row store.ID `cbor:"11,keyasint,omitzero"`
 }
 
 // awaited is an event that a row waits for.
@@ -87,6 +89,7 @@ type awaited struct {
 	// Asked is what others are asked, and Place where they answer; nil if it is an event.
 	Asked []byte        `cbor:"6,keyasint,omitempty"`
 	Place *engine.Place `cbor:"7,keyasint,omitempty"`
+	Row   store.ID      `cbor:"8,keyasint,omitzero"`
 }
 
 // Mark implements [turns.Memory].
@@ -134,7 +137,7 @@ func (c *Core) awaits(p *engine.Program, pos *engine.Position) (list []awaited) 
 	for _, a := range p.Awaited(pos) {
 		e := awaited{ID: a.StepID, Event: c.EventOf(p, &a).Event, Until: a.Until, Message: a.Message, Question: a.Question}
 		if a.Asked != nil {
-			e.Asked, e.Place = a.Asked, &a.Place
+			e.Asked, e.Place, e.Row = a.Asked, &a.Place, a.Row
 		}
 		list = append(list, e)
 	}
@@ -174,12 +177,6 @@ func (c *Core) Deliver(ctx context.Context, at Address, result json.RawMessage) 
 		err = c.takes(ctx, at, d) // it may have ended since it was looked at
 	}
 	return d.Until.IsZero(), err
-}
-
-// Happened reports whether an event was delivered.
-func (c *Core) Happened(ctx context.Context, event Name) (bool, error) {
-	found, err := ReadDocument[delivery](ctx, c, event)
-	return err == nil && found.Value.Result != nil, err
 }
 
 // receive takes in what was delivered, within a change of the document.
@@ -341,7 +338,7 @@ func (c *Core) registerBeside(ctx context.Context, principal string, row *store.
 		}
 		reworded := !bytes.Equal(d.Asked, e.Asked)
 		if reworded { // what was answered was another question
-			d.Asked, d.Result = e.Asked, nil
+			d.Asked, d.Row, d.Result = e.Asked, e.Row, nil
 		}
 		reopened := d.Over && d.Result == nil && now.Before(e.Until) // it was for those that waited before
 		d.Over = d.Over && !reopened

@@ -78,6 +78,10 @@ func examples(t *testing.T) map[string]any {
 		"an event":              delivery{Result: raw("result"), Over: true, Until: at, Rows: []store.ID{{3, 4}}, Driven: true, Principal: "principal", Tool: "tool", Revision: 2, Question: "paid"},
 		"waits for others":      stand{Events: []awaited{{ID: "approve", Event: store.ID{1, 2}, Until: at, Message: "message", Question: "approve", Asked: step.Params, Place: &engine.Place{5, 6}}}},
 		"asked of others":       delivery{Until: at, Principal: "principal", Tool: "tool", Revision: 2, Question: "approve", Asked: step.Params},
+		"waits in a row":        stand{Events: []awaited{{ID: "approve", Event: store.ID{1, 2}, Until: at, Message: "message", Question: "approve", Asked: step.Params, Place: &engine.Place{5, 6}, Row: store.ID{7, 8}}}},
+		"asked in a row":        delivery{Until: at, Question: "approve", Asked: step.Params, Row: store.ID{7, 8}},
+		"has taken events":      state{Heard: []heard{{Event: store.ID{1, 2}, Question: "paid"}}},
+		"a failure with undo":   recordedFailure{Text: "text", Undone: &engine.UndoReport{Undone: []string{"hold"}, Outstanding: []string{"pay"}, Kept: []string{"order"}, Final: "ship", SagaToken: "token"}},
 		"an entry of a list":    entry{Place: engine.Place{5, 6}},
 		"a response":            response,
 	}
@@ -151,7 +155,8 @@ func fields(v reflect.Value, set map[string]bool) {
 		for i := range v.NumField() {
 			f := v.Type().Field(i)
 			name := v.Type().String() + "." + f.Name
-			if f.Tag.Get("cbor") == "-" || name == "steps.Step.Varied" || name == "steps.Step.Otherwise" { // see asked
+			kept := (f.IsExported() || f.Anonymous) && f.Tag.Get("cbor") != "-" && f.Tag.Get("json") != "-"
+			if !kept || name == "steps.Step.Varied" || name == "steps.Step.Otherwise" { // see asked
 				continue
 			}
 			set[name] = set[name] || !v.Field(i).IsZero()

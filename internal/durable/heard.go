@@ -27,11 +27,11 @@ func (c *Core) takes(ctx context.Context, at Address, d *delivery) error {
 	switch {
 	case err != nil:
 		return err
-	case r == nil && d.Result != nil: // whether it was taken is forgotten, but not that it was told so
+	case r == nil && d.Result != nil: // whether it was taken is forgotten, but not what was said of it
 		return nil
 	case r == nil:
 		return ErrEventGone
-	case slices.Contains(r.Heard, at.Event):
+	case slices.ContainsFunc(r.Heard, func(h heard) bool { return h.Event == at.Event }):
 		return nil
 	}
 	if held := r.Until.After(r.now()); !r.Status.Over() && (r.Client == nil || held || !isOver(r, r.now())) {
@@ -53,8 +53,14 @@ func (c *Core) takes(ctx context.Context, at Address, d *delivery) error {
 	return err
 }
 
+// heard is an event that a saga has taken.
+type heard struct {
+	Event    Name   `cbor:"1,keyasint"`
+	Question string `cbor:"2,keyasint"`
+}
+
 // hears notes that the saga has taken events.
-func (r *row) hears(events []Name) {
+func (r *row) hears(events []heard) {
 	for _, e := range events {
 		if !slices.Contains(r.Heard, e) {
 			r.Heard = append(slices.Clip(r.Heard), e)
@@ -65,16 +71,16 @@ func (r *row) hears(events []Name) {
 // hears has the next commit say that the saga has taken those events of a position that have happened.
 func (h *hold) hears(p *engine.Program, pos *engine.Position, happened []steps.Answer) {
 	if len(happened) > 0 {
-		h.heard = append(h.heard, namesIn(h.c.awaits(p, pos), happened)...)
+		h.heard = append(h.heard, heardOf(h.c.awaits(p, pos), happened)...)
 	}
 }
 
-// namesIn names those of the events that have one of the answers, unless that says that nothing came.
-func namesIn(events []awaited, answers []steps.Answer) (list []Name) {
+// heardOf are those of the events that have one of the answers, unless that says that nothing came.
+func heardOf(events []awaited, answers []steps.Answer) (list []heard) {
 	for _, e := range events {
 		for _, a := range happenedOf(answers) {
 			if a.StepID == e.ID && string(a.Result) != timedOut {
-				list = append(list, e.Event)
+				list = append(list, heard{e.Event, e.Question})
 			}
 		}
 	}

@@ -73,7 +73,7 @@ type hold struct {
 	undoErr               error
 
 	// heard are events that the saga takes; the next commit says so.
-	heard []Name
+	heard []heard
 
 	notes  notes
 	pauses int // turns in a row that asked nothing

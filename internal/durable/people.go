@@ -52,7 +52,6 @@ type Asked struct {
 	At          time.Time
 
 	place engine.Place
-	rows  []store.ID
 }
 
 // entry is an entry of a list of what waits for people.
@@ -166,7 +165,7 @@ func (c *Core) askedAt(ctx context.Context, place engine.Place, mark []byte) (*A
 	}
 	d := &found.Value
 	a := &Asked{
-		Name: place.Handle(engine.PageMark(mark)), Principal: d.Principal, Tool: d.Tool, Until: d.Until, By: namesOf(d.Asked), place: place, rows: d.Rows,
+		Name: place.Handle(engine.PageMark(mark)), Principal: d.Principal, Tool: d.Tool, Until: d.Until, By: namesOf(d.Asked), place: place,
 		Step: steps.Step{ID: d.Question, Kind: steps.Outside, Params: d.Asked},
 	}
 	a.Program, _ = c.Turns.ProgramOf(d.Tool, d.Revision)
@@ -176,7 +175,7 @@ func (c *Core) askedAt(ctx context.Context, place engine.Place, mark []byte) (*A
 	at, _ := jsonview.String(jsonview.Get(d.Result, "at"))
 	a.At, _ = time.Parse(time.RFC3339, at)
 	if a.Open = d.Result == nil && !d.Over && c.clock.now().Before(d.Until); a.Open {
-		if err = c.stillWaits(ctx, d); errors.Is(err, ErrEventGone) {
+		if err = c.takes(ctx, c.toOthers(place, d), d); errors.Is(err, ErrEventGone) || errors.Is(err, errEnding) {
 			a.Open, err = false, nil
 		}
 	}
@@ -188,6 +187,9 @@ func (c *Core) askedAt(ctx context.Context, place engine.Place, mark []byte) (*A
 	}
 	return a, nil
 }
+
+// toOthers is the address of a question that others are asked.
+func (c *Core) toOthers(p engine.Place, d *delivery) Address { return Address{c.atOthers(p), d.Row} }
 
 func (c *Core) tellRows(ctx context.Context, rows []store.ID, name Name, result []byte) error {
 	for _, id := range rows {
@@ -219,7 +221,7 @@ func (c *Core) AnswerAsked(ctx context.Context, a *Asked, given PersonAnswer) er
 		return err
 	}
 	name := c.atOthers(a.place)
-	_, err = changeDocument(ctx, c, name, nil, func(d *delivery, _ bool) (*kept, error) {
+	found, err := changeDocument(ctx, c, name, nil, func(d *delivery, _ bool) (*kept, error) {
 		switch {
 		case d.Result != nil:
 			return nil, ErrEventOther
@@ -229,16 +231,20 @@ func (c *Core) AnswerAsked(ctx context.Context, a *Asked, given PersonAnswer) er
 		if err := a.Program.CheckAsked(a.Step.ID, d.Asked, result); err != nil {
 			return nil, &ValueError{err}
 		}
-		d.Result, a.rows = result, d.Rows
+		d.Result = result
 		return d.kept(c.clock.now()), nil
 	})
+	if err == nil {
+		err = c.tellRows(ctx, found.Value.Rows, name, result)
+	}
+	if err == nil { // it may have ended since it was looked at
+		err = c.takes(ctx, c.toOthers(a.place, &found.Value), &found.Value)
+	}
 	switch {
+	case err == nil, errors.Is(err, errEnding): // the saga may still continue, with the answer
 	case errors.Is(err, ErrEventOther), errors.Is(err, ErrEventGone), errors.As(err, new(*ValueError)):
 		return err
-	case err == nil:
-		err = c.tellRows(ctx, a.rows, name, result)
-	}
-	if err != nil {
+	default:
 		return c.report(ctx, "page", err)
 	}
 	c.unlist(ctx, a.By, a.place)

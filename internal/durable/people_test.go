@@ -143,6 +143,16 @@ func TestOthersAreNotAskedAnyMore(t *testing.T) {
 			_, err := m.Turns.Cancel(t.Context(), q)
 			require.NoError(t, err)
 		}},
+		"operator undoes it": {true, func(t *testing.T, m *durable.Core, _ string, _ turns.End) {
+			waits := 0
+			for waiting, err := range m.Waiting(t.Context()) {
+				require.NoError(t, err)
+				require.NoError(t, m.UndoNow(t.Context(), waiting.ID))
+				waits++
+			}
+			assert.Equal(t, 1, waits)
+			time.Sleep(time.Minute)
+		}},
 		"task, too late":   {false, func(*testing.T, *durable.Core, string, turns.End) { time.Sleep(approve.Within) }},
 		"client, too late": {true, func(*testing.T, *durable.Core, string, turns.End) { time.Sleep(approve.Within) }},
 		"abandoned":        {true, func(*testing.T, *durable.Core, string, turns.End) { time.Sleep(approve.Within + time.Hour) }},

@@ -98,7 +98,7 @@ func (r *row) fold(e *event) {
 		for _, a := range e.Answers {
 			if !hasAnswer(r.Stand.Answers, a.StepID) {
 				r.Stand.Answers = append(slices.Clip(r.Stand.Answers), a)
-				r.hears(namesIn(r.Stand.Events, []steps.Answer{a}))
+				r.hears(heardOf(r.Stand.Events, []steps.Answer{a}))
 			}
 		}
 		given := append(slices.Clip(r.Stand.Given), e.Given...)

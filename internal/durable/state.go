@@ -55,7 +55,7 @@ type state struct {
 	Progress *progress `cbor:"19,keyasint,omitempty"`
 	End      []byte    `cbor:"20,keyasint,omitempty"`
 	// Heard are the events that the saga has taken, so that it can be told after its end who came in time.
-	Heard []Name `cbor:"21,keyasint,omitempty"`
+	Heard []heard `cbor:"21,keyasint,omitempty"`
 }
 
 // request is what a saga was begun with.

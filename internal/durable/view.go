@@ -93,6 +93,9 @@ func (c *Core) Status(ctx context.Context, principal, id string) (*tasks.Task, e
 func (c *Core) view(r *row) (*tasks.Task, error) {
 	t := c.summarized(&r.Record, &r.summary)
 	t.Status, t.Progress, t.Given, t.Told, t.Final = statusOf(r), r.Progress.engine(), r.Stand.Given, r.Shown.Told, r.Final
+	for _, h := range r.Heard {
+		t.Happened = append(t.Happened, h.Question)
+	}
 	for _, e := range r.events() {
 		if t.Status.Ended() {
 			break

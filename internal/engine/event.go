@@ -56,6 +56,9 @@ func (a Place) handle(row, mark []byte) string {
 // sumOf is the end of a handle.
 func sumOf(named, mark []byte) []byte { return mac(mark, "mcpsaga handle 1", named)[:markSize] }
 
+// secret is what the saga's places are made of: the same in whatever row it has.
+func (p *Position) secret() []byte { return p.handles[:min(len(p.handles), secretSize)] }
+
 // row names the saga's row; nil if nothing is known of one.
 func (p *Position) row() []byte {
 	if len(p.handles) != secretSize+rowSize {
@@ -69,7 +72,7 @@ func PageMark(mark []byte) []byte { return mac(mark, "mcpsaga page 1") }
 
 // otherPlace is where the question of that id is answered by others. No handle of an event leads there.
 func (p *Position) otherPlace(id string) Place {
-	return Place(mac(p.handles, "mcpsaga question 1", id))
+	return Place(mac(p.secret(), "mcpsaga question 1", id))
 }
 
 func mac(key []byte, parts ...any) []byte {
@@ -104,7 +107,7 @@ func NewSecret() []byte {
 func (p *pendingStep) outside() bool { return !p.until.IsZero() }
 
 // address is where the event of that id is delivered.
-func (p *Position) place(id string) Place { return Place(mac(p.handles, "mcpsaga event 1", id)) }
+func (p *Position) place(id string) Place { return Place(mac(p.secret(), "mcpsaga event 1", id)) }
 
 // withHandles gives a position what addresses are made of, unless it has that or the program waits for no events.
 func (p *Position) withHandles(t *Program, c *Call) {

@@ -89,6 +89,8 @@ type Task struct {
 	Numbers []uint64
 	// Awaits are the events that it waits for besides.
 	Awaits []Awaited
+	// Happened are the events that have come, by what it calls them.
+	Happened []string
 	// Given are the last answers that the task was given.
 	Given []Given
 	// End is the result of a task that is Completed. Of one that is Cancelled it is what was

@@ -377,7 +377,7 @@ func (v *view) cancel(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastWord)
 	defer cancel()
 	if _, err := v.Tasks.Cancel(ctx, v.Principal, v.task.ID); err != nil && !errors.Is(err, tasks.ErrNotFound) {
-		v.Log.WarnContext(ctx, "call not cancelled: it goes on until its time is over", "error", err)
+		v.Log.WarnContext(ctx, "call not cancelled: it continues until its time is over", "error", err)
 	}
 }
 

@@ -51,8 +51,7 @@ type reader struct {
 	// seen is called for each change that the client may see; it may be nil.
 	seen func(*tasks.Task)
 
-	awaits []tasks.Awaited // the events that the task has waited for
-	visits []string        // the links whose pages are known to be done with
+	visits []string // the links whose pages are known to be done with
 
 	asked  map[string]*asked // what the client is being asked, by step ids
 	waits  atomic.Bool       // the task waits for the client
@@ -150,7 +149,7 @@ func (r *reader) follow(ctx context.Context, seen uint64) (last *tasks.Task, err
 				last, failing, seen = news.Task, time.Time{}, max(seen, news.Task.Events)
 				r.mark(seen)
 				r.changed(last)
-				r.finished(ctx, last)
+				r.finished(last)
 				if last.Status.Ended() {
 					return last, nil
 				}

@@ -282,25 +282,17 @@ func (c *call) completed(pages []string) {
 	}
 }
 
-// finished tells the client which pages the user has finished on, as events say.
-func (r *reader) finished(ctx context.Context, t *tasks.Task) {
-	was := r.awaits
-	if r.awaits = t.Awaits; r.Way == nil || t.Program == nil || t.Status.Ended() { // the end says all
+// finished tells the client which pages the user has finished on, as events say. A reader that takes the place of another
+// says it again, which clients ignore.
+func (r *reader) finished(t *tasks.Task) {
+	if r.Way == nil || t.Program == nil || t.Status.Ended() { // the end says all
 		return
 	}
-	for _, e := range was {
-		if slices.ContainsFunc(t.Awaits, func(now tasks.Awaited) bool { return now.Event == e.Event }) {
-			continue
-		}
-		if happened, err := r.Core.Happened(ctx, e.Event); err != nil || !happened {
-			continue
-		}
-		note, _ := noteOf(t)
-		for _, step := range note.Accepted {
-			id, _, _ := strings.Cut(step, "~")
-			if q := t.Program.Routing(step); q.Done != "" && q.Done+strings.TrimPrefix(id, q.ID) == e.Question {
-				r.visited(t.ID, step)
-			}
+	note, _ := noteOf(t)
+	for _, step := range note.Accepted {
+		id, _, _ := strings.Cut(step, "~")
+		if q := t.Program.Routing(step); q.Done != "" && slices.Contains(t.Happened, q.Done+strings.TrimPrefix(id, q.ID)) {
+			r.visited(t.ID, step)
 		}
 	}
 }
