@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/chromedp/chromedp"
@@ -140,15 +141,15 @@ func TestAppFormOfDeadServers(t *testing.T) {
 	t.Parallel()
 	h := newAppHost(t)
 	const handle = "abcdefghijklmnopqrstuv"
-	looks := make(chan bool)
+	var held atomic.Bool
+	held.Store(true)
 	h.serves(func(map[string]any) string {
-		return fmt.Sprintf(`{"content":[],"structuredContent":{"status":"completed","resumeToken":%q,"tool":"trip","held":%t,"sentence":"Call trip again with resumeToken: %[1]s"}}`, handle, <-looks)
+		return fmt.Sprintf(`{"content":[],"structuredContent":{"status":"completed","resumeToken":%q,"tool":"trip","held":%t,"sentence":"Call trip again with resumeToken: %[1]s"}}`, handle, held.Load())
 	})
 	h.begin("mount", map[string]any{"html": appPage(t), "sandbox": h.sandbox})
-	looks <- true
 	h.see("Call trip again")
 	assert.NotContains(t, h.log(), "message: ")
-	looks <- false
+	held.Store(false)
 	until(h, h.page, `host.log.join().includes("message: Call trip again") && "told"`)
 	run[any](h, "teardown", nil)
 }
