@@ -2,9 +2,11 @@ package interop
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/chromedp/chromedp"
@@ -131,5 +133,23 @@ func TestAppForm(t *testing.T) {
 	until(h, h.page, `host.log.join().includes("message: ") && host.log.join().includes("context: Call trip")`)
 	assert.Empty(t, calls)
 	assert.Equal(t, 1, strings.Count(h.log(), "message: Call trip again with resumeToken: "+handle))
+	run[any](h, "teardown", nil)
+}
+
+// A call whose server has died has no result. The form brings the model back when that would not hold the call any more.
+func TestAppFormOfDeadServers(t *testing.T) {
+	t.Parallel()
+	h := newAppHost(t)
+	const handle = "abcdefghijklmnopqrstuv"
+	var held atomic.Bool
+	held.Store(true)
+	h.serves(func(map[string]any) string {
+		return fmt.Sprintf(`{"content":[],"structuredContent":{"status":"completed","resumeToken":%q,"tool":"trip","held":%t,"sentence":"Call trip again with resumeToken: %[1]s"}}`, handle, held.Load())
+	})
+	h.begin("mount", map[string]any{"html": appPage(t), "sandbox": h.sandbox})
+	h.see("Call trip again")
+	assert.NotContains(t, h.log(), "message: ")
+	held.Store(false)
+	until(h, h.page, `host.log.join().includes("message: Call trip again") && "told"`)
 	run[any](h, "teardown", nil)
 }

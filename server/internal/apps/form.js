@@ -143,6 +143,8 @@
         return;
       default:
         say(now.note ?? 'Done.');
+        if (!returned && now.held) again(3000); // if its server has died, the call has no result
+        else if (!returned) free = true;
         if (free || !returned) tell(now);
     }
   }

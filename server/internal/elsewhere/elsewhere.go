@@ -108,6 +108,21 @@ type Call struct {
 	Token string
 	// Arguments are the tool's, and Answers what the call says beside them.
 	Arguments, Answers jsontext.Value
+	// Request is where other servers find what the client's request waits for; nil where none looks for it.
+	Request Request
+	// Found is the task of a client that has lost its request and comes back for the answer, and After the number of the
+	// last event that it has.
+	Found *tasks.Task
+	After uint64
+}
+
+// Request is the request of a client that comes back for the answer, to any server.
+type Request interface {
+	// Start begins the task of a call, or finds that of the same request.
+	Start(ctx context.Context, s *tasks.Start) (*tasks.Task, error)
+	// Held says that the client waits for the task from now on, and Passed which event it is told of next.
+	Held(ctx context.Context, t *tasks.Task)
+	Passed(event uint64)
 }
 
 // Read reads a call of a tool, which may be to begin a task. It returns nil if that is not to be answered here.

@@ -119,26 +119,39 @@ type view struct {
 // answer begins a call, or continues one, and waits for what is to be said of it.
 func (v *view) answer(ctx context.Context) (*content.Result, error) {
 	v.quiet, v.renews, v.alive = v.began, v.began.Add(v.patience()/3), v.began.Add(aliveTime)
-	var err error
-	if v.call.Token == "" {
-		v.task, err = v.begin(ctx)
-		if err == nil && v.task.ID == "" {
-			return v.task.End.Result, nil
-		}
-	} else {
-		var result *content.Result
-		if result, err = v.goOn(ctx, v.heldUntil()); result != nil {
-			return result, nil
-		}
-	}
-	if err != nil {
-		return nil, err
+	result, err := v.find(ctx)
+	if result != nil || err != nil {
+		return result, err
 	}
 	n, _ := NoteOf(v.task)
-	v.apps = n.Apps
-	result, err := v.follow(ctx)
+	if v.apps = n.Apps; n.Held != 0 { // it may be held since the client has asked elsewhere
+		v.began = time.UnixMilli(n.Held).Add(-holdAll)
+		if n.Counted == n.Held {
+			v.apps--
+		}
+	}
+	if v.call.Request != nil && (v.call.Found != nil || time.Now().Before(v.holds())) {
+		v.call.Request.Held(ctx, v.task)
+	}
+	result, err = v.follow(ctx)
 	if err != nil && ctx.Err() == nil && v.unnamed() && !v.task.Status.Ended() {
 		v.cancel(ctx)
+	}
+	return result, err
+}
+
+// find begins the call, or finds it and gives it what was brought. The result is not nil if that is all.
+func (v *view) find(ctx context.Context) (result *content.Result, err error) {
+	switch {
+	case v.call.Found != nil:
+		v.task, v.quiet = v.call.Found, v.call.Found.Updated
+		v.remembered = v.task.Status == tasks.InputRequired
+		return nil, v.Readable(ctx, v.Exchange, v.task)
+	case v.call.Token != "":
+		return v.goOn(ctx, v.heldUntil())
+	}
+	if v.task, err = v.begin(ctx); err == nil && v.task.ID == "" {
+		result = v.task.End.Result
 	}
 	return result, err
 }
@@ -160,10 +173,14 @@ func (v *view) begin(ctx context.Context) (*tasks.Task, error) {
 		return nil, rerr
 	}
 	q.IdempotencyKey = key
-	return v.Tasks.Start(ctx, tasks.Start{
+	start := tasks.Start{
 		Request: q, Account: v.LedgerAccount(v.call.Client.Session), AtOnce: true, Delay: recordAfter,
 		Patience: v.patience(), Keep: max(keepResult, v.patience()), Note: raw,
-	})
+	}
+	if v.call.Request != nil {
+		return v.call.Request.Start(ctx, &start)
+	}
+	return v.Tasks.Start(ctx, start)
 }
 
 // asked are what a user can be asked elsewhere.
@@ -244,7 +261,11 @@ func (v *view) follow(ctx context.Context) (*content.Result, error) {
 	served, stop := context.WithCancel(ctx)
 	defer stop()
 	defer context.AfterFunc(v.Draining, stop)()
-	for news, err := range v.Tasks.Follow(served, v.Principal, v.task.ID, v.task.Events, v.next) {
+	after := v.task.Events
+	if v.call.Found != nil {
+		after = v.call.After
+	}
+	for news, err := range v.Tasks.Follow(served, v.Principal, v.task.ID, after, v.next) {
 		switch {
 		case err != nil && ctx.Err() != nil:
 			return nil, v.gone(ctx)
@@ -254,6 +275,9 @@ func (v *view) follow(ctx context.Context) (*content.Result, error) {
 			return nil, err
 		case news.Event != nil:
 			v.quiet = time.Now()
+			if v.call.Request != nil {
+				v.call.Request.Passed(news.Event.N)
+			}
 			if e := news.Event; v.Notifier != nil && e.Progress != nil {
 				v.Notifier.Progress(*e.Progress)
 			} else if v.Notifier != nil && e.Log != nil {
@@ -336,13 +360,13 @@ func (v *view) holds() time.Time {
 func (v *view) program() *engine.Program { return cmp.Or(v.task.Program, v.call.Program) }
 
 // gone is how a call ends whose client has left. It is cancelled if the client wants that, or has no token by which to
-// come back.
+// come back, unless it has sent its request again.
 func (v *view) gone(ctx context.Context) error {
 	why := context.Cause(ctx)
 	if n, _ := NoteOf(v.task); n.Task {
 		return why
 	}
-	if errors.Is(why, dialect.ErrCancelled) || v.unnamed() {
+	if errors.Is(why, dialect.ErrCancelled) || v.unnamed() && !errors.Is(why, dialect.ErrLeft) {
 		v.cancel(ctx)
 	}
 	return why

@@ -164,7 +164,7 @@ func (d *handshake) answerTask(ctx context.Context, x *dialect.Exchange, s *sess
 	if err != nil {
 		return err
 	}
-	if found == nil {
+	if found == nil || found.isElsewhere() { // the client is not who is asked
 		return errNoQuestion
 	}
 	is := func(number uint64) bool { return questionID(0, number) == questionID(0, n) }

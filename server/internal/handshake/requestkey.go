@@ -168,10 +168,13 @@ func (d *handshake) cancelElsewhere(ctx context.Context, a *agreed, principal st
 	if !ok {
 		return true, nil
 	}
-	drop := func(task string) (bool, error) {
-		_, err := d.Tasks.Renew(ctx, principal, task, callWait, changeNote(func(n *taskNote) { n.Dropped = n.Number != 0 }))
+	drop := func(task *tasks.Task) (bool, error) {
+		if isElsewhere(task) { // it may have been answered, and who holds it is told
+			return false, nil
+		}
+		_, err := d.Tasks.Renew(ctx, principal, task.ID, callWait, changeNote(func(n *taskNote) { n.Dropped = n.Number != 0 }))
 		if err == nil {
-			_, err = d.Tasks.Cancel(ctx, principal, task)
+			_, err = d.Tasks.Cancel(ctx, principal, task.ID)
 		}
 		if errors.Is(err, tasks.ErrNotFound) {
 			err = nil
@@ -187,7 +190,7 @@ func (d *handshake) cancelElsewhere(ctx context.Context, a *agreed, principal st
 			continue // an earlier call with the id may be forgotten, and a later one not
 		}
 		if found, ok := wire.CanonicalID(r.ID); !r.task.Status.Ended() && ok && found == id {
-			return drop(r.Task)
+			return drop(r.task)
 		}
 	}
 	task, err := d.TaskOfRequest(ctx, a.session(), request)
@@ -204,7 +207,7 @@ func (d *handshake) cancelElsewhere(ctx context.Context, a *agreed, principal st
 	if _, ours := noteOf(found); !ours {
 		return true, nil // a guest's sees to it itself
 	}
-	return drop(task)
+	return drop(found)
 }
 
 // cancelled ends requests under way here whose cancellation has reached another replica, where the
@@ -229,7 +232,7 @@ func requestText(id jsontext.Value) string {
 
 // taskNote is what is kept with a task for the requests that look at it.
 type taskNote struct {
-	// Note is of tasks that ask elsewhere as well.
+	// Note is of what asks elsewhere as well.
 	elsewhere.Note
 	// Token is the progressToken of the call, which holds as long as the task does.
 	Token jsontext.Value `json:"progressToken,omitzero"`
@@ -251,7 +254,7 @@ type taskNote struct {
 
 func readNote(raw []byte) (n taskNote, ours bool) {
 	err := jsonv2.Unmarshal(raw, &n, jsonv2.RejectUnknownMembers(true)) // other protocols keep other notes
-	return n, err == nil && n.Elsewhere == n.Task
+	return n, err == nil
 }
 
 // noteOf reads what is kept with a task. It is false if that is not ours.

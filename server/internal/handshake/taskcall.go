@@ -164,6 +164,9 @@ func (r *reader) sameCall(ctx context.Context, id string, digest []byte) (*tasks
 	}
 	known, _ := noteOf(found.task)
 	if was, ok := wire.CanonicalID(found.ID); !ok || was != id || !bytes.Equal(known.Digest, digest) {
+		if found.isElsewhere() { // that was answered, or the client does not know its own requests
+			return nil, nil
+		}
 		return nil, wire.NewError(wire.CodeInvalidRequest, errIDInUse.Error())
 	}
 	return found.task, nil

@@ -44,7 +44,7 @@ func (c *call) toolsCall(ctx context.Context) (json.RawMessage, error) {
 		return c.toolResult(turns.End{Outcome: engine.Outcome{Result: result}}, err)
 	}
 	if q.elsewhere != nil {
-		return c.askElsewhere(ctx, q.elsewhere)
+		return c.askElsewhere(ctx, q.elsewhere, 0)
 	}
 	out, err := c.drive(ctx, q.tool, json.RawMessage(q.part.Arguments), &q.part)
 	return c.partResult(&q.part, &out, err)
@@ -110,15 +110,6 @@ func (c *call) client() *elsewhere.Client {
 		one.Session = c.post.agreed.session()
 	}
 	return one
-}
-
-// askElsewhere answers a call whose client cannot be asked.
-func (c *call) askElsewhere(ctx context.Context, q *elsewhere.Call) (json.RawMessage, error) {
-	if c.Tasks != nil && c.post != nil {
-		c.post.stream.settle("") // another request continues it
-	}
-	result, err := c.elsewhere.Call(ctx, c.Exchange, q)
-	return c.toolResult(turns.End{Outcome: engine.Outcome{Result: result}}, err)
 }
 
 // partResult is the response to a call of a tool whose result may come in parts.
