@@ -10,7 +10,7 @@ import (
 	"github.com/mcpsaga/mcpsaga/steps"
 )
 
-// A handle names the row of its saga, and the row says which events the saga has taken. So whoever delivers learns from the
+// A handle names the row of its saga, and the row says which events the saga has taken. So who delivers learns from the
 // row whether it is too late, however the saga has ended.
 
 // errEnding: whether the event is taken is known soon.

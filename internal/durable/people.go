@@ -123,7 +123,7 @@ func (c *Core) unlist(ctx context.Context, by []string, at engine.Place) {
 	}
 }
 
-// Withdraw implements [turns.Memory]. If it was too late to cancel the saga, that asks again.
+// Withdraw implements [turns.Memory].
 func (c *Core) Withdraw(ctx context.Context, p *engine.Program, pos *engine.Position) {
 	for _, e := range c.awaits(p, pos) {
 		if e.Asked == nil {

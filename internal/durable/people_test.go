@@ -317,3 +317,36 @@ func TestManyQuestionsOfOthers(t *testing.T) {
 		assert.GreaterOrEqual(t, len(seen), min(many, 200*25))
 	})
 }
+
+// A cancellation that comes too late takes no question back, as the saga continues.
+func TestOthersAreAskedAfterALateCancel(t *testing.T) {
+	inBubble(t, func(t *testing.T, r *rig) {
+		s := newShop()
+		pay := &saga.Effect[hold, string]{Name: "pay", Do: s.do, Irreversible: true}
+		m := r.manager(nil, saga.Flow[none, string]{
+			Info: saga.Info{Name: "buy", Asks: []steps.Question{approve}, Effects: []saga.Declared{pay}},
+			Run: func(r *saga.Run, _ none) (string, error) {
+				if _, err := saga.Do(r, pay, hold{Task: "buy", What: "a"}); err != nil {
+					return "", err
+				}
+				got, err := saga.Ask(r, approve)
+				return fmt.Sprint("up to ", got.Limit), err
+			},
+		})
+		r.work(m)
+		q := call(m, "buy", "{}").Request
+		first, err := m.Turns.Call(t.Context(), q)
+		require.NoError(t, err)
+		waiting := waitingFor(t, m, "finance")
+		require.Len(t, waiting, 1)
+		q.Token = first.Token
+		late, err := m.Turns.Cancel(t.Context(), q)
+		require.NoError(t, err)
+		assert.Contains(t, late.Result.Content.Text(), "too late")
+		assert.Equal(t, waiting, waitingFor(t, m, "finance"))
+		require.NoError(t, answersAs(m, waiting[0], "jo", 7))
+		end, err := m.Turns.Resume(t.Context(), q)
+		require.NoError(t, err)
+		assert.Contains(t, end.Result.Content.Text(), "up to 7")
+	})
+}

@@ -54,7 +54,7 @@ type state struct {
 	// Progress is what the tool said last, and End the result, or the failure.
 	Progress *progress `cbor:"19,keyasint,omitempty"`
 	End      []byte    `cbor:"20,keyasint,omitempty"`
-	// Heard are the events that the saga has taken, so that it can be told after its end who came in time.
+	// Heard are the events that the saga has taken, so that it is known after its end who came in time.
 	Heard []heard `cbor:"21,keyasint,omitempty"`
 }
 

@@ -121,7 +121,7 @@ func (p *Position) withHandles(t *Program, c *Call) {
 }
 
 // Handle returns the handle to which the event of that id is delivered. It is given away, so who remembers the saga knows
-// it from then on: else nobody could say of a handle whose saga has ended that it is too late.
+// it from then on: else no one could say of a handle whose saga has ended that it is too late.
 func (tc *Turn) Handle(e steps.Request) (string, error) {
 	s, err := e.Step()
 	if err != nil {

@@ -50,7 +50,9 @@ var (
 	errNobody = &refusal{http.StatusUnauthorized, "This page is for people whom the server knows. Sign in, and open it again."}
 	errWrong  = &refusal{http.StatusForbidden, "This is not for you to answer, so it is not shown. If you think that it is, sign in as who may, or tell the operator of this server."}
 	errSelf   = &refusal{http.StatusForbidden, "This was asked for in your own name, so another person has to answer it."}
-	errWho    = &refusal{http.StatusServiceUnavailable, "The server cannot find out at the moment what you may answer. Try again in a minute: nothing is lost."}
+	// A tool may give the link away before it asks.
+	errNotAsked = &refusal{http.StatusNotFound, "Nothing is asked here at present. If the link is complete, it may be asked in a while, or it was answered or given up some time ago: open it again later."}
+	errWho      = &refusal{http.StatusServiceUnavailable, "The server cannot find out at the moment what you may answer. Try again in a minute: nothing is lost."}
 )
 
 // waiting is an entry of the list.
@@ -95,7 +97,9 @@ func (p *Pages) serveOthers(w http.ResponseWriter, r *http.Request, name string)
 	case !below:
 		return o.list(r)
 	}
-	if o.asked, err = p.host.Core.FindAsked(r.Context(), name); err != nil {
+	if o.asked, err = p.host.Core.FindAsked(r.Context(), name); errors.Is(err, tasks.ErrNotFound) {
+		return errNotAsked
+	} else if err != nil {
 		return err
 	}
 	if o.mark, err = p.host.Core.Mark(r.Context()); err != nil {
