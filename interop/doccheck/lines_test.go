@@ -30,7 +30,7 @@ var groups = []struct {
 	{"the contract of stores, its test kit and the store in memory", 2_250, []string{"internal/store"}},
 	{"tokens", 1_870, []string{"internal/tokens"}},
 	{"server and dialects without sessions", 7_690, []string{"server", "internal/paramheader"}},
-	{"questions that are asked elsewhere", 1_337, []string{"server/internal/elsewhere", "internal/relay"}},
+	{"questions that are asked elsewhere", 1_347, []string{"server/internal/elsewhere", "internal/relay"}},
 	{"pages on which users answer", 1_202, []string{"server/internal/pages"}},
 	{"sessions", 4_995, []string{"server/internal/handshake"}},
 	{"asynchronous tools", 660, []string{"server/internal/async"}},

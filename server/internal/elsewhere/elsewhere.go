@@ -120,7 +120,7 @@ type Call struct {
 type Request interface {
 	// Start begins the task of a call, or finds that of the same request.
 	Start(ctx context.Context, s *tasks.Start) (*tasks.Task, error)
-	// Held says that the client waits for the task from now on, and Passed which event it is told of next.
+	// Held says that the client waits for the task from now on, and Passed which event is sent to it next.
 	Held(ctx context.Context, t *tasks.Task)
 	Passed(event uint64)
 }

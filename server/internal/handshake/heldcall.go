@@ -12,9 +12,9 @@ import (
 )
 
 // A call that is asked elsewhere has no reader: package elsewhere waits for its task. But any replica finds that as
-// it finds those of others (requestkey.go), and answers a client that comes back with Last-Event-ID. Who holds such a
-// call hears of a cancellation and of the end of its session as of those of calls without a task: what nobody holds
-// any more is of the form or the page that is open, and not of the request.
+// it finds those of others (requestkey.go), and answers a client that comes back with Last-Event-ID. The replica that
+// holds such a call hears of a cancellation and of the end of its session as of those of calls without a task. A call
+// that no replica holds any more belongs to the form or the page that is open, and not to the request.
 
 // heldCall is the request of such a call in a session. It implements [elsewhere.Request].
 type heldCall struct {

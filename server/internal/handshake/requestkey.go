@@ -169,7 +169,7 @@ func (d *handshake) cancelElsewhere(ctx context.Context, a *agreed, principal st
 		return true, nil
 	}
 	drop := func(task *tasks.Task) (bool, error) {
-		if isElsewhere(task) { // it may have been answered, and who holds it is told
+		if isElsewhere(task) { // it may have been answered, and the replica that holds it hears of this
 			return false, nil
 		}
 		_, err := d.Tasks.Renew(ctx, principal, task.ID, callWait, changeNote(func(n *taskNote) { n.Dropped = n.Number != 0 }))
