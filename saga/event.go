@@ -13,7 +13,7 @@ import "github.com/mcpsaga/mcpsaga/steps"
 //	}
 //	payment, err := saga.Ask(r, paid)
 //
-// It has 54 characters of A-Z a-z 0-9 - _, is the same whenever the flow or the step function runs again, and cannot be
+// It has at most 54 characters of A-Z a-z 0-9 - _, is the same whenever the flow or the step function runs again, and cannot be
 // guessed, not even from the saga's [ID]. It lets its holder deliver, once. So give it to no other, and not to
 // the client. It fails if the event is not among the tool's Asks, or has a [steps.Key].
 func Handle[T any](ctx Context, e *steps.Event[T]) (string, error) { return ctx.running().Handle(e) }

@@ -19,7 +19,7 @@
 // are used in their order. [Accept], [Decline] and [Cancel] answer forms and links,
 // [Say] answers for the client's model, [Roots] lists the client's roots. [Fail] is a
 // client that cannot, [Leave] one that never comes back, [Raw] one that breaks the
-// protocol, and [Func] decides when it sees the question. [Answer.By] is for hosts whose clients cannot ask.
+// protocol, and [Func] decides when it sees the question. [Answer.Via] is for hosts whose clients cannot ask, and [Answer.By] for what others are asked.
 //
 // A play fails the test if the script does not fit what the tool asks. Everything
 // else is for the test to judge. A [Player] has options: what the client can

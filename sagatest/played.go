@@ -47,7 +47,7 @@ type Round struct {
 	Asked []Asked
 	// Part is the part of the result that the client got, if it gets any.
 	Part content.Blocks
-	// Words are what the model reads in a host whose client asks nothing (see [Answer.By]), in which TOKEN and LINK stand
+	// Words are what the model reads in a host whose client asks nothing (see [Answer.Via]), in which TOKEN and LINK stand
 	// for what is different each time. After each answer that is refused it reads why, and all of it again.
 	Words []string
 	// Token is what the client keeps and sends back.

@@ -86,7 +86,7 @@ func (v *events) call(n *ast.CallExpr) {
 	recv := f.Signature().Recv()
 	switch name := funcName(f); {
 	case name == sagaPath+".Handle":
-		if u := v.use(n.Args[1]); u != nil {
+		if u := v.use(n.Args[len(n.Args)-1]); u != nil { // both may be what one function returns
 			u.handle = n
 		}
 	case name == askFunc, name == ofRun+"AskAll", f.Name() == "Ask" && recv != nil && isTurn(recv.Type()):

@@ -376,3 +376,50 @@ func TestOthersNeedPages(t *testing.T) {
 	_, r := newOffice(t, newApprove(), func(o *server.Options) { o.Tools, o.Authenticate = nil, nil })
 	assert.Equal(t, 404, r.inPerson("fin1", waitingAt).status)
 }
+
+// Others can answer before the client has answered what it is asked beside.
+func TestOthersAreAskedBesideTheClient(t *testing.T) {
+	approve := newApprove()
+	own := &steps.Form[limit]{ID: "own", Message: "Yours?"}
+	tool := saga.Flow[struct{}, string]{
+		Info: saga.Info{Name: "pay", Title: "Pay a bill", Asks: []steps.Question{approve, own}},
+		Run: func(r *saga.Run, _ struct{}) (string, error) {
+			return "done", r.AskAll(own, approve)
+		},
+	}
+	r := newPagesRig(t, offering(tool), func(o *server.Options) { o.Questions.Roles = roles })
+	as := func(q *request) *request { q.header.Set("User", "ann"); return q }
+	first := r.send(as(callTool("pay", object{}).with(allCapabilities)))
+	state := first.result(t)
+	require.Equal(t, "input_required", state.ResultType)
+	assert.Contains(t, r.inPerson("fin1", waitingAt).body, "Pay a bill", "before the client answers")
+	r.send(as(callTool("pay", object{}).with(allCapabilities).answering(state.RequestState, object{"own": formed(object{"limit": 1})})))
+	assert.Contains(t, r.inPerson("fin1", waitingAt).body, "Pay a bill", "after the client answers")
+}
+
+// A question for others may come before all that the tool does.
+func TestOthersAreAskedFirst(t *testing.T) {
+	approve := newApprove()
+	pay := &saga.Effect[string, string]{Name: "pay", Do: func(context.Context, saga.Key, string) (string, error) { return "", nil }, Undo: func(context.Context, saga.Performed[string, string]) error { return nil }}
+	tool := saga.Flow[struct{}, string]{
+		Info: saga.Info{Name: "pay", Title: "Pay a bill", Asks: []steps.Question{approve}, Effects: []saga.Declared{pay}},
+		Run: func(r *saga.Run, _ struct{}) (string, error) {
+			if _, err := saga.Ask(r, approve); err != nil {
+				return "", err
+			}
+			_, err := saga.Do(r, pay, "x")
+			return "paid", err
+		},
+	}
+	r := newPagesRig(t, offering(tool), func(o *server.Options) { o.Questions.Roles = roles })
+	as := func(q *request) *request { q.header.Set("User", "ann"); return q }
+	state := r.send(as(callTool("pay", object{}).with(allCapabilities))).result(t)
+	require.Equal(t, "input_required", state.ResultType)
+	m := regexp.MustCompile(`href="(waiting/[\w-]+)"`).FindStringSubmatch(r.inPerson("fin1", waitingAt).body)
+	require.NotNil(t, m, "the question is not in the list")
+	link := pagesAt + "/" + m[1]
+	got := r.inPerson("fin1", link)
+	require.Equal(t, 303, r.says("fin1", link, got.form(t, "accept", "f0", "5")).status)
+	end := r.send(as(callTool("pay", object{}).with(allCapabilities).answering(state.RequestState, nil)))
+	assert.Equal(t, "paid", end.result(t).text())
+}

@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"net/netip"
 	"net/url"
 	"path"
+	"slices"
 	"strings"
 
 	"github.com/mcpsaga/mcpsaga/internal/engine"
@@ -86,8 +88,10 @@ func (s *Server) who() pages.Who {
 			s.log.InfoContext(r.Context(), "page not opened", "error", err)
 			return who, pages.ErrNotKnown
 		}
-		who = pages.Person{Subject: p.Subject, Names: []string{p.Subject}, From: s.opts.CallerKey(r)}
-		if who.From == "" {
+		who = pages.Person{Subject: p.Subject, Names: []string{p.Subject}}
+		if from, err := netip.ParseAddr(s.opts.CallerKey(r)); err == nil {
+			who.From = from.String() // behind a proxy
+		} else {
 			who.From, _, _ = net.SplitHostPort(r.RemoteAddr)
 		}
 		if s.opts.Questions.Roles != nil && p.Subject != "" {
@@ -104,9 +108,9 @@ func (s *Server) askOthers() error {
 	}
 	var missing []error
 	for _, kind := range []engine.Kind{engine.KindTool, engine.KindPrompt, engine.KindResource} {
-		for _, p := range s.host.Tools.Of(kind) {
-			if p.AsksOthers() {
-				missing = append(missing, &engine.DefinitionError{Tool: p.Name, Problem: "it asks others than its caller, for which the server needs Options.Questions.PageURL, where they answer, and Options.Authenticate, which knows them"})
+		for _, newest := range s.host.Tools.Of(kind) {
+			if slices.ContainsFunc(s.host.Tools.Revisions(kind, newest.Name), (*engine.Program).AsksOthers) {
+				missing = append(missing, &engine.DefinitionError{Tool: newest.Name, Problem: "it asks others than its caller, for which the server needs Options.Questions.PageURL, where they answer, and Options.Authenticate, which knows them"})
 			}
 		}
 	}

@@ -145,8 +145,8 @@ type Options struct {
 	// MaxStreamsPerPrincipal is how many of them one principal may have open, or the
 	// anonymous callers of one CallerKey. Default 64.
 	MaxStreamsPerPrincipal int
-	// CallerKey tells callers apart that are anonymous, for the limits per principal
-	// and nothing else. Those with the empty key are not distinguished and share what
+	// CallerKey tells callers apart that are anonymous, for the limits per principal. An
+	// address that it returns is also where a person has answered from whom a tool asks. Those with the empty key are not distinguished and share what
 	// MaxSessions and MaxStreams leave. Default: the address that the connection comes
 	// from (of IPv6 the first 64 bits), and empty if that is not a public one, as many
 	// callers may be behind it. Behind a proxy use [ForwardedKey], or return

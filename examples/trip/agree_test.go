@@ -134,7 +134,7 @@ func (a *agreement) eventually(otherwise string, f func() bool) {
 func (a *agreement) decide(do string) (page string, form url.Values) {
 	page, form = a.opened()
 	form.Set("do", do)
-	status, list := a.send(http.MethodGet, a.public+"/ask/waiting", "", "", "")
+	status, _ := a.send(http.MethodGet, a.public+"/ask/waiting", "", "", "")
 	assert.Contains(a.t, []int{0, http.StatusUnauthorized}, status, "who has no name")
 	for _, who := range []string{"eve", "guest"} {
 		for _, body := range []string{"", form.Encode()} {
@@ -142,7 +142,7 @@ func (a *agreement) decide(do string) (page string, form url.Values) {
 			if body != "" {
 				method = http.MethodPost
 			}
-			status, list = a.send(method, page, who, "application/x-www-form-urlencoded", body)
+			status, list := a.send(method, page, who, "application/x-www-form-urlencoded", body)
 			assert.Contains(a.t, []int{0, http.StatusForbidden}, status, who)
 			assert.NotContains(a.t, list, a.script.City)
 		}

@@ -52,10 +52,12 @@ func (x *played) learns(ctx context.Context, p *process, c *customer, token, dig
 	x.notes("saga %s at %d: …%s was answered …%s %s", c.name, p.slot, tail(token), tail(end.Token), raw)
 	switch first, before := c.told[token]; {
 	case end.Gone != "":
-		if c.report != "" && c.report != text {
+		report := turns.UndoReport(end.Result)
+		retried := report != nil && c.undo != nil && len(report.Outstanding) < len(c.undo.Outstanding) // what could not be undone then is now
+		if c.report != "" && c.report != text && !retried {
 			x.breaksLocked("saga %s is reported undone in two ways: %s and %s", c.name, c.report, text)
 		}
-		c.report = text
+		c.report, c.undo = text, report
 	case before && token == "" && c.went: // it leads to where the saga is
 	case before && first.digest != digest && !(first.text == text && time.Now().After(c.late[token])):
 		x.breaksLocked("saga %s is forked: two requests with one token got %s and %s", c.name, first.text, text)

@@ -11,6 +11,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/internal/longtests"
 	"github.com/mcpsaga/mcpsaga/internal/store"
 	"github.com/mcpsaga/mcpsaga/internal/turns"
@@ -167,8 +168,9 @@ type customer struct {
 	// went: it was resumed, or cancelled or undone by hand, so it may be elsewhere. forced: by
 	// hand.
 	went, forced bool
-	end          string // "well", "badly", or "at what is final": badly, but there is no way back
-	text, report string // of the end that is well, and of one that came too late
+	end          string             // "well", "badly", or "at what is final": badly, but there is no way back
+	text, report string             // of the end that is well, and of one that came too late
+	undo         *engine.UndoReport // of the latter
 	// outstanding are the effects that could not be undone, as the client was told last.
 	outstanding []string
 }

@@ -168,7 +168,10 @@ func (c *Core) Deliver(ctx context.Context, at Address, result json.RawMessage) 
 	if err == nil {
 		found, err = changeDocument(ctx, c, at.Event, found, func(d *delivery, _ bool) (*kept, error) { return c.receive(d, result) })
 	}
-	if err != nil {
+	switch {
+	case errors.Is(err, errHeard): // who delivers it again need not give back anything
+		return false, nil
+	case err != nil:
 		return false, err
 	}
 	d := &found.Value

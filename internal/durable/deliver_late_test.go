@@ -192,3 +192,91 @@ func TestEventsThatWereTaken(t *testing.T) {
 		assert.ErrorIs(t, deliver(m, handle, `{"amount":6}`), durable.ErrEventOther)
 	})
 }
+
+// What the client's saga took before it became a task was taken.
+func TestEventsTakenBeforeTheTask(t *testing.T) {
+	s := newShop()
+	pay := &saga.Effect[checkout, string]{Name: "pay", Do: s.pays}
+	tool := saga.Flow[none, string]{
+		Info: saga.Info{Name: "buy", Asks: []steps.Question{paid, nameForm}, Effects: []saga.Declared{pay}, Tasks: saga.Tasks{Mode: saga.TasksOptional, After: "name"}},
+		Run: func(r *saga.Run, _ none) (string, error) {
+			handle, err := saga.Handle(r, paid)
+			if err != nil {
+				return "", err
+			}
+			if _, err := saga.Do(r, pay, checkout{handle}); err != nil {
+				return "", err
+			}
+			if _, err := saga.Ask(r, paid); err != nil {
+				return "", err
+			}
+			_, err = saga.Ask(r, nameForm)
+			return "done", err
+		},
+	}
+	inBubble(t, func(t *testing.T, r *rig) {
+		m := r.manager(nil, tool)
+		r.work(m)
+		q := call(m, "buy", "{}")
+		q.Request.Policy = turns.Carried
+		q.Request.Token = r.start(m, q).End.Token
+		handle := s.given()[0]
+		assert.NoError(t, deliver(m, handle, `{"amount":5}`))
+		q.Request.Token = r.start(m, q).End.Token
+		q.Request.Answers = []steps.Answer{accept("name", `{"name":"Ada"}`)}
+		task := r.start(m, q)
+		r.until(m, task.ID, tasks.Completed)
+		assert.NoError(t, deliver(m, handle, `{"amount":5}`), "the same again")
+		time.Sleep(time.Second)
+		assert.ErrorIs(t, deliver(m, handle, `{"amount":6}`), durable.ErrEventOther)
+	})
+}
+
+func (s *shop) pays(_ context.Context, _ saga.Key, in checkout) (string, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.handles = append(s.handles, in.Handle)
+	return "", nil
+}
+
+var second = &steps.Event[payment]{ID: "second", Message: "Waiting on.", Within: 60 * 24 * time.Hour}
+
+// What was taken is not taken again when only the saga remembers it.
+func TestEventsRedeliveredAfterMoreThanAWeek(t *testing.T) {
+	s := newShop()
+	pay := &saga.Effect[checkout, string]{Name: "pay", Do: s.pays}
+	tool := saga.Flow[none, string]{
+		Info: saga.Info{Name: "buy", Asks: []steps.Question{paid, second}, Effects: []saga.Declared{pay}, MaxAge: 90 * 24 * time.Hour, Tasks: saga.Tasks{Mode: saga.TasksOptional, TTL: 90 * 24 * time.Hour}},
+		Run: func(r *saga.Run, _ none) (string, error) {
+			handle, err := saga.Handle(r, paid)
+			if err != nil {
+				return "", err
+			}
+			if _, err := saga.Do(r, pay, checkout{handle}); err != nil {
+				return "", err
+			}
+			if _, err := saga.Ask(r, paid); err != nil {
+				return "", err
+			}
+			_, err = saga.Ask(r, second.With(steps.Key("k")))
+			return "done", err
+		},
+	}
+	inBubble(t, func(t *testing.T, r *rig) {
+		m := r.manager(nil, tool)
+		r.work(m)
+		task := r.start(m, call(m, "buy", "{}"))
+		time.Sleep(time.Minute)
+		handle := s.given()[0]
+		assert.NoError(t, deliver(m, handle, `{"amount":5}`))
+		time.Sleep(10 * 24 * time.Hour)
+		now, err := m.Get(t.Context(), "p", task.ID)
+		require.NoError(t, err)
+		assert.Equal(t, tasks.Working, now.Status)
+		at, err := m.AtHandle(t.Context(), handle)
+		assert.NoError(t, err)
+		early, err := m.Deliver(t.Context(), at, accepts(`{"amount":5}`))
+		assert.NoError(t, err)
+		assert.False(t, early, "nothing is kept for a saga that is to come")
+	})
+}

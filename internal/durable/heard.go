@@ -13,6 +13,9 @@ import (
 // A handle names the row of its saga, and the row says which events the saga has taken. So who delivers learns from the
 // row whether it is too late, however the saga has ended.
 
+// errHeard: the saga has taken the event, and what it was is forgotten.
+var errHeard = errors.New("the saga has taken the event before")
+
 // errEnding: whether the event is taken is known soon.
 var errEnding = errors.New("the saga that waits for the event is being ended: deliver again later")
 
@@ -32,6 +35,9 @@ func (c *Core) takes(ctx context.Context, at Address, d *delivery) error {
 	case r == nil:
 		return ErrEventGone
 	case slices.ContainsFunc(r.Heard, func(h heard) bool { return h.Event == at.Event }):
+		if d.Result == nil {
+			return errHeard
+		}
 		return nil
 	}
 	if held := r.Until.After(r.now()); !r.Status.Over() && (r.Client == nil || held || !isOver(r, r.now())) {

@@ -17,6 +17,7 @@ import (
 	"github.com/mcpsaga/mcpsaga/internal/jsonview"
 	"github.com/mcpsaga/mcpsaga/internal/store"
 	"github.com/mcpsaga/mcpsaga/internal/tasks"
+	"github.com/mcpsaga/mcpsaga/internal/tokens"
 	"github.com/mcpsaga/mcpsaga/steps"
 )
 
@@ -123,6 +124,12 @@ func (c *Core) unlist(ctx context.Context, by []string, at engine.Place) {
 	}
 }
 
+// HasEnded implements [turns.Memory].
+func (c *Core) HasEnded(ctx context.Context, principal string, saga tokens.ID) (bool, error) {
+	r, err := c.rows.load(ctx, c.rows.sagaID(principal, saga))
+	return r != nil && r.Status.Over(), err
+}
+
 // Withdraw implements [turns.Memory].
 func (c *Core) Withdraw(ctx context.Context, p *engine.Program, pos *engine.Position) {
 	for _, e := range c.awaits(p, pos) {
@@ -175,8 +182,11 @@ func (c *Core) askedAt(ctx context.Context, place engine.Place, mark []byte) (*A
 	at, _ := jsonview.String(jsonview.Get(d.Result, "at"))
 	a.At, _ = time.Parse(time.RFC3339, at)
 	if a.Open = d.Result == nil && !d.Over && c.clock.now().Before(d.Until); a.Open {
-		if err = c.takes(ctx, c.toOthers(place, d), d); errors.Is(err, ErrEventGone) || errors.Is(err, errEnding) {
+		switch err = c.takes(ctx, c.toOthers(place, d), d); {
+		case errors.Is(err, ErrEventGone), errors.Is(err, errEnding):
 			a.Open, err = false, nil
+		case errors.Is(err, errHeard): // in other words
+			err = nil
 		}
 	}
 	if err == nil && d.Result != nil {

@@ -350,3 +350,42 @@ func TestOthersAreAskedAfterALateCancel(t *testing.T) {
 		assert.Contains(t, end.Result.Content.Text(), "up to 7")
 	})
 }
+
+// A client that comes for a saga that an operator has undone learns that at once, whatever the saga waited for.
+func TestWaitsEndWithTheSaga(t *testing.T) {
+	for name, ask := range map[string]func(r *saga.Run) error{
+		"others": func(r *saga.Run) error { _, err := saga.Ask(r, approve); return err },
+		"event":  func(r *saga.Run) error { _, err := saga.Ask(r, paid); return err },
+		"sleep":  func(r *saga.Run) error { return r.Sleep(30 * time.Minute) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T, r *rig) {
+				s := newShop()
+				order := &saga.Effect[hold, string]{Name: "order", Do: s.do, Undo: s.undo}
+				m := r.manager(nil, saga.Flow[none, string]{
+					Info: saga.Info{Name: "buy", Asks: []steps.Question{approve, paid}, Effects: []saga.Declared{order}},
+					Run: func(r *saga.Run, _ none) (string, error) {
+						if _, err := saga.Do(r, order, hold{Task: "buy", What: "a"}); err != nil {
+							return "", err
+						}
+						return "done", ask(r)
+					},
+				})
+				r.work(m)
+				q := call(m, "buy", "{}").Request
+				first, err := m.Turns.Call(t.Context(), q)
+				require.NoError(t, err)
+				for waiting, err := range m.Waiting(t.Context()) {
+					require.NoError(t, err)
+					require.NoError(t, m.UndoNow(t.Context(), waiting.ID))
+				}
+				time.Sleep(time.Minute)
+				q.Token = first.Token
+				end, err := m.Turns.Resume(t.Context(), q)
+				require.NoError(t, err)
+				require.NotNil(t, end.Result, "it does not wait")
+				assert.Contains(t, end.Result.Content.Text(), "operator has ended")
+			})
+		})
+	}
+}

@@ -305,7 +305,7 @@ func (c *Core) adopt(ctx context.Context, r *row, turn *turns.TaskTurn) error {
 		}
 		record := r.Record
 		r.Record = found.Record
-		r.Mode, r.Status, r.Revision = record.Mode, record.Status, record.Revision
+		r.Mode, r.Status, r.Revision, r.Heard = record.Mode, record.Status, record.Revision, found.Heard
 		if r.Request != (store.ID{}) { // the first call leads to the task
 			r.Called, r.Times.Keep = found.Digest, found.Created.Add(keepKey)
 		}

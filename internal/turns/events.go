@@ -59,7 +59,13 @@ func (r *Runner) ready(ctx context.Context, q *Request, o *Opened, take func(con
 		if err != nil {
 			return End{}, r.failed(o.Identity, err)
 		}
-		if len(events) > 0 {
+		over := len(events) > 0
+		if !over {
+			if over, err = r.hasEnded(turn, q, o); err != nil {
+				return End{}, r.failed(o.Identity, err)
+			}
+		}
+		if over {
 			return take(turn)
 		}
 		next := r.Now().Add(lookAgain)

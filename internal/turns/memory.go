@@ -26,6 +26,8 @@ type Memory interface {
 	// Await notes that a saga of a principal's waits for the events of a position, and returns what has become of them, as
 	// far as that is known.
 	Await(ctx context.Context, principal string, p *engine.Program, pos *engine.Position) ([]steps.Answer, error)
+	// HasEnded reports whether a saga of a principal's has ended without its client, as by an operator.
+	HasEnded(ctx context.Context, principal string, saga tokens.ID) (bool, error)
 	// Withdraw takes back what others are asked at a position: its saga was cancelled.
 	Withdraw(ctx context.Context, p *engine.Program, pos *engine.Position)
 	// PutBlob keeps data of a principal's under an id that was drawn at random, and Blob returns it, or

@@ -93,7 +93,10 @@ func (r *Runner) awake(ctx context.Context, q *Request, o *Opened, take func(con
 	}
 	turn := r.Begin(ctx)
 	defer turn.Cancel()
-	awake, err := r.wait(turn, o.Position.Wake)
+	awake, err := r.hasEnded(turn, q, o)
+	if err == nil && !awake {
+		awake, err = r.wait(turn, o.Position.Wake)
+	}
 	switch {
 	case err != nil:
 		return End{}, r.failed(o.Identity, err)
@@ -101,6 +104,14 @@ func (r *Runner) awake(ctx context.Context, q *Request, o *Opened, take func(con
 		return take(turn)
 	}
 	return End{Token: q.Token, Policy: q.Policy, Wake: o.Position.Wake, Outcome: engine.Outcome{Position: o.Position}}, nil
+}
+
+// hasEnded reports whether there is nothing more to wait for, as the saga has ended.
+func (r *Runner) hasEnded(ctx context.Context, q *Request, o *Opened) (bool, error) {
+	if !r.remembers(o.Program) {
+		return false, nil
+	}
+	return r.memory.HasEnded(ctx, q.Principal, o.Saga)
 }
 
 // carry keeps what was yielded and could not be passed on with the outcome of the next turn, until

@@ -376,9 +376,17 @@ func (r *Runner) advance(ctx context.Context, q *Request, t *engine.Program, out
 		early := len(ahead) - len(left)
 		ahead = left
 		var events []steps.Answer
-		if out.Position.Awaits() && !out.Position.Asks() {
+		if out.Position.Awaits() {
+			if m != nil && t.AsksOthers() { // their page looks at the row
+				if err := m.Acting(ctx); err != nil {
+					return out, err
+				}
+			}
 			if events, err = r.memory.Await(ctx, q.Principal, t, out.Position); err != nil {
 				return out, err
+			}
+			if out.Position.Asks() {
+				events = nil // they are looked for again when the client has answered
 			}
 		}
 		if len(answers)+len(events) == 0 && !goesOn {

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"time"
@@ -77,6 +78,10 @@ func (d *database) try(ctx context.Context, do request) (sent bool, err error) {
 		err = do(within, conn)
 		if code := rolledBack(err); code != notSerial && code != deadlock || within.Err() != nil {
 			return true, err
+		}
+		select { // not at the same time again
+		case <-time.After(time.Duration(1+rand.IntN(20)) * time.Millisecond):
+		case <-within.Done():
 		}
 	}
 }

@@ -340,28 +340,39 @@ func (v *view) waiting(ctx context.Context) (*content.Result, error) {
 	if w.Working {
 		return w.Result(), nil
 	}
-	routes, pages, others := make([]steps.Routes, len(v.task.Questions)), steps.Routes(0), true
+	routes := make([]steps.Routes, len(v.task.Questions))
 	for i, q := range v.task.Questions {
 		if routes[i] = v.Routes(v.program().Routing(q.ID), &v.call.Client); routes[i] == 0 {
 			return v.giveUp(ctx, q.ID)
 		}
-		pages, others = pages|routes[i]&steps.RoutePage, others && routes[i]&^steps.RoutePage != 0
+	}
+	if err := v.say(ctx, v.Principal, v.task.ID, &w, v.task.Questions, routes); err != nil {
+		return nil, err
+	}
+	return w.Result(), nil
+}
+
+// say adds questions to what is said of a call, each with its routes, and the link to their page. Without a link they are
+// asked by their other routes; it fails if there are none.
+func (r *Router) say(ctx context.Context, principal, task string, w *relay.Words, questions []steps.Step, routes []steps.Routes) error {
+	pages, others := steps.Routes(0), true
+	for _, by := range routes {
+		pages, others = pages|by&steps.RoutePage, others && by&^steps.RoutePage != 0
 	}
 	if pages != 0 {
 		var err error
-		w.URL, err = v.Questions.Pages.Link(ctx, v.Principal, v.task.ID, v.Turns.Now().Add(v.patience()))
-		switch {
-		case err != nil && !others:
-			return nil, err
-		case err != nil:
-			v.Log.WarnContext(ctx, "no link to a page: the questions are asked by other routes", "error", err)
+		if w.URL, err = r.Questions.Pages.Link(ctx, principal, task, r.Turns.Now().Add(r.patience())); err != nil {
+			if !others {
+				return err
+			}
+			r.Log.WarnContext(ctx, "no link to a page: the questions are asked by other routes", "error", err)
 			w.URL, pages = "", 0
 		}
 	}
-	for i, q := range v.task.Questions {
+	for i, q := range questions {
 		w.Ask(q, routes[i]&(pages|^steps.RoutePage))
 	}
-	return w.Result(), nil
+	return nil
 }
 
 // giveUp cancels a call that asks what no user can be asked, and returns what has become of it.

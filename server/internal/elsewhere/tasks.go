@@ -74,31 +74,27 @@ func (r *Router) Resume(ctx context.Context, x *dialect.Exchange, c *Call) (*tas
 // Shown is what a client is to see of a task: the questions that it is asked itself, and the status with its message. If
 // it is asked none, the task works as far as it can tell.
 func (r *Router) Shown(ctx context.Context, principal string, t *tasks.Task, c *Client) (own []steps.Step, status tasks.Status, message string) {
-	if n, _ := NoteOf(t); !n.Task || t.Status != tasks.InputRequired || t.Program == nil {
+	if n, _ := NoteOf(t); !n.Task || t.Status != tasks.InputRequired || t.Program == nil || len(t.Questions) == 0 { // lists have none
 		return t.Questions, t.Status, t.Message
 	}
 	w := relay.Words{Program: t.Program, Token: t.ID, Task: true}
 	if t.Final {
 		w.Refusal = relay.TooLate
 	}
+	var others []steps.Step
+	var routes []steps.Routes
 	for _, q := range t.Questions {
 		if routing := t.Program.Routing(q.ID); r.byClient(routing, c) {
 			own = append(own, q)
 		} else {
-			w.Ask(q, r.Routes(routing, c))
+			others, routes = append(others, q), append(routes, r.Routes(routing, c))
 		}
 	}
 	if status = tasks.InputRequired; len(own) == 0 {
 		status = tasks.Working
 	}
-	if len(own) == len(t.Questions) {
+	if len(others) == 0 || r.say(ctx, principal, t.ID, &w, others, routes) != nil {
 		return own, status, t.Message
-	}
-	if w.Pages {
-		var err error
-		if w.URL, err = r.Questions.Pages.Link(ctx, principal, t.ID, r.Turns.Now().Add(r.patience())); err != nil {
-			r.Log.WarnContext(ctx, "the status of a task has no link", "error", err)
-		}
 	}
 	return own, status, w.Text()
 }
