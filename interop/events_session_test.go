@@ -84,7 +84,8 @@ func TestEventsOfSessionsWhileServersDie(t *testing.T) {
 				case end = <-said:
 					assert.Contains(t, end, "paid 5")
 				case <-time.After(50 * time.Millisecond):
-					s.deliver() // again: the provider may not have heard that it has arrived
+					s.agree() // again: it may not be known whether that has arrived
+					s.deliver()
 				case <-deadline:
 					require.Fail(t, "the call has not ended")
 				}
