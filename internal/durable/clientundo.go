@@ -217,12 +217,13 @@ func (h *hold) clientUndone(r *row, end *turns.End, why error) error {
 	report := turns.UndoReport(end.Result)
 	h.undoEnd = end
 	canGoOn := r.Undoing == nil || h.beganUndo && !isOver(r, r.now()) // another process may have undone something
-	if why == errCancelled && report.TooLate() && canGoOn {
-		return h.notCancelled()
+	var gone *goneError
+	operator := errors.As(why, &gone) && gone.reason == turns.ReasonOperator
+	if (why == errCancelled || operator) && report.TooLate() && canGoOn {
+		return h.notCancelled(operator)
 	}
 	as := howUndone(r, report, why)
-	var gone *goneError
-	if as == howAbandoned && errors.As(why, &gone) {
+	if as == howAbandoned && gone != nil {
 		result := *end.Result
 		result.IsError = true
 		end.Result, end.Gone = &result, gone.reason
@@ -245,10 +246,11 @@ func (h *hold) clientUndone(r *row, end *turns.End, why error) error {
 	return err
 }
 
-// notCancelled has a saga that it is too late to cancel wait for its client as before.
-func (h *hold) notCancelled() error {
+// notCancelled has a saga that it is too late to cancel wait for its client as before. An operator who wanted it undone
+// learns by final that it is not.
+func (h *hold) notCancelled(final bool) error {
 	return h.commit(func(r *row) []event {
-		r.Cancelled, r.Undoing = false, nil
+		r.Cancelled, r.UndoNow, r.Undoing, r.Final = false, false, nil, r.Final || final
 		h.rest(r, store.Waiting, time.Time{})
 		r.Running.Doubt = r.Client.Turn != nil
 		if r.Client.Undoable {

@@ -318,37 +318,62 @@ func TestManyQuestionsOfOthers(t *testing.T) {
 	})
 }
 
-// A cancellation that comes too late takes no question back, as the saga continues.
+// Who wants a saga ended that goes only forward is refused, and takes no question back: it continues.
 func TestOthersAreAskedAfterALateCancel(t *testing.T) {
-	inBubble(t, func(t *testing.T, r *rig) {
-		s := newShop()
-		pay := &saga.Effect[hold, string]{Name: "pay", Do: s.do, Irreversible: true}
-		m := r.manager(nil, saga.Flow[none, string]{
-			Info: saga.Info{Name: "buy", Asks: []steps.Question{approve}, Effects: []saga.Declared{pay}},
-			Run: func(r *saga.Run, _ none) (string, error) {
-				if _, err := saga.Do(r, pay, hold{Task: "buy", What: "a"}); err != nil {
-					return "", err
-				}
-				got, err := saga.Ask(r, approve)
-				return fmt.Sprint("up to ", got.Limit), err
-			},
+	for name, late := range map[string]func(t *testing.T, m *durable.Core, q turns.Request){
+		"client": func(t *testing.T, m *durable.Core, q turns.Request) {
+			late, err := m.Turns.Cancel(t.Context(), q)
+			require.NoError(t, err)
+			assert.Contains(t, late.Result.Content.Text(), "too late")
+		},
+		"operator": func(t *testing.T, m *durable.Core, _ turns.Request) {
+			for waiting, err := range m.Waiting(t.Context()) {
+				require.NoError(t, err)
+				require.NoError(t, m.UndoNow(t.Context(), waiting.ID))
+				time.Sleep(time.Second)
+				_, err := m.Look(t.Context(), waiting.ID)
+				require.ErrorIs(t, err, durable.ErrTooLate)
+				require.ErrorIs(t, m.UndoNow(t.Context(), waiting.ID), durable.ErrTooLate)
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T, r *rig) {
+				s := newShop()
+				order := &saga.Effect[hold, string]{Name: "order", Do: s.do, Undo: s.undo}
+				pay := &saga.Effect[hold, string]{Name: "pay", Do: s.do, Irreversible: true}
+				m := r.manager(nil, saga.Flow[none, string]{
+					Info: saga.Info{Name: "buy", Asks: []steps.Question{approve}, Effects: []saga.Declared{order, pay}},
+					Run: func(r *saga.Run, _ none) (string, error) {
+						if _, err := saga.Do(r, order, hold{Task: "buy", What: "a"}); err != nil {
+							return "", err
+						}
+						if _, err := saga.Do(r, pay, hold{Task: "buy", What: "b"}); err != nil {
+							return "", err
+						}
+						got, err := saga.Ask(r, approve)
+						return fmt.Sprint("up to ", got.Limit), err
+					},
+				})
+				r.work(m)
+				q := call(m, "buy", "{}").Request
+				first, err := m.Turns.Call(t.Context(), q)
+				require.NoError(t, err)
+				waiting := waitingFor(t, m, "finance")
+				require.Len(t, waiting, 1)
+				q.Token = first.Token
+				late(t, m, q)
+				left, _ := s.left("buy")
+				assert.Len(t, left, 2, "nothing is undone")
+				assert.Equal(t, waiting, waitingFor(t, m, "finance"))
+				require.NoError(t, answersAs(m, waiting[0], "jo", 7))
+				end, err := m.Turns.Resume(t.Context(), q)
+				require.NoError(t, err)
+				require.NotNil(t, end.Result)
+				assert.Contains(t, end.Result.Content.Text(), "up to 7")
+			})
 		})
-		r.work(m)
-		q := call(m, "buy", "{}").Request
-		first, err := m.Turns.Call(t.Context(), q)
-		require.NoError(t, err)
-		waiting := waitingFor(t, m, "finance")
-		require.Len(t, waiting, 1)
-		q.Token = first.Token
-		late, err := m.Turns.Cancel(t.Context(), q)
-		require.NoError(t, err)
-		assert.Contains(t, late.Result.Content.Text(), "too late")
-		assert.Equal(t, waiting, waitingFor(t, m, "finance"))
-		require.NoError(t, answersAs(m, waiting[0], "jo", 7))
-		end, err := m.Turns.Resume(t.Context(), q)
-		require.NoError(t, err)
-		assert.Contains(t, end.Result.Content.Text(), "up to 7")
-	})
+	}
 }
 
 // A client that comes for a saga that an operator has undone learns that at once, whatever the saga waited for.

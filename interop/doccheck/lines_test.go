@@ -25,7 +25,7 @@ var groups = []struct {
 	{"keys", 913, []string{"codec"}},
 	{"the engine", 5_930, []string{"internal/engine"}},
 	{"turns", 3_149, []string{"internal/turns", "internal/tasks"}},
-	{"the durable core", 7_373, []string{"internal/durable"}},
+	{"the durable core", 7_375, []string{"internal/durable"}},
 	{"stores", 2_710, []string{"ledger", "ledger/sqlite", "ledger/postgres"}},
 	{"the contract of stores, its test kit and the store in memory", 2_250, []string{"internal/store"}},
 	{"tokens", 1_870, []string{"internal/tokens"}},
