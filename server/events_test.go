@@ -315,9 +315,9 @@ func TestEventsHaveAPath(t *testing.T) {
 		status, body := r.do(http.MethodPost, "/events/"+try.path, try.body, nil)
 		assert.Equal(t, try.want, status, "%s: %s", try.path, body)
 	}
-	for at, why := range map[string]string{"events": "plain path", "/": "plain path", "/mcp": "plain path", "/a b": "plain path", "/ask": "plain path", "/events": "need Options.Ledger"} {
+	for at, why := range map[string]string{"events": "plain path", "/": "plain path", "/mcp": "plain path", "/a b": "plain path", "/ask": "plain path", "/ask/waiting": "plain path", "/readyz": "plain path", "/events": "need Options.Ledger"} {
 		o := server.Options{Keys: newKeys(t), Tools: taskTools()[:1], EventPath: at}
-		if at == "/ask" {
+		if strings.HasPrefix(at, "/ask") {
 			o.Ledger, o.Questions.PageURL = inMemory(t), pagesAt
 		}
 		_, err := server.New(o)

@@ -59,10 +59,16 @@ func (q *Questions) pageURL(ledger bool) (*url.URL, error) {
 
 // checkEventPath checks Options.EventPath.
 func (s *Server) checkEventPath() error {
-	switch at := s.opts.EventPath; {
+	taken := []string{Endpoint, "/healthz", "/readyz"}
+	if s.pagesAt != nil && s.pagesAt.Path != "" {
+		taken = append(taken, s.pagesAt.Path)
+	}
+	at := s.opts.EventPath
+	within := func(other string) bool { return at == other || strings.HasPrefix(at, other+"/") || strings.HasPrefix(other, at+"/") }
+	switch {
 	case at == "":
 		return nil
-	case at[0] != '/' || at == "/" || !plainPath(at) || at == Endpoint || s.pagesAt != nil && at == s.pagesAt.Path:
+	case at[0] != '/' || at == "/" || !plainPath(at) || slices.ContainsFunc(taken, within):
 		return fmt.Errorf("server: Options.EventPath must be a plain path of its own, such as /events, and not %q", at)
 	case s.keeper == nil:
 		return errNoLedger
