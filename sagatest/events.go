@@ -158,9 +158,7 @@ func answers(core *durable.Core, h happening) error {
 		return err
 	}
 	asked, err := core.FindAsked(ctx, h.place.Handle(engine.PageMark(mark)))
-	if errors.Is(err, tasks.ErrNotFound) { // its saga was cancelled before it asked
-		return nil
-	} else if err != nil {
+	if err != nil {
 		return err
 	}
 	action, _ := jsonview.String(jsonview.Get(h.result, "action"))
