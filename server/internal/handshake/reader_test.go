@@ -214,7 +214,7 @@ func TestWaiting(t *testing.T) {
 		},
 		"the ledger is away for a while": func(w *waits) {
 			w.s.mu.Lock()
-			w.s.fails = 20
+			w.s.fails = 10 // with the longest pauses less than an outage
 			w.s.events = []tasks.Event{{N: 1}}
 			w.s.mu.Unlock()
 			w.s.set(func(*tasks.Task) {})
