@@ -64,7 +64,9 @@ func (s *Server) checkEventPath() error {
 		taken = append(taken, s.pagesAt.Path)
 	}
 	at := s.opts.EventPath
-	within := func(other string) bool { return at == other || strings.HasPrefix(at, other+"/") || strings.HasPrefix(other, at+"/") }
+	within := func(other string) bool {
+		return at == other || strings.HasPrefix(at, other+"/") || strings.HasPrefix(other, at+"/")
+	}
 	switch {
 	case at == "":
 		return nil

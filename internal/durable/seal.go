@@ -24,6 +24,9 @@ const format = 2
 // encoder encodes what is sealed. Times are as exact as those of stores.
 var encoder, _ = cbor.EncOptions{Time: cbor.TimeRFC3339Nano}.EncMode() // which are options that there are
 
+// decoder decodes it. Strings are read as they were: of those that others choose, such as who calls, some are no UTF-8.
+var decoder, _ = cbor.DecOptions{UTF8: cbor.UTF8DecodeInvalid}.DecMode()
+
 // sealer seals what a store keeps of one audience. Each body is bound to the place that it is for:
 // a row that was copied, or exchanged for another or an older one, does not open.
 type sealer struct {
@@ -80,7 +83,7 @@ func (s *sealer) open(id store.ID, place string, n uint64, body []byte, v any) e
 	if len(plain) < 1 || plain[len(plain)-1] != paddingMark {
 		return fmt.Errorf("%w: its %s has no padding", ErrUnreadable, place)
 	}
-	if err := cbor.Unmarshal(plain[:len(plain)-1], v); err != nil {
+	if err := decoder.Unmarshal(plain[:len(plain)-1], v); err != nil {
 		return fmt.Errorf("%w: its %s does not decode", ErrUnreadable, place)
 	}
 	return nil

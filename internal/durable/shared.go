@@ -8,8 +8,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/fxamacker/cbor/v2"
-
 	"github.com/mcpsaga/mcpsaga/internal/store"
 	"github.com/mcpsaga/mcpsaga/internal/turns"
 )
@@ -57,7 +55,7 @@ func ReadDocument[T any](ctx context.Context, c *Core, name Name) (*Document[T],
 	d := &Document[T]{row: r}
 	if r == nil {
 		d.row = noDocument(name)
-	} else if err := cbor.Unmarshal(r.Stand.Position, &d.Value); err != nil {
+	} else if err := decoder.Unmarshal(r.Stand.Position, &d.Value); err != nil {
 		return nil, fmt.Errorf("%w: a document does not decode: %w", ErrUnreadable, err)
 	}
 	return d, nil

@@ -232,7 +232,7 @@ func decodePosition(b []byte, saga tokens.ID) (*engine.Position, error) {
 		return nil, nil
 	}
 	var kept position
-	err := cbor.Unmarshal(b, &kept)
+	err := decoder.Unmarshal(b, &kept)
 	p := &engine.Position{ID: saga, Turn: kept.Turn, Tool: kept.Tool, Revision: kept.Revision, Deadline: kept.Deadline}
 	if err == nil {
 		err = p.Restore(engine.Encoded{Body: kept.Body, State: kept.State, Effects: kept.Effects, Secrets: kept.Secrets})

@@ -12,8 +12,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/fxamacker/cbor/v2"
-
 	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/internal/store"
 	"github.com/mcpsaga/mcpsaga/internal/tasks"
@@ -111,7 +109,7 @@ func (c *Core) view(r *row) (*tasks.Task, error) {
 		}
 	case tasks.Failed:
 		var f recordedFailure
-		if err := cbor.Unmarshal(r.End, &f); err != nil {
+		if err := decoder.Unmarshal(r.End, &f); err != nil {
 			return nil, damaged(err)
 		}
 		t.Err = f.err()

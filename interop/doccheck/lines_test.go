@@ -29,7 +29,7 @@ var groups = []struct {
 	{"stores", 2_710, []string{"ledger", "ledger/sqlite", "ledger/postgres"}},
 	{"the contract of stores, its test kit and the store in memory", 2_250, []string{"internal/store"}},
 	{"tokens", 1_870, []string{"internal/tokens"}},
-	{"server and dialects without sessions", 7_700, []string{"server", "internal/paramheader"}},
+	{"server and dialects without sessions", 7_702, []string{"server", "internal/paramheader"}},
 	{"questions that are asked elsewhere", 1_354, []string{"server/internal/elsewhere", "internal/relay"}},
 	{"pages on which users answer", 1_206, []string{"server/internal/pages"}},
 	{"sessions", 4_995, []string{"server/internal/handshake"}},

@@ -80,7 +80,7 @@ type database struct {
 // be written), and with the parameters of pgxpool, of which pool_max_conns is how many
 // connections are used at most (default: the number of processors, at least 4).
 // default_query_exec_mode=exec does without prepared statements also where Open sees no pooler. What roles and
-// databases set for their sessions does no harm, but datestyle and bytea_output do with default_query_exec_mode=simple_protocol.
+// databases set for their sessions does no harm, but datestyle and bytea_output do with these exec modes and simple_protocol.
 //
 // It fails if the database cannot be reached or written, or if its tables are of a version that this
 // program cannot use. No error names the password. After Open the database may go away and
@@ -175,7 +175,7 @@ func prepare(ctx context.Context, config *pgxpool.Config) error {
 		return wrapped("look at the server", err)
 	}
 	// A pooler may execute each transaction on another connection, which does not know what was prepared.
-	if mode := &config.ConnConfig.DefaultQueryExecMode; pid != conn.PgConn().PID() && *mode != pgx.QueryExecModeSimpleProtocol || *mode == pgx.QueryExecModeExec {
+	if mode := &config.ConnConfig.DefaultQueryExecMode; pid != conn.PgConn().PID() && *mode != pgx.QueryExecModeSimpleProtocol {
 		*mode = unprepared
 	}
 	return prepareTables(ctx, conn)
