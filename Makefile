@@ -1,5 +1,5 @@
 # The usual commands, one line each. What must hold is in .ci/run.
-.PHONY: build test short long race fuzz interop conformance bench base durable hostile docs tables check nightly
+.PHONY: build test short long race fuzz interop conformance bench base durable hostile docs tables check nightly release
 
 build:       ; go build work
 test:        ; go run ./internal/testall
@@ -14,10 +14,12 @@ conformance: ; .ci/node && SAGA_REQUIRE_NODE=1 go test -count=1 -v ./interop -ru
 bench:       ; go run ./bench
 # make base COMMIT=v0.1.0: the servers of that commit beside ours, in one run
 base:        ; d=$$(mktemp -d) && git worktree add -q --detach $$d/then $(COMMIT) && go build -C $$d/then -o $$d/bench ./bench && go run ./bench -base $$d/bench; git worktree remove --force $$d/then; rm -r $$d
-durable:     ; cd bench/durable && GOWORK=off go run -mod=mod .
+durable:     ; cd bench/durable && GOWORK=off go run -mod=mod . $(ARGS)
 hostile:     ; go test ./interop/hostile -run TestWorstRequests -v
 # What programs write into documents: transcripts and golden files in seconds, the table of the worst requests in minutes.
 docs:        ; go test ./interop -run TestProtocols -update && go test ./steps -update
 tables:      ; go test ./interop/hostile -run TestWorstRequests -update
 check:       ; .ci/run
 nightly:     ; NIGHTLY=1 .ci/run
+# make release VERSION=v0.1.0: what a release has, in dist/
+release:     ; packaging/release $(VERSION)

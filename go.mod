@@ -17,6 +17,7 @@ require (
 	github.com/tmaxmax/go-sse v0.11.0
 	github.com/yosida95/uritemplate/v3 v3.0.2
 	go.uber.org/goleak v1.3.0
+	golang.org/x/time v0.15.0
 	pgregory.net/rapid v1.3.0
 )
 

@@ -54,8 +54,8 @@ const userHeader = "Bench-User"
 func ledgerServer(args []string) http.Handler {
 	o := server.Options{
 		Tools: []saga.Definition{complextool.Tool},
-		Authenticate: func(r *http.Request) (server.Principal, error) {
-			return server.Principal{Subject: r.Header.Get(userHeader)}, nil
+		Authenticate: func(r *http.Request) (saga.Caller, error) {
+			return saga.Caller{Subject: r.Header.Get(userHeader)}, nil
 		},
 	}
 	if args[0] == "memory:" {

@@ -27,13 +27,14 @@ type Limits struct {
 	Items     int // items in a list, on all its pages, and in a result: 10 000
 	ListBytes int // bytes in all pages of a list together: 32 MiB
 	Pages     int // pages of a list: 1000
+	PartBytes int // bytes in the parts of a result together: 32 MiB
 }
 
 func (l Limits) withDefaults() Limits {
 	return Limits{
 		Steps: cmp.Or(l.Steps, 100), Fields: cmp.Or(l.Fields, 200), Choices: cmp.Or(l.Choices, 1000),
 		FormBytes: cmp.Or(l.FormBytes, 256<<10), Items: cmp.Or(l.Items, 10_000),
-		ListBytes: cmp.Or(l.ListBytes, 32<<20), Pages: cmp.Or(l.Pages, 1000),
+		ListBytes: cmp.Or(l.ListBytes, 32<<20), Pages: cmp.Or(l.Pages, 1000), PartBytes: cmp.Or(l.PartBytes, 32<<20),
 	}
 }
 

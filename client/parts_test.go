@@ -4,6 +4,9 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"runtime"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -71,6 +74,32 @@ func TestPartsAreBounded(t *testing.T) {
 	var stopped *client.InterruptedError
 	require.ErrorAs(t, err, &stopped)
 	assert.Len(t, stopped.Position.Parts, 2, "what is here is not lost")
+}
+
+// What a server sends in parts is bounded in bytes, and what came beside them is not kept.
+func TestPartsAreBoundedInBytes(t *testing.T) { // alone: it measures the heap
+	beside, parts := strings.Repeat("x", 4<<20), 0
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var q struct{ ID json.RawMessage }
+		_ = json.NewDecoder(r.Body).Decode(&q)
+		w.Header().Set("Content-Type", "application/json")
+		parts++
+		fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"result":{"state":"suspended","sagaToken":"%d","steps":[],"content":[{"type":"text","text":"%01000d"}],"other":%q}}`, q.ID, parts, parts, beside)
+	}))
+	defer s.Close()
+	c := client.New(&client.HTTP{URL: s.URL}, client.Options{Protocol: "saga", Limits: client.Limits{PartBytes: 100_000}})
+	_, err := c.Call(t.Context(), "tool", nil, client.Handlers{})
+	var limit *client.LimitError
+	require.ErrorAs(t, err, &limit)
+	assert.Equal(t, client.LimitError{What: "bytes in the parts of a result", Limit: 100_000}, *limit)
+	assert.InDelta(t, 97, parts, 3)
+	var stopped *client.InterruptedError
+	require.ErrorAs(t, err, &stopped)
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	assert.Less(t, m.HeapAlloc, uint64(150<<20), "not all of the %d responses", parts)
+	runtime.KeepAlive(stopped)
 }
 
 // A server that ends a result in parts with what is no result is refused.

@@ -112,6 +112,15 @@ func (p *Position) suspended(t turn, limits Limits) error {
 	if len(p.Parts)+len(t.parts) > limits.Items {
 		return tooMuch(limits.Items, "blocks in a result")
 	}
+	size := 0
+	for _, parts := range [][]json.RawMessage{p.Parts, t.parts} {
+		for _, part := range parts {
+			size += len(part)
+		}
+	}
+	if size > limits.PartBytes {
+		return tooMuch(limits.PartBytes, "bytes in the parts of a result")
+	}
 	if !p.keepsAnswers() {
 		p.Answers = nil
 	}

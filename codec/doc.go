@@ -11,17 +11,17 @@
 //
 //   - [LoadKeyset] for a server whose keys are in a file; [CreateKeysetFile] makes the file, and
 //     so does the command "saga keys new".
-//   - [ParseEncryptedKeyset] for a server whose keys a key management service has encrypted.
-//     It is asked once, when the keyset is read.
+//   - [KeysetFile] for one that a key management service encrypts, which is asked when the file is
+//     read, and [ParseEncryptedKeyset] or [ParseKeyset] for keys that are in no file.
 //   - [NewKeyset] for tests, and for a server alone whose sagas may end when it does.
-//   - [UpdateKeysetFile] to change a keyset file from a program, without losing what others
+//   - [KeysetFile.Update] to change a keyset file from a program, without losing what others
 //     change at the same time. "saga keys" does the same.
 //
 // # How keys are kept
 //
 // A holder of the keys can make tokens that a server takes for its own, and read what others
-// hold. A keyset file belongs to the user that the server runs as, and no other user may read
-// it: [LoadKeyset] refuses one that others can. Keep it out of repositories and images. Give
+// hold. A keyset file belongs to the user that the server runs as, or to root, and no other user may read
+// it: [KeysetFile.Load] refuses one that others can. Keep it out of repositories and images. Give
 // deployments that trust one another differently keysets of their own.
 //
 // A [Keyset] has one primary key, which seals, and any number of others that still open.

@@ -7,7 +7,7 @@ import (
 )
 
 // Each stage goes to every replica before the next begins. A file is changed by
-// [codec.UpdateKeysetFile] in the same way.
+// [codec.KeysetFile.Update] in the same way.
 func ExampleKeyset_rotation() {
 	keys, err := codec.NewKeyset()
 	if err != nil {

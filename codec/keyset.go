@@ -70,7 +70,8 @@ func NewKeyset(types ...KeyType) (*Keyset, error) {
 // These replace the parser's own message, which may quote its input, and its input is a key.
 var (
 	errKeysetSyntax    = errors.New("codec: not a keyset in Tink's JSON form, such as saga keys new writes")
-	errKeysetEncrypted = errors.New("codec: the keyset is encrypted by a KMS, which only a program of its own can ask: see ParseEncryptedKeyset")
+	errKeysetEncrypted = errors.New("codec: the keyset is encrypted by a KMS: name the key that it was encrypted with (--keyset-kms, or KeysetFile.KMS)")
+	errKeysetClear     = errors.New("codec: the keyset is in clear text, and should be encrypted by a KMS: see whether this is the right one")
 )
 
 // ParseKeyset reads a cleartext keyset in Tink's JSON form. It refuses keysets
@@ -85,25 +86,6 @@ func ParseKeyset(data []byte) (*Keyset, error) {
 		return nil, errKeysetSyntax
 	}
 	return fromProto(parsed)
-}
-
-// ParseEncryptedKeyset reads a keyset in Tink's JSON form that was encrypted
-// with kms, typically an AEAD of one of Tink's KMS integrations. The KMS is
-// asked once, here, and never per token. associatedData must be what the keyset
-// was encrypted with, and may be nil.
-func ParseEncryptedKeyset(data []byte, kms tink.AEAD, associatedData []byte) (*Keyset, error) {
-	if kms == nil {
-		return nil, errors.New("codec: no KMS to decrypt the keyset with")
-	}
-	if associatedData == nil {
-		associatedData = []byte{}
-	}
-	handle, err := keyset.ReadWithAssociatedData(keyset.NewJSONReader(bytes.NewReader(data)), kms, associatedData)
-	if err != nil {
-		return nil, errors.New("codec: the encrypted keyset does not open: it is not one in Tink's JSON form, " +
-			"or it was encrypted with another KMS key or other associated data")
-	}
-	return fromProto(insecurecleartextkeyset.KeysetMaterial(handle))
 }
 
 // fromProto checks what Tink's own parser would report less helpfully, and
@@ -235,7 +217,7 @@ func (k *Keyset) Format(f fmt.State, _ rune) { _, _ = fmt.Fprint(f, k.String()) 
 func (k *Keyset) LogValue() slog.Value { return slog.StringValue(k.String()) }
 
 // MarshalJSON describes the keys without revealing them. Use
-// [Keyset.WriteFile] to save a keyset.
+// [KeysetFile] to save a keyset.
 func (k *Keyset) MarshalJSON() ([]byte, error) { return json.Marshal(k.String()) }
 
 // Status is "enabled" or "disabled".

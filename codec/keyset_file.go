@@ -11,35 +11,53 @@ import (
 	"runtime"
 	"syscall"
 
-	"github.com/tink-crypto/tink-go/v2/insecurecleartextkeyset"
-	"github.com/tink-crypto/tink-go/v2/keyset"
+	"github.com/tink-crypto/tink-go/v2/tink"
 )
 
 const (
 	// keysetMode keeps other users of the machine away from the keys.
 	keysetMode fs.FileMode = 0o600
+	// lentMode is what a group may do with a file of root's.
+	lentMode fs.FileMode = 0o040
 	// maxKeysetFile is far more than any sensible keyset needs, in bytes.
 	maxKeysetFile = 1 << 20
 )
 
-// LoadKeyset reads a cleartext keyset file. On Unix it refuses a file that
-// other users may read or write. Errors of the file system can be matched with
-// [errors.Is], as [fs.ErrNotExist]; see [ParseKeyset] for the others.
-func LoadKeyset(path string) (*Keyset, error) {
-	data, err := readKeysetFile(path)
+// KeysetFile is a file that holds a keyset. All programs that share it use the same KMS, or none.
+type KeysetFile struct {
+	// Path is where the file is. Of a symbolic link, the file behind it is read and replaced.
+	Path string
+	// KMS encrypts the keyset, as a key of one of Tink's KMS integrations does; see [ParseEncryptedKeyset].
+	// Each method asks it once, and Update twice. Nil leaves the keyset in clear text.
+	KMS tink.AEAD
+}
+
+// LoadKeyset reads a keyset file in clear text; see [KeysetFile.Load].
+func LoadKeyset(path string) (*Keyset, error) { return KeysetFile{Path: path}.Load() }
+
+// Load reads the keyset. On Unix it refuses a file that other users may read or write, but not one of root's that
+// root lets a group read to which this process belongs, as secrets are mounted in containers. Errors of
+// the file system can be matched with [errors.Is], as [fs.ErrNotExist], and those of the KMS too; see
+// [ParseKeyset] for the others.
+func (f KeysetFile) Load() (*Keyset, error) {
+	data, err := readKeysetFile(f.Path)
 	if err != nil {
 		return nil, err
 	}
 	defer clear(data)
-	return parseKeysetFile(path, data)
+	return f.parse(data)
 }
 
-func parseKeysetFile(path string, data []byte) (*Keyset, error) {
-	ks, err := ParseKeyset(data)
-	if err != nil {
-		return nil, fmt.Errorf("%w (in %s)", err, path)
+func (f KeysetFile) parse(data []byte) (k *Keyset, err error) {
+	if f.KMS == nil {
+		k, err = ParseKeyset(data)
+	} else {
+		k, err = ParseEncryptedKeyset(data, f.KMS)
 	}
-	return ks, nil
+	if err != nil {
+		return nil, fmt.Errorf("%w (in %s)", err, f.Path)
+	}
+	return k, nil
 }
 
 // readKeysetFile returns what is in a file that no other user may read.
@@ -61,7 +79,7 @@ func readKeysetFile(path string) ([]byte, error) {
 		// Pipes and mounted secrets come without meaningful permissions or sizes.
 		info = nil
 	}
-	if info != nil && runtime.GOOS != "windows" && info.Mode().Perm()&0o077 != 0 {
+	if info != nil && runtime.GOOS != "windows" && info.Mode().Perm()&0o077 != 0 && !lentByRoot(info) {
 		return nil, fmt.Errorf("codec: the keyset %s can be read by other users (mode %04o): run chmod 600 %[1]s",
 			path, info.Mode().Perm())
 	}
@@ -79,41 +97,45 @@ func readKeysetFile(path string) ([]byte, error) {
 	return data, nil
 }
 
-// ErrKeysetChanged is in the error of [UpdateKeysetFile] if a program that does not
+// ErrKeysetChanged is in the error of [KeysetFile.Update] if a program that does not
 // lock the file has changed it meanwhile.
 var ErrKeysetChanged = errors.New("another program has changed the keyset meanwhile, so nothing was written: " +
 	"look at what it did, and try again")
 
-// UpdateKeysetFile replaces the keyset at path by what change makes of it, and returns
-// that. Of all who do so at the same time, in whatever process, each gets what the one before
-// has left, so that no change is lost. It waits for the others, until ctx ends or
-// one of them hangs. A change by other means, such as an editor, is found
+// Update replaces the keyset by what change makes of it, and returns that. Of all who do so at the same time, in
+// whatever process, each gets what the one before has left, so that no change is lost. It waits for the others, until
+// ctx ends or one of them hangs. A change by other means, such as an editor, is found
 // before it is overwritten, and reported as [ErrKeysetChanged].
 //
 // The error of change is returned as it is; nothing is written then.
-func UpdateKeysetFile(ctx context.Context, path string, change func(*Keyset) (*Keyset, error)) (*Keyset, error) {
-	if _, err := os.Stat(path); err != nil { // a mistyped name gets no lock
+func (f KeysetFile) Update(ctx context.Context, change func(*Keyset) (*Keyset, error)) (*Keyset, error) {
+	if _, err := os.Stat(f.Path); err != nil { // a mistyped name gets no lock
 		return nil, fmt.Errorf("codec: load the keyset: %w", err)
 	}
-	f, err := lockFile(ctx, path)
+	locked, err := lockFile(ctx, f.Path)
 	if err != nil {
 		return nil, fmt.Errorf("codec: change the keyset: %w", err)
 	}
-	defer f.unlock()
-	before, err := readKeysetFile(path)
+	defer locked.unlock()
+	before, err := readKeysetFile(f.Path)
 	if err != nil {
 		return nil, err
 	}
 	defer clear(before)
-	k, err := parseKeysetFile(path, before)
+	k, err := f.parse(before)
 	if err != nil {
 		return nil, err
 	}
 	if k, err = change(k); err != nil {
 		return nil, err
 	}
-	err = f.place(k, func(temporary string) error {
-		now, err := readKeysetFile(path)
+	data, err := k.encode(f.KMS)
+	if err != nil {
+		return nil, err
+	}
+	defer clear(data)
+	err = locked.place(data, func(temporary string) error {
+		now, err := readKeysetFile(f.Path)
 		defer clear(now)
 		if err == nil && !bytes.Equal(before, now) {
 			err = ErrKeysetChanged
@@ -121,7 +143,7 @@ func UpdateKeysetFile(ctx context.Context, path string, change func(*Keyset) (*K
 		if err != nil {
 			return err
 		}
-		return os.Rename(temporary, f.path)
+		return os.Rename(temporary, locked.path)
 	})
 	if err != nil {
 		return nil, fmt.Errorf("codec: change the keyset: %w", err)
@@ -129,20 +151,24 @@ func UpdateKeysetFile(ctx context.Context, path string, change func(*Keyset) (*K
 	return k, nil
 }
 
-// WriteFile saves the keyset, in clear text, readable by its owner only. An
-// existing file is replaced in one step, whatever is in it: a reader gets the
-// old keyset or the new one, whole, even if the machine stops half-way. To change a
-// keyset use [UpdateKeysetFile].
-func (k *Keyset) WriteFile(path string) error {
-	return k.save("write", path, os.Rename)
+// Write saves a keyset, readable by its owner only. An existing file is replaced in one step,
+// whatever is in it: a reader gets the old keyset or the new one, whole, even if the machine stops half-way. To
+// change a keyset use [KeysetFile.Update].
+func (f KeysetFile) Write(k *Keyset) error {
+	return f.save("write", k, os.Rename)
 }
 
-// save writes the keyset to a file beside that at path, and has place put it there.
-func (k *Keyset) save(what, path string, place func(temporary, path string) error) error {
-	f, err := lockFile(context.Background(), path)
+// save writes the keyset to a file beside the one that it is to become, and has place put it there.
+func (f KeysetFile) save(what string, k *Keyset, place func(temporary, path string) error) error {
+	data, err := k.encode(f.KMS)
+	if err != nil {
+		return err
+	}
+	defer clear(data)
+	locked, err := lockFile(context.Background(), f.Path)
 	if err == nil {
-		defer f.unlock()
-		err = f.place(k, func(temporary string) error { return place(temporary, f.path) })
+		defer locked.unlock()
+		err = locked.place(data, func(temporary string) error { return place(temporary, locked.path) })
 	}
 	if err != nil {
 		return fmt.Errorf("codec: %s the keyset: %w", what, err)
@@ -150,10 +176,10 @@ func (k *Keyset) save(what, path string, place func(temporary, path string) erro
 	return nil
 }
 
-// place writes the keyset to a new file beside the one that it is to become, and calls put
-// to put it there. The owner is that of the file it replaces, so that a server of another
-// user than the one who changes its keys can still read them.
-func (f *lockedFile) place(k *Keyset, put func(temporary string) error) error {
+// place writes a keyset to a new file beside the one that it is to become, and calls put
+// to put it there. Who may read it is who could read the file it replaces, so that a server of another
+// user than the one who changes its keys still can.
+func (f *lockedFile) place(data []byte, put func(temporary string) error) error {
 	dir, prefix, suffix := f.temporary()
 	// CreateTemp gives the file the mode we want.
 	t, err := os.CreateTemp(dir, prefix+"*"+suffix)
@@ -161,9 +187,12 @@ func (f *lockedFile) place(k *Keyset, put func(temporary string) error) error {
 		return err
 	}
 	defer os.Remove(t.Name())
-	err = k.writeTo(t)
+	err = writeTo(t, data)
 	if old, statErr := os.Stat(f.path); statErr == nil {
 		err = errors.Join(err, keepOwner(t.Name(), old))
+		if err == nil && lentByRoot(old) {
+			err = os.Chmod(t.Name(), keysetMode|lentMode)
+		}
 	}
 	if err == nil {
 		err = put(t.Name())
@@ -174,24 +203,24 @@ func (f *lockedFile) place(k *Keyset, put func(temporary string) error) error {
 	return syncDir(dir)
 }
 
-// CreateKeysetFile creates a keyset file with one fresh [XAES256GCM] key and
-// returns the keyset; see [Keyset.CreateFile].
+// CreateKeysetFile creates a keyset file in clear text with one fresh [XAES256GCM] key, and
+// returns the keyset; see [KeysetFile.Create].
 func CreateKeysetFile(path string) (*Keyset, error) {
 	k, err := NewKeyset()
 	if err != nil {
 		return nil, err
 	}
-	if err := k.CreateFile(path); err != nil {
+	if err := (KeysetFile{Path: path}).Create(k); err != nil {
 		return nil, err
 	}
 	return k, nil
 }
 
-// CreateFile saves the keyset like [Keyset.WriteFile], but fails, with an error that
+// Create saves a keyset like [KeysetFile.Write], but fails, with an error that
 // matches [fs.ErrExist], if the file exists, also when several processes try at once:
 // exactly one succeeds, and the others find a complete file.
-func (k *Keyset) CreateFile(path string) error {
-	return k.save("create", path, func(temporary, path string) error {
+func (f KeysetFile) Create(k *Keyset) error {
+	return f.save("create", k, func(temporary, path string) error {
 		// A hard link is the one way to put a complete file in place that fails if there
 		// is one, even one of a program that knows of no lock.
 		err := os.Link(temporary, path)
@@ -206,15 +235,9 @@ func (k *Keyset) CreateFile(path string) error {
 	})
 }
 
-// writeTo writes the keyset to f, on to the disk, and closes f.
-func (k *Keyset) writeTo(f *os.File) error {
-	var data bytes.Buffer
-	err := insecurecleartextkeyset.Write(k.handle, keyset.NewJSONWriter(&data))
-	if err == nil {
-		data.WriteByte('\n')
-		_, err = f.Write(data.Bytes())
-	}
-	clear(data.Bytes())
+// writeTo writes data to f, on to the disk, and closes f.
+func writeTo(f *os.File, data []byte) error {
+	_, err := f.Write(data)
 	if err == nil {
 		err = f.Sync()
 	}

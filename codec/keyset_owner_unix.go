@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"slices"
 	"syscall"
 )
 
@@ -24,4 +25,16 @@ func keepOwner(path string, other fs.FileInfo) error {
 		return fmt.Errorf("the keyset belongs to another user, who could not read it afterwards: change it as that user: %w", err)
 	}
 	return nil // another group may not read it anyway
+}
+
+// lentByRoot reports whether a file is root's, and others than root may do nothing but read it as members of a group to
+// which this process belongs, or by an access list, which shows as a right of root's own group. Kubernetes mounts
+// secrets so for the fsGroup of a pod, and systemd credentials for the user of a service.
+func lentByRoot(info fs.FileInfo) bool {
+	is, ok := info.Sys().(*syscall.Stat_t)
+	if !ok || is.Uid != 0 || info.Mode().Perm()&0o077 != lentMode {
+		return false
+	}
+	groups, err := os.Getgroups()
+	return is.Gid == 0 || int(is.Gid) == os.Getegid() || err == nil && slices.Contains(groups, int(is.Gid))
 }

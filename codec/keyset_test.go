@@ -15,7 +15,6 @@ import (
 	"github.com/tink-crypto/tink-go/v2/keyset"
 	"github.com/tink-crypto/tink-go/v2/mac"
 	tinkpb "github.com/tink-crypto/tink-go/v2/proto/tink_go_proto"
-	"github.com/tink-crypto/tink-go/v2/tink"
 
 	"github.com/mcpsaga/mcpsaga/codec"
 )
@@ -142,52 +141,6 @@ func TestDestroyedKeysAreDropped(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, k.Keys(), 1)
 	require.NotEqual(t, uint32(7), k.Primary().ID)
-}
-
-// askedKMS counts how often it was asked to decrypt.
-type askedKMS struct {
-	tink.AEAD
-	asked int
-}
-
-func (k *askedKMS) Decrypt(ciphertext, associated []byte) ([]byte, error) {
-	k.asked++
-	return k.AEAD.Decrypt(ciphertext, associated)
-}
-
-func TestParseEncryptedKeyset(t *testing.T) {
-	master, err := keyset.NewHandle(aead.AES256GCMKeyTemplate())
-	require.NoError(t, err)
-	opens, err := aead.New(master)
-	require.NoError(t, err)
-	kms := &askedKMS{AEAD: opens}
-	inner, err := keyset.NewHandle(aead.XAES256GCM192BitNonceKeyTemplate())
-	require.NoError(t, err)
-	var data bytes.Buffer
-	require.NoError(t, inner.WriteWithAssociatedData(keyset.NewJSONWriter(&data), kms, []byte("tokens")))
-
-	k, err := codec.ParseEncryptedKeyset(data.Bytes(), kms, []byte("tokens"))
-	require.NoError(t, err)
-	require.Equal(t, codec.XAES256GCM, k.Primary().Type)
-	sealed, err := k.Encrypt([]byte("state"), nil)
-	require.NoError(t, err)
-	_, err = k.Decrypt(sealed, nil)
-	require.NoError(t, err)
-	require.Equal(t, 1, kms.asked, "once, and not per token")
-
-	_, err = codec.ParseEncryptedKeyset(data.Bytes(), kms, nil)
-	require.ErrorContains(t, err, "other associated data")
-	_, err = codec.ParseEncryptedKeyset(data.Bytes(), nil, nil)
-	require.ErrorContains(t, err, "no KMS")
-	_, err = codec.ParseKeyset(data.Bytes())
-	require.ErrorContains(t, err, "encrypted by a KMS")
-
-	unfit, err := keyset.NewHandle(aead.AES128GCMKeyTemplate())
-	require.NoError(t, err)
-	data.Reset()
-	require.NoError(t, unfit.WriteWithAssociatedData(keyset.NewJSONWriter(&data), kms, nil))
-	_, err = codec.ParseEncryptedKeyset(data.Bytes(), kms, nil)
-	require.ErrorContains(t, err, "use xaes-256-gcm")
 }
 
 func TestRotationRefuses(t *testing.T) {

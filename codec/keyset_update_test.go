@@ -46,7 +46,7 @@ func TestUpdateKeysetFileByMany(t *testing.T) {
 	var wait sync.WaitGroup
 	for range 20 {
 		wait.Go(func() {
-			_, err := codec.UpdateKeysetFile(t.Context(), path, addKey)
+			_, err := codec.KeysetFile{Path: path}.Update(t.Context(), addKey)
 			assert.NoError(t, err)
 		})
 	}
@@ -85,7 +85,7 @@ func TestUpdateKeysetFileFindsChangesByOthers(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			require.NoError(t, os.WriteFile(path, theirs, 0o600))
-			_, err := codec.UpdateKeysetFile(t.Context(), path, func(k *codec.Keyset) (*codec.Keyset, error) {
+			_, err := codec.KeysetFile{Path: path}.Update(t.Context(), func(k *codec.Keyset) (*codec.Keyset, error) {
 				require.NoError(t, meddle.with())
 				return addKey(k)
 			})
@@ -103,20 +103,20 @@ func TestUpdateKeysetFileRefuses(t *testing.T) {
 	before, err := os.ReadFile(path)
 	require.NoError(t, err)
 	no := errors.New("no")
-	_, err = codec.UpdateKeysetFile(t.Context(), path, func(*codec.Keyset) (*codec.Keyset, error) { return nil, no })
+	_, err = codec.KeysetFile{Path: path}.Update(t.Context(), func(*codec.Keyset) (*codec.Keyset, error) { return nil, no })
 	require.Equal(t, no, err)
 	after, err := os.ReadFile(path)
 	require.NoError(t, err)
 	require.Equal(t, before, after)
 
 	missing := filepath.Join(t.TempDir(), "keyset.json")
-	_, err = codec.UpdateKeysetFile(t.Context(), missing, addKey)
+	_, err = codec.KeysetFile{Path: missing}.Update(t.Context(), addKey)
 	require.ErrorIs(t, err, fs.ErrNotExist)
 	require.Empty(t, namesIn(t, filepath.Dir(missing)))
 
 	if runtime.GOOS != "windows" {
-		require.NoError(t, os.Chmod(path, 0o640))
-		_, err = codec.UpdateKeysetFile(t.Context(), path, addKey)
+		require.NoError(t, os.Chmod(path, 0o644))
+		_, err = codec.KeysetFile{Path: path}.Update(t.Context(), addKey)
 		require.ErrorContains(t, err, "chmod 600")
 	}
 }
@@ -127,10 +127,10 @@ func TestKilledWritersLeaveNothingBehind(t *testing.T) {
 	ours := []string{".keyset.json.1.tmp", ".keyset.json.4711.tmp"}
 	others := []string{".keyset.json.bak.tmp", ".keyset.json.tmp", ".other.json.1.tmp", "keyset.json.1.tmp", ".keyset.json.old.12.tmp"}
 	for name, write := range map[string]func() error{
-		"update": func() error { _, err := codec.UpdateKeysetFile(t.Context(), path, addKey); return err },
-		"write":  func() error { return newKeyset(t).WriteFile(path) },
+		"update": func() error { _, err := codec.KeysetFile{Path: path}.Update(t.Context(), addKey); return err },
+		"write":  func() error { return (codec.KeysetFile{Path: path}).Write(newKeyset(t)) },
 		"create": func() error {
-			if err := newKeyset(t).CreateFile(path); !errors.Is(err, fs.ErrExist) {
+			if err := (codec.KeysetFile{Path: path}).Create(newKeyset(t)); !errors.Is(err, fs.ErrExist) {
 				return err
 			}
 			return nil
@@ -156,9 +156,9 @@ func TestWritersWaitForTheLock(t *testing.T) {
 	lock := flock.New(filepath.Join(filepath.Dir(path), ".keyset.json.lock"))
 	require.NoError(t, lock.Lock())
 	for name, write := range map[string]func() error{
-		"update": func() error { _, err := codec.UpdateKeysetFile(context.Background(), path, addKey); return err },
-		"write":  func() error { return newKeyset(t).WriteFile(path) },
-		"create": func() error { return newKeyset(t).CreateFile(path) },
+		"update": func() error { _, err := codec.KeysetFile{Path: path}.Update(context.Background(), addKey); return err },
+		"write":  func() error { return (codec.KeysetFile{Path: path}).Write(newKeyset(t)) },
+		"create": func() error { return (codec.KeysetFile{Path: path}).Create(newKeyset(t)) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -169,11 +169,11 @@ func TestWritersWaitForTheLock(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	_, err := codec.UpdateKeysetFile(ctx, path, addKey)
+	_, err := codec.KeysetFile{Path: path}.Update(ctx, addKey)
 	require.ErrorIs(t, err, context.Canceled)
 
 	require.NoError(t, lock.Unlock())
-	_, err = codec.UpdateKeysetFile(t.Context(), path, addKey)
+	_, err = codec.KeysetFile{Path: path}.Update(t.Context(), addKey)
 	require.NoError(t, err)
 	require.NoFileExists(t, underway)
 	if runtime.GOOS != "windows" {

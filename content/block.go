@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"fmt"
 
+	"github.com/go-json-experiment/json/jsontext"
+
 	"github.com/mcpsaga/mcpsaga/internal/jsonview"
 )
 
@@ -14,8 +16,8 @@ type Block interface {
 	// BlockType returns the value of the member "type", such as "text".
 	BlockType() string
 
-	// hints returns what blocks have in common, and keeps other types from being blocks.
-	hints() (*Annotations, json.RawMessage)
+	// wire returns what is marshalled besides the type. It keeps other types from being blocks.
+	wire() any
 }
 
 // Text is text, for the model or the user.
@@ -176,11 +178,50 @@ func (u Unknown) BlockType() string {
 	return typ
 }
 
-func (t Text) hints() (*Annotations, json.RawMessage)             { return t.Annotations, t.Meta }
-func (i Image) hints() (*Annotations, json.RawMessage)            { return i.Annotations, i.Meta }
-func (a Audio) hints() (*Annotations, json.RawMessage)            { return a.Annotations, a.Meta }
-func (r ResourceLink) hints() (*Annotations, json.RawMessage)     { return r.Annotations, r.Meta }
-func (r EmbeddedResource) hints() (*Annotations, json.RawMessage) { return r.Annotations, r.Meta }
-func (t ToolUse) hints() (*Annotations, json.RawMessage)          { return nil, t.Meta }
-func (t ToolResult) hints() (*Annotations, json.RawMessage)       { return nil, t.Meta }
-func (u Unknown) hints() (*Annotations, json.RawMessage)          { return nil, nil }
+// These are the blocks as their struct tags describe them, without the methods that
+// would have the JSON library ask the block itself.
+type (
+	plainText         Text
+	plainImage        Image
+	plainAudio        Audio
+	plainResourceLink ResourceLink
+	plainToolUse      ToolUse
+	plainToolResult   ToolResult
+)
+
+// plainResource is an [EmbeddedResource] as it travels: an object within the block.
+type plainResource struct {
+	Resource    resourceContents `json:"resource"`
+	Annotations *Annotations     `json:"annotations,omitzero"`
+	Meta        json.RawMessage  `json:"_meta,omitzero"`
+}
+
+type resourceContents struct {
+	URI      string          `json:"uri"`
+	MIMEType string          `json:"mimeType,omitzero"`
+	Blob     []byte          `json:"blob,omitzero"`
+	Text     *string         `json:"text,omitzero"`
+	Meta     json.RawMessage `json:"_meta,omitzero"`
+}
+
+func (t Text) wire() any         { return plainText(t) }
+func (i Image) wire() any        { return plainImage(i) }
+func (a Audio) wire() any        { return plainAudio(a) }
+func (r ResourceLink) wire() any { return plainResourceLink(r) }
+func (t ToolResult) wire() any   { return plainToolResult(t) }
+func (u Unknown) wire() any      { return jsontext.Value(u.Raw) }
+
+func (t ToolUse) wire() any {
+	if t.Input == nil {
+		t.Input = []byte("{}")
+	}
+	return plainToolUse(t)
+}
+
+func (r EmbeddedResource) wire() any {
+	contents := resourceContents{URI: r.URI, MIMEType: r.MIMEType, Blob: r.Blob, Meta: r.ContentsMeta}
+	if r.Blob == nil {
+		contents.Text = &r.Text
+	}
+	return plainResource{contents, r.Annotations, r.Meta}
+}

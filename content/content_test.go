@@ -200,7 +200,7 @@ func TestUnwritable(t *testing.T) {
 		`text block: member "annotations": is not between 0 and 1`:         content.Text{Annotations: &content.Annotations{Priority: new(-1.0)}},
 		`content block: member "type": is empty`:                           content.Unknown{},
 		`image block: member "annotations": is not between 0 and 1`:        content.Image{Annotations: &content.Annotations{Priority: new(2.0)}},
-		`resource block: member "resource._meta": is not a JSON object`:    content.EmbeddedResource{ContentsMeta: json.RawMessage(`"`)},
+		`resource block: member "resource._meta": is not a JSON object`:    content.EmbeddedResource{ContentsMeta: json.RawMessage(`""`)},
 	} {
 		dst, err := content.Blocks{block}.AppendJSON([]byte("kept"))
 		assert.EqualError(t, err, want)

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/go-json-experiment/json"
@@ -127,11 +128,35 @@ func read[B any](typ string, raw jsontext.Value, block func(B) Block, required .
 	if err := json.Unmarshal(raw, &b, lenient); err != nil {
 		return nil, misfit(typ, err)
 	}
-	made := block(b)
-	if err := check(made); err != nil {
+	if err := check(typ, raw, true); err != nil {
 		return nil, err
 	}
-	return made, nil
+	return block(b), nil
+}
+
+// check reports what struct tags cannot say of the members of a block: that JSON made
+// elsewhere is what MCP demands, and that a priority is one. Null is read as nothing, and not
+// written.
+func check(typ string, block jsontext.Value, read bool) error {
+	if v := jsontext.Value(jsonview.Get(block, "annotations", "priority")); v.Kind() == '0' {
+		if x, err := strconv.ParseFloat(string(v), 64); err != nil || x < 0 || x > 1 {
+			return &blockError{typ, "annotations", errPriority}
+		}
+	}
+	objects := []string{"_meta"}
+	switch typ {
+	case typeResource:
+		objects = append(objects, "resource._meta")
+	case typeToolUse:
+		objects = append(objects, "input")
+	}
+	for _, member := range objects {
+		v := jsontext.Value(jsonview.Get(block, strings.Split(member, ".")...))
+		if v != nil && v.Kind() != '{' && !(read && v.Kind() == 'n') {
+			return &blockError{typ, member, errNotObject}
+		}
+	}
+	return nil
 }
 
 // misfit says in the words of JSON which member is not of the type that it must be.
@@ -141,7 +166,9 @@ func misfit(typ string, err error) error {
 		return &blockError{typ: typ, err: err}
 	}
 	reason := at.Err
-	if reason == nil {
+	if errors.As(reason, new(*jsontext.SyntacticError)) {
+		reason = errNotJSON
+	} else if reason == nil {
 		reason = map[reflect.Kind]error{
 			reflect.String: errNotString, reflect.Bool: errNotBool, reflect.Float64: errNotNumber, reflect.Slice: errNotArray,
 		}[at.GoType.Kind()]

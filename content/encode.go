@@ -1,8 +1,6 @@
 package content
 
 import (
-	stdjson "encoding/json"
-	"errors"
 	"reflect"
 	"strings"
 
@@ -21,23 +19,16 @@ type Blocks []Block
 func (b Blocks) Text() string {
 	var texts []string
 	for _, block := range b {
-		if t, ok := value(block).(Text); ok {
+		switch t := block.(type) {
+		case Text:
 			texts = append(texts, t.Text)
+		case *Text:
+			if t != nil {
+				texts = append(texts, t.Text)
+			}
 		}
 	}
 	return strings.Join(texts, "\n")
-}
-
-// value returns what a pointer to a block leads to: a natural slip, which works.
-func value(block Block) Block {
-	p := reflect.ValueOf(block)
-	switch {
-	case p.Kind() != reflect.Pointer:
-		return block
-	case p.IsNil():
-		return nil
-	}
-	return p.Elem().Interface().(Block)
 }
 
 // AppendJSON appends the list's JSON array to dst. On error it returns dst as it
@@ -99,115 +90,34 @@ func (b *Blocks) UnmarshalSampling(data []byte) error {
 	return err
 }
 
-// These are the blocks as their struct tags describe them, without the methods that
-// would have the JSON library ask the block itself.
-type (
-	plainText         Text
-	plainImage        Image
-	plainAudio        Audio
-	plainResourceLink ResourceLink
-	plainToolUse      ToolUse
-	plainToolResult   ToolResult
-)
-
-// plainResource is an [EmbeddedResource] as it travels: an object within the block.
-type plainResource struct {
-	Resource    resourceContents   `json:"resource"`
-	Annotations *Annotations       `json:"annotations,omitzero"`
-	Meta        stdjson.RawMessage `json:"_meta,omitzero"`
-}
-
-type resourceContents struct {
-	URI      string             `json:"uri"`
-	MIMEType string             `json:"mimeType,omitzero"`
-	Blob     []byte             `json:"blob,omitzero"`
-	Text     *string            `json:"text,omitzero"`
-	Meta     stdjson.RawMessage `json:"_meta,omitzero"`
-}
-
 // lossy writes bytes that are not UTF-8 as U+FFFD: a tool that prints the output of
 // another program should not fail for them.
-var lossy = json.JoinOptions(jsontext.AllowInvalidUTF8(true))
+var lossy = jsontext.AllowInvalidUTF8(true)
 
 func appendBlock(dst []byte, block Block) ([]byte, error) {
-	block = value(block)
-	var plain any
-	switch b := block.(type) {
-	case Text:
-		if b.Annotations == nil && b.Meta == nil { // most blocks: by hand, in a fifth of the time
-			dst, _ = jsontext.AppendQuote(append(dst, `{"type":"text","text":`...), b.Text)
-			return append(dst, '}'), nil
-		}
-		plain = plainText(b)
-	case Image:
-		plain = plainImage(b)
-	case Audio:
-		plain = plainAudio(b)
-	case ResourceLink:
-		plain = plainResourceLink(b)
-	case EmbeddedResource:
-		r := resourceContents{URI: b.URI, MIMEType: b.MIMEType, Blob: b.Blob, Meta: b.ContentsMeta}
-		if b.Blob == nil {
-			r.Text = &b.Text
-		}
-		plain = plainResource{r, b.Annotations, b.Meta}
-	case ToolUse:
-		if b.Input == nil {
-			b.Input = []byte("{}")
-		}
-		plain = plainToolUse(b)
-	case ToolResult:
-		plain = plainToolResult(b)
-	case Unknown:
-		if b.BlockType() == "" {
-			return nil, &blockError{member: "type", err: errEmpty}
-		}
-		return jsontext.AppendFormat(dst, b.Raw)
-	case nil:
+	if p := reflect.ValueOf(block); block == nil || p.Kind() == reflect.Pointer && p.IsNil() {
 		return nil, &blockError{err: errNil}
 	}
-	if err := check(block); err != nil {
+	if t, ok := block.(Text); ok && t.Annotations == nil && t.Meta == nil { // most blocks: in a fifth of the time
+		dst, _ = jsontext.AppendQuote(append(dst, `{"type":"text","text":`...), t.Text)
+		return append(dst, '}'), nil
+	}
+	typ, wire := block.BlockType(), block.wire()
+	if typ == "" {
+		return nil, &blockError{member: "type", err: errEmpty}
+	}
+	if raw, unknown := wire.(jsontext.Value); unknown {
+		return jsontext.AppendFormat(dst, raw)
+	}
+	raw, err := json.Marshal(wire, lossy)
+	if err != nil {
+		return nil, misfit(typ, err)
+	}
+	if err := check(typ, raw, false); err != nil {
 		return nil, err
 	}
-	raw, err := json.Marshal(plain, lossy)
-	if inner, ok := errors.AsType[*blockError](err); ok {
-		return nil, &blockError{typ: block.BlockType(), member: "content", err: inner}
-	} else if err != nil {
-		return nil, &blockError{typ: block.BlockType(), err: err}
-	}
-	dst = append(append(dst, `{"type":"`...), block.BlockType()...)
+	dst = append(append(dst, `{"type":"`...), typ...)
 	return append(append(dst, `",`...), raw[1:]...), nil
-}
-
-// check reports what struct tags cannot say of a block, whether it was read or is to be
-// written: that JSON made elsewhere is what MCP demands, and that a priority is one.
-func check(block Block) error {
-	annotations, meta := block.hints()
-	// Written so that NaN fails as well.
-	if annotations != nil && annotations.Priority != nil && !(*annotations.Priority >= 0 && *annotations.Priority <= 1) {
-		return &blockError{block.BlockType(), "annotations", errPriority}
-	}
-	objects := map[string]jsontext.Value{"_meta": jsontext.Value(meta)}
-	switch b := block.(type) {
-	case EmbeddedResource:
-		objects["resource._meta"] = jsontext.Value(b.ContentsMeta)
-	case ToolUse:
-		objects["input"] = jsontext.Value(b.Input)
-	case ToolResult:
-		if b.StructuredContent != nil && !jsontext.Value(b.StructuredContent).IsValid() {
-			return &blockError{typeToolResult, "structuredContent", errNotJSON}
-		}
-	}
-	for member, v := range objects {
-		switch {
-		case v == nil:
-		case v.Kind() != '{':
-			return &blockError{block.BlockType(), member, errNotObject}
-		case !v.IsValid():
-			return &blockError{block.BlockType(), member, errNotJSON}
-		}
-	}
-	return nil
 }
 
 // MarshalJSON implements encoding/json.Marshaler.

@@ -13,6 +13,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/mcpsaga/mcpsaga/internal/jsonview"
+	"github.com/mcpsaga/mcpsaga/saga"
 	"github.com/mcpsaga/mcpsaga/server"
 )
 
@@ -60,19 +61,29 @@ func answer[P mcp.Params, R any](ctx context.Context, m *Mounted, method string,
 }
 
 // handle has the request answered. Its error is a *jsonrpc.Error.
-func (m *Mounted) handle(ctx context.Context, method string, ss *mcp.ServerSession, params any, extra *mcp.RequestExtra) (json.RawMessage, error) {
+func (m *Mounted) handle(call context.Context, method string, ss *mcp.ServerSession, params any, extra *mcp.RequestExtra) (json.RawMessage, error) {
 	defer m.calls.Begin()()
-	ctx, done := untilGone(ctx)
-	defer done()
+	if call.Done() != nil { // the SDK ends it when it has written the result
+		context.AfterFunc(call, m.unsaid.Begin())
+	}
+	ctx, hangUp := untilGone(call)
+	defer hangUp(nil)
+	if open, ok := call.Value(openKey{}).(*openCalls); ok {
+		user := ""
+		if extra != nil {
+			user = userOf(extra.TokenInfo)
+		}
+		defer open.begin(sessionUser{ss.ID(), user}, hangUp)()
+	}
 	raw, err := json.Marshal(params)
 	if err != nil {
 		return nil, m.internal(ctx, method, err)
 	}
-	principal, err := m.principalOf(extra)
+	caller, err := m.callerOf(extra)
 	if err != nil {
 		return nil, m.internal(ctx, method, err)
 	}
-	r := &server.Request{Method: method, Params: raw, Principal: principal, Version: newest, Peer: &peer{ctx, ss, extra, m.log}}
+	r := &server.Request{Method: method, Params: raw, Caller: caller, Version: newest, Peer: &peer{call, ss, extra, m.log}}
 	if extra != nil {
 		r.Header = extra.Header
 	}
@@ -103,18 +114,18 @@ const (
 	newestSession = "2025-11-25"
 )
 
-// principalOf says who sent a request. The SDK recovers from no panic: a claim that is
+// callerOf says who sent a request. The SDK recovers from no panic: a claim that is
 // not there would end the process.
-func (m *Mounted) principalOf(extra *mcp.RequestExtra) (p server.Principal, err error) {
+func (m *Mounted) callerOf(extra *mcp.RequestExtra) (c saga.Caller, err error) {
 	if extra == nil || extra.TokenInfo == nil {
-		return server.Principal{}, nil
+		return saga.Caller{}, nil
 	}
 	defer func() {
 		if v := recover(); v != nil {
-			err = fmt.Errorf("Options.Principal panicked: %v", v)
+			err = fmt.Errorf("Options.Caller panicked: %v", v)
 		}
 	}()
-	return m.principal(extra.TokenInfo)
+	return m.caller(extra.TokenInfo)
 }
 
 // declared writes what a client has declared. The SDK's own encoding always has

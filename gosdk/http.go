@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"sync"
@@ -13,13 +14,14 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/mcpsaga/mcpsaga/internal/jsonview"
+	"github.com/mcpsaga/mcpsaga/internal/turns"
 )
 
 // handler sends each request to the SDK's handler in the mode that it needs.
 type handler struct {
 	stateless, sessions, sessionless http.Handler
 	maxBody                          int64
-	asking                           asking
+	open                             openCalls
 }
 
 // NewHTTPHandler returns a handler that serves clients of all revisions at one
@@ -61,9 +63,8 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		h.serveWithoutSession(w, r)
 	default:
 		if r.Method == http.MethodDelete && session != "" {
-			// The SDK waits for the session's requests to end; those that wait for an
-			// answer of the client's end first.
-			h.asking.silence(session, userOf(auth.TokenInfoFromContext(r.Context())))
+			// The SDK waits for the session's requests to end.
+			h.open.hangUp(session, userOf(auth.TokenInfoFromContext(r.Context())))
 		}
 		h.sessions.ServeHTTP(w, r)
 	}
@@ -94,7 +95,7 @@ func (h *handler) serveWithoutSession(w http.ResponseWriter, r *http.Request) {
 	again.Body = io.NopCloser(bytes.NewReader(raw))
 	if opensSession(raw) {
 		// What comes in the session has the values of this context.
-		ctx := context.WithValue(r.Context(), askingKey{}, &h.asking)
+		ctx := context.WithValue(r.Context(), openKey{}, &h.open)
 		h.sessions.ServeHTTP(w, again.WithContext(ctx))
 		return
 	}
@@ -133,25 +134,33 @@ func whileThere(r *http.Request) *http.Request {
 	return r.WithContext(context.WithValue(r.Context(), requestKey{}, r.Context()))
 }
 
-// untilGone returns a context that ends with the client's request, if it is to.
-func untilGone(ctx context.Context) (context.Context, context.CancelFunc) {
-	ctx, cancel := context.WithCancel(ctx)
-	request, ok := ctx.Value(requestKey{}).(context.Context)
-	if !ok {
-		return ctx, cancel
+// untilGone returns a context that ends with a call's and, if it is to, with that of its HTTP request, and what ends it.
+func untilGone(call context.Context) (context.Context, context.CancelCauseFunc) {
+	ctx, hangUp := context.WithCancelCause(context.WithoutCancel(call))
+	context.AfterFunc(call, func() { hangUp(whyOver(call)) })
+	if request, ok := call.Value(requestKey{}).(context.Context); ok {
+		context.AfterFunc(request, func() { hangUp(nil) })
 	}
-	stop := context.AfterFunc(request, cancel)
-	return ctx, func() { stop(); cancel() }
+	return ctx, hangUp
 }
 
-// errSilent: whom we asked says goodbye instead.
-var errSilent = errors.New("the client ended the session")
+// whyOver is why the context of a call has ended. If its connection has broken, the SDK gives the error of reading or writing.
+func whyOver(call context.Context) error {
+	why := context.Cause(call)
+	if errors.Is(why, context.Canceled) || errors.Is(why, context.DeadlineExceeded) {
+		return why
+	}
+	return fmt.Errorf("%w: %w", turns.ErrGone, why)
+}
 
-// asking are the questions under way, and how to end each. The SDK ends a session once all
-// its requests have ended; but a client that wants it to end answers no more.
-type asking struct {
-	mu        sync.Mutex
-	questions map[*context.CancelCauseFunc]sessionUser
+// errEnded is why the calls of a session end that its client has ended.
+var errEnded = fmt.Errorf("%w: it ended the session", turns.ErrGone)
+
+// openCalls are the calls of sessions under way, and what ends each. The SDK ends a session once all its requests have
+// ended; but a client that wants it to end neither answers nor reads any more.
+type openCalls struct {
+	mu  sync.Mutex
+	all map[*context.CancelCauseFunc]sessionUser
 }
 
 // sessionUser is a session and whose it is, as the SDK binds one to the other.
@@ -164,31 +173,31 @@ func userOf(t *auth.TokenInfo) string {
 	return t.UserID
 }
 
-// askingKey is where the context of a session has the handler's questions.
-type askingKey struct{}
+// openKey is where the context of a session has the handler's calls.
+type openKey struct{}
 
-// begin notes a question; done forgets it.
-func (a *asking) begin(of sessionUser, silence context.CancelCauseFunc) (done func()) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.questions == nil {
-		a.questions = make(map[*context.CancelCauseFunc]sessionUser)
+// begin notes a call; done forgets it.
+func (o *openCalls) begin(of sessionUser, hangUp context.CancelCauseFunc) (done func()) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.all == nil {
+		o.all = make(map[*context.CancelCauseFunc]sessionUser)
 	}
-	a.questions[&silence] = of
+	o.all[&hangUp] = of
 	return func() {
-		a.mu.Lock()
-		defer a.mu.Unlock()
-		delete(a.questions, &silence)
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		delete(o.all, &hangUp)
 	}
 }
 
-// silence ends the questions to a session.
-func (a *asking) silence(session, user string) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	for silence, of := range a.questions {
+// hangUp ends the calls of a session.
+func (o *openCalls) hangUp(session, user string) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for hangUp, of := range o.all {
 		if of == (sessionUser{session, user}) {
-			(*silence)(errSilent)
+			(*hangUp)(errEnded)
 		}
 	}
 }

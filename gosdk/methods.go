@@ -153,6 +153,9 @@ func (m *Mounted) middleware(next mcp.MethodHandler) mcp.MethodHandler {
 			}
 		}
 		result, err := next(ctx, method, r)
+		if err == nil {
+			err = m.visible(ctx, r, result)
+		}
 		if err != nil {
 			return result, err
 		}

@@ -30,43 +30,52 @@ import (
 type Options struct {
 	// Keys seal the tokens. All replicas of a deployment need the same keyset.
 	Keys *codec.Keyset
-	// Audience, TokenTTL, UndoGrace, TurnTimeout, Ledger, LedgerLimit, Hooks, Sampler, Logger
+	// Audience, TokenTTL, UndoGrace, TurnTimeout, Ledger, LedgerLimit, CallerRate, ToolRates, MaxTurns, Hooks, Sampler, Logger
 	// and Now are those of [server.Options]. With a Ledger, goroutines undo abandoned sagas and
 	// work on tasks until [Mounted.Shutdown] is called, or the ledger's store is closed. Hooks
-	// are called for sagas and for lists of tools; around other tools there is the SDK's middleware.
+	// are called for sagas and for lists of tools; around other tools there is the SDK's middleware. Anonymous callers have
+	// one rate, and what is refused has an error without an HTTP status of its own.
 	Audience    string
 	TokenTTL    time.Duration
 	UndoGrace   time.Duration
 	TurnTimeout time.Duration
 	Ledger      ledger.Store
 	LedgerLimit int
+	CallerRate  server.Rate
+	ToolRates   map[string]server.Rate
+	MaxTurns    int
 	Hooks       []server.Hooks
 	Sampler     func(context.Context, *steps.SampleRequest) (*steps.SampleResult, error)
 	Logger      *slog.Logger
 	Now         func() time.Time
 	// Questions is that of [server.Options].
 	Questions server.Questions
-	// Principal says whom a verified bearer token stands for. Its error refuses the
+	// Caller says whom a verified bearer token stands for. Its error refuses the
 	// request. By default it takes UserID for the subject, and the claims "iss" and
 	// "client_id" from Extra for the issuer and the client if they are there as strings, and
-	// refuses a token without a UserID: all users would be one. Requests without a token,
-	// which come only where the SDK's server asks for none, are anonymous, the zero [server.Principal].
-	Principal func(*auth.TokenInfo) (server.Principal, error)
+	// refuses a token without a UserID: all users would be one. The scopes are the token's. Requests without a token,
+	// which come only where the SDK's server asks for none, are anonymous, the zero [saga.Caller].
+	Caller func(*auth.TokenInfo) (saga.Caller, error)
+	// Permit is that of [server.Options], for what is mounted. What takes another permission is refused by an error without
+	// an HTTP status of its own: the SDK has begun the response by then. Package auth's Guard.Require is asked before.
+	Permit func(ctx context.Context, who saga.Caller, kind, name string) error
 }
 
 // Mounted is what [Mount] has added to a server.
 type Mounted struct {
-	server    *server.Server
-	principal func(*auth.TokenInfo) (server.Principal, error)
-	log       *slog.Logger
-	ledger    ledger.Store // or nil
+	server *server.Server
+	caller func(*auth.TokenInfo) (saga.Caller, error)
+	permit func(ctx context.Context, who saga.Caller, kind, name string) error // or nil
+	log    *slog.Logger
+	ledger ledger.Store // or nil
 	// completing are the prompts and resources for which we suggest values.
 	prompts, resources map[string]bool
 	// tools says of each whether it has an output schema that older clients cannot read.
 	tools map[string]bool
 	// tasks are the tools whose calls may become tasks.
 	tasks map[string]bool
-	calls tally.Tally
+	// calls are under way, and unsaid are those whose result the SDK has not written yet.
+	calls, unsaid tally.Tally
 }
 
 // mounted has the servers with a Mount, by weak pointers. The SDK does not say whose a method is.
@@ -86,8 +95,8 @@ func Mount(s *mcp.Server, o Options, sagas ...saga.Definition) (*Mounted, error)
 		return nil, errors.New("gosdk: the server is nil")
 	case o.Keys == nil:
 		return nil, errors.New("gosdk: Options.Keys is required; make a keyset with codec.NewKeyset or load one")
-	case o.Principal == nil:
-		o.Principal = principalOfUser
+	case o.Caller == nil:
+		o.Caller = callerOfUser
 	}
 	if err := askNoOthers(sagas); err != nil {
 		return nil, fmt.Errorf("gosdk: %w", err)
@@ -95,12 +104,12 @@ func Mount(s *mcp.Server, o Options, sagas ...saga.Definition) (*Mounted, error)
 	o.Logger = cmp.Or(o.Logger, slog.Default())
 	inner, err := server.New(server.Options{
 		Tools: sagas, Keys: o.Keys, Audience: o.Audience, TokenTTL: o.TokenTTL, UndoGrace: o.UndoGrace,
-		TurnTimeout: o.TurnTimeout, Ledger: o.Ledger, LedgerLimit: o.LedgerLimit, Hooks: o.Hooks, Sampler: o.Sampler, Logger: o.Logger, Now: o.Now, Questions: o.Questions,
+		TurnTimeout: o.TurnTimeout, Ledger: o.Ledger, LedgerLimit: o.LedgerLimit, CallerRate: o.CallerRate, ToolRates: o.ToolRates, MaxTurns: o.MaxTurns, Hooks: o.Hooks, Sampler: o.Sampler, Logger: o.Logger, Now: o.Now, Questions: o.Questions, Permit: o.Permit,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("gosdk: %w", err)
 	}
-	m := &Mounted{server: inner, principal: o.Principal, log: o.Logger, ledger: o.Ledger, tasks: map[string]bool{}}
+	m := &Mounted{server: inner, caller: o.Caller, permit: o.Permit, log: o.Logger, ledger: o.Ledger, tasks: map[string]bool{}}
 	for _, d := range sagas {
 		p, err := d.Compile()
 		if err != nil {
@@ -149,14 +158,23 @@ func askNoOthers(sagas []saga.Definition) error {
 	return nil
 }
 
+// sayTime is how long Shutdown waits for results to be written, as a client may not read.
+const sayTime = 5 * time.Second
+
 // Shutdown ends the wait for answers of older clients, now and from now on, and
 // waits until what their calls have done is undone, and all other calls have ended,
 // or until ctx ends, whose error it then returns. The ledger's goroutine ends, too.
+// For clients that do not read their results it waits no longer than a few seconds.
 // Call it before the sessions of the server are closed, and before the end of the
-// process: the SDK waits for neither.
+// process: the SDK waits for neither, and a session that is being closed writes no results.
 func (m *Mounted) Shutdown(ctx context.Context) error {
 	m.server.CloseStreams()
 	err := m.calls.Wait(ctx)
+	defer func() {
+		ctx, cancel := context.WithTimeout(ctx, sayTime)
+		defer cancel()
+		_ = m.unsaid.Wait(ctx)
+	}()
 	if m.ledger == nil {
 		return err
 	}
@@ -180,16 +198,16 @@ func (m *Mounted) Pages() http.Handler { return m.server.Pages() }
 // end with the keyset they began with.
 func (m *Mounted) SetKeys(k *codec.Keyset) { m.server.SetKeys(k) }
 
-// principalOfUser is the default of Options.Principal.
-func principalOfUser(t *auth.TokenInfo) (server.Principal, error) {
+// callerOfUser is the default of Options.Caller.
+func callerOfUser(t *auth.TokenInfo) (saga.Caller, error) {
 	if t.UserID == "" {
-		return server.Principal{}, errors.New("the token verifier sets no UserID; have it set one, or give Options.Principal")
+		return saga.Caller{}, errors.New("the token verifier sets no UserID; have it set one, or give Options.Caller")
 	}
 	claim := func(name string) string {
 		s, _ := t.Extra[name].(string)
 		return s
 	}
-	return server.Principal{Issuer: claim("iss"), Subject: t.UserID, Client: claim("client_id")}, nil
+	return saga.Caller{Issuer: claim("iss"), Subject: t.UserID, Client: claim("client_id"), Scopes: t.Scopes}, nil
 }
 
 // entries are what the server's lists show of the sagas.

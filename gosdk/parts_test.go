@@ -111,3 +111,19 @@ func TestCallsWithATokenMounted(t *testing.T) {
 		})
 	}
 }
+
+// On standard input and output the end of the input is the end of the session.
+func TestCallsWithATokenAtTheEndOfTheInput(t *testing.T) {
+	rooms := new(rooms)
+	h := mount(t, gosdk.Options{}, rooms.pages())
+	w := h.wire()
+	w.greet(legacy, forms)
+	token := w.ask("tools/call", object{"name": "book"}).Get(`result._meta.io\.github\.mcpsaga/nextResumeToken`).String()
+	require.NotEmpty(t, token)
+	w.begin("tools/call", object{"name": "book", "arguments": object{"resumeToken": token}})
+	require.Equal(t, "elicitation/create", w.read().Get("method").String())
+	w.hangUp()
+	h.shutDown()
+	held, _ := rooms.count()
+	assert.Equal(t, 1, held)
+}

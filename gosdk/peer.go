@@ -60,21 +60,12 @@ func (p *peer) Notify(method string, params json.RawMessage) {
 }
 
 func (p *peer) Ask(ctx context.Context, method string, params json.RawMessage) (steps.Answer, error) {
-	asked, silence := context.WithCancelCause(ctx)
-	defer silence(nil)
-	if a, ok := p.ctx.Value(askingKey{}).(*asking); ok {
-		user := ""
-		if p.extra != nil {
-			user = userOf(p.extra.TokenInfo)
-		}
-		defer a.begin(sessionUser{p.ss.ID(), user}, silence)()
-	}
-	result, err := p.send(asked, method, params)
+	result, err := p.send(ctx, method, params)
 	if err == nil {
 		raw, err := json.Marshal(result)
 		return steps.Answer{Result: raw}, err
 	}
-	return p.failure(ctx, asked, method, err)
+	return p.failure(ctx, method, err)
 }
 
 // A broken connection fails the SDK's call, with any error, and then ends the request. An answer
@@ -97,14 +88,12 @@ const (
 )
 
 // failure says what it means that a question has failed.
-func (p *peer) failure(ctx, asked context.Context, method string, err error) (steps.Answer, error) {
+func (p *peer) failure(ctx context.Context, method string, err error) (steps.Answer, error) {
 	var refused *jsonrpc.Error
 	var number *inexact
 	switch {
 	case ctx.Err() != nil:
 		return steps.Answer{}, context.Cause(ctx)
-	case asked.Err() != nil:
-		return steps.Answer{}, context.Cause(asked)
 	case errors.Is(err, mcp.ErrConnectionClosed):
 		return steps.Answer{}, err
 	case errors.As(err, &number):
@@ -117,6 +106,8 @@ func (p *peer) failure(ctx, asked context.Context, method string, err error) (st
 	}
 	p.settle()
 	select {
+	case <-p.ctx.Done():
+		return steps.Answer{}, whyOver(p.ctx)
 	case <-ctx.Done():
 		return steps.Answer{}, context.Cause(ctx)
 	case <-time.After(nextMoment):

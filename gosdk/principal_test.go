@@ -152,18 +152,18 @@ func TestUsersWithoutNameAreRefused(t *testing.T) {
 	check(body)
 	_, body = newSession(t, url, "nobody", forms).do(http.MethodPost, message(1, "tools/call", object{"name": "talk"}))
 	check(body)
-	assert.Contains(t, h.log.String(), "have it set one, or give Options.Principal")
+	assert.Contains(t, h.log.String(), "have it set one, or give Options.Caller")
 }
 
 func TestOwnPrincipal(t *testing.T) {
-	h := mount(t, gosdk.Options{Principal: func(i *auth.TokenInfo) (server.Principal, error) {
+	h := mount(t, gosdk.Options{Caller: func(i *auth.TokenInfo) (saga.Caller, error) {
 		switch i.UserID {
 		case "mallory":
-			return server.Principal{}, errors.New("not of this house")
+			return saga.Caller{}, errors.New("not of this house")
 		case "panic":
 			panic("no such claim")
 		}
-		return server.Principal{Subject: "the family"}, nil
+		return saga.Caller{Subject: "the family"}, nil
 	}}, talk(1))
 	url := h.serve(authorized)
 	_, body := modernCall(t, url, "alice", object{"name": "talk"})

@@ -246,9 +246,7 @@ func (s *session) do(method, body string, more ...string) (int, string) {
 	return status, got
 }
 
-// stream sends a request and returns what comes, message by message.
-func (s *session) stream(body string) (next func() jsontest.Value) {
-	s.t.Helper()
+func (s *session) request(body string) *http.Request {
 	r, err := http.NewRequest(http.MethodPost, s.url, strings.NewReader(body))
 	require.NoError(s.t, err)
 	r.Header.Set("Content-Type", "application/json")
@@ -256,7 +254,13 @@ func (s *session) stream(body string) (next func() jsontest.Value) {
 	for i := 0; i < len(s.headers()); i += 2 {
 		r.Header.Set(s.headers()[i], s.headers()[i+1])
 	}
-	w, err := httpClient.Do(r)
+	return r
+}
+
+// stream sends a request and returns what comes, message by message.
+func (s *session) stream(body string) (next func() jsontest.Value) {
+	s.t.Helper()
+	w, err := httpClient.Do(s.request(body))
 	require.NoError(s.t, err)
 	s.t.Cleanup(func() { w.Body.Close() })
 	events := bufio.NewReader(w.Body)

@@ -134,7 +134,7 @@ func (h *appHost) again() {
 // A tool is finished by its form in hosts of all moods, by those who are known and by others, in both eras of MCP.
 func TestAppCalls(t *testing.T) {
 	t.Parallel()
-	known := func(*http.Request) (server.Principal, error) { return server.Principal{Issuer: "i", Subject: "s"}, nil }
+	known := func(*http.Request) (saga.Caller, error) { return saga.Caller{Issuer: "i", Subject: "s"}, nil }
 	const old, modern = "legacy", "2026-07-28"
 	for name, c := range map[string]struct {
 		mode      string

@@ -44,10 +44,10 @@ func TestCommandShowsTheForm(t *testing.T) {
 	t.Parallel()
 	needProgram(t, "chromium")
 	require.NoError(t, buildSaga())
-	known := func(*http.Request) (server.Principal, error) { return server.Principal{Issuer: "i", Subject: "s"}, nil }
+	known := func(*http.Request) (saga.Caller, error) { return saga.Caller{Issuer: "i", Subject: "s"}, nil }
 	for name, c := range map[string]struct {
 		protocol string
-		who      func(*http.Request) (server.Principal, error)
+		who      func(*http.Request) (saga.Caller, error)
 		held     bool
 	}{
 		"in a session":  {protocol: "2025-11-25"},

@@ -126,8 +126,8 @@ func serveShop(args []string) error {
 	}}
 	s, err := server.New(server.Options{
 		Tools: []saga.Definition{shop(*dir)}, Keys: keys, Ledger: dying, Lease: time.Second, TurnTimeout: 8 * time.Second, Logger: slog.New(slog.DiscardHandler),
-		Authenticate: func(r *http.Request) (server.Principal, error) {
-			return server.Principal{Subject: cmp.Or(r.Header.Get("User"), "ann")}, nil
+		Authenticate: func(r *http.Request) (saga.Caller, error) {
+			return saga.Caller{Subject: cmp.Or(r.Header.Get("User"), "ann")}, nil
 		},
 		Questions: server.Questions{PageURL: "http://127.0.0.1/ask"},
 	})

@@ -55,8 +55,8 @@ func serveStay(args []string) error {
 		Questions: server.Questions{PageURL: *pages, TrustedApps: []string{"host"}},
 	}
 	if *known {
-		o.Authenticate = func(*http.Request) (server.Principal, error) {
-			return server.Principal{Issuer: "i", Subject: "s"}, nil
+		o.Authenticate = func(*http.Request) (saga.Caller, error) {
+			return saga.Caller{Issuer: "i", Subject: "s"}, nil
 		}
 	}
 	s, err := server.New(o)

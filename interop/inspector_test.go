@@ -4,9 +4,12 @@ import (
 	"encoding/base64"
 	"io"
 	"net/http"
+	"net/http/cookiejar"
 	"net/http/httptest"
 	"net/http/httputil"
 	"net/url"
+	"os/exec"
+	"regexp"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -110,4 +113,42 @@ func TestInspectorOpensTheForm(t *testing.T) {
 		return
 	}
 	require.Eventually(t, func() bool { return strings.Contains(said.String(), `"text":"booked Ann in Rome for 3"`) }, time.Minute, 50*time.Millisecond)
+}
+
+// inspect has the Inspector's command line call whoami.
+func inspect(t *testing.T, address string, more ...string) (*exec.Cmd, *shared) {
+	t.Helper()
+	cmd := needNode(t).command("node_modules/@modelcontextprotocol/inspector/clients/launcher/build/index.js", append([]string{
+		"--cli", "--transport", "http", "--server-url", address, "--method", "tools/call", "--tool-name", "whoami"}, more...)...)
+	cmd.Env = append(cmd.Env, "HOME="+t.TempDir(), "MCP_INSPECTOR_SECRET_STORE=memory", "MCP_AUTO_OPEN_ENABLED=true")
+	said := new(shared)
+	cmd.Stdout, cmd.Stderr = said, said
+	require.NoError(t, cmd.Start())
+	t.Cleanup(func() { _ = cmd.Process.Kill() })
+	return cmd, said
+}
+
+// The Inspector's command line finds the authorization server from the 401, registers, has the user sign in, and calls a
+// tool. With a token in a header it does without.
+func TestInspectorSignsIn(t *testing.T) {
+	t.Parallel()
+	issuer := startAuthServer(t)
+	address := serveProtected(t, issuer, "/mcp", false)
+	cmd, said := inspect(t, address, "--callback-url", "http://127.0.0.1:0/oauth/callback")
+	var at []string
+	require.Eventually(t, func() bool {
+		at = regexp.MustCompile(`Please navigate to: (http\S+)`).FindStringSubmatch(said.String())
+		return at != nil
+	}, time.Minute, 50*time.Millisecond, "%s", said)
+	jar, err := cookiejar.New(nil)
+	require.NoError(t, err)
+	resp, err := (&http.Client{Jar: jar}).Get(at[1])
+	require.NoError(t, err)
+	require.NoError(t, resp.Body.Close())
+	require.NoError(t, cmd.Wait(), "%s", said)
+	assert.Contains(t, said.String(), "ann may orders tools:read")
+
+	cmd, said = inspect(t, address, "--header", "Authorization: Bearer "+machineToken(t, issuer, "machine", address, "tools:read"))
+	require.NoError(t, cmd.Wait(), "%s", said)
+	assert.Contains(t, said.String(), "machine may tools:read")
 }

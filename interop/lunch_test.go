@@ -27,12 +27,18 @@ func lunchProgram(t *testing.T) string {
 	return file
 }
 
+// lunchCommand is a command of the program, which has its keys and ledger beside it.
+func lunchCommand(t *testing.T, program string, args ...string) *exec.Cmd {
+	cmd := exec.CommandContext(t.Context(), program, args...)
+	cmd.Env, cmd.Stderr = append(os.Environ(), "XDG_CONFIG_HOME="+program+".config"), os.Stderr
+	return cmd
+}
+
 // serveLunch starts the program on a port of its own, and returns its endpoint.
 func serveLunch(t *testing.T, program string) string {
 	t.Helper()
 	address := porttest.Reserve(t)
-	cmd := exec.CommandContext(t.Context(), program, address)
-	cmd.Stderr = os.Stderr
+	cmd := lunchCommand(t, program, "serve", "--addr", address)
 	require.NoError(t, cmd.Start())
 	t.Cleanup(func() {
 		assert.NoError(t, cmd.Process.Kill())
@@ -52,7 +58,7 @@ func serveLunch(t *testing.T, program string) string {
 func TestLunchWithTheGoSDK(t *testing.T) {
 	program := lunchProgram(t)
 	for name, transport := range map[string]func() mcp.Transport{
-		"stdio": func() mcp.Transport { return &mcp.CommandTransport{Command: exec.CommandContext(t.Context(), program)} },
+		"stdio": func() mcp.Transport { return &mcp.CommandTransport{Command: lunchCommand(t, program, "stdio")} },
 		"http":  func() mcp.Transport { return &mcp.StreamableClientTransport{Endpoint: serveLunch(t, program)} },
 	} {
 		t.Run(name, func(t *testing.T) {

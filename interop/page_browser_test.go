@@ -270,11 +270,11 @@ func TestPagesOfOthersInChromium(t *testing.T) {
 		},
 	}
 	signedIn := func(o *server.Options) {
-		o.Authenticate = func(r *http.Request) (server.Principal, error) {
+		o.Authenticate = func(r *http.Request) (saga.Caller, error) {
 			if c, err := r.Cookie("who"); err == nil {
-				return server.Principal{Subject: c.Value}, nil
+				return saga.Caller{Subject: c.Value}, nil
 			}
-			return server.Principal{Subject: "ann"}, nil
+			return saga.Caller{Subject: "ann"}, nil
 		}
 	}
 	c := servePagesWith(t, signedIn, tool)

@@ -57,6 +57,12 @@ func TestMain(m *testing.M) {
 				os.Exit(1)
 			}
 			os.Exit(0)
+		case rolloutChild:
+			os.Args = append(os.Args[:1:1], os.Args[2:]...)
+			serveRollout()
+		case runbookChild:
+			os.Args = append(os.Args[:1:1], os.Args[2:]...)
+			serveRunbook()
 		case conformanceChild:
 			if err := playScenario(os.Args[2]); err != nil {
 				fmt.Fprintln(os.Stderr, "client:", err)

@@ -9,7 +9,6 @@ import (
 	"github.com/cenkalti/backoff/v5"
 
 	"github.com/mcpsaga/mcpsaga/internal/engine"
-	"github.com/mcpsaga/mcpsaga/internal/hook"
 	"github.com/mcpsaga/mcpsaga/internal/sagahooks"
 )
 
@@ -302,11 +301,7 @@ func attempt[T any](ctx context.Context, timeout time.Duration, tries int, call 
 		}
 		try := func() error { return perform(ctx) }
 		if around != nil {
-			try = func() error {
-				return hook.Around(ctx, func(ctx context.Context, next func(context.Context) error) error {
-					return around(ctx, call, next)
-				}, perform)
-			}
+			try = func() error { return around(ctx, call, perform) }
 		}
 		if within == nil || sagahooks.From(ctx) != nil {
 			err = try()

@@ -36,7 +36,7 @@ func (e *Effect[In, Out]) compiled() engine.Effect {
 		return c
 	}
 	d := &c.declaration
-	*d = engine.Declaration{Name: e.Name, Self: e, Irreversible: e.Irreversible, Undoable: e.Undo != nil}
+	*d = engine.Declaration{Name: e.Name, Self: e, Irreversible: e.Irreversible, Undoable: e.Undo != nil, ReadOnly: e.ReadOnly}
 	for _, on := range e.BuildsOn {
 		if on == nil {
 			d.BuildsOn = append(d.BuildsOn, engine.Declaration{})

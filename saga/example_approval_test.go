@@ -71,15 +71,15 @@ func serveWithPages(tool saga.Definition) (*server.Server, func()) {
 	store := ledger.NewMemory(ledger.MemoryOptions{})
 	s := serveWith(server.Options{
 		Tools: []saga.Definition{tool}, Keys: keys, Ledger: store,
-		Authenticate: func(r *http.Request) (server.Principal, error) { // in production: a cookie of your sign-in, or a token
+		Authenticate: func(r *http.Request) (saga.Caller, error) { // in production: a cookie of your sign-in, or a token
 			if c, err := r.Cookie("who"); err == nil {
-				return server.Principal{Subject: c.Value}, nil
+				return saga.Caller{Subject: c.Value}, nil
 			}
-			return server.Principal{Subject: "caller"}, nil
+			return saga.Caller{Subject: "caller"}, nil
 		},
 		Questions: server.Questions{
 			PageURL: "https://tools.example.com/ask",
-			Roles: func(_ context.Context, who server.Principal) ([]string, error) {
+			Roles: func(_ context.Context, who saga.Caller) ([]string, error) {
 				if who.Subject == "fay" {
 					return []string{"finance"}, nil
 				}

@@ -29,12 +29,12 @@ func Example_serving() {
 		Keys:     keys,
 		Audience: "canteen-production",
 		TokenTTL: 30 * time.Minute,
-		Authenticate: func(r *http.Request) (server.Principal, error) {
+		Authenticate: func(r *http.Request) (saga.Caller, error) {
 			user, ok := users[r.Header.Get("Authorization")]
 			if !ok {
-				return server.Principal{}, errors.New("no such access token")
+				return saga.Caller{}, errors.New("no such access token")
 			}
-			return server.Principal{Issuer: "https://login.example.com", Subject: user}, nil
+			return saga.Caller{Issuer: "https://login.example.com", Subject: user}, nil
 		},
 		AllowedHosts: []string{"tools.example.com"},
 		Logger:       slog.New(slog.DiscardHandler),

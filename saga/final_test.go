@@ -407,7 +407,9 @@ func TestCancelGoesForward(t *testing.T) {
 		require.NoError(t, err)
 		assert.Equal(t, []string{"pay", "seat"}, report(t, out).Undone)
 		assert.Equal(t, "room", report(t, out).Final)
-		assert.Contains(t, text(t, out), "Not cancelled: it is too late.")
+		assert.Equal(t, `Cancelled in part: the saga has ended, but "room" is final.Undone up to "room", which is final.
+Undone: pay, seat.`, text(t, out))
+		assert.True(t, out.Result.IsError)
 		assert.NotContains(t, w.log, "do pay", "a saga of which a part is undone is not completed")
 	})
 	t.Run("and a tool without effects is just cancelled", func(t *testing.T) {

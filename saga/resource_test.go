@@ -79,7 +79,6 @@ func TestTemplatesThatCutTheirVariablesAreRefused(t *testing.T) {
 	assert.ErrorContains(t, err, "a variable with a length")
 }
 
-// What is served can be asked without the variables, which costs less.
 func TestServes(t *testing.T) {
 	set := templated(t, "file:///{path}")
 	for uri, want := range map[string]bool{"file:///a": true, "file:///": true, "file:///a/b": false, "": false, "file:///" + strings.Repeat("a", 2041): false} {

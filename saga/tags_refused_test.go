@@ -101,7 +101,7 @@ func TestTagsWithoutMeaningAreRefused(t *testing.T) {
 	}](t, `tag default: "c" is not valid: `)
 	refusedTag[struct {
 		A string `json:"a,omitempty" format:"date" default:"today"`
-	}](t, `tag default: "today" is not valid:  must be a date`)
+	}](t, `tag default: "today" is not valid: must be a date`)
 	refusedTag[struct {
 		A uint8 `json:"a,omitempty" default:"x"`
 	}](t, `tag default: "x" is not valid: `)

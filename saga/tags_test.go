@@ -123,12 +123,12 @@ func TestTagsOfArgumentsAreEnforced(t *testing.T) {
 			`{"sort":"up","table":"users","name":"abcde"}`:                       "maxLength",
 			`{"sort":"up","table":"users","name":"a1"}`:                          "pattern",
 			`{"sort":"up","table":"users","share":0.5}`:                          "",
-			`{"sort":"up","table":"users","share":0}`:                            "exclusiveMinimum",
-			`{"sort":"up","table":"users","share":1}`:                            "exclusiveMaximum",
+			`{"sort":"up","table":"users","share":0}`:                            "/share must be more than 0",
+			`{"sort":"up","table":"users","share":1}`:                            "/share must be less than 1",
 			`{"sort":"up","table":"users","even":10}`:                            "",
-			`{"sort":"up","table":"users","even":3}`:                             "multipleOf",
-			`{"sort":"up","table":"users","even":12}`:                            "maximum",
-			`{"sort":"up","table":"users","exact":0.49}`:                         "minimum",
+			`{"sort":"up","table":"users","even":3}`:                             "/even must be a multiple of 2",
+			`{"sort":"up","table":"users","even":12}`:                            "/even must be at most 10",
+			`{"sort":"up","table":"users","exact":0.49}`:                         "/exact must be at least 0.5",
 			`{"sort":"up","table":"users","when":"2026-07-28T15:04:05Z"}`:        "",
 			`{"sort":"up","table":"users","when":"yesterday"}`:                   "/when must be a date and time",
 			`{"sort":"up","table":"users","day":"2026-02-28"}`:                   "",
@@ -140,7 +140,7 @@ func TestTagsOfArgumentsAreEnforced(t *testing.T) {
 			`{"sort":"up","table":"users","list":[{"mail":"a@b"},{"mail":"a"}]}`: "/list/1/mail " + mail,
 			`{"sort":"up","table":"users","map":{"k":{"mail":"a"}}}`:             "/map/k/mail " + mail,
 			`{"sort":"up","table":"users","limit":50}`:                           "",
-			`{"sort":"up","table":"users","limit":51}`:                           "maximum",
+			`{"sort":"up","table":"users","limit":51}`:                           "/limit must be at most 50",
 		} {
 			out, err := tool.Start(t.Context(), engine.Call{Arguments: json.RawMessage(args)})
 			require.NoError(t, err, args)

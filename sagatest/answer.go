@@ -2,6 +2,7 @@ package sagatest
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -16,13 +17,30 @@ import (
 // A question that is asked several times gets the answers to its id in order.
 type Answer struct {
 	question string
-	reply    func(Asked) (steps.Answer, error)
+	answer   steps.Answer // unless decide is there
+	err      error        // it cannot be encoded
+	decide   func(Asked) Answer
 	later    time.Duration
 	by       string
 	leaves   bool
 	always   bool
 	route    steps.Routes // zero: the client, or the first that there is
 	given    bool         // before the play starts
+}
+
+// to is what answers a step.
+func (a Answer) to(asked Asked) (steps.Answer, error) {
+	if a.decide != nil {
+		if a = a.decide(asked); a.answer.Result == nil && a.answer.Error == nil && a.err == nil && a.decide == nil {
+			a.err = errors.New("the function that decides gave no answer")
+		}
+		return a.to(asked)
+	}
+	if a.err != nil {
+		return a.answer, fmt.Errorf("the answer to %q: %w", asked.Question, a.err)
+	}
+	a.answer.StepID = asked.ID
+	return a.answer, nil
 }
 
 // Always makes the answer that of all later times the question is asked, too. What
@@ -80,36 +98,31 @@ func Roots(question string, uris ...string) Answer {
 
 // Fail has the client fail to perform the step, with a JSON-RPC error.
 func Fail(question string, code int64, message string) Answer {
-	return Answer{question: question, reply: func(a Asked) (steps.Answer, error) {
-		return steps.Answer{StepID: a.ID, Error: &steps.ClientError{Code: code, Message: message}}, nil
-	}}
+	return Answer{question: question, answer: steps.Answer{Error: &steps.ClientError{Code: code, Message: message}}}
 }
 
 // Raw answers with a whole result: a [steps.SampleResult] of a model, or JSON as bytes,
 // to see what becomes of one that breaks the protocol.
 func Raw(question string, result any) Answer {
-	return Answer{question: question, reply: func(a Asked) (steps.Answer, error) {
-		switch raw := result.(type) {
-		case json.RawMessage:
-			return steps.Answer{StepID: a.ID, Result: raw}, nil
-		case []byte:
-			return steps.Answer{StepID: a.ID, Result: raw}, nil
-		}
-		raw, err := json.Marshal(result)
-		return steps.Answer{StepID: a.ID, Result: raw}, err
-	}}
+	raw, err := encoded(result)
+	return Answer{question: question, answer: steps.Answer{Result: raw}, err: err}
+}
+
+// encoded is v as JSON, which it may be.
+func encoded(v any) (json.RawMessage, error) {
+	switch v := v.(type) {
+	case json.RawMessage:
+		return v, nil
+	case []byte:
+		return v, nil
+	}
+	return json.Marshal(v)
 }
 
 // Func decides about the answer when the question is asked, from what is asked. In
 // a sweep it is called many times, and should answer the same question the same.
 func Func(question string, decide func(Asked) Answer) Answer {
-	return Answer{question: question, reply: func(a Asked) (steps.Answer, error) {
-		d := decide(a)
-		if d.reply == nil {
-			return steps.Answer{}, fmt.Errorf("the function that answers %q gave no answer", question)
-		}
-		return d.reply(a)
-	}}
+	return Answer{question: question, decide: decide}
 }
 
 // Leave ends the play when the question is asked: the client never comes back. The
@@ -154,23 +167,20 @@ func (s *script) find(question string, n int) (Answer, bool) {
 	return Answer{}, false
 }
 
+// lack says that there is no answer to a question.
 func (s *script) lack(a Asked) string {
-	said := a.Message()
-	if len(said) > 300 {
-		said = said[:300] + "…"
-	}
-	how := fmt.Sprintf("sagatest.Accept(%q, …)", a.Question)
-	switch {
-	case a.Kind == steps.Sampling:
-		how = fmt.Sprintf("sagatest.Say(%q, …)", a.Question)
-	case a.Kind == steps.Roots:
-		how = fmt.Sprintf("sagatest.Roots(%q, …)", a.Question)
+	how := "Accept"
+	switch a.Kind {
+	case steps.Sampling:
+		how = "Say"
+	case steps.Roots:
+		how = "Roots"
 	}
 	what := "the script has no answer to it"
 	if n := len(s.answers[a.Question]); n > 0 {
 		what = fmt.Sprintf("the script has only %d of the %d answers that it takes", n, a.Again+1)
 	}
-	return fmt.Sprintf("the tool asks %q, and %s.\n  asked: %s\n  what to do: add %s to the script, or sagatest.Leave(%q) if the client is to stop here", a.Question, what, said, how, a.Question)
+	return fmt.Sprintf("the tool asks %q, and %s.\n  asked: %s\n  what to do: add sagatest.%s(%q, …) to the script, or sagatest.Leave(%q) if the client is to stop here", a.Question, what, short(a.Message(), 300), how, a.Question, a.Question)
 }
 
 // leftover reports the answers that were never asked for, or is empty.

@@ -29,37 +29,27 @@ func asked(s steps.Step) Asked {
 }
 
 // Form returns the form that is shown to the user, or nil if it is none.
-func (a Asked) Form() *steps.FormSpec { return read(a, steps.Elicitation, steps.Step.Form) }
+func (a Asked) Form() *steps.FormSpec {
+	f, _ := a.Step.Form() // what is wrong with other steps is that they are none
+	return f
+}
 
 // Link returns the link that the user is to open, or nil if it is none.
-func (a Asked) Link() *steps.Link { return read(a, steps.Elicitation, steps.Step.Link) }
+func (a Asked) Link() *steps.Link {
+	l, _ := a.Step.Link()
+	return l
+}
 
 // Request returns what the model is asked, or nil if it is not a sampling.
 func (a Asked) Request() *steps.SampleRequest {
-	return read(a, steps.Sampling, steps.Step.Sample)
-}
-
-func read[T any](a Asked, kind steps.Kind, parse func(steps.Step) (*T, error)) *T {
-	if a.Kind != kind && (a.Kind != steps.Outside || kind != steps.Elicitation) {
-		return nil
-	}
-	v, err := parse(a.Step)
-	if err != nil {
-		return nil
-	}
-	return v
+	r, _ := a.Sample()
+	return r
 }
 
 // Message returns what the user reads, what is said of an event, or what the model is asked: the texts of
 // all messages, one per line.
 func (a Asked) Message() string {
-	if f := a.Form(); f != nil {
-		return f.Message
-	}
-	if l := a.Link(); l != nil {
-		return l.Message
-	}
-	if text, ok := jsonview.String(jsonview.Get(a.Params, "message")); ok && a.Kind == steps.Outside {
+	if text, ok := jsonview.String(jsonview.Get(a.Params, "message")); ok {
 		return text
 	}
 	var texts []string

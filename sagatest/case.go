@@ -43,8 +43,9 @@ type Case struct {
 	// undone.
 	Retired uint32
 
-	// Client is what the client can do; zero means everything.
+	// Client is what the client can do; zero means everything. Caller is who calls; see [Player].
 	Client steps.Features
+	Caller saga.Caller
 	// Parts: the client gets what the tool yields part by part; see [Player].
 	Parts bool
 	// Now is when the tool is called; see [Player].
@@ -78,7 +79,10 @@ func (c *Case) subject(t testing.TB) Subject {
 	return Subject{Tool: c.Tool}
 }
 
-func (c *Case) harmless(effect string) bool { return slices.Contains(c.Harmless, effect) }
+// harmless reports whether what a call does may be left behind.
+func (c *Case) harmless(call *Call) bool {
+	return call.hook.ReadOnly || slices.Contains(c.Harmless, call.Effect)
+}
 
 func (c *Case) same(p *Played) string {
 	if c.Same != nil && p.Good() {
@@ -87,4 +91,6 @@ func (c *Case) same(p *Played) string {
 	return p.asJSON()
 }
 
-func (c *Case) player() Player { return Player{Client: c.Client, Parts: c.Parts, Now: c.Now, ID: c.ID} }
+func (c *Case) player() Player {
+	return Player{Client: c.Client, Caller: c.Caller, Parts: c.Parts, Now: c.Now, ID: c.ID}
+}

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/mcpsaga/mcpsaga/internal/tasks"
 	"github.com/mcpsaga/mcpsaga/internal/turns"
 	"github.com/mcpsaga/mcpsaga/steps"
 )
@@ -25,9 +24,8 @@ type client struct {
 	got, last reply
 	sent      []steps.Answer
 	rounds    []Round
-	awaits    [][]tasks.Awaited // of each round
-	before    int               // the rounds that were answered with what was given before the play
-	untaken   []string          // the questions of which an answer was not taken
+	before    int      // the rounds that were answered with what was given before the play
+	untaken   []string // the questions of which an answer was not taken
 }
 
 // request is what the client sends: without a token, a call of the tool.
@@ -41,35 +39,62 @@ type request struct {
 
 var errLeaves = errors.New("the script says that the client leaves; a sweep needs one that goes on to the end")
 
-// answers returns what the script answers to the questions of the last round. It fails with [errLeaves] if the
-// client does not come back.
-func (c *client) answers() (list []steps.Answer, later time.Duration, err error) {
-	allGiven := len(c.last.Steps) > 0
+// scripted returns the request that brings what the script has for what the saga waits for, and how long the client takes
+// for that. It fails with [errLeaves] if the client does not come back.
+func (c *client) scripted() (q request, later time.Duration, err error) {
+	allGiven, answers := len(c.last.Steps) > 0, []steps.Answer(nil)
 	for _, s := range c.last.Steps {
-		a := asked(s)
-		scripted, ok := c.find(a)
-		switch {
-		case !ok:
-			return nil, 0, errors.New(c.script.lack(a))
-		case scripted.leaves:
-			return nil, 0, errLeaves
-		}
-		if refused, err := c.refuses(a, scripted); err != nil {
-			return nil, 0, err
-		} else if refused {
-			return c.answers()
-		}
-		given, err := scripted.reply(a)
+		scripted, given, err := c.answer(asked(s))
 		if err != nil {
-			return nil, 0, fmt.Errorf("the answer to %q: %w", a.Question, err)
+			return q, 0, err
 		}
-		given.StepID = s.ID
-		list, later, allGiven = append(list, given), max(later, scripted.later), allGiven && scripted.given
+		answers, later, allGiven = append(answers, given), max(later, scripted.later), allGiven && scripted.given
 	}
 	if allGiven {
 		c.before = len(c.rounds)
 	}
-	return list, later, nil
+	q = c.resume(answers...)
+	for _, e := range c.last.awaits {
+		h, err := c.happening(e)
+		if err != nil {
+			return q, later, err
+		}
+		q.events = append(q.events, h)
+	}
+	return q, later, nil
+}
+
+// refused returns the request that refuses all that the saga waits for.
+func (c *client) refused() request {
+	var answers []steps.Answer
+	for _, s := range c.last.Steps {
+		answers = append(answers, refusal(s))
+	}
+	q := c.resume(answers...)
+	for _, e := range c.last.awaits {
+		q.events = append(q.events, happening{Awaited: e, result: []byte(declines)})
+	}
+	return q
+}
+
+// answer returns what the script has for a question or an event, and what that answers. What comes by a route that is not
+// open is refused, and the next answer counts.
+func (c *client) answer(a Asked) (scripted Answer, given steps.Answer, err error) {
+	scripted, ok := c.find(a)
+	switch {
+	case !ok:
+		err = errors.New(c.script.lack(a))
+	case scripted.leaves:
+		err = errLeaves
+	case c.reaches(a, scripted.route):
+		given, err = scripted.to(a)
+	case c.times(a) > len(c.script.answers[a.Question]):
+		err = fmt.Errorf("the answer to %q comes by %v, which is never taken.\n  what to do: have it come Via another route, or let the tool allow this one", a.Question, scripted.route)
+	default:
+		c.refuse(a)
+		return c.answer(a)
+	}
+	return scripted, given, err
 }
 
 func (c *client) find(a Asked) (Answer, bool) {
@@ -92,19 +117,15 @@ func (c *client) next() (request, error) {
 	if c.last.Token == "" {
 		return request{}, nil // the call
 	}
-	answers, later, err := c.answers()
+	q, later, err := c.scripted()
 	c.rig.clock.pass(later)
-	q := c.resume(answers...)
-	if err == nil {
-		q.events, err = c.happenings()
-	}
 	return q, err
 }
 
 // send has the server take a turn; take lets the client learn of the response.
 func (c *client) send(q request) reply {
 	c.rig.clock.pass(c.pause)
-	if err := c.rig.deliver(q.events); err != nil {
+	if err := c.rig.deliver(q.events...); err != nil {
 		return reply{err: err}
 	}
 	if q.token != "" && q.token == c.last.Token && !q.cancels {
@@ -127,14 +148,14 @@ func (c *client) take(q request, rep reply) {
 	if rep.ended {
 		return
 	}
-	r := Round{Token: rep.Token, Part: rep.Yielded}
+	r := Round{Token: rep.Token, Part: rep.Yielded, awaits: rep.awaits}
 	for _, s := range rep.Steps {
 		r.Asked = append(r.Asked, asked(s))
 	}
 	if c.rig.routes != 0 {
 		r.Words = []string{c.words(rep, "")}
 	}
-	c.rounds, c.awaits = append(c.rounds, r), append(c.awaits, rep.awaits)
+	c.rounds = append(c.rounds, r)
 }
 
 func (c *client) hasSent(a steps.Answer) bool {

@@ -6,7 +6,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"testing"
 
 	"github.com/mcpsaga/mcpsaga/internal/engine"
@@ -43,7 +42,7 @@ func Journal(t testing.TB, c Case) {
 	t.Helper()
 	s := newSweep(t, c)
 	s.recording = true
-	played := s.undisturbed(t, "the script, for the journal")
+	played := s.undisturbed("the script, for the journal")
 	if played == nil {
 		return
 	}
@@ -57,11 +56,33 @@ func Journal(t testing.TB, c Case) {
 	if err != nil {
 		t.Fatalf("sagatest: the journal cannot be read: %v", err)
 	}
-	ok := true
+	ok, known := true, make(map[string]bool)
 	for _, e := range recorded {
-		ok = s.prove(t, e, update) && ok
+		ok, known[e.path] = s.prove(e, update) && ok, true
 	}
-	s.record(t, dir, recorded, ok, update)
+	lacking := slices.DeleteFunc(s.entries, func(e *entry) bool {
+		e.path = filepath.Join(dir, fmt.Sprint(e.Revision), e.name())
+		e.updated = true
+		return known[e.path]
+	})
+	switch {
+	case !update:
+		for _, e := range lacking {
+			t.Errorf("sagatest: the journal of revision %d of %q lacks the suspension at %s.\n  what to do: run the test with %s=1 in the environment, and commit %s", e.Revision, e.Tool, e.waits(), updateEnv, e.path)
+		}
+	case !ok && len(lacking) > 0:
+		t.Errorf("sagatest: nothing was written to the journal, as sagas that it has recorded cannot go on")
+	case ok:
+		for _, e := range append(recorded, lacking...) {
+			if !e.updated {
+				continue
+			}
+			if err := e.write(); err != nil {
+				t.Fatalf("sagatest: the journal cannot be written: %v", err)
+			}
+			t.Logf("sagatest: wrote %s", e.path)
+		}
+	}
 }
 
 // journal is the name of the directory with the case's records.
@@ -75,48 +96,19 @@ func (s *sweep) journal() string {
 	return s.tool.Name
 }
 
-// record adds suspensions that the journal lacks, or reports them.
-func (s *sweep) record(t testing.TB, dir string, recorded []*entry, ok, update bool) {
-	t.Helper()
-	known := make(map[string]bool)
-	for _, e := range recorded {
-		known[e.path] = true
-		if e.updated && ok {
-			if err := e.write(e.path); err != nil {
-				t.Fatalf("sagatest: the journal cannot be written: %v", err)
-			}
-		}
-	}
-	for _, e := range s.entries {
-		path := filepath.Join(dir, strconv.FormatUint(uint64(s.tool.Revision), 10), e.name())
-		switch {
-		case known[path]:
-		case !update:
-			t.Errorf("sagatest: the journal of revision %d of %q lacks the suspension at %s.\n  what to do: run the test with %s=1 in the environment, and commit %s", s.tool.Revision, s.tool.Name, e.waits(), updateEnv, path)
-		case !ok:
-			t.Errorf("sagatest: nothing was written to the journal, as sagas that it has recorded cannot go on")
-			return
-		default:
-			if err := e.write(path); err != nil {
-				t.Fatalf("sagatest: the journal cannot be written: %v", err)
-			}
-			t.Logf("sagatest: wrote %s", path)
-		}
-	}
-}
-
 // prove resumes a recorded saga with the present code. It reports whether it ended
 // as it must.
-func (s *sweep) prove(t testing.TB, e *entry, update bool) (ok bool) {
-	t.Helper()
-	name, err := filepath.Rel(journalDir, e.path)
-	if err != nil {
-		name = e.path
-	}
-	subtest(t, name, func(t testing.TB) {
-		x := s.newTrial(t, "a saga of revision "+strconv.FormatUint(uint64(e.Revision), 10)+" waits for "+e.waits()+" and goes on now")
+func (s *sweep) prove(e *entry, update bool) (ok bool) {
+	s.t.Helper()
+	name, _ := filepath.Rel(journalDir, e.path) // in which it is
+	subtest(s.t, name, func(t testing.TB) {
+		x := s.newTrial(t, fmt.Sprintf("a saga of revision %d waits for %s and goes on now", e.Revision, e.waits()))
 		b := x.survives(e, update, nil)
-		if awaits := slices.Concat(x.awaits...); b == nil && len(awaits) > 0 {
+		var awaits []tasks.Awaited
+		for _, r := range x.rounds {
+			awaits = append(awaits, r.awaits...)
+		}
+		if b == nil && len(awaits) > 0 {
 			x = s.newTrial(t, x.name+", when all has happened that it will wait for")
 			b = x.survives(e, update, awaits)
 		}
@@ -157,23 +149,21 @@ func (x *trial) survives(e *entry, update bool, early []tasks.Awaited) *broken {
 	if err != nil {
 		return &broken{what: err.Error(), advice: "restore the file"}
 	}
-	tools, err := engine.NewRegistry(x.subject.Tool)
+	h, err := x.rig.host(x.rig.process(0, nil))
 	if err != nil {
 		return &broken{what: err.Error(), advice: "mend the definition"}
 	}
-	tool := firstTool(tools)
-	if e.Revision > tool.Revision {
-		return &broken{what: fmt.Sprintf("it was recorded by revision %d, but the tool is of revision %d", e.Revision, tool.Revision), advice: "do not lower the revision"}
+	if e.Revision > h.tool.Revision {
+		return &broken{what: fmt.Sprintf("it was recorded by revision %d, but the tool is of revision %d", e.Revision, h.tool.Revision), advice: "do not lower the revision"}
 	}
-	before := x.rig.world.looked
-	if err := tool.Rehearse(context.Background(), pos); err != nil {
+	if err := h.tool.Rehearse(context.Background(), pos); err != nil {
 		return &broken{what: fmt.Sprintf("what it had done cannot be done again in a new world: %v", err), advice: "let effects read the inputs of earlier revisions: rename no fields, and give an effect whose input has another meaning another name"}
 	}
-	x.rig.world.lookAgain()
-	if reader, _ := tools.Reader(tool.Target, e.Revision); reader == nil {
-		return x.retire(e, tool, pos, before)
+	x.rig.world.now() // what has changed is no turn's doing
+	if reader, _ := h.Registry.Reader(h.tool.Target, e.Revision); reader == nil {
+		return x.retire(e, h.tool, pos)
 	}
-	if err := tool.CheckAnswers(pos, nil); err != nil {
+	if err := h.tool.CheckAnswers(pos, nil); err != nil {
 		return &broken{what: fmt.Sprintf("it cannot go on: %v", err), advice: keepGoing}
 	}
 	if x.last, err = x.rig.sealed(pos); err != nil {
@@ -187,11 +177,12 @@ func (x *trial) survives(e *entry, update bool, early []tasks.Awaited) *broken {
 	x.rig.clock.at, x.latest = e.At, true
 	x.client.recall = func(a Asked) (Answer, bool) { return x.recall(e, a) }
 	for _, a := range early {
-		x.early(&a)
+		x.early(a)
 	}
+	x.play()
 	switch {
-	case x.play():
-		return x.ended(e, before, update)
+	case x.got.ended:
+		return x.ended(e, update)
 	case x.got.err != nil:
 		return &broken{what: fmt.Sprintf("it cannot go on: %v", x.got.err), advice: keepGoing}
 	}
@@ -201,7 +192,7 @@ func (x *trial) survives(e *entry, update bool, early []tasks.Awaited) *broken {
 const undoLeft = "let Undo find out by the key and the recorded input what there is to undo"
 
 // retire checks that a saga that is given up is undone.
-func (x *trial) retire(e *entry, tool *engine.Program, pos *engine.Position, before string) *broken {
+func (x *trial) retire(e *entry, tool *engine.Program, pos *engine.Position) *broken {
 	if e.Revision >= x.sweep.c.Retired {
 		return &broken{what: fmt.Sprintf("revision %d is no longer read by revision %d of the tool", e.Revision, tool.Revision), advice: keepGoing}
 	}
@@ -212,37 +203,35 @@ func (x *trial) retire(e *entry, tool *engine.Program, pos *engine.Position, bef
 	if err != nil {
 		return &broken{what: fmt.Sprintf("it is given up, but cannot be undone: %v", err), advice: "keep declaring the effects of retired revisions, as long as their sagas may come back"}
 	}
-	if now, seen := x.world(); seen && now != before {
-		return &broken{what: "it is given up, but something is left of it:" + differ(before, now), advice: undoLeft}
+	if now := x.rig.world.now(); now != x.before {
+		return &broken{what: "it is given up, but something is left of it:" + differ(x.before, now), advice: undoLeft}
 	}
 	x.t.Logf("sagatest: %s: undone, as Case.Retired says", e.path)
 	return nil
 }
 
-// ended looks at the end of a saga that was resumed; before is what the world
-// looked like when it had not begun. An author who updates means another result.
-func (x *trial) ended(recorded *entry, before string, update bool) *broken {
-	e := x.played(x.got)
-	e.Scenario = x.name
-	if b, ok := mistake(e.Err); ok {
+// ended looks at the end of a saga that was resumed, which is to be as it was when it was recorded. An author who updates
+// means another result.
+func (x *trial) ended(recorded *entry, update bool) *broken {
+	x.conclude()
+	if b, ok := mistake(x.end.Err); ok {
 		return &broken{what: b.what, advice: keepGoing}
 	}
-	now, seen := x.world()
+	x.broken = nil
+	fails := x.sweep.c.Fails
 	switch {
-	case !e.Good() && !x.sweep.c.Fails:
-		return &broken{what: "it did not end well: " + said(e), advice: keepGoing}
-	case e.Good() && x.sweep.c.Fails:
-		return &broken{what: "it ended well, where it failed when it was recorded: " + said(e), advice: keepGoing}
-	case x.sweep.c.Fails && seen && now != before:
-		return &broken{what: "it failed, as it did when it was recorded, but something is left of it:" + differ(before, now), advice: undoLeft}
+	case !x.checkGood(!fails):
+		return &broken{what: x.broken[0].what, advice: keepGoing}
+	case fails && x.after != x.before:
+		return &broken{what: "it failed, as it did when it was recorded, but something is left of it:" + differ(x.before, x.after), advice: undoLeft}
 	}
-	x.check(e)
-	switch result := x.sweep.c.same(e); {
-	case result == recorded.Result:
+	x.check()
+	switch {
+	case x.result == recorded.Result:
 	case update:
-		recorded.Result, recorded.updated = result, true
+		recorded.Result, recorded.updated = x.result, true
 	default:
-		return &broken{what: "its result is another:" + differ(recorded.Result, result),
+		return &broken{what: "its result is another:" + differ(recorded.Result, x.result),
 			advice: fmt.Sprintf("if the result is meant to be another, run the test with %s=1 in the environment; if it holds a time or a number that others count, set Case.Same; otherwise %s", updateEnv, keepGoing)}
 	}
 	return nil

@@ -41,7 +41,8 @@ type entry struct {
 	Record   []byte `json:"record,omitempty"`
 	Secrets  []byte `json:"secrets,omitempty"`
 
-	path    string
+	path string
+	// updated: it is another one than its file has.
 	updated bool
 }
 
@@ -61,9 +62,25 @@ type recordedAnswer struct {
 	Later time.Duration `json:"later,omitempty"`
 }
 
-// suspended makes an entry of a response, while a script is played.
-func (x *trial) suspended(rep reply) {
+// record adds to all entries so far the answers that a request brings for the first time, and the events that happen before
+// it. If the saga is suspended then, it makes an entry of that.
+func (x *trial) record(q request, rep reply) {
+	var answers []recordedAnswer
+	for _, a := range q.answers {
+		if !x.hasSent(a) {
+			answers = append(answers, recordedAnswer{Step: a.StepID, Result: a.Result, Error: a.Error})
+		}
+	}
+	for _, h := range q.events {
+		answers = append(answers, recordedAnswer{Step: h.Question, Result: h.result, Later: h.later})
+	}
+	for _, e := range x.sweep.entries {
+		e.Answers = append(e.Answers, answers...)
+	}
 	p := rep.Position
+	if p == nil {
+		return
+	}
 	parts := p.Encode()
 	e := &entry{
 		Tool: p.Tool, Revision: p.Revision, Saga: saga.ID(p.ID).String(), Turn: p.Turn, Deadline: p.Deadline, At: x.rig.clock.now(),
@@ -75,29 +92,10 @@ func (x *trial) suspended(rep reply) {
 	for _, a := range x.sweep.tool.Awaited(p) {
 		e.Waits = append(e.Waits, waiting{a.Question, a.Message, true})
 	}
-	calls := x.rig.world.taken()
-	for _, c := range calls {
+	for _, c := range x.rig.world.taken() {
 		e.Effects = append(e.Effects, c.Effect)
 	}
 	x.sweep.entries = append(x.sweep.entries, e)
-}
-
-// answered adds the answers that a request brings for the first time, and the events that happen before it, to all
-// entries so far.
-func (x *trial) answered(q request) {
-	for _, a := range q.answers {
-		if x.hasSent(a) {
-			continue
-		}
-		for _, e := range x.sweep.entries {
-			e.Answers = append(e.Answers, recordedAnswer{Step: a.StepID, Result: a.Result, Error: a.Error})
-		}
-	}
-	for _, h := range q.events {
-		for _, e := range x.sweep.entries {
-			e.Answers = append(e.Answers, recordedAnswer{Step: h.question, Result: h.result, Later: h.later})
-		}
-	}
 }
 
 func (e *entry) waits() string {
@@ -118,7 +116,7 @@ func (e *entry) name() string {
 	return short(name, 100) + ".json"
 }
 
-func (e *entry) write(path string) error {
+func (e *entry) write() error {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false)
@@ -126,10 +124,10 @@ func (e *entry) write(path string) error {
 	if err := enc.Encode(e); err != nil {
 		return err
 	}
-	if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
+	if err := os.MkdirAll(filepath.Dir(e.path), 0o777); err != nil {
 		return err
 	}
-	return os.WriteFile(path, b.Bytes(), 0o666)
+	return os.WriteFile(e.path, b.Bytes(), 0o666)
 }
 
 // readJournal returns the entries of all revisions of a tool.
@@ -171,5 +169,5 @@ func (e *entry) answer(to Asked) (Answer, bool) {
 		return Answer{}, false
 	}
 	a := e.Answers[i]
-	return Answer{later: a.Later, reply: func(Asked) (steps.Answer, error) { return steps.Answer{Result: a.Result, Error: a.Error}, nil }}, true
+	return Answer{later: a.Later, answer: steps.Answer{Result: a.Result, Error: a.Error}}, true
 }

@@ -11,8 +11,10 @@ import (
 type expectation int
 
 const (
+	// asScripted: well, unless Case.Fails says that the script leads to a failure.
+	asScripted expectation = iota
 	// asUndisturbed: with the same result, and the world as it is then.
-	asUndisturbed expectation = iota
+	asUndisturbed
 	// undone: with everything undone, or, if it was too late for that, as undisturbed.
 	undone
 	// settled: with everything undone if it ends badly; a good end is the tool's affair.
@@ -23,12 +25,18 @@ const (
 	alike
 )
 
+// conclude takes down how a scenario has ended.
+func (x *trial) conclude() {
+	x.end = x.played(x.got)
+	x.end.Scenario = x.name
+	x.result, x.after = x.sweep.c.same(x.end), x.rig.world.now()
+}
+
 // judge looks at the end of a scenario, reports what is wrong, and lets the author
 // look.
 func (x *trial) judge(want expectation) {
 	x.t.Helper()
-	e := x.played(x.got)
-	e.Scenario = x.name
+	x.conclude()
 	if len(x.broken) == 0 {
 		x.checkCalls(want == either)
 	}
@@ -36,48 +44,47 @@ func (x *trial) judge(want expectation) {
 		x.breaks(broken{"a saga ends", "", "it is still suspended", "let the script lead to the end"})
 	}
 	if len(x.broken) == 0 {
-		x.checkEnd(want, e)
+		x.checkEnd(want)
 	}
-	for i, b := range x.broken {
-		if !slices.ContainsFunc(x.broken[:i], func(c broken) bool { return c.rule == b.rule && c.about == b.about }) {
-			x.sweep.reports.report(x.t, x.name, b)
-		}
+	for _, b := range x.broken {
+		x.sweep.reports.report(x.t, x.name, b)
 	}
 	if len(x.broken) == 0 && !x.orphans {
-		x.letCheck(want, e)
+		x.letCheck(want)
 	}
 }
 
-func (x *trial) checkEnd(want expectation, e *Played) {
-	base := x.sweep.base
-	if u := e.Undo(); u != nil && len(u.Outstanding) > 0 && want != either {
-		// What is kept for something else was not tried.
-		failed := strings.Join(slices.DeleteFunc(slices.Clone(u.Outstanding), func(name string) bool { return slices.Contains(u.Kept, name) }), ", ")
-		x.breaks(broken{"what was begun can be undone", failed, fmt.Sprintf("Undo failed for %s: %v", failed, e.Err),
-			"let Undo find out by the key what there is to undo. It must succeed when nothing was done (known is then false), and when everything is undone already. If it needs what another effect has done, such as a backup, name that one in BuildsOn, so that it stays while this undo fails"})
-		return
-	}
-	good := e.Good()
+func (x *trial) checkEnd(want expectation) {
+	u, good := x.end.Undo(), x.end.Good()
 	switch {
 	case want == either:
-		x.checkEither(e)
-	case want == alike:
-		x.checkGood(base, e)
-	case want == asUndisturbed, want == undone && good:
-		x.checkSame(base, e)
-	case !good:
-		x.checkUndone(base)
+		x.checkEither()
+	case u != nil && len(u.Outstanding) > 0:
+		// What is kept for something else was not tried.
+		failed := strings.Join(slices.DeleteFunc(slices.Clone(u.Outstanding), func(name string) bool { return slices.Contains(u.Kept, name) }), ", ")
+		x.breaks(broken{"what was begun can be undone", failed, fmt.Sprintf("Undo failed for %s: %v", failed, x.end.Err),
+			"let Undo find out by the key what there is to undo. It must succeed when nothing was done (known is then false), and when everything is undone already. If it needs what another effect has done, such as a backup, name that one in BuildsOn, so that it stays while this undo fails"})
+	case want == asScripted && good && x.sweep.c.Fails:
+		x.breaks(broken{"the script leads to a failure, as Case.Fails says", "", "the saga ended well: " + said(x.end), "take Case.Fails away, or mend the script"})
+	case want == asScripted && !good && !x.sweep.c.Fails:
+		x.breaks(broken{"the script leads to a good end", "", "the saga did not end well: " + said(x.end), "mend the tool or the script; if it is to end like this, say so with Case.Fails"})
+	case want == alike, want == asUndisturbed, want == undone && good:
+		if x.checkGood(x.sweep.base.end.Good()) && want != alike && !x.orphans {
+			x.checkSame()
+		}
+	case !good && !x.orphans:
+		x.checkUndone()
 	}
 }
 
-// checkGood reports whether the saga ended as well or badly as undisturbed.
-func (x *trial) checkGood(base *baseline, e *Played) bool {
-	if e.Good() == base.good {
+// checkGood reports whether the saga ended well, or badly, as it must.
+func (x *trial) checkGood(good bool) bool {
+	if x.end.Good() == good {
 		return true
 	}
 	what := "it ended well, but the undisturbed saga does not"
-	if base.good {
-		what = fmt.Sprintf("it did not end well: %s", said(e))
+	if good {
+		what = fmt.Sprintf("it did not end well: %s", said(x.end))
 	}
 	x.breaks(broken{"a disturbance does not change the end", "", what,
 		"find out from the error what the disturbance did to the tool: a turn that is repeated must find what it did before, by the effects' keys"})
@@ -92,43 +99,29 @@ func said(e *Played) string {
 	return text
 }
 
-func (x *trial) checkSame(base *baseline, e *Played) {
-	if !x.checkGood(base, e) || x.orphans {
-		return
-	}
-	if got := x.sweep.c.same(e); got != base.result {
-		x.breaks(broken{"a disturbance does not change the result", "", "the result is another one than undisturbed:" + differ(base.result, got),
+// checkSame compares result and world with those of the undisturbed saga.
+func (x *trial) checkSame() {
+	switch base := x.sweep.base; {
+	case x.result != base.result:
+		x.breaks(broken{"a disturbance does not change the result", "", "the result is another one than undisturbed:" + differ(base.result, x.result),
 			"let the result depend on nothing but the arguments, the answers and what effects returned. If it must hold a time, or a number that others count, say with Case.Same what of it must stay the same"})
-		return
-	}
-	if now, seen := x.world(); seen && now != base.after {
+	case x.after != base.after:
 		x.breaks(broken{"a disturbance does not change the world", "",
-			"afterwards the world is not as it is after an undisturbed saga:" + differ(base.after, now),
+			"afterwards the world is not as it is after an undisturbed saga:" + differ(base.after, x.after),
 			"most likely an effect acted twice, or not at all. To act once, " + honourKey})
 	}
 }
 
 // checkUndone reports what is left of a saga that ended badly.
-func (x *trial) checkUndone(base *baseline) {
+func (x *trial) checkUndone() {
 	names, forgotten, final := x.standing()
-	if final != "" || x.orphans {
-		return // from there the saga goes forward only
-	}
-	now, seen := x.world()
 	switch {
-	case seen && now != base.before:
-		x.breaks(left(names, forgotten, "; afterwards the world is not as it was before:"+differ(base.before, now)))
-	case !seen && len(names) > 0:
+	case final: // from there the saga goes forward only
+	case x.after != x.sweep.base.before:
+		x.breaks(left(names, forgotten, "; afterwards the world is not as it was before:"+differ(x.sweep.base.before, x.after)))
+	case x.subject.World == nil && len(names) > 0:
 		x.breaks(left(names, forgotten, ""))
 	}
-}
-
-// world is what the author's world looks like now, if there is a view of it.
-func (x *trial) world() (now string, seen bool) {
-	if x.subject.World == nil {
-		return "", false
-	}
-	return look(x.subject.World()), true
 }
 
 // left describes effects of a saga that ended badly and are not undone.
@@ -152,40 +145,38 @@ func left(names, forgotten []string, seen string) broken {
 	return b
 }
 
-// checkEither checks a fork: the last to end was the one that got e.
-func (x *trial) checkEither(e *Played) {
-	base := x.sweep.base
-	now, seen := x.world()
-	if !seen || now == base.after && (e.Good() || x.fork.Good()) || now == base.before && !e.Good() {
+// checkEither checks a fork: the last to end was the one that this trial has the end of.
+func (x *trial) checkEither() {
+	base, good := x.sweep.base, x.end.Good()
+	if x.after == base.after && (good || x.fork.Good()) || x.after == base.before && !good {
 		return
 	}
 	what := "afterwards the world is neither as after a saga that ended well nor as before:"
-	if now == base.before {
+	if x.after == base.before {
 		what = "the client was told that the saga ended well, but nothing of what it did is there:"
 	}
-	x.breaks(broken{"a fork is done as a whole or undone as a whole", "", what + differ(base.after, now),
+	x.breaks(broken{"a fork is done as a whole or undone as a whole", "", what + differ(base.after, x.after),
 		"a client can use one token twice with different answers, so an effect may come when what it builds on has been undone, and an undo when what it reverses was made final. Let Do fail with saga.Refused in the one case and Undo with an error in the other; end with an effect that checks. If the systems behind cannot check, and what is left then does no harm, leave out \"forks\" with Case.Skip"})
 }
 
-// letCheck calls the author's checks.
-func (x *trial) letCheck(want expectation, e *Played) {
+// letCheck calls the author's checks. Of a fork they get the ending that the world agrees with.
+func (x *trial) letCheck(want expectation) {
 	if want == either {
-		now, seen := x.world()
-		if !seen {
+		switch {
+		case x.subject.World == nil:
 			return
-		}
-		if !e.Good() && now != x.sweep.base.before {
-			e = x.fork
-			e.Scenario = x.name
+		case !x.end.Good() && x.after != x.sweep.base.before:
+			x.end = x.fork
+			x.end.Scenario = x.name
 		}
 	}
-	x.check(e)
+	x.check()
 }
 
-func (x *trial) check(e *Played) {
+func (x *trial) check() {
 	for _, check := range []func(t testing.TB, e *Played){x.subject.Check, x.sweep.c.Check} {
 		if check != nil {
-			check(x.t, e)
+			check(x.t, x.end)
 		}
 	}
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/mcpsaga/mcpsaga/content"
 	"github.com/mcpsaga/mcpsaga/internal/engine"
+	"github.com/mcpsaga/mcpsaga/internal/tasks"
 )
 
 // Played is how a saga ended, as the client learnt it, and what happened on the way: in a
@@ -52,6 +53,8 @@ type Round struct {
 	Words []string
 	// Token is what the client keeps and sends back.
 	Token string
+
+	awaits []tasks.Awaited // the events that the saga waits for
 }
 
 // Progress is what a tool said about how far it has come.
@@ -78,8 +81,10 @@ type UndoReport struct {
 	// could not be reversed, among them Kept, which were not tried, as others build on
 	// them.
 	Undone, Outstanding, Kept []string
-	// Final is the effect that cannot be reversed any more, or empty.
+	// Final is the effect that cannot be reversed any more, or empty. Left are those before it, which stay, if
+	// something was undone before that was found.
 	Final string
+	Left  []string
 	// SagaToken is with what the client can try again what is outstanding.
 	SagaToken string
 }
@@ -110,7 +115,7 @@ func (p *Played) Undo() *UndoReport {
 	if !ok {
 		return nil
 	}
-	return &UndoReport{u.Undone, u.Outstanding, u.Kept, u.Final, u.SagaToken}
+	return &UndoReport{u.Undone, u.Outstanding, u.Kept, u.Final, u.Left, u.SagaToken}
 }
 
 // Effects lists the calls by name, in order: "hold-room", "undo hold-room". Tries

@@ -1,8 +1,10 @@
 package sagatest
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"testing"
@@ -19,6 +21,8 @@ import (
 type Player struct {
 	// Client is what the client can do; zero means everything.
 	Client steps.Features
+	// Caller is who calls; zero is an anonymous client.
+	Caller saga.Caller
 	// Now is when the tool is called; the zero time means noon of 1 January 2026.
 	Now time.Time
 	// Pause is how long the client takes before each request; zero means a second.
@@ -83,18 +87,12 @@ func (p Player) Play(t testing.TB, d saga.Definition, args any, answers ...Answe
 // client sets up the server and its client.
 func (p Player) client(t testing.TB, d saga.Definition, args any, seals *tokens.Codec) *client {
 	t.Helper()
-	raw, err := encodeArgs(args)
+	if args == nil {
+		args = struct{}{}
+	}
+	raw, err := encoded(args)
 	if err != nil {
 		t.Fatalf("sagatest: the arguments cannot be encoded: %v", err)
-	}
-	if p.Client == (steps.Features{}) {
-		p.Client = steps.AllFeatures()
-	}
-	if p.Now.IsZero() {
-		p.Now = time.Date(2026, time.January, 1, 12, 0, 0, 0, time.UTC)
-	}
-	if p.Pause == 0 {
-		p.Pause = time.Second
 	}
 	if d == nil {
 		t.Fatalf("sagatest: there is no tool to play: the definition is nil")
@@ -103,11 +101,20 @@ func (p Player) client(t testing.TB, d saga.Definition, args any, seals *tokens.
 	if err != nil {
 		t.Fatalf("sagatest: the tool's definition is not valid: %v", err)
 	}
-	if p.ID == (saga.ID{}) {
-		p.ID = saga.ID{0: 0x5a, 1: 0x6a, 15: 1}
+	p.Pause = cmp.Or(p.Pause, time.Second)
+	r := &rig{
+		definition: d, tool: tool, args: raw, resends: p.Resends, parts: p.Parts, codec: seals, world: new(world),
+		client: cmp.Or(p.Client, steps.AllFeatures()), id: cmp.Or(p.ID, saga.ID{0: 0x5a, 1: 0x6a, 15: 1}),
 	}
-	r := &rig{definition: d, args: raw, codec: seals, client: p.Client, resends: p.Resends, parts: p.Parts, id: p.ID, tool: tool, world: new(world)}
-	r.clock.at = p.Now.Add(-p.Pause) // the pause before the call itself does not count
+	who := engine.Caller(p.Caller)
+	if err := who.Check(); err != nil {
+		t.Fatalf("sagatest: %v", err)
+	}
+	if who.Binding() != "" {
+		r.caller = &who
+	}
+	now := cmp.Or(p.Now, time.Date(2026, time.January, 1, 12, 0, 0, 0, time.UTC))
+	r.clock.at = now.Add(-p.Pause) // the pause before the call itself does not count
 	if demandsLedger(tool) {
 		r.newLedger()
 	}
@@ -117,16 +124,6 @@ func (p Player) client(t testing.TB, d saga.Definition, args any, seals *tokens.
 // demandsLedger reports whether only servers with a ledger take the tool.
 func demandsLedger(p *engine.Program) bool {
 	return p.Waits() || p.Tasks.Mode == engine.TasksRequired || p.SingleUse == engine.SingleUseRequired
-}
-
-func encodeArgs(args any) (json.RawMessage, error) {
-	switch a := args.(type) {
-	case nil:
-		return json.RawMessage("{}"), nil
-	case json.RawMessage:
-		return a, nil
-	}
-	return json.Marshal(args)
 }
 
 // mostTurnsOfPlay is when a saga that is played is taken for endless. A tool may
@@ -171,4 +168,83 @@ func checkCost(t testing.TB, rounds []Round, maxRounds, maxToken int) {
 	case maxRounds == 0 && n > usualRounds:
 		t.Errorf("sagatest: the tool asked in %d rounds; many clients give up after %d to 10.\n  what to do: ask several questions at once, or set MaxRounds to say that this is meant", n, usualRounds)
 	}
+}
+
+// At starts the play of a machine in one of its step functions, with a state, and
+// with the answers it finds there:
+//
+//	sagatest.Player{}.At("confirmed", state{City: "Rome"}, sagatest.Accept("confirm", sure{true})).Play(t, tool, args)
+//
+// The state is of the machine's own type, or nil for its zero value. [Player.Performed]
+// says what the saga has done before.
+func (p Player) At(step string, state any, answers ...Answer) Player {
+	p.at, p.given = &sagahooks.Stage{Step: step, State: state}, answers
+	return p
+}
+
+// After starts the play behind the given answers: the tool runs up to where it needs
+// others, without asking the script. It is how to start a flow in the middle, whose
+// state is what it was answered and has done:
+//
+//	sagatest.Player{}.After(sagatest.Accept("dates", june)).Performed("hold-room", nil, room{7}).Play(t, tool, args, …)
+func (p Player) After(answers ...Answer) Player {
+	p.at, p.given = nil, answers
+	return p
+}
+
+// Performed says that an effect was done before the play starts, so that it is not
+// called, with that input and output: values of the effect's types, or such as encode to
+// the same JSON. The input is needed with [Player.At] only, where it is what Undo gets.
+// Effects are given in the order in which they were done.
+func (p Player) Performed(effect string, input, output any) Player {
+	p.done = append(slices.Clip(p.done), sagahooks.Performed{Effect: effect, Input: input, Output: output})
+	return p
+}
+
+// answers are the script behind what is given.
+func (p Player) answers(script []Answer) []Answer {
+	if p.at != nil {
+		return script
+	}
+	all := slices.Clone(p.given)
+	for i := range all {
+		all[i].given = true
+	}
+	return append(all, script...)
+}
+
+// stage puts the saga where the play starts.
+func (p Player) stage(c *client) error {
+	for _, e := range p.done {
+		for what, v := range map[string]any{"input": e.Input, "output": e.Output} {
+			if _, err := json.Marshal(v); err != nil {
+				return fmt.Errorf("the %s of effect %q: %w", what, e.Effect, err)
+			}
+		}
+	}
+	if p.at == nil {
+		c.rig.world.stubs = make(map[string][]sagahooks.Performed)
+		for _, e := range p.done {
+			c.rig.world.stubs[e.Effect] = append(c.rig.world.stubs[e.Effect], e)
+		}
+		return nil
+	}
+	stage := *p.at
+	stage.ID, stage.Arguments, stage.Effects = c.rig.newID(), c.rig.args, p.done
+	for _, a := range p.given {
+		if a.leaves {
+			return fmt.Errorf("question %q has no answer: a client that leaves does not come to the middle", a.question)
+		}
+		given, err := a.to(Asked{Step: steps.Step{ID: a.question}, Question: a.question})
+		if err != nil {
+			return err
+		}
+		stage.Answers = append(stage.Answers, given)
+	}
+	pos, err := c.rig.tool.Stage(stage)
+	if err != nil {
+		return err
+	}
+	c.last, err = c.rig.sealed(pos)
+	return err
 }

@@ -31,6 +31,7 @@ type rig struct {
 	definition saga.Definition
 	args       json.RawMessage
 	client     steps.Features
+	caller     *engine.Caller // nil is an anonymous one
 	world      *world
 	clock      clock
 	codec      *tokens.Codec
@@ -111,34 +112,32 @@ type reply struct {
 // errGoexit is what comes of a t.FailNow in a tool.
 var errGoexit = errors.New("the tool's code ended its goroutine: it called runtime.Goexit, or t.FailNow or t.Fatal of a test")
 
-func (r *rig) send(q request) (rep reply) {
+func (r *rig) send(q request) reply {
 	r.turns++
 	if r.office != nil {
 		return r.office.send(q)
 	}
-	l := r.line(r.turns)
-	ctx, cancel := context.WithCancel(sagahooks.With(context.Background(), l))
+	ctx, cancel := context.WithCancel(engine.WithCaller(context.Background(), r.caller))
 	defer cancel()
-	r.world.begin(r.turns, cancel)
-	defer r.world.end()
+	p := r.process(r.turns, cancel)
 	ended := make(chan reply)
 	go func() {
 		rep := reply{err: errGoexit} // unless the turn returns or panics
 		defer func() { ended <- rep }()
-		if err := engine.Protect(func() error { rep = r.turn(ctx, q, l); return nil }); err != nil {
+		if err := engine.Protect(func() error { rep = r.turn(sagahooks.With(ctx, p), q, p); return nil }); err != nil {
 			rep.err = err
 		}
 	}()
-	rep = <-ended
-	if r.world.wasCut() {
+	rep := <-ended
+	if p.end() {
 		return reply{cut: true}
 	}
 	return rep
 }
 
 // turn has the runner of turns serve the request, as a server would.
-func (r *rig) turn(ctx context.Context, q request, l *line) reply {
-	h, err := r.host(l)
+func (r *rig) turn(ctx context.Context, q request, p *process) reply {
+	h, err := r.host(p)
 	if err != nil {
 		return reply{err: err}
 	}
@@ -180,35 +179,33 @@ type host struct {
 	tool *engine.Program
 }
 
-// newSecret returns what the handles of a saga are made of. It is longer than that of servers, so that handles do not name
-// the saga's row: each way to play the saga has another one, and the worlds are compared.
-func (r *rig) newSecret() []byte { return append(r.id[:], "of the test kit"...) }
-
-// host returns a server.
-func (r *rig) host(l *line) (h *host, err error) {
+// host returns the server in a process.
+func (r *rig) host(p *process) (h *host, err error) {
 	tools, err := engine.NewRegistry(r.definition)
 	if err != nil {
 		return nil, err
 	}
-	h = &host{tool: firstTool(tools)}
+	h = &host{tool: tools.Of(r.tool.Kind)[0]}
 	config := turns.Config{
 		Registry: tools, Codec: r.codec, Log: slog.New(slog.DiscardHandler), Now: r.clock.now,
 		NewID: func() tokens.ID { return tokens.ID(r.newID()) }, UndoGrace: turns.DefaultUndoGrace,
-		NewSecret: r.newSecret, Pages: "https://sagatest.example.com/ask",
+		// It is longer than that of servers, so that handles do not name the saga's row: each way to play the saga has another
+		// one, and the worlds are compared.
+		NewSecret: func() []byte { return append(r.id[:], "of the test kit"...) }, Pages: "https://sagatest.example.com/ask",
 	}
 	if r.office == nil {
 		config.Sleep = func(ctx context.Context, until time.Time) error { r.clock.until(until); return ctx.Err() }
 	}
 	h.Runner = turns.New(config)
 	if r.ledger != nil {
-		h.core, err = durable.New(durable.Config{Turns: h.Runner, Store: &l.store, Now: r.clock.now, Workers: 1})
+		h.core, err = durable.New(durable.Config{Turns: h.Runner, Store: &p.store, Now: r.clock.now, Workers: 1})
 	}
 	return h, err
 }
 
 // request is what every request of the client says.
 func (r *rig) request(tool *engine.Program) turns.Request {
-	q := turns.Request{Policy: turns.Carried, Client: r.client, Notifier: r.world, Program: tool, Arguments: r.args, Parts: r.parts}
+	q := turns.Request{Policy: turns.Carried, Principal: r.caller.Binding(), Client: r.client, Notifier: r.world, Program: tool, Arguments: r.args, Parts: r.parts}
 	switch {
 	case r.routes != 0:
 		q.Policy = turns.Relayed
@@ -223,7 +220,7 @@ func (r *rig) request(tool *engine.Program) turns.Request {
 
 // sealed returns a client's last response, as which it has the token of a position that was made by hand.
 func (r *rig) sealed(pos *engine.Position) (rep reply, err error) {
-	h, err := r.host(r.line(0))
+	h, err := r.host(r.process(0, nil))
 	if err != nil {
 		return rep, err
 	}
@@ -233,23 +230,13 @@ func (r *rig) sealed(pos *engine.Position) (rep reply, err error) {
 	return rep, err
 }
 
-func firstTool(tools *engine.Registry) *engine.Program {
-	for _, kind := range []engine.Kind{engine.KindTool, engine.KindPrompt, engine.KindResource} {
-		for _, t := range tools.Of(kind) {
-			return t
-		}
-	}
-	return nil
-}
-
 // replyOf describes what comes of a turn.
 func replyOf(tool *engine.Program, end turns.End, err error) reply {
 	if turn, ok := errors.AsType[*turns.Error](err); ok {
 		err = turn.Err // no client sees more of it
 	}
 	switch {
-	case tool.Kind != engine.KindTool && (errors.As(err, new(*engine.ToolError)) || errors.Is(err, saga.ErrNotFound)):
-		// So a prompt or a resource says that it has failed.
+	case turns.EndsWith(tool.Kind, err):
 		return reply{ended: true, End: turns.End{Outcome: engine.Outcome{Err: err}}}
 	case err != nil:
 		return reply{err: explained(err), undone: errors.As(err, new(*engine.UndoneError))}

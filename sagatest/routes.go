@@ -42,42 +42,36 @@ func (c *client) moveTo(routes steps.Routes) {
 	c.rig.routes, c.rig.client, c.latest = routes, steps.Features{Forms: true, Links: true}, true
 }
 
-// open are the routes by which a question can be answered.
-func (r *rig) open(question string) steps.Routes { return openOf(r.tool.Routing(question), r.routes) }
-
-func openOf(q engine.Routing, routes steps.Routes) steps.Routes {
+// open are those of some routes by which a question can be answered.
+func (r *rig) open(question string, routes steps.Routes) steps.Routes {
+	q := r.tool.Routing(question)
 	if q.Consent {
 		routes &^= steps.RouteRelay
 	}
-	if q.Allowed != 0 {
-		routes &= q.Allowed
-	}
-	return routes
+	return engine.BothRoutes(q.Allowed, routes) & routes
 }
 
 // unasked is a question that a saga waits for and that no route is open for; "" if there is none.
 func (r *rig) unasked(rep *reply) string {
 	for _, s := range rep.Steps {
-		if r.routes != 0 && r.open(s.ID) == 0 {
+		if r.routes != 0 && r.open(s.ID, r.routes) == 0 {
 			return s.ID
 		}
 	}
 	return ""
 }
 
-// refuses notes that an answer is not taken, as it comes by a route that is not open.
-func (c *client) refuses(a Asked, answer Answer) (bool, error) {
-	if answer.route == 0 || c.rig.routes == 0 || c.rig.open(a.ID)&answer.route != 0 {
-		return false, nil
-	}
-	if c.times(a) > len(c.script.answers[a.Question]) {
-		return false, fmt.Errorf("the answer to %q comes by %v, which is never taken.\n  what to do: have it come Via another route, or let the tool allow this one", a.Question, answer.route)
-	}
+// reaches reports whether an answer is taken that comes by a route, of which zero is any.
+func (c *client) reaches(a Asked, by steps.Routes) bool {
+	return by == 0 || c.rig.routes == 0 || a.Kind == steps.Outside || c.rig.open(a.ID, c.rig.routes)&by != 0
+}
+
+// refuse notes that an answer was not taken, which the model reads.
+func (c *client) refuse(a Asked) {
 	c.untaken = append(c.untaken, a.Question)
 	if n := len(c.rounds) - 1; n >= 0 {
 		c.rounds[n].Words = append(slices.Clip(c.rounds[n].Words), c.words(c.last, relay.Person(a.ID)))
 	}
-	return true, nil
 }
 
 // times is how often a question was asked or its answer refused, before.
@@ -94,7 +88,7 @@ func (c *client) times(a Asked) (n int) {
 func (c *client) words(rep reply, refusal string) string {
 	w := relay.Words{Program: c.rig.tool, Token: "TOKEN", Refusal: refusal, Working: len(rep.Steps) == 0, Wake: rep.Wake}
 	for _, s := range rep.Steps {
-		w.Ask(s, c.rig.open(s.ID))
+		w.Ask(s, c.rig.open(s.ID, c.rig.routes))
 	}
 	if w.Pages {
 		w.URL = "LINK"
@@ -103,23 +97,22 @@ func (c *client) words(rep reply, refusal string) string {
 }
 
 // routes: the user is asked by one of the routes that hosts have whose clients ask nothing.
-func (s *sweep) routes() (list []scenario) {
+func (s *sweep) routes() {
 	others := func(q engine.Routing) bool { return !q.User && q.Needs != (steps.Features{}) }
 	if s.script.routes() != 0 || s.tool.Kind != engine.KindTool || s.tool.Yields || s.c.Client != (steps.Features{}) ||
 		len(s.base.rounds) == 0 || slices.ContainsFunc(s.tool.Routings(), others) {
-		return nil
+		return
 	}
 	for _, route := range []steps.Routes{steps.RouteApp, steps.RoutePage, steps.RouteRelay} {
 		want := asUndisturbed
 		for _, r := range s.base.rounds {
-			if slices.ContainsFunc(r.Asked, func(a Asked) bool { return openOf(s.tool.Routing(a.ID), route) == 0 }) {
+			if slices.ContainsFunc(r.Asked, func(a Asked) bool { return s.base.rig.open(a.ID, route) == 0 }) {
 				want = undone
 			}
 		}
-		list = append(list, scenario{fmt.Sprintf("the user is asked by %v, as the client cannot", route), 0, want, func(x *trial, _ request) {
+		s.add(fmt.Sprintf("the user is asked by %v, as the client cannot", route), 0, want, func(x *trial, _ request) {
 			x.moveTo(route)
 			x.play()
-		}})
+		})
 	}
-	return list
 }

@@ -13,8 +13,97 @@ import (
 	"github.com/mcpsaga/mcpsaga/saga"
 )
 
+// broken is a rule that a tool has broken.
+type broken struct {
+	// rule is said as what ought to be.
+	rule string
+	// about tells cases of one rule apart that are to be reported separately.
+	about string
+	// what happened, and how to mend it.
+	what, advice string
+}
+
+// reports remembers what was said, so that one mistake is explained once, however
+// many scenarios it spoils.
+type reports struct{ said map[string]string }
+
+func (r *reports) report(t testing.TB, scenario string, b broken) {
+	t.Helper()
+	key := b.rule + "\x00" + b.about
+	if first, ok := r.said[key]; ok {
+		t.Errorf("sagatest: again a broken rule: %s\n  scenario: %s\n  explained at: %s", b.rule, scenario, first)
+		return
+	}
+	if r.said == nil {
+		r.said = make(map[string]string)
+	}
+	r.said[key] = scenario
+	t.Errorf("sagatest: broken rule: %s\n  scenario: %s\n  what happened: %s\n  what to do: %s", b.rule, scenario, strings.ReplaceAll(b.what, "\n", "\n    "), b.advice)
+}
+
+// mistake recognises errors that only a faulty tool brings about.
+func mistake(err error) (broken, bool) {
+	var panicked *engine.PanicError
+	text := ""
+	if err != nil {
+		text = err.Error()
+	}
+	switch {
+	case err == nil:
+		return broken{}, false
+	case errors.As(err, new(*engine.SwallowedError)):
+		return broken{"a flow that has asked returns at once", "", text,
+			"return every error of saga.Ask, r.AskAll and saga.Do where you get it, as it is or wrapped with %w: it may mean that the flow has to wait for an answer"}, true
+	case errors.As(err, new(*engine.DivergedError)):
+		return broken{"a flow does the same each time it runs", "", text,
+			"take the time from r.Now(), ids from r.NewID() and random numbers from r.Rand(); do not range over a map; perform as an effect whatever looks at something that others may change"}, true
+	case errors.As(err, &panicked):
+		return broken{"a tool does not panic", text, text + "\n" + origin(panicked.Stack), "return an error instead"}, true
+	case errors.Is(err, errGoexit):
+		return broken{"a tool's code returns", "", text, "let the tool return an error, and check in the test"}, true
+	case strings.Contains(text, "is not declared"), strings.Contains(text, "is another one than the tool's Asks have"):
+		return broken{"what a tool asks and does is declared", text, text,
+			"list the question in Asks, or the effect in Effects, of the tool's definition: the very variable, not a copy"}, true
+	}
+	return broken{}, false
+}
+
+// origin returns the lines of a stack that tell where a panic began.
+func origin(stack []byte) string {
+	_, rest, ok := strings.Cut(string(stack), "panic(")
+	if !ok {
+		return ""
+	}
+	lines := strings.SplitN(rest, "\n", 5)
+	if len(lines) < 4 {
+		return ""
+	}
+	return "in " + strings.TrimSpace(lines[2]) + "\n  " + strings.TrimSpace(lines[3])
+}
+
+// differ shows where two texts part.
+func differ(want, got string) string {
+	const around, most = 60, 400
+	i := 0
+	for i < len(want) && i < len(got) && want[i] == got[i] {
+		i++
+	}
+	if i > around && max(len(want), len(got)) > most {
+		want, got = "…"+want[i-around:], "…"+got[i-around:]
+	}
+	return fmt.Sprintf("\nexpected: %s\nbut is:   %s", short(want, most), short(got, most))
+}
+
+func short(s string, n int) string {
+	if len(s) <= n {
+		return s
+	}
+	return s[:n] + "…"
+}
+
 // inspect checks what must be true of every response.
 func (x *trial) inspect(rep reply) {
+	list := x.rig.world.broke(rep.Token != "")
 	if rep.cut {
 		return
 	}
@@ -26,28 +115,8 @@ func (x *trial) inspect(rep reply) {
 			fmt.Sprintf("question %q is asked anew, as it has other words now than when it was answered", rep.Reworded[0]),
 			"let the words depend on nothing but the arguments, the answers, what effects returned, and the Run: r.Now(), r.NewID(), r.Rand(); do not range over a map"})
 	}
-	w := x.rig.world
-	if rep.Token != "" {
-		for _, c := range w.outside {
-			if c.turn == w.last {
-				x.breaks(broken{"until its last turn, a saga acts by effects only", "",
-					fmt.Sprintf("the world changed in turn %d, outside of Do and Undo of any effect, and then the saga was suspended:%s", c.turn, differ(c.before, c.after)),
-					"make it an effect, with what reverses it as the effect's Undo. If it is such a reversal in a defer: a defer also runs when the saga is only suspended to wait for an answer, so leave undoing to the effects"})
-				break
-			}
-		}
-	}
-	if len(w.wrote) > 0 {
-		c := w.wrote[0]
-		x.breaks(broken{"an effect that is ReadOnly changes nothing", c.effect,
-			fmt.Sprintf("the world changed in turn %d, in effect %q:%s", c.turn, c.effect, differ(c.before, c.after)),
-			"take ReadOnly away, and give the effect an Undo"})
-	}
-	if len(w.late) > 0 {
-		x.breaks(broken{"a flow that has asked returns at once", w.late[0],
-			fmt.Sprintf("effect %q was asked for after the flow had suspended; the engine did not perform it", w.late[0]),
-			"return every error of saga.Ask, r.AskAll and saga.Do where you get it; and perform no effect in a defer, which also runs when the saga is only suspended"})
-		w.late = nil
+	for _, b := range list {
+		x.breaks(b)
 	}
 	x.leaks(rep)
 }
@@ -91,15 +160,15 @@ func secretValues(secrets []byte) (values []string) {
 
 // checkStrays reports effects that were asked for between turns. It looks at the
 // end of the sweep, as that may take its time.
-func (s *sweep) checkStrays(t testing.TB) {
-	t.Helper()
+func (s *sweep) checkStrays() {
+	s.t.Helper()
 	for _, x := range s.trials {
 		x.rig.world.mu.Lock()
 		stray := x.rig.world.stray
 		x.rig.world.mu.Unlock()
-		if len(stray) > 0 {
-			s.reports.report(t, x.name, broken{"nothing goes on after a turn", "",
-				fmt.Sprintf("effect %q was asked for when no turn was under way", stray[0]), "start no goroutine that outlives the turn"})
+		if stray != "" {
+			s.reports.report(s.t, x.name, broken{"nothing goes on after a turn", "",
+				fmt.Sprintf("effect %q was asked for when no turn was under way", stray), "start no goroutine that outlives the turn"})
 			return
 		}
 	}
@@ -141,26 +210,23 @@ const sameInput = "let the input depend on nothing but the arguments, the answer
 
 const honourKey = "hand the key that Do gets to the system behind it, as its idempotency key: when a key comes again, that system must not act again but return what it returned first"
 
-// standing lists the effects that were done and not undone, by key in the order in
-// which they were begun. final is an irreversible one, if one was done.
-func (x *trial) standing() (names []string, forgotten []string, final string) {
+// standing lists the effects that were done and not undone, each once, and those of them that have no Undo. final says
+// that an irreversible one was done.
+func (x *trial) standing() (names, forgotten []string, final bool) {
 	calls := x.rig.world.taken()
 	there := make(map[saga.Key]bool)
 	for i := range calls {
 		switch c := &calls[i]; {
-		case c.Undo && c.Err == nil && c.reached:
-			there[c.Key] = false
-		case c.Undo && errors.As(c.Err, new(*engine.FinalError)):
-			final = c.Effect
-		case !c.Undo && c.did():
+		case c.Undo:
+			there[c.Key] = there[c.Key] && (c.Err != nil || !c.reached)
+			final = final || errors.As(c.Err, new(*engine.FinalError))
+		case c.did():
 			there[c.Key] = true
-			if c.hook.Irreversible && c.Err == nil && !c.Cut {
-				final = c.Effect
-			}
+			final = final || c.hook.Irreversible && c.Err == nil && !c.Cut
 		}
 	}
 	for _, c := range calls {
-		if !there[c.Key] || c.hook.Irreversible || c.hook.ReadOnly || x.sweep.c.harmless(c.Effect) {
+		if !there[c.Key] || c.hook.Irreversible || x.sweep.c.harmless(&c) {
 			continue
 		}
 		there[c.Key] = false // once for each

@@ -28,24 +28,21 @@ type taskPlan struct {
 }
 
 // tasks: what becomes of a task whose workers die, and whose client cancels.
-func (s *sweep) tasks() (list []scenario) {
-	if s.tool.Kind != engine.KindTool || s.tool.Tasks.Mode == engine.TasksForbidden {
-		return nil
-	}
-	if testOf(s.t) == nil {
-		return nil // there are bubbles for tests only
+func (s *sweep) tasks() {
+	if s.tool.Kind != engine.KindTool || s.tool.Tasks.Mode == engine.TasksForbidden || testOf(s.t) == nil { // there are bubbles for tests only
+		return
 	}
 	writes, want := 0, alike
 	s.inBubble(s.t, "as a task", func(x *trial) { // what breaks here is found again below
 		if first := x.runsAsTask(taskPlan{}); first != nil {
 			writes = first.writes
-			if s.c.same(x.played(x.got)) == s.base.result {
+			if x.conclude(); x.result == s.base.result {
 				want = asUndisturbed // the time does not show
 			}
 		}
 	})
 	add := func(name string, want expectation, p taskPlan) {
-		list = append(list, scenario{"as a task, " + name, 0, want, func(x *trial, _ request) { x.runsAsTask(p) }})
+		s.add("as a task, "+name, 0, want, func(x *trial, _ request) { x.runsAsTask(p) })
 	}
 	add("with nothing going wrong", want, taskPlan{})
 	for n := 1; n <= writes; n++ {
@@ -53,7 +50,6 @@ func (s *sweep) tasks() (list []scenario) {
 		add(fmt.Sprintf("its worker dies after write %d", n), want, taskPlan{write: n, after: true, dies: true})
 		add(fmt.Sprintf("cancelled at write %d", n), undone, taskPlan{write: n, after: true})
 	}
-	return list
 }
 
 // testOf is the test that t is, or is wrapped around; nil if there is none.
@@ -102,28 +98,24 @@ func (b bubbleTB) Errorf(s string, a ...any) { b.reports.Errorf(s, a...) }
 func (b bubbleTB) Log(a ...any)              { b.reports.Log(a...) }
 func (b bubbleTB) Logf(s string, a ...any)   { b.reports.Logf(s, a...) }
 
-// mostTime is how long a task may take after all that goes wrong, and principal whose it is.
-const (
-	mostTime  = 1000 * time.Hour
-	principal = "client"
-)
+// mostTime is how long a task may take after all that goes wrong.
+const mostTime = 1000 * time.Hour
 
-// runsAsTask has servers drive the saga to its end. It returns the line of the first of them, or nil if that did
+// runsAsTask has servers drive the saga to its end. It returns the process of the first of them, or nil if that did
 // not work.
-func (x *trial) runsAsTask(p taskPlan) *line {
+func (x *trial) runsAsTask(p taskPlan) *process {
 	r := x.rig
-	ctx, cancel := context.WithTimeout(context.Background(), mostTime)
-	o := &office{rig: r, plan: p, ctx: ctx, client: x.client}
-	r.office, r.clock.began, x.latest = o, time.Now(), true
+	ctx, cancel := context.WithTimeout(engine.WithCaller(context.Background(), r.caller), mostTime)
 	r.newLedger()
-	r.world.begin(1, cancel)
+	o := &office{rig: r, plan: p, ctx: ctx, client: x.client, first: r.process(1, cancel)}
+	r.office, r.clock.began, x.latest = o, time.Now(), true
 	defer func() {
 		cancel()
 		o.work.Wait()
-		r.world.end()
+		o.first.end()
 		_ = r.ledger.Close()
 	}()
-	if !x.play() {
+	if x.play(); x.stopped {
 		return nil
 	}
 	return o.first
@@ -143,18 +135,17 @@ type office struct {
 	// desk is where the client begins the task and looks at it.
 	desk tasks.Viewer
 	id   string
-	// first is the line of the first worker.
-	first *line
+	// first is the first worker.
+	first *process
 }
 
 // send has the task begin, or gives it answers, and waits until it asks or has ended.
 func (o *office) send(q request) reply {
-	err := o.give(q)
-	if err != nil {
+	if err := o.give(q); err != nil {
 		return reply{err: err}
 	}
 	var task *tasks.Task
-	for news, err := range o.desk.Follow(o.ctx, principal, o.id, tasks.NoEvents, nil) {
+	for news, err := range o.desk.Follow(o.ctx, o.rig.caller.Binding(), o.id, tasks.NoEvents, nil) {
 		if err != nil {
 			return reply{err: fmt.Errorf("the task has not ended: %w", err)}
 		}
@@ -173,7 +164,7 @@ func (o *office) send(q request) reply {
 	}
 	if rep.End = *task.End; rep.Result != nil && !rep.cancelled && !o.rig.parts {
 		// The client has what was yielded in front of the result.
-		events, err := o.desk.Events(o.ctx, principal, o.id, 0, int(task.Events))
+		events, err := o.desk.Events(o.ctx, o.rig.caller.Binding(), o.id, 0, int(task.Events))
 		if err != nil {
 			return reply{err: err}
 		}
@@ -194,19 +185,16 @@ func (o *office) happen(awaits []tasks.Awaited) error {
 		if slices.Contains(o.happened, e.Event) {
 			continue
 		}
-		h, err := o.client.scripted(&e)
-		if err != nil {
+		h, err := o.client.happening(e)
+		if err == nil {
+			err = o.rig.deliver(h)
+		}
+		switch {
+		case err == nil:
+			o.happened = append(o.happened, e.Event)
+		case !errors.Is(err, tasks.ErrNotFound): // then others are about to be asked, unless the task is cancelled before
 			return err
 		}
-		time.Sleep(h.later)
-		err = happens(o.desk.(*durable.Core), h)
-		if errors.Is(err, tasks.ErrNotFound) {
-			continue // others are about to be asked, unless the task is cancelled before
-		}
-		if err != nil {
-			return err
-		}
-		o.happened = append(o.happened, e.Event)
 	}
 	return nil
 }
@@ -214,16 +202,16 @@ func (o *office) happen(awaits []tasks.Awaited) error {
 // give begins the task and has a server work on it, or answers.
 func (o *office) give(q request) error {
 	if o.desk != nil {
-		_, err := o.desk.Answer(o.ctx, principal, o.id, q.answers)
+		_, err := o.desk.Answer(o.ctx, o.rig.caller.Binding(), o.id, q.answers)
 		return err
 	}
-	h, err := o.rig.host(o.rig.line(1))
+	h, err := o.rig.host(o.rig.process(1, nil))
 	if err != nil {
 		return err
 	}
-	o.desk, o.first = h.core, o.rig.line(1)
+	o.desk = h.core
 	start := tasks.Start{Request: o.rig.request(h.tool), AtOnce: true}
-	start.Request.Principal, start.Request.IdempotencyKey = principal, ""
+	start.Request.IdempotencyKey = ""
 	task, err := o.desk.Start(o.ctx, start)
 	if err != nil {
 		return err
@@ -238,18 +226,18 @@ func (o *office) goesWrong(write int, after bool) bool {
 		return false
 	}
 	if o.plan.dies {
-		_ = o.worker(o.rig.line(1)) // as well as the first
+		_ = o.worker(o.rig.process(1, nil)) // as well as the first
 	} else {
-		_, _ = o.desk.Cancel(o.ctx, principal, o.id) // what comes of it is seen in the end
+		_, _ = o.desk.Cancel(o.ctx, o.rig.caller.Binding(), o.id) // what comes of it is seen in the end
 	}
 	return o.plan.dies
 }
 
 // worker has another server work.
-func (o *office) worker(l *line) error {
-	h, err := o.rig.host(l)
+func (o *office) worker(p *process) error {
+	h, err := o.rig.host(p)
 	if err == nil {
-		o.work.Go(func() { _ = h.core.Work(sagahooks.With(o.ctx, l)) })
+		o.work.Go(func() { _ = h.core.Work(sagahooks.With(o.ctx, p)) })
 	}
 	return err
 }

@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"github.com/mcpsaga/mcpsaga/internal/engine"
-	"github.com/mcpsaga/mcpsaga/internal/tasks"
 	"github.com/mcpsaga/mcpsaga/internal/tokens"
 )
 
@@ -30,6 +29,7 @@ import (
 //   - "events": what the saga waits for comes before it begins, is rejected, or does not come in time.
 //   - "routes": the client cannot ask, so the user is asked by a form in the host's window, on a page, or by the model. What
 //     no model may answer then ends the saga, and undoes it.
+//   - "consents": nothing goes wrong, but a consent comes when what it can be for is done and cannot be undone.
 //   - "tasks": servers drive the saga as a task; a worker dies at each of its writes to the ledger,
 //     or the client cancels there. Only for tools whose Tasks allow it. They are played in bubbles
 //     of testing/synctest: New and the tool must not wait for goroutines from outside.
@@ -40,29 +40,26 @@ import (
 // After each it checks that the end is what it must be: a disturbance changes neither
 // the result nor the world; a saga that ends badly is undone as a whole; an effect
 // happens once per key; flows return when they have asked and do the same when they
-// run again; nothing acts between turns; nothing secret is shown. Each broken rule is
-// reported with the scenario and with what to do, and explained once.
+// run again; nothing acts between turns; a consent comes before what it is for; nothing
+// secret is shown. Each broken rule is reported with the scenario and with what to do, and
+// explained once.
 //
 // A turn that is cut off ends where it is, as if its process had been killed, except
 // that its deferred functions run.
 func Sweep(t testing.TB, c Case) {
 	t.Helper()
 	s := newSweep(t, c)
-	if !s.rehearse(t) {
+	if !s.rehearse() {
 		return
 	}
-	kinds, n := s.scenarios(t), 0
-	for _, kind := range slices.Sorted(maps.Keys(kinds)) {
-		for _, sc := range kinds[kind] {
-			if n++; n <= maxScenarios {
-				s.run(t, kind, sc)
-			}
-		}
+	s.plan()
+	for _, sc := range s.planned[:min(maxScenarios, len(s.planned))] {
+		s.run(sc)
 	}
-	if n > maxScenarios {
+	if n := len(s.planned); n > maxScenarios {
 		t.Logf("sagatest: of %d scenarios only %d were run; a shorter script has fewer", n, maxScenarios)
 	}
-	s.checkStrays(t)
+	s.checkStrays()
 }
 
 const maxScenarios = 2000
@@ -73,24 +70,16 @@ type sweep struct {
 	c       Case
 	script  *script
 	codec   *tokens.Codec
-	base    *baseline
+	base    *trial // in which nothing goes wrong
 	tool    *engine.Program
 	reports reports
 	trials  []*trial
+	// planned are the scenarios, and kind is that of those which are planned now.
+	planned []scenario
+	kind    string
 	// recording: suspensions become entries of a journal.
 	recording bool
 	entries   []*entry
-}
-
-// baseline is what happens when nothing goes wrong.
-type baseline struct {
-	rounds        []Round
-	calls         []Call
-	turns         int
-	before, after string            // the world
-	awaits        [][]tasks.Awaited // of each round
-	result        string
-	good          bool
 }
 
 func newSweep(t testing.TB, c Case) *sweep {
@@ -98,36 +87,49 @@ func newSweep(t testing.TB, c Case) *sweep {
 	return &sweep{t: t, c: c, codec: newCodec(t, sweepTTL), script: newScript(c.Script)}
 }
 
-// rehearse plays the script undisturbed, twice. It reports whether a sweep makes
-// sense.
-func (s *sweep) rehearse(t testing.TB) bool {
-	t.Helper()
+// rehearse plays the script undisturbed, three times. It reports whether a sweep makes sense.
+func (s *sweep) rehearse() bool {
+	s.t.Helper()
 	const name = "nothing goes wrong"
-	first := s.undisturbed(t, name)
+	first := s.undisturbed(name)
 	if first == nil {
 		return false
 	}
-	checkCost(t, first.rounds, s.c.MaxRounds, s.c.MaxToken)
-	second := s.undisturbed(t, name+", once more")
+	checkCost(s.t, first.rounds, s.c.MaxRounds, s.c.MaxToken)
+	second := s.undisturbed(name + ", once more")
 	if second == nil {
 		return false
 	}
-	advice := "let New make a new world each time, and let the tool depend on nothing else; take what must differ out of World, and say with Case.Same what of the result must stay the same"
-	for what, two := range map[string][2]string{"result": {first.result, second.result}, "world before": {first.before, second.before}, "world after": {first.after, second.after}} {
-		if two[0] != two[1] {
-			s.reports.report(t, name, broken{"two undisturbed sagas are alike", what, "the " + what + " differs between two of them:" + differ(two[0], two[1]), advice})
-			return false
-		}
+	if what, how := second.differs(first); what != "" {
+		s.reports.report(s.t, name, broken{"two undisturbed sagas are alike", what, "the " + what + " differs between two of them:" + how,
+			"let New make a new world each time, and let the tool depend on nothing else; take what must differ out of World, and say with Case.Same what of the result must stay the same"})
+		return false
 	}
-	moved := s.undisturbed(t, elsewhere)
-	if moved != nil && (moved.result != second.result || moved.after != second.after) {
-		s.reports.report(t, elsewhere, broken{"nothing survives between two turns but the token", "",
-			"the end differs from that of a saga whose turns all come to one server:" + differ(second.result+second.after, moved.result+moved.after),
+	moved := s.undisturbed(elsewhere)
+	if moved == nil {
+		return false
+	}
+	if what, how := moved.differs(second); what != "" {
+		s.reports.report(s.t, elsewhere, broken{"nothing survives between two turns but the token", "",
+			"the " + what + " differs from that of a saga whose turns all come to one server:" + how,
 			"keep what a later turn needs in the state (or, in a flow, take it from what was answered), not in a variable: other calls share that, and another server lacks it"})
 		return false
 	}
 	s.base = second
-	return moved != nil
+	return true
+}
+
+// differs says what of a trial is not as it is in another, and how.
+func (x *trial) differs(from *trial) (what, how string) {
+	switch {
+	case x.before != from.before:
+		return "world before", differ(from.before, x.before)
+	case x.result != from.result:
+		return "result", differ(from.result, x.result)
+	case x.after != from.after:
+		return "world after", differ(from.after, x.after)
+	}
+	return "", ""
 }
 
 // elsewhere is a saga whose turns come to servers that share no memory, until one has acted: from then
@@ -144,53 +146,38 @@ func (x *trial) move() {
 	x.rig.world.lookAt(x.subject)
 }
 
-// undisturbed plays the script to its end and returns what happened, or nil if that
-// breaks a rule already.
-func (s *sweep) undisturbed(t testing.TB, name string) *baseline {
-	t.Helper()
-	failed := t.Failed()
-	x := s.newTrial(t, name)
-	s.tool, _ = x.subject.Tool.Compile()
-	s.base = &baseline{before: x.rig.world.looked}
+// undisturbed plays the script to its end and returns that trial, or nil if it breaks a rule already.
+func (s *sweep) undisturbed(name string) *trial {
+	s.t.Helper()
+	failed := s.t.Failed()
+	x := s.newTrial(s.t, name)
+	s.tool, s.base = x.rig.tool, x
 	x.play()
-	e := x.played(x.got)
-	if good := !s.c.Fails; len(x.broken) == 0 && e.Good() != good {
-		b := broken{"the script leads to a good end", "", "the saga did not end well: " + said(e), "mend the tool or the script; if it is to end like this, say so with Case.Fails"}
-		if !good {
-			b = broken{"the script leads to a failure, as Case.Fails says", "", "the saga ended well: " + said(e), "take Case.Fails away, or mend the script"}
-		}
-		x.breaks(b)
-	}
-	s.base.rounds, s.base.calls, s.base.turns, s.base.awaits = x.rounds, e.Calls, x.turns, x.awaits
-	s.base.result, s.base.good, s.base.after = s.c.same(e), e.Good(), x.rig.world.looked
-	x.judge(settled)
+	x.judge(asScripted)
 	if text := s.script.leftover(); text != "" && !s.recording { // a journal has answers for what was recorded before
-		t.Errorf("sagatest: %s", text)
+		s.t.Errorf("sagatest: %s", text)
 		return nil
 	}
-	if len(x.broken) > 0 || t.Failed() && !failed {
+	if len(x.broken) > 0 || s.t.Failed() && !failed {
 		return nil
 	}
-	return s.base
+	return x
 }
 
-func (s *sweep) run(t testing.TB, kind string, sc scenario) {
-	t.Helper()
-	subtest(t, sc.name, func(t testing.TB) {
+func (s *sweep) run(sc scenario) {
+	s.t.Helper()
+	subtest(s.t, sc.name, func(t testing.TB) {
 		play := func(x *trial) {
 			var q request
-			ok := true
 			if sc.turn > 0 {
-				if ok = x.to(sc.turn); ok {
-					q, ok = x.request()
-				}
+				q = x.to(sc.turn)
 			}
-			if ok {
+			if !x.stopped {
 				sc.run(x, q)
 			}
 			x.judge(sc.want)
 		}
-		if kind == "tasks" {
+		if sc.kind == "tasks" {
 			if b := s.inBubble(t, sc.name, play); b != nil {
 				s.reports.report(t, sc.name, *b)
 			}
@@ -212,27 +199,25 @@ func subtest(t testing.TB, name string, f func(testing.TB)) {
 	f(t)
 }
 
-// scenarios are everything that can go wrong on the way of the script, by kinds.
-func (s *sweep) scenarios(t testing.TB) map[string][]scenario {
-	t.Helper()
-	kinds := map[string]func() []scenario{
+// plan plans everything that can go wrong on the way of the script.
+func (s *sweep) plan() {
+	s.t.Helper()
+	kinds := map[string]func(){
 		"crashes": s.crashes, "stops": s.stops, "losses": s.losses, "duplicates": s.duplicates, "forks": s.forks,
 		"refusals": s.refusals, "cancels": s.cancels, "failures": s.failures, "expiries": s.expiries, "events": s.events,
-		"routes": s.routes,
-		"tasks":  s.tasks,
+		"routes": s.routes, "consents": s.consents, "tasks": s.tasks,
 	}
 	for _, k := range s.c.Skip {
 		if kinds[k] == nil {
-			t.Errorf("sagatest: Case.Skip has %q, which is no kind of scenarios", k)
+			s.t.Errorf("sagatest: Case.Skip has %q, which is no kind of scenarios", k)
 		}
 	}
-	list := map[string][]scenario{"": s.beforeQuestion()}
-	for _, k := range slices.Sorted(maps.Keys(kinds)) {
-		if !slices.Contains(s.c.Skip, k) && !slices.Contains(s.impossible(), k) {
-			list[k] = kinds[k]()
+	s.beforeQuestion()
+	for _, kind := range slices.Sorted(maps.Keys(kinds)) {
+		if s.kind = kind; !slices.Contains(s.c.Skip, kind) && !slices.Contains(s.impossible(), kind) {
+			kinds[kind]()
 		}
 	}
-	return list
 }
 
 // impossible are the kinds of scenarios that no server has with this tool.
@@ -249,25 +234,42 @@ func (s *sweep) impossible() []string {
 
 // beforeQuestion reports effects of the first turn: if that turn is lost, the client
 // has no token with which they could be undone. A task is not lost.
-func (s *sweep) beforeQuestion() []scenario {
-	if s.tool.Tasks.Mode == engine.TasksRequired {
-		return nil
-	}
-	var names []string
-	for _, c := range s.base.calls {
-		if c.Turn == 1 && !c.Undo && !c.hook.ReadOnly && !s.c.harmless(c.Effect) && !slices.Contains(names, c.Effect) {
-			names = append(names, c.Effect)
-		}
-	}
-	if names == nil {
-		return nil
-	}
-	return []scenario{{"effects before the first question", 0, settled, func(x *trial, _ request) {
-		x.play()
-		for _, name := range names {
-			x.breaks(broken{"a saga asks before it acts", name,
-				fmt.Sprintf("effect %q is performed in the first turn. If the response to that turn is lost, the client has no token: nobody can undo the effect, and the client's next call is another saga, which performs it again", name),
+func (s *sweep) beforeQuestion() {
+	var list []broken
+	for _, c := range s.base.end.Calls {
+		if c.Turn == 1 && !c.Undo && !s.c.harmless(&c) && s.tool.Tasks.Mode != engine.TasksRequired {
+			list = append(list, broken{"a saga asks before it acts", c.Effect,
+				fmt.Sprintf("effect %q is performed in the first turn. If the response to that turn is lost, the client has no token: nobody can undo the effect, and the client's next call is another saga, which performs it again", c.Effect),
 				"ask a question first, if only for a confirmation. If the effect changes nothing, say so with its ReadOnly; if what it does expires by itself, list it in Case.Harmless"})
 		}
-	}}}
+	}
+	if list != nil {
+		s.breaksAtLast("effects before the first question", list...)
+	}
+}
+
+// consents: the user agrees when there is nothing left to agree to, as the effect that it can be for was performed before, and
+// cannot be undone.
+func (s *sweep) consents() {
+	var done *Call // the last effect
+	for i, c := range s.base.end.Calls {
+		if !c.Undo && !s.c.harmless(&c) {
+			done = &s.base.end.Calls[i]
+		}
+	}
+	if done == nil || done.hook.Undoable && !done.hook.Irreversible {
+		return
+	}
+	for i, r := range s.base.rounds {
+		consent := slices.IndexFunc(r.Asked, func(a Asked) bool { return s.tool.Routing(a.ID).Consent })
+		if consent < 0 {
+			continue
+		}
+		if i+1 >= done.Turn { // otherwise there was one before
+			s.breaksAtLast("the consent "+r.Asked[consent].ID+" comes last", broken{"a consent comes before what it is for", done.Effect,
+				fmt.Sprintf("%q asks for a consent, and no effect follows; effect %q was performed before it, and cannot be undone", r.Asked[consent].ID, done.Effect),
+				"ask for the consent first. If it is for nothing that an effect does, it needs no Consent"})
+		}
+		return
+	}
 }

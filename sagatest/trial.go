@@ -11,17 +11,21 @@ import (
 	"github.com/mcpsaga/mcpsaga/steps"
 )
 
-// trial is one scenario under way.
+// trial is one scenario under way. When it cannot go on, it does nothing of what it is asked to do from there on.
 type trial struct {
 	*client
 	sweep   *sweep
 	t       testing.TB
 	name    string
 	subject Subject
-	// turns counts those that were answered; fork is how another branch ended.
-	turns  int
+	// before and after are what the author's world looks like, as far as it is shown, and result is what counts of the end.
+	before, after, result string
+	end                   *Played
+	// fork is how another branch ended.
 	fork   *Played
 	broken []broken
+	// stopped: it cannot go on, for a rule that was broken, or as the saga has ended early.
+	stopped bool
 	// orphans: a first turn has acted and was then lost, so that another saga began.
 	orphans bool
 	secrets []string
@@ -40,11 +44,30 @@ func (s *sweep) newTrial(t testing.TB, name string) *trial {
 	x := &trial{sweep: s, t: t, name: name, subject: subject, client: s.c.player().client(t, subject.Tool, s.c.Args, s.codec)}
 	x.follow(s.script)
 	x.rig.world.lookAt(subject)
+	x.before = x.rig.world.looked
 	s.trials = append(s.trials, x)
 	return x
 }
 
-func (x *trial) breaks(b broken) { x.broken = append(x.broken, b) }
+func (x *trial) breaks(b broken) {
+	if !slices.ContainsFunc(x.broken, func(c broken) bool { return c.rule == b.rule && c.about == b.about }) {
+		x.broken = append(x.broken, b)
+	}
+}
+
+// breaksOff breaks a rule so that the trial cannot go on.
+func (x *trial) breaksOff(b broken) {
+	x.breaks(b)
+	x.stopped = true
+}
+
+// failed reports a turn that failed as a whole, unless that has been explained.
+func (x *trial) failed(err error) {
+	if x.stopped = true; len(x.broken) == 0 {
+		x.breaks(broken{"a turn brings questions or a result", err.Error(), fmt.Sprintf("turn %d failed: %v", x.rig.turns, err),
+			"find out from the error what went wrong in this turn"})
+	}
+}
 
 // send has a request served and looks at what comes of it.
 func (x *trial) send(q request) reply {
@@ -53,110 +76,102 @@ func (x *trial) send(q request) reply {
 	return rep
 }
 
-// to plays by the script until the given turn comes next.
-func (x *trial) to(turn int) bool {
+// to plays by the script until the given turn comes next, and returns its request.
+func (x *trial) to(turn int) (q request) {
 	for range turn - 1 {
-		if !x.step() {
-			return false
-		}
+		x.step()
 	}
-	return !x.got.ended
+	if x.stopped = x.stopped || x.got.ended; !x.stopped {
+		q = x.request()
+	}
+	return q
 }
 
-// step takes one turn by the script. It reports whether that worked.
-func (x *trial) step() bool {
+// step takes one turn by the script.
+func (x *trial) step() {
+	if x.stopped {
+		return
+	}
 	x.move()
-	q, ok := x.request()
-	return ok && x.delivers(q)
+	x.delivers(x.request())
 }
 
-// delivers sends a request whose response arrives, and reports whether the turn did not fail. While it is
-// not known whether an irreversible effect was performed, the client is asked to
-// send the same request again, and does.
-func (x *trial) delivers(q request) bool {
-	for range mostTries {
-		rep := x.send(q)
-		if x.sweep.recording {
-			x.answered(q)
-		}
-		x.take(q, rep)
-		if x.turns++; x.sweep.recording && rep.Position != nil {
-			x.suspended(rep)
-		}
-		if !errors.As(rep.err, new(*engine.UnsettledError)) {
-			break
-		}
-	}
-	if x.got.err != nil {
-		x.failed(x.got.err)
-		return false
-	}
-	return !x.got.cut
-}
-
-// failed reports a turn that failed as a whole.
-func (x *trial) failed(err error) {
-	if len(x.broken) > 0 {
-		return // it has been explained
-	}
-	x.breaks(broken{"a turn brings questions or a result", err.Error(), fmt.Sprintf("turn %d failed: %v", x.rig.turns, err),
-		"find out from the error what went wrong in this turn"})
-}
-
-// request returns the next request by the script, or reports that it has none.
-func (x *trial) request() (request, bool) {
+// request returns the next request by the script.
+func (x *trial) request() request {
 	q, err := x.next()
 	if err != nil {
-		x.breaks(broken{"the script leads to the end", err.Error(), err.Error(), "complete the script; if the tool asks this only because of the scenario, it should not"})
+		x.breaksOff(broken{"the script leads to the end", err.Error(), err.Error(), "complete the script; if the tool asks this only because of the scenario, it should not"})
 	}
-	return q, err == nil
+	return q
 }
 
 // mostTries is how often a client sends a request at most.
 const mostTries = 4
 
+// delivers sends a request whose response arrives. While it is not known whether an irreversible effect was performed,
+// the client is asked to send the same request again, and does.
+func (x *trial) delivers(q request) {
+	for n := 0; !x.stopped && n < mostTries; n++ {
+		rep := x.send(q)
+		if x.sweep.recording {
+			x.record(q, rep)
+		}
+		x.take(q, rep)
+		if rep.err == nil {
+			x.stopped = rep.cut
+			return
+		}
+		if n == mostTries-1 || !errors.As(rep.err, new(*engine.UnsettledError)) {
+			x.failed(rep.err)
+		}
+	}
+}
+
 // mostTurns is when a saga is taken for endless.
 const mostTurns = 100
 
 // play continues by the script to the end.
-func (x *trial) play() bool { return x.toEnd(x.step) }
+func (x *trial) play() { x.toEnd(x.step) }
 
-// playOn continues to the end by the script where it has answers, and refuses
-// everything else: the scenario has led away from the script.
-func (x *trial) playOn() bool {
-	return x.toEnd(func() bool {
-		answers, _, err := x.answers()
+// goOn delivers a request that leads away from the script, and plays on.
+func (x *trial) goOn(q request) {
+	x.delivers(q)
+	x.playOn()
+}
+
+// playOn continues to the end by the script where it has answers, and refuses everything else.
+func (x *trial) playOn() {
+	x.toEnd(func() {
+		q, _, err := x.scripted()
 		if err != nil {
-			for _, s := range x.last.Steps {
-				answers = append(answers, refusal(s))
-			}
+			q = x.refused()
 		}
-		q := x.resume(answers...)
-		if q.events, err = x.happenings(); err != nil {
-			q.events = x.refused()
-		}
-		return x.delivers(q)
+		x.delivers(q)
 	})
 }
 
-func (x *trial) toEnd(step func() bool) bool {
-	for range mostTurns {
-		if x.got.ended || !step() {
-			return x.got.ended
+// toEnd takes steps until the saga has ended.
+func (x *trial) toEnd(step func()) {
+	for n := 0; !x.got.ended && !x.stopped; n++ {
+		if n < mostTurns {
+			step()
+			continue
 		}
+		still := "pauses"
+		if list := x.last.Steps; len(list) > 0 {
+			still = fmt.Sprintf("asks %q", list[0].ID)
+		}
+		x.breaksOff(broken{"a saga ends", "", fmt.Sprintf("after %d turns the tool still %s", mostTurns, still), "let the tool give up when its user does not want it to go on"})
 	}
-	still := "pauses"
-	if list := x.last.Steps; len(list) > 0 {
-		still = fmt.Sprintf("asks %q", list[0].ID)
-	}
-	x.breaks(broken{"a saga ends", "", fmt.Sprintf("after %d turns the tool still %s", mostTurns, still), "let the tool give up when its user does not want it to go on"})
-	return false
 }
+
+// declines is a user's refusal.
+const declines = `{"action":"decline"}`
 
 // refusal is how a client refuses a step.
 func refusal(s steps.Step) steps.Answer {
 	if s.Kind == steps.Elicitation {
-		return steps.Answer{StepID: s.ID, Result: []byte(`{"action":"decline"}`)}
+		return steps.Answer{StepID: s.ID, Result: []byte(declines)}
 	}
 	return clientError(s)
 }
@@ -165,23 +180,34 @@ func clientError(s steps.Step) steps.Answer {
 	return steps.Answer{StepID: s.ID, Error: &steps.ClientError{Code: -1, Message: "rejected by the user"}}
 }
 
-// instead returns the script's answers to the last questions, but for one step.
-func (x *trial) instead(a steps.Answer) (request, bool) {
-	answers, _, err := x.answers()
-	if err != nil {
-		_, ok := x.request()
-		return request{}, ok
+// refusing returns the request that refuses the first step. If there is none, as the tool has paused, it plays to the
+// end.
+func (x *trial) refusing() (q request) {
+	switch {
+	case x.stopped:
+	case len(x.last.Steps) > 0:
+		q = x.instead(refusal(x.last.Steps[0]))
+	default:
+		x.play()
+		x.stopped = true
 	}
-	for i := range answers {
-		if answers[i].StepID == a.StepID {
-			answers[i] = a
-		}
-	}
-	return x.resume(answers...), true
+	return q
 }
 
-// fault plans what goes wrong with an effect.
-func (x *trial) fault(p point, f fault) { x.rig.world.plan = cut{point: p, fault: f} }
+// instead returns the request with the script's answers to the last questions, but for one step.
+func (x *trial) instead(a steps.Answer) request {
+	q, _, err := x.scripted()
+	if err != nil {
+		return x.request() // which says why
+	}
+	for i := range q.answers {
+		if q.answers[i].StepID == a.StepID {
+			q.answers[i] = a
+		}
+	}
+	q.events = nil
+	return q
+}
 
 // lost notes that the client does not learn of a turn, by whose token the saga could be undone.
 func (x *trial) lost(q request) {

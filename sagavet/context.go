@@ -4,10 +4,7 @@ import (
 	"go/ast"
 	"go/constant"
 	"go/types"
-	"slices"
 	"time"
-
-	"golang.org/x/tools/go/analysis"
 )
 
 // contextAnalyzer finds code of tools that ignores its context.
@@ -19,22 +16,20 @@ has an unknown outcome, and the goroutine remains. Reported are context.Backgrou
 context.TODO, contexts from elsewhere, functions that have a sibling with a context,
 such as exec.Command and the Query of a sql.DB, requests of net/http without one, and time.Sleep
 for a second or more, but in tests, where it stands for work. What is deferred may clean up under any context. Of flows only
-contexts are reported: the rest belongs into effects there anyway.`, func(pass *analysis.Pass, r *reporter) {
-	v := newFlowCode(pass, r, func(o types.Object) string {
-		if f, ok := o.(*types.Func); ok {
-			return contextless(f)
-		}
-		return ""
+contexts are reported: the rest belongs into effects there anyway.`, func(src *source) {
+	v := newFlowCode(src, func(o types.Object) (name, advice string) {
+		f, _ := o.(*types.Func)
+		return contextless(f), ""
 	}, toolSignature)
 	v.cleans = true
-	for c := range code(pass, toolSignature) {
+	for c := range v.functions(toolSignature) {
 		flow := !machineSignature(c.sig)
 		ast.Inspect(c.body, func(n ast.Node) bool {
 			switch n := n.(type) {
 			case *ast.DeferStmt:
 				return false
 			case *ast.FuncLit:
-				return !toolSignature(v.info.TypeOf(n).(*types.Signature))
+				return !toolSignature(v.signature(n))
 			case *ast.CallExpr:
 				return v.ignores(n, c, flow)
 			}
@@ -45,30 +40,30 @@ contexts are reported: the rest belongs into effects there anyway.`, func(pass *
 
 // ignores reports a call that ignores the context. It returns whether its arguments are to be examined.
 func (v *flowCode) ignores(call *ast.CallExpr, c toolCode, flow bool) bool {
-	f := calledFunc(v.info, call)
+	f := v.called(call)
 	if onlyLogs(f) {
 		return false
 	}
 	const ends = "the code that runs here has to end with its own context, or it is given up"
 	for _, arg := range call.Args {
 		arg = ast.Unparen(arg)
-		if o := root(v.info, arg); o != nil && !c.has(o) && isContext(v.info.TypeOf(arg)) {
-			v.reporter.report(arg.Pos(), "this context is another one's: "+ends, "Take the context that the function gets, or one made of it")
+		if o := v.root(arg); o != nil && !c.has(o) && isContext(v.TypesInfo.TypeOf(arg)) {
+			v.report(arg.Pos(), "this context is another one's: "+ends, "Take the context that the function gets, or one made of it")
 		}
 	}
 	name := contextless(f)
 	switch {
 	case name == "context.Background" || name == "context.TODO":
-		v.reporter.report(call.Pos(), name+" never ends: "+ends, "Take the context that the function gets, or context.WithoutCancel of it for what must not be broken off")
+		v.report(call.Pos(), name+" never ends: "+ends, "Take the context that the function gets, or context.WithoutCancel of it for what must not be broken off")
 	case flow:
-	case name == "time.Sleep" && (!long(v.info, call) || v.reporter.inTest(call.Pos())):
+	case name == "time.Sleep" && (!long(v.TypesInfo, call) || v.inTest(call.Pos())):
 	case name == "time.Sleep" && !effectSignature(c.sig):
-		v.reporter.report(call.Pos(), "the step function holds its turn while it waits, and has no checkpoint: after a restart it begins again", "End it with t.Sleep or t.Until, which cost nothing while they last")
+		v.report(call.Pos(), "the step function holds its turn while it waits, and has no checkpoint: after a restart it begins again", "End it with t.Sleep or t.Until, which cost nothing while they last")
 	case name != "":
-		v.reporter.report(call.Pos(), name+" has no context: "+ends, "Take its sibling that has one, or wait for the context's Done too")
+		v.report(call.Pos(), name+" has no context: "+ends, "Take its sibling that has one, or wait for the context's Done too")
 	default:
 		if name := v.through(f, 3); name != "" && name != "time.Sleep" {
-			v.reporter.report(call.Pos(), "%s uses %s, which does not end by this context: "+ends, "Hand it the context that the function gets", f.Name(), name)
+			v.report(call.Pos(), "%s uses %s, which does not end by this context: "+ends, "Hand it the context that the function gets", f.Name(), name)
 		}
 	}
 	return true
@@ -91,30 +86,22 @@ func contextless(f *types.Func) string {
 	if f == nil || f.Pkg() == nil || takes(f.Signature(), isContext) {
 		return ""
 	}
-	of, name := f.Pkg().Path(), f.Name()
-	short := f.Pkg().Name() + "." + name
-	var scope func(string) bool
-	if recv := f.Signature().Recv(); recv != nil {
-		of += "." + receiver(recv.Type())
-		scope = func(name string) bool {
-			o, _, _ := types.LookupFieldOrMethod(recv.Type(), true, f.Pkg(), name)
-			m, ok := o.(*types.Func)
-			return ok && takes(m.Signature(), isContext)
+	sibling := func(name string) bool {
+		o := f.Pkg().Scope().Lookup(name)
+		if recv := f.Signature().Recv(); recv != nil {
+			o, _, _ = types.LookupFieldOrMethod(recv.Type(), true, f.Pkg(), name)
 		}
-	} else {
-		scope = func(name string) bool {
-			o, ok := f.Pkg().Scope().Lookup(name).(*types.Func)
-			return ok && takes(o.Signature(), isContext)
-		}
+		s, ok := o.(*types.Func)
+		return ok && takes(s.Signature(), isContext)
 	}
-	if slices.Contains(waiting[of], name) || of != "os/signal" && (scope(name+"Context") || scope(name+"WithContext")) {
-		return short
+	if waiting.has(f) || f.Pkg().Path() != "os/signal" && (sibling(f.Name()+"Context") || sibling(f.Name()+"WithContext")) {
+		return f.Pkg().Name() + "." + f.Name()
 	}
 	return ""
 }
 
 // waiting are functions without a context that have no sibling named …Context or …WithContext.
-var waiting = map[string][]string{
+var waiting = table{
 	"context":         {"Background", "TODO"},
 	"time":            {"Sleep"},
 	"net":             {"Dial", "DialTimeout"},

@@ -3,8 +3,6 @@ package sagavet
 import (
 	"go/ast"
 	"go/types"
-
-	"golang.org/x/tools/go/analysis"
 )
 
 // eventsAnalyzer finds events that cannot be delivered, or whose delivery is lost.
@@ -14,32 +12,40 @@ An event is delivered to the handle that saga.Handle returns, or to a steps.Key.
 a tool asks for without either can only time out, and what is delivered to a handle is lost if
 the tool does not ask for the event. Variables of a package are looked at if they are not
 exported, and those of functions; an event that is given to anything else is left alone, and
-so is one without a handle in a test, which may deliver it otherwise.`, func(pass *analysis.Pass, r *reporter) {
-	v := events{pass.TypesInfo, make(map[types.Object]*eventUse)}
-	for n := range nodes(pass) {
+so is one without a handle in a test, which may deliver it otherwise. An effect that takes the handle
+itself, instead of getting it as its input, has it in no record.`, func(src *source) {
+	v := events{src, make(map[types.Object]*eventUse)}
+	for n := range v.nodes() {
 		assigned(n, func(to, value ast.Expr) {
 			id, ok := to.(*ast.Ident)
-			if !ok || value == nil || !isEvent(v.info.TypeOf(to)) {
+			if !ok || value == nil || !isEvent(v.TypesInfo.TypeOf(to)) {
 				return
 			}
-			if o := v.info.Defs[id]; o != nil && (o.Parent() != pass.Pkg.Scope() || !o.Exported()) {
+			if o := v.TypesInfo.Defs[id]; o != nil && (o.Parent() != v.Pkg.Scope() || !o.Exported()) {
 				v.of[o] = &eventUse{}
 			}
 		})
 	}
-	for n := range nodes(pass) {
+	for n := range v.nodes() {
 		switch n := n.(type) {
 		case *ast.CallExpr:
 			v.call(n)
 		case *ast.CompositeLit:
-			if types.Unalias(v.info.TypeOf(n)).String() == "[]"+stepsPath+".Question" {
+			if types.Unalias(v.TypesInfo.TypeOf(n)).String() == "[]"+stepsPath+".Question" {
 				for _, q := range n.Elts {
 					v.use(q)
 				}
 			}
 		case *ast.Ident:
-			if u := v.of[v.info.Uses[n]]; u != nil {
+			if u := v.of[v.TypesInfo.Uses[n]]; u != nil {
 				u.others++
+			}
+		}
+	}
+	for c := range v.functions(effectSignature) {
+		for call := range calls(c.body) {
+			if handles.has(v.called(call)) {
+				v.report(call.Pos(), "an effect takes this handle, so it is not in the record of its input, and Undo does not get it", "Take it before saga.Do, and hand it to the effect as input")
 			}
 		}
 	}
@@ -47,23 +53,12 @@ so is one without a handle in a test, which may deliver it otherwise.`, func(pas
 		switch {
 		case u.others > 0: // its uses are not all known
 		case u.handle != nil && u.asked == nil:
-			r.report(u.handle.Pos(), "nothing asks for this event, so what is delivered to its handle is lost", "Ask for it with saga.Ask, or in a Machine with t.Ask")
-		case u.asked != nil && u.handle == nil && !u.keyed && !r.inTest(u.asked.Pos()):
-			r.report(u.asked.Pos(), "this event cannot be delivered, as it has neither a handle nor a steps.Key: it can only time out", "Give saga.Handle of it to an effect first, or ask for it With a steps.Key")
+			v.report(u.handle.Pos(), "nothing asks for this event, so what is delivered to its handle is lost", "Ask for it with saga.Ask, or in a Machine with t.Ask")
+		case u.asked != nil && u.handle == nil && !u.keyed && !v.inTest(u.asked.Pos()):
+			v.report(u.asked.Pos(), "this event cannot be delivered, as it has neither a handle nor a steps.Key: it can only time out", "Give saga.Handle of it to an effect first, or ask for it With a steps.Key")
 		}
 	}
 })
-
-const stepsPath = "github.com/mcpsaga/mcpsaga/steps"
-
-func isEvent(t types.Type) bool {
-	p, ok := types.Unalias(t).(*types.Pointer)
-	if !ok {
-		return false
-	}
-	n, ok := types.Unalias(p.Elem()).(*types.Named)
-	return ok && n.Obj().Name() == "Event" && n.Obj().Pkg() != nil && n.Obj().Pkg().Path() == stepsPath
-}
 
 // eventUse is what is done with an event. others counts what is not known.
 type eventUse struct {
@@ -73,23 +68,23 @@ type eventUse struct {
 }
 
 type events struct {
-	info *types.Info
-	of   map[types.Object]*eventUse
+	*source
+	of map[types.Object]*eventUse
 }
 
 // call looks at what a call does with events.
 func (v *events) call(n *ast.CallExpr) {
-	f := calledFunc(v.info, n)
+	f := v.called(n)
 	if f == nil || len(n.Args) == 0 {
 		return
 	}
 	recv := f.Signature().Recv()
-	switch name := funcName(f); {
-	case name == sagaPath+".Handle":
+	switch {
+	case handles.has(f):
 		if u := v.use(n.Args[len(n.Args)-1]); u != nil { // both may be what one function returns
 			u.handle = n
 		}
-	case name == askFunc, name == ofRun+"AskAll", f.Name() == "Ask" && recv != nil && isTurn(recv.Type()):
+	case suspending.has(f), f.Name() == "Ask" && recv != nil && isTurn(recv.Type()):
 		for _, x := range n.Args {
 			if u := v.use(x); u != nil {
 				u.asked = n
@@ -108,18 +103,18 @@ func (v *events) use(x ast.Expr) *eventUse {
 	for {
 		switch e := ast.Unparen(x).(type) {
 		case *ast.Ident:
-			u := v.of[v.info.Uses[e]]
+			u := v.of[v.TypesInfo.Uses[e]]
 			if u != nil {
 				u.others, u.keyed = u.others-1, u.keyed || keyed
 			}
 			return u
 		case *ast.CallExpr:
 			method, ok := e.Fun.(*ast.SelectorExpr)
-			if !ok || !isEvent(v.info.TypeOf(method.X)) {
+			if !ok || !isEvent(v.TypesInfo.TypeOf(method.X)) {
 				return nil
 			}
 			for _, a := range e.Args {
-				keyed = keyed || method.Sel.Name == "With" && v.info.TypeOf(a).String() != stepsPath+".Message"
+				keyed = keyed || method.Sel.Name == "With" && v.TypesInfo.TypeOf(a).String() != stepsPath+".Message"
 			}
 			x = method.X
 		default:

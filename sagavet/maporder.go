@@ -5,22 +5,20 @@ import (
 	"go/token"
 	"go/types"
 	"iter"
-	"slices"
-	"strings"
 
 	"golang.org/x/tools/go/types/typeutil"
 )
 
 const orderAdvice = "Sort the keys first, as in slices.Sorted(maps.Keys(m)), and range over them"
 
-// maps reports questions and effects that depend on the order of a map: a loop over a map comes to
+// mapOrder reports questions and effects that depend on the order of a map: a loop over a map comes to
 // them, or they are made of what such a loop has collected.
-func (v *replay) maps(body *ast.BlockStmt) {
+func (v *source) mapOrder(body *ast.BlockStmt) {
 	collected := make(map[types.Object]token.Pos)
 	ast.Inspect(body, func(n ast.Node) bool {
 		switch n := n.(type) {
 		case *ast.FuncLit:
-			return !flowSignature(v.info.TypeOf(n).(*types.Signature))
+			return !flowSignature(v.signature(n))
 		case *ast.RangeStmt:
 			if v.unordered(n.X) {
 				v.loop(n, collected)
@@ -44,22 +42,21 @@ func (v *replay) maps(body *ast.BlockStmt) {
 	}
 	for o := range v.arguments(body, v.operates) {
 		if pos, ok := collected[o]; ok {
-			v.reporter.report(pos, "%s gets the order of a map, which differs whenever the flow runs again, and is part of a question or an effect", orderAdvice, o.Name())
+			v.report(pos, "%s gets the order of a map, which differs whenever the flow runs again, and is part of a question or an effect", orderAdvice, o.Name())
 		}
 	}
 }
 
 // arguments returns the objects that are named in the arguments of the wanted calls.
-func (v *replay) arguments(body ast.Node, wanted func(*ast.CallExpr) bool) iter.Seq[types.Object] {
+func (v *source) arguments(body ast.Node, wanted func(*ast.CallExpr) bool) iter.Seq[types.Object] {
 	return func(yield func(types.Object) bool) {
-		for n := range ast.Preorder(body) {
-			call, ok := n.(*ast.CallExpr)
-			if !ok || !wanted(call) {
+		for call := range calls(body) {
+			if !wanted(call) {
 				continue
 			}
 			for _, a := range call.Args {
 				for n := range ast.Preorder(a) {
-					if id, ok := n.(*ast.Ident); ok && !yield(v.info.Uses[id]) {
+					if id, ok := n.(*ast.Ident); ok && !yield(v.TypesInfo.Uses[id]) {
 						return
 					}
 				}
@@ -69,33 +66,30 @@ func (v *replay) arguments(body ast.Node, wanted func(*ast.CallExpr) bool) iter.
 }
 
 // unordered reports whether a range over x has no order: x is a map, or iterates over one.
-func (v *replay) unordered(x ast.Expr) bool {
-	if t := v.info.TypeOf(x); t != nil {
-		if _, ok := t.Underlying().(*types.Map); ok {
-			return true
-		}
-	}
-	if call, ok := ast.Unparen(x).(*ast.CallExpr); ok {
-		return slices.Contains([]string{"maps.Keys", "maps.Values", "maps.All"}, funcName(calledFunc(v.info, call)))
-	}
-	return false
+func (v *source) unordered(x ast.Expr) bool {
+	return is[*types.Map](v.TypesInfo.TypeOf(x)) || v.calls(x, table{"maps": {"Keys", "Values", "All"}})
+}
+
+// calls reports whether x is a call of a function in a table.
+func (v *source) calls(x ast.Expr, t table) bool {
+	call, ok := ast.Unparen(x).(*ast.CallExpr)
+	return ok && t.has(v.called(call))
 }
 
 // collects reports whether x makes a slice of an iterator over a map.
-func (v *replay) collects(x ast.Expr) bool {
-	call, ok := ast.Unparen(x).(*ast.CallExpr)
-	return ok && funcName(calledFunc(v.info, call)) == "slices.Collect" && v.unordered(call.Args[0])
+func (v *source) collects(x ast.Expr) bool {
+	return v.calls(x, table{"slices": {"Collect"}}) && v.unordered(ast.Unparen(x).(*ast.CallExpr).Args[0])
 }
 
 // loop examines a loop over a map: which operations it comes to, and what it collects.
-func (v *replay) loop(loop *ast.RangeStmt, collected map[types.Object]token.Pos) {
+func (v *source) loop(loop *ast.RangeStmt, collected map[types.Object]token.Pos) {
 	found, once := false, stopsAtFirst(loop.Body)
 	for n := range ast.Preorder(loop.Body) {
 		switch n := n.(type) {
 		case *ast.CallExpr:
 			if !found && v.operates(n) {
 				found = true
-				v.reporter.report(loop.Pos(), "a question, an effect or an id in a loop over a map comes in another order whenever the flow runs again", orderAdvice)
+				v.report(loop.Pos(), "a question, an effect or an id in a loop over a map comes in another order whenever the flow runs again", orderAdvice)
 			}
 		case *ast.AssignStmt:
 			if len(n.Lhs) != 1 || len(n.Rhs) != 1 {
@@ -121,42 +115,35 @@ func stopsAtFirst(body *ast.BlockStmt) bool {
 	return ok && last.Tok == token.BREAK
 }
 
-func isString(t types.Type) bool {
-	b, ok := t.Underlying().(*types.Basic)
-	return ok && b.Info()&types.IsString != 0
-}
-
-func (v *replay) appends(x ast.Expr) bool {
+func (v *source) appends(x ast.Expr) bool {
 	call, ok := ast.Unparen(x).(*ast.CallExpr)
-	return ok && typeutil.Callee(v.info, call) == types.Universe.Lookup("append")
+	return ok && typeutil.Callee(v.TypesInfo, call) == types.Universe.Lookup("append")
 }
 
 // object returns the variable that an expression is, or nil.
-func (v *replay) object(x ast.Expr) types.Object {
+func (v *source) object(x ast.Expr) types.Object {
 	if id, ok := ast.Unparen(x).(*ast.Ident); ok {
-		if o, ok := v.info.ObjectOf(id).(*types.Var); ok {
+		if o, ok := v.TypesInfo.ObjectOf(id).(*types.Var); ok {
 			return o
 		}
 	}
 	return nil
 }
 
-func (v *replay) sorts(call *ast.CallExpr) bool {
-	name := funcName(calledFunc(v.info, call))
-	return strings.HasPrefix(name, "sort.") || strings.HasPrefix(name, "slices.Sort")
+func (v *source) sorts(call *ast.CallExpr) bool {
+	return v.calls(call, table{"sort": {"*"}, "slices": {"Sort*"}})
 }
 
 // operates reports whether a call asks, performs an effect, or takes something from the Run that is
 // counted.
-func (v *replay) operates(call *ast.CallExpr) bool {
-	f := calledFunc(v.info, call)
-	switch name := funcName(f); {
-	case name == askFunc, slices.Contains(performing, name), slices.Contains(suspending, name), name == ofRun+"NewID", name == ofRun+"Now", name == ofRun+"Rand":
+func (v *source) operates(call *ast.CallExpr) bool {
+	f := v.called(call)
+	switch {
+	case performing.has(f), suspending.has(f), counting.has(f):
 		return true
-	}
-	if f != nil && f.Pkg() != nil && f.Pkg().Path() == sagaPath {
+	case f != nil && f.Pkg() != nil && f.Pkg().Path() == sagaPath:
 		return false
 	}
-	sig, ok := v.info.TypeOf(call.Fun).(*types.Signature)
+	sig, ok := v.TypesInfo.TypeOf(call.Fun).(*types.Signature)
 	return ok && takes(sig, isRun)
 }

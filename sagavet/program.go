@@ -9,15 +9,16 @@ import (
 	"golang.org/x/tools/go/analysis"
 	"golang.org/x/tools/go/analysis/passes/inspect"
 	"golang.org/x/tools/go/ast/inspector"
+	"golang.org/x/tools/go/types/typeutil"
 )
 
 // analyzer returns an analyzer for packages that use package saga.
-func analyzer(name, doc string, run func(*analysis.Pass, *reporter)) *analysis.Analyzer {
+func analyzer(name, doc string, run func(*source)) *analysis.Analyzer {
 	return &analysis.Analyzer{
 		Name: name, Doc: doc, Requires: []*analysis.Analyzer{inspect.Analyzer},
 		Run: func(pass *analysis.Pass) (any, error) {
 			if pass.Pkg.Path() != sagaPath && slices.ContainsFunc(pass.Pkg.Imports(), func(p *types.Package) bool { return p.Path() == sagaPath }) {
-				run(pass, newReporter(pass))
+				run(newSource(pass))
 			}
 			return nil, nil
 		},
@@ -25,8 +26,8 @@ func analyzer(name, doc string, run func(*analysis.Pass, *reporter)) *analysis.A
 }
 
 // nodes returns the nodes of all files of a package.
-func nodes(pass *analysis.Pass) iter.Seq[ast.Node] {
-	return pass.ResultOf[inspect.Analyzer].(*inspector.Inspector).PreorderSeq()
+func (v *source) nodes() iter.Seq[ast.Node] {
+	return v.ResultOf[inspect.Analyzer].(*inspector.Inspector).PreorderSeq()
 }
 
 // toolCode is a function of a tool: a declaration or a literal.
@@ -36,22 +37,27 @@ type toolCode struct {
 	sig  *types.Signature
 }
 
-// code returns the functions of the package with a wanted signature.
-func code(pass *analysis.Pass, wanted func(*types.Signature) bool) iter.Seq[toolCode] {
+// functions returns the functions of the package with a wanted signature.
+func (v *source) functions(wanted func(*types.Signature) bool) iter.Seq[toolCode] {
 	return func(yield func(toolCode) bool) {
-		for n := range nodes(pass) {
+		for n := range v.nodes() {
 			c := toolCode{Node: n}
 			switch n := n.(type) {
 			case *ast.FuncDecl:
-				c.body, c.sig = n.Body, pass.TypesInfo.Defs[n.Name].Type().(*types.Signature)
+				c.body, c.sig = n.Body, v.TypesInfo.Defs[n.Name].Type().(*types.Signature)
 			case *ast.FuncLit:
-				c.body, c.sig = n.Body, pass.TypesInfo.TypeOf(n).(*types.Signature)
+				c.body, c.sig = n.Body, v.signature(n)
 			}
 			if c.body != nil && wanted(c.sig) && !yield(c) {
 				return
 			}
 		}
 	}
+}
+
+// signature is that of a function literal.
+func (v *source) signature(lit *ast.FuncLit) *types.Signature {
+	return v.TypesInfo.TypeOf(lit).(*types.Signature)
 }
 
 // effectSignature reports whether a function does or undoes an effect.
@@ -77,20 +83,80 @@ func (c toolCode) has(o types.Object) bool {
 	return c.Pos() <= o.Pos() && o.Pos() < c.End() && (recv == nil || o.Pos() != recv.Pos())
 }
 
-// carries reports whether a type is a struct, or a pointer to one, with a field of a wanted type.
-// Authors put the Run beside what belongs to one saga.
-func carries(t types.Type, wanted func(types.Type) bool) bool {
-	if p, ok := types.Unalias(t).(*types.Pointer); ok {
-		t = p.Elem()
-	}
-	s, ok := t.Underlying().(*types.Struct)
-	if !ok || namedSaga(t) != nil {
-		return false
-	}
-	for f := range s.Fields() {
-		if wanted(f.Type()) {
-			return true
+// calls returns the calls in a node, those that a literal makes included.
+func calls(in ast.Node) iter.Seq[*ast.CallExpr] {
+	return func(yield func(*ast.CallExpr) bool) {
+		for n := range ast.Preorder(in) {
+			if call, ok := n.(*ast.CallExpr); ok && !yield(call) {
+				return
+			}
 		}
 	}
-	return false
+}
+
+// called returns the function or method that a call names, or nil.
+func (v *source) called(call *ast.CallExpr) *types.Func {
+	f, _ := typeutil.Callee(v.TypesInfo, call).(*types.Func)
+	return f
+}
+
+// starts reports whether a node starts a goroutine, or has one started.
+func (v *source) starts(n ast.Node) bool {
+	call, ok := n.(*ast.CallExpr)
+	_, isGo := n.(*ast.GoStmt)
+	return isGo || ok && starting.has(v.called(call))
+}
+
+// assigned calls f for each variable of a declaration or an assignment. value is nil if one call
+// returns several.
+func assigned(n ast.Node, f func(to, value ast.Expr)) {
+	switch n := n.(type) {
+	case *ast.ValueSpec:
+		for i, name := range n.Names {
+			if len(n.Values) == len(n.Names) {
+				f(name, n.Values[i])
+			}
+		}
+	case *ast.AssignStmt:
+		for i, to := range n.Lhs {
+			if len(n.Lhs) == len(n.Rhs) {
+				f(to, n.Rhs[i])
+			} else {
+				f(to, nil)
+			}
+		}
+	}
+}
+
+// field returns what a composite literal sets a field to, or nil.
+func field(lit *ast.CompositeLit, name string) ast.Expr {
+	for _, e := range lit.Elts {
+		if kv, ok := e.(*ast.KeyValueExpr); ok {
+			if key, ok := kv.Key.(*ast.Ident); ok && key.Name == name {
+				return ast.Unparen(kv.Value)
+			}
+		}
+	}
+	return nil
+}
+
+// root returns the variable that an expression is part of, or nil.
+func (v *source) root(x ast.Expr) types.Object {
+	for {
+		switch e := ast.Unparen(x).(type) {
+		case *ast.SelectorExpr:
+			if _, ok := v.TypesInfo.Uses[e.Sel].(*types.Var); ok && v.TypesInfo.Selections[e] == nil {
+				return v.TypesInfo.Uses[e.Sel] // of another package
+			}
+			x = e.X
+		case *ast.IndexExpr:
+			x = e.X
+		case *ast.StarExpr:
+			x = e.X
+		case *ast.Ident:
+			return v.TypesInfo.ObjectOf(e)
+		default:
+			return nil
+		}
+	}
 }

@@ -11,20 +11,16 @@ import (
 // directive begins a comment that silences the analyzers on its line and the next.
 const directive = "//sagavet:ignore"
 
-// reporter reports each finding once, and none for which the author has given a reason.
-type reporter struct {
-	pass    *analysis.Pass
+// source is a package whose tools are examined. It reports each finding once, and none for which the author has given a
+// reason.
+type source struct {
+	*analysis.Pass
 	said    map[string]bool
-	ignored map[place]bool // true with a reason
+	ignored map[token.Position]bool // true with a reason
 }
 
-type place struct {
-	file string
-	line int
-}
-
-func newReporter(pass *analysis.Pass) *reporter {
-	r := &reporter{pass, make(map[string]bool), make(map[place]bool)}
+func newSource(pass *analysis.Pass) *source {
+	v := &source{pass, make(map[string]bool), make(map[token.Position]bool)}
 	for _, f := range pass.Files {
 		for _, group := range f.Comments {
 			for _, c := range group.List {
@@ -34,38 +30,38 @@ func newReporter(pass *analysis.Pass) *reporter {
 				}
 				// What analysistest expects is no reason.
 				reason, _, _ := strings.Cut(rest, "// want")
-				r.ignored[r.place(c.Pos())] = strings.TrimSpace(reason) != ""
+				at := v.line(c.Pos())
+				v.ignored[at] = strings.TrimSpace(reason) != ""
+				at.Line++
+				v.ignored[at] = strings.TrimSpace(reason) != "" // unless that line has a comment of its own
 			}
 		}
 	}
-	return r
+	return v
 }
 
-func (r *reporter) place(pos token.Pos) place {
-	p := r.pass.Fset.Position(pos)
-	return place{p.Filename, p.Line}
+// line is the line of a position.
+func (v *source) line(pos token.Pos) token.Position {
+	p := v.Fset.Position(pos)
+	return token.Position{Filename: p.Filename, Line: p.Line}
 }
 
 // inTest reports whether a position is in a test file.
-func (r *reporter) inTest(pos token.Pos) bool {
-	return strings.HasSuffix(r.place(pos).file, "_test.go")
+func (v *source) inTest(pos token.Pos) bool {
+	return strings.HasSuffix(v.line(pos).Filename, "_test.go")
 }
 
 // report reports what is wrong, and in a second sentence what to do.
-func (r *reporter) report(pos token.Pos, wrong, advice string, args ...any) {
-	at := r.place(pos)
+func (v *source) report(pos token.Pos, wrong, advice string, args ...any) {
+	at := v.line(pos)
 	text := fmt.Sprintf(wrong, args...) + ". " + advice + "."
-	if r.said[fmt.Sprint(at, text)] {
+	reason, ignored := v.ignored[at]
+	if v.said[fmt.Sprint(at, text)] || reason {
 		return
 	}
-	r.said[fmt.Sprint(at, text)] = true
-	for _, line := range []int{at.line, at.line - 1} {
-		switch reason, ok := r.ignored[place{at.file, line}]; {
-		case ok && reason:
-			return
-		case ok:
-			text += " (A " + directive + " needs a reason.)"
-		}
+	v.said[fmt.Sprint(at, text)] = true
+	if ignored {
+		text += " (A " + directive + " needs a reason.)"
 	}
-	r.pass.Report(analysis.Diagnostic{Pos: pos, Message: text})
+	v.Report(analysis.Diagnostic{Pos: pos, Message: text})
 }

@@ -7,10 +7,6 @@ import (
 	"reflect"
 	"strings"
 
-	"golang.org/x/tools/go/analysis"
-	"golang.org/x/tools/go/analysis/passes/inspect"
-	"golang.org/x/tools/go/ast/inspector"
-
 	"github.com/mcpsaga/mcpsaga/internal/secretname"
 )
 
@@ -21,15 +17,13 @@ var secretsAnalyzer = analyzer("sagasecrets", `report fields of states and effec
 What is kept between turns shows in logs, journals and saga token explain, and a state
 is compressed together with text of the client's that the tool puts there, so lengths
 may tell it bit by bit. A saga.Secret is not compressed, and does not print itself. A
-field that is none although it is named like one says why in the tag notsecret.`, func(pass *analysis.Pass, r *reporter) {
-	v := named{pass, r}
-	in := pass.ResultOf[inspect.Analyzer].(*inspector.Inspector)
-	for n := range in.PreorderSeq((*ast.CompositeLit)(nil)) {
-		lit := n.(*ast.CompositeLit)
-		t := namedSaga(pass.TypesInfo.TypeOf(lit))
-		if t == nil {
+field that is none although it is named like one says why in the tag notsecret.`, func(v *source) {
+	for n := range v.nodes() {
+		lit, ok := n.(*ast.CompositeLit)
+		if !ok || !isSaga(v.TypesInfo.TypeOf(lit)) {
 			continue
 		}
+		t, _ := namedType(v.TypesInfo.TypeOf(lit))
 		switch t.Obj().Name() {
 		case "Machine", "Prompt", "Resource":
 			v.fields(lit, t.TypeArgs().At(1), "the state", make(map[types.Type]bool))
@@ -40,13 +34,8 @@ field that is none although it is named like one says why in the tag notsecret.`
 	}
 })
 
-// named reports fields whose names are those of secrets.
-type named struct {
-	pass     *analysis.Pass
-	reporter *reporter
-}
-
-func (v named) fields(lit *ast.CompositeLit, t types.Type, at string, seen map[types.Type]bool) {
+// fields reports fields whose names are those of secrets.
+func (v *source) fields(lit *ast.CompositeLit, t types.Type, at string, seen map[types.Type]bool) {
 	t = types.Unalias(t)
 	if seen[t] || isSecret(t) || encodesItself(t) {
 		return
@@ -66,10 +55,10 @@ func (v named) fields(lit *ast.CompositeLit, t types.Type, at string, seen map[t
 			if legible(f.Type()) && (secretname.Looks(f.Name()) || secretname.Looks(key)) {
 				const advice = `Make it a saga.Secret, or say why it is none in the tag notsecret:"..."`
 				pos := lit.Pos()
-				if f.Pkg() == v.pass.Pkg {
+				if f.Pkg() == v.Pkg {
 					pos = cmp.Or(f.Pos(), pos)
 				}
-				v.reporter.report(pos, "field %s is named like a secret, but is kept in %s like anything else: logs may show it, and the length of what is compressed may tell it", advice, f.Name(), at)
+				v.report(pos, "field %s is named like a secret, but is kept in %s like anything else: logs may show it, and the length of what is compressed may tell it", advice, f.Name(), at)
 				continue
 			}
 			v.fields(lit, f.Type(), at, seen)
@@ -91,21 +80,19 @@ func legible(t types.Type) bool {
 }
 
 func isSecret(t types.Type) bool {
-	_, pointer := types.Unalias(t).(*types.Pointer)
+	_, pointer := namedType(t)
 	return !pointer && isSaga(t, "Secret")
 }
+
+// marshals is the signature of methods by which types encode themselves.
+var marshals = types.NewSignatureType(nil, nil, nil, nil, types.NewTuple(
+	types.NewParam(0, nil, "", types.NewSlice(types.Typ[types.Byte])), types.NewParam(0, nil, "", errorType)), false)
 
 // encodesItself reports whether values of a type, or pointers to them, have a Marshal method.
 func encodesItself(t types.Type) bool {
 	for _, method := range []string{"MarshalJSON", "MarshalText", "MarshalBinary"} {
 		o, _, _ := types.LookupFieldOrMethod(t, true, nil, method)
-		f, ok := o.(*types.Func)
-		if !ok {
-			continue
-		}
-		sig := f.Signature()
-		if sig.Params().Len() == 0 && sig.Results().Len() == 2 && isError(sig.Results().At(1).Type()) &&
-			types.Identical(sig.Results().At(0).Type(), types.NewSlice(types.Typ[types.Byte])) {
+		if f, ok := o.(*types.Func); ok && types.Identical(f.Signature(), marshals) {
 			return true
 		}
 	}

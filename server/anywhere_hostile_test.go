@@ -149,11 +149,11 @@ func TestEventIDsAreNotTrusted(t *testing.T) {
 }
 
 // byName lets everybody in as who he says he is, and who says nothing as nobody.
-func byName(r *http.Request) (server.Principal, error) {
+func byName(r *http.Request) (saga.Caller, error) {
 	if name := r.Header.Get("Name"); name != "" {
-		return server.Principal{Subject: name}, nil
+		return saga.Caller{Subject: name}, nil
 	}
-	return server.Principal{}, nil
+	return saga.Caller{}, nil
 }
 
 // Of a principal's calls as many wait as the limit says, over all replicas and sessions. What needs

@@ -51,8 +51,8 @@ func by(name string) func(*request) {
 }
 
 // calledBy knows callers by their names.
-func calledBy(r *http.Request) (server.Principal, error) {
-	return server.Principal{Issuer: "test", Subject: r.Header.Get("Authorization")}, nil
+func calledBy(r *http.Request) (saga.Caller, error) {
+	return saga.Caller{Issuer: "test", Subject: r.Header.Get("Authorization")}, nil
 }
 
 // Clients that show apps, and cannot ask, are shown the form; others see nothing of it.

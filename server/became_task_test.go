@@ -1,8 +1,11 @@
 package server_test
 
 import (
+	"context"
 	"fmt"
+	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -84,6 +87,30 @@ func TestASagaThatBecameATaskIsCancelled(t *testing.T) {
 			})
 		})
 	}
+}
+
+// The answer with which a saga becomes a task is taken by its first turn there: nothing is asked twice.
+func TestAnswersWithWhichATaskBegins(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		s, asked := new(seats), []string{}
+		var mu sync.Mutex
+		pay := &saga.Effect[string, string]{Name: "pay", Do: s.hold, Undo: s.release}
+		r := newTaskRig(t, func(o *server.Options) {
+			o.Tools = []saga.Definition{becoming(s, pay)}
+			o.Hooks = []server.Hooks{{Turn: func(ctx context.Context, i *server.TurnInfo, next func(context.Context) error) error {
+				err := next(ctx)
+				mu.Lock()
+				defer mu.Unlock()
+				asked = append(asked, fmt.Sprint(i.Turn, i.Asked, len(i.Answers)))
+				return err
+			}}}
+		})
+		token := r.send(callTool("trip", nil).with(withTasks)).result(t).RequestState
+		r.begin(callTool("trip", nil).answering(token, object{"nick": formed(object{"nick": "Ann"})}))
+		time.Sleep(3 * time.Minute)
+		synctest.Wait()
+		assert.Equal(t, []string{"1 [nick] 0", "2 [] 1", "3 [] 0", "4 [] 0"}, asked)
+	})
 }
 
 // A request that led to a task leads to it again, and a client that takes no tasks reads that there is one.

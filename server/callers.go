@@ -1,7 +1,7 @@
 package server
 
 import (
-	"encoding/binary"
+	"cmp"
 	"errors"
 	"fmt"
 	"net"
@@ -14,6 +14,8 @@ import (
 
 	"github.com/rs/cors"
 
+	"github.com/mcpsaga/mcpsaga/internal/engine"
+	"github.com/mcpsaga/mcpsaga/saga"
 	"github.com/mcpsaga/mcpsaga/server/internal/wire"
 )
 
@@ -29,12 +31,12 @@ type guard struct {
 // its sender knows it already, and an operator looks for it.
 func (g *guard) refuse(r *http.Request) string {
 	if _, ok := g.hostAllowed(r.Host); !ok {
-		return "host not allowed: " + shown(r.Host) + " is no name of this server. Add it to AllowedHosts (saga serve --allow-host), " +
+		return "host not allowed: " + shown(r.Host) + " is no name of this server. Add it to AllowedHosts (--allow-host on the command line), " +
 			"or let the proxy pass on the Host that the client sent"
 	}
 	if ok, _ := g.originAllowed(r, ""); !ok {
 		return "origin not allowed: add " + shown(strings.Join(r.Header.Values("Origin"), " ")) +
-			" to AllowedOrigins (saga serve --allow-origin) if its pages may use this server"
+			" to AllowedOrigins (--allow-origin on the command line) if its pages may use this server"
 	}
 	return ""
 }
@@ -212,6 +214,9 @@ func ForwardedKey(proxies ...string) (func(*http.Request) string, error) {
 			}
 			network = netip.PrefixFrom(addr.Unmap(), addr.Unmap().BitLen())
 		}
+		if addr := network.Addr(); addr.Is4In6() && network.Bits() >= 96 { // as addresses of connections are compared
+			network = netip.PrefixFrom(addr.Unmap(), network.Bits()-96)
+		}
 		if network.Bits() == 0 {
 			return nil, fmt.Errorf("server: the network %s trusts everybody, and every caller could take any address", p)
 		}
@@ -260,39 +265,77 @@ func addressKey(addr netip.Addr) string {
 	return addr.String()
 }
 
-// Principal is who sends a request, as far as a verified credential says so.
-// The zero value is anonymous: a client that sends requests without credentials.
-type Principal struct {
-	// Issuer is who vouches for the subject, such as an OAuth issuer's URL.
-	Issuer string
-	// Subject is the user, unique at the issuer.
-	Subject string
-	// Client is the client application, or empty.
-	Client string
+// AuthError is how [Options.Authenticate] and [Hooks] refuse a request for want of permission. Over HTTP it is the status of
+// the response, before anything else of one.
+type AuthError struct {
+	// Status is 401 (who it is must be shown) or 403 (they may not do this). Any other counts as 401.
+	Status int
+	// Challenge is the header WWW-Authenticate, which tells a client what it needs (RFC 6750, section 3). It is for the client,
+	// so what a verifier says does not belong in it. Empty is "Bearer" with 401, and no header with 403.
+	Challenge string
+	// Err is why, for the log. Clients do not see it.
+	Err error
 }
 
-// binding returns the principal as one string in which no two principals look
-// the same.
-func (p Principal) binding() string {
-	if p == (Principal{}) {
-		return ""
+// Error implements error.
+func (e *AuthError) Error() string {
+	text := e.refusal().Message
+	if e.Err != nil {
+		text += ": " + e.Err.Error()
 	}
-	var b []byte
-	for _, s := range []string{p.Issuer, p.Subject, p.Client} {
-		b = binary.AppendUvarint(b, uint64(len(s)))
-		b = append(b, s...)
-	}
-	return string(b)
+	return text
 }
 
-// principalOf is the principal whose binding that is.
-func principalOf(binding string) (p Principal) {
-	for _, s := range []*string{&p.Issuer, &p.Subject, &p.Client} {
-		n, size := binary.Uvarint([]byte(binding))
-		if size <= 0 || n > uint64(len(binding)-size) {
-			return Principal{} // it is anonymous
-		}
-		*s, binding = binding[size:size+int(n)], binding[size+int(n):]
+// Unwrap returns the cause.
+func (e *AuthError) Unwrap() error { return e.Err }
+
+// refusal is what the client gets.
+func (e *AuthError) refusal() *wire.Error {
+	rerr := wire.Refuse(http.StatusUnauthorized, wire.CodeInvalidRequest, "authentication is required")
+	rerr.Challenge = cmp.Or(e.Challenge, "Bearer")
+	if e.Status == http.StatusForbidden {
+		rerr.Status, rerr.Message, rerr.Challenge = e.Status, "this needs a permission that the caller does not have", e.Challenge
 	}
-	return p
+	return rerr
+}
+
+// refusalOf is what a client gets that is refused with an error of Options.Authenticate.
+func refusalOf(err error) *wire.Error {
+	var auth *AuthError
+	var public *Error
+	switch {
+	case errors.As(err, &auth):
+	case errors.As(err, &public):
+		return wireErrorOf(public)
+	default:
+		auth = new(AuthError)
+	}
+	return auth.refusal()
+}
+
+// callerOf finds out who sends a request; nil is an anonymous caller.
+func (s *Server) callerOf(r *http.Request) (*engine.Caller, *wire.Error) {
+	if s.opts.Authenticate == nil {
+		return nil, nil
+	}
+	who, err := s.opts.Authenticate(r)
+	if err != nil {
+		s.log.InfoContext(r.Context(), "request refused", "reason", "not authenticated", "error", err)
+		return nil, refusalOf(err)
+	}
+	c, err := checked(who)
+	if err != nil {
+		s.log.ErrorContext(r.Context(), "request refused", "reason", "not a caller", "error", err)
+		return nil, wire.Refuse(http.StatusForbidden, wire.CodeInvalidRequest, "the server cannot take these credentials: tell its operator")
+	}
+	return c, nil
+}
+
+// checked returns a caller as it goes with a request; nil is an anonymous one.
+func checked(who saga.Caller) (*engine.Caller, error) {
+	c := engine.Caller(who)
+	if err := c.Check(); err != nil || c.Anonymous() {
+		return nil, err
+	}
+	return &c, nil
 }

@@ -51,7 +51,7 @@ func (d echo) Serve(ctx context.Context, x *dialect.Exchange) (json.RawMessage, 
 	if rerr := wire.DecodeParams(x.Message.Params, &p); rerr != nil {
 		return nil, rerr
 	}
-	tool, _, err := d.Tool(p.Name, nil)
+	tool, _, err := d.Tool(ctx, p.Name, nil)
 	if err != nil {
 		return nil, d.Translate(ctx, echoMethod, err)
 	}

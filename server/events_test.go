@@ -188,11 +188,12 @@ func TestEventHandler(t *testing.T) {
 		{handle + "/x", `{}`, 404}, {"../" + handle[1:], `{}`, 404}, {handle[:31] + "%00", `{}`, 404},
 		{handle, `{`, 400}, {handle, `{"amount":1,"amount":2}`, 400}, {handle, strings.Repeat("[", 5000) + strings.Repeat("]", 5000), 400}, {handle, "{\"amount\":\"\xff\"}", 400},
 		{handle, ``, 422}, {handle, `{"amount":0}`, 422}, {handle, `null`, 422},
-		{handle, `{"amount":5}`, 200}, {handle, ` {"amount":5}`, 200}, {handle, `{"amount":6}`, 409}, {handle + "/reject", `no funds`, 409},
+		{handle, `{"amount":1e400}`, 422}, {handle, `{"amount":1e20}`, 422}, {handle, "[" + strings.Repeat("5e-324,", 10_000) + "5e-324]", 400},
+		{handle, `{"amount":9007199254740993}`, 200}, {handle, ` {"amount":9007199254740993}`, 200}, {handle, `{"amount":9007199254740992}`, 409}, {handle + "/reject", `no funds`, 409},
 	} {
 		assert.Equal(t, try.want, postEvent(t, r.srv, try.path, try.body), "%.50s %.50s", try.path, try.body)
 	}
-	assert.Equal(t, "paid 5", r.until(task.TaskID, "completed").Result.text())
+	assert.Equal(t, "paid 9007199254740993", r.until(task.TaskID, "completed").Result.text())
 
 	task, handle = begin()
 	assert.Less(t, postEvent(t, r.srv, handle+"/reject", "no funds\xff"), 300)
@@ -296,8 +297,8 @@ func TestEventsOfCallsThatAreAnsweredElsewhere(t *testing.T) {
 // A server has the address of events beside MCP, if it is told so: who delivers there is not asked who they are.
 func TestEventsHaveAPath(t *testing.T) {
 	p, tools := newTill(paid)
-	o := server.Options{Ledger: inMemory(t), Tools: tools, EventPath: "/events", MaxBody: 2000, Authenticate: func(*http.Request) (server.Principal, error) {
-		return server.Principal{}, errors.New("who are you?")
+	o := server.Options{Ledger: inMemory(t), Tools: tools, EventPath: "/events", MaxBody: 2000, Authenticate: func(*http.Request) (saga.Caller, error) {
+		return saga.Caller{}, errors.New("who are you?")
 	}}
 	r := newRig(t, o)
 	_, err := r.srv.Handle(t.Context(), &server.Request{Method: "tools/callSaga", Params: []byte(`{"name":"buy"}`)})

@@ -6,8 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"sync"
-	"time"
 
 	"github.com/mcpsaga/mcpsaga/saga"
 	"github.com/mcpsaga/mcpsaga/server"
@@ -37,11 +35,11 @@ func order() saga.Definition {
 }
 
 // asClient calls the tool, agrees, and prints how that ended.
-func asClient(s *server.Server, of server.Principal, traceparent string) {
+func asClient(s *server.Server, of saga.Caller, traceparent string) {
 	send := func(method string, params map[string]any) (reply struct{ SagaToken string }) {
 		params["_meta"] = map[string]any{"traceparent": traceparent}
 		raw, _ := json.Marshal(params)
-		result, err := s.Handle(context.Background(), &server.Request{Method: method, Params: raw, Principal: of})
+		result, err := s.Handle(context.Background(), &server.Request{Method: method, Params: raw, Caller: of})
 		if err != nil {
 			fmt.Println("the client reads:", err)
 			return reply
@@ -73,11 +71,27 @@ func ExampleHooks() {
 			},
 		}},
 	})
-	asClient(s, server.Principal{}, "")
+	asClient(s, saga.Caller{}, "")
 	// Output:
 	// tool order: turn 1 suspended
 	// place-order, try 1: <nil>
 	// tool order: turn 2 done
+}
+
+// An observer sees what begins, and how it ends.
+func ExampleObserver() {
+	s := example(server.Options{
+		Tools: []saga.Definition{order()},
+		Observers: []server.Observer{{
+			Turn: func(ctx context.Context, t *server.TurnInfo) (context.Context, func(error)) {
+				return ctx, func(error) { fmt.Printf("turn %d of %s: %s, asked %d\n", t.Turn, t.Name, t.Outcome, len(t.Asked)) }
+			},
+		}},
+	})
+	asClient(s, saga.Caller{}, "")
+	// Output:
+	// turn 1 of order: suspended, asked 1
+	// turn 2 of order: done, asked 0
 }
 
 // Who may use which tool is decided before anything is run. A saga that somebody has begun
@@ -88,52 +102,17 @@ func ExampleHooks_authorization() {
 		Tools: []saga.Definition{order()},
 		Hooks: []server.Hooks{{
 			Turn: func(ctx context.Context, t *server.TurnInfo, next func(context.Context) error) error {
-				if t.Name == "order" && t.Action != "cancel" && !mayOrder[t.Request.Principal.Subject] {
+				if t.Name == "order" && t.Action != "cancel" && !mayOrder[t.Request.Caller.Subject] {
 					return &server.Error{Message: "you may not order: ask the office for the right to"}
 				}
 				return next(ctx)
 			},
 		}},
 	})
-	asClient(s, server.Principal{Subject: "bob"}, "")
-	asClient(s, server.Principal{Subject: "ann"}, "")
+	asClient(s, saga.Caller{Subject: "bob"}, "")
+	asClient(s, saga.Caller{Subject: "ann"}, "")
 	// Output:
 	// the client reads: you may not order: ask the office for the right to
-}
-
-// A caller may begin one saga in a minute. What has begun can always go on.
-func ExampleHooks_rateLimit() {
-	var mu sync.Mutex
-	next := make(map[server.Principal]time.Time) // in production: forget those that are over
-	wait := func(who server.Principal) time.Duration {
-		mu.Lock()
-		defer mu.Unlock()
-		now := time.Now()
-		if wait := next[who].Sub(now); wait > 0 {
-			return wait
-		}
-		next[who] = now.Add(time.Minute)
-		return 0
-	}
-	s := example(server.Options{
-		Tools: []saga.Definition{order()},
-		Hooks: []server.Hooks{{
-			Turn: func(ctx context.Context, t *server.TurnInfo, next func(context.Context) error) error {
-				if t.Action == "call" {
-					if wait := wait(t.Request.Principal); wait > 0 {
-						return server.TryAgain("one order in a minute is enough", wait)
-					}
-				}
-				return next(ctx)
-			},
-		}},
-	})
-	ann := server.Principal{Subject: "ann"}
-	asClient(s, ann, "")
-	asClient(s, ann, "")
-	asClient(s, server.Principal{Subject: "bob"}, "")
-	// Output:
-	// the client reads: one order in a minute is enough
 }
 
 // tracer is a tracer of a few lines, as those of OpenTelemetry are used: a span is in the
@@ -185,7 +164,7 @@ func ExampleHooks_tracing() {
 			},
 		}},
 	})
-	asClient(s, server.Principal{}, "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01")
+	asClient(s, saga.Caller{}, "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01")
 	// Output:
 	// span 0000000000000002 of 0000000000000001 turn 1, begun in 00-0af76519…
 	// span 0000000000000001 of b7ad6b7169203331 tools/callSaga

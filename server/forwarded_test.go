@@ -12,7 +12,7 @@ import (
 
 // What a trusted proxy has seen tells callers apart; what callers say does not.
 func TestForwardedKey(t *testing.T) {
-	key, err := ForwardedKey("127.0.0.1", "10.0.0.0/8", "fd00::/8")
+	key, err := ForwardedKey("127.0.0.1", "10.0.0.0/8", "fd00::/8", "::ffff:192.0.2.0/120")
 	require.NoError(t, err)
 	for name, test := range map[string]struct {
 		remote    string
@@ -30,6 +30,7 @@ func TestForwardedKey(t *testing.T) {
 		"IPv6":                         {"[fd00::2]:1", []string{"2001:db8:1:2:3::4"}, "2001:db8:1:2::/64"},
 		"IPv6 with a port":             {"127.0.0.1:1", []string{"[2001:db8:1:2:3::4]:9"}, "2001:db8:1:2::/64"},
 		"IPv6 in brackets":             {"127.0.0.1:1", []string{"[2001:db8:1:2:3::4]"}, "2001:db8:1:2::/64"},
+		"a proxy of a mapped network":  {"192.0.2.9:1", []string{"203.0.113.7"}, "203.0.113.7"},
 		"a mapped proxy":               {"[::ffff:127.0.0.1]:1", []string{"::ffff:203.0.113.7"}, "203.0.113.7"},
 		"a proxy that does not know":   {"127.0.0.1:1", []string{"203.0.113.7, unknown"}, ""},
 		"a proxy that says nothing":    {"127.0.0.1:1", nil, ""},
@@ -49,7 +50,7 @@ func TestForwardedKey(t *testing.T) {
 }
 
 func TestForwardedKeyRefuses(t *testing.T) {
-	for _, proxy := range []string{"", "proxy", "10.0.0.0/33", "0.0.0.0/0", "::/0", "10.0.0.1:80", "fe80::1%eth0"} {
+	for _, proxy := range []string{"", "proxy", "10.0.0.0/33", "0.0.0.0/0", "::/0", "::ffff:0.0.0.0/96", "10.0.0.1:80", "fe80::1%eth0"} {
 		_, err := ForwardedKey("127.0.0.1", proxy)
 		assert.Error(t, err, proxy)
 	}

@@ -10,7 +10,8 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/mcpsaga/mcpsaga/internal/durable"
-	"github.com/mcpsaga/mcpsaga/internal/jsonview"
+	"github.com/mcpsaga/mcpsaga/internal/engine"
+	"github.com/mcpsaga/mcpsaga/saga"
 	"github.com/mcpsaga/mcpsaga/server/internal/dialect"
 	"github.com/mcpsaga/mcpsaga/server/internal/wire"
 	"github.com/mcpsaga/mcpsaga/steps"
@@ -32,8 +33,8 @@ type Request struct {
 	// Header is that of the HTTP request, or nil. What Mcp-Method and Mcp-Name say is
 	// compared with the request and its token, as a gateway may have gone by it.
 	Header http.Header
-	// Principal is who sent the request.
-	Principal Principal
+	// Caller is who sent the request.
+	Caller saga.Caller
 	// Version is the revision of MCP that the client speaks. From 2026-07-28 on a
 	// tool that asks ends the request with its questions, and _meta in Params says
 	// what the client can do; before, the questions go to Peer, and Capabilities
@@ -84,8 +85,8 @@ func (s *Server) Handle(ctx context.Context, r *Request) (json.RawMessage, error
 
 func (s *Server) handle(ctx context.Context, r *Request) (json.RawMessage, *wire.Error) {
 	params := jsontext.Value(r.Params)
-	if jsonview.Deeper(params, wire.MaxNesting) {
-		return nil, wire.NewError(wire.CodeInvalidParams, wire.DeepText)
+	if excess := wire.Excess(params, wire.MaxNesting); excess != "" {
+		return nil, wire.NewError(wire.CodeInvalidParams, excess)
 	}
 	if params != nil && (!params.IsValid() || params.Kind() != '{') {
 		return nil, wire.WrongParam("")
@@ -102,8 +103,14 @@ func (s *Server) handle(ctx context.Context, r *Request) (json.RawMessage, *wire
 	if d == nil {
 		return nil, wire.NotFound()
 	}
+	who, err := checked(r.Caller)
+	if err != nil {
+		s.log.ErrorContext(ctx, "request refused", "reason", "not a caller", "error", err)
+		return nil, wire.NewError(wire.CodeInternalError, dialect.InternalText)
+	}
+	ctx = engine.WithCaller(ctx, who)
 	x := &dialect.Exchange{
-		Message: m, Header: r.Header, Principal: r.Principal.binding(),
+		Message: m, Header: r.Header, Principal: who.Binding(),
 		Dialect: d, Client: &dialect.Introduction{Version: r.Version, Capabilities: r.Capabilities},
 	}
 	if r.Peer != nil {
@@ -149,7 +156,7 @@ func (w peerWay) Hangup(retry time.Duration) {
 }
 
 // KeepOpen implements [dialect.Way]: subscriptions are up to the transport.
-func (peerWay) KeepOpen() (<-chan struct{}, *wire.Error) { return nil, wire.NotFound() }
+func (peerWay) KeepOpen() *wire.Error { return wire.NotFound() }
 
 // goneError says that a client is gone. What is sent, in case it is not, does not
 // have the reason.

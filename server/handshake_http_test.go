@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/mcpsaga/mcpsaga/saga"
 	"github.com/mcpsaga/mcpsaga/server"
 )
 
@@ -87,8 +88,8 @@ func TestHandshakeSessions(t *testing.T) {
 }
 
 // who believes a header.
-func who(r *http.Request) (server.Principal, error) {
-	return server.Principal{Issuer: "test", Subject: r.Header.Get("Who")}, nil
+func who(r *http.Request) (saga.Caller, error) {
+	return saga.Caller{Issuer: "test", Subject: r.Header.Get("Who")}, nil
 }
 
 func as(name string) func(*legacyClient) {

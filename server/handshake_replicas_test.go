@@ -14,6 +14,7 @@ import (
 
 	"github.com/mcpsaga/mcpsaga/codec"
 	"github.com/mcpsaga/mcpsaga/ledger"
+	"github.com/mcpsaga/mcpsaga/saga"
 	"github.com/mcpsaga/mcpsaga/server"
 )
 
@@ -198,8 +199,8 @@ func TestSessionsOutliveRotations(t *testing.T) {
 // of it elsewhere is an id that its owner can go on using.
 func TestSessionEndsWithoutLedger(t *testing.T) {
 	now := &clock{now: time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)}
-	r := replicas(t, 2, server.Options{Now: now.Now, Authenticate: func(r *http.Request) (server.Principal, error) {
-		return server.Principal{Subject: r.Header.Get("X-User")}, nil
+	r := replicas(t, 2, server.Options{Now: now.Now, Authenticate: func(r *http.Request) (saga.Caller, error) {
+		return saga.Caller{Subject: r.Header.Get("X-User")}, nil
 	}})
 	c := r[0].connect("2025-11-25", everything, func(c *legacyClient) { c.header.Set("X-User", "ann") })
 	resp := c.at(r[1]).request("DELETE", "", nil)

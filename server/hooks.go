@@ -20,9 +20,10 @@ import (
 	"github.com/mcpsaga/mcpsaga/saga"
 	"github.com/mcpsaga/mcpsaga/server/internal/dialect"
 	"github.com/mcpsaga/mcpsaga/server/internal/wire"
+	"github.com/mcpsaga/mcpsaga/steps"
 )
 
-// Hooks are called around what a server does: for tracing, metrics, limits and
+// Hooks are called around what a server does: for tracing, metrics and
 // authorization. Each of them may be nil. It gets what it is about, and next, which does
 // it: a hook calls next once, before it returns, and passes it the context or one made of
 // it, which all that is inside then has.
@@ -57,28 +58,56 @@ type Hooks struct {
 	Effect func(ctx context.Context, e *EffectInfo, next func(context.Context) error) error
 }
 
-// RequestInfo is what [Hooks] learn of a request. It is for reading.
+// RequestInfo is what [Hooks] and an [Observer] learn of a request. It is for reading, but for Trace.
 type RequestInfo struct {
 	// Method is MCP's, such as "tools/call".
 	Method string
 	// Dialect names the family of protocol revisions by whose rules it is served.
 	Dialect string
-	// Principal is who sent it.
-	Principal Principal
+	// Caller is who sent it.
+	Caller saga.Caller
 	// Remote is the address that it came from, or empty: perhaps a proxy's.
 	Remote string
 	// Header is that of the HTTP request, or nil.
 	Header http.Header
 	// Trace is the traceparent that it came with (W3C Trace Context), from its _meta or
-	// else its header; empty if there is none that is valid.
+	// else its header; empty if there is none that is valid. An observer, or a hook before it calls
+	// next, that sets it then says what a saga that begins with the request has as [TurnInfo].Trace in all its turns.
 	Trace string
+	// Bound is, once a request has ended that was refused for it, which bound of the server's it has met: "rate", "tool_rate"
+	// or "busy" (see [Options].CallerRate, ToolRates and MaxTurns), "ledger" or "tasks" (LedgerLimit), or what the client has
+	// too many of, such as "subscriptions".
+	Bound string
+
+	message *wire.Message
+}
+
+// ID is the JSON text of the request's id, which the client has chosen; empty if it has none.
+func (r *RequestInfo) ID() string {
+	if r.message == nil {
+		return ""
+	}
+	return string(r.message.ID)
+}
+
+// TraceState is the tracestate beside Trace, as it came, unchecked. It is empty if the
+// traceparent is not the request's own.
+func (r *RequestInfo) TraceState() string {
+	if r.message == nil {
+		return ""
+	}
+	state, _ := jsonview.String(jsonview.Get(jsonview.Get(r.message.Params, "_meta"), "tracestate"))
+	if state == "" && len(r.Header["Tracestate"]) == 1 {
+		state = r.Header["Tracestate"][0]
+	}
+	return state
 }
 
 // TurnInfo is what [Hooks] learn of a turn. It is for reading.
 type TurnInfo struct {
 	// Request is the request whose turn it is. For turns that the server takes by itself it is the
 	// one that began the saga, without Remote and Header, which are not kept; if the server undoes a
-	// saga that is no task it has the Principal alone.
+	// saga that is no task it has the Caller alone.
 	Request *RequestInfo
 	// Action is "call" (the first turn), "resume" or "cancel", or "undo" for what the server
 	// undoes itself.
@@ -92,7 +121,17 @@ type TurnInfo struct {
 	Turn int
 	// Trace is the traceparent that the first turn came with, or empty.
 	Trace string
+	// Arguments are the arguments of a first turn, and Answers what came with a turn, perhaps to what was not asked, and, once
+	// next has returned, what others than the client have answered: secrets may be in both. Waited is how long ago the client was given the token; zero for turns that the server takes by
+	// itself.
+	Arguments json.RawMessage
+	Answers   []steps.Answer
+	Waited    time.Duration
 
+	// Asked are the ids of the questions that are open, and TokenSize is how many bytes the token has that holds the saga
+	// now, once next has returned; zero if there is none.
+	Asked     []string
+	TokenSize int
 	// Outcome is how the turn ended, once next has returned: "suspended", "done", "failed"
 	// (a result that says so), "undone" (cancelled, or what came too late), "refused" (it
 	// lies with the request, or its time) or "broken" (it lies with the server, the tool or
@@ -126,18 +165,35 @@ func TryAgain(text string, after time.Duration) *Error {
 	return &Error{Code: e.Code, Message: e.Message, Data: e.Data, retryAfter: max(after, time.Second)}
 }
 
-// hooks calls the hooks of a server, the first outermost. It is nil if there are none.
+// hooks calls the observers and hooks of a server, the first outermost. It is nil if there are none.
 type hooks struct {
-	list []Hooks
-	log  *slog.Logger
+	admit     func(context.Context, *dialect.Exchange) *wire.Error
+	observers []Observer
+	list      []Hooks
+	calls     bool // there are hooks
+	log       *slog.Logger
 }
 
-func newHooks(list []Hooks, log *slog.Logger) *hooks {
-	list = slices.DeleteFunc(slices.Clone(list), func(h Hooks) bool { return h.Request == nil && h.Turn == nil && h.Effect == nil })
-	if len(list) == 0 {
+func newHooks(o *Options) *hooks {
+	list := slices.DeleteFunc(slices.Clone(o.Hooks), func(h Hooks) bool { return h.Request == nil && h.Turn == nil && h.Effect == nil })
+	observers := slices.DeleteFunc(slices.Clone(o.Observers), func(o Observer) bool { return o.Request == nil && o.Turn == nil && o.Effect == nil })
+	if len(list) == 0 && len(observers) == 0 {
 		return nil
 	}
-	return &hooks{list, log}
+	return &hooks{observers: observers, list: list, calls: len(list) > 0, log: o.Logger}
+}
+
+// configure has turns call the observers and hooks.
+func (h *hooks) configure(c *turns.Config) {
+	if h == nil {
+		return
+	}
+	if h.calls {
+		c.Hook, c.EffectHook = h.turn, h.effect
+	}
+	if len(h.observers) > 0 {
+		c.Watch, c.EffectHook = h.watch, h.watchEffect
+	}
 }
 
 type (
@@ -145,15 +201,51 @@ type (
 	turnInfoKey    struct{}
 )
 
+// exchange is of the type of [dialect.Host]'s Around.
 func (h *hooks) exchange(ctx context.Context, x *dialect.Exchange, next dialect.Handler) (result json.RawMessage, rerr *wire.Error) {
 	x.Trace = traceOf(x.Message.Params, x.Header)
-	info := &RequestInfo{Method: x.Message.Method, Principal: principalOf(x.Principal), Remote: x.Remote, Header: x.Header, Trace: x.Trace.String()}
+	info := &RequestInfo{Method: x.Message.Method, Caller: saga.CallerOf(ctx), Remote: x.Remote, Header: x.Header, Trace: x.Trace.String(), message: x.Message}
 	if x.Dialect != nil {
 		info.Dialect = x.Dialect.Name()
 	}
 	ctx = context.WithValue(ctx, requestInfoKey{}, info)
+	ctx, ended := observe(ctx, h.log, h.observers, info, func(o *Observer) observerOf[RequestInfo] { return o.Request })
+	if ended == nil {
+		return h.serve(ctx, x, info, next)
+	}
+	err := errPanic
+	defer func() { over(h.log, ended, err) }()
+	result, rerr = h.serve(ctx, x, info, next)
+	if err = nil; rerr != nil {
+		err, info.Bound = publicError(rerr), rerr.Bound
+	}
+	return result, rerr
+}
+
+// serve has a request served that is taken up.
+func (h *hooks) serve(ctx context.Context, x *dialect.Exchange, info *RequestInfo, next dialect.Handler) (json.RawMessage, *wire.Error) {
+	if rerr := h.admit(ctx, x); rerr != nil {
+		return nil, rerr
+	}
+	if !h.calls {
+		info.begins(x)
+		return next(ctx, x)
+	}
+	return h.around(ctx, x, info, next)
+}
+
+// begins gives the sagas that begin with the request the trace context that r has now.
+func (r *RequestInfo) begins(x *dialect.Exchange) {
+	if x.Trace == (turns.Trace{}) && r.Trace != "" {
+		x.Trace, _ = turns.ParseTrace(r.Trace)
+	}
+}
+
+// around has a request served with the hooks around that.
+func (h *hooks) around(ctx context.Context, x *dialect.Exchange, info *RequestInfo, next dialect.Handler) (result json.RawMessage, rerr *wire.Error) {
 	served := false
 	err := around(ctx, h, info, func(one *Hooks) hookOf[RequestInfo] { return one.Request }, func(ctx context.Context) error {
+		info.begins(x)
 		result, rerr = next(ctx, x)
 		served = true
 		if rerr != nil {
@@ -161,11 +253,14 @@ func (h *hooks) exchange(ctx context.Context, x *dialect.Exchange, next dialect.
 		}
 		return nil
 	})
+	var auth *AuthError
 	var public *Error
 	var panicked *hook.PanicError
 	switch {
 	case served:
 		return result, rerr
+	case errors.As(err, &auth):
+		return nil, auth.refusal()
 	case errors.As(err, &public):
 		return nil, wireErrorOf(public)
 	case errors.As(err, &panicked):
@@ -176,41 +271,57 @@ func (h *hooks) exchange(ctx context.Context, x *dialect.Exchange, next dialect.
 	return nil, wire.NewError(wire.CodeInternalError, dialect.InternalText)
 }
 
-// turn is of the type [turns.Hook].
-func (h *hooks) turn(ctx context.Context, t *turns.Turn, take func(context.Context) error) error {
+// turnInfo is what hooks and observers learn of a turn that begins.
+func (h *hooks) turnInfo(ctx context.Context, t *turns.Turn) *TurnInfo {
 	info := &TurnInfo{
-		Action: t.Action, Saga: saga.ID(t.Saga), Turn: int(t.Number), Trace: t.Trace.String(),
+		Action: t.Action, Saga: saga.ID(t.Saga), Turn: int(t.Number), Trace: t.Trace.String(), Arguments: t.Arguments, Answers: t.Answers, Waited: t.Waited,
 		Outcome: turns.OutcomeRefused, Reason: "hook", // unless it is taken
 	}
 	info.Request, _ = ctx.Value(requestInfoKey{}).(*RequestInfo)
 	if info.Request == nil { // the server takes it by itself
 		c := t.Caller
-		info.Request = &RequestInfo{Method: c.Method, Dialect: c.Dialect, Principal: principalOf(c.Principal), Trace: info.Trace}
+		info.Request = &RequestInfo{Method: c.Method, Dialect: c.Dialect, Caller: saga.CallerOf(ctx), Trace: info.Trace}
 	}
 	if t.Program != nil {
 		info.Kind, info.Name = t.Program.Kind.String(), t.Program.Name
 	}
+	return info
+}
+
+// ended puts into i how a turn has ended, if it was taken.
+func (i *TurnInfo) ended(t *turns.Turn) {
+	i.Saga = saga.ID(t.Saga) // a call that is repeated is of the saga that the first one has begun
+	if t.Outcome != "" {
+		i.Saga, i.Answers = saga.ID(t.Saga), t.Answers
+		i.Outcome, i.Reason, i.TokenSize = t.Outcome, t.Reason, t.TokenSize
+		for _, q := range t.Asked {
+			i.Asked = append(i.Asked, q.ID)
+		}
+	}
+}
+
+// turn is of the type [turns.Hook].
+func (h *hooks) turn(ctx context.Context, t *turns.Turn, take func(context.Context) error) error {
+	info := h.turnInfo(ctx, t)
 	ctx = context.WithValue(ctx, turnInfoKey{}, info)
 	taken := false
 	err := around(ctx, h, info, func(one *Hooks) hookOf[TurnInfo] { return one.Turn }, func(ctx context.Context) error {
 		taken = true
 		err := take(ctx)
-		info.Outcome, info.Reason = t.Outcome, t.Reason
+		info.ended(t)
 		return err
 	})
+	var auth *AuthError
 	var public *Error
-	if !taken && errors.As(err, &public) {
-		rerr := wireErrorOf(public)
-		return &turns.RefusedError{Code: rerr.Code, Message: rerr.Message, Data: rerr.Data, Later: rerr.Code == wire.CodeTryAgain, Err: rerr}
+	if !taken && (errors.As(err, &auth) || errors.As(err, &public)) {
+		return refusedTurn(refusalOf(err), err)
 	}
 	return err
 }
 
 // effect is of the type [engine.EffectHook].
 func (h *hooks) effect(ctx context.Context, c engine.EffectCall, try func(context.Context) error) error {
-	info := &EffectInfo{Name: c.Name, Key: saga.Key(c.Key), Undo: c.Undo, Attempt: c.Attempt}
-	info.Turn, _ = ctx.Value(turnInfoKey{}).(*TurnInfo)
-	return around(ctx, h, info, func(one *Hooks) hookOf[EffectInfo] { return one.Effect }, try)
+	return around(ctx, h, effectInfo(ctx, c), func(one *Hooks) hookOf[EffectInfo] { return one.Effect }, try)
 }
 
 // hookOf is a hook that receives a T.

@@ -48,7 +48,7 @@ func (n *noted) take() []string {
 func (n *noted) hooks() server.Hooks {
 	return server.Hooks{
 		Request: func(ctx context.Context, r *server.RequestInfo, next next) error {
-			n.add("> %s of %s", r.Method, r.Principal.Subject)
+			n.add("> %s of %s", r.Method, r.Caller.Subject)
 			err := next(ctx)
 			n.add("< %s: %v", r.Method, err)
 			return err
@@ -79,7 +79,7 @@ func newHooked(t *testing.T, hooks ...server.Hooks) (*server.Server, map[saga.Ke
 
 // ann sends a request and returns the result, or the error.
 func ann(s *server.Server, r *server.Request) jsontest.Value {
-	r.Principal = server.Principal{Subject: "ann"}
+	r.Caller = saga.Caller{Subject: "ann"}
 	raw, err := s.Handle(context.Background(), r)
 	var rerr *server.Error
 	if errors.As(err, &rerr) {
@@ -189,7 +189,7 @@ func TestHooksRefuse(t *testing.T) {
 		t.Run("a turn, "+name, func(t *testing.T) {
 			refuses := ""
 			s, held, log := newHooked(t, server.Hooks{Turn: func(ctx context.Context, i *server.TurnInfo, next next) error {
-				if i.Action == refuses && i.Name == "room" && i.Request.Principal.Subject == "ann" {
+				if i.Action == refuses && i.Name == "room" && i.Request.Caller.Subject == "ann" {
 					return e.err
 				}
 				return next(ctx)

@@ -30,7 +30,7 @@ type turnHook struct {
 func (h *turnHook) hooks() []server.Hooks {
 	return []server.Hooks{{Turn: func(ctx context.Context, t *server.TurnInfo, next next) error {
 		h.mu.Lock()
-		h.turns = append(h.turns, fmt.Sprintf("%s %s %s: %s of %s by %s", t.Action, t.Kind, t.Name, t.Request.Method, t.Request.Principal.Subject, t.Request.Dialect))
+		h.turns = append(h.turns, fmt.Sprintf("%s %s %s: %s of %s by %s", t.Action, t.Kind, t.Name, t.Request.Method, t.Request.Caller.Subject, t.Request.Dialect))
 		refuse := h.refuse
 		h.mu.Unlock()
 		if refuse != nil {
@@ -266,7 +266,7 @@ func TestHooksRefuseTasks(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			g := newGuarded(t)
 			g.refuse = func(i *server.TurnInfo) error {
-				if time.Sleep(slow); i.Action != "cancel" && i.Request.Principal.Subject != "bob" {
+				if time.Sleep(slow); i.Action != "cancel" && i.Request.Caller.Subject != "bob" {
 					return &server.Error{Message: "you may not order"}
 				}
 				return nil

@@ -32,9 +32,11 @@ const (
 	idleTimeout    = 2 * time.Minute
 	writeSlack     = 30 * time.Second
 	maxHeaderBytes = 64<<10 - 4<<10 // net/http takes 4 KiB more than its limit
-	// shutdownGrace is how long [Server.Serve] lets turns under way come to
-	// their end when it is stopped.
+	// shutdownGrace is how long [Server.Serve] lets turns under way come to their end when it is stopped. Those that
+	// do not are cut off, and undone.
 	shutdownGrace = 20 * time.Second
+	// undoSlack is for how long what is undone then may take to be written and sent.
+	undoSlack = 5 * time.Second
 	// closingTime is for how long a server that is stopped still takes requests on connections
 	// that it has, and tells their owners to close them: a proxy that keeps a connection may be
 	// sending a request just when its end comes. The time begins when the streams have ended that
@@ -45,7 +47,7 @@ const (
 
 // Handler returns the server as an HTTP handler: MCP at [Endpoint], /healthz
 // (the process lives), /readyz (send me requests), and the [Server.Pages] at the
-// path of their URL, if that has one, and the [Server.EventHandler] at Options.EventPath. Mount it in a server of
+// path of their URL, if that has one, and the [Server.EventHandler] at Options.EventPath; Options.Wrap may add to that. Mount it in a server of
 // your own that sets timeouts, or use [Server.Serve].
 func (s *Server) Handler() http.Handler {
 	s.keeper.begin()
@@ -59,15 +61,19 @@ func (s *Server) Handler() http.Handler {
 	if at := s.opts.EventPath; at != "" {
 		mux.Handle(at+"/", http.StripPrefix(at, s.EventHandler()))
 	}
+	if s.opts.Wrap != nil {
+		return s.opts.Wrap(mux)
+	}
 	return mux
 }
 
 // Serve serves HTTP on l until ctx ends. Then it reports at /readyz that it is
-// going away, lets requests under way end, and returns nil.
+// going away, lets requests under way end, and returns nil. It cuts off turns that take longer than 20 seconds more, which
+// are undone within a minute, and answers their clients.
 func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	// Turns outlive ctx: it says when to stop listening, not to break off.
-	base, abort := context.WithCancel(context.WithoutCancel(ctx))
-	defer abort()
+	base, abort := context.WithCancelCause(context.WithoutCancel(ctx))
+	defer abort(nil)
 	hs := &http.Server{
 		ReadHeaderTimeout: headerTimeout,
 		ReadTimeout:       bodyTimeout,
@@ -92,6 +98,14 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	grace, cancel := context.WithTimeout(base, shutdownGrace)
 	defer cancel()
 	err := hs.Shutdown(grace)
+	if errors.Is(err, context.DeadlineExceeded) {
+		abort(dialect.ErrStopping)
+		undone, cancel := context.WithTimeout(context.Background(), engine.UndoTime+undoSlack)
+		defer cancel()
+		s.sessions.Close(undone)
+		err = hs.Shutdown(undone)
+		s.keeper.settled(undone)
+	}
 	s.Close()
 	<-served
 	if errors.Is(err, context.DeadlineExceeded) {
@@ -111,7 +125,7 @@ func (s *Server) serveMCP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if x.Dialect == dialect.Dialect(s.sessions) {
-		s.sessions.Reply(r.Context(), &x.Exchange, x.reply)
+		s.sessions.Reply(x.request.Context(), &x.Exchange, x.reply)
 		return
 	}
 	x.answer()
@@ -136,17 +150,14 @@ func (s *Server) read(w http.ResponseWriter, r *http.Request) *httpExchange {
 	x := &httpExchange{server: s, request: r, reply: reply}
 	m := &x.message
 	x.Exchange = dialect.Exchange{Message: m, Header: r.Header, HTTPMethod: r.Method, Remote: r.RemoteAddr, Owner: x}
-	if s.opts.Authenticate != nil {
-		principal, err := s.opts.Authenticate(r)
-		if err != nil {
-			s.log.Info("request refused", "reason", "not authenticated", "error", err)
-			w.Header().Set("WWW-Authenticate", "Bearer")
-			s.refuse(reply, r, wire.Refuse(http.StatusUnauthorized, wire.CodeInvalidRequest, "authentication is required"))
-			return nil
-		}
-		x.Principal = principal.binding()
+	who, rerr := s.callerOf(r)
+	if rerr != nil {
+		s.refuse(reply, r, rerr)
+		return nil
 	}
-	var rerr *wire.Error
+	if who != nil {
+		x.Principal, x.request = who.Binding(), r.WithContext(engine.WithCaller(r.Context(), who))
+	}
 	if r.Method == http.MethodPost {
 		rerr = s.readMessage(x, w)
 	} else {
@@ -168,7 +179,7 @@ func (s *Server) read(w http.ResponseWriter, r *http.Request) *httpExchange {
 	case m.ID != nil:
 		return x
 	default:
-		if rerr := s.host.GuestCancelled(r.Context(), &x.Exchange); rerr != nil {
+		if rerr := s.host.GuestCancelled(x.request.Context(), &x.Exchange); rerr != nil {
 			reply.Error(nil, rerr)
 			return nil
 		}
@@ -318,7 +329,7 @@ func (x *httpExchange) answer() {
 	x.over = true
 	done := true // whether the response is no longer used
 	switch {
-	case x.ctx.Err() != nil: // nothing is sent to a client that has cancelled by going away
+	case x.gone(): // nothing is sent to a client that has cancelled by going away
 	case x.events != nil && x.events.Started():
 		x.send(func() error { return x.events.Event("", response) })
 	default:
@@ -328,6 +339,11 @@ func (x *httpExchange) answer() {
 		s.buffers.Put(room, response)
 		s.buffers.Put(scratch, *scratch)
 	}
+}
+
+// gone reports whether the client has gone, as far as is known.
+func (x *httpExchange) gone() bool {
+	return x.ctx.Err() != nil && context.Cause(&x.ctx) != dialect.ErrStopping
 }
 
 // Notify implements [dialect.Way]. A client that does not take it is treated as gone.
@@ -342,7 +358,7 @@ func (x *httpExchange) open() bool {
 }
 
 func (x *httpExchange) send(event func() error) {
-	if x.broken || x.ctx.Err() != nil {
+	if x.broken || x.gone() {
 		return
 	}
 	if event() != nil {
@@ -369,14 +385,14 @@ func (x *httpExchange) Post(id uint64, method string, params json.RawMessage) bo
 // Hangup implements [dialect.Way]: the answer comes on this connection or not at all.
 func (*httpExchange) Hangup(time.Duration) {}
 
-func (x *httpExchange) KeepOpen() (ended <-chan struct{}, rerr *wire.Error) {
+func (x *httpExchange) KeepOpen() *wire.Error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if x.events == nil && !x.open() {
-		return nil, wire.Refuse(http.StatusNotAcceptable, wire.CodeInvalidRequest, "a subscription is a text/event-stream, which the Accept header excludes")
+		return wire.Refuse(http.StatusNotAcceptable, wire.CodeInvalidRequest, "a subscription is a text/event-stream, which the Accept header excludes")
 	}
 	x.alive = time.AfterFunc(x.server.keepAlive, x.showAlive)
-	return nil, nil
+	return nil
 }
 
 // showAlive keeps proxies from giving up an idle stream, and finds connections that are

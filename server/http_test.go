@@ -89,8 +89,8 @@ func TestHTTPRefusals(t *testing.T) {
 }
 
 func TestAuthentication(t *testing.T) {
-	r := newRig(t, server.Options{Authenticate: func(*http.Request) (server.Principal, error) {
-		return server.Principal{}, errors.New("token from 1999")
+	r := newRig(t, server.Options{Authenticate: func(*http.Request) (saga.Caller, error) {
+		return saga.Caller{}, errors.New("token from 1999")
 	}})
 	status, body := r.do("POST", "/mcp", pingMessage, nil)
 	assert.Equal(t, 401, status)
@@ -100,10 +100,10 @@ func TestAuthentication(t *testing.T) {
 
 func TestPrincipalsAreNotConfused(t *testing.T) {
 	keys := newKeys(t)
-	as := func(p server.Principal) *rig {
-		return newRig(t, server.Options{Keys: keys, Authenticate: func(*http.Request) (server.Principal, error) { return p, nil }})
+	as := func(p saga.Caller) *rig {
+		return newRig(t, server.Options{Keys: keys, Authenticate: func(*http.Request) (saga.Caller, error) { return p, nil }})
 	}
-	people := []server.Principal{{}, {Issuer: "a", Subject: "bc"}, {Issuer: "ab", Subject: "c"}, {Subject: "abc"}, {Issuer: "a", Subject: "b", Client: "c"},
+	people := []saga.Caller{{}, {Issuer: "a", Subject: "bc"}, {Issuer: "ab", Subject: "c"}, {Subject: "abc"}, {Issuer: "a", Subject: "b", Client: "c"},
 		// Each differs from the last by one field only.
 		{Issuer: "a", Subject: "b", Client: "d"}, {Issuer: "a", Subject: "c", Client: "d"}, {Issuer: "b", Subject: "c", Client: "d"}}
 	for i, owner := range people {

@@ -28,7 +28,7 @@ var layers = [][]string{
 	{"server/internal/apps"},
 	{"server/internal/elsewhere"},
 	{"server/internal/dialect"},
-	{"server/internal/wire"},
+	{"server/internal/wire", "server/internal/bounds"},
 	{"internal/durable"},
 	{"internal/tasks"},
 	{"internal/relay"},
@@ -43,7 +43,7 @@ var layers = [][]string{
 
 // engineUsers are all that may refer to the engine: authors and clients do without.
 var engineUsers = []string{
-	"cmd/saga", // shows what a token holds
+	"cmd/program", // shows what a token holds
 	"saga", "sagatest", "gosdk", "internal/relay", "internal/turns", "internal/tasks", "internal/durable", "server",
 	"server/internal/dialect", "server/internal/elsewhere", "server/internal/pages", "server/internal/handshake", "server/internal/apps",
 	"server/internal/stateless", "server/internal/proposal", "server/internal/async",
@@ -66,7 +66,7 @@ var knows = map[string][]string{
 }
 
 // coreUsers are all that may refer to the durable core, rather than to what it does for turns and tasks.
-var coreUsers = []string{"server", "sagatest", "cmd/saga", "server/internal/handshake", "server/internal/dialect", "server/internal/async", "server/internal/pages", "server/internal/elsewhere"}
+var coreUsers = []string{"server", "sagatest", "cmd/program", "server/internal/handshake", "server/internal/dialect", "server/internal/async", "server/internal/pages", "server/internal/elsewhere"}
 
 func layerOf(name string) int {
 	return slices.IndexFunc(layers, func(l []string) bool { return slices.Contains(l, name) })

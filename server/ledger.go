@@ -50,6 +50,7 @@ type keeper struct {
 	down    *time.Time    // since when the store does not answer, or takes no records; nil if it does
 	wrote   time.Time     // when it was tried last whether the store takes records
 	failed  uint64        // how often it had not taken any by then
+	ahead   time.Duration // by how much the clock here is ahead of the store's, if that is more than clocks may differ
 }
 
 func newKeeper(core *durable.Core, log *slog.Logger, now func() time.Time, work ...func(context.Context) error) *keeper {
@@ -80,14 +81,11 @@ func (k *keeper) begin() {
 	})
 }
 
-// settled waits for what cancelled calls undo, but not for long.
-func (k *keeper) settled(limit time.Duration) {
-	if k == nil {
-		return
+// settled waits for what cancelled calls undo, until ctx ends.
+func (k *keeper) settled(ctx context.Context) {
+	if k != nil {
+		k.core.Settle(ctx)
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), limit)
-	defer cancel()
-	k.core.Settle(ctx)
 }
 
 // close stops the workers, and waits a little for what it is undoing.
@@ -104,16 +102,16 @@ func (k *keeper) close() {
 }
 
 // downSince asks the store how it is, unless it was asked just now, and returns since when
-// it does not answer; nil if it does.
-func (k *keeper) downSince(ctx context.Context) *time.Time {
+// it does not answer, nil if it does, and by how much the clock here is ahead of it.
+func (k *keeper) downSince(ctx context.Context) (*time.Time, time.Duration) {
 	select {
 	case k.asking <- struct{}{}:
 		defer func() { <-k.asking }()
 	case <-ctx.Done():
-		return nil // it is not read
+		return nil, 0 // it is not read
 	}
 	if time.Since(k.checked) < checkEvery {
-		return k.down
+		return k.down, k.ahead
 	}
 	// The one who asks may be gone before the answer: others wait for it.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), checkTime)
@@ -132,7 +130,7 @@ func (k *keeper) downSince(ctx context.Context) *time.Time {
 		k.down = &now
 	}
 	k.checked = time.Now()
-	return k.down
+	return k.down, k.ahead
 }
 
 // tryWriting finds out whether the ledger takes records, if that is not known: it has not been tried for
@@ -141,9 +139,28 @@ func (k *keeper) tryWriting(ctx context.Context) error {
 	if k.down == nil && k.core.WriteFailures() == k.failed && time.Since(k.wrote) < writeEvery {
 		return nil
 	}
-	err := k.core.Check(ctx)
+	now, err := k.core.Check(ctx)
+	if err == nil {
+		k.compare(now)
+	}
 	k.wrote, k.failed = time.Now(), k.core.WriteFailures()
 	return err
+}
+
+// compare finds out whether the clock here is wrong, or the store's: a replica whose clock is ahead takes the sagas of others for
+// expired, and undoes them.
+func (k *keeper) compare(stores time.Time) {
+	ahead := k.now().Sub(stores).Round(time.Second)
+	switch wrong := ahead.Abs() > k.core.Turns.Codec.Options().Skew; {
+	case !wrong && k.ahead != 0:
+		k.log.Info("the clock is right again")
+		k.ahead = 0
+	case wrong && k.ahead == 0:
+		k.log.Error("the clock here, or that of the ledger, is wrong", "ahead", ahead)
+		fallthrough
+	case wrong:
+		k.ahead = ahead
+	}
 }
 
 // Work looks after the ledger until ctx ends, without serving anybody: it works on tasks, undoes
@@ -207,6 +224,8 @@ func (s *Server) serveReady(w http.ResponseWriter, r *http.Request) {
 		// An operator who rotates keys must know that this replica may not follow.
 		StaleSince *time.Time `json:"keysStaleSince,omitzero"`
 		LedgerDown *time.Time `json:"ledgerDownSince,omitzero"`
+		// A positive duration, such as 1h0m0s, if the clock here is ahead of the ledger's.
+		ClockOff string `json:"clockOff,omitzero"`
 		// Tools whose code ignores its context hold goroutines until it returns.
 		Hanging []string `json:"hanging,omitzero"`
 	}{Status: "ready", Hanging: s.host.Tools.Hanging()}
@@ -215,7 +234,11 @@ func (s *Server) serveReady(w http.ResponseWriter, r *http.Request) {
 		status.Status = "degraded" // what else there is works
 	}
 	if s.keeper != nil {
-		if status.LedgerDown = s.keeper.downSince(r.Context()); status.LedgerDown != nil {
+		var ahead time.Duration
+		if status.LedgerDown, ahead = s.keeper.downSince(r.Context()); ahead != 0 {
+			status.Status, status.ClockOff = "degraded", ahead.String()
+		}
+		if status.LedgerDown != nil {
 			// The database is the same for all replicas: taking them away would take away
 			// what they can still do.
 			status.Status = "degraded"
@@ -225,7 +248,7 @@ func (s *Server) serveReady(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	if !s.guard.informs(r) {
-		status.LedgerDown, status.Hanging = nil, nil
+		status.LedgerDown, status.Hanging, status.ClockOff = nil, nil, ""
 	} else {
 		status.StaleSince = s.health.stale.Load()
 		for _, k := range s.codec.Keyset().Keys() {

@@ -112,6 +112,18 @@ func TestIDsAreBounded(t *testing.T) {
 	assert.Contains(t, out.String(), fits)
 }
 
+// Numbers near to what float64 has no room for take long to read, wherever they are.
+func TestFarNumbersAreFew(t *testing.T) {
+	r := newModern(t)
+	far := `{"x":[` + strings.Repeat("5e-324,", 10_000) + "5e-324]}"
+	status, body := r.do(http.MethodPost, "/mcp", `{"jsonrpc":"2.0","id":7,"method":"ping","params":`+far+`}`, nil)
+	assert.Equal(t, 400, status)
+	assert.Contains(t, body, "too many numbers")
+	assert.Contains(t, readAll(t, r.connect("2025-03-26", "{}").post(`[{"jsonrpc":"2.0","id":7,"method":"ping","params":`+far+`}]`)), "too many numbers")
+	_, err := r.srv.Handle(t.Context(), &server.Request{Method: "tools/call", Params: json.RawMessage(far)})
+	assert.ErrorContains(t, err, "too many numbers")
+}
+
 // Whoever reads a value from the outside to the inside works for each level.
 func TestNestingIsBounded(t *testing.T) {
 	r := newModern(t)

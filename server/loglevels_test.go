@@ -43,7 +43,7 @@ func TestCallersRaiseNoAlarms(t *testing.T) {
 		})
 	}
 	t.Run("nobody", func(t *testing.T) {
-		r := newRig(t, server.Options{Authenticate: func(*http.Request) (server.Principal, error) { return server.Principal{}, errors.New("no") }})
+		r := newRig(t, server.Options{Authenticate: func(*http.Request) (saga.Caller, error) { return saga.Caller{}, errors.New("no") }})
 		r.do("POST", "/mcp", pingMessage, nil)
 		assert.NotContains(t, r.log.take(), `"WARN"`)
 	})

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/mcpsaga/mcpsaga/internal/jsontest"
+	"github.com/mcpsaga/mcpsaga/saga"
 	"github.com/mcpsaga/mcpsaga/server"
 )
 
@@ -87,8 +88,8 @@ func TestPreflight(t *testing.T) {
 		assert.Equal(t, 405, status, name)
 	}
 	t.Run("nobody is authenticated yet", func(t *testing.T) {
-		r := newRig(t, server.Options{AllowedOrigins: []string{app}, Authenticate: func(*http.Request) (server.Principal, error) {
-			return server.Principal{}, errors.New("no credential, as in every preflight")
+		r := newRig(t, server.Options{AllowedOrigins: []string{app}, Authenticate: func(*http.Request) (saga.Caller, error) {
+			return saga.Caller{}, errors.New("no credential, as in every preflight")
 		}})
 		status, got, body := r.exchange("OPTIONS", "/mcp", "", "Origin", app, "Access-Control-Request-Method", "POST")
 		assert.Equal(t, 204, status, body)
@@ -115,11 +116,11 @@ func accessControl(h http.Header) http.Header {
 func TestPagesReadAnswers(t *testing.T) {
 	r := newRig(t, server.Options{
 		Tools: legacyDefinitions(), MaxBody: 1000, MaxSessions: 1, AllowedHosts: []string{"saga.example"}, AllowedOrigins: []string{app},
-		Authenticate: func(q *http.Request) (server.Principal, error) {
+		Authenticate: func(q *http.Request) (saga.Caller, error) {
 			if q.Header.Get("Authorization") == "" {
-				return server.Principal{}, errors.New("none")
+				return saga.Caller{}, errors.New("none")
 			}
-			return server.Principal{Subject: q.Header.Get("Authorization")}, nil
+			return saga.Caller{Subject: q.Header.Get("Authorization")}, nil
 		},
 	})
 	_, got, _ := r.exchange("POST", "/mcp", initializeMessage("2025-11-25", everything), "Origin", app, "Authorization", "ann")
@@ -179,7 +180,7 @@ func TestPagesReadAnswers(t *testing.T) {
 
 // What no request can match, or what lets in more than it says, is refused at once.
 func TestOriginsAndHostsAreChecked(t *testing.T) {
-	someone := func(*http.Request) (server.Principal, error) { return server.Principal{}, nil }
+	someone := func(*http.Request) (saga.Caller, error) { return saga.Caller{}, nil }
 	allow := func(origins ...string) server.Options { return server.Options{AllowedOrigins: origins} }
 	tests := []struct {
 		name    string

@@ -4,11 +4,13 @@ import (
 	"net/http"
 	"testing"
 
-	"github.com/mcpsaga/mcpsaga/server/internal/dialect"
 	"github.com/stretchr/testify/assert"
+
+	"github.com/mcpsaga/mcpsaga/internal/engine"
+	"github.com/mcpsaga/mcpsaga/server/internal/dialect"
 )
 
-// Principal{} callers are told apart by their address, unless many may be behind it.
+// Anonymous callers are told apart by their address, unless many may be behind it.
 func TestPublicAddress(t *testing.T) {
 	for remote, want := range map[string]string{
 		"203.0.113.7:1234": "203.0.113.7", "[::ffff:203.0.113.7]:1": "203.0.113.7",
@@ -24,26 +26,16 @@ func TestPublicAddress(t *testing.T) {
 func TestOwners(t *testing.T) {
 	key := ""
 	s := &Server{opts: Options{CallerKey: func(*http.Request) string { return key }}}
-	account := func(p Principal) string {
-		return (&httpExchange{Exchange: dialect.Exchange{Principal: p.binding()}, server: s, request: new(http.Request)}).Account()
+	account := func(c engine.Caller) string {
+		return (&httpExchange{Exchange: dialect.Exchange{Principal: c.Binding()}, server: s, request: new(http.Request)}).Account()
 	}
-	assert.Empty(t, account(Principal{}))
-	ann, bob := account(Principal{Subject: "ann"}), account(Principal{Subject: "bob"})
-	key = Principal{Subject: "ann"}.binding()
-	owners := []string{ann, bob, account(Principal{})}
+	assert.Empty(t, account(engine.Caller{}))
+	ann, bob := account(engine.Caller{Subject: "ann"}), account(engine.Caller{Subject: "bob"})
+	key = (&engine.Caller{Subject: "ann"}).Binding()
+	owners := []string{ann, bob, account(engine.Caller{})}
 	for i, a := range owners {
 		assert.NotEmpty(t, a)
 		assert.NotContains(t, owners[i+1:], a)
 	}
-	assert.Equal(t, ann, account(Principal{Subject: "ann"}))
-}
-
-// Hooks of turns that the server takes by itself get back who it was.
-func TestPrincipalOfABinding(t *testing.T) {
-	for _, p := range []Principal{{}, {Subject: "ann"}, {"https://issuer.example.com", "ann", "app"}, {Client: "\x00\xff"}} {
-		assert.Equal(t, p, principalOf(p.binding()))
-	}
-	for _, wrong := range []string{"\x05ann", "\x03ann", "\xff"} {
-		assert.Equal(t, Principal{}, principalOf(wrong), "never somebody else")
-	}
+	assert.Equal(t, ann, account(engine.Caller{Subject: "ann"}))
 }

@@ -36,8 +36,8 @@ func TestResumeTokensRefused(t *testing.T) {
 	other := pages(func(i *saga.Info) { i.Name = "other" })
 	plain := saga.Machine[struct{}, struct{}]{Info: saga.Info{Name: "plain"}, Start: func(t *saga.Turn[struct{}, struct{}]) (saga.Next, error) { return t.Textf("ran") }}
 	keys := newKeys(t)
-	o := server.Options{Keys: keys, Now: clock.Now, Tools: []saga.Definition{pages(), other, plain}, Authenticate: func(r *http.Request) (server.Principal, error) {
-		return server.Principal{Subject: r.Header.Get("Authorization")}, nil
+	o := server.Options{Keys: keys, Now: clock.Now, Tools: []saga.Definition{pages(), other, plain}, Authenticate: func(r *http.Request) (saga.Caller, error) {
+		return saga.Caller{Subject: r.Header.Get("Authorization")}, nil
 	}}
 	args := object{"pages": 2, "account": "a", "ask": 1}
 	const refused = "the resumeToken is not valid here, or no longer, or the arguments are not those of the first call: call the tool again without it"

@@ -31,11 +31,11 @@ func TestCallersOfAnyName(t *testing.T) {
 		}
 		r := newPagesRig(t, offering(tool), func(o *server.Options) {
 			o.Questions.Roles = roles
-			o.Authenticate = func(q *http.Request) (server.Principal, error) {
+			o.Authenticate = func(q *http.Request) (saga.Caller, error) {
 				if who := q.Header.Get("User"); who != "caller" {
-					return server.Principal{Subject: who}, nil
+					return saga.Caller{Subject: who}, nil
 				}
-				return server.Principal{Issuer: name, Subject: name, Client: name}, nil
+				return saga.Caller{Issuer: name, Subject: name, Client: name}, nil
 			}
 		})
 		as := func(q *request) *request { q.header.Set("User", "caller"); return q }
@@ -47,5 +47,25 @@ func TestCallersOfAnyName(t *testing.T) {
 		require.Equal(t, 303, r.says("fin1", link, r.inPerson("fin1", link).form(t, "accept", "f0", "5")).status)
 		end := r.send(as(callTool("pay", object{}).with(allCapabilities).answering(state.RequestState, nil)))
 		assert.Equal(t, "paid", end.result(t).text())
+	}
+}
+
+// Whoever answers is taken at their word, whatever identity providers call them; what is no UTF-8 is shown as well as can be.
+func TestOthersOfAnyName(t *testing.T) {
+	for name, want := range map[string]string{"fin\xffn": "fin\uFFFDn", "fin" + strings.Repeat("é", 300): "fin" + strings.Repeat("é", 300)} {
+		office, r := newOffice(t, newApprove(), func(o *server.Options) {
+			o.Authenticate = func(q *http.Request) (saga.Caller, error) {
+				if who := q.Header.Get("User"); who != "other" {
+					return saga.Caller{Subject: who}, nil
+				}
+				return saga.Caller{Subject: name}, nil
+			}
+		})
+		task, link := office.asks(r)
+		form := r.opensFor("other", link).form(t, "accept", "f0", "5")
+		sent := r.says("other", link, form)
+		require.Equal(t, http.StatusSeeOther, sent.status, sent.body)
+		assert.Equal(t, "5 by "+want+", true", r.endOf(task.TaskID, "completed"))
+		shows(t, r.inPerson("other", link), "It was agreed to by")
 	}
 }

@@ -55,7 +55,7 @@ func (o *office) pays(approve *steps.Form[limit]) saga.Definition {
 }
 
 // roles are the groups that people of tests are in.
-func roles(_ context.Context, who server.Principal) ([]string, error) {
+func roles(_ context.Context, who saga.Caller) ([]string, error) {
 	switch {
 	case strings.HasPrefix(who.Subject, "fin"):
 		return []string{"finance", "staff"}, nil
@@ -147,9 +147,9 @@ func TestOthersAnswer(t *testing.T) {
 // Who may not answer is shown nothing, and changes nothing.
 func TestOthersWhoMayNot(t *testing.T) {
 	office, r := newOffice(t, newApprove(), func(o *server.Options) {
-		o.Authenticate = func(q *http.Request) (server.Principal, error) {
+		o.Authenticate = func(q *http.Request) (saga.Caller, error) {
 			if q.Header.Get("User") == "stranger" {
-				return server.Principal{}, errors.New("who is that")
+				return saga.Caller{}, errors.New("who is that")
 			}
 			return users(q)
 		}

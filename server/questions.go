@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"github.com/mcpsaga/mcpsaga/internal/engine"
+	"github.com/mcpsaga/mcpsaga/saga"
 	"github.com/mcpsaga/mcpsaga/server/internal/dialect"
 	"github.com/mcpsaga/mcpsaga/server/internal/pages"
 	"github.com/mcpsaga/mcpsaga/steps"
@@ -33,10 +34,10 @@ type Questions struct {
 	// TrustedApps names the clients whose windows may give consents by the server's form (MCP Apps), as they call
 	// themselves. Others are sent to the page: a host does not say whether it was a person who has answered the form.
 	TrustedApps []string
-	// Roles returns the names by which a principal may answer what others have asked for ([steps.Form].By), such as the
+	// Roles returns the names by which a caller may answer what others have asked for ([steps.Form].By), such as the
 	// groups it is in. Nil has it answer what names its Subject. It is called with each request for such a page, for
-	// principals that Options.Authenticate has recognised; if it fails, the page says to try again.
-	Roles func(ctx context.Context, who Principal) ([]string, error)
+	// callers that Options.Authenticate has recognised; if it fails, the page says to try again.
+	Roles func(ctx context.Context, who saga.Caller) ([]string, error)
 }
 
 func (q *Questions) dialect() dialect.Questions {
@@ -91,11 +92,11 @@ func (s *Server) who() pages.Who {
 		return nil
 	}
 	return func(r *http.Request) (who pages.Person, err error) {
-		p, err := s.opts.Authenticate(r)
-		if err != nil {
-			s.log.InfoContext(r.Context(), "page not opened", "error", err)
-			return who, pages.ErrNotKnown
+		c, rerr := s.callerOf(r)
+		if rerr != nil {
+			return who, rerr
 		}
+		p := saga.CallerOf(engine.WithCaller(r.Context(), c))
 		who = pages.Person{Subject: p.Subject, Names: []string{p.Subject}}
 		if from, err := netip.ParseAddr(s.opts.CallerKey(r)); err == nil {
 			who.From = from.String() // behind a proxy
@@ -134,7 +135,7 @@ func (s *Server) addPages() error {
 	if err != nil {
 		return fmt.Errorf("server: %w", err)
 	}
-	p, err := pages.New(s.host, u.String(), func(binding string) string { return principalOf(binding).Subject }, s.who())
+	p, err := pages.New(s.host, u.String(), func(binding string) string { return engine.CallerOfBinding(binding).Subject }, s.who())
 	if err != nil {
 		return fmt.Errorf("server: %w", err)
 	}

@@ -57,11 +57,11 @@ func TestSagaMethodsAreCancelledInTheirSession(t *testing.T) {
 	cancel(bob)
 	goesOn(answer)
 	cancel(ann)
-	assert.Contains(t, <-answer, "internal error")
+	assert.Contains(t, <-answer, "the client cancelled the request")
 	assert.Empty(t, held, "its client has no token to cancel it")
 	answer = begin(t.Context(), "ann", ann.session)
 	cancel(ann)
-	assert.Contains(t, <-answer, "internal error", "the id is free again")
+	assert.Contains(t, <-answer, "the client cancelled the request", "the id is free again")
 
 	// Whoever names a session of somebody else is not of it.
 	ctx, leave := context.WithCancel(t.Context())

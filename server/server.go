@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"net/url"
 	"runtime/debug"
-	"slices"
 	"strings"
 	"time"
 
@@ -22,11 +21,7 @@ import (
 	"github.com/mcpsaga/mcpsaga/ledger"
 	"github.com/mcpsaga/mcpsaga/saga"
 	"github.com/mcpsaga/mcpsaga/server/internal/apps"
-	"github.com/mcpsaga/mcpsaga/server/internal/async"
 	"github.com/mcpsaga/mcpsaga/server/internal/dialect"
-	"github.com/mcpsaga/mcpsaga/server/internal/handshake"
-	"github.com/mcpsaga/mcpsaga/server/internal/proposal"
-	"github.com/mcpsaga/mcpsaga/server/internal/stateless"
 	"github.com/mcpsaga/mcpsaga/server/internal/wire"
 	"github.com/mcpsaga/mcpsaga/steps"
 )
@@ -74,11 +69,23 @@ type Options struct {
 	Lease time.Duration
 	// LedgerLimit is how much of a principal's the ledger remembers at once of each of three kinds: sagas under way that
 	// clients drive, open calls of sessions, and other things until their time is over: what a session has set, say.
-	// More is refused, over HTTP without a session with the status 429. What begins at once may exceed it a little.
+	// More is refused, over HTTP without a session with the status 429. What begins at once may exceed it a little. The
+	// anonymous callers of one CallerKey have a quarter of it.
 	// Default 100 000; negative means that there is no limit.
 	LedgerLimit int
 	// MaxBody is the largest message in bytes. Default 1 MiB.
 	MaxBody int64
+	// CallerRate is how many turns one caller may ask for: requests that may run a tool's code, prompts, resources and completions
+	// included. ToolRates is how many of them may name a tool, by its name; New refuses names that no tool has. More is
+	// refused before anything is done, over HTTP without a session with the status 429; the same request may be sent again, and
+	// every answer says when. Callers whom CallerKey does not tell apart count as one. Each replica counts by itself, and
+	// remembers the last 5 000 callers at least. Default: any rate.
+	CallerRate Rate
+	ToolRates  map[string]Rate
+	// MaxTurns is how many such requests are worked on at once. One more waits for a second, and is refused then, over HTTP
+	// without a session with the status 503. Half of the places are for all, and of the others a caller gets an eighth of
+	// MaxTurns at most. A request that waits for its client has none, nor has what Workers are at. Default 2048.
+	MaxTurns int
 	// PageSize is how many entries a list method returns at once. Default 100.
 	PageSize int
 
@@ -87,9 +94,16 @@ type Options struct {
 	Name, Title, Version string
 	// Instructions tell models how to use the server's tools.
 	Instructions string
+	// Skills offers a manual of each tool that asks, acts or may be a task, for models: as an Agent Skill (the extension
+	// io.modelcontextprotocol/skills, SEP-2640), and as a resource with a URI such as skill://order-lunch/SKILL.md. Who may
+	// use a tool, by Permit, may read its manual. New fails if two tools would have the same name there, or one over 64
+	// characters.
+	Skills bool
 
 	// Hooks are called around requests, turns and effects, the first outermost.
 	Hooks []Hooks
+	// Observers watch requests, turns and effects, the first before the others, and before hooks.
+	Observers []Observer
 
 	// Sampler is a model of the server's own: it answers what tools ask of a model
 	// when the client has none, within the turn that asks. Nil means that tools which
@@ -105,10 +119,24 @@ type Options struct {
 	EventPath string
 
 	// Authenticate finds out who sends an HTTP request; nil means that no caller is
-	// asked and everybody is anonymous, the zero [Principal]. A token can be used only by the
-	// principal that it was given to. An error refuses the request with the status 401;
-	// its text goes to the log, not to the client.
-	Authenticate func(*http.Request) (Principal, error)
+	// asked and everybody is anonymous, the zero [saga.Caller]. A token can be used only by the
+	// caller that it was given to: the same issuer, subject and client, whatever the scopes and claims.
+	// An error refuses the request: an [*AuthError] as it says, an [*Error] such as [TryAgain] as it is, any other
+	// with the status 401. Its text goes to the log, not to the client.
+	Authenticate func(*http.Request) (saga.Caller, error)
+	// Permit says whether a caller may use what is called so: a kind ("tool", "prompt" or "resource") and a name, as in
+	// [TurnInfo]. nil is that all may use all. It returns nil, [ErrHidden] for what is not for the caller at all, so that
+	// lists are without it and calls of it fail as if it were not there; an [*AuthError] for what takes another
+	// permission, such as a scope to be asked for: lists have it; or another error, such as [TryAgain], if it cannot say.
+	//
+	// It is called for each entry of a list, and before each turn: also for those that the server takes by itself, with the
+	// caller as it was when the last answer came. If such a turn is refused the saga ends, and what it did is undone; while
+	// it cannot be said, the turn is tried again, with growing pauses. Permit is called by many goroutines at once, in
+	// requests' own time, so it should not be slow. What was begun can be cancelled in any case, and what is only undone is
+	// undone.
+	Permit func(ctx context.Context, who saga.Caller, kind, name string) error
+	// Wrap, if it is not nil, returns what [Server.Handler] does, of what that would return: for more paths, or around all.
+	Wrap func(http.Handler) http.Handler
 	// AllowedHosts are the host names, without port, that requests may be for
 	// (protection against DNS rebinding). Names of the loopback interface are
 	// always allowed; "*" allows any.
@@ -176,6 +204,7 @@ type Server struct {
 	guard   *guard
 	health  health
 	keeper  *keeper // nil without a ledger
+	skills  skills  // empty without Options.Skills
 	buffers wire.BufferPool
 	// keepAlive is how often an idle event stream shows that it is alive.
 	keepAlive time.Duration
@@ -205,11 +234,17 @@ func New(o Options) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("server: %w", err)
 	}
+	var manuals skills
+	if o.Skills {
+		if tools, manuals, err = withSkills(o.Tools, tools); err != nil {
+			return nil, fmt.Errorf("server: Options.Skills makes a resource of each tool's name in a-z 0-9 -: %w", err)
+		}
+	}
 	c, err := tokens.New(o.Keys, tokens.Options{Audience: o.Audience, TTL: o.TokenTTL})
 	if err != nil {
 		return nil, fmt.Errorf("server: %w", err)
 	}
-	s := &Server{opts: o, codec: c, log: o.Logger, keepAlive: keepAlive, eventTimeout: 10 * time.Second}
+	s := &Server{opts: o, codec: c, log: o.Logger, skills: manuals, keepAlive: keepAlive, eventTimeout: 10 * time.Second}
 	if s.guard, err = newGuard(&o); err != nil {
 		return nil, fmt.Errorf("server: %w", err)
 	}
@@ -219,10 +254,11 @@ func New(o Options) (*Server, error) {
 	config.ClientMay = func(q engine.Routing) bool {
 		return !q.User || engine.BothRoutes(q.Allowed, o.Questions.Force).Has(steps.RouteClient)
 	}
-	hooks := newHooks(o.Hooks, o.Logger)
-	if hooks != nil {
-		config.Hook, config.EffectHook = hooks.turn, hooks.effect
+	if o.Permit != nil {
+		config.Permit = s.permit
 	}
+	hooks := newHooks(&o)
+	hooks.configure(&config)
 	s.host = &dialect.Host{
 		Info: dialect.Implementation{Name: o.Name, Title: o.Title, Version: o.Version}, Instructions: o.Instructions,
 		Questions: o.Questions.dialect(), Tools: tools, Hub: new(dialect.Hub), Log: o.Logger, Revisions: revisions(o.dialects),
@@ -231,6 +267,9 @@ func New(o Options) (*Server, error) {
 			MaxSessions: o.MaxSessions, MaxSessionsPerPrincipal: o.MaxSessionsPerPrincipal,
 			MaxStreams: o.MaxStreams, MaxStreamsPerPrincipal: o.MaxStreamsPerPrincipal,
 		},
+	}
+	if s.host.Gate, err = o.gate(tools); err != nil {
+		return nil, err
 	}
 	s.host.Turns = turns.New(config)
 	if o.Ledger == nil {
@@ -261,11 +300,12 @@ func New(o Options) (*Server, error) {
 		return nil, fmt.Errorf("server: %w", err)
 	}
 	if hooks != nil {
-		s.host.Around = hooks.exchange
+		hooks.admit, s.host.Around = s.host.Admit, hooks.exchange
 	}
 	if s.host.Catalogue, err = dialect.NewCatalogue(tools, o.PageSize, s.host.Turns.Codec.Options().TTL, s.host.TakesKeys); err != nil {
 		return nil, fmt.Errorf("server: %w", err)
 	}
+	s.host.Catalogue.Lists[dialect.MethodSkills] = manuals.entries
 	for _, r := range o.dialects {
 		d, err := r.new(s.host)
 		if err != nil {
@@ -304,6 +344,7 @@ func (o *Options) complete() error {
 	o.UndoGrace = cmp.Or(o.UndoGrace, turns.DefaultUndoGrace)
 	o.TurnTimeout = positive(o.TurnTimeout, time.Minute)
 	o.MaxBody = positive(o.MaxBody, 1<<20)
+	o.MaxTurns = positive(o.MaxTurns, 2048)
 	o.PageSize = positive(o.PageSize, 100)
 	o.SessionTTL = positive(o.SessionTTL, 24*time.Hour)
 	o.SessionIdle = positive(o.SessionIdle, 30*time.Minute)
@@ -335,44 +376,6 @@ func positive[N int | int64 | time.Duration](option, otherwise N) N {
 		return otherwise
 	}
 	return option
-}
-
-// Each protocol is a package under internal, which knows nothing of the others and of how
-// messages travel; the transports are http.go, stdio.go and handle.go, and know no protocol
-// by name. What is between them is package dialect.
-
-// registration is a dialect that every server has.
-type registration struct {
-	new dialect.New
-	// revisions are those of MCP that it speaks, newest first.
-	revisions func() []string
-}
-
-// registered are the dialects. The first that matches a message serves it.
-var registered = []registration{
-	{stateless.New, stateless.Revisions},
-	{proposal.New, nil},
-	{async.New, nil},
-	{handshake.New, handshake.Revisions},
-}
-
-// Revisions returns the revisions of MCP that a [Server] speaks, newest first. It
-// speaks the saga proposal besides.
-func Revisions() []string { return revisions(registered) }
-
-func revisions(of []registration) (all []string) {
-	for _, r := range of {
-		if r.revisions != nil {
-			all = append(all, r.revisions()...)
-		}
-	}
-	slices.SortFunc(all, func(a, b string) int { return strings.Compare(b, a) })
-	return all
-}
-
-// notServed is the error of a message that no dialect matches.
-func notServed() *wire.Error {
-	return wire.Refuse(http.StatusBadRequest, wire.CodeInvalidRequest, "no protocol that this server speaks has such a message")
 }
 
 // ToolsChanged tells subscribed clients that the list of tools is to be read
@@ -410,6 +413,8 @@ func (s *Server) CloseStreams() {
 // [Server.Serve] does so in the end.
 func (s *Server) Close() {
 	s.CloseStreams()
-	s.sessions.Close()
+	ctx, cancel := context.WithTimeout(context.Background(), closeGrace)
+	defer cancel()
+	s.sessions.Close(ctx)
 	s.keeper.close()
 }

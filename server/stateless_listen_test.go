@@ -269,8 +269,8 @@ func TestListenLimitOfOneCaller(t *testing.T) {
 	}
 	for name, distinguish := range map[string]func(*server.Options){
 		"principals": func(o *server.Options) {
-			o.Authenticate = func(r *http.Request) (server.Principal, error) {
-				return server.Principal{Subject: r.Header.Get("Test-User")}, nil
+			o.Authenticate = func(r *http.Request) (saga.Caller, error) {
+				return saga.Caller{Subject: r.Header.Get("Test-User")}, nil
 			}
 		},
 		"anonymous": func(o *server.Options) {

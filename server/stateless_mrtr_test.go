@@ -155,8 +155,8 @@ const stale = `"error":{"code":-32602,"message":"the requestState is not valid h
 // A state is good for the same caller, method, target and arguments only.
 func TestMRTRStateIsBound(t *testing.T) {
 	now := &clock{now: time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)}
-	options := server.Options{Keys: newKeys(t), Tools: statelessTools(), Now: now.Now, Authenticate: func(q *http.Request) (server.Principal, error) {
-		return server.Principal{Issuer: "https://issuer.example", Subject: q.Header.Get("X-User")}, nil
+	options := server.Options{Keys: newKeys(t), Tools: statelessTools(), Now: now.Now, Authenticate: func(q *http.Request) (saga.Caller, error) {
+		return saga.Caller{Issuer: "https://issuer.example", Subject: q.Header.Get("X-User")}, nil
 	}}
 	r := newRig(t, options)
 	ada := object{"person": "Ada"}

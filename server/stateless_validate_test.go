@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 
+	"github.com/mcpsaga/mcpsaga/saga"
 	"github.com/mcpsaga/mcpsaga/server"
 )
 
@@ -17,11 +18,11 @@ func newModern(t testing.TB) *rig {
 // A request with all faults is told of the first one in the order of the ladder;
 // with that mended, of the next.
 func TestStatelessLadder(t *testing.T) {
-	r := newRig(t, server.Options{Tools: statelessTools(), Authenticate: func(q *http.Request) (server.Principal, error) {
+	r := newRig(t, server.Options{Tools: statelessTools(), Authenticate: func(q *http.Request) (saga.Caller, error) {
 		if q.Header.Get("Authorization") == "" {
-			return server.Principal{}, fmt.Errorf("none")
+			return saga.Caller{}, fmt.Errorf("none")
 		}
-		return server.Principal{}, nil
+		return saga.Caller{}, nil
 	}})
 	q := modernRequest("tools/nope", object{"name": "headers", "arguments": object{"region": "x"}})
 	q.header = http.Header{"Origin": {"https://evil.example"}, "Content-Type": {"text/plain"}}

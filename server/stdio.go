@@ -42,7 +42,8 @@ const (
 // line (MCP, basic/transports/stdio), until in ends or ctx does, or out cannot be
 // written to any more, which is the error that is returned. A line that is
 // not a message is answered with an error and skipped. After the end of in,
-// requests under way are answered before ServeStdio returns; after the end of ctx or
+// turns under way end, and requests are answered, before ServeStdio returns; none waits for
+// an answer, an event or a time any more. After the end of ctx or
 // of out it waits a few seconds for what they undo.
 //
 // A process that writes to a standard output that is no longer read is ended by
@@ -53,7 +54,10 @@ func (s *Server) ServeStdio(ctx context.Context, in io.Reader, out io.Writer) er
 	serving, cancel := context.WithCancelCause(durable.Patient(context.WithoutCancel(ctx)))
 	defer cancel(nil)
 	defer context.AfterFunc(ctx, func() { cancel(dialect.ErrStopping) })()
-	c := &lineConn{server: s, ctx: serving, slots: make(chan struct{}, maxInFlight), closing: make(chan struct{}), calls: make(map[*lineCall]struct{})}
+	closing, hangUp := context.WithCancelCause(context.Background())
+	defer hangUp(nil)
+	defer context.AfterFunc(s.host.Draining, func() { hangUp(context.Cause(s.host.Draining)) })()
+	c := &lineConn{server: s, ctx: serving, slots: make(chan struct{}, maxInFlight), closing: closing, calls: make(map[*lineCall]struct{})}
 	c.lines = linestream.Conn{
 		In: bufio.NewReaderSize(in, 64<<10), Out: out, Limit: int(s.opts.MaxBody), Read: c.read,
 		Ended: func(error) {
@@ -62,15 +66,17 @@ func (s *Server) ServeStdio(ctx context.Context, in io.Reader, out io.Writer) er
 			}
 		},
 	}
-	c.session = s.sessions.Connect(c.notify)
+	c.session = s.sessions.Connect(closing, c.notify)
 	<-c.lines.Start(serving)
-	close(c.closing)
+	hangUp(dialect.ErrSessionEnded)
 	_ = c.due.Wait(serving)
 	c.session.Close()
 	grace, end := context.WithTimeout(context.Background(), closeGrace)
 	defer end()
 	_ = c.due.Wait(grace) // what is known is written, unless it is not read
-	s.keeper.settled(closeGrace)
+	settling, enough := context.WithTimeout(context.Background(), closeGrace)
+	defer enough()
+	s.keeper.settled(settling)
 	return c.lines.Failed()
 }
 
@@ -84,8 +90,8 @@ type lineConn struct {
 
 	// slots has an element for each request that is worked on.
 	slots chan struct{}
-	// closing is closed when what is kept open is to end.
-	closing chan struct{}
+	// closing is [dialect.Exchange].Closing of all messages.
+	closing context.Context
 	// due are the requests that are not answered yet.
 	due tally.Tally
 
@@ -163,7 +169,7 @@ func (c *lineConn) begin(m *wire.Message, b *lineBatch) {
 	}
 	ctx, cancel := context.WithCancelCause(c.ctx)
 	x := &lineCall{conn: c, batch: b, cancel: cancel, due: c.due.Begin()}
-	x.Exchange = dialect.Exchange{Message: m, Way: x, Dialect: c.server.match(m, nil)}
+	x.Exchange = dialect.Exchange{Message: m, Way: x, Closing: c.closing, Dialect: c.server.match(m, nil)}
 	var serve dialect.Handler
 	switch x.Dialect {
 	case c.server.sessions:
@@ -364,16 +370,16 @@ func (*lineCall) Hangup(time.Duration) {}
 
 // KeepOpen implements [dialect.Way]: a request that never ends must not take the place
 // of one that does, and the end of the connection does not wait for its answer.
-func (x *lineCall) KeepOpen() (ended <-chan struct{}, rerr *wire.Error) {
+func (x *lineCall) KeepOpen() *wire.Error {
 	c := x.conn
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for other := range c.calls {
 		if other.kept && !other.silent.Load() && bytes.Equal(other.Message.ID, x.Message.ID) {
-			return nil, wire.Refuse(http.StatusBadRequest, wire.CodeInvalidRequest, "a request with this id is still open")
+			return wire.Refuse(http.StatusBadRequest, wire.CodeInvalidRequest, "a request with this id is still open")
 		}
 	}
 	x.kept = true
 	x.leavePlace()
-	return c.closing, nil
+	return nil
 }

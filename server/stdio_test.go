@@ -215,7 +215,7 @@ func TestStdioSaysWhatItKnowsInTheEnd(t *testing.T) {
 // anonymous, and so are its tokens.
 func TestStdioCallersAreAnonymous(t *testing.T) {
 	keys := newKeys(t)
-	ann := server.Options{Keys: keys, Authenticate: func(*http.Request) (server.Principal, error) { return server.Principal{Subject: "ann"}, nil }}
+	ann := server.Options{Keys: keys, Authenticate: func(*http.Request) (saga.Caller, error) { return saga.Caller{Subject: "ann"}, nil }}
 	hers, open := newRig(t, ann), newRig(t, server.Options{Keys: keys})
 	token := parse(t, lines(t, hers.srv, transcript(t)[0][0]+"\n")[0]).Result.SagaToken
 	require.NotEmpty(t, token)

@@ -126,8 +126,8 @@ var inParts = saga.Flow[struct{}, string]{
 }
 
 // users tells callers apart by the header User.
-func users(r *http.Request) (server.Principal, error) {
-	return server.Principal{Issuer: "test", Subject: r.Header.Get("User")}, nil
+func users(r *http.Request) (saga.Caller, error) {
+	return saga.Caller{Issuer: "test", Subject: r.Header.Get("User")}, nil
 }
 
 func newTaskRig(t *testing.T, change ...func(*server.Options)) *rig {

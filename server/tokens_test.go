@@ -21,8 +21,8 @@ const refusal = `{"jsonrpc":"2.0","id":"client-req-2","error":{"code":-32602,"me
 func TestRefusedTokensLookAllTheSame(t *testing.T) {
 	now := &clock{now: time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)}
 	keys := newKeys(t)
-	who := func(r *http.Request) (server.Principal, error) {
-		return server.Principal{Issuer: "https://issuer.example", Subject: r.Header.Get("X-User")}, nil
+	who := func(r *http.Request) (saga.Caller, error) {
+		return saga.Caller{Issuer: "https://issuer.example", Subject: r.Header.Get("X-User")}, nil
 	}
 	options := server.Options{Keys: keys, Audience: "here", Now: now.Now, Authenticate: who}
 	home := newRig(t, options)
@@ -82,8 +82,8 @@ func TestRefusedTokensLookAllTheSame(t *testing.T) {
 	})
 	t.Run("foreign principal", func(t *testing.T) {
 		refused(t, elsewhere(func(o *server.Options) {
-			o.Authenticate = func(*http.Request) (server.Principal, error) {
-				return server.Principal{Issuer: "https://issuer.example", Subject: "mallory"}, nil
+			o.Authenticate = func(*http.Request) (saga.Caller, error) {
+				return saga.Caller{Issuer: "https://issuer.example", Subject: "mallory"}, nil
 			}
 		}), token, "authentication")
 	})

@@ -25,14 +25,6 @@ type others struct {
 	AllowCaller bool  `json:"allowCaller,omitzero"`
 }
 
-// others returns who answers the form; nil if that is the user.
-func (f *Form[T]) others() *others {
-	if f.Within == 0 && f.By == nil && !f.AllowCaller {
-		return nil
-	}
-	return &others{int64(f.Within), f.By, f.AllowCaller}
-}
-
 func (b By) applyForm(s *FormSpec) error {
 	if s.others == nil {
 		return &QuestionError{Where: "By", Reason: "the form is for the user of the client; one for others has a Within"}
@@ -64,9 +56,9 @@ func (o *others) verify() error {
 }
 
 // parseOthers is parseElicited for what others have answered, or not in time.
-func parseOthers(result json.RawMessage) (elicited, string) {
-	if action, _ := jsonview.String(jsonview.Get(result, "action")); action == timedOut {
-		return elicited{action: timedOut}, ""
+func parseOthers(result json.RawMessage) (outcome, string) {
+	if o, reason := parseOutcome(result, timedOut); reason == "" {
+		return o, ""
 	}
 	return parseElicited(result)
 }

@@ -3,7 +3,6 @@ package steps
 import (
 	"encoding/json"
 	"errors"
-	"fmt"
 	"reflect"
 	"sync"
 	"time"
@@ -13,7 +12,6 @@ import (
 
 	"github.com/mcpsaga/mcpsaga/internal/checkerr"
 	"github.com/mcpsaga/mcpsaga/internal/ident"
-	"github.com/mcpsaga/mcpsaga/internal/jsonview"
 	"github.com/mcpsaga/mcpsaga/internal/schema"
 )
 
@@ -34,7 +32,8 @@ type Event[T any] struct {
 	// Message says to people what is waited for. It is required.
 	Message string
 	// Within is for how long it is waited for, from when the saga asks. It is required. After
-	// that, Answer fails with [ErrTimeout].
+	// that, Answer fails with [ErrTimeout]. A saga whose own time ends before, by its MaxAge or a TTL of its Tasks, waits
+	// no longer than it lasts: it ends then, and is undone.
 	Within time.Duration
 
 	nth, varied bool
@@ -144,55 +143,42 @@ func (e *Event[T]) With(options ...EventOption) *Event[T] {
 			o.applyEvent(&w)
 		}
 	}
-	return &Event[T]{ID: e.ID, Message: w.message, Within: e.Within, nth: e.nth, varied: true, keyed: w.keyed, key: w.key, made: e.value()}
+	return e.instance(e.ID, e.nth, true, w)
 }
 
 // Nth returns the n-th instance of the event, with the id "ID#n", which is delivered by itself.
 func (e *Event[T]) Nth(n int) *Event[T] {
-	return &Event[T]{ID: nthID(e.ID, n), Message: e.Message, Within: e.Within, nth: true, varied: e.varied, keyed: e.keyed, key: e.key, made: e.value()}
+	return e.instance(nthID(e.ID, n), true, e.varied, eventWords{e.Message, e.key, e.keyed})
 }
 
-// happened is the answer to an event.
-type happened struct {
-	Action  string         `json:"action"`
-	Content jsontext.Value `json:"content,omitzero"`
-	Reason  string         `json:"reason,omitzero"`
+func (e *Event[T]) instance(id string, nth, varied bool, w eventWords) *Event[T] {
+	return &Event[T]{ID: id, Message: w.message, Within: e.Within, nth: nth, varied: varied, keyed: w.keyed, key: w.key, made: e.value()}
 }
 
-// timedOut is the action of an event that has not happened in time.
-const timedOut = "timeout"
-
-func parseHappened(result json.RawMessage) (h happened, reason string) {
-	if reason = checkObject(result); reason != "" {
-		return h, reason
-	}
-	for name, v := range jsonview.Members(result) {
-		switch string(name) {
-		case "action":
-			h.Action, _ = jsonview.String(v)
-		case "content":
-			h.Content = v
-		case "reason":
-			h.Reason, _ = jsonview.String(v)
-		}
-	}
-	switch h.Action {
-	case accepted, declined, timedOut:
-		return h, ""
-	}
-	return h, `"action" must be "accept", "decline" or "timeout"`
+// parseHappened reads what came of an event.
+func parseHappened(result json.RawMessage) (outcome, string) {
+	return parseOutcome(result, accepted, declined, timedOut)
 }
 
 // Check implements [Question]. It validates what was delivered against the schema of T.
 func (e *Event[T]) Check(step Step, result json.RawMessage) error {
-	h, err := parsed(step.ID, result, parseHappened)
-	if err != nil || h.Action != accepted {
+	o, err := parsed(step.ID, result, parseHappened)
+	if err != nil || o.action != accepted {
 		return err
 	}
-	if err := e.value().validate(h.Content); err != nil {
+	if _, err := e.decode(o.content); err != nil {
 		return &checkerr.InvalidError{StepID: step.ID, Reason: err.Error()}
 	}
 	return nil
+}
+
+// decode returns content that fits the schema, and T: an integer may be larger than those of Go.
+func (e *Event[T]) decode(content jsontext.Value) (answer T, err error) {
+	value := e.value()
+	if err = value.validate(content); err == nil {
+		err = schema.Decode(content, &answer, value.decoding)
+	}
+	return answer, err
 }
 
 func (v *eventValue) validate(content jsontext.Value) error {
@@ -208,26 +194,13 @@ func (v *eventValue) validate(content jsontext.Value) error {
 // Answer returns what was delivered. The error is a *[StepError]: of [ErrTimeout] if nothing was
 // in time, of [ErrDeclined] if it was rejected.
 func (e *Event[T]) Answer(a Answers) (T, error) {
-	var answer T
-	h, err := answered(a, e.ID, parseHappened)
+	var answer, none T
+	content, err := acceptedBy(a, e.ID, parseHappened)
 	if err != nil {
-		return answer, err
+		return none, err
 	}
-	switch {
-	case h.Action == declined && h.Reason != "":
-		err = fmt.Errorf("%w: %s", ErrDeclined, h.Reason)
-	case h.Action == declined:
-		err = ErrDeclined
-	case h.Action == timedOut:
-		err = ErrTimeout
-	default:
-		value := e.value()
-		if err = value.validate(h.Content); err == nil { // another version of the tool may have taken the answer
-			err = schema.Decode(h.Content, &answer, value.decoding)
-		}
-	}
+	answer, err = e.decode(content) // another version of the tool may have taken the answer
 	if err != nil {
-		var none T
 		return none, &StepError{StepID: e.ID, Err: err}
 	}
 	return answer, nil

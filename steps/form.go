@@ -7,6 +7,7 @@ import (
 	"reflect"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -41,7 +42,8 @@ type Form[T any] struct {
 	// caller may not, even if named. By is required if Within is set, unless With supplies it.
 	By By
 	// Within is for how long others may answer, from when the saga asks. It is required with By. After
-	// that, Answer fails with [ErrTimeout].
+	// that, Answer fails with [ErrTimeout]. A saga whose own time ends before, by its MaxAge or a TTL of its Tasks, asks
+	// no longer than it lasts, and those who answer read that.
 	Within time.Duration
 	// AllowCaller lets the caller answer as well, if By names the caller.
 	AllowCaller bool
@@ -68,18 +70,32 @@ func declaredAs(spec *FormSpec) *declaredForm {
 func (f *Form[T]) declared() *declaredForm {
 	f.once.Do(func() {
 		if f.made == nil {
-			f.made = declareForm(f.ID, &FormSpec{Message: f.Message, others: f.others()}, reflect.TypeFor[T]())
+			spec := &FormSpec{Message: f.Message}
+			if f.Within != 0 || f.By != nil || f.AllowCaller {
+				spec.others = &others{int64(f.Within), f.By, f.AllowCaller}
+			}
+			f.made = declareForm(f.ID, spec, reflect.TypeFor[T]())
 		}
 	})
 	return f.made
 }
 
+// declareForm makes the fields of a form whose answer is of type t. The error is for withID.
 func declareForm(id string, spec *FormSpec, t reflect.Type) *declaredForm {
-	fields, err := inferFields(t)
+	s, err := schema.ForForm(t)
 	if err = cmp.Or(checkID(id, false), err); err != nil {
 		return &declaredForm{err: err}
 	}
-	spec.Fields = fields
+	for _, name := range s.PropertyOrder {
+		f := fieldOf(name, s.Properties[name])
+		f.Required = slices.Contains(s.Required, name)
+		if v := s.Properties[name].Default; v != nil {
+			if reason := f.setDefault(jsontext.Value(v)); reason != "" {
+				return &declaredForm{err: &QuestionError{Where: t.String() + ", field " + strconv.Quote(name), Reason: reason}}
+			}
+		}
+		spec.Fields = append(spec.Fields, f)
+	}
 	return declaredAs(spec)
 }
 
@@ -123,18 +139,19 @@ func (f *Form[T]) Step() (Step, error) {
 // choices that are known only now, a draft to start from. A field that does not
 // exist, or that cannot have what is given, makes Step fail.
 func (f *Form[T]) With(options ...FormOption) *Form[T] {
-	return &Form[T]{
-		ID: f.ID, Message: f.Message, Routes: f.Routes, Consent: f.Consent, By: f.By, Within: f.Within, AllowCaller: f.AllowCaller,
-		nth: f.nth, varied: true, made: f.declared().with(options),
-	}
+	return f.instance(f.ID, f.nth, true, f.declared().with(options))
 }
 
 // Nth returns the n-th instance of the form, for a question asked in a loop: the
 // same form with the id "ID#n". Ask and read through the same instance.
 func (f *Form[T]) Nth(n int) *Form[T] {
+	return f.instance(nthID(f.ID, n), true, f.varied, f.declared())
+}
+
+func (f *Form[T]) instance(id string, nth, varied bool, made *declaredForm) *Form[T] {
 	return &Form[T]{
-		ID: nthID(f.ID, n), Message: f.Message, Routes: f.Routes, Consent: f.Consent, By: f.By, Within: f.Within, AllowCaller: f.AllowCaller,
-		nth: true, varied: f.varied, made: f.declared(),
+		ID: id, Message: f.Message, Routes: f.Routes, Consent: f.Consent, By: f.By, Within: f.Within, AllowCaller: f.AllowCaller,
+		nth: nth, varied: varied, made: made,
 	}
 }
 
@@ -179,73 +196,78 @@ func (f *Form[T]) Check(step Step, result json.RawMessage) error {
 // if the form shows a default for it. (Make the field required to have the default
 // sent.) Check has validated what a turn hands out. The error is a *[StepError].
 func (f *Form[T]) Answer(a Answers) (T, error) {
-	var answer T
 	parse := parseElicited
 	if f.Within > 0 {
 		parse = parseOthers
 	}
+	var answer, none T
 	content, err := acceptedBy(a, f.ID, parse)
-	if err != nil {
-		return answer, err
-	}
-	if content == nil {
-		return answer, nil
+	if err != nil || content == nil {
+		return none, err
 	}
 	if err := schema.Decode(content, &answer); err != nil {
-		var zero T
-		return zero, &StepError{StepID: f.ID, Err: err}
+		return none, &StepError{StepID: f.ID, Err: err}
 	}
 	return answer, nil
 }
 
-// What a user did with a question (MCP page "client/elicitation").
+// What came of a question to people (MCP page "client/elicitation"), or of an event.
 const (
 	accepted  = "accept"  // answered, or agreed to open the link
 	declined  = "decline" // said no
 	cancelled = "cancel"  // dismissed the question without choosing
+	timedOut  = "timeout" // has not happened in time, or was not answered by others
 )
 
-// elicited is a parsed ElicitResult.
-type elicited struct {
+// outcome is a parsed ElicitResult, or what came of an event.
+type outcome struct {
 	action string
-	// content is an object of strings, numbers, booleans and lists of strings. It is
-	// nil if there was none or the user did not accept.
+	// content is nil if there was none. It counts if it is accepted.
 	content jsontext.Value
+	// reason says why an event was rejected, or is empty. Answers of people have none.
+	reason string
 }
 
-// parseElicited reads an ElicitResult. If it is malformed it returns why.
-func parseElicited(result json.RawMessage) (e elicited, reason string) {
+// parseOutcome reads an outcome that has one of some actions. If it is malformed it returns why.
+func parseOutcome(result json.RawMessage, actions ...string) (o outcome, reason string) {
 	if reason = checkObject(result); reason != "" {
-		return e, reason
+		return o, reason
 	}
-	var content jsontext.Value
-	ok := false
 	for name, v := range jsonview.Members(result) {
 		switch string(name) {
 		case "action":
-			e.action, ok = jsonview.String(v)
+			o.action, _ = jsonview.String(v)
 		case "content":
-			content = v
+			o.content = v
+		case "reason":
+			o.reason, _ = jsonview.String(v)
 		}
 	}
-	switch {
-	case !ok:
-		return e, `"action" must be a string: "accept", "decline" or "cancel"`
-	case e.action != accepted && e.action != declined && e.action != cancelled:
-		return e, `"action" must be "accept", "decline" or "cancel"`
-	case e.action != accepted || absent(content):
-		return e, ""
-	case content.Kind() != '{':
-		return e, `"content" must be an object`
+	if !slices.Contains(actions, o.action) {
+		last := len(actions) - 1
+		return o, fmt.Sprintf(`"action" must be "%s" or %q`, strings.Join(actions[:last], `", "`), actions[last])
 	}
-	for name, v := range jsonview.Members(content) {
+	return o, ""
+}
+
+// parseElicited reads an ElicitResult. Its content is an object of strings, numbers, booleans and lists of strings.
+func parseElicited(result json.RawMessage) (outcome, string) {
+	o, reason := parseOutcome(result, accepted, declined, cancelled)
+	switch {
+	case reason != "":
+		return o, reason
+	case o.action != accepted, o.content == nil, o.content.Kind() == 'n':
+		return outcome{action: o.action}, ""
+	case o.content.Kind() != '{':
+		return o, `"content" must be an object`
+	}
+	for name, v := range jsonview.Members(o.content) {
 		kind := jsontext.Value(v).Kind()
 		if _, ok := jsonview.Strings(v); kind == '{' || kind == 'n' || kind == '[' && !ok {
-			return e, fmt.Sprintf("content member %q must be a string, a number, a boolean or a list of strings", name)
+			return o, "content member " + strconv.Quote(string(name)) + " must be a string, a number, a boolean or a list of strings"
 		}
 	}
-	e.content = content
-	return e, ""
+	return o, ""
 }
 
 // parsed reads a result with parse, which returns why it is malformed, or "".
@@ -278,43 +300,24 @@ func answered[T any](a Answers, id string, parse func(json.RawMessage) (T, strin
 	return v, err
 }
 
-// acceptedBy returns the content that the user accepted for step id.
-func acceptedBy(a Answers, id string, parse func(json.RawMessage) (elicited, string)) (jsontext.Value, error) {
-	e, err := answered(a, id, parse)
+// acceptedBy returns the content that was accepted for step id.
+func acceptedBy(a Answers, id string, parse func(json.RawMessage) (outcome, string)) (jsontext.Value, error) {
+	o, err := answered(a, id, parse)
 	switch {
 	case err != nil:
 		return nil, err
-	case e.action == timedOut:
+	case o.action == timedOut:
 		err = ErrTimeout
-	case e.action == declined:
+	case o.action == declined && o.reason != "":
+		err = fmt.Errorf("%w: %s", ErrDeclined, o.reason)
+	case o.action == declined:
 		err = ErrDeclined
-	case e.action == cancelled:
+	case o.action == cancelled:
 		err = ErrCancelled
 	default:
-		return e.content, nil
+		return o.content, nil
 	}
 	return nil, &StepError{StepID: id, Err: err}
-}
-
-// inferFields returns the fields of a form whose answer is of type t. Its errors are for
-// withID.
-func inferFields(t reflect.Type) ([]Field, error) {
-	s, err := schema.ForForm(t)
-	if err != nil {
-		return nil, err
-	}
-	var fields []Field
-	for _, name := range s.PropertyOrder {
-		f := fieldOf(name, s.Properties[name])
-		f.Required = slices.Contains(s.Required, name)
-		if v := s.Properties[name].Default; v != nil {
-			if reason := f.setDefault(jsontext.Value(v)); reason != "" {
-				return nil, &QuestionError{Where: t.String() + ", field " + strconv.Quote(name), Reason: reason}
-			}
-		}
-		fields = append(fields, f)
-	}
-	return fields, nil
 }
 
 // fieldOf returns the field of a form that a member of [schema.ForForm] describes.

@@ -77,12 +77,12 @@ func (l *Link) Step() (Step, error) {
 	if err := l.Verify(); err != nil {
 		return Step{}, err
 	}
+	s := Step{Kind: Elicitation, Needs: Features{Links: true}, Routes: l.Routes, Done: l.done()}
 	if l.URL == "" {
-		return Step{Kind: Elicitation, Needs: Features{Links: true}, Routes: l.Routes, Done: l.done()},
-			&QuestionError{StepID: l.ID, Reason: "has no URL: declare one, or ask With(steps.URL(...))"}
+		return s, &QuestionError{StepID: l.ID, Reason: "has no URL: declare one, or ask With(steps.URL(...))"}
 	}
-	params := appendJSON(nil, &linkParams{"url", &l.Message, l.URL})
-	return Step{ID: l.ID, Kind: Elicitation, Params: params, Needs: Features{Links: true}, Varied: l.varied, Routes: l.Routes, Done: l.done()}, nil
+	s.ID, s.Varied, s.Params = l.ID, l.varied, appendJSON(nil, &linkParams{"url", &l.Message, l.URL})
+	return s, nil
 }
 
 // With returns the question asked with another URL or message.

@@ -235,7 +235,7 @@ func parseSampleResult(result stdjson.RawMessage) (r SampleResult, reason string
 		return r, `"role" must be "user" or "assistant"`
 	case !named:
 		return r, `"model" must be a string`
-	case !stopped && !absent(stop):
+	case !stopped && stop != nil && stop.Kind() != 'n':
 		return r, `"stopReason" must be a string`
 	case said.Kind() != '{' && said.Kind() != '[':
 		return r, `"content" ` + notContent

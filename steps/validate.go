@@ -104,16 +104,16 @@ func (f *Field) checkString(v jsontext.Value) string {
 }
 
 func (f *Field) checkNumber(v jsontext.Value) string {
-	x, finite := number(v)
+	_, finite := number(v)
 	_, whole := jsonview.Int64(v)
 	switch {
 	case f.Type == typeInteger && !whole:
 		return "must be a whole number"
 	case !finite:
 		return "must be a number"
-	case f.Minimum != nil && x < *f.Minimum:
+	case f.Minimum != nil && schema.CompareNumber(string(v), *f.Minimum) < 0:
 		return "must be at least " + plainNumber(*f.Minimum)
-	case f.Maximum != nil && x > *f.Maximum:
+	case f.Maximum != nil && schema.CompareNumber(string(v), *f.Maximum) > 0:
 		return "must be at most " + plainNumber(*f.Maximum)
 	}
 	return ""

@@ -2,7 +2,7 @@
 // SQLite. The work is three trivial steps with a checkpoint after each, started and waited for by
 // 1, 16 and 64 callers.
 //
-//	cd bench/durable && go run -mod=mod .
+//	cd bench/durable && GOWORK=off go run -mod=mod .
 //
 // Each system is a process of its own, and each that uses PostgreSQL has a server of its own,
 // which is started for it with its default settings. In each round they are measured one after

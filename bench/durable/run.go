@@ -41,7 +41,7 @@ func (p plan) run(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	if err := keys.WriteFile(filepath.Join(dir, "keys")); err != nil {
+	if err := (codec.KeysetFile{Path: filepath.Join(dir, "keys")}).Write(keys); err != nil {
 		return err
 	}
 	cleanups := new(outsider)

@@ -40,10 +40,13 @@ import (
 
 // Open opens a session. It is for [client.Options].Sessions. limit is for the opening only.
 func Open(limit context.Context, config client.SessionConfig) (_ client.Session, err error) {
-	s := &session{heard: make(chan struct{}, 1)}
+	s := &session{heard: make(chan struct{}, 1), backlog: newBacklog()}
 	// What is opened lives longer than limit, of which the SDK knows nothing.
-	var ctx context.Context
-	ctx, s.stop = context.WithCancel(context.WithoutCancel(limit))
+	ctx, stop := context.WithCancel(context.WithoutCancel(limit))
+	s.stop = func() {
+		stop()
+		s.fail(nil)
+	}
 	opened := context.AfterFunc(limit, s.stop)
 	defer func() {
 		opened()
@@ -75,6 +78,7 @@ func Open(limit context.Context, config client.SessionConfig) (_ client.Session,
 	speaker := mcp.NewClient(&mcp.Implementation{Name: config.Name, Version: config.Version}, options)
 	speaker.AddReceivingMiddleware(func(next mcp.MethodHandler) mcp.MethodHandler {
 		return func(ctx context.Context, method string, r mcp.Request) (mcp.Result, error) {
+			s.came(-1)
 			switch method {
 			case "sampling/createMessage":
 				return answer[mcp.CreateMessageWithToolsResult](ctx, config, method, r.GetParams())
@@ -110,7 +114,7 @@ func Open(limit context.Context, config client.SessionConfig) (_ client.Session,
 		if err != nil {
 			return nil, err
 		}
-		w := &watcher{inner: sender.Transport, session: s}
+		w := &watcher{inner: sender.Transport, session: s, limit: cmp.Or(max(t.MaxResponse, 0), 8<<20)}
 		sender.Transport = w
 		if err = connect(&mcp.StreamableClientTransport{Endpoint: t.URL, HTTPClient: sender}); err != nil {
 			return nil, w.refused(t.URL, err)
@@ -181,11 +185,12 @@ func (w writing) Write(line []byte) (int, error) {
 
 func (writing) Close() error { return nil }
 
-// watcher notes the status of the last response, and has streams be asked for again that
+// watcher notes the status of the last response, bounds what responses bring, and has streams be asked for again that
 // cannot be had just now.
 type watcher struct {
 	inner   http.RoundTripper
 	session *session
+	limit   int64 // of an event, in bytes
 	status  atomic.Int64
 }
 
@@ -206,10 +211,16 @@ func (w *watcher) refused(address string, err error) error {
 
 // RoundTrip implements [http.RoundTripper].
 func (w *watcher) RoundTrip(r *http.Request) (*http.Response, error) {
-	cancels := false
+	ctx, end := context.WithCancel(r.Context())
+	ended := context.AfterFunc(w.session.broken, end)
+	r = r.WithContext(ctx)
+	cancels, owed := false, 1
 	if sent, is := r.Context().Value(sentKey{}).(*atomic.Bool); is {
 		sent.Store(true)
+		owed = 0
 	}
+	w.session.owes(owed)
+	defer w.session.owes(-owed)
 	if r.Method == http.MethodPost {
 		body, err := io.ReadAll(r.Body)
 		if err != nil {
@@ -221,12 +232,26 @@ func (w *watcher) RoundTrip(r *http.Request) (*http.Response, error) {
 		r.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(body)), nil }
 		r.Body, _ = r.GetBody()
 	}
-	response, err := w.inner.RoundTrip(r)
+	var response *http.Response
+	err := context.Cause(w.session.broken)
+	if err == nil {
+		response, err = w.inner.RoundTrip(r)
+	}
 	w.session.sent(cancels)
 	if err != nil {
+		end()
+		ended()
+		if r.Method == http.MethodGet && w.session.broken.Err() != nil { // the SDK would try it again
+			return &http.Response{StatusCode: http.StatusMethodNotAllowed, Body: http.NoBody, Request: r}, nil
+		}
 		return nil, err
 	}
 	w.status.Store(int64(response.StatusCode))
+	body := &paced{ReadCloser: response.Body, backlog: w.session.backlog, closed: func() { end(); ended() }}
+	if strings.HasPrefix(response.Header.Get("Content-Type"), "text/event-stream") {
+		body.limit = w.limit
+	}
+	response.Body = body
 	// The SDK gives its session up if it comes back to a stream and is refused, whatever for; it
 	// comes again if there is no answer.
 	if r.Method == http.MethodGet && r.Header.Get("Mcp-Session-Id") != "" {
@@ -247,6 +272,7 @@ type session struct {
 	// request has returned; heard wakes Close when one was sent or has failed.
 	unsent atomic.Int64
 	heard  chan struct{}
+	*backlog
 }
 
 // lastWord is how long Close waits for cancellations, which it must not overtake. The SDK
@@ -289,9 +315,12 @@ func (s *session) Request(ctx context.Context, method string, params json.RawMes
 	}
 	var sent atomic.Bool
 	sent.Store(s.process != nil) // as far as is known
-	result, err := mcp.CallCustomMethod[*rawParams, *rawResult](context.WithValue(ctx, sentKey{}, &sent), s.ClientSession, ownPrefix+method, &rawParams{raw: params})
+	within, stop := context.WithCancel(context.WithValue(ctx, sentKey{}, &sent))
+	defer stop()
+	defer context.AfterFunc(s.broken, stop)()
+	result, err := mcp.CallCustomMethod[*rawParams, *rawResult](within, s.ClientSession, ownPrefix+method, &rawParams{raw: params})
 	if err != nil {
-		if ctx.Err() != nil && !errors.Is(err, mcp.ErrConnectionClosed) {
+		if within.Err() != nil && !errors.Is(err, mcp.ErrConnectionClosed) {
 			s.unsent.Add(1)
 		}
 		err = s.failed(ctx, err)
@@ -312,6 +341,9 @@ func (s *session) failed(ctx context.Context, err error) error {
 	var refusal *jsonrpc.Error
 	var lost *client.TransportError
 	var network *net.OpError
+	if wrong, is := errors.AsType[*client.ProtocolError](context.Cause(s.broken)); is {
+		err = wrong
+	}
 	switch {
 	case ctx.Err() != nil:
 		return ctx.Err()

@@ -1,19 +1,11 @@
-// Command lunch is the server of docs/start.md: one tool that asks, on standard input and
-// output, or over HTTP at the address that it is given.
+// Command lunch is the server of docs/start.md: one tool that asks.
 //
-//	go run ./cmd/saga call --stdio 'go run ./examples/lunch' order_lunch office=Berlin
-//
-//	go run ./examples/lunch 127.0.0.1:8081
-//	go run ./cmd/saga call --server http://127.0.0.1:8081 order_lunch office=Berlin
+//	go run ./examples/lunch serve
+//	go run ./examples/lunch call order_lunch office=Berlin     # in another terminal
 package main
 
 import (
-	"context"
-	"log"
-	"net/http"
-	"os"
-
-	"github.com/mcpsaga/mcpsaga/codec"
+	"github.com/mcpsaga/mcpsaga/cmd/program"
 	"github.com/mcpsaga/mcpsaga/saga"
 	"github.com/mcpsaga/mcpsaga/server"
 	"github.com/mcpsaga/mcpsaga/steps"
@@ -41,18 +33,5 @@ var lunch = saga.Flow[order, string]{
 }
 
 func main() {
-	keys, err := codec.NewKeyset() // new keys at each start: for development only
-	if err != nil {
-		log.Fatal(err)
-	}
-	s, err := server.New(server.Options{Tools: []saga.Definition{lunch}, Keys: keys})
-	if err != nil {
-		log.Fatal(err)
-	}
-	if len(os.Args) > 1 { // an address, such as 127.0.0.1:8081
-		log.Fatal(http.ListenAndServe(os.Args[1], s.Handler()))
-	}
-	if err := s.ServeStdio(context.Background(), os.Stdin, os.Stdout); err != nil {
-		log.Fatal(err)
-	}
+	program.Main(program.Options{Server: server.Options{Name: "lunch", Tools: []saga.Definition{lunch}}})
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/mcpsaga/mcpsaga/saga"
 	"github.com/mcpsaga/mcpsaga/server"
 )
 
@@ -19,12 +20,12 @@ const (
 
 // who believes everybody: a name without a password. That will do for an example on one's own machine, and nowhere
 // else. Who says nothing is the guest.
-func who(r *http.Request) (server.Principal, error) {
+func who(r *http.Request) (saga.Caller, error) {
 	name, _, _ := r.BasicAuth()
 	if name == "" {
 		name = "guest"
 	}
-	return server.Principal{Subject: name}, nil
+	return saga.Caller{Subject: name}, nil
 }
 
 // serveWithPages is [server.Server.Serve], but that browsers are asked for a name.

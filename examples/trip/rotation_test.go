@@ -60,7 +60,7 @@ func TestRotateKeys(t *testing.T) {
 
 	// stage changes the keyset, and has one server after the other begin to use it.
 	stage := func(change func(*codec.Keyset) (*codec.Keyset, error), meanwhile func()) {
-		_, err := codec.UpdateKeysetFile(t.Context(), d.keyset, change)
+		_, err := codec.KeysetFile{Path: d.keyset}.Update(t.Context(), change)
 		require.NoError(t, err)
 		for _, p := range d.servers {
 			p.kill()

@@ -76,13 +76,13 @@ func serve(t *testing.T, tool saga.Definition) string {
 	require.NoError(t, err)
 	s, err := server.New(server.Options{
 		Keys: keys, Tools: []saga.Definition{tool}, Logger: slog.New(slog.DiscardHandler),
-		Authenticate: func(r *http.Request) (server.Principal, error) {
+		Authenticate: func(r *http.Request) (saga.Caller, error) {
 			for token, user := range users {
 				if r.Header.Get("Authorization") == "Bearer "+token {
-					return server.Principal{Issuer: "test", Subject: user}, nil
+					return saga.Caller{Issuer: "test", Subject: user}, nil
 				}
 			}
-			return server.Principal{}, errors.New("no such token")
+			return saga.Caller{}, errors.New("no such token")
 		},
 	})
 	require.NoError(t, err)

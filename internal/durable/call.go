@@ -110,10 +110,10 @@ func (h *hold) runCall(one *calling) {
 func (h *hold) firstTurn(one *calling) (turns.End, error) {
 	turn := *one.turn
 	turn.Now = h.c.clock.now()
-	if err := h.c.atTurn(h.ctx, &turn.Call, h.program); err != nil {
+	if err := h.c.Turns.Mark(h.ctx, h.program, &turn.Call); err != nil {
 		return turns.End{}, err
 	}
-	turn.Answers = nil // what is sent ahead is an answer when it was asked for
+	turn.Found, turn.Answers = true, nil // what is sent ahead is an answer when it was asked for
 	turn.Notifier, turn.Acting, turn.Checkpoint = &h.notes, h.acting, h.checkpoint
 	turn.Undoing, turn.Broken = h.undoing(nil), h.undoing(errChanged)
 	ctx, stop := h.newTurn()
@@ -224,7 +224,7 @@ func (h *hold) insert(ctx context.Context, one *calling, change func(r *row) []e
 	}
 	h.c.worker.awaitBegin(ctx)
 	live, here := h.c.worker.serves(true)
-	h.passes, h.most = !here, shareOf(one.start.Account, h.c.MaxCalls)
+	h.passes, h.most = !here, shareOf(one.start.Account != "", h.c.MaxCalls)
 	h.notes.record()
 	err := h.write(func(r *row) []event {
 		if r.Head > 0 {

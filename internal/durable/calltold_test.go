@@ -267,3 +267,22 @@ func TestWhoWatchesSeesProgress(t *testing.T) {
 		r.until(m, task.ID, tasks.Completed)
 	})
 }
+
+// What a tool tells is written beside the turn, which may end meanwhile: the race detector is to see no race.
+func TestATurnEndsWhileWhatItTellsIsWritten(t *testing.T) {
+	inBubble(t, func(t *testing.T, r *rig) {
+		tool := single("tells", func(t *turn) (saga.Next, error) {
+			t.Progress(1, 2, "half")
+			time.Sleep(10 * time.Millisecond)
+			return t.Textf("told")
+		})
+		spied(r).fails(func(write func() error) error {
+			defer time.Sleep(20 * time.Millisecond) // so the turn's end falls into a write
+			return write()
+		})
+		m := r.manager(nil, tool)
+		r.work(m)
+		task := r.start(m, call(m, "tells", ""))
+		assert.Contains(t, text(t, r.until(m, task.ID, tasks.Completed)), "told")
+	})
+}

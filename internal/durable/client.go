@@ -68,7 +68,7 @@ type how uint8
 const (
 	// howTurn: an ordinary turn, whose response its client may ask for again.
 	howTurn how = iota
-	// howAbandoned: the saga was undone, as its token came too late.
+	// howAbandoned: the saga was undone, as its token came too late, or an operator has closed it.
 	howAbandoned
 	// howCancelled: the client has cancelled the saga.
 	howCancelled
@@ -191,11 +191,10 @@ func (c *Core) attendOpened(ctx context.Context, q *turns.Request, o *turns.Open
 	return c.attend(ctx, o.Program, &saga, find, act)
 }
 
-// CallOnce implements [turns.Memory]. Without a key, each call begins a saga. With one, it looks at the row that has the
+// CallOnce implements [turns.Memory]. Without a key, each call begins the saga id. With one, it looks at the row that has the
 // key, and does what that asks for, until the call is answered or fails.
 func (c *Core) CallOnce(ctx context.Context, q *turns.Request, id *tokens.ID) (turns.End, error) {
-	saga := c.Turns.NewID()
-	*id = saga
+	saga := *id
 	if q.IdempotencyKey == "" {
 		t := c.newTurn(ctx, q, saga, nil)
 		t.begun.Once, t.lazy = true, true
@@ -277,6 +276,9 @@ func (c *Core) ResumeOnce(ctx context.Context, q *turns.Request, o *turns.Opened
 		as, why = howAbandoned, &goneError{o.Gone.Reason}
 	}
 	return c.attendOpened(ctx, q, o, func(turn context.Context, r *row) (turns.End, error) {
+		if isOlder(r, o) {
+			c.Turns.Log.WarnContext(ctx, "the ledger is older than a token: it was restored from a backup", "tool", o.Program.Name, "saga", o.Saga.String())
+		}
 		v, err := judge(r, o.Position.Turn, digest, as)
 		switch {
 		case err != nil:
@@ -295,6 +297,14 @@ func (c *Core) ResumeOnce(ctx context.Context, q *turns.Request, o *turns.Opened
 		t.lazy = r == nil && q.Policy.UndoBroken && !o.Position.HasEffects() && q.IdempotencyKey == ""
 		return t.take(turn, o)
 	})
+}
+
+// isOlder reports whether a row, or that there is none, is from before a token was sealed.
+func isOlder(r *row, o *turns.Opened) bool {
+	if r == nil {
+		return o.Gone == nil && len(o.Position.Ledger) > 0 // it has acted
+	}
+	return r.Client != nil && r.Client.Turn == nil && !r.Status.Over() && o.Position.Turn > r.Client.At
 }
 
 // awaitTurn waits until a row that another process holds has changed, or its lease is over. It fails with

@@ -125,7 +125,7 @@ func TestBlobsAreBoundToTheirToken(t *testing.T) {
 	id := [16]byte(x.Secret[1:17])
 	s.store = store.NewMemory(store.MemoryOptions{})
 	a = s.replica()
-	require.NoError(t, a.core.PutBlob(t.Context(), "", id, []byte("other"), time.Now().Add(time.Hour)))
+	require.NoError(t, a.core.PutBlob(t.Context(), "", "", id, []byte("other"), time.Now().Add(time.Hour)))
 	q.Token, q.Answers = first.Token, sure(true)
 	_, err = a.Resume(t.Context(), q)
 	var rejected *tokens.Rejected

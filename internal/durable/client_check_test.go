@@ -53,6 +53,9 @@ func (x *played) learns(ctx context.Context, p *process, c *customer, token, dig
 	switch first, before := c.told[token]; {
 	case end.Gone != "":
 		report := turns.UndoReport(end.Result)
+		if report != nil && report.SagaToken != "" { // requests that come at the same time have tokens of their own for it
+			text = strings.Replace(text, report.SagaToken, "", 1)
+		}
 		retried := report != nil && c.undo != nil && len(report.Outstanding) < len(c.undo.Outstanding) // what could not be undone then is now
 		if c.report != "" && c.report != text && !retried {
 			x.breaksLocked("saga %s is reported undone in two ways: %s and %s", c.name, c.report, text)

@@ -35,6 +35,7 @@ type clientTurn struct {
 	undoable     bool
 	effects      []string
 	page         uint32
+	heard        []steps.Answer // what others than the client have answered, for the log
 
 	mutex chan struct{} // held while the turn does what is remembered
 	over  bool          // it has ended: code of the tool that was given up does nothing more
@@ -55,7 +56,8 @@ func (c *Core) newTurn(ctx context.Context, q *turns.Request, saga tokens.ID, r 
 		t.earlier, _ = decodePosition(lost.Did, saga)
 		t.did = t.earlier
 	}
-	if t.row = r.clone(); q.Program != nil && q.Program.Waits() {
+	t.row = r.clone()
+	if t.row.Granted = grantedTo(engine.CallerOf(ctx)); q.Program != nil && q.Program.Waits() {
 		if t.row.Begun.Secret == nil {
 			t.row.Begun.Secret = c.newSecret(r.ID)
 		}
@@ -70,7 +72,7 @@ func (c *Core) holdForClient(ctx context.Context, r *row) *hold {
 	h := c.newHold(context.WithoutCancel(ctx), r, r.Record.Tries+1)
 	h.client, h.hasty = true, true
 	if r.Head == 0 { // it is to be counted
-		h.most = max(0, c.MaxSagas)
+		h.most = shareOf(c.apart(r), c.MaxSagas)
 	}
 	return h
 }
@@ -80,6 +82,9 @@ func (c *Core) newClientRow(q *turns.Request, p *engine.Program, saga tokens.ID)
 	r := &row{read: time.Now()}
 	owner := c.rows.owner(q.Principal)
 	r.Record = store.Record{ID: c.rows.sagaID(q.Principal, saga), Audience: c.rows.audience, Owner: owner, Account: owner, Mode: store.ModeClient, Now: c.clock.now()}
+	if account := q.Account(); account != "" {
+		r.Account = c.rows.hashID("account", account)
+	}
 	if p != nil {
 		r.Tool, r.Revision = p.Target, p.Revision
 	}
@@ -92,7 +97,7 @@ func (c *Core) newClientRow(q *turns.Request, p *engine.Program, saga tokens.ID)
 func (t *clientTurn) take(ctx context.Context, o *turns.Opened) (end turns.End, err error) {
 	q := t.q
 	if o == nil || q.Policy.Resent {
-		t.row.Begun.Arguments = orEmpty(q.Arguments)
+		t.row.Begun.Arguments = turns.OrEmpty(q.Arguments)
 	}
 	if o != nil {
 		pos := o.Position
@@ -140,6 +145,7 @@ func (t *clientTurn) GoesOn(pos *engine.Position, answers []steps.Answer) {
 // Heard implements [turns.Remembered].
 func (t *clientTurn) Heard(p *engine.Program, pos *engine.Position, events []steps.Answer) {
 	t.hold.hears(p, pos, events)
+	t.heard = append(t.heard, events...)
 }
 
 // errTurnOver is the error that code of a tool gets which runs on after its turn was given up.
@@ -214,7 +220,7 @@ func (t *clientTurn) note(r *row) {
 	}
 	r.Times.Keep = later(r.Times.Keep, t.keep)
 	r.Times.Due = t.c.clientDue(c)
-	r.Tool, r.Revision, r.Begun = t.row.Tool, t.row.Revision, t.row.Begun
+	r.Tool, r.Revision, r.Begun, r.Granted = t.row.Tool, t.row.Revision, t.row.Begun, t.row.Granted
 }
 
 // acquire makes the row this turn's, if that is necessary, which then says that the turn is under way.
@@ -284,14 +290,15 @@ func (t *clientTurn) record(end *turns.End, err error, ends bool) error {
 		t.giveUp()
 		return encoding
 	}
-	change := func(r *row) []event {
+	change := func(r *row) (events []event) {
+		defer func() { events[0].Answers = t.heard }()
 		t.note(r)
 		r.Client.Turn = nil
 		r.Client.answered(howTurn, t.begun.From, t.begun.Digest, raw)
 		if end.Token != "" {
 			return t.c.suspendClient(r, end, t.row.encode(end.Position))
 		}
-		events := t.c.endClient(r, end, turns.UndoReport(end.Result))
+		events = t.c.endClient(r, end, turns.UndoReport(end.Result))
 		if t.begun.Once && r.Request == (store.ID{}) && r.Client.Page == 0 && len(r.Again) == 0 {
 			r.Times.Keep = t.c.Turns.Now().Add(time.Minute) // no client has a token or a key of it
 		}

@@ -32,6 +32,7 @@ func (c *Core) driveHere(ctx context.Context, r *row, q *turns.Request, o *turns
 	if err != nil {
 		return turns.End{}, err
 	}
+	next.Granted = grantedTo(engine.CallerOf(ctx))
 	h := c.holdForClient(ctx, next)
 	h.hooked, h.why, h.notes.client = true, why, q.Notifier
 	if o != nil && h.program == nil {
@@ -184,6 +185,10 @@ func (c *Core) whatBecame(o *turns.Opened, r *row, digest []byte) (turns.End, er
 	if failure != nil || end.Result == nil {
 		return tooLate(o, end), nil
 	}
+	if report := turns.UndoReport(end.Result); r.Client.How == howCancelled && report != nil && report.Final != "" {
+		end.Gone = ""
+		return end, nil // as it was told before
+	}
 	lost := r.Client.How == howTurn && r.Client.From == o.Position.Turn && bytes.Equal(r.Client.Digest, digest)
 	if lost && turns.UndoReport(end.Result) == nil { // the response was lost, which is why it is cancelled
 		end.Gone = ""
@@ -197,7 +202,7 @@ func endedBefore(end turns.End) turns.End {
 	result := *end.Result
 	if report := turns.UndoReport(&result); report == nil || report.Final != "" {
 		text := content.Resultf("Not cancelled: it is too late. The saga has ended:").Content
-		result = content.Result{IsError: true, Content: append(text, result.Content...)}
+		result = content.Result{IsError: true, Content: append(text, result.Content...), Meta: result.Meta}
 	} else {
 		result.IsError = false
 	}
@@ -221,6 +226,9 @@ func (h *hold) clientUndone(r *row, end *turns.End, why error) error {
 	operator := errors.As(why, &gone) && gone.reason == turns.ReasonOperator
 	if (why == errCancelled || operator) && report.TooLate() && canGoOn {
 		return h.notCancelled(operator)
+	}
+	if why == errCancelled && report.TooLate() {
+		end.Outcome = *engine.Cancelled(report.InPart(), "")
 	}
 	as := howUndone(r, report, why)
 	if as == howAbandoned && gone != nil {

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/go-json-experiment/json/jsontext"
+
 	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/internal/jsonview"
 	"github.com/mcpsaga/mcpsaga/internal/store"
@@ -26,7 +28,7 @@ import (
 var (
 	// ErrNoEvent: the handle was not made for this ledger.
 	ErrNoEvent = errors.New("there is no such event")
-	// ErrEventOther: something else was delivered before.
+	// ErrEventOther: something else was delivered before, and counts, also when its saga has ended.
 	ErrEventOther = errors.New("another value was delivered before, and the first one counts")
 	// ErrEventGone: nothing waits for the event any more.
 	ErrEventGone = errors.New("it is too late: nothing waits for the event any more")
@@ -66,8 +68,8 @@ type delivery struct {
 	// drives is none of them, as it looks by itself.
 	Until time.Time  `cbor:"3,keyasint,omitzero"`
 	Rows  []store.ID `cbor:"4,keyasint,omitempty"`
-	// Driven: such a saga has waited for it.
-	Driven bool `cbor:"5,keyasint,omitempty"`
+	// ByClient: such a saga has waited for it.
+	ByClient bool `cbor:"5,keyasint,omitempty"`
 	// Principal is who has waited first, and Tool, Revision and Question say by what schema a value is checked.
 	Principal string `cbor:"9,keyasint,omitempty"`
 	Tool      string `cbor:"6,keyasint,omitempty"`
@@ -158,7 +160,7 @@ func (c *Core) EventOf(p *engine.Program, a *engine.Awaited) Address {
 // Deliver gives an event a value, or rejects it: result is what its answer is to be. The first counts; the same again is
 // nothing new. One that nothing waits for yet is kept for a day. early says that no saga has asked for the event yet.
 func (c *Core) Deliver(ctx context.Context, at Address, result json.RawMessage) (early bool, err error) {
-	if result, err = jsonview.Canonical(result); err != nil {
+	if result, err = jsonview.Canonical(result, jsontext.CanonicalizeRawInts(false), jsontext.CanonicalizeRawFloats(false)); err != nil {
 		return false, &ValueError{err}
 	}
 	found, err := ReadDocument[delivery](ctx, c, at.Event)
@@ -211,7 +213,7 @@ func (d *delivery) kept(now time.Time) *kept {
 
 // stillWaits fails with [ErrEventGone] if all sagas have ended that have waited for an event which has not happened.
 func (c *Core) stillWaits(ctx context.Context, d *delivery) error {
-	if d.Result != nil || d.Driven || len(d.Rows) == 0 {
+	if d.Result != nil || d.ByClient || len(d.Rows) == 0 {
 		return nil
 	}
 	for _, id := range d.Rows {
@@ -283,17 +285,17 @@ func (r *row) events() (list []awaited) {
 // waits reports whether the row waits for its client, or for an event.
 func (r *row) waits() bool { return len(r.theirs()) > 0 || len(r.events()) > 0 }
 
-// register has the document of an event say that a saga waits for it, which is a row's unless that is nil, and returns its
-// answer; nil as long as there is none.
-func (c *Core) register(ctx context.Context, principal string, row *store.ID, p *engine.Program, e *awaited) (*steps.Answer, error) {
+// registerOne has the document of an event say that a saga waits for it, which is a row's unless that is nil, and returns
+// the answer; nil as long as there is none.
+func (c *Core) registerOne(ctx context.Context, principal string, row *store.ID, p *engine.Program, e *awaited) (*steps.Answer, error) {
 	if err := c.announce(ctx, e); err != nil {
 		return nil, err
 	}
-	a, err := c.registerBeside(ctx, principal, row, p, e, nil)
+	a, err := c.tryRegister(ctx, principal, row, p, e, nil)
 	if errors.Is(err, errCrowded) {
 		var ended []store.ID
 		if ended, err = c.endedOf(ctx, e.Event); err == nil {
-			a, err = c.registerBeside(ctx, principal, row, p, e, ended)
+			a, err = c.tryRegister(ctx, principal, row, p, e, ended)
 		}
 	}
 	return a, err
@@ -329,36 +331,18 @@ func (c *Core) rowWaits(ctx context.Context, id store.ID) (bool, error) {
 	return r != nil && !r.Status.Over() && !r.Cancelled && r.Undoing == nil, nil
 }
 
-// registerBeside is one attempt of register, in which rows that have ended give way.
-func (c *Core) registerBeside(ctx context.Context, principal string, row *store.ID, p *engine.Program, e *awaited, ended []store.ID) (*steps.Answer, error) {
+// tryRegister is one attempt of registerOne, in which rows that have ended give way. row is nil for a saga that its client
+// drives.
+func (c *Core) tryRegister(ctx context.Context, principal string, row *store.ID, p *engine.Program, e *awaited, ended []store.ID) (*steps.Answer, error) {
 	now := c.clock.now()
 	found, err := changeDocument(ctx, c, e.Event, nil, func(d *delivery, _ bool) (*kept, error) {
-		before := d.Until
-		known := row == nil && d.Driven || row != nil && slices.Contains(d.Rows, *row)
 		if d.Result != nil && p.CheckEvent(e.Question, d.Result) != nil && d.Until.IsZero() {
 			c.Turns.Log.WarnContext(ctx, "what was delivered early does not fit the event, and is ignored", "tool", p.Name, "event", e.Question)
 			d.Result = nil
 		}
-		reworded := !bytes.Equal(d.Asked, e.Asked)
-		if reworded { // what was answered was another question
-			d.Asked, d.Row, d.Result = e.Asked, e.Row, nil
-		}
-		reopened := d.Over && d.Result == nil && now.Before(e.Until) // it was for those that waited before
-		d.Over = d.Over && !reopened
-		switch {
-		case known, row != nil && (d.Result != nil || !now.Before(e.Until)): // there is nothing to wait for
-		case row == nil:
-			d.Driven = true
-		case len(d.Rows) >= maxPerKey+len(ended):
-			return nil, errCrowded
-		default:
-			d.Rows = append(slices.DeleteFunc(slices.Clone(d.Rows), func(id store.ID) bool { return slices.Contains(ended, id) }), *row)
-		}
-		d.Until = later(d.Until, e.Until)
-		over := d.Result == nil && !now.Before(d.Until) && !d.Over
-		d.Over = d.Over || over
-		if known && !over && !reworded && !reopened && d.Until.Equal(before) {
-			return nil, nil
+		changed, err := d.await(now, row, e, ended)
+		if err != nil || !changed {
+			return nil, err
 		}
 		d.Principal, d.Tool, d.Revision, d.Question = principal, p.Target, p.Revision, e.Question
 		return d.kept(now), nil
@@ -374,22 +358,40 @@ func (c *Core) registerBeside(ctx context.Context, principal string, row *store.
 	return nil, nil
 }
 
-// atTurn supplies what a turn of a program that waits for events needs.
-func (c *Core) atTurn(ctx context.Context, call *engine.Call, p *engine.Program) (err error) {
-	if p.Waits() {
-		call.Pages = c.Turns.Pages
-		call.Mark, err = c.Mark(ctx)
+// await has the document say that a saga waits for the event: a row, or one that its client drives if that is nil. It
+// reports whether that says anything new.
+func (d *delivery) await(now time.Time, row *store.ID, e *awaited, ended []store.ID) (changed bool, err error) {
+	before := d.Until
+	reworded := !bytes.Equal(d.Asked, e.Asked)
+	if reworded { // what was answered was another question
+		d.Asked, d.Row, d.Result = e.Asked, e.Row, nil
 	}
-	return err
+	reopened := d.Over && d.Result == nil && now.Before(e.Until) // it was for those that waited before
+	d.Over = d.Over && !reopened
+	known := row == nil && d.ByClient || row != nil && slices.Contains(d.Rows, *row)
+	switch {
+	case known:
+	case row == nil:
+		d.ByClient = true
+	case d.Result != nil, !now.Before(e.Until): // there is nothing to wait for
+	case len(d.Rows) >= maxPerKey+len(ended):
+		return false, errCrowded
+	default:
+		d.Rows = append(slices.DeleteFunc(slices.Clone(d.Rows), func(id store.ID) bool { return slices.Contains(ended, id) }), *row)
+	}
+	d.Until = later(d.Until, e.Until)
+	closes := d.Result == nil && !now.Before(d.Until) && !d.Over
+	d.Over = d.Over || closes
+	return !known || reworded || reopened || closes || !d.Until.Equal(before), nil
 }
 
-// Await implements [turns.Memory].
-func (c *Core) Await(ctx context.Context, principal string, p *engine.Program, pos *engine.Position) (answers []steps.Answer, err error) {
+// Register implements [turns.Memory].
+func (c *Core) Register(ctx context.Context, principal string, p *engine.Program, pos *engine.Position) (answers []steps.Answer, err error) {
 	if !pos.Awaits() {
 		return nil, nil
 	}
 	for _, e := range c.awaits(p, pos) {
-		a, err := c.register(ctx, principal, nil, p, &e)
+		a, err := c.registerOne(ctx, principal, nil, p, &e)
 		if err != nil {
 			return nil, err
 		}

@@ -173,24 +173,41 @@ func TestEventsOfSagasThatHaveEnded(t *testing.T) {
 	}
 }
 
-// Who has delivered in time reads that again after the saga's end, though it may not have learnt it before.
+// Who has delivered in time reads that again after the saga's end, though it may not have learnt it before. Who comes with
+// something else reads that another was first.
 func TestEventsThatWereTaken(t *testing.T) {
-	inBubble(t, func(t *testing.T, r *rig) {
-		s := newShop()
-		m := r.manager(nil, s.billing())
-		ends := driven(turns.Carried, func(t *testing.T, m *durable.Core, q turns.Request) {
-			q.Answers = []steps.Answer{accept("first", `{"word":"x"}`)}
-			end, err := m.Turns.Resume(t.Context(), q)
-			require.NoError(t, err)
-			require.NotNil(t, end.Result)
-			assert.Equal(t, "paid", end.Result.Content.Text())
-		})(t, r, m)
-		handle := s.given()[0]
-		require.NoError(t, deliver(m, handle, `{"amount":5}`))
-		ends()
-		assert.NoError(t, deliver(m, handle, `{"amount":5}`))
-		assert.ErrorIs(t, deliver(m, handle, `{"amount":6}`), durable.ErrEventOther)
-	})
+	const declines = `{"action":"decline"}`
+	for name, c := range map[string]struct {
+		result []byte
+		others []string
+		ended  string
+	}{
+		"value":     {accepts(`{"amount":5}`), []string{string(accepts(`{"amount":6}`)), declines}, "paid"},
+		"rejection": {[]byte(declines), []string{string(accepts(`{"amount":5}`)), `{"action":"decline","reason":"no money"}`}, "declined"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T, r *rig) {
+				s := newShop()
+				m := r.manager(nil, s.billing())
+				ends := driven(turns.Carried, func(t *testing.T, m *durable.Core, q turns.Request) {
+					q.Answers = []steps.Answer{accept("first", `{"word":"x"}`)}
+					end, err := m.Turns.Resume(t.Context(), q)
+					require.NoError(t, err)
+					require.NotNil(t, end.Result)
+					assert.Contains(t, end.Result.Content.Text(), c.ended)
+				})(t, r, m)
+				at, err := m.AtHandle(t.Context(), s.given()[0])
+				require.NoError(t, err)
+				say := func(result []byte) error { _, err := m.Deliver(t.Context(), at, result); return err }
+				require.NoError(t, say(c.result))
+				ends()
+				assert.NoError(t, say(c.result))
+				for _, other := range c.others {
+					assert.ErrorIs(t, say([]byte(other)), durable.ErrEventOther, other)
+				}
+			})
+		})
+	}
 }
 
 // What the client's saga took before it became a task was taken.

@@ -38,6 +38,8 @@ func (h *hold) drive() error {
 			return errLost
 		case h.program == nil:
 			return h.putBack(notServedPause)
+		case h.tries > h.c.Attempts && (r.Status.Over() || r.Undoing != nil):
+			return h.undoLater(errBreaks)
 		case r.Status.Over():
 			return h.undoAgain(r)
 		case handing && !(r.Mode == store.ModeCall && r.Cancelled): // whose client knows that it ends
@@ -177,7 +179,7 @@ func (h *hold) watched(turn context.Context, r *row) (stop func()) {
 }
 
 func (h *hold) watch(turn context.Context) {
-	changed, stop := h.c.hub.wait(h.held.ID)
+	w, stop := h.c.hub.wait(h.held.ID)
 	defer stop()
 	for turn.Err() == nil {
 		h.lock()
@@ -191,7 +193,7 @@ func (h *hold) watch(turn context.Context) {
 		if over := r.Times.over(); !over.IsZero() && over.Sub(r.now()) < left {
 			left, timed = over.Sub(r.now()), true
 		}
-		if awaits(turn, changed, left) && timed && turn.Err() == nil && isOver(r, r.now()) {
+		if awaits(turn, w.changed, left) && timed && turn.Err() == nil && isOver(r, r.now()) {
 			h.stop(errOver)
 		}
 	}

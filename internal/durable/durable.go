@@ -26,7 +26,8 @@
 // begin tasks and calls, and signal.go is what clients do to them. client.go, clientturn.go, clientundo.go and
 // clientend.go are the sagas that clients drive. view.go and follow.go show sagas, and operate.go shows them to
 // operators. worker.go finds what is due, slots.go shares the workers among callers, patience.go waits for a
-// store that fails, shared.go has what is no saga, and deliver.go the events that sagas wait for.
+// store that fails, shared.go has what is no saga, deliver.go and heard.go the events that sagas wait for, people.go
+// the questions to other people, and notes.go what tools tell while they work.
 package durable
 
 import (

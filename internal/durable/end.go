@@ -17,6 +17,24 @@ import (
 	"github.com/mcpsaga/mcpsaga/steps"
 )
 
+// ends ends the saga as its turn has. again says that it was cancelled before and can be undone, as is done next.
+func (h *hold) ends(end *turns.End) (again bool, err error) {
+	h.revocable = !h.doubts()
+	err = h.finish(end, completed)
+	r, _, _ := h.look()
+	h.revocable = false
+	return err == nil && !r.Status.Over(), err
+}
+
+// revoked reports whether a good end comes too late for a saga that was cancelled: the row has all that is to be undone.
+func (h *hold) revoked(r *row) bool {
+	if !h.revocable || !r.Cancelled || r.Final || r.Undoing != nil {
+		return false
+	}
+	pos, err := decodePosition(r.Stand.Position, r.Saga)
+	return err == nil && (pos == nil || !h.program.IsFinal(pos))
+}
+
 // finish records that the saga has ended with a result.
 func (h *hold) finish(end *turns.End, how ending) error {
 	raw, err := turns.EncodeResponse(end, nil)
@@ -61,6 +79,9 @@ func (h *hold) fail(why error, report *engine.UndoReport) error {
 // close records how the saga has ended, and what is still to be undone. What it needed to go on is dropped.
 func (h *hold) close(end []byte, how ending, report *engine.UndoReport, text string, bad bool) error {
 	return h.commit(func(r *row) []event {
+		if !bad && how == completed && h.revoked(r) {
+			return nil
+		}
 		r.Shown.Ending, r.Shown.Bad, r.Shown.Message, r.End = how, bad, clip(text), end
 		if r.Times.Keep = later(r.Times.Keep, r.now().Add(r.Times.Retain)); r.Times.TTL > 0 {
 			r.Times.Keep = later(r.Times.Keep, r.Created.Add(r.Times.TTL))
@@ -76,13 +97,24 @@ func (c *Core) over(r *row, e body, report *engine.UndoReport, err error) []even
 	r.Stand = stand{Given: r.Stand.Given, Asked: r.Stand.Asked}
 	r.Begun.Arguments, r.Undoing, r.Running, r.Again = nil, nil, running{}, encodeAgain(report)
 	r.Status, r.Wake = store.Ended, time.Time{}
-	if len(r.Again) == 0 {
-		return []event{{kind: kindEnd, body: e}}
+	r.Final = r.Final || report != nil && report.Final != ""
+	events := []event{{kind: kindEnd, body: e}}
+	if report != nil && len(report.Stays) > 0 {
+		events = append(events, event{kind: kindUndone, body: body{Effects: counted(report.Stays), Text: textStays}})
 	}
-	e.Effects = report.Outstanding
-	r.Status, r.Wake = store.Outstanding, c.notUndoneYet(r, cmp.Or(err, report.Err()))
-	return []event{{kind: kindEnd, body: e}, {kind: kindUndone, body: body{Effects: report.Outstanding, Text: r.Running.LastError}}}
+	if len(r.Again) > 0 {
+		events[0].Effects = report.Outstanding
+		r.Status, r.Wake = store.Outstanding, c.notUndoneYet(r, cmp.Or(err, report.Err()))
+		events = append(events, event{kind: kindUndone, body: body{Effects: report.Outstanding, Text: r.Running.LastError}})
+	}
+	return events
 }
+
+// Texts of [kindUndone] by which operators learn how a saga has ended.
+const (
+	textStays  = "it has no Undo"
+	textClosed = "closed by an operator"
+)
 
 // lateText is why a saga has failed whose turn took too long.
 const lateText = "The tool took too long."

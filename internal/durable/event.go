@@ -73,6 +73,8 @@ type body struct {
 	Given   []tasks.Given  `cbor:"9,keyasint,omitempty"`
 	Until   time.Time      `cbor:"10,keyasint,omitzero"`
 	Note    []byte         `cbor:"11,keyasint,omitempty"`
+	// Granted is what the request said of the saga's caller; nil if it was not that one's.
+	Granted *granted `cbor:"13,keyasint,omitempty"`
 	// Notice is for all processes.
 	Notice *Notice `cbor:"12,keyasint,omitempty"`
 }

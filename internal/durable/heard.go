@@ -27,9 +27,15 @@ func (c *Core) takes(ctx context.Context, at Address, d *delivery) error {
 		return c.stillWaits(ctx, d)
 	}
 	r, err := c.rows.load(ctx, at.Row)
+	if err == nil {
+		err = c.rowTakes(ctx, r, at, d)
+	}
+	return err
+}
+
+// rowTakes is takes for the row of the saga, which is nil if there is none.
+func (c *Core) rowTakes(ctx context.Context, r *row, at Address, d *delivery) error {
 	switch {
-	case err != nil:
-		return err
 	case r == nil && d.Result != nil: // whether it was taken is forgotten, but not what was said of it
 		return nil
 	case r == nil:
@@ -46,7 +52,7 @@ func (c *Core) takes(ctx context.Context, at Address, d *delivery) error {
 		}
 		return nil
 	}
-	_, err = changeDocument(ctx, c, at.Event, nil, func(d *delivery, _ bool) (*kept, error) {
+	_, err := changeDocument(ctx, c, at.Event, nil, func(d *delivery, _ bool) (*kept, error) {
 		if d.Result == nil {
 			return nil, nil
 		}

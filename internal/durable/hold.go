@@ -17,7 +17,7 @@ import (
 
 // Why a turn is cut off. What its client chooses is a [context.Canceled], whatever the tool's code makes of it.
 var (
-	errCancelled = fmt.Errorf("the saga was cancelled: %w", context.Canceled)
+	errCancelled = fmt.Errorf("the saga was cancelled: %w", engine.ErrUnwanted)
 	errStopping  = fmt.Errorf("%w: the server is stopping", turns.ErrHandedOver)
 	errOver      = fmt.Errorf("the saga's time is over: %w", context.Canceled)
 	// errLost: another process has the saga now, or it is gone.
@@ -60,6 +60,8 @@ type hold struct {
 	// is how many attempts there were, with this one.
 	doubt bool
 	tries int
+	// revocable: its turn has ended well, which does not count if it was cancelled before.
+	revocable bool
 	// beganUndo: this process has begun to undo it, so it knows all that was undone.
 	beganUndo bool
 	// calling is set as long as a call has no row.
@@ -100,6 +102,13 @@ func (h *hold) look() (r *row, lost, handing bool) {
 	h.lock()
 	defer h.unlock()
 	return h.row, h.lost, h.handing.Load()
+}
+
+// doubts reports whether more may have been done than the row says.
+func (h *hold) doubts() bool {
+	h.lock()
+	defer h.unlock()
+	return h.doubt
 }
 
 // stop ends what runs, for the reason why, unless it was stopped for another.
@@ -227,17 +236,17 @@ func (h *hold) taskTurn(r *row, now time.Time, why error) (t turns.TaskTurn, err
 			Notifier: &h.notes, Acting: h.acting, Undoing: h.undoing(why), Final: h.final, Finals: cmp.Or(r.Running.Finals, math.MaxInt) - 1,
 		},
 		Identity: turns.Identity{Program: h.program, Saga: r.Saga}, Trace: r.Begun.Trace,
-		Caller: turns.Caller{Principal: r.Principal, Method: r.Begun.Method, Dialect: r.Begun.Dialect},
+		Caller: turns.Caller{Principal: r.Principal, Method: r.Begun.Method, Dialect: r.Begun.Dialect}, Who: r.caller(),
 		Hooked: h.hooked, Broken: h.undoing(errChanged),
 	}
 	if r.Client == nil { // what a client's turn has lost may have come further than one effect
 		t.Checkpoint = h.checkpoint
 	}
 	if t.Position, err = decodePosition(r.Stand.Position, r.Saga); err == nil && h.program != nil {
-		err = h.c.atTurn(h.ctx, &t.Call, h.program)
+		err = h.c.Turns.Mark(h.ctx, h.program, &t.Call)
 	}
 	if err == nil && r.Client != nil && t.Position != nil {
-		t.Events, err = h.c.Await(h.ctx, r.Principal, h.program, t.Position)
+		t.Events, err = h.c.Register(h.ctx, r.Principal, h.program, t.Position)
 		h.hears(h.program, t.Position, t.Events)
 	}
 	if err == nil && r.Client != nil && r.Client.Turn != nil {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/mcpsaga/mcpsaga/codec"
+	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/internal/store"
 	"github.com/mcpsaga/mcpsaga/steps"
 )
@@ -44,6 +45,8 @@ type Waiting struct {
 	Due   time.Time `json:"due,omitzero"`
 	// Effects are what it has begun, by name and how often, if that is known. If it is [Running] there may be more.
 	Effects []string `json:"effects"`
+	// Updated is when it was last written.
+	Updated time.Time `json:"-"`
 	// Failures counts the undos that have failed, and LastError is the last one's error.
 	Failures  int    `json:"attempts"`
 	LastError string `json:"lastError,omitempty"`
@@ -111,7 +114,7 @@ func concerns(r *store.Record) bool {
 
 // waiting shows a record to operators.
 func (o *Operator) waiting(r *store.Record) Waiting {
-	w := Waiting{ID: r.ID, Saga: r.ID.String(), Effects: []string{}, Tool: r.Tool, Revision: r.Revision, Began: r.Created, Due: r.Wake}
+	w := Waiting{ID: r.ID, Saga: r.ID.String(), Effects: []string{}, Tool: r.Tool, Revision: r.Revision, Began: r.Created, Updated: r.Updated, Due: r.Wake}
 	w.Task, w.Call = r.Mode == store.ModeTask, r.Mode == store.ModeCall
 	var s summary
 	if err := o.rows.open(r.ID, placeSummary, 0, r.Summary, &s); err != nil {
@@ -119,6 +122,9 @@ func (o *Operator) waiting(r *store.Record) Waiting {
 		return w
 	}
 	w.Saga, w.Effects, w.Failures, w.LastError = s.Saga.String(), append(w.Effects, s.Effects...), s.Running.Failures, s.Running.LastError
+	if lost := s.Running.Tries + r.Tries - 1; lost > 0 && w.LastError == "" {
+		w.LastError = fmt.Sprintf("%d servers in a row went down with it, or lost it", lost)
+	}
 	switch held := r.Until.After(r.Now); {
 	case r.Status == store.Ended:
 		w.State = Over
@@ -144,7 +150,8 @@ func (o *Operator) waiting(r *store.Record) Waiting {
 var ErrNothingWaits = errors.New("no such saga waits with something to be undone")
 
 // Look returns how it is with a saga that [Operator.Waiting] has listed. It fails with [ErrNothingWaits] if it waits
-// for nothing any more, and with [ErrTooLate] if it is a task that is not undone any more.
+// for nothing any more, with [ErrTooLate] if it is a task that is not undone any more, with [ErrInPart] if it was
+// undone as far as it can be, with a [*StaysError] if it did something without an Undo, and with [ErrClosed].
 func (o *Operator) Look(ctx context.Context, id store.ID) (Waiting, error) {
 	record, err := insist(ctx, &o.rows.reads, func() (*store.Record, error) { return o.rows.store.Load(ctx, id) })
 	switch {
@@ -153,14 +160,29 @@ func (o *Operator) Look(ctx context.Context, id store.ID) (Waiting, error) {
 	case err != nil:
 		return Waiting{}, err
 	}
-	if r, err := o.rows.openRow(record); err == nil && (r.Final && !r.Status.Over() || r.Status == store.Ended && r.Shown.Ending == completed) {
-		return Waiting{}, ErrTooLate
+	var ended error
+	if record.Status == store.Ended {
+		ended = o.ended(ctx, id)
 	}
-	if !concerns(record) {
+	if r, err := o.rows.openRow(record); err == nil && !errors.Is(ended, ErrClosed) {
+		switch {
+		case r.Final && !r.Status.Over(), r.Status == store.Ended && r.Shown.Ending == completed:
+			return Waiting{}, ErrTooLate
+		case r.Final && r.Status == store.Ended:
+			return Waiting{}, ErrInPart
+		}
+	}
+	switch {
+	case ended != nil:
+		return Waiting{}, ended
+	case !concerns(record):
 		return Waiting{}, ErrNothingWaits
 	}
 	return o.waiting(record), nil
 }
+
+// ErrInPart: the saga has ended, and what it did is undone up to what is final.
+var ErrInPart = errors.New("it is undone in part: some of what it did is final, and stays with what came before it")
 
 // ErrTooLate: the saga has ended well, or only goes forward, as what it did is final.
 var ErrTooLate = errors.New("it is too late to undo it: it has ended well, or what it did is final")
@@ -204,6 +226,9 @@ type Entry struct {
 	// Effects are names, Text is for people. What clients and tools have said is not in it, but for errors.
 	Effects []string `json:"effects,omitempty"`
 	Text    string   `json:"text,omitempty"`
+	// Answers are what was answered, and Question is what was asked.
+	Answers  []steps.Answer `json:"-"`
+	Question *steps.Step    `json:"-"`
 }
 
 // History returns what has happened to a saga, in order. Entries of progress may be gone.
@@ -232,7 +257,7 @@ func (o *Operator) History(ctx context.Context, id store.ID) iter.Seq2[Entry, er
 				case e.kind == kindUndone && len(e.Effects) > 0:
 					what = "not undone"
 				}
-				if !yield(Entry{e.n, e.at, what, e.Effects, e.Text}, nil) {
+				if !yield(Entry{e.n, e.at, what, e.Effects, e.Text, e.Answers, e.Question}, nil) {
 					return
 				}
 			}
@@ -241,6 +266,15 @@ func (o *Operator) History(ctx context.Context, id store.ID) iter.Seq2[Entry, er
 			}
 		}
 	}
+}
+
+// Caller returns who has begun a saga: a zero Caller is an anonymous one, or that of a saga that is gone.
+func (o *Operator) Caller(ctx context.Context, id store.ID) (engine.Caller, error) {
+	r, err := o.rows.load(ctx, id)
+	if err != nil || r == nil {
+		return engine.Caller{}, err
+	}
+	return engine.CallerOfBinding(r.Principal), nil
 }
 
 // givenBy says who has given answers, if that was not the client.
@@ -266,12 +300,12 @@ func (o *Operator) Ping(ctx context.Context) error {
 	return err
 }
 
-// Check is [Operator.Ping] for what is written.
-func (o *Operator) Check(ctx context.Context) error {
-	if _, err := o.rows.store.Check(ctx); err != nil {
-		return fmt.Errorf("nothing can be written: %w", err)
+// Check is [Operator.Ping] for what is written. It returns the store's time.
+func (o *Operator) Check(ctx context.Context) (now time.Time, err error) {
+	if now, err = o.rows.store.Check(ctx); err != nil {
+		err = fmt.Errorf("nothing can be written: %w", err)
 	}
-	return nil
+	return now, err
 }
 
 // WriteFailures counts the writes that the store has failed to make.

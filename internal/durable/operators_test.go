@@ -157,3 +157,53 @@ func TestOperatorsHaveTasksUndone(t *testing.T) {
 		assert.Equal(t, "end completed", ends[len(ends)-1])
 	})
 }
+
+// An operator closes what was seen to by hand: nothing of it is undone any more, and its client learns that it has ended.
+func TestOperatorsCloseTasks(t *testing.T) {
+	things := &counter{holds: map[string]bool{}}
+	var failing atomic.Bool
+	things.before = func(string) error {
+		if failing.Load() {
+			return errors.New("not now")
+		}
+		return nil
+	}
+	inBubble(t, func(t *testing.T, r *rig) {
+		m := r.manager(nil, things.two(saga.Info{}))
+		r.work(m)
+		begin := func() (w durable.Waiting, task string) {
+			task = r.start(m, call(m, "two", "")).ID
+			r.until(m, task, tasks.InputRequired)
+			for w = range m.Waiting(t.Context()) {
+			}
+			return w, task
+		}
+		waits, task := begin()
+		stays, err := m.CloseNow(t.Context(), waits.ID)
+		require.NoError(t, err)
+		assert.Equal(t, []string{"a", "b"}, stays)
+		_, err = m.Look(t.Context(), waits.ID)
+		require.ErrorIs(t, err, durable.ErrClosed)
+		got := r.until(m, task, tasks.Failed)
+		require.ErrorContains(t, got.Err, "What it did stays")
+		_, err = m.CloseNow(t.Context(), waits.ID)
+		require.ErrorIs(t, err, durable.ErrNothingWaits)
+		require.ErrorIs(t, m.UndoNow(t.Context(), waits.ID), durable.ErrNothingWaits)
+		held := things.held()
+		assert.NotEmpty(t, held)
+
+		failing.Store(true)
+		fails, task := begin()
+		_, err = m.Cancel(t.Context(), "p", task)
+		require.NoError(t, err)
+		r.until(m, task, tasks.Cancelled)
+		_, err = m.CloseNow(t.Context(), fails.ID)
+		require.NoError(t, err)
+		failing.Store(false)
+		time.Sleep(24 * time.Hour)
+		assert.Equal(t, held, things.held(), "nothing was undone")
+		for range m.Waiting(t.Context()) {
+			t.Error("nothing waits")
+		}
+	})
+}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	jsonv2 "github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/internal/jsonview"
@@ -182,7 +183,14 @@ func (c *Core) askedAt(ctx context.Context, place engine.Place, mark []byte) (*A
 	at, _ := jsonview.String(jsonview.Get(d.Result, "at"))
 	a.At, _ = time.Parse(time.RFC3339, at)
 	if a.Open = d.Result == nil && !d.Over && c.clock.now().Before(d.Until); a.Open {
-		switch err = c.takes(ctx, c.toOthers(place, d), d); {
+		if d.Row == (store.ID{}) {
+			err = c.stillWaits(ctx, d)
+		} else if r, found := c.rows.load(ctx, d.Row); found != nil {
+			err = found
+		} else if err = c.rowTakes(ctx, r, Address{c.atOthers(place), d.Row}, d); r != nil {
+			a.Until = r.waitsUntil(a.Until)
+		}
+		switch {
 		case errors.Is(err, ErrEventGone), errors.Is(err, errEnding):
 			a.Open, err = false, nil
 		case errors.Is(err, errHeard): // in other words
@@ -198,8 +206,17 @@ func (c *Core) askedAt(ctx context.Context, place engine.Place, mark []byte) (*A
 	return a, nil
 }
 
-// toOthers is the address of a question that others are asked.
-func (c *Core) toOthers(p engine.Place, d *delivery) Address { return Address{c.atOthers(p), d.Row} }
+// waitsUntil is until when the saga waits for what it asks until then: no longer than it lasts.
+func (r *row) waitsUntil(until time.Time) time.Time {
+	end := r.Times.over()
+	if r.Client != nil {
+		end = r.Client.Expires
+	}
+	if !end.IsZero() && end.Before(until) {
+		return end
+	}
+	return until
+}
 
 func (c *Core) tellRows(ctx context.Context, rows []store.ID, name Name, result []byte) error {
 	for _, id := range rows {
@@ -222,10 +239,10 @@ type PersonAnswer struct {
 // AnswerAsked gives a question the answer of a person who may give it. The first counts: it fails with [ErrEventOther] if
 // there is one, and with [ErrEventGone] if it is not asked any more, or in other words.
 func (c *Core) AnswerAsked(ctx context.Context, a *Asked, given PersonAnswer) error {
-	given.At = c.clock.now().UTC().Format(time.RFC3339)
+	given.At, given.By = c.clock.now().UTC().Format(time.RFC3339), strings.ToValidUTF8(given.By, "\uFFFD")
 	result, err := jsonv2.Marshal(&given)
 	if err == nil {
-		result, err = jsonview.Canonical(result)
+		result, err = jsonview.Canonical(result, jsontext.CanonicalizeRawInts(false), jsontext.CanonicalizeRawFloats(false))
 	}
 	if err != nil {
 		return err
@@ -248,7 +265,7 @@ func (c *Core) AnswerAsked(ctx context.Context, a *Asked, given PersonAnswer) er
 		err = c.tellRows(ctx, found.Value.Rows, name, result)
 	}
 	if err == nil { // it may have ended since it was looked at
-		err = c.takes(ctx, c.toOthers(a.place, &found.Value), &found.Value)
+		err = c.takes(ctx, Address{name, found.Value.Row}, &found.Value)
 	}
 	switch {
 	case err == nil, errors.Is(err, errEnding): // the saga may still continue, with the answer

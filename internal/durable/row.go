@@ -103,6 +103,9 @@ func (r *row) fold(e *event) {
 		}
 		given := append(slices.Clip(r.Stand.Given), e.Given...)
 		r.Stand.Given = given[max(0, len(given)-mostGiven):]
+		if e.Granted != nil {
+			r.Granted = e.Granted
+		}
 	case kindCancel:
 		r.Cancelled = r.Cancelled || !r.Final && r.Undoing == nil
 	case kindUndo: // what has ended, or is being undone, is tried again as it is

@@ -77,11 +77,12 @@ func ChangeDocument[T any](ctx context.Context, c *Core, principal string, name 
 	})
 }
 
-// kept is for whom a document is kept, and until when. uncounted: it comes with something that counts.
+// kept is for whom a document is kept, and until when. account is on whose account it counts, if that is not the
+// principal's. uncounted: it comes with something that counts.
 type kept struct {
-	principal string
-	until     time.Time
-	uncounted bool
+	principal, account string
+	until              time.Time
+	uncounted          bool
 }
 
 // changeDocument is [ChangeDocument] where change, which learns whether there is a document, says for whom it is kept and
@@ -131,11 +132,15 @@ func (c *Core) writeDocument(ctx context.Context, keep *kept, r *row, value any)
 	if r.Stand.Position, err = encoder.Marshal(value); err != nil {
 		return fmt.Errorf("durable: encode: %w", err)
 	}
-	owner, most := c.rows.owner(keep.principal), max(0, c.MaxSagas)
+	owner, most := c.rows.owner(keep.principal), shareOf(keep.account != "", c.MaxSagas)
+	account := owner
+	if keep.account != "" {
+		account = c.rows.hashID("account", keep.account)
+	}
 	if keep.uncounted {
 		most = 0
 	}
-	r.Audience, r.Owner, r.Account, r.Tool, r.Mode, r.Status = c.rows.audience, owner, owner, "document", store.ModeSession, store.Waiting
+	r.Audience, r.Owner, r.Account, r.Tool, r.Mode, r.Status = c.rows.audience, owner, account, "document", store.ModeSession, store.Waiting
 	r.Keep, r.Floor = keep.until, r.Head
 	err = c.rows.write(ctx, r, most, event{kind: kindShared})
 	if errors.Is(err, store.ErrFull) {
@@ -145,8 +150,8 @@ func (c *Core) writeDocument(ctx context.Context, keep *kept, r *row, value any)
 }
 
 // PutBlob implements [turns.Memory].
-func (c *Core) PutBlob(ctx context.Context, principal string, id [16]byte, data []byte, until time.Time) error {
-	return c.writeDocument(ctx, &kept{principal: principal, until: until}, noDocument(c.DocumentName("blob", principal, string(id[:]))), data)
+func (c *Core) PutBlob(ctx context.Context, principal, account string, id [16]byte, data []byte, until time.Time) error {
+	return c.writeDocument(ctx, &kept{principal: principal, account: account, until: until}, noDocument(c.DocumentName("blob", principal, string(id[:]))), data)
 }
 
 // Blob implements [turns.Memory].
@@ -253,7 +258,7 @@ func (c *Core) noticed(ctx context.Context, after uint64) (list []Notice, newest
 // store is closed. newest is the number of the last one; lost says that there were more before them. report is
 // called with each failure of the store, and with nil when it works.
 func (c *Core) Notices(ctx context.Context, heard func(list []Notice, newest uint64, lost bool), report func(context.Context, error)) error {
-	changed, stop := c.hub.wait(c.noticesID())
+	w, stop := c.hub.wait(c.noticesID())
 	defer stop()
 	for after, first := uint64(0), true; ; {
 		reading, cancel := context.WithTimeoutCause(ctx, noticeTime, ErrSlow)
@@ -271,7 +276,7 @@ func (c *Core) Notices(ctx context.Context, heard func(list []Notice, newest uin
 		if err != nil {
 			wait = min(wait, time.Second)
 		}
-		awaits(ctx, changed, wait)
+		awaits(ctx, w.changed, wait)
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}

@@ -33,7 +33,9 @@ func (c *Core) input(ctx context.Context, find func() (*row, error), make func(r
 			return r, nil
 		}
 		if r.Until.After(r.now()) && !r.Status.Over() {
-			err = c.rows.signal(ctx, r, *input)
+			if err = c.rows.signal(ctx, r, *input); err == nil && input.kind == kindCancel {
+				c.worker.cancelled(ctx, r.ID)
+			}
 		} else {
 			r, err = c.write(ctx, r, r.Record.Tries+1, run, func(h *hold) error {
 				return h.commit(func(next *row) []event { return h.takeIn(next, *input, run) })
@@ -119,7 +121,11 @@ func (c *Core) answer(ctx context.Context, principal, id string, found *row, ans
 	}
 	r, err = c.input(ctx, find, func(r *row) (*event, bool, error) {
 		input, last, err := c.fresh(r, answers)
-		taken = input != nil
+		if taken = input != nil; taken {
+			if who := engine.CallerOf(ctx); who.Binding() == r.Principal { // not a person who opens a page
+				input.Granted = grantedTo(who)
+			}
+		}
 		return input, last, err
 	})
 	if errors.Is(err, store.ErrTooLarge) {
@@ -171,7 +177,7 @@ func (r *row) number(i int) uint64 { return r.Stand.Asked - uint64(len(r.Stand.Q
 
 // Cancel implements [tasks.Viewer].
 func (c *Core) Cancel(ctx context.Context, principal, id string) (*tasks.Task, error) {
-	return c.viewed(c.input(ctx, func() (*row, error) { return c.find(ctx, principal, id) }, cancelInput))
+	return c.viewed(c.input(ctx, func() (*row, error) { return c.owned(ctx, principal, id) }, cancelInput))
 }
 
 // EndSession implements [tasks.Viewer].

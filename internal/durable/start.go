@@ -6,7 +6,6 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/base64"
-	"encoding/json"
 	"errors"
 	"slices"
 	"strings"
@@ -31,10 +30,11 @@ func (c *Core) Start(ctx context.Context, s tasks.Start) (*tasks.Task, error) {
 		}
 		turn = &opened
 	}
+	turn.Who = engine.CallerOf(ctx)
 	switch err := c.Turns.MayAsk(q, turn.Program); {
 	case err != nil:
 		return nil, c.report(ctx, q.Method, err)
-	case q.Token == "" && s.Delay > 0:
+	case q.Token == "" && s.IsCall():
 		return c.call(ctx, &s, turn)
 	}
 	if !s.AtOnce && !begins(turn) {
@@ -59,7 +59,7 @@ func (c *Core) Start(ctx context.Context, s tasks.Start) (*tasks.Task, error) {
 func (c *Core) beginning(s *tasks.Start) *turns.TaskTurn {
 	q := &s.Request
 	turn := &turns.TaskTurn{
-		Call:     engine.Call{Arguments: orEmpty(q.Arguments), Client: q.Client, Answers: q.Answers},
+		Call:     engine.Call{Arguments: turns.OrEmpty(q.Arguments), Client: q.Client, Answers: q.Answers},
 		Identity: turns.Identity{Program: q.Program, Saga: c.Turns.NewID()}, Caller: q.Caller(), Trace: q.Trace,
 	}
 	if q.Program != nil && q.Program.Waits() {
@@ -106,13 +106,6 @@ func begins(turn *turns.TaskTurn) bool {
 	})
 }
 
-func orEmpty(args json.RawMessage) json.RawMessage {
-	if len(args) == 0 {
-		return json.RawMessage("{}")
-	}
-	return args
-}
-
 // newRow is a row, which has no name yet, for a saga that begins, or continues, with a turn.
 func (c *Core) newRow(s *tasks.Start, turn *turns.TaskTurn) *row {
 	q, now := &s.Request, c.clock.now()
@@ -127,11 +120,11 @@ func (c *Core) newRow(s *tasks.Start, turn *turns.TaskTurn) *row {
 	if s.Session != "" {
 		r.Owner = c.rows.owner(q.Principal, s.Session)
 	}
-	if s.Delay > 0 {
+	if s.IsCall() {
 		r.Mode = store.ModeCall
 	}
 	r.summary = summary{Saga: turn.Saga, Name: s.ID, Note: s.Note, Times: timesOf(s, turn, now), Shown: shown{Updated: now}}
-	r.Principal, r.Stand.Answers = q.Principal, turn.Answers
+	r.Principal, r.Granted, r.Stand.Answers = q.Principal, grantedTo(turn.Who), turn.Answers
 	r.Begun = request{Method: q.Method, Dialect: q.Dialect, Client: engine.PackFeatures(q.Client), Arguments: turn.Arguments, Trace: turn.Trace, Secret: turn.Secret}
 	if turn.Position != nil {
 		r.Stand.Answers = answersToIDs(turn.Position.PendingIDs(), turn.Answers)
@@ -153,7 +146,7 @@ func answersToIDs(ids []string, answers []steps.Answer) (list []steps.Answer) {
 
 // timesOf are the times of a task or a call that begins, or continues, now with a turn.
 func timesOf(s *tasks.Start, turn *turns.TaskTurn, now time.Time) times {
-	set, call := turn.Program.Tasks, s.Delay > 0
+	set, call := turn.Program.Tasks, s.IsCall()
 	ttl := shortest(set.TTL, s.TTL, turn.Program.MaxAge)
 	if call && set.Mode == engine.TasksForbidden { // what its program says of tasks is nothing
 		ttl = shortest(s.TTL, turn.Program.MaxAge)
@@ -316,8 +309,8 @@ func (c *Core) adopt(ctx context.Context, r *row, turn *turns.TaskTurn) error {
 
 // insert makes the row of a hold, unless its account is full.
 func (c *Core) insert(s *tasks.Start, h *hold) error {
-	h.most = shareOf(s.Account, c.Limit)
-	if h.row.Head > 0 && s.Account != "" { // all sagas of strangers are on one account
+	h.most = shareOf(s.Account != "", c.Limit)
+	if h.row.Head > 0 && s.Account != "" && !c.apart(h.row) { // all sagas of strangers that look alike are on one account
 		h.most = max(0, c.MaxSagas)
 	}
 	begin := func(*row) []event { return []event{{kind: kindBegun}} }
@@ -335,16 +328,19 @@ func (c *Core) insert(s *tasks.Start, h *hold) error {
 // accountShare is what part of a principal's limit an account has that is no principal's.
 const accountShare = 4
 
-// shareOf is how many an account may have of what a principal may have; 0 is any number.
-func shareOf(account string, limit int) int {
+// shareOf is how many an account may have of what a principal may have, if it is not the principal's; 0 is any number.
+func shareOf(apart bool, limit int) int {
 	switch {
 	case limit < 0:
 		return 0
-	case account == "":
+	case !apart:
 		return limit
 	}
 	return max(1, limit/accountShare)
 }
+
+// apart reports whether a row is on another account than its principal's.
+func (c *Core) apart(r *row) bool { return r.Account != c.rows.owner(r.Principal) }
 
 // full says in words of a dialect that an account is full.
 func full(err error) error {

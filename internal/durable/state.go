@@ -41,7 +41,7 @@ type state struct {
 	Begun     request `cbor:"5,keyasint"`
 	Stand     stand   `cbor:"8,keyasint"`
 
-	// Final: it cannot be cancelled, as what it did is final.
+	// Final: it cannot be cancelled, as what it did is final; or it has ended, and some of what it did is.
 	Final bool `cbor:"12,keyasint,omitempty"`
 	// Undoing is set from before the first effect is undone: from then on the saga only ends.
 	Undoing *undoing `cbor:"13,keyasint,omitempty"`
@@ -56,6 +56,34 @@ type state struct {
 	End      []byte    `cbor:"20,keyasint,omitempty"`
 	// Heard are the events that the saga has taken, so that it is known after its end who came in time.
 	Heard []heard `cbor:"21,keyasint,omitempty"`
+	// Granted is what the last request that began it, or gave an answer, said of its caller.
+	Granted *granted `cbor:"22,keyasint,omitempty"`
+}
+
+// granted is what a request says of its caller besides who that is.
+type granted struct {
+	Scopes []string          `cbor:"1,keyasint,omitempty"`
+	Claims map[string]string `cbor:"2,keyasint,omitempty"`
+}
+
+// grantedTo returns nil for an anonymous caller.
+func grantedTo(c *engine.Caller) *granted {
+	if c == nil {
+		return nil
+	}
+	return &granted{c.Scopes, c.Claims}
+}
+
+// caller is whose saga it is, with what the last request said of that; nil is an anonymous one.
+func (s *state) caller() *engine.Caller {
+	if s.Principal == "" {
+		return nil
+	}
+	c := engine.CallerOfBinding(s.Principal)
+	if s.Granted != nil {
+		c.Scopes, c.Claims = s.Granted.Scopes, s.Granted.Claims
+	}
+	return &c
 }
 
 // request is what a saga was begun with.

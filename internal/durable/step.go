@@ -47,7 +47,10 @@ func (h *hold) step(r *row, now time.Time) (again bool, err error) {
 		turn.Now = later(now, r.Times.Asleep) // clocks differ a little
 	}
 	all := turn.Answers
-	turn.Answers, turn.Lost = answersTo(questions, all), h.doubt
+	turn.Answers, turn.Lost = answersTo(questions, all), h.doubts()
+	if len(questions) == 0 && turn.Position != nil { // its client has driven it so far, and has answered what that asked
+		turn.Answers = answersToIDs(turn.Position.PendingIDs(), all)
+	}
 	ctx, stop := h.newTurn()
 	unwatch := h.watched(ctx, r)
 	end, err := h.c.Turns.TakeTask(ctx, turn)
@@ -64,7 +67,7 @@ func (h *hold) took(r *row, end *turns.End, err error, all []steps.Answer, clien
 	case end.Gone != "":
 		return h.wasUndone(end, turns.UndoReport(end.Result), errChanged)
 	case end.Position == nil:
-		return false, h.finish(end, completed)
+		return h.ends(end)
 	}
 	return h.suspend(end, all, client)
 }
@@ -161,7 +164,7 @@ func (h *hold) askModel(r *row, own []steps.Step, answers []steps.Answer, wait b
 func (h *hold) awaitEvents(r *row, events []awaited) (again bool, err error) {
 	var answers []steps.Answer
 	for i := range events {
-		a, err := h.c.register(h.ctx, r.Principal, &r.ID, h.program, &events[i])
+		a, err := h.c.registerOne(h.ctx, r.Principal, &r.ID, h.program, &events[i])
 		if err != nil && !r.now().Before(events[i].Until.Add(awaitAgain)) { // it is over, whatever is written
 			a, err = &steps.Answer{StepID: events[i].ID, Result: json.RawMessage(timedOut), By: byEvent}, nil
 		}
@@ -323,7 +326,7 @@ func (h *hold) brokeOff(r *row, err, why error) (again bool, _ error) {
 	var early *engine.EarlyError
 	var hooked *turns.HookError
 	switch {
-	case why == errCancelled && (beforeAnyCode || h.doubt): // with doubt it is not known what code did
+	case why == errCancelled && (beforeAnyCode || h.doubts()): // with doubt it is not known what code did
 		return true, h.sync()
 	case errors.As(err, &hooked):
 		return h.refused(r, hooked, why)

@@ -4,8 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
-	"slices"
 	"time"
 
 	"github.com/mcpsaga/mcpsaga/internal/engine"
@@ -22,7 +20,7 @@ import (
 // undo ends the saga, for the reason why, and undoes what it did. again says that there is no
 // way back, so it continues.
 func (h *hold) undo(r *row, why error) (again bool, err error) {
-	return h.undoFrom(r, why, h.doubt && why != errAttempts) // what it runs is what breaks servers
+	return h.undoFrom(r, why, h.tries <= h.c.Attempts && h.doubts()) // else what it runs is what breaks servers
 }
 
 // undoTurn is undo after a turn of which nothing is written since its last checkpoint.
@@ -58,8 +56,7 @@ func pending(pos *engine.Position, answers []steps.Answer) []steps.Answer {
 	if pos == nil {
 		return nil
 	}
-	ids := pos.PendingIDs()
-	return slices.DeleteFunc(slices.Clone(answers), func(a steps.Answer) bool { return !slices.Contains(ids, a.StepID) })
+	return answersToIDs(pos.PendingIDs(), answers)
 }
 
 // markOf says what is being undone for a reason.
@@ -176,7 +173,7 @@ func (h *hold) goOnUndoing(r *row) (again bool, err error) {
 	turn.Answers, turn.Checkpoint, turn.Broken = nil, nil, nil
 	end, err := h.c.Turns.GoOnUndoing(h.ctx, turn, r.Undoing.Response, textOf(why))
 	if report := turns.UndoReport(end.Result); err == nil && r.Client == nil && why != nil && r.Undoing.Behind && report.TooLate() {
-		end.Outcome = *engine.Cancelled(nil, fmt.Sprintf("Cancelled, though %q is final. What was done before it may have been undone.", report.Final))
+		end.Outcome = *engine.Cancelled(report.InPart(), "")
 	}
 	return h.undoEnds(&end, err, why)
 }
@@ -222,11 +219,18 @@ const (
 	lastUndo  = 6 * time.Hour
 )
 
+// errBreaks is why an undo is left for later that takes servers down.
+var errBreaks = errors.New("each server that tried to undo it went down, or lost it")
+
 // undoLater leaves a saga for later that could not be undone, and for operators in the end.
 func (h *hold) undoLater(why error) error {
 	h.undoErr = why
 	return h.commit(func(r *row) []event {
-		h.rest(r, store.Undoing, h.c.notUndoneYet(r, why))
+		status := store.Undoing
+		if r.Status.Over() {
+			status = r.Status
+		}
+		h.rest(r, status, h.c.notUndoneYet(r, why))
 		return []event{{kind: kindRest, body: body{Text: r.Running.LastError}}}
 	})
 }
@@ -256,29 +260,32 @@ func (c *Core) notUndoneYet(r *row, why error) time.Time {
 
 // undoAgain tries again to undo what could not be undone. How the saga has ended stays as it is.
 func (h *hold) undoAgain(r *row) error {
-	again, effects, told := r.Again, []string(nil), []byte(nil)
+	again, effects, told, final := r.Again, []string(nil), []byte(nil), false
 	var why error // it is still to be undone
 	pos, err := decodePosition(again, r.Saga)
 	if err == nil && pos != nil {
 		turn := turns.TaskTurn{
 			Call:     engine.Call{Now: r.now(), Acting: h.acting, Undoing: func(ctx context.Context, _ engine.Undoing) error { return h.acting(ctx) }},
-			Identity: turns.Identity{Program: h.program, Saga: r.Saga}, Position: pos, Caller: turns.Caller{Principal: r.Principal}, Hooked: h.hooked,
+			Identity: turns.Identity{Program: h.program, Saga: r.Saga}, Position: pos, Trace: r.Begun.Trace, Caller: turns.Caller{Principal: r.Principal}, Who: r.caller(), Hooked: h.hooked,
 		}
 		var end turns.End
 		end, err = h.c.Turns.UndoTask(h.ctx, turn, false, h.served, "")
+		if report := turns.UndoReport(end.Result); report.TooLate() {
+			end.Outcome = *engine.Cancelled(report.InPart(), "")
+		}
 		if err == nil && r.Client != nil {
 			h.undoEnd = &end
 			told, err = h.sealedUndo(r, &end)
 		}
 		h.undoErr = err
 		if report := turns.UndoReport(end.Result); err == nil && report != nil {
-			effects, why = report.Outstanding, end.Err
+			effects, why, final = report.Outstanding, end.Err, report.Final != ""
 			again = encodeAgain(report)
 		}
 	}
 	return h.commit(func(r *row) []event {
 		e := event{kind: kindUndone, body: body{Effects: effects}}
-		if r.Cancelled = false; told != nil {
+		if r.Cancelled, r.Final = false, r.Final || final; told != nil {
 			r.Client.Report, r.Effects = told, effects
 		}
 		if r.Again = again; len(again) == 0 {

@@ -182,8 +182,9 @@ func TestACancelIsHeardOfLate(t *testing.T) {
 		time.Sleep(time.Second)
 		var late atomic.Bool
 		s.fails(func(write func() error) error {
+			first := !late.Swap(true) // before others can hear of it
 			err := write()
-			if !late.Swap(true) {
+			if first {
 				time.Sleep(time.Minute)
 			}
 			return err

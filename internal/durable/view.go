@@ -28,8 +28,33 @@ func (c *Core) report(ctx context.Context, method string, err error) error {
 	return c.Turns.Report(ctx, method, err)
 }
 
-// find returns the row of a task, or [tasks.ErrNotFound].
+// find returns the row of a task that the caller may see, or [tasks.ErrNotFound].
 func (c *Core) find(ctx context.Context, principal, name string) (*row, error) {
+	r, err := c.owned(ctx, principal, name)
+	if err == nil && c.Turns.Permit != nil {
+		err = c.permitted(ctx, principal, r.Tool, r.Revision)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return r, nil
+}
+
+// permitted fails if the caller may not use the tool of a task. Who has the link to a page may be another person.
+func (c *Core) permitted(ctx context.Context, principal, tool string, revision uint32) error {
+	program, _ := c.Turns.ProgramOf(tool, revision)
+	if engine.CallerOf(ctx).Binding() != principal {
+		return nil
+	}
+	err := c.Turns.Permitted(ctx, program)
+	if errors.Is(err, turns.ErrHidden) {
+		return tasks.ErrNotFound
+	}
+	return err
+}
+
+// owned returns the row of a task, or [tasks.ErrNotFound].
+func (c *Core) owned(ctx context.Context, principal, name string) (*row, error) {
 	if name == "" {
 		return nil, tasks.ErrNotFound
 	}
@@ -90,7 +115,7 @@ func (c *Core) Status(ctx context.Context, principal, id string) (*tasks.Task, e
 // view shows a row.
 func (c *Core) view(r *row) (*tasks.Task, error) {
 	t := c.summarized(&r.Record, &r.summary)
-	t.Status, t.Progress, t.Given, t.Told, t.Final = statusOf(r), r.Progress.engine(), r.Stand.Given, r.Shown.Told, r.Final
+	t.Status, t.Progress, t.Given, t.Told, t.Final, t.Rests = statusOf(r), r.Progress.engine(), r.Stand.Given, r.Shown.Told, r.Final, r.rests()
 	for _, h := range r.Heard {
 		t.Happened = append(t.Happened, h.Question)
 	}
@@ -132,6 +157,11 @@ func (c *Core) summarized(record *store.Record, s *summary) *tasks.Task {
 	}
 	t.Program, _ = c.Turns.ProgramOf(record.Tool, record.Revision)
 	return t
+}
+
+// rests reports whether no one is at the saga, or is to be by now.
+func (r *row) rests() bool {
+	return !r.Status.Over() && !r.Running.Held && r.Wake.After(r.now())
 }
 
 // theirs are the questions that the client has not answered yet.
@@ -179,6 +209,11 @@ func (c *Core) List(ctx context.Context, principal, after string, limit int) (li
 			return list, cursorText(cursor), nil
 		}
 		cursor = store.Cursor{Created: record.Created, ID: record.ID}
+		if err := c.permitted(ctx, principal, record.Tool, record.Revision); errors.Is(err, tasks.ErrNotFound) || turns.WantsPermission(err) {
+			continue
+		} else if err != nil {
+			return nil, "", err
+		}
 		t, err := c.listed(record)
 		if err != nil {
 			c.Turns.Log.ErrorContext(ctx, "a task is left out of its owner's list, as it cannot be read", "tool", record.Tool, "record", record.ID.String(), "error", err)

@@ -141,6 +141,12 @@ func (w *worker) take(ctx, live context.Context) error {
 		for _, r := range taken {
 			w.c.clock.hear(r.Now)
 			h := w.c.newHold(live, r, r.Record.Tries)
+			switch attrs := []any{"tool", r.Tool, "saga", r.Saga.String(), "attempts", h.tries - 1}; {
+			case h.tries > w.c.Attempts:
+				log.ErrorContext(ctx, "a saga is given up: each server that tried to go on with it went down, or lost it", attrs...)
+			case h.tries > 1:
+				log.WarnContext(ctx, "a saga is taken over, whose server went down or lost it", attrs...)
+			}
 			h.acquire(t)
 			w.receive(h)
 		}
@@ -292,6 +298,24 @@ func (h *hold) missed() {
 	defer h.unlock()
 	if !h.rested && !h.lost {
 		_ = h.reload()
+	}
+}
+
+// cancelled has a saga that is driven here know at once that a client wants it cancelled: it begins nothing more.
+func (w *worker) cancelled(ctx context.Context, id store.ID) {
+	w.mu.Lock()
+	h := w.held[id]
+	w.mu.Unlock()
+	if h == nil {
+		return
+	}
+	select {
+	case h.mutex <- struct{}{}:
+		defer h.unlock()
+		if !h.rested && !h.lost {
+			_ = h.reload()
+		}
+	case <-ctx.Done(): // what is being written finds it
 	}
 }
 

@@ -222,7 +222,7 @@ func (w *world) tries(id string, do func(m *durable.Core) error) {
 		err := do(w.any().m)
 		late := ctx.Err()
 		cancel()
-		if err == nil || late == nil && !errors.Is(err, durable.ErrUnavailable) && !errors.Is(err, turns.ErrNewer) {
+		if err == nil || late == nil && !errors.Is(err, durable.ErrUnavailable) && !errors.Is(err, turns.ErrNewer) && !errors.Is(err, durable.ErrEnding) {
 			if !assert.NoError(about{w.seen, id}, err, id) {
 				runtime.Goexit()
 			}

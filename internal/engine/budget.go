@@ -12,44 +12,35 @@ type budget struct {
 	context.Context // the parent
 
 	mu     sync.Mutex
-	err    error         // once it has ended
-	end    time.Time     // unless it waits
-	waited time.Time     // since when it waits, or zero
-	done   chan struct{} // nil until a goroutine waits, as are the next two
+	err    error     // once it has ended
+	end    time.Time // unless it waits
+	waited time.Time // since when it waits, or zero
+	done   chan struct{}
 	timer  *time.Timer
 	stop   func() bool
 }
 
 func newBudget(parent context.Context, d time.Duration) *budget {
-	return &budget{Context: parent, end: time.Now().Add(d)}
-}
-
-// look has the context end if its time is over, or its parent has ended. b.mu is held.
-func (b *budget) look() {
-	if err := b.Context.Err(); err != nil {
-		b.finish(err)
-	} else if b.waited.IsZero() && !time.Now().Before(b.end) {
-		b.finish(context.DeadlineExceeded)
-	}
+	b := &budget{Context: parent, end: time.Now().Add(d), done: make(chan struct{})}
+	look := func() { _ = b.Err() }
+	b.timer, b.stop = time.AfterFunc(d, look), context.AfterFunc(parent, look)
+	return b
 }
 
 // finish ends the context. b.mu is held.
 func (b *budget) finish(err error) {
 	if b.err == nil {
-		if b.err = err; b.done != nil {
-			close(b.done)
-		}
+		b.err = err
+		close(b.done)
 	}
 }
 
 // close gives up what the context holds. It ends if it has not ended.
 func (b *budget) close() {
+	b.timer.Stop()
+	b.stop()
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.done != nil {
-		b.timer.Stop()
-		b.stop()
-	}
 	b.finish(context.Canceled)
 }
 
@@ -65,7 +56,7 @@ func (b *budget) wait() (resume func()) {
 		b.mu.Lock()
 		defer b.mu.Unlock()
 		b.end, b.waited = b.end.Add(time.Since(b.waited)), time.Time{}
-		if b.done != nil && b.err == nil {
+		if b.err == nil {
 			b.timer.Reset(time.Until(b.end))
 		}
 	}
@@ -86,25 +77,16 @@ func (b *budget) Deadline() (time.Time, bool) {
 }
 
 // Done implements context.Context.
-func (b *budget) Done() <-chan struct{} {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.done == nil {
-		b.look()
-		b.done = make(chan struct{})
-		look := func() { _ = b.Err() }
-		b.timer, b.stop = time.AfterFunc(time.Until(b.end), look), context.AfterFunc(b.Context, look)
-		if b.err != nil {
-			close(b.done)
-		}
-	}
-	return b.done
-}
+func (b *budget) Done() <-chan struct{} { return b.done }
 
 // Err implements context.Context.
 func (b *budget) Err() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.look()
+	if err := b.Context.Err(); err != nil {
+		b.finish(err)
+	} else if b.waited.IsZero() && !time.Now().Before(b.end) {
+		b.finish(context.DeadlineExceeded)
+	}
 	return b.err
 }

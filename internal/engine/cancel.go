@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"github.com/mcpsaga/mcpsaga/content"
 )
@@ -59,7 +60,7 @@ func (t *Program) Cancel(ctx context.Context, pos *Position, r Call) (*Outcome, 
 	case c.complete && undo.TooLate() && c.unheard != nil:
 		return c.unheard, nil
 	case c.complete && undo.TooLate(): // there is no way back, so the only good end is forward
-		c.call.retrace, c.call.Begun = nil, nil
+		c.call.probe, c.call.Begun = nil, nil
 		if out, err := c.take(ctx); err != nil || out.Position == nil {
 			return out, err
 		}
@@ -98,11 +99,11 @@ func (c *cancellation) take(ctx context.Context) (*Outcome, error) {
 func (c *cancellation) findOut(ctx context.Context) (*Outcome, error) {
 	inner := false // the process that took the turn before this one has gone on by itself
 	for {
-		c.call.retrace = &retrace{inner: inner}
+		c.call.probe = &probe{inner: inner}
 		before := c.log
 		out, err := c.take(ctx)
-		if c.call.retrace.log != nil {
-			c.log = c.call.retrace.log
+		if c.call.probe.log != nil {
+			c.log = c.call.probe.log
 		}
 		switch {
 		case broken(err):
@@ -124,9 +125,7 @@ func (c *cancellation) findOut(ctx context.Context) (*Outcome, error) {
 			c.unheard = out
 			return nil, nil
 		}
-		if c.log = out.Position.log; c.log == nil { // it has done nothing
-			c.log = new(effectLog)
-		}
+		c.log = &out.Position.log
 		if goesOn, err := c.goesOn(ctx, out); err != nil || !goesOn {
 			return nil, err
 		}
@@ -151,10 +150,10 @@ func (c *cancellation) goesOn(ctx context.Context, out *Outcome) (bool, error) {
 	return true, nil
 }
 
-// retrace is what a turn knows that is run only to find what it had done, for the undo. If it comes to an
+// probe is what a turn knows that is run only to find what it had done, for the undo. If it comes to an
 // irreversible effect that has an Undo it ends before it, and from another turn of the same process on also if
 // that has none.
-type retrace struct {
+type probe struct {
 	inner bool
 	log   *effectLog // the turn's
 }
@@ -255,11 +254,15 @@ func (t *Program) Undo(ctx context.Context, u Undoing) (*Outcome, error) {
 	return u.end(undo)
 }
 
-// Cancelled is the end of a saga that was cancelled, with what was undone; nil is nothing.
+// Cancelled is the end of a saga that was cancelled, with what was undone; nil is nothing. Where it is too late, it
+// says that the saga has not ended; where something was undone before what is final was found, that it has.
 func Cancelled(undo *UndoReport, text string) *Outcome {
 	final := undo != nil && undo.Final != ""
-	if final {
+	switch {
+	case undo.TooLate():
 		text = "Not cancelled: it is too late."
+	case final:
+		text = fmt.Sprintf("Cancelled in part: the saga has ended, but %q is final.", undo.Final)
 	}
 	return UndoneWith(undo, text, final)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 )
 
 // A checkpoint is a position in the middle of a turn: resuming it runs the step
@@ -27,10 +28,10 @@ func (tc *Turn) Goto(step string, encode func() (Ended, error)) error {
 	tc.At(step)
 	tc.mu.Lock()
 	tc.log.mine = 0
-	saves := tc.saves
+	saves, dropped := tc.saves, tc.dropped()
 	tc.mu.Unlock()
-	if saves == nil {
-		return nil
+	if saves == nil || dropped != nil {
+		return dropped
 	}
 	left, err := encode() // the author's
 	if err != nil {
@@ -97,12 +98,12 @@ func (tc *Turn) checkpoint() error {
 		return nil
 	case tc.halted != nil:
 		return tc.halted
-	case tc.retrace != nil:
+	case tc.probe != nil:
 		// Had the turn that is undone come this far, it would have been written down.
 		return tc.stop("at what would be its next checkpoint", false)
 	}
 	at := s.at
-	at.log = tc.log.soFar()
+	at.log = effectLog{records: slices.Clip(tc.log.records), mine: tc.log.mine} // which does not change when the turn continues
 	if tc.replay != nil {
 		at.kept = tc.replay.soFar()
 	}
@@ -114,10 +115,4 @@ func (tc *Turn) checkpoint() error {
 	tc.finals = 0
 	tc.Lost = false // no earlier run has come further
 	return nil
-}
-
-// soFar returns a log that does not change when the turn continues.
-func (l *effectLog) soFar() *effectLog {
-	n := len(l.records)
-	return &effectLog{records: l.records[:n:n], mine: l.mine}
 }

@@ -13,7 +13,7 @@ import (
 // It returns nil if there is nothing to do, an *UnsettledError if it is not known whether anything may
 // be undone, and a *HaltedError if c does not let it. end is how the turn has ended.
 func (t *Program) compensate(ctx context.Context, c *Call, log *effectLog, end Undoing) (*UndoReport, error) {
-	if log == nil || len(log.records) == 0 {
+	if len(log.records) == 0 {
 		return nil, nil
 	}
 	report := &UndoReport{Undone: []string{}, Outstanding: []string{}}
@@ -46,9 +46,15 @@ func (t *Program) compensate(ctx context.Context, c *Call, log *effectLog, end U
 		case err == nil:
 			report.Undone = append(report.Undone, r.name)
 		case errors.Is(err, ErrNothingToUndo):
+			if d := t.effects[r.name].Declaration(); !d.Undoable && !d.Irreversible && !d.ReadOnly {
+				report.Stays = append(report.Stays, r.name)
+			}
 		case errors.As(err, new(*FinalError)):
 			report.Final = r.name
 			report.errs = append(report.errs, fmt.Errorf("undo of %q: %w", r.name, err))
+			if !report.TooLate() {
+				report.Left = t.undoable(order[i+1:])
+			}
 			report.Again = t.again(c.ID, &u.again) // what came after it and could not be undone yet
 			return report, nil
 		case t.irreversible(r):
@@ -61,6 +67,16 @@ func (t *Program) compensate(ctx context.Context, c *Call, log *effectLog, end U
 	}
 	report.Again = t.again(c.ID, &u.again)
 	return report, nil
+}
+
+// undoable names those of the effects that have an Undo.
+func (t *Program) undoable(records []*EffectRecord) (names []string) {
+	for _, r := range records {
+		if e := t.effects[r.name]; e != nil && e.Declaration().Undoable {
+			names = append(names, r.name)
+		}
+	}
+	return names
 }
 
 var errUndeclared = errors.New("the tool no longer declares it")

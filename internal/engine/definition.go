@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -105,7 +106,9 @@ func NewProgram(d Definition, p *Problems) *Program {
 	}
 	t.declare(p, d.Effects)
 	t.checkTasks(p)
-	t.checkYields(p)
+	if t.Yields && t.input != nil && t.input.Schema().Properties[ResumeToken] != nil { // which lists show
+		p.Add(nil, "it Yields and has an argument named %q, which is what clients go on with; give the argument another name", ResumeToken)
+	}
 	return t
 }
 
@@ -170,8 +173,10 @@ func (t *Program) checkQuestions(p *Problems) {
 		if err := q.Verify(); err != nil {
 			p.Add(err, "question %q cannot be asked", id)
 		}
-		t.questions[id] = newQuestion(q)
-		t.outside = t.outside || t.questions[id].step.Kind == steps.Outside
+		s, err := q.Step()
+		s.ID, s.Params = id, bytes.Clone(s.Params)
+		t.questions[id] = &question{q, s, digest(s.Params), err}
+		t.outside = t.outside || s.Kind == steps.Outside
 	}
 	for _, id := range slices.Sorted(maps.Keys(t.questions)) {
 		if done := t.questions[id].step.Done; done != "" && !t.Outside(done) {

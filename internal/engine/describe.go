@@ -63,14 +63,12 @@ func (p *Position) Describe() (Description, error) {
 		}
 		d.Steps = append(d.Steps, described)
 	}
-	if p.log != nil {
-		for _, r := range p.log.records {
-			effect, err := r.describe()
-			if err != nil {
-				return d, err
-			}
-			d.Effects = append(d.Effects, effect)
+	for _, r := range p.log.records {
+		effect, err := r.describe()
+		if err != nil {
+			return d, err
 		}
+		d.Effects = append(d.Effects, effect)
 	}
 	var err error
 	if d.Flow {

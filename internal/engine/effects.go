@@ -40,7 +40,7 @@ type Declaration struct {
 	Name string
 	Self any
 	// Undoable says that it has an Undo.
-	Irreversible, Undoable bool
+	Irreversible, Undoable, ReadOnly bool
 	// BuildsOn are the names and selves of other effects.
 	BuildsOn []Declaration
 	// Problem says why it cannot be registered, or is empty.
@@ -99,20 +99,16 @@ const (
 // that one. The next effect of each name is a new one, as a step machine does not come to its
 // old ones again; but for those of the step function that runs again.
 func (t *Program) logOf(pos *Position) *effectLog {
-	l := new(effectLog)
-	if pos.log == nil {
-		return l
-	}
-	l.records, l.mine = make([]*EffectRecord, len(pos.log.records)), pos.log.mine
+	n := len(pos.log.records)
+	l := &effectLog{records: make([]*EffectRecord, n), before: n, mine: pos.log.mine}
 	for i, r := range pos.log.records {
 		mine := *r
 		mine.reached, mine.Old = false, r.Old || pos.Revision != t.Revision
 		l.records[i] = &mine
-		if i < len(l.records)-l.mine {
+		if i < n-l.mine {
 			l.count(r.name)
 		}
 	}
-	l.before = len(l.records)
 	return l
 }
 
@@ -192,12 +188,8 @@ func (l *effectLog) append(b []byte) []byte {
 	return b
 }
 
-func readEffects(r *reader) *effectLog {
-	n := r.count(4)
-	if n == 0 {
-		return nil
-	}
-	l := &effectLog{records: make([]*EffectRecord, n)}
+func readEffects(r *reader) effectLog {
+	l := effectLog{records: make([]*EffectRecord, r.count(4))}
 	for i := range l.records {
 		status := r.take(1)[0]
 		e := &EffectRecord{status: effectStatus(status &^ (effectOld | effectKinds)), Old: status&effectOld != 0, name: string(r.bytes()), n: int(r.uvarint() & math.MaxInt32), In: sagahooks.Value{JSON: r.bytes()}}
@@ -247,7 +239,7 @@ func (tc *Turn) Begin(d Declaration, input sagahooks.Value) (r *EffectRecord, ke
 	if final {
 		tc.finals++
 	}
-	stops := tc.retrace != nil && d.Irreversible && (d.Undoable || tc.retrace.inner || tc.Final != nil && tc.finals > tc.Finals)
+	stops := tc.stopsBefore(d)
 	if !stops {
 		if err := tc.mayAct(final); err != nil {
 			return nil, "", err
@@ -264,13 +256,30 @@ func (tc *Turn) Begin(d Declaration, input sagahooks.Value) (r *EffectRecord, ke
 	return r, effectKey(tc.ID, d.Name, r.n), nil
 }
 
+// stopsBefore reports whether a turn that only finds out what an earlier one did ends before an effect, which cannot be
+// taken back and was not recorded.
+func (tc *Turn) stopsBefore(d Declaration) bool {
+	switch {
+	case tc.probe == nil || !d.Irreversible:
+		return false
+	case d.Undoable: // its Undo finds out whether it was performed
+		return true
+	case tc.probe.inner: // the process that went on by itself may not have come so far
+		return true
+	}
+	return tc.Final != nil && tc.finals > tc.Finals // the earlier turn had not begun so many
+}
+
 // mayAct fails, and ends the turn, if the driver of the saga does not want it to do anything.
 func (tc *Turn) mayAct(final bool) error {
 	if tc.halted != nil {
 		return tc.halted
 	}
+	if tc.refused = tc.dropped(); tc.refused != nil {
+		return tc.refused
+	}
 	defer tc.limit.wait()()
-	if final && tc.Final != nil && tc.retrace == nil {
+	if final && tc.Final != nil && tc.probe == nil {
 		if err := tc.Final(tc, tc.finals); err != nil {
 			return tc.halt(&HaltedError{err})
 		}
@@ -328,7 +337,7 @@ type EffectCall struct {
 }
 
 // EffectHook is called around every try of an effect. An error of its own, without having
-// called next, is as one of Do or Undo.
+// called next, is as one of Do or Undo. It calls next once at most, not after it has returned, and does not panic.
 type EffectHook func(ctx context.Context, c EffectCall, next func(context.Context) error) error
 
 type effectHookKey struct{}

@@ -141,7 +141,7 @@ func (p *Position) Restore(e Encoded) error {
 	}
 	switch {
 	case mine == 0:
-	case now.log == nil || mine > len(now.log.records):
+	case mine > len(now.log.records):
 		return errors.New("a step function has more effects than the saga")
 	default:
 		now.log.mine = mine
@@ -240,11 +240,7 @@ func (p *Position) appendMore(b []byte) []byte {
 	}
 	if flags&moreRunning != 0 {
 		b = appendTime(b, *p.running)
-		mine := 0
-		if p.log != nil {
-			mine = p.log.mine
-		}
-		b = binary.AppendUvarint(b, uint64(mine))
+		b = binary.AppendUvarint(b, uint64(p.log.mine))
 	}
 	if flags&moreParts != 0 {
 		b = appendBytes(b, parts)

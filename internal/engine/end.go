@@ -58,6 +58,32 @@ func (tc *Turn) held() bool {
 	return tc.Held || tc.Unwanted != nil && errors.Is(context.Cause(tc), tc.Unwanted)
 }
 
+// ErrUnwanted is what causes wrap with which the context of a turn ends that no one hears of any more. It is a
+// [context.Canceled].
+var ErrUnwanted = fmt.Errorf("no one waits for it any more: %w", context.Canceled)
+
+// dropped is why the turn begins nothing more, as its context was cancelled; nil if it continues. From what is final on,
+// and for who finds out what was done, there is no other way.
+func (tc *Turn) dropped() error {
+	if tc.probe != nil || !errors.Is(tc.Err(), context.Canceled) || tc.program.final(tc.log) != "" {
+		return nil
+	}
+	return context.Cause(tc)
+}
+
+// IsFinal reports whether a position knows of an irreversible effect that is done.
+func (t *Program) IsFinal(p *Position) bool { return t.final(&p.log) != "" }
+
+// unwanted is why the turn is undone though its code has ended well; nil if it is not: someone hears of it, or can take
+// it again.
+func (tc *Turn) unwanted() error {
+	why := tc.dropped()
+	if tc.held() && (why == context.Canceled || errors.Is(why, ErrUnwanted)) {
+		return why
+	}
+	return nil
+}
+
 // endBadly undoes what the saga did, and ends it as u says.
 func (t *Program) endBadly(tc *Turn, u Undoing) (*Outcome, error) {
 	undo, unsettled := t.undoTurn(tc, u)

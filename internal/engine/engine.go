@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -87,8 +88,8 @@ type Call struct {
 	// that; nil if it is not known.
 	Begun *Position
 
-	// retrace: the saga is being cancelled, and the turn is run to find what it had done.
-	retrace *retrace
+	// probe: the saga is being cancelled, and the turn is run only to find what an earlier one had done.
+	probe *probe
 }
 
 // act is called before the turn does anything. If the driver of the saga does not want that, it fails.
@@ -272,18 +273,22 @@ func (t *Program) turn(tc *Turn) (end *Outcome, err error) {
 			tc.Did(t.toCancel(tc.ID, tc.log))
 		}
 	}()
-	if tc.retrace != nil {
-		tc.retrace.log = tc.log
+	if tc.probe != nil {
+		tc.probe.log = tc.log
 	}
 	if tc.Limit > 0 {
 		tc.limit = newBudget(tc.Context, tc.Limit)
 		defer tc.limit.close()
 		tc.Context = tc.limit
 	}
-	tc, err = t.run(tc)
+	if err = tc.dropped(); err == nil {
+		if tc, err = t.run(tc); err == nil {
+			err = cmp.Or(tc.refused, tc.unwanted())
+		}
+	}
 	// Code that panics does so again, and never gets further: waiting would not help.
 	// And what is undone up to a checkpoint has that effect in its log, for its Undo to find out.
-	undoing := tc.saves != nil && tc.retrace != nil
+	undoing := tc.saves != nil && tc.probe != nil
 	if tc.Lost && !undoing && !errors.As(err, new(*PanicError)) {
 		if effect := tc.unknown(); effect != nil {
 			cause := effect.Failure(nil)
@@ -294,7 +299,7 @@ func (t *Program) turn(tc *Turn) (end *Outcome, err error) {
 		}
 	}
 	if _, stopped := tc.latched.(*stoppedError); stopped {
-		return &Outcome{Position: &Position{ID: pos.ID, body: body{log: tc.log}}}, nil
+		return &Outcome{Position: &Position{ID: pos.ID, body: body{log: *tc.log}}}, nil
 	}
 	if err != nil {
 		return t.failed(tc, err)
@@ -345,9 +350,12 @@ func (tc *Turn) run() (err error) {
 			err = tc.guard.misused
 		}
 	}()
-	args, kept, secrets := tc.pos.args, tc.pos.kept, tc.pos.secrets
 	tc.guard.way = int(called.Add(1)) % len(ways)
-	by(tc.guard.way, func() { tc.end, err = tc.program.Code.Run(tc, args, kept, secrets) })
+	return by[tc.guard.way](tc)
+}
+
+func (tc *Turn) call() (err error) {
+	tc.end, err = tc.program.Code.Run(tc, tc.pos.args, tc.pos.kept, tc.pos.secrets)
 	return err
 }
 
@@ -368,7 +376,7 @@ func (t *Program) suspend(pos *Position, r *Ended, log *effectLog, now time.Time
 	pos.Tool, pos.Revision, pos.Wake, pos.secrets = t.Name, t.Revision, r.Asked.Wake, r.Secrets
 	log.mine = 0
 	pos.body = body{
-		next: r.Asked.Next, args: pos.args, kept: r.Kept, apart: r.Apart, seen: pos.seen, log: log,
+		next: r.Asked.Next, args: pos.args, kept: r.Kept, apart: r.Apart, seen: pos.seen, log: *log,
 		pending: make([]pendingStep, len(r.Asked.Steps)),
 	}
 	out := &Outcome{Steps: slices.Clone(r.Asked.Steps), Yielded: r.Asked.Yielded, Position: pos, Reworded: r.Reworded}

@@ -206,14 +206,7 @@ func (p *Position) Rests() time.Time {
 }
 
 // Asks reports whether a saga that stands there waits for an answer of its client's.
-func (p *Position) Asks() bool {
-	for i := range p.pending {
-		if s := &p.pending[i]; !s.outside() && s.answer == nil {
-			return true
-		}
-	}
-	return false
-}
+func (p *Position) Asks() bool { return len(p.PendingIDs()) > 0 }
 
 // Awaited returns the events that a saga of the program waits for at pos.
 func (t *Program) Awaited(pos *Position) (list []Awaited) {

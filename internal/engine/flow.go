@@ -69,7 +69,7 @@ func (tc *Turn) RunFlow(recorded []byte, run func(*Replay) (any, error)) (Ended,
 		_, did, doing, _ := r.asked.wording()
 		return fail(&SwallowedError{Did: did, Doing: doing, Returned: err})
 	case r.asked != nil && tc.latched != nil:
-		if err := r.checkReached("", ""); err != nil {
+		if r.checkReached("", "") != nil {
 			what, _, _, _ := r.asked.wording()
 			return fail(r.checkReached(what, ""))
 		}
@@ -146,16 +146,23 @@ func (e *suspended) Error() string {
 	return fmt.Sprintf("the saga %s; the flow must return this error", now)
 }
 
+// enter is [Turn.Enter] for what a run does until it has suspended or diverged.
+func (r *Replay) enter(call string) error {
+	err := r.turn.Enter(call, "")
+	if err == nil && r.turn.latched != nil {
+		r.turn.Leave()
+		return r.turn.latched
+	}
+	return err
+}
+
 // Ask asks several questions in one round. It returns nil when all are answered; an
 // error that the flow must return may mean that the saga has to wait.
 func (r *Replay) Ask(questions ...steps.Request) error {
-	if err := r.turn.Enter("Ask", ""); err != nil {
+	if err := r.enter("Ask"); err != nil {
 		return err
 	}
 	defer r.turn.Leave()
-	if err := r.turn.latched; err != nil {
-		return err
-	}
 	wanted, err := r.turn.Resolve(questions, r.answered)
 	if err != nil {
 		return err
@@ -187,13 +194,10 @@ func (r *Replay) suspend(a *Asked) error {
 
 // Yield ends the turn with a part of the result. A run that comes to it again continues.
 func (r *Replay) Yield(blocks content.Blocks) error {
-	if err := r.turn.Enter("Yield", ""); err != nil {
+	if err := r.enter("Yield"); err != nil {
 		return err
 	}
 	defer r.turn.Leave()
-	if err := r.turn.latched; err != nil {
-		return err
-	}
 	if err := r.turn.program.checkYield(blocks); err != nil {
 		return err
 	}
@@ -220,13 +224,10 @@ func (r *Replay) Until(at time.Time) error {
 }
 
 func (r *Replay) sleep(call string, until func(now time.Time) time.Time) error {
-	if err := r.turn.Enter(call, ""); err != nil {
+	if err := r.enter(call); err != nil {
 		return err
 	}
 	defer r.turn.Leave()
-	if err := r.turn.latched; err != nil {
-		return err
-	}
 	at := until(r.now())
 	if err := cmp.Or(r.turn.latched, checkSleep(call, at)); err != nil { // latched if it is new, and comes before something that is not
 		return err
@@ -343,26 +344,26 @@ func (tc *Turn) diverges(err error) error {
 // checkReached reports a divergence if something that was recorded was not come to
 // again. What older revisions recorded may be left over. What came instead is new if it has a name.
 func (r *Replay) checkReached(came, name string) error {
-	left, after := "", ""
+	diverged := func(recorded, after string) error {
+		if name != "" {
+			came = fmt.Sprintf("%s %q, which is new", came, name)
+		}
+		return &DivergedError{Recorded: recorded, Came: after + came}
+	}
 	if i := slices.IndexFunc(r.rec.entries, func(e recordEntry) bool { return !e.reached && !e.old }); i >= 0 {
-		left = fmt.Sprintf("question %q", r.rec.entries[i].id)
-	} else if i := slices.IndexFunc(r.turn.log.records, func(e *EffectRecord) bool { return !e.reached && !e.Old }); i >= 0 {
-		left = fmt.Sprintf("effect %q", r.turn.log.records[i].name)
-	} else if n := r.rec.counts.times; r.taken.times < n {
-		left = fmt.Sprintf("%d calls of Now, Sleep and Until", n)
-		after = fmt.Sprintf("after %d of them ", r.taken.times)
-	} else if n := r.rec.counts.yields; r.taken.yields < n {
-		left = fmt.Sprintf("%d calls of Yield", n)
-		after = fmt.Sprintf("after %d of them ", r.taken.yields)
-	} else if n := r.rec.counts.ids; r.taken.ids < n {
-		left = fmt.Sprintf("%d calls of NewID and Rand", n)
-		after = fmt.Sprintf("after %d of them ", r.taken.ids)
+		return diverged(fmt.Sprintf("question %q", r.rec.entries[i].id), "")
 	}
-	if left == "" {
-		return nil
+	if i := slices.IndexFunc(r.turn.log.records, func(e *EffectRecord) bool { return !e.reached && !e.Old }); i >= 0 {
+		return diverged(fmt.Sprintf("effect %q", r.turn.log.records[i].name), "")
 	}
-	if name != "" {
-		came = fmt.Sprintf("%s %q, which is new", came, name)
+	then, now := r.rec.counts, r.taken
+	for _, c := range []struct {
+		then, now int
+		calls     string
+	}{{then.times, now.times, "Now, Sleep and Until"}, {then.yields, now.yields, "Yield"}, {then.ids, now.ids, "NewID and Rand"}} {
+		if c.now < c.then {
+			return diverged(fmt.Sprintf("%d calls of %s", c.then, c.calls), fmt.Sprintf("after %d of them ", c.now))
+		}
 	}
-	return &DivergedError{Recorded: left, Came: after + came}
+	return nil
 }

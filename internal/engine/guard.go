@@ -103,8 +103,10 @@ func (tc *Turn) Together(n int, f func(i int)) {
 		ends[i] = exited // unless it returns or panics
 		calls.Go(func() {
 			ends[i] = Protect(func() error {
-				by(tc.guard.way, func() { f(i) })
-				return nil
+				return by[tc.guard.way](callFunc(func() error {
+					f(i)
+					return nil
+				}))
 			})
 		})
 	}
@@ -121,10 +123,29 @@ func (tc *Turn) Together(n int, f func(i int)) {
 // code is called in one of several places, so that turns which run at the same time mostly differ,
 // and goroutines that the code has started have none of these places on theirs.
 
+// by calls code in one of several places: the instances of in, whose machine code differs as their types do.
+var by = [...]func(callee) error{
+	in[[0]byte], in[[1]byte], in[[2]byte], in[[3]byte], in[[4]byte], in[[5]byte], in[[6]byte], in[[7]byte],
+	in[[8]byte], in[[9]byte], in[[10]byte], in[[11]byte], in[[12]byte], in[[13]byte], in[[14]byte], in[[15]byte],
+}
+
+// callee is what is called there. An interface, as a function would be on the heap.
+type callee interface{ call() error }
+
+type callFunc func() error
+
+func (f callFunc) call() error { return f() }
+
+//go:noinline
+func in[place any](c callee) error { return c.call() }
+
 // ways are the places in by where it calls code.
-var ways = func() (at [16]uintptr) {
+var ways = func() (at [len(by)]uintptr) {
 	for way := range at {
-		by(way, func() { runtime.Callers(2, at[way:way+1]) })
+		by[way](callFunc(func() error {
+			runtime.Callers(3, at[way:way+1])
+			return nil
+		}))
 	}
 	return at
 }()
@@ -145,45 +166,5 @@ func runsBy(ways []uintptr) bool {
 		if n < len(pcs) {
 			return false
 		}
-	}
-}
-
-// by calls code in one of several places.
-//
-//go:noinline
-func by(way int, code func()) {
-	switch way {
-	case 0:
-		code()
-	case 1:
-		code()
-	case 2:
-		code()
-	case 3:
-		code()
-	case 4:
-		code()
-	case 5:
-		code()
-	case 6:
-		code()
-	case 7:
-		code()
-	case 8:
-		code()
-	case 9:
-		code()
-	case 10:
-		code()
-	case 11:
-		code()
-	case 12:
-		code()
-	case 13:
-		code()
-	case 14:
-		code()
-	default:
-		code()
 	}
 }

@@ -58,8 +58,8 @@ type body struct {
 	// that made the engine ask again.
 	seen []fingerprint
 	args json.RawMessage
-	// log lists the effects that were begun; nil if there are none.
-	log *effectLog
+	// log lists the effects that were begun.
+	log effectLog
 	// kept is what the program left for its next turn. What a flow has received is all the
 	// client's; what is not, a machine's state, is kept apart in tokens.
 	kept  []byte
@@ -112,17 +112,18 @@ func (p *Position) DropArguments() { p.args = nil }
 // Arguments are the tool's, unless they were dropped.
 func (p *Position) Arguments() json.RawMessage { return p.args }
 
+// HasEnded reports whether the saga has ended, and only some of its effects are still to be undone.
+func (p *Position) HasEnded() bool { return p.next == "" }
+
 // HasEffects reports whether the saga has begun effects.
-func (p *Position) HasEffects() bool { return p.log != nil && len(p.log.records) > 0 }
+func (p *Position) HasEffects() bool { return len(p.log.records) > 0 }
 
 // Effects names the effects that the saga has begun and that may have been performed, in
 // the order in which they were begun.
 func (p *Position) Effects() (names []string) {
-	if p.log != nil {
-		for _, r := range p.log.records {
-			if r.status != effectRefused {
-				names = append(names, r.name)
-			}
+	for _, r := range p.log.records {
+		if r.status != effectRefused {
+			names = append(names, r.name)
 		}
 	}
 	return names
@@ -144,9 +145,6 @@ func (p *Position) PendingIDs() []string {
 func (p *Position) Sent(answers []steps.Answer) bool {
 	return len(answers) > 0 || answers != nil && p.next != "" && len(p.PendingIDs()) == 0
 }
-
-// Midway reports whether the position is a checkpoint, in the middle of a turn.
-func (p *Position) Midway() bool { return p.running != nil }
 
 // Next is the name of the step function that runs when the answers are there. It is
 // empty if there is none: such a position can only be cancelled ([UndoReport.Again]).

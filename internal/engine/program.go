@@ -187,12 +187,6 @@ type question struct {
 	err    error // why it cannot be asked as it is declared: With has to supply something
 }
 
-func newQuestion(q steps.Question) *question {
-	s, err := q.Step()
-	s.ID, s.Params = q.StepID(), bytes.Clone(s.Params)
-	return &question{q, s, digest(s.Params), err}
-}
-
 // Registry is a set of tools, prompts and resources, in the order they were given.
 // Of each, there may be several revisions: the newest is listed and called, the
 // others end the sagas that they began.
@@ -312,10 +306,8 @@ func (s *Registry) At(uri string) (t *Program, variables map[string]string) {
 	return found, variables
 }
 
-// Serves reports whether there is a resource at a URI. It is cheaper than [Registry.At].
+// Serves reports whether there is a resource at a URI.
 func (s *Registry) Serves(uri string) bool {
-	return slices.ContainsFunc(s.list[KindResource], func(t *Program) bool {
-		r := t.Resource
-		return !r.Template && r.URI == uri || r.Template && len(uri) <= maxURI && r.template.pattern.MatchString(uri)
-	})
+	t, _ := s.At(uri)
+	return t != nil
 }

@@ -113,7 +113,7 @@ func (l *effectLog) takeSecrets(all []byte) (state []byte, err error) {
 			number, path, ofEffect = strings.Cut(name, ">")
 		}
 		i, err := strconv.Atoi(number)
-		if err != nil || !ofEffect || l == nil || i < 0 || i >= len(l.records) {
+		if err != nil || !ofEffect || i < 0 || i >= len(l.records) {
 			return nil, errors.New("there is one of an effect that was not begun")
 		}
 		of := &l.records[i].Out.Secrets

@@ -20,7 +20,7 @@ func TestDigestsOfDeclaredQuestionsAreKnown(t *testing.T) {
 		Name string `json:"name"`
 	}
 	q := &steps.Form[form]{ID: "q", Message: "Who?"}
-	tool := &Program{questions: map[string]*question{"q": newQuestion(q), "open": newQuestion(&steps.Sample{ID: "open"})}}
+	tool := asking(q, &steps.Sample{ID: "open"})
 	assert.Error(t, tool.questions["open"].err, "it has no messages yet")
 	for _, ask := range []steps.Request{q, q.Nth(3), q.With(steps.Message("Who is it?")), &steps.Form[form]{ID: "other", Message: "Who?"}} {
 		s, err := ask.Step()
@@ -35,7 +35,7 @@ func TestRenamedQuestionsAreAskedByTheirPresentIDs(t *testing.T) {
 		Name string `json:"name"`
 	}
 	now := &steps.Form[form]{ID: "now", Message: "Who?"}
-	tool := &Program{questions: map[string]*question{"now": newQuestion(now)}}
+	tool := asking(now)
 	tool.RenameQuestions(new(Problems), map[string]string{"old": "now"})
 	assert.Same(t, tool.questions["now"], tool.questions["old"])
 	turn := &Turn{mu: make(lock, 1), program: tool, Call: Call{Client: steps.AllFeatures()}}
@@ -43,4 +43,10 @@ func TestRenamedQuestionsAreAskedByTheirPresentIDs(t *testing.T) {
 	assert.NoError(t, err)
 	_, err = turn.Resolve([]steps.Request{&steps.Form[form]{ID: "old", Message: "Who?"}}, nil)
 	assert.ErrorContains(t, err, `question "old" is another one`)
+}
+
+func asking(questions ...steps.Question) *Program {
+	t := &Program{Definition: Definition{Asks: questions}}
+	t.checkQuestions(new(Problems))
+	return t
 }

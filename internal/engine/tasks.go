@@ -62,13 +62,3 @@ func (t *Program) checkTasks(p *Problems) {
 		p.Add(nil, "its tasks begin after %q, which is an event; After must be a question that the client answers", given.After)
 	}
 }
-
-// checkYields makes sure that the name of the argument that lists show is free.
-func (t *Program) checkYields(p *Problems) {
-	if t.input == nil || !t.Yields {
-		return
-	}
-	if s := t.input.Schema(); s != nil && s.Properties[ResumeToken] != nil {
-		p.Add(nil, "it Yields and has an argument named %q, which is what clients go on with; give the argument another name", ResumeToken)
-	}
-}

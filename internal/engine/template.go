@@ -20,6 +20,8 @@ import (
 type uriTemplate struct {
 	pattern *regexp.Regexp
 	groups  []templateGroup // by number of the pattern's group, from 1 on
+	// variables are the names of those in the template.
+	variables []string
 }
 
 // templateGroup says what a group of the pattern holds.
@@ -41,13 +43,14 @@ const (
 var prefix = regexp.MustCompile(`\{[^}]*:`)
 
 func newURITemplate(template string) (*uriTemplate, error) {
-	if _, err := uritemplate.New(template); err != nil {
+	parsed, err := uritemplate.New(template)
+	if err != nil {
 		return nil, err
 	}
 	if prefix.MatchString(template) {
 		return nil, errors.New("a variable with a length, such as {id:3}, does not tell which resource is meant")
 	}
-	t := &uriTemplate{groups: make([]templateGroup, 1)}
+	t := &uriTemplate{groups: make([]templateGroup, 1), variables: parsed.Varnames()}
 	var b strings.Builder
 	b.WriteString(`\A`)
 	for template != "" {
@@ -61,7 +64,6 @@ func newURITemplate(template string) (*uriTemplate, error) {
 		t.expression(&b, expression)
 	}
 	b.WriteString(`\z`)
-	var err error
 	t.pattern, err = regexp.Compile(b.String())
 	return t, err
 }
@@ -151,15 +153,6 @@ func (t *uriTemplate) match(uri string) (map[string]string, bool) {
 	return variables, true
 }
 
-func (t *uriTemplate) variables() (names []string) {
-	for _, g := range t.groups[1:] {
-		if !slices.Contains(names, g.variable) {
-			names = append(names, g.variable)
-		}
-	}
-	return names
-}
-
 // checkTemplate holds the variables of a resource's template against its arguments, if
 // these are known.
 func (info *ResourceInfo) checkTemplate(p *Problems, names []string, known bool) {
@@ -168,7 +161,7 @@ func (info *ResourceInfo) checkTemplate(p *Problems, names []string, known bool)
 		p.Add(err, "the URI template %q cannot be used", info.URI)
 		return
 	}
-	variables := info.template.variables()
+	variables := info.template.variables
 	for _, name := range names {
 		if !slices.Contains(variables, name) {
 			p.Add(nil, "argument %q is no variable of the template %q", name, info.URI)

@@ -48,9 +48,6 @@ func (t *Program) Stage(s sagahooks.Stage) (*Position, error) {
 		if err != nil {
 			return nil, fmt.Errorf("tool %q, effect %q: %w", t.Name, e.Effect, err)
 		}
-		if p.log == nil {
-			p.log = new(effectLog)
-		}
 		p.log.records = append(p.log.records, &EffectRecord{
 			name: e.Effect, n: p.log.count(e.Effect), status: effectDone, In: in, Out: out,
 		})
@@ -61,9 +58,6 @@ func (t *Program) Stage(s sagahooks.Stage) (*Position, error) {
 // Rehearse performs again, in the world of a test, the effects that a position
 // says were begun. It is for package sagatest.
 func (t *Program) Rehearse(ctx context.Context, pos *Position) error {
-	if pos.log == nil {
-		return nil
-	}
 	for _, r := range pos.log.records {
 		e := t.effects[r.name]
 		if e == nil || r.status == effectRefused || r.status == effectRefusedAgain {

@@ -37,11 +37,13 @@ type Turn struct {
 	end  Ended
 
 	program *Program
-	// halted is how a function of the Call failed.
+	// halted is how a function of the Call failed, and refused why an effect was not begun as the context had ended.
 	halted  error
+	refused error
 	answers []turnAnswer
 	log     *effectLog
-	// latched is what every operation returns once a flow has suspended or diverged.
+	// latched is the first error with which the turn has ended for its code: every later operation returns it again, and
+	// the code is to return it as well. It is a [suspended], a [stoppedError], a [DivergedError], or that of halted.
 	latched error
 	// replay is the run of a flow; nil for a machine.
 	replay *Replay

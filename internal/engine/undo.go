@@ -32,8 +32,11 @@ type UndoReport struct {
 	// them (saga.Effect's BuildsOn).
 	Kept []string `json:"kept,omitzero"`
 	// Final is the effect that cannot be reversed any more, or empty. What came
-	// before it is then as it was.
-	Final string `json:"final,omitzero"`
+	// before it is then as it was: Left, if anything was undone before that was found.
+	Final string   `json:"final,omitzero"`
+	Left  []string `json:"left,omitzero"`
+	// Stays have no Undo, and may have changed something. Only operators are to know.
+	Stays []string `json:"-"`
 	// SagaToken is Again as a token, set by package server.
 	SagaToken string `json:"sagaToken,omitzero"`
 	// Again is where the outstanding effects can be undone, with [Program.Cancel];
@@ -50,6 +53,13 @@ type UndoReport struct {
 // does not know whether something was done, it performs that again, and hears that it was undone.
 func (u *UndoReport) TooLate() bool {
 	return u != nil && u.Final != "" && len(u.Undone) == 0 && !u.doubtful
+}
+
+// InPart has the report say that something may have been undone of which it does not know, as by an earlier try: a
+// saga of which that is so cannot continue.
+func (u *UndoReport) InPart() *UndoReport {
+	u.doubtful = true
+	return u
 }
 
 // final names the irreversible effect that is done, or returns "".
@@ -87,17 +97,14 @@ func (t *Program) toUndo(log *effectLog) []*EffectRecord {
 
 // toCancel is a position that can only be cancelled: it has no step function.
 func (t *Program) toCancel(id [16]byte, log *effectLog) *Position {
-	return &Position{ID: id, Tool: t.Name, Revision: t.Revision, body: body{log: log}}
+	return &Position{ID: id, Tool: t.Name, Revision: t.Revision, body: body{log: *log}}
 }
 
 // Begun is a position that can only be cancelled, and knows of the effects of p and of earlier, which is where an earlier
 // run of the same turn has ended, or nil.
 func (p *Position) Begun(earlier *Position) *Position {
-	log := new(effectLog)
-	if p.log != nil {
-		log.records = slices.Clone(p.log.records)
-	}
-	if earlier != nil && earlier.log != nil {
+	log := effectLog{records: slices.Clone(p.log.records)}
+	if earlier != nil {
 		for _, r := range earlier.log.records {
 			i := slices.IndexFunc(log.records, func(now *EffectRecord) bool { return now.name == r.name && now.n == r.n })
 			if i < 0 {
@@ -164,10 +171,12 @@ func (u *UndoReport) appendTo(text string) string {
 	var b strings.Builder
 	b.WriteString(text)
 	switch {
+	case u.TooLate():
+		fmt.Fprintf(&b, "\nNothing was undone: %q is done and final.", u.Final)
 	case u.Final != "" && len(u.Undone) > 0:
 		fmt.Fprintf(&b, "\nUndone up to %q, which is final.", u.Final)
 	case u.Final != "":
-		fmt.Fprintf(&b, "\nNothing was undone: %q is done and final.", u.Final)
+		fmt.Fprintf(&b, "\n%q is done and final. Something else may have been undone.", u.Final)
 	}
 	if len(u.Undone) > 0 {
 		fmt.Fprintf(&b, "\nUndone: %s.", strings.Join(u.Undone, ", "))
@@ -178,6 +187,9 @@ func (u *UndoReport) appendTo(text string) string {
 			fmt.Fprintf(&b, " Kept until what builds on them is undone: %s.", strings.Join(u.Kept, ", "))
 		}
 		b.WriteString(" This can be tried again.")
+	}
+	if len(u.Left) > 0 {
+		fmt.Fprintf(&b, "\nLeft as it was: %s.", strings.Join(u.Left, ", "))
 	}
 	return b.String()
 }

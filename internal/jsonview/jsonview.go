@@ -209,6 +209,32 @@ func Deeper(v []byte, levels int) bool {
 	return false
 }
 
+// mostFar is how many numbers with exponents of three digits there may be.
+const mostFar = 10_000
+
+// Far reports whether v has more numbers with exponents of three digits than are read: each can take a hundred times as
+// long as another.
+func Far(v []byte) bool {
+	far := 0
+	for i := 0; i < len(v); i++ {
+		switch v[i] {
+		case '"':
+			i = stringEnd(v, i) - 1
+		case 'e', 'E': // of true and false, too
+			for i++; i < len(v) && (v[i] == '+' || v[i] == '-' || v[i] == '0'); i++ {
+			}
+			begin := i
+			for ; i < len(v) && v[i] >= '0' && v[i] <= '9'; i++ {
+			}
+			if i-begin > 2 {
+				far++
+			}
+			i--
+		}
+	}
+	return far > mostFar
+}
+
 // Valid reports whether v is one JSON value: in UTF-8, and without two members of one
 // name in any object.
 func Valid(v []byte) bool {
@@ -218,13 +244,12 @@ func Valid(v []byte) bool {
 	return jsontext.Value(v).IsValid()
 }
 
-// ValidWithin is Valid, and also reports whether arrays and objects are nested in at most so
-// many levels.
+// ValidWithin is Valid, and also reports whether v is neither [Deeper] nor [Far].
 func ValidWithin(v []byte, levels int) (valid, within bool) {
 	if valid, _ := isPlain(v); valid && levels >= maxDepth {
 		return true, true
 	}
-	return jsontext.Value(v).IsValid(), !Deeper(v, levels)
+	return jsontext.Value(v).IsValid(), !Deeper(v, levels) && !Far(v)
 }
 
 // Canonical returns JSON in the form of RFC 8785, with jsontext's options for it: v itself

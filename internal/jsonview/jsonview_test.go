@@ -84,6 +84,19 @@ func TestDeeper(t *testing.T) {
 	}
 }
 
+func TestFar(t *testing.T) {
+	for v, far := range map[string]bool{
+		"5e-324": true, "-1E+0100": true, "1e308": true, "2.5e-000000100": true, "1e99": false, "1e-00099": false, "true": false, "false": false, `"1e300"`: false, "12345": false,
+	} {
+		few := "[" + strings.Repeat(v+",", 9_999) + v
+		assert.False(t, jsonview.Far([]byte(few+"]")), v)
+		assert.Equal(t, far, jsonview.Far([]byte(few+","+v+"]")), v)
+	}
+	for _, v := range []string{"", "e", "1e", "1e-", `"`, "e1e"} { // not JSON: it only must not fail
+		assert.False(t, jsonview.Far([]byte(v)))
+	}
+}
+
 // FuzzAgrees compares with a decoder, and sees that nothing makes it fail.
 func FuzzAgrees(f *testing.F) {
 	for _, s := range []string{sample, `[1,"a",{"b":[]}]`, `{"a":{"b":"\\"}}`, `{"a`, `{"a":`, `["\`, `{"a":1}}`, `[[[`, `"\"`} {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net"
+	"syscall"
 	"testing"
 )
 
@@ -23,15 +24,25 @@ func Reserve(t testing.TB) string {
 		if err != nil {
 			continue
 		}
-		l, err := net.Listen("tcp4", address)
-		if err != nil {
+		if !free(address) {
 			_ = held.Close()
 			continue
 		}
-		_ = l.Close()
 		t.Cleanup(func() { _ = held.Close() })
 		return address
 	}
 	t.Fatal("no port is free")
 	return ""
+}
+
+// free reports whether the address has no listener. A process that starts meanwhile would keep the
+// listener open for a moment, as it has all files of this one until it runs its program.
+func free(address string) bool {
+	syscall.ForkLock.RLock()
+	defer syscall.ForkLock.RUnlock()
+	l, err := net.Listen("tcp4", address)
+	if err != nil {
+		return false
+	}
+	return l.Close() == nil
 }

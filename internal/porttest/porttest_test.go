@@ -1,7 +1,11 @@
 package porttest
 
 import (
+	"context"
 	"net"
+	"os"
+	"os/exec"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -31,4 +35,29 @@ func TestReserve(t *testing.T) {
 			assert.NoError(t, held.Close())
 		}
 	}
+}
+
+// An address is free at once, also while the test starts processes: these have its files until they
+// run their programs.
+func TestReserveWhileProcessesStart(t *testing.T) {
+	program, err := os.Executable()
+	require.NoError(t, err)
+	require.NoError(t, exec.Command(program, "-test.run=^$").Run()) // the first start of a process asks, by another one, what the system can do
+	ctx, cancel := context.WithCancel(t.Context())
+	var starters sync.WaitGroup
+	for range 4 {
+		starters.Go(func() {
+			for ctx.Err() == nil {
+				assert.NoError(t, exec.Command(program, "-test.run=^$").Run())
+			}
+		})
+	}
+	for range 1000 {
+		l, err := net.Listen("tcp", Reserve(t))
+		if assert.NoError(t, err) {
+			assert.NoError(t, l.Close())
+		}
+	}
+	cancel()
+	starters.Wait()
 }

@@ -73,20 +73,28 @@ func IsURI(s string) bool {
 	return u.Host != "" || u.Path != "" || u.Opaque != ""
 }
 
-// brokenFormat returns the first format of a schema that a value does not have, or "", and
-// where: a JSON Pointer. The library takes the keyword for a note, as JSON Schema allows; an
-// author who writes it wants it checked. It is where a value always passes: in members, in
-// items, in the values of a map.
-func brokenFormat(s *jsonschema.Schema, v any) (at, rule string) {
+// brokenRule returns the first format of a schema that a value does not have, or rule about numbers that it breaks,
+// or "", and where: a JSON Pointer. The library takes a format for a note, as JSON Schema allows; an author who
+// writes it wants it checked.
+func (s *Schema) brokenRule(v any) (at, rule string) {
+	return firstBroken(s.written, v, func(at *jsonschema.Schema, v any) string {
+		if text, ok := v.(string); ok {
+			return CheckFormat(at.Format, text)
+		}
+		return s.numbers.broken(at, v)
+	})
+}
+
+// firstBroken finds a rule that a value or what is within breaks, where it always passes: in members, in items, in the
+// values of a map.
+func firstBroken(s *jsonschema.Schema, v any, broken func(*jsonschema.Schema, any) string) (at, rule string) {
 	if s == nil {
 		return "", ""
 	}
 	switch v := v.(type) {
-	case string:
-		return "", CheckFormat(s.Format, v)
 	case []any:
 		for i, item := range v {
-			if at, rule = brokenFormat(s.Items, item); rule != "" {
+			if at, rule = firstBroken(s.Items, item, broken); rule != "" {
 				return fmt.Sprintf("/%d%s", i, at), rule
 			}
 		}
@@ -96,10 +104,12 @@ func brokenFormat(s *jsonschema.Schema, v any) (at, rule string) {
 			if !ok {
 				within = s.AdditionalProperties
 			}
-			if at, rule = brokenFormat(within, v[name]); rule != "" {
+			if at, rule = firstBroken(within, v[name], broken); rule != "" {
 				return "/" + name + at, rule
 			}
 		}
+	default:
+		return "", broken(s, v)
 	}
 	return "", ""
 }

@@ -294,12 +294,14 @@ func (f *field) setLimit(limit **float64, v string) string {
 	switch {
 	case !ok:
 		return fmt.Sprintf("%q is not a number", v)
+	case CompareNumber(v, x) != 0:
+		return rounded(v, x)
 	case f.kind == wholeNumber && x != math.Trunc(x):
 		return fmt.Sprintf("%q is not a whole number", v)
 	case f.Minimum != nil && x < *f.Minimum:
-		return fmt.Sprintf("%s is less than %v, the least allowed so far", v, *f.Minimum)
+		return fmt.Sprintf("%s is less than %s, the least allowed so far", v, plain(*f.Minimum))
 	case f.Maximum != nil && x > *f.Maximum:
-		return fmt.Sprintf("%s is more than %v, the most allowed so far", v, *f.Maximum)
+		return fmt.Sprintf("%s is more than %s, the most allowed so far", v, plain(*f.Maximum))
 	}
 	*limit = &x
 	if reaches(f.ExclusiveMinimum, f.Maximum) || reaches(f.Minimum, f.ExclusiveMaximum) || reaches(f.ExclusiveMinimum, f.ExclusiveMaximum) {
@@ -315,8 +317,15 @@ func (f *field) setMultipleOf(v string) string {
 	if !ok || x <= 0 {
 		return fmt.Sprintf("%q is not a number greater than 0", v)
 	}
+	if CompareNumber(v, x) != 0 {
+		return rounded(v, x)
+	}
 	f.MultipleOf = &x
 	return ""
+}
+
+func rounded(v string, x float64) string {
+	return fmt.Sprintf("%s has more digits than can be enforced; the nearest that can is %s", v, plain(x))
 }
 
 func parseNumber(v string) (float64, bool) {
@@ -331,7 +340,9 @@ func (f *field) setDefault(v string) string {
 	if f.place == inForm {
 		return ""
 	}
-	ready, _, err := Resolve(f.CloneSchemas(), nil)
+	s := f.CloneSchemas()
+	s.Default = nil
+	ready, _, err := Resolve(s, nil)
 	if err == nil {
 		err = ready.Validate(f.Default)
 	}

@@ -48,7 +48,7 @@ const (
 	Completed
 	// Failed: it has ended with an error instead of a result.
 	Failed
-	// Cancelled: it was cancelled, and what it did is undone.
+	// Cancelled: it was cancelled, and what it did is undone, up to what is final.
 	Cancelled
 )
 
@@ -73,9 +73,12 @@ type Task struct {
 	Poll time.Duration
 
 	Status Status
+	// Rests: nothing happens until it is answered, an event comes, or it is time.
+	Rests bool
 	// Cancelling: a client wants it cancelled. It may have come to its end all the same.
 	Cancelling bool
-	// Final: a client wanted it cancelled, and that was too late: what it did is final, so it continues.
+	// Final: a client wanted it cancelled, and that was too late: what it did is final, so it continues. Of one that
+	// has ended badly: not all is undone, as some of what it did is final.
 	Final bool
 	// Message tells people about the status; may be empty. Of a task that has ended it says how.
 	Message string
@@ -137,8 +140,7 @@ type Start struct {
 	// cannot take all of it for long, a task that is begun when more than half is taken continues only
 	// while a client looks at it.
 	Shared bool
-	// ID is what the client calls the task; empty: the manager finds one that cannot be
-	// guessed.
+	// ID is what the client calls the task; empty: it gets one that cannot be guessed.
 	ID string
 	// AtOnce has the task begin with the call, whatever its program says: what comes before
 	// the task's question After is asked in the task as well.
@@ -169,6 +171,9 @@ type Start struct {
 	// program says. A call is kept for as long, whatever its program says; zero is a minute.
 	Keep time.Duration
 }
+
+// IsCall reports whether a client waits for it: see Delay.
+func (s *Start) IsCall() bool { return s.Delay > 0 }
 
 // EventKind says what an event tells.
 type EventKind uint8
@@ -210,7 +215,7 @@ type News struct {
 // NoEvents is after all events there may be.
 const NoEvents = math.MaxUint64
 
-// Viewer is a dialect's way to tasks: what [Manager] does, without its workers.
+// Viewer is a dialect's way to tasks. The core of package durable is one.
 type Viewer interface {
 	// Start begins a task, which is durable when it returns. It fails with [ErrExists] and
 	// [ErrTooMany], and as [turns.Runner.Call] does. If the saga ends or asks before the

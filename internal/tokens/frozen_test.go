@@ -50,7 +50,7 @@ func frozenKeyset(t testing.TB) *codec.Keyset {
 			require.NoError(t, err)
 		}
 		require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o755))
-		require.NoError(t, k.WriteFile(path))
+		require.NoError(t, (codec.KeysetFile{Path: path}).Write(k))
 		data, err = os.ReadFile(path)
 	}
 	require.NoError(t, err)

@@ -23,7 +23,7 @@ const (
 )
 
 // sealApart seals a token that refers to parts in the ledger.
-func (r *Runner) sealApart(ctx context.Context, b tokens.Binding, claims tokens.Claims, parts engine.Encoded, undoable bool) (string, error) {
+func (r *Runner) sealApart(ctx context.Context, b tokens.Binding, claims tokens.Claims, parts engine.Encoded, undoable bool, account string) (string, error) {
 	var data []byte
 	for _, part := range [...][]byte{parts.Body, parts.State, parts.Effects, parts.Secrets} {
 		data = append(binary.AppendUvarint(data, uint64(len(part))), part...)
@@ -40,7 +40,7 @@ func (r *Runner) sealApart(ctx context.Context, b tokens.Binding, claims tokens.
 		// Workers need it as long as they try, whatever clients may do then.
 		keep = keep.Add(max(r.UndoGrace, UndoFor+KeepOutstanding))
 	}
-	if err := r.memory.PutBlob(ctx, b.Principal, id, data, keep); err != nil {
+	if err := r.memory.PutBlob(ctx, b.Principal, account, id, data, keep); err != nil {
 		return "", err
 	}
 	ref := append(append([]byte{apartMark}, id[:]...), digest[:]...)

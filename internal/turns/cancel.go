@@ -24,7 +24,7 @@ func (r *Runner) Cancel(ctx context.Context, q Request, others ...Policy) (End, 
 		o, err = r.open(ctx, &q, true)
 	}
 	refused := err
-	end, err := r.around(ctx, hookedOpen("cancel", &q, o), func(ctx context.Context) (End, error) {
+	end, err := r.around(ctx, r.hookedOpen("cancel", &q, o), func(ctx context.Context) (End, error) {
 		if refused != nil {
 			return End{}, refused
 		}
@@ -56,13 +56,15 @@ func (r *Runner) cancel(ctx context.Context, brought *Request, o *Opened) (End, 
 		res.Client, res.Answers, res.Notifier = r.Features(q.Client), q.Answers, q.Notifier
 		res.GoesOn = r.inner(&q, o.Program)
 		if q.Policy.Resent && answered {
-			res.Arguments = orEmpty(q.Arguments)
+			res.Arguments = OrEmpty(q.Arguments)
 		}
 	}
 	out, err := o.Program.Cancel(turn, o.Position, res)
 	carryEnd(out, o.Position)
 	switch {
 	case err != nil:
+	case o.Position.HasEnded() && UndoReport(out.Result).TooLate(): // it ended when the rest was undone
+		out = engine.Cancelled(UndoReport(out.Result).InPart(), "")
 	case o.Gone != nil && answered: // no turn is taken any more
 		out.Result.Content = append(out.Result.Content, content.Resultf(engine.LostTurn).Content...)
 	case out.Result == nil:

@@ -23,6 +23,8 @@ type Request struct {
 	Method, Dialect string
 	// Principal is who sent it, in a form in which no two look the same.
 	Principal string
+	// Sender is what else is known of who sent it, or nil.
+	Sender Sender
 	// Client is what the client can do. Declared is what it says of that when it cancels a
 	// saga whose token has the policy Resent: what it could not do, the server's model has done.
 	Client, Declared steps.Features
@@ -55,15 +57,48 @@ type Request struct {
 	// IdempotencyKey is what tells a first turn that is asked for again from another one
 	// with the same arguments; empty is none. It is ignored where turns are not remembered.
 	IdempotencyKey string
+	// Closing ends when nothing is waited for any more: a saga that waits is where it was then, and so is its token. Nil
+	// is never.
+	Closing context.Context
 	// Unwanted is the cause with which the context ends of a client that wants undone what its request has done, also
 	// if it has a token; nil is none.
 	Unwanted error
+
+	turn *Turn // what is told of it to who watches; nil if nothing is
+}
+
+// Sender is who sent a request.
+type Sender interface {
+	// LedgerAccount is on whose account counts what a memory keeps of the sagas that the request begins; empty is its
+	// principal's. session is that of the client, or empty.
+	LedgerAccount(session string) string
+	// Pause has the request leave its place among those that are worked on; back takes one again.
+	Pause() (back func())
+}
+
+// pause is Pause of the sender, if there is one.
+func (q *Request) pause() (back func()) {
+	if q.Sender == nil {
+		return func() {}
+	}
+	return q.Sender.Pause()
+}
+
+// Account is LedgerAccount of the sender, if there is one.
+func (q *Request) Account() string {
+	if q.Sender == nil {
+		return ""
+	}
+	return q.Sender.LedgerAccount("")
 }
 
 // undoes reports whether what a saga did is undone if its turn, which has the context ctx, breaks off.
 func (q *Request) undoes(ctx context.Context) bool {
 	return q.Policy.UndoBroken || q.Unwanted != nil && errors.Is(context.Cause(ctx), q.Unwanted)
 }
+
+// closes reports whether nothing is waited for any more.
+func (q *Request) closes() bool { return q.Closing != nil && q.Closing.Err() != nil }
 
 // Caller is who sent the message, and what that is.
 func (q *Request) Caller() Caller { return Caller{q.Principal, q.Method, q.Dialect} }

@@ -19,7 +19,7 @@ func DigestCall(q *Request, id []byte) []byte {
 	h := sha256.New()
 	fmt.Fprintf(h, "mcpsaga call 1 %q %q ", q.Program.Target, q.Policy.Purpose)
 	h.Write(id)
-	h.Write([]byte(canonical(orEmpty(q.Arguments))))
+	h.Write([]byte(canonical(OrEmpty(q.Arguments))))
 	return h.Sum(nil)
 }
 

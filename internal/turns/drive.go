@@ -58,19 +58,20 @@ func (r *Runner) Drive(ctx context.Context, q Request, client Client) (End, erro
 		case pauses > maxPauses:
 			err = errPauses
 		case !end.Wake.IsZero():
-			q.Answers, err = nil, r.hold(ctx, end.Wake)
+			q.Answers, err = nil, r.hold(ctx, &q, end.Wake)
 		default:
 			q.Answers, err = r.ask(ctx, &q, client, end.Steps)
 		}
 		if err != nil {
-			err = r.Report(ctx, q.Method, err)
+			if err = r.Report(ctx, q.Method, err); q.Policy.UndoBroken {
+				err = once(err)
+			}
 		} else {
 			end, err = r.goOn(ctx, q)
 		}
 	}
 	if err != nil {
-		r.giveUp(ctx, q, err)
-		return End{}, err
+		return End{}, r.giveUp(ctx, q, err)
 	}
 	return end, nil
 }
@@ -84,7 +85,9 @@ func (r *Runner) ask(ctx context.Context, q *Request, client Client, asked []ste
 	ttl := r.Codec.Options().TTL
 	late := time.AfterFunc(ttl-ttl/10, func() { cancel(ErrLate) })
 	defer late.Stop()
+	back := q.pause()
 	answers, err := client.Ask(ctx, asked)
+	back()
 	if err != nil {
 		return nil, err
 	}
@@ -131,21 +134,26 @@ func discard(answers []steps.Answer, wrong *engine.AnswerError) bool {
 }
 
 // giveUp ends a saga that is not to be continued, as the client has no token or wants that:
-// what it has done is undone, unless that was seen to already.
-func (r *Runner) giveUp(ctx context.Context, q Request, why error) {
+// what it has done is undone, unless that was seen to already. It returns why, with what stays of it.
+func (r *Runner) giveUp(ctx context.Context, q Request, why error) error {
 	var undone *engine.UndoneError
 	if q.Token == "" || !q.undoes(ctx) || errors.Is(why, tokens.ErrRejected) || errors.As(why, &undone) {
-		return
+		return why
 	}
 	q.Answers = nil
 	ctx = context.WithoutCancel(ctx)
+	var end End
 	o, err := r.open(ctx, &q, true)
 	if err == nil { // whatever the hook says: nothing else can
-		_, err = r.cancel(ctx, &q, o)
+		end, err = r.cancel(ctx, &q, o)
 	}
 	if err != nil {
 		r.Log.ErrorContext(ctx, "saga not ended", "tool", q.Program.Name, "error", err)
+		why = once(errors.Join(why, err))
+	} else if report := UndoReport(end.Result); report != nil && (report.Final != "" || len(report.Outstanding) > 0) {
+		why = once(r.failed(o.Identity, &engine.UndoneError{Err: why, Report: report}))
 	}
+	return why
 }
 
 // Model is a language model of the server's own. It answers the sampling steps that a

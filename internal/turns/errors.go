@@ -189,6 +189,7 @@ func classify(err error) class {
 	var refused *RefusedError
 	attrs := []slog.Attr{slog.Any("error", err)}
 	failed := failureOf(err)
+	// An error may wrap others of these: the first counts.
 	switch {
 	case errors.As(err, &hookPanicked):
 		return class{OutcomeBroken, "panic", slog.LevelError, "a hook panicked", append(attrs, slog.String("stack", string(hookPanicked.Stack)))}

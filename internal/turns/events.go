@@ -17,8 +17,8 @@ const (
 	lookAgain = 500 * time.Millisecond
 )
 
-// mark supplies what a turn of a program that waits for events needs.
-func (r *Runner) mark(ctx context.Context, p *engine.Program, c *engine.Call) (err error) {
+// Mark supplies what a turn of a program that waits for events needs.
+func (r *Runner) Mark(ctx context.Context, p *engine.Program, c *engine.Call) (err error) {
 	if p.Waits() && r.memory != nil {
 		c.Pages = r.Pages
 		c.Mark, err = r.memory.Mark(ctx)
@@ -29,10 +29,10 @@ func (r *Runner) mark(ctx context.Context, p *engine.Program, c *engine.Call) (e
 // happened supplies the turn after an opened token with the events that have happened.
 func (r *Runner) happened(ctx context.Context, q *Request, o *Opened, c *engine.Call) (err error) {
 	if o.Position.Awaits() && r.memory != nil {
-		c.Events, err = r.memory.Await(ctx, q.Principal, o.Program, o.Position)
+		c.Events, err = r.memory.Register(ctx, q.Principal, o.Program, o.Position)
 	}
 	if err == nil {
-		err = r.mark(ctx, o.Program, c)
+		err = r.Mark(ctx, o.Program, c)
 	}
 	return err
 }
@@ -47,15 +47,15 @@ func (c *Config) wake(p *engine.Position) time.Time {
 
 // ready is awake, and waits for an event as well, if the saga waits for nothing else. If none happens in good time it is
 // where it was, and so is its token.
-func (r *Runner) ready(ctx context.Context, q *Request, o *Opened, take func(context.Context) (End, error)) (End, error) {
+func (r *Runner) ready(ctx context.Context, q *Request, o *Opened) (End, error) {
 	if o.Gone != nil || !o.Position.Awaits() || o.Position.Asks() || r.memory == nil {
-		return r.awake(ctx, q, o, take)
+		return r.awake(ctx, q, o)
 	}
 	turn := r.Begin(ctx)
 	defer turn.Cancel()
 	end := r.Now().Add(r.longest())
 	for {
-		events, err := r.memory.Await(turn, q.Principal, o.Program, o.Position)
+		events, err := r.memory.Register(turn, q.Principal, o.Program, o.Position)
 		if err != nil {
 			return End{}, r.failed(o.Identity, err)
 		}
@@ -66,13 +66,13 @@ func (r *Runner) ready(ctx context.Context, q *Request, o *Opened, take func(con
 			}
 		}
 		if over {
-			return take(turn)
+			return r.take(turn, q, o)
 		}
 		next := r.Now().Add(lookAgain)
-		if r.Sleep != nil || next.After(end) { // a test does not wait
+		if r.Sleep != nil || next.After(end) || q.closes() { // a test does not wait
 			return End{Token: q.Token, Policy: q.Policy, Wake: r.wake(o.Position), Outcome: engine.Outcome{Position: o.Position}}, nil
 		}
-		if err := r.pause(turn, next); err != nil {
+		if err := r.pause(turn, q, next); err != nil {
 			return End{}, r.failed(o.Identity, err)
 		}
 	}

@@ -4,17 +4,45 @@ import (
 	"context"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
+	"slices"
 	"strings"
+	"time"
 
 	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/internal/hook"
 	"github.com/mcpsaga/mcpsaga/internal/tokens"
+	"github.com/mcpsaga/mcpsaga/steps"
 )
 
 // Hook is called around every turn: when the token is open, and before code of the tool's
 // runs. next takes the turn. A hook that does not call it refuses the turn, with its error;
 // nothing has happened then, and the token is still good.
 type Hook func(ctx context.Context, t *Turn, next func(context.Context) error) error
+
+// Watch is called when a turn begins, as a [Hook] is, and returns the context for it and what is called when it has
+// ended, or nil.
+type Watch func(ctx context.Context, t *Turn) (context.Context, func(error))
+
+// Permit says whether the caller of a context may use a program: it returns nil, [ErrHidden], or a *[RefusedError].
+type Permit func(ctx context.Context, p *engine.Program) error
+
+// ErrHidden: there is no such program for this caller.
+var ErrHidden = errors.New("it is hidden from this caller")
+
+// WantsPermission reports whether an error says that the caller lacks a permission that it could get.
+func WantsPermission(err error) bool {
+	refused, ok := errors.AsType[*RefusedError](err)
+	return ok && refused.Wanting
+}
+
+// Permitted returns what Permit says, if there is one.
+func (r *Runner) Permitted(ctx context.Context, p *engine.Program) error {
+	if r.Permit == nil || p == nil {
+		return nil
+	}
+	return r.Permit(ctx, p)
+}
 
 // Turn is what a hook learns of a turn.
 type Turn struct {
@@ -32,8 +60,16 @@ type Turn struct {
 	// Caller is whose turn it is. A turn that the server takes by itself is the caller's who began
 	// the saga.
 	Caller Caller
-	// Outcome is how the turn ended and Reason why, when next has returned.
+	// Arguments are those of the call, if the request has them, Answers what came with it and, when next has returned, what
+	// others have answered, and Waited how long ago the client was given the token.
+	Arguments json.RawMessage
+	Answers   []steps.Answer
+	Waited    time.Duration
+	// Outcome is how the turn ended and Reason why, Asked are the questions that the client has to answer now, and
+	// TokenSize is how long the token is that it gets, when next has returned.
 	Outcome, Reason string
+	Asked           []steps.Step
+	TokenSize       int
 
 	must bool // it undoes what no client can, so the hook cannot refuse it
 }
@@ -67,8 +103,8 @@ type RefusedError struct {
 	Code    int64
 	Message string
 	Data    json.RawMessage
-	// Later: the same turn may be taken later.
-	Later bool
+	// Later: the same turn may be taken later. Wanting: the caller lacks a permission that it could get.
+	Later, Wanting bool
 	// Err is what it is made of; nil if it comes from a record.
 	Err error
 }
@@ -89,11 +125,48 @@ func (e *HookError) Error() string { return e.Err.Error() }
 // Unwrap returns the cause.
 func (e *HookError) Unwrap() error { return e.Err }
 
-// around has the hook called around a turn, if there is one and t is not nil.
+// watched reports whether a hook or an observer learns of turns.
+func (r *Runner) watched() bool { return r.Hook != nil || r.Watch != nil }
+
+// hears adds to the answers of t, unless that is nil, what others than the client have answered.
+func (t *Turn) hears(events []steps.Answer) {
+	for _, e := range events {
+		if t != nil && !slices.ContainsFunc(t.Answers, func(a steps.Answer) bool { return a.StepID == e.StepID && a.By == e.By }) {
+			t.Answers = append(slices.Clip(t.Answers), e)
+		}
+	}
+}
+
+// ended puts into t how it has ended.
+func (t *Turn) ended(end End, err error) {
+	t.Outcome, t.Reason = outcome(t.Action, end, err)
+	t.Asked, t.TokenSize = end.Steps, len(end.Token)
+	if err == nil && end.recorded {
+		t.Reason = reasonRecorded
+	}
+}
+
+// around tells those who watch of a turn, and has the hook called around it, unless t is nil.
 func (r *Runner) around(ctx context.Context, t *Turn, take func(context.Context) (End, error)) (end End, err error) {
-	if r.Hook == nil || t == nil {
+	if !r.watched() || t == nil {
 		return take(ctx)
 	}
+	if r.Watch != nil {
+		inner, over := r.Watch(ctx, t)
+		if ctx = inner; over != nil {
+			defer func() { over(err) }()
+		}
+	}
+	if r.Hook == nil {
+		end, err = take(ctx)
+		t.ended(end, err)
+		return end, err
+	}
+	return r.hooked(ctx, t, take)
+}
+
+// hooked has the hook called around a turn.
+func (r *Runner) hooked(ctx context.Context, t *Turn, take func(context.Context) (End, error)) (end End, err error) {
 	taken := false
 	hookCtx, clock := r.timeHook(ctx, t)
 	hooked := hook.Around(hookCtx, func(ctx context.Context, next func(context.Context) error) error {
@@ -106,10 +179,7 @@ func (r *Runner) around(ctx context.Context, t *Turn, take func(context.Context)
 		defer clock.goOn()
 		taken = true
 		end, err = take(ctx)
-		t.Outcome, t.Reason = outcome(t.Action, end, err)
-		if err == nil && end.recorded {
-			t.Reason = reasonRecorded
-		}
+		t.ended(end, err)
 		return err
 	})
 	hooked = clock.stop(hookCtx, hooked)
@@ -118,17 +188,22 @@ func (r *Runner) around(ctx context.Context, t *Turn, take func(context.Context)
 		return end, err
 	case t.must:
 		_ = r.Report(ctx, t.Caller.Method, &Error{program: t.Program.Name, saga: t.Saga, Err: hooked})
-		return take(ctx)
+		end, err = take(ctx)
+		t.ended(end, err)
+		return end, err
 	}
 	return End{}, hooked
 }
 
 // hookedOpen is what a hook learns before a later turn; o is nil if the token was refused.
-func hookedOpen(action string, q *Request, o *Opened) *Turn {
+func (r *Runner) hookedOpen(action string, q *Request, o *Opened) *Turn {
 	if o == nil {
 		return &Turn{Action: action, Program: q.Program, Caller: q.Caller()}
 	}
-	return &Turn{Action: action, Program: o.Program, Saga: tokens.ID(o.Position.ID), Number: o.Position.Turn + 1, Trace: q.Trace, Caller: q.Caller()}
+	return &Turn{
+		Action: action, Program: o.Program, Saga: tokens.ID(o.Position.ID), Number: o.Position.Turn + 1, Trace: q.Trace, Caller: q.Caller(),
+		Answers: q.Answers, Waited: max(r.Now().Sub(o.issued), 0),
+	}
 }
 
 // outcome says how a turn ended, and why, in words of a fixed set.

@@ -15,7 +15,7 @@ import (
 // is undone when the client does not come back. Package durable is one.
 type Memory interface {
 	// CallOnce, ResumeOnce and CancelOnce take turns for [Runner.Call], [Runner.Resume] and
-	// [Runner.Cancel]. id is set to the saga whose turn it was.
+	// [Runner.Cancel]. id is that of the saga which begins with the call, and is set to that which the call's key has.
 	CallOnce(ctx context.Context, q *Request, id *tokens.ID) (End, error)
 	ResumeOnce(ctx context.Context, q *Request, o *Opened) (End, error)
 	CancelOnce(ctx context.Context, q *Request, o *Opened) (End, error)
@@ -23,16 +23,16 @@ type Memory interface {
 	Identity(ctx context.Context) ([]byte, error)
 	// Mark is what tells handles that were made for this memory: see [engine.Call].
 	Mark(ctx context.Context) ([]byte, error)
-	// Await notes that a saga of a principal's waits for the events of a position, and returns what has become of them, as
+	// Register notes, without waiting, that a saga of a principal's waits for the events of a position, and returns what has become of them, as
 	// far as that is known.
-	Await(ctx context.Context, principal string, p *engine.Program, pos *engine.Position) ([]steps.Answer, error)
+	Register(ctx context.Context, principal string, p *engine.Program, pos *engine.Position) ([]steps.Answer, error)
 	// HasEnded reports whether a saga of a principal's has ended without its client, as by an operator.
 	HasEnded(ctx context.Context, principal string, saga tokens.ID) (bool, error)
 	// Withdraw takes back what others are asked at a position: its saga was cancelled.
 	Withdraw(ctx context.Context, p *engine.Program, pos *engine.Position)
-	// PutBlob keeps data of a principal's under an id that was drawn at random, and Blob returns it, or
+	// PutBlob keeps data of a principal's under an id that was drawn at random, on an account that may be empty (see [Sender]), and Blob returns it, or
 	// nil if there is none any more.
-	PutBlob(ctx context.Context, principal string, id [16]byte, data []byte, until time.Time) error
+	PutBlob(ctx context.Context, principal, account string, id [16]byte, data []byte, until time.Time) error
 	Blob(ctx context.Context, principal string, id [16]byte) ([]byte, error)
 }
 
@@ -41,9 +41,9 @@ func (r *Runner) Remember(m Memory) { r.memory = m }
 
 // Remembered is a turn that is remembered, while it is taken.
 type Remembered interface {
-	// Begun returns the time of the turn, whether what it did is undone at once if it breaks off, as it
-	// cannot be taken again, and whether it was begun before and lost.
-	Begun() (now time.Time, held, lost bool)
+	// Begun returns the time of the turn, whether it cannot be taken again, so that what it did is undone at once if it
+	// breaks off, and whether it was begun before and lost.
+	Begun() (now time.Time, unrepeatable, lost bool)
 	// Acting, Final and Undoing are as in [engine.Call].
 	Acting(ctx context.Context) error
 	Final(ctx context.Context, n int) error

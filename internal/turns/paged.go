@@ -23,9 +23,8 @@ func (q *Request) policyOf(out *engine.Outcome) Policy {
 	return q.Policy
 }
 
-// sealPaged seals the token that a suspended turn ends with, if it has yielded or continues from a
-// token of this policy.
-func (r *Runner) sealPaged(ctx context.Context, q *Request, t *engine.Program, end *End) (err error) {
+// sealNext seals the token that a suspended turn ends with.
+func (r *Runner) sealNext(ctx context.Context, q *Request, t *engine.Program, end *End) (err error) {
 	if end.Policy = q.policyOf(&end.Outcome); end.Policy != q.Policy {
 		other := *q
 		other.Policy = end.Policy

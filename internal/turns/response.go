@@ -176,7 +176,7 @@ func DecodeResponse(raw []byte) (end End, failure, err error) {
 			failure = &engine.ArgumentsError{Name: f.Name, Err: errors.New(f.Text)}
 		case failedNotFound:
 			failure = engine.ErrNotFound
-		default:
+		default: // of a prompt or a resource: a tool that fails has a result
 			failure = &engine.ToolError{Text: f.Text, Disclosed: f.Disclosed}
 		}
 	}

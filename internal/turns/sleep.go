@@ -1,6 +1,7 @@
 package turns
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -37,30 +38,31 @@ func (c *Config) fits(ctx context.Context, wake time.Time) bool {
 
 // wait waits until wake if that fits into the turn of ctx, and reports whether it is time. It
 // fails if ctx ends before.
-func (c *Config) wait(ctx context.Context, wake time.Time) (bool, error) {
-	return c.waitIf(ctx, wake, func(time.Duration) bool { return c.fits(ctx, wake) })
+func (c *Config) wait(ctx context.Context, q *Request, wake time.Time) (bool, error) {
+	return c.waitIf(ctx, q, wake, func(time.Duration) bool { return c.fits(ctx, wake) })
 }
 
-// waitIf waits until wake as long as that fits, and reports whether it is time.
-func (c *Config) waitIf(ctx context.Context, wake time.Time, fits func(time.Duration) bool) (bool, error) {
+// waitIf waits until wake as long as that fits and anything is waited for, and reports whether it is time.
+func (c *Config) waitIf(ctx context.Context, q *Request, wake time.Time, fits func(time.Duration) bool) (bool, error) {
 	for {
 		d := wake.Sub(c.Now())
 		switch {
 		case d <= 0:
 			return true, nil
-		case !fits(d): // also where the clock went back meanwhile
+		case !fits(d), q.closes(): // also where the clock went back meanwhile
 			return false, nil
 		}
-		if err := c.pause(ctx, wake); err != nil {
+		if err := c.pause(ctx, q, wake); err != nil {
 			return false, err
 		}
-		if wake.Sub(c.Now()) == d {
+		if wake.Sub(c.Now()) == d && !q.closes() {
 			return true, nil // a clock that stands still does not get there
 		}
 	}
 }
 
-func (c *Config) pause(ctx context.Context, wake time.Time) error {
+// pause waits until wake, or until nothing is waited for any more.
+func (c *Config) pause(ctx context.Context, q *Request, wake time.Time) error {
 	if c.Sleep != nil {
 		return c.Sleep(ctx, wake)
 	}
@@ -68,18 +70,22 @@ func (c *Config) pause(ctx context.Context, wake time.Time) error {
 	defer timer.Stop()
 	select {
 	case <-ctx.Done():
-		return ctx.Err()
+		return context.Cause(ctx)
+	case <-cmp.Or(q.Closing, context.Background()).Done():
 	case <-timer.C:
-		return nil
 	}
+	return nil
 }
 
 // hold waits in the request of a client that cannot be asked to come back. That is no longer
 // than it is waited for an answer of such a client.
-func (c *Config) hold(ctx context.Context, wake time.Time) error {
+func (c *Config) hold(ctx context.Context, q *Request, wake time.Time) error {
+	defer q.pause()()
 	ttl := c.Codec.Options().TTL
-	fits, err := c.waitIf(ctx, wake, func(d time.Duration) bool { return d <= ttl-ttl/10 })
-	if err == nil && !fits {
+	fits, err := c.waitIf(ctx, q, wake, func(d time.Duration) bool { return d <= ttl-ttl/10 })
+	if err == nil && !fits && q.closes() {
+		err = context.Cause(q.Closing)
+	} else if err == nil && !fits {
 		err = fmt.Errorf("the tool sleeps until %s, which is longer than a request can wait: set Tasks.Mode in its Info to TasksRequired, and give the server a ledger", wake.Format(time.RFC3339))
 	}
 	return err
@@ -87,21 +93,21 @@ func (c *Config) hold(ctx context.Context, wake time.Time) error {
 
 // awake takes a turn that comes after an opened token when it is time for it. Before, and if
 // that cannot be waited for, the saga is where it was, and so is its token.
-func (r *Runner) awake(ctx context.Context, q *Request, o *Opened, take func(context.Context) (End, error)) (End, error) {
+func (r *Runner) awake(ctx context.Context, q *Request, o *Opened) (End, error) {
 	if o.Gone != nil || !r.Now().Before(o.Position.Wake) {
-		return take(ctx)
+		return r.take(ctx, q, o)
 	}
 	turn := r.Begin(ctx)
 	defer turn.Cancel()
 	awake, err := r.hasEnded(turn, q, o)
 	if err == nil && !awake {
-		awake, err = r.wait(turn, o.Position.Wake)
+		awake, err = r.wait(turn, q, o.Position.Wake)
 	}
 	switch {
 	case err != nil:
 		return End{}, r.failed(o.Identity, err)
 	case awake:
-		return take(turn)
+		return r.take(turn, q, o)
 	}
 	return End{Token: q.Token, Policy: q.Policy, Wake: o.Position.Wake, Outcome: engine.Outcome{Position: o.Position}}, nil
 }
@@ -146,7 +152,7 @@ func (r *Runner) goesOn(ctx context.Context, q *Request, out *engine.Outcome) (b
 		// Where there is no time left, it is as if the tool had paused.
 		return r.fits(ctx, r.Now()), ctx.Err()
 	}
-	return r.wait(ctx, pos.Wake)
+	return r.wait(ctx, q, pos.Wake)
 }
 
 // expires is until when the client of a saga that sleeps has to come back: its time begins when

@@ -22,14 +22,18 @@ type TaskTurn struct {
 	Position *engine.Position
 	// Name is what a new task is to be called, if something names it already.
 	Name string
-	// Caller is whose task it is, and by what request it was begun.
+	// Caller is whose task it is, and by what request it was begun. Who is the same with what the last request says of
+	// that; nil is an anonymous one.
 	Caller Caller
+	Who    *engine.Caller
 	// Trace is that of the call which began the task.
 	Trace Trace
 	// Broken is Undoing for a position that the program cannot go on from any more.
 	Broken func(context.Context, engine.Undoing) error
 	// Hooked: the hook was called around the request that this is a part of.
 	Hooked bool
+	// Found: the request that this is the first turn of has just been permitted.
+	Found bool
 }
 
 // number counts the turns from 1.
@@ -52,7 +56,7 @@ func (r *Runner) OpenTask(ctx context.Context, q Request) (TaskTurn, error) {
 	}
 	t := TaskTurn{Call: engine.Call{Client: q.Client, Answers: q.Answers}, Identity: o.Identity, Position: o.Position, Caller: q.Caller(), Trace: q.Trace}
 	if q.Policy.Resent { // else the position has them
-		t.Arguments = orEmpty(q.Arguments)
+		t.Arguments = OrEmpty(q.Arguments)
 	}
 	return t, nil
 }
@@ -127,6 +131,7 @@ func (r *Runner) taskCall(ctx context.Context, t *TaskTurn) engine.Call {
 
 // taskTurn takes a turn, with what all turns have around them.
 func (r *Runner) taskTurn(ctx context.Context, t *TaskTurn, action string, take func(context.Context) (*engine.Outcome, tokens.Reason, error)) (End, error) {
+	ctx = engine.WithCaller(ctx, t.Who)
 	if r.EffectHook != nil {
 		ctx = engine.WithEffectHook(ctx, r.EffectHook)
 	}
@@ -149,10 +154,20 @@ func (r *Runner) taskTurn(ctx context.Context, t *TaskTurn, action string, take 
 	}
 	var at *Turn
 	if !t.Hooked {
-		at = &Turn{Action: action, Program: t.Program, Saga: t.Saga, Number: t.number(), Trace: t.Trace, Caller: t.Caller}
+		at = &Turn{Action: action, Program: t.Program, Saga: t.Saga, Number: t.number(), Trace: t.Trace, Caller: t.Caller, Answers: t.Answers}
+		if at.hears(t.Events); t.Position == nil {
+			at.Arguments = t.Arguments
+		}
 		at.must = action == "cancel" || action == ActionUndo
 	}
-	end, err := r.around(ctx, at, hooked)
+	var end End
+	err := error(nil)
+	if action == "resume" || action == "call" && !t.Found {
+		err = r.Permitted(ctx, t.Program)
+	}
+	if err == nil {
+		end, err = r.around(ctx, at, hooked)
+	}
 	if !taken {
 		err = r.failed(t.Identity, &HookError{err})
 	}

@@ -30,6 +30,8 @@ type Opened struct {
 	Expires time.Time
 	// Arguments are the tool's, if neither the position nor the client's request has them.
 	Arguments json.RawMessage
+
+	issued time.Time
 }
 
 // open returns what a token holds, if a turn can be taken from there or its saga is to be
@@ -56,11 +58,12 @@ func (r *Runner) open(ctx context.Context, q *Request, toCancel bool) (*Opened, 
 	if q.Named != "" && q.Named != newest.Name {
 		return nil, tokens.Reject(tokens.ReasonTool, "the token is for %q, but the request's header says %q", x.Claims.Tool, q.Named)
 	}
-	o := &Opened{Identity: Identity{reader, x.Claims.ID}, Gone: untimely, Expires: x.Claims.ExpiresAt}
+	o := &Opened{Identity: Identity{reader, x.Claims.ID}, Gone: untimely, Expires: x.Claims.ExpiresAt, issued: x.Claims.IssuedAt}
 	if o.Position, err = r.restore(ctx, q, newest, &x); err != nil {
 		return nil, err
 	}
-	if q.Policy.Resent && (!toCancel || o.Position.Sent(q.Answers)) {
+	takesTurn := !toCancel || o.Position.Sent(q.Answers)
+	if q.Policy.Resent && takesTurn {
 		digest, err := digestArguments(o.Saga, q.Arguments)
 		if err != nil || string(digest) != string(x.Claims.Request) {
 			return nil, tokens.Reject(tokens.ReasonRequest, "the arguments are not those of the first turn")
@@ -76,11 +79,19 @@ func (r *Runner) open(ctx context.Context, q *Request, toCancel bool) (*Opened, 
 	if o.Gone != nil && !o.Position.HasEffects() && !r.remembers(o.Program) {
 		return nil, o.Gone // there is nothing to undo; a ledger may know of its end
 	}
-	if q.Trace = (Trace{}); len(x.Claims.Trace) == len(q.Trace) {
+	q.Trace = Trace{}
+	if len(x.Claims.Trace) == len(q.Trace) {
 		copy(q.Trace[:], x.Claims.Trace)
 	}
+	if !toCancel && o.Gone == nil {
+		if err := r.Permitted(ctx, o.Program); errors.Is(err, ErrHidden) {
+			return nil, tokens.Reject(tokens.ReasonTool, "the token is for %q: %w", o.Program.Name, err)
+		} else if err != nil {
+			return nil, &Error{program: o.Program.Name, kind: o.Program.Kind, saga: o.Saga, Err: err}
+		}
+	}
 	// A held token never left this process: nothing depends on its clock.
-	if early != nil && !toCancel && q.Policy.Purpose != Held.Purpose {
+	if early != nil && !toCancel && q.Policy.Purpose != Held.Purpose { // hooks learn whose turn it was
 		return o, &Error{program: o.Program.Name, kind: o.Program.Kind, saga: o.Saga, Err: fmt.Errorf("%w: %v", ErrEarly, early.Detail)}
 	}
 	return o, nil
@@ -233,14 +244,14 @@ func (r *Runner) Seal(ctx context.Context, q *Request, t *engine.Program, p *eng
 	parts := p.Encode()
 	binding := tokens.Binding{Purpose: q.Policy.Purpose, Principal: q.Principal}
 	if t.ShortTokens && r.memory != nil {
-		return r.sealApart(ctx, binding, claims, parts, p.HasEffects())
+		return r.sealApart(ctx, binding, claims, parts, p.HasEffects(), q.Account())
 	}
 	token, err := r.Codec.Seal(binding, now, &tokens.Contents{
 		Claims: claims, State: parts.Body, Apart: parts.State, Plain: parts.Effects, Secret: parts.Secrets,
 		Held: q.Policy.Purpose == Held.Purpose && r.memory == nil,
 	})
 	if r.memory != nil && apart(err) {
-		token, err = r.sealApart(ctx, binding, claims, parts, p.HasEffects())
+		token, err = r.sealApart(ctx, binding, claims, parts, p.HasEffects(), q.Account())
 	}
 	if err == nil {
 		return token, nil
@@ -293,7 +304,7 @@ func (q *Request) size() int {
 func digestArguments(id tokens.ID, args json.RawMessage) ([]byte, error) {
 	// Numbers stay as they are spelt: the canonical form rounds them to 64-bit floats,
 	// and what the user approved for one account would then do for its neighbour.
-	v, err := jsonview.Canonical(orEmpty(args), jsontext.CanonicalizeRawInts(false), jsontext.CanonicalizeRawFloats(false))
+	v, err := jsonview.Canonical(OrEmpty(args), jsontext.CanonicalizeRawInts(false), jsontext.CanonicalizeRawFloats(false))
 	if err != nil {
 		return nil, err
 	}
@@ -303,7 +314,8 @@ func digestArguments(id tokens.ID, args json.RawMessage) ([]byte, error) {
 	return h.Sum(nil)[:16], nil
 }
 
-func orEmpty(args json.RawMessage) json.RawMessage {
+// OrEmpty returns the arguments of a call, which are an empty object if there are none.
+func OrEmpty(args json.RawMessage) json.RawMessage {
 	if len(args) == 0 {
 		return json.RawMessage("{}")
 	}

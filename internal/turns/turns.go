@@ -14,7 +14,9 @@
 // turns.go takes turns, and token.go opens and seals their tokens. cancel.go and drive.go are the other
 // ways through a saga, and sleep.go and paged.go are about pauses. memory.go is what a memory does for the
 // runner, and the runner for a memory; events.go waits for what is delivered, and task.go takes the turns that a
-// server takes by itself.
+// server takes by itself. apart.go keeps in the memory what is too long for a token. hooks.go and hooktime.go call
+// the hooks around turns, routes.go and dialects.go say by which ways a question can be asked, response.go records
+// responses, digest.go names requests, and errors.go has what turns fail with.
 package turns
 
 import (
@@ -62,10 +64,13 @@ type Config struct {
 	// Sleep waits until a time, or until ctx ends, with whose error it then fails. Default: by
 	// the machine's clock.
 	Sleep func(ctx context.Context, until time.Time) error
-	// Hook is called around every turn and EffectHook around every try of an effect; both
+	// Watch is called before and after every turn, Hook around every turn, and EffectHook around every try of an effect; each
 	// may be nil.
+	Watch      Watch
 	Hook       Hook
 	EffectHook engine.EffectHook
+	// Permit is asked before a turn, but for the first in the time of its request, which has found the program. nil permits all.
+	Permit Permit
 }
 
 // Runner takes turns. It is safe for concurrent use.
@@ -135,9 +140,10 @@ func (r *Runner) Call(ctx context.Context, q Request) (end End, err error) {
 	}
 	of := Identity{q.Program, r.NewID()}
 	switch {
-	case r.Hook != nil:
+	case r.watched():
 		hooked := q // only a hook has it live on
-		t := &Turn{Action: "call", Program: q.Program, Saga: of.Saga, Number: 1, Trace: q.Trace, Caller: q.Caller()}
+		t := &Turn{Action: "call", Program: q.Program, Saga: of.Saga, Number: 1, Trace: q.Trace, Caller: q.Caller(), Arguments: q.Arguments, Answers: q.Answers}
+		hooked.turn = t
 		end, err = r.around(ctx, t, func(ctx context.Context) (End, error) {
 			if r.remembers(hooked.Program) {
 				return r.memory.CallOnce(ctx, &hooked, &t.Saga)
@@ -164,32 +170,20 @@ func (r *Runner) Resume(ctx context.Context, q Request) (end End, err error) {
 	if err == nil && !q.Elsewhere {
 		err = r.MayAnswer(o.Program, q.Answers)
 	}
-	switch {
-	case r.Hook != nil:
+	switch { // each case has a copy of its own, so that the plain turn, which is the last, has q on its stack
+	case r.watched():
 		hooked, refused := q, err
-		end, err = r.around(ctx, hookedOpen("resume", &hooked, o), func(ctx context.Context) (End, error) {
+		hooked.turn = r.hookedOpen("resume", &q, o)
+		end, err = r.around(ctx, hooked.turn, func(ctx context.Context) (End, error) {
 			if refused != nil {
 				return End{}, refused
 			}
-			return r.ready(ctx, &hooked, o, func(ctx context.Context) (End, error) {
-				if r.remembers(o.Program) {
-					return r.memory.ResumeOnce(ctx, &hooked, o)
-				}
-				return r.Continue(ctx, &hooked, o, nil)
-			})
+			return r.ready(ctx, &hooked, o)
 		})
 	case err != nil:
-	case !o.Position.Wake.IsZero(), o.Position.Awaits():
-		slept := q
-		end, err = r.ready(ctx, &slept, o, func(ctx context.Context) (End, error) {
-			if r.remembers(o.Program) {
-				return r.memory.ResumeOnce(ctx, &slept, o)
-			}
-			return r.Continue(ctx, &slept, o, nil)
-		})
-	case r.remembers(o.Program):
+	case !o.Position.Wake.IsZero(), o.Position.Awaits(), r.remembers(o.Program):
 		kept := q
-		end, err = r.memory.ResumeOnce(ctx, &kept, o)
+		end, err = r.ready(ctx, &kept, o)
 	default:
 		end, err = r.Continue(ctx, &q, o, nil)
 	}
@@ -199,6 +193,14 @@ func (r *Runner) Resume(ctx context.Context, q Request) (end End, err error) {
 		}
 	}
 	return end, err
+}
+
+// take takes the turn that comes after an opened token, and has it remembered if it is to be.
+func (r *Runner) take(ctx context.Context, q *Request, o *Opened) (End, error) {
+	if r.remembers(o.Program) {
+		return r.memory.ResumeOnce(ctx, q, o)
+	}
+	return r.Continue(ctx, q, o, nil)
 }
 
 // Start takes the first turn. m remembers it, or is nil.
@@ -217,7 +219,7 @@ func (r *Runner) Start(ctx context.Context, q *Request, of Identity, m Remembere
 	if call.Secret = q.Secret; call.Secret == nil {
 		call.Secret = r.NewSecret()
 	}
-	err := r.mark(turn, q.Program, &call)
+	err := r.Mark(turn, q.Program, &call)
 	if err != nil {
 		return End{}, r.failed(of, err)
 	}
@@ -238,7 +240,7 @@ func (r *Runner) Continue(ctx context.Context, q *Request, o *Opened, m Remember
 		res.Acting, res.Final, res.Undoing, res.Did = m.Acting, m.Final, m.Undoing, m.Did
 	}
 	if q.Policy.Resent {
-		res.Arguments = orEmpty(q.Arguments)
+		res.Arguments = OrEmpty(q.Arguments)
 		ids := o.Position.PendingIDs()
 		res.Answers = slices.DeleteFunc(slices.Clone(q.Answers), func(a steps.Answer) bool { return !slices.Contains(ids, a.StepID) })
 	}
@@ -248,6 +250,7 @@ func (r *Runner) Continue(ctx context.Context, q *Request, o *Opened, m Remember
 	if err := r.happened(turn, q, o, &res); err != nil {
 		return End{}, r.failed(o.Identity, err)
 	}
+	q.turn.hears(res.Events)
 	if m != nil {
 		m.Heard(o.Program, o.Position, res.Events)
 	}
@@ -301,26 +304,20 @@ func (r *Runner) finish(ctx context.Context, q *Request, of Identity, out *engin
 		if end.Outcome = *out; out.Position != nil {
 			end.Wake = r.wake(out.Position)
 		}
-		switch {
-		case out.Position == nil:
-			if out.Result != nil && out.Result.Meta != nil {
-				err = r.sealUndo(ctx, q, of.Program, out.Result)
-			}
-		case out.Yielded != nil || q.Asks.Purpose != "":
-			err = r.sealPaged(ctx, q, of.Program, &end)
-		default:
-			end.Policy = q.Policy
-			end.Token, err = r.Seal(ctx, q, of.Program, out.Position)
+		if out.Position != nil {
+			err = r.sealNext(ctx, q, of.Program, &end)
+		} else if out.Result != nil && out.Result.Meta != nil {
+			err = r.sealUndo(ctx, q, of.Program, out.Result)
 		}
 		if errors.Is(err, tokens.ErrOver) { // during the turn
 			return r.abandon(ctx, q, of, out.Position, tokens.Reject(tokens.ReasonDeadline, "%w", err), m)
 		}
 	}
-	held := m == nil
+	unrepeatable := m == nil
 	if m != nil {
-		_, held, _ = m.Begun()
+		_, unrepeatable, _ = m.Begun()
 	}
-	if err != nil && out != nil && (first && held || q.undoes(ctx)) {
+	if err != nil && out != nil && (first && unrepeatable || q.undoes(ctx)) {
 		err = r.undoBroken(ctx, of, out.Position, err, m)
 	}
 	if err != nil {
@@ -373,7 +370,7 @@ func (r *Runner) advance(ctx context.Context, q *Request, t *engine.Program, out
 		if err != nil {
 			return out, err
 		}
-		early := len(ahead) - len(left)
+		usedAhead := len(ahead) - len(left)
 		ahead = left
 		var events []steps.Answer
 		if out.Position.Awaits() {
@@ -382,20 +379,21 @@ func (r *Runner) advance(ctx context.Context, q *Request, t *engine.Program, out
 					return out, err
 				}
 			}
-			if events, err = r.memory.Await(ctx, q.Principal, t, out.Position); err != nil {
+			if events, err = r.memory.Register(ctx, q.Principal, t, out.Position); err != nil {
 				return out, err
 			}
 			if out.Position.Asks() {
-				events = nil // they are looked for again when the client has answered
+				events = nil // they are noted now, and looked for again when the client has answered
 			}
 		}
 		if len(answers)+len(events) == 0 && !goesOn {
 			return out, nil
 		}
 		res := engine.Call{Now: later(r.Now(), out.Position.Wake), Client: r.Features(q.Client), Answers: answers, Events: events, Notifier: q.Notifier, Held: q.Policy.UndoBroken, Unwanted: q.Unwanted}
-		if err := r.mark(ctx, t, &res); err != nil {
+		if err := r.Mark(ctx, t, &res); err != nil {
 			return out, err
 		}
+		q.turn.hears(events)
 		if m != nil {
 			m.GoesOn(out.Position, answers)
 			m.Heard(t, out.Position, events)
@@ -407,7 +405,7 @@ func (r *Runner) advance(ctx context.Context, q *Request, t *engine.Program, out
 		}
 		var malformed *engine.AnswerError
 		switch {
-		case errors.As(err, &malformed) && early > 0:
+		case errors.As(err, &malformed) && usedAhead > 0:
 			// What was sent ahead is no answer. The saga has begun and is not to be
 			// lost for that: ask.
 			ahead = nil

@@ -22,6 +22,12 @@ func TestImportersGetFewModules(t *testing.T) {
 	assert.LessOrEqual(t, strings.Count(sums, "\n")+2, 50, "lines of go.sum:\n%s", sums)
 }
 
+// Who makes a program of tools has in go.sum what the command has.
+func TestOwnProgramsGetFewModules(t *testing.T) {
+	sums := read(t, "examples/lunch/go.sum")
+	assert.LessOrEqual(t, strings.Count(sums, "\n"), 254, "lines of go.sum:\n%s", sums)
+}
+
 // What users install and require replaces nothing: go install refuses that, and others ignore it.
 func TestNoModuleReplacesAnother(t *testing.T) {
 	files, err := filepath.Glob(filepath.Join(root, "*", "go.mod"))

@@ -50,7 +50,7 @@ func newTarget(t *testing.T) (*Target, *logBuffer) {
 	log := new(logBuffer)
 	store := ledger.NewMemory(ledger.MemoryOptions{})
 	t.Cleanup(func() { _ = store.Close() })
-	s, err := server.New(server.Options{Keys: newKeys(t), Tools: Definitions(), Ledger: store, Logger: slog.New(slog.NewJSONHandler(log, nil))})
+	s, err := server.New(server.Options{Keys: newKeys(t), Tools: Definitions(), Skills: true, Ledger: store, Logger: slog.New(slog.NewJSONHandler(log, nil))})
 	require.NoError(t, err)
 	t.Cleanup(func() { s.Close() })
 	target, err := NewTarget(s.Handler())

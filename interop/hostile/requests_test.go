@@ -158,6 +158,8 @@ func samples(dialect string) []sample {
 		sample{method: "prompts/list", params: hole, json: `{"cursor":"t"}`},
 		sample{method: "resources/list", params: hole, json: `{"cursor":"t"}`},
 		sample{method: "resources/templates/list", params: hole, json: `{"cursor":"t"}`},
+		sample{method: "skills/list", params: hole, json: `{"cursor":"t"}`},
+		sample{method: "skills/get", params: hole, json: `{"uri":"t"}`},
 		sample{method: "prompts/get", params: hole, json: `{"name":"t"}`},
 		sample{method: "prompts/get", where: "arguments", params: `{"name":"prompt","arguments":` + hole + `}`, json: `{"text":""}`},
 		sample{method: "resources/read", params: hole, json: `{"uri":"t"}`},

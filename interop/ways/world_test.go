@@ -29,6 +29,7 @@ import (
 	"github.com/mcpsaga/mcpsaga/ledger"
 	"github.com/mcpsaga/mcpsaga/ledger/postgres"
 	"github.com/mcpsaga/mcpsaga/ledger/sqlite"
+	"github.com/mcpsaga/mcpsaga/saga"
 	"github.com/mcpsaga/mcpsaga/server"
 )
 
@@ -92,8 +93,8 @@ func child(role, addr, keyset, file, service string) error {
 		o.Lease = 2 * time.Second // by day nobody waits for the usual one
 	}
 	if role == crowded {
-		o.Authenticate = func(r *http.Request) (server.Principal, error) {
-			return server.Principal{Issuer: "crowd", Subject: r.Header.Get("User")}, nil
+		o.Authenticate = func(r *http.Request) (saga.Caller, error) {
+			return saga.Caller{Issuer: "crowd", Subject: r.Header.Get("User")}, nil
 		}
 		o.Tools = append(o.Tools, sleeper())
 		go reportUse()

@@ -41,7 +41,7 @@ func TestRefused(t *testing.T) {
 	}{
 		"an earlier format": {database("PRAGMA journal_mode = WAL; CREATE TABLE records (key TEXT); PRAGMA application_id = 0x7361674c; PRAGMA user_version = 1001"),
 			"earlier format .* move the file away"},
-		"a newer format":   {database("CREATE TABLE records (key TEXT); PRAGMA application_id = 0x7361674c; PRAGMA user_version = 2001"), "newer format .* use the newer program"},
+		"a newer format":   {database("CREATE TABLE records (key TEXT); PRAGMA application_id = 0x7361674c; PRAGMA user_version = 3000"), "newer format .* use the newer program"},
 		"another database": {database("CREATE TABLE accounts (id INTEGER)"), "database of another program"},
 		"a text":           {write("This is a text about something else, long enough to be something.", 0o600), "no ledger"},
 		"readable":         {write("", 0o644), "run chmod 600"},
@@ -65,6 +65,16 @@ func TestRefused(t *testing.T) {
 	assert.NoDirExists(t, filepath.Dir(missing))
 	_, err = sqlite.Open(t.Context(), "")
 	assert.ErrorContains(t, err, "no file is named")
+}
+
+// A later program may add to the tables, while this one works and when it begins.
+func TestTablesOfALaterProgram(t *testing.T) {
+	path := somePath(t)
+	s := opened(t, path)
+	look(t, path, "ALTER TABLE records ADD COLUMN later TEXT; PRAGMA user_version = 2999")
+	require.NoError(t, put(t.Context(), s, "a", 0))
+	require.NoError(t, s.Close())
+	require.NoError(t, put(t.Context(), opened(t, path), "b", 0))
 }
 
 // Only the owner can read what is in the ledger, even if it is to be had only as sealed.

@@ -8,6 +8,7 @@ import (
 const (
 	applicationID = 0x7361674c // says in the file's header that it is a ledger: "sagL"
 	format        = 2000       // the file's user_version; those below are of ledgers that kept no logs
+	nextFormat    = 3000       // the first that this program cannot use: until then, later programs only add to the tables
 )
 
 // schema are the tables. What may be large is in tables of its own, so that to take, renew or list a
@@ -120,7 +121,7 @@ func (c *conn) format() (found int, err error) {
 	case found < format:
 		return 0, fmt.Errorf("it is of an earlier format (%d, where this program has %d), which cannot be read any more: "+
 			"let the program that made it finish what is in it, then move the file away, and a new ledger is begun", found, format)
-	case found > format:
+	case found >= nextFormat:
 		return 0, fmt.Errorf("it is of a newer format (%d, where this program has %d): use the newer program", found, format)
 	}
 	return found, nil

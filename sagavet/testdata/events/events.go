@@ -36,6 +36,12 @@ var flow = saga.Flow[struct{}, string]{
 		if err != nil {
 			return "", err
 		}
+		own := &saga.Effect[string, string]{Name: "own", Do: func(context.Context, saga.Key, string) (string, error) {
+			return saga.Handle(r, paid) // want `an effect takes this handle, so it is not in the record of its input, and Undo does not get it. Take it before saga.Do, and hand it to the effect as input`
+		}}
+		if _, err := saga.Do(r, own, ""); err != nil {
+			return "", err
+		}
 		if _, err := saga.Do(r, order, to+lost); err != nil {
 			return "", err
 		}

@@ -69,12 +69,7 @@ func (a *Apps) Offers(offers map[string]any, c *elsewhere.Client) {
 	if !a.Shows(c) {
 		return
 	}
-	extensions, _ := offers["extensions"].(map[string]any)
-	if extensions == nil {
-		extensions = make(map[string]any)
-	}
-	extensions[dialect.AppsExtension] = struct{}{}
-	offers["extensions"] = extensions
+	dialect.Extend(offers, dialect.AppsExtension)
 	if offers["resources"] == nil {
 		offers["resources"] = struct{}{}
 	}

@@ -207,17 +207,19 @@ func (l *look) settle(ctx context.Context) error {
 	if len(l.refused) > 0 || l.rests() {
 		return nil
 	}
-	defer dialect.Rest(l.Way)()
-	until := time.Now().Add(settleTime)
-	for news, err := range l.Tasks.Follow(ctx, l.Principal, l.task.ID, tasks.NoEvents, func() time.Time { return until }) {
-		if err != nil {
+	defer l.Pause()()
+	within, stop := context.WithTimeout(ctx, settleTime)
+	defer stop()
+	defer context.AfterFunc(l.Closing, stop)()
+	for news, err := range l.Tasks.Follow(within, l.Principal, l.task.ID, tasks.NoEvents, nil) {
+		if err != nil && (within.Err() == nil || ctx.Err() != nil) {
 			return err
 		}
-		if news.Task != nil {
+		if err == nil {
 			l.task = news.Task
 		}
-		if l.rests() || !time.Now().Before(until) || l.Draining.Err() != nil {
-			return nil
+		if l.rests() {
+			break
 		}
 	}
 	return context.Cause(ctx)
@@ -253,6 +255,8 @@ func (l *look) shown(ctx context.Context) (*shown, error) {
 		s.Note = "The tool has ended with an error."
 	case t.Status == tasks.Completed:
 		s.Note = "Done."
+	case t.Status == tasks.Cancelled && t.Final:
+		s.Note = "The call was cancelled, but some of what it had done is final. The rest is undone, as far as it could be."
 	case t.Status == tasks.Cancelled:
 		s.Note = "The call was cancelled, and what it had done is undone."
 	case t.Final:

@@ -31,7 +31,7 @@ func (d *async) call(ctx context.Context, x *dialect.Exchange) ([]byte, error) {
 	if rerr != nil {
 		return nil, rerr
 	}
-	t, args, err := d.Tool(p.Name, p.Arguments)
+	t, args, err := d.Tool(ctx, p.Name, p.Arguments)
 	if err != nil {
 		return nil, err
 	}

@@ -21,7 +21,7 @@ import (
 )
 
 // Catalogue holds what lists show, encoded once. An entry is the same for
-// everybody, so lists may be cached by anybody.
+// everybody, so lists may be cached by anybody, unless callers see some of it only: see [Host.Visible].
 type Catalogue struct {
 	// Lists are the lists by their methods, such as "tools/list". Those of nothing are nil.
 	Lists map[string][]json.RawMessage
@@ -36,6 +36,7 @@ type Catalogue struct {
 // listMembers are the members of results that hold a list, by method.
 var listMembers = map[string]string{
 	"tools/list": "tools", "prompts/list": "prompts", "resources/list": "resources", "resources/templates/list": "resourceTemplates",
+	MethodSkills: "skills",
 }
 
 // entry is MCP's Tool, Prompt, Resource or ResourceTemplate.
@@ -179,6 +180,9 @@ func (h *Host) Offers(completions bool) map[string]any {
 	if len(h.Tools.Of(engine.KindResource)) > 0 {
 		c["resources"] = object{"listChanged": true, "subscribe": true}
 	}
+	if h.HasSkills() {
+		Extend(c, SkillsExtension)
+	}
 	if len(c) > 1 {
 		c["logging"] = object{}
 	}
@@ -186,6 +190,16 @@ func (h *Host) Offers(completions bool) map[string]any {
 		c["completions"] = object{}
 	}
 	return c
+}
+
+// Extend adds an extension without settings to a server's capabilities.
+func Extend(offers map[string]any, extension string) {
+	extensions, _ := offers["extensions"].(map[string]any)
+	if extensions == nil {
+		extensions = make(map[string]any)
+		offers["extensions"] = extensions
+	}
+	extensions[extension] = struct{}{}
 }
 
 // maxCompletions is what a completion may hold (MCP, server/utilities/completion).
@@ -228,6 +242,10 @@ func (h *Host) Complete(ctx context.Context, params jsontext.Value) (json.RawMes
 			}
 		}
 	}
+	t, err := h.permitted(ctx, t)
+	if err != nil {
+		return nil, err
+	}
 	if t == nil {
 		return nil, wire.NewError(wire.CodeInvalidParams, "params.ref is not a prompt or a resource template of this server")
 	}
@@ -239,7 +257,6 @@ func (h *Host) Complete(ctx context.Context, params jsontext.Value) (json.RawMes
 	}
 	var values []string
 	if suggest := t.Complete[p.Argument.Name]; suggest != nil {
-		var err error
 		values, err = turns.Protect(ctx, h.Turns, "completion/complete", t, func(ctx context.Context) ([]string, error) {
 			return suggest(ctx, p.Argument.Value, p.Context.Arguments)
 		})

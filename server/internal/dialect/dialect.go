@@ -9,6 +9,7 @@
 package dialect
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -24,6 +25,7 @@ import (
 	"github.com/mcpsaga/mcpsaga/internal/jsonview"
 	"github.com/mcpsaga/mcpsaga/internal/tasks"
 	"github.com/mcpsaga/mcpsaga/internal/turns"
+	"github.com/mcpsaga/mcpsaga/server/internal/bounds"
 	"github.com/mcpsaga/mcpsaga/server/internal/wire"
 	"github.com/mcpsaga/mcpsaga/steps"
 )
@@ -61,14 +63,14 @@ type Sessions interface {
 	// The exchange learns who the client is.
 	Join(ctx context.Context, x *Exchange) (joined context.Context, leave func())
 	// Connect begins a connection on which the messages of one client come in order.
-	// notify sends what belongs to no request.
-	Connect(notify func(method string, params json.RawMessage)) Connection
+	// notify sends what belongs to no request. closing is [Exchange].Closing of all of them.
+	Connect(closing context.Context, notify func(method string, params json.RawMessage)) Connection
 	// Batchable reports whether a message may be one of several in a batch.
 	Batchable(*wire.Message) bool
 	// Drain closes what is open without an end. [Host.Draining] has ended before.
 	Drain()
-	// Close ends all sessions, and waits a little for what is undone.
-	Close()
+	// Close ends all sessions, and waits until ctx ends for what is undone.
+	Close(ctx context.Context)
 }
 
 // Connection is what Sessions remember of a connection.
@@ -109,6 +111,9 @@ type Exchange struct {
 	// Way is the way back to the client while the message is answered; nil if there is
 	// none but the answer.
 	Way Way
+	// Closing ends when what waits is not waited for any more, for an answer, an event or a time: because of
+	// [ErrSessionEnded] when the client says no more, or as [Host.Draining] does. Dispatch has it be that unless it is set.
+	Closing context.Context
 
 	// Dialect is what serves the message.
 	Dialect Dialect
@@ -132,6 +137,8 @@ type Exchange struct {
 	// Caller is what the dialect whose rules the message has followed knows of the client;
 	// nil if it knows nothing.
 	Caller *Caller
+
+	place bounds.Place
 }
 
 // Owner is on whose account limits count.
@@ -175,9 +182,8 @@ type Way interface {
 	// while, where it can.
 	Hangup(retry time.Duration)
 	// KeepOpen says that the answer may be a long time coming, with notifications before
-	// it; it fails where that cannot be. ended is closed when the connection is about to
-	// end; it may be nil.
-	KeepOpen() (ended <-chan struct{}, rerr *wire.Error)
+	// it; it fails where that cannot be.
+	KeepOpen() *wire.Error
 }
 
 // ErrNoBackChannel says that the client cannot be asked on this way.
@@ -188,17 +194,21 @@ var (
 	ErrSessionEnded = error(gone("the session ended before the client had answered"))
 	ErrCancelled    = error(gone("the client cancelled the request"))
 	ErrStopping     = error(gone("the server stops; call again"))
+	// ErrUnknown is for who would call again, though what the call did may stay.
+	ErrUnknown = error(gone("the server stops before it is known what becomes of the call: find out what it has done before you call again"))
 )
 
 // gone is an error about the client, which is no fault of a turn.
 type gone string
 
-func (e gone) Error() string        { return string(e) }
-func (e gone) Is(target error) bool { return target == turns.ErrGone }
+func (e gone) Error() string { return string(e) }
+func (e gone) Is(target error) bool {
+	return target == turns.ErrGone || target == engine.ErrUnwanted && (e == ErrCancelled || e == ErrSessionEnded)
+}
 
 // Turn begins what the runner of turns is given.
 func (x *Exchange) Turn(p turns.Policy) turns.Request {
-	q := turns.Request{Policy: p, Method: x.Message.Method, Principal: x.Principal, Trace: x.Trace}
+	q := turns.Request{Policy: p, Sender: x, Method: x.Message.Method, Principal: x.Principal, Trace: x.Trace, Closing: x.Closing}
 	if x.Dialect != nil {
 		q.Dialect = x.Dialect.Name()
 	}
@@ -269,10 +279,12 @@ type Host struct {
 	// Revisions are those of all dialects.
 	Revisions []string
 	Limits    Limits
+	// Gate says which requests are taken up; nil takes up all.
+	Gate *bounds.Gate
 	// TakesKeys: the server has a ledger, by which it knows a first call again.
 	TakesKeys bool
 
-	// Around, if it is not nil, is called around every request; it calls next, or not.
+	// Around, if it is not nil, is called around every request; it calls Admit and next, or not.
 	Around func(ctx context.Context, x *Exchange, next Handler) (json.RawMessage, *wire.Error)
 }
 
@@ -297,11 +309,18 @@ type Implementation struct {
 // here, whatever it came by.
 func (h *Host) Dispatch(ctx context.Context, x *Exchange, to Handler) (result json.RawMessage, rerr *wire.Error) {
 	defer func() {
+		x.place.Leave()
 		if v := recover(); v != nil { // a fault of ours must not end the process for all others
 			h.Log.ErrorContext(ctx, "request failed", "method", x.Message.Method, "error", v, "stack", string(debug.Stack()))
 			result, rerr = nil, wire.NewError(wire.CodeInternalError, InternalText)
 		}
 	}()
+	x.Closing = cmp.Or(x.Closing, h.Draining)
+	if h.Around == nil {
+		if rerr = h.Admit(ctx, x); rerr != nil {
+			return nil, rerr
+		}
+	}
 	switch {
 	case h.Around == nil && to == nil: // as most, without a function made of a method
 		return x.Dialect.Serve(ctx, x)
@@ -373,10 +392,10 @@ func (l *Limit) Enter(owner string) (leave func(), rerr *wire.Error) {
 	defer l.mu.Unlock()
 	switch {
 	case owner != "" && l.owned[owner] >= l.MostOwned:
-		return nil, wire.Refuse(http.StatusTooManyRequests, wire.CodeInvalidRequest, "this caller has too many "+l.What+" open; end some")
+		return nil, bounded(l.What)("this caller has too many " + l.What + " open; end some")
 	case l.open >= l.Most:
 		rerr := wire.Refuse(http.StatusServiceUnavailable, wire.CodeInternalError, "too many "+l.What+" are open; try again later")
-		rerr.RetryAfter = time.Second
+		rerr.RetryAfter, rerr.Bound = time.Second, l.What
 		return nil, rerr
 	}
 	if l.owned == nil {

@@ -34,8 +34,11 @@ var RequestMethods = map[steps.Kind]string{
 }
 
 // Tool finds the tool that is called, and checks that its arguments are an object.
-func (h *Host) Tool(name string, arguments jsontext.Value) (*engine.Program, json.RawMessage, error) {
-	t := h.Tools.Find(engine.KindTool, name)
+func (h *Host) Tool(ctx context.Context, name string, arguments jsontext.Value) (*engine.Program, json.RawMessage, error) {
+	t, err := h.permitted(ctx, h.Tools.Find(engine.KindTool, name))
+	if err != nil {
+		return nil, nil, err
+	}
 	if t == nil {
 		return nil, nil, wire.NewError(wire.CodeInvalidParams, "there is no tool of that name; tools/list lists the tools of this server")
 	}
@@ -46,8 +49,11 @@ func (h *Host) Tool(name string, arguments jsontext.Value) (*engine.Program, jso
 }
 
 // Prompt finds a prompt.
-func (h *Host) Prompt(name string) (*engine.Program, *wire.Error) {
-	t := h.Tools.Find(engine.KindPrompt, name)
+func (h *Host) Prompt(ctx context.Context, name string) (*engine.Program, error) {
+	t, err := h.permitted(ctx, h.Tools.Find(engine.KindPrompt, name))
+	if err != nil {
+		return nil, err
+	}
 	if t == nil {
 		return nil, wire.NewError(wire.CodeInvalidParams, "there is no prompt of that name; prompts/list lists the prompts of this server")
 	}
@@ -104,6 +110,7 @@ const InternalText = "internal error"
 // Fixed texts. What a client learns of a refused token does not depend on the cause.
 const (
 	rejectedText    = "the saga token is not valid here, or no longer: start again with tools/callSaga"
+	stopsText       = "the server stops: send the same request again"
 	unsettledText   = "what the tool has done is not known yet: send the same request again"
 	tryAgainText    = "this server is older than the saga: send the same request again"
 	earlyText       = "this server's clock is behind the saga: send the same request again"
@@ -134,8 +141,8 @@ var translations = []struct {
 	{turns.ErrOtherLedger, wire.TryAgain, otherLedgerText},
 	{turns.ErrEarly, wire.TryAgain, earlyText},
 	{engine.ErrHanging, wire.TryAgain, hangingText},
-	{turns.ErrLedgerFull, tooMany, fullText},
-	{tasks.ErrTooMany, tooMany, busyText},
+	{turns.ErrLedgerFull, bounded("ledger"), fullText},
+	{tasks.ErrTooMany, bounded("tasks"), busyText},
 	{tasks.ErrNotFound, invalid, noTaskText},
 	{tasks.ErrExists, invalid, taskTakenText},
 	{tasks.ErrCursor, invalid, tasks.ErrCursor.Error()},
@@ -150,8 +157,13 @@ func invalid(text string) *wire.Error { return wire.NewError(wire.CodeInvalidPar
 
 func internal(text string) *wire.Error { return wire.NewError(wire.CodeInternalError, text) }
 
-func tooMany(text string) *wire.Error {
-	return wire.Refuse(http.StatusTooManyRequests, wire.CodeInvalidRequest, text)
+// bounded returns the errors of what a caller has too much of.
+func bounded(bound string) func(text string) *wire.Error {
+	return func(text string) *wire.Error {
+		rerr := wire.Refuse(http.StatusTooManyRequests, wire.CodeInvalidRequest, text)
+		rerr.Bound = bound
+		return rerr
+	}
 }
 
 // Translate decides what the client learns of an error. Those of turns are logged
@@ -169,6 +181,12 @@ func (h *Host) Translate(ctx context.Context, name string, err error) *wire.Erro
 	var route *turns.RouteError
 	if text := final(err); text != "" {
 		return wire.NewError(wire.CodeInternalError, text)
+	}
+	if why, ok := errors.AsType[gone](err); ok { // which is no fault, and not logged as one
+		if turn, ok := errors.AsType[*turns.Error](err); ok && !turn.Once && why == ErrStopping { // the client has a token or a key
+			return wire.TryAgain(stopsText)
+		}
+		return internal(why.Error())
 	}
 	if errors.As(err, &refused) { // it comes from a record
 		return &wire.Error{Code: refused.Code, Message: refused.Message, Data: refused.Data}
@@ -237,13 +255,16 @@ func final(err error) string {
 		return ""
 	}
 	why, late := "the tool failed", errors.Is(err, context.DeadlineExceeded) && !errors.As(err, new(*engine.PanicError))
+	cut := errors.As(err, new(gone))
 	if late {
 		why = "the tool took too long"
+	} else if cut {
+		why = "the call was broken off"
 	}
 	switch report := undone.Report; {
 	case report.Final != "":
 		return fmt.Sprintf("%s, but %q is done, which is final: the same call would do it again", why, report.Final)
-	case late && len(report.Outstanding) > 0:
+	case (late || cut) && len(report.Outstanding) > 0:
 		return fmt.Sprintf("%s, and not all that it did is undone: %s", why, strings.Join(report.Outstanding, ", "))
 	}
 	return ""

@@ -96,7 +96,7 @@ func (h *Host) Saga(ctx context.Context, x *Exchange, declared steps.Features) (
 		if p.Name == "" {
 			return none, wire.NewError(wire.CodeInvalidParams, "params.name is missing: it names the tool")
 		}
-		if q.Program, q.Arguments, err = h.Tool(p.Name, p.Arguments); err != nil {
+		if q.Program, q.Arguments, err = h.Tool(ctx, p.Name, p.Arguments); err != nil {
 			return none, err
 		}
 		if q.Program.Tasks.Mode == engine.TasksRequired {

@@ -174,6 +174,51 @@ func (h *Host) TaskFailure(ctx context.Context, t *tasks.Task) *wire.Error {
 	return &wire.Error{Code: rerr.Code, Message: rerr.Message, Data: rerr.Data}
 }
 
+// lastWord is how long a cancellation may take whose client has gone, and learnTime how long is waited for what
+// becomes of it: less than a server on a pair of pipes takes to stop.
+const (
+	lastWord  = 8 * time.Second
+	learnTime = 4 * time.Second
+)
+
+// CancelCall cancels the task of a call that no one comes back for, as its wait has failed with why. If the client reads
+// that, it reads "call again" only when what the call did is undone: CancelCall returns the task if it has come to
+// another end, or what is to be said.
+func (h *Host) CancelCall(ctx context.Context, principal, id string, why error) (*tasks.Task, error) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastWord)
+	defer cancel()
+	_, err := h.Tasks.Cancel(ctx, principal, id)
+	if err != nil && !errors.Is(err, tasks.ErrNotFound) {
+		h.Log.WarnContext(ctx, "call not cancelled: it continues until its time is over", "error", err)
+	}
+	if !errors.Is(why, ErrStopping) && !errors.Is(why, ErrSessionEnded) || errors.Is(err, tasks.ErrNotFound) {
+		return nil, why
+	}
+	if err != nil {
+		return nil, ErrUnknown
+	}
+	ctx, enough := context.WithTimeout(ctx, learnTime)
+	defer enough()
+	for news, err := range h.Tasks.Follow(ctx, principal, id, tasks.NoEvents, nil) {
+		switch t := news.Task; {
+		case err != nil:
+			return nil, ErrUnknown
+		case t == nil || !t.Status.Ended():
+		case t.Status == tasks.Cancelled && !leaves(t.End):
+			return nil, why
+		default:
+			return t, nil
+		}
+	}
+	return nil, ErrUnknown
+}
+
+// leaves reports whether an effect stays.
+func leaves(end *turns.End) bool {
+	report := turns.UndoReport(end.Result)
+	return report != nil && (report.Final != "" || len(report.Outstanding) > 0)
+}
+
 // What protocols share that wait for tasks on a stream, or tell of them there.
 
 // RelatedTaskKey is the member of _meta by which a message says to which task it belongs (MCP
@@ -194,14 +239,14 @@ func RelatedTask(object json.RawMessage, id string) json.RawMessage {
 }
 
 // Rester is a [Way] of a request that can leave its place to others while it waits for what may
-// take long. Questions do so by themselves.
+// take long; see [Exchange.Pause]. Questions do so by themselves.
 type Rester interface {
 	// Rest leaves the place; back takes one again, when there is one.
 	Rest() (back func())
 }
 
-// Rest has a request leave its place where it has one.
-func Rest(w Way) (back func()) {
+// RestOf has a request leave its place on a way where it has one there.
+func RestOf(w Way) (back func()) {
 	if r, ok := w.(Rester); ok {
 		return r.Rest()
 	}

@@ -40,7 +40,7 @@ func (w *told) Notify(_ string, params json.RawMessage) {
 }
 func (*told) Call(context.Context, string, json.RawMessage) (steps.Answer, error) { panic("not used") }
 func (*told) Hangup(time.Duration)                                                {}
-func (*told) KeepOpen() (<-chan struct{}, *wire.Error)                            { panic("not used") }
+func (*told) KeepOpen() *wire.Error                                               { panic("not used") }
 
 // Progress that only shows that there is somebody grows, and does not keep any from being shown
 // that the tool tells of.

@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"sync/atomic"
 	"time"
 
 	"github.com/mcpsaga/mcpsaga/content"
@@ -32,8 +33,6 @@ const (
 	holdAll, aliveTime = 50 * time.Second, 10 * time.Second
 	// keepResult is how long a result is kept at least.
 	keepResult = 5 * time.Minute
-	// lastWord is how long a cancellation may take whose client has gone.
-	lastWord = 8 * time.Second
 )
 
 // patience is for how long a call waits that no client looks at. Then what it did is undone.
@@ -55,6 +54,7 @@ type view struct {
 	alive  time.Time   // when the client is to be shown that it is held
 	// remembered: forms find the call. cancelled: the client has just wanted it cancelled.
 	remembered, cancelled bool
+	rests                 atomic.Bool // the task does
 }
 
 // answer begins a call, or continues one, and waits for what is to be said of it.
@@ -76,7 +76,7 @@ func (v *view) answer(ctx context.Context) (*content.Result, error) {
 	}
 	result, err = v.follow(ctx)
 	if err != nil && ctx.Err() == nil && v.unnamed() && !v.task.Status.Ended() {
-		v.cancel(ctx)
+		_, err = v.CancelCall(ctx, v.Principal, v.task.ID, err)
 	}
 	return result, err
 }
@@ -198,10 +198,15 @@ func (r *Router) Readable(ctx context.Context, x *dialect.Exchange, t *tasks.Tas
 
 // follow waits until the call has ended, or the client is to learn that it waits.
 func (v *view) follow(ctx context.Context) (*content.Result, error) {
-	defer dialect.Rest(v.Way)()
-	served, stop := context.WithCancel(ctx)
-	defer stop()
-	defer context.AfterFunc(v.Draining, stop)()
+	defer v.Pause()()
+	served, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	leave := func() {
+		if why := context.Cause(v.Closing); v.rests.Load() || !errors.Is(why, dialect.ErrSessionEnded) {
+			stop(why)
+		}
+	}
+	defer context.AfterFunc(v.Closing, leave)()
 	after := v.task.Events
 	if v.call.Found != nil {
 		after = v.call.After
@@ -209,9 +214,11 @@ func (v *view) follow(ctx context.Context) (*content.Result, error) {
 	for news, err := range v.Tasks.Follow(served, v.Principal, v.task.ID, after, v.next) {
 		switch {
 		case err != nil && ctx.Err() != nil:
-			return nil, v.gone(ctx)
-		case err != nil && v.Draining.Err() != nil: // the client finds the rest at another server
+			return v.gone(ctx)
+		case err != nil && errors.Is(context.Cause(served), dialect.ErrStopping): // the client finds the rest at another server
 			return v.waiting(ctx)
+		case err != nil && served.Err() != nil:
+			return v.gone(served)
 		case err != nil:
 			return nil, err
 		case news.Event != nil:
@@ -231,6 +238,7 @@ func (v *view) follow(ctx context.Context) (*content.Result, error) {
 			if v.task = news.Task; v.task.Status.Ended() {
 				return v.ended(ctx)
 			}
+			v.rests.Store(v.task.Rests)
 			if !v.remembered && v.call.Client.Apps && v.task.Status == tasks.InputRequired {
 				v.remember(ctx)
 			}
@@ -241,8 +249,11 @@ func (v *view) follow(ctx context.Context) (*content.Result, error) {
 		if !time.Now().Before(v.holds()) {
 			return v.waiting(ctx)
 		}
+		if v.Closing.Err() != nil {
+			leave()
+		}
 	}
-	return nil, v.gone(ctx)
+	return v.gone(ctx)
 }
 
 // show shows the core that the call is wanted, and the client that it is held, when it is time for that.
@@ -302,24 +313,17 @@ func (v *view) program() *engine.Program { return cmp.Or(v.task.Program, v.call.
 
 // gone is how a call ends whose client has left. It is cancelled if the client wants that, or has no token by which to
 // come back, unless it has sent its request again.
-func (v *view) gone(ctx context.Context) error {
+func (v *view) gone(ctx context.Context) (*content.Result, error) {
 	why := context.Cause(ctx)
-	if n, _ := NoteOf(v.task); n.Task {
-		return why
+	if n, _ := NoteOf(v.task); n.Task || !errors.Is(why, dialect.ErrCancelled) && (!v.unnamed() || errors.Is(why, dialect.ErrLeft)) {
+		return nil, why
 	}
-	if errors.Is(why, dialect.ErrCancelled) || v.unnamed() && !errors.Is(why, dialect.ErrLeft) {
-		v.cancel(ctx)
+	t, err := v.CancelCall(ctx, v.Principal, v.task.ID, why)
+	if t == nil {
+		return nil, err
 	}
-	return why
-}
-
-// cancel ends a call that no one comes back for.
-func (v *view) cancel(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastWord)
-	defer cancel()
-	if _, err := v.Tasks.Cancel(ctx, v.Principal, v.task.ID); err != nil && !errors.Is(err, tasks.ErrNotFound) {
-		v.Log.WarnContext(ctx, "call not cancelled: it continues until its time is over", "error", err)
-	}
+	v.task = t
+	return v.ended(context.WithoutCancel(ctx))
 }
 
 // unnamed reports whether the client has neither the token of the call nor a key to make it again.

@@ -26,14 +26,12 @@ package handshake
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"net/http"
 
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/internal/jsonview"
-	"github.com/mcpsaga/mcpsaga/internal/turns"
 	"github.com/mcpsaga/mcpsaga/server/internal/apps"
 	"github.com/mcpsaga/mcpsaga/server/internal/dialect"
 	"github.com/mcpsaga/mcpsaga/server/internal/elsewhere"
@@ -90,7 +88,6 @@ func (d *handshake) Serve(ctx context.Context, x *dialect.Exchange) (json.RawMes
 	if rerr != nil {
 		return nil, rerr
 	}
-	defer p.silence(nil)
 	return d.serve(ctx, x, p, nil)
 }
 
@@ -120,8 +117,9 @@ type method struct {
 	foreign bool
 	// lingering methods change the session for as long as it is in memory.
 	lingering bool
-	// tasks methods are only there if there can be tasks, and ledger methods if there is a ledger.
-	tasks, ledger bool
+	// tasks methods are only there if there can be tasks, ledger methods if there is a ledger, and skills methods if there
+	// are skills.
+	tasks, ledger, skills bool
 }
 
 // methods are those that are served, but initialize. They are never changed.
@@ -138,6 +136,8 @@ var methods = map[string]method{
 	"resources/subscribe":      {serve: (*call).subscribe, lingering: true},
 	"resources/unsubscribe":    {serve: (*call).unsubscribe, lingering: true},
 	"completion/complete":      {serve: (*call).complete, foreign: true},
+	dialect.MethodSkills:       {serve: (*call).list, skills: true},
+	dialect.MethodSkill:        {serve: (*call).skill, skills: true},
 	"tasks/get":                {serve: (*call).taskGet, tasks: true},
 	"tasks/list":               {serve: (*call).taskList, tasks: true},
 	"tasks/cancel":             {serve: (*call).taskCancel, tasks: true},
@@ -149,7 +149,7 @@ var methods = map[string]method{
 // method returns the method of a message; the zero value if it is not served here.
 func (d *handshake) method(m *wire.Message) method {
 	found := methods[m.Method]
-	if found.tasks && !d.OffersTasks() || found.ledger && d.Tasks == nil {
+	if found.tasks && !d.OffersTasks() || found.ledger && d.Tasks == nil || found.skills && !d.HasSkills() {
 		return method{}
 	}
 	return found
@@ -179,7 +179,7 @@ func (d *handshake) serve(ctx context.Context, x *dialect.Exchange, p *peer, pos
 	}
 	result, err := method.serve(c, ctx)
 	if err != nil {
-		return nil, c.refusal(ctx, err)
+		return nil, c.Translate(ctx, m.Method, err)
 	}
 	return result, nil
 }
@@ -195,15 +195,6 @@ func (d *handshake) newCall(x *dialect.Exchange, p *peer, post *way, token jsont
 		}
 	}
 	return c
-}
-
-// refusal is what the client reads of an error. That the client has left is no fault, and is
-// not logged as one.
-func (c *call) refusal(ctx context.Context, err error) *wire.Error {
-	if errors.Is(err, turns.ErrGone) {
-		return wire.NewError(wire.CodeInternalError, err.Error())
-	}
-	return c.Translate(ctx, c.Message.Method, err)
 }
 
 var emptyResult = json.RawMessage("{}")
@@ -228,7 +219,7 @@ func (c *call) setLevel(ctx context.Context) (json.RawMessage, error) {
 	})
 }
 
-func (c *call) list(context.Context) (json.RawMessage, error) {
+func (c *call) list(ctx context.Context) (json.RawMessage, error) {
 	items := c.Catalogue.Lists[c.Message.Method]
 	if c.Message.Method == "tools/list" {
 		items = c.Catalogue.PlainTools
@@ -242,9 +233,21 @@ func (c *call) list(context.Context) (json.RawMessage, error) {
 		items = c.GuestTools(items, c.caller(c.peer, ""))
 		items = c.apps.Listed(items, c.client())
 	}
+	items, err := c.Visible(ctx, c.Message.Method, items)
+	if err != nil {
+		return nil, err
+	}
 	open, rerr := c.Catalogue.List(c.Message, items)
 	if rerr != nil {
 		return nil, rerr
+	}
+	return append(open, '}'), nil
+}
+
+func (c *call) skill(ctx context.Context) (json.RawMessage, error) {
+	open, err := c.Skill(ctx, c.Message.Params)
+	if err != nil {
+		return nil, err
 	}
 	return append(open, '}'), nil
 }
@@ -254,7 +257,7 @@ func (c *call) subscribe(ctx context.Context) (json.RawMessage, error) {
 	if rerr != nil {
 		return nil, rerr
 	}
-	if !c.Tools.Serves(uri) {
+	if !c.Serves(ctx, uri) {
 		return nil, notFound(uri)
 	}
 	from := c.Hub.Position() // the subscriber gets what is published from now on

@@ -33,7 +33,7 @@ func (c *call) askElsewhere(ctx context.Context, q *elsewhere.Call, number uint6
 	}
 	result, err := c.elsewhere.Call(ctx, c.Exchange, q)
 	if h.held {
-		h.mark(allSeen)
+		h.markPassed(allSeen)
 	}
 	return c.toolResult(turns.End{Outcome: engine.Outcome{Result: result}}, err)
 }
@@ -59,30 +59,30 @@ func (h *heldCall) Held(ctx context.Context, t *tasks.Task) {
 		h.enroll(ctx, t.ID, true)
 	}
 	h.held = true
-	h.mark(t.Events)
+	h.markPassed(t.Events)
 }
 
 // Passed implements [elsewhere.Request].
 func (h *heldCall) Passed(event uint64) {
 	if h.held {
-		h.mark(event)
+		h.markPassed(event)
 	}
 }
 
-// isElsewhere reports whether a task is that of a call that is asked elsewhere.
-func isElsewhere(t *tasks.Task) bool {
+// askedElsewhere reports whether a task is that of a call that is asked elsewhere.
+func askedElsewhere(t *tasks.Task) bool {
 	n, ok := elsewhere.NoteOf(t)
 	return ok && !n.Task
 }
 
-// isElsewhere reports whether the request is a call that is asked elsewhere.
-func (r *reading) isElsewhere() bool { return r.Method == callMethod && isElsewhere(r.task) }
+// askedElsewhere reports whether the request is a call that is asked elsewhere.
+func (r *reading) askedElsewhere() bool { return r.Method == callMethod && askedElsewhere(r.task) }
 
 // askOn answers a call that another request has begun, which was asked elsewhere. Its client has the events up to seen.
 func (c *call) askOn(ctx context.Context, found *reading, seen uint64) (json.RawMessage, error) {
 	q := &elsewhere.Call{Client: *c.client(), Program: found.task.Program, Found: found.task, After: seen}
 	if note, _ := noteOf(found.task); note.Number == 0 { // the client has begun it with a key, or has its token
-		q.Token = found.Task
+		q.Token = found.TaskID
 	}
 	return c.askElsewhere(ctx, q, found.number)
 }

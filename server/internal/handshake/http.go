@@ -75,8 +75,12 @@ func (d *handshake) replyInSession(ctx context.Context, x *dialect.Exchange, r w
 		}
 		ctx, cancel := sessionContext(ctx, s)
 		defer cancel(nil)
-		r.JSON(http.StatusOK, d.respond(ctx, x, s.peer, nil))
+		r.Response(d.respond(ctx, x, s.peer, nil))
 	default:
+		if rerr := d.Refusal(ctx, m); rerr.Auth() { // before a stream begins, which has another status
+			r.Error(m.ID, rerr)
+			return
+		}
 		d.replyWithStream(ctx, x, r, s, []*wire.Message{m}, nil)
 	}
 }
@@ -84,10 +88,21 @@ func (d *handshake) replyInSession(ctx context.Context, x *dialect.Exchange, r w
 // done answers what has no response, such as the client's own: with a status, or an error.
 func done(r wire.Reply, status int, response jsontext.Value, rerr *wire.Error) {
 	if rerr != nil {
-		r.Error(questionOf(response), rerr)
+		r.Error(questionOf(response), withStatus(rerr))
 		return
 	}
 	r.Empty(status)
+}
+
+// withStatus gives an error that is no response to a request a status that says so: with 200 what was sent would count as
+// taken (MCP 2025-11-25, basic/transports, sending messages).
+func withStatus(rerr *wire.Error) *wire.Error {
+	if rerr.Status != 0 {
+		return rerr
+	}
+	failed := *rerr
+	failed.Status = http.StatusInternalServerError
+	return &failed
 }
 
 // refuseMethod refuses what is neither POST nor, in a session, GET, which opens a stream, or
@@ -130,13 +145,16 @@ func (d *handshake) answered(ctx context.Context, x *dialect.Exchange, s *sessio
 	return d.Translate(ctx, "answer", err)
 }
 
-// respond answers a request and returns the response. post is the way of one that came in a
-// session, or nil.
-func (d *handshake) respond(ctx context.Context, x *dialect.Exchange, p *peer, post *way) []byte {
+// respond answers a request and returns the response, and what HTTP is to say of it: the only errors with a status of their
+// own are those for want of a permission. post is the way of one that came in a session, or nil.
+func (d *handshake) respond(ctx context.Context, x *dialect.Exchange, p *peer, post *way) (response []byte, refused *wire.Error) {
 	result, rerr := d.Dispatch(ctx, x, func(ctx context.Context, x *dialect.Exchange) (json.RawMessage, *wire.Error) {
 		return d.serve(ctx, x, p, post)
 	})
-	return wire.AppendResponse(nil, x.Message.ID, result, rerr)
+	if rerr.Auth() {
+		refused = rerr
+	}
+	return wire.AppendResponse(nil, x.Message.ID, result, rerr), refused
 }
 
 func (d *handshake) replyToInitialize(ctx context.Context, x *dialect.Exchange, r wire.Reply) {
@@ -167,7 +185,7 @@ func (d *handshake) replyWithoutSession(ctx context.Context, x *dialect.Exchange
 	case m.ID == nil:
 		done(r, http.StatusAccepted, nil, d.GuestCancelled(ctx, x))
 	case method.serve == nil || method.open:
-		r.JSON(http.StatusOK, d.respond(ctx, x, nil, nil))
+		r.Response(d.respond(ctx, x, nil, nil))
 	default:
 		r.Error(m.ID, wire.Refuse(http.StatusBadRequest, wire.CodeInvalidRequest, noSessionText))
 	}
@@ -191,11 +209,11 @@ func (d *handshake) notified(ctx context.Context, x *dialect.Exchange, s *sessio
 	}
 	here := s.stop(func(c *sessionCall) bool { return string(c.message.ID) == string(id) })
 	if !here && d.Tasks != nil {
-		known, err := d.cancelElsewhere(ctx, s.agreed, x.Principal, id)
+		settled, err := d.cancelInLedger(ctx, s.agreed, x.Principal, id)
 		if err != nil {
 			return d.Translate(ctx, m.Method, err)
 		}
-		if !known { // where it has begun, if anywhere, only memory knows of it yet
+		if !settled { // where it has begun, if anywhere, only memory knows of it yet
 			d.Hub.Cancel(dialect.GivenUp{Session: s.agreed.id, Request: requestText(id)})
 		}
 	}
@@ -214,6 +232,12 @@ func (d *handshake) replyToBatch(ctx context.Context, x *dialect.Exchange, r wir
 		return
 	}
 	defer d.release(s, nil)
+	for i := range x.Batch.Messages {
+		if rerr := d.Refusal(ctx, &x.Batch.Messages[i].Message); rerr.Auth() { // before anything of it is done
+			r.Error(nil, rerr)
+			return
+		}
+	}
 	var requests []*wire.Message
 	wrong := make([][]byte, 0, len(x.Batch.Messages)) // responses to what was no message
 	for i := range x.Batch.Messages {
@@ -277,7 +301,9 @@ func (d *handshake) replyWithStream(ctx context.Context, x *dialect.Exchange, r 
 			s.endRepeated(ctx, m)
 		}
 		rerr := d.begin(ctx, x, s, st, m, streams, d.Tasks != nil && m.Method == resumeMethod, func(ctx context.Context, x *dialect.Exchange, post *way) []byte {
-			return d.respond(ctx, x, s.peer, post)
+			response, refused := d.respond(ctx, x, s.peer, post)
+			st.refuse(refused)
+			return response
 		})
 		if rerr != nil {
 			st.add(eventResponse, wire.AppendResponse(nil, m.ID, nil, rerr))
@@ -302,7 +328,7 @@ func (d *handshake) begin(ctx context.Context, x *dialect.Exchange, s *session, 
 		return wire.NewError(wire.CodeInvalidRequest, err.Error())
 	}
 	ended := d.sessions.running.Begin()
-	one := &dialect.Exchange{Message: m, Header: x.Header, Principal: x.Principal, Remote: x.Remote, Owner: x.Owner, Dialect: d, HTTPMethod: x.HTTPMethod}
+	one := &dialect.Exchange{Message: m, Header: x.Header, Principal: x.Principal, Remote: x.Remote, Owner: x.Owner, Closing: d.Draining, Dialect: d, HTTPMethod: x.HTTPMethod}
 	post := &way{s, st, call}
 	if streams {
 		one.Way = post
@@ -368,7 +394,7 @@ func (d *handshake) replyToGet(ctx context.Context, x *dialect.Exchange, r wire.
 	case !wire.AcceptsEvents(x.Header):
 		r.Error(nil, wire.Refuse(http.StatusNotAcceptable, wire.CodeInvalidRequest, "the client must accept text/event-stream"))
 		return
-	case s.answering.Err() != nil: // some clients give up their session for a refusal
+	case d.Draining.Err() != nil: // some clients give up their session for a refusal
 		out := r.Events(patience)
 		_ = out.Start(id)
 		_ = out.Retry(stopRetry)
@@ -382,10 +408,11 @@ func (d *handshake) replyToGet(ctx context.Context, x *dialect.Exchange, r wire.
 	}
 	s.mu.Lock()
 	st := s.streams[last.stream]
-	here := st != nil && (last.number == 0 || st.carrier != nil) // else its reader is about to end: the log has the rest
+	// A stream of a call that no connection carries is about to end here: the log has the rest.
+	inMemory := st != nil && (last.number == 0 || st.carrier != nil)
 	s.mu.Unlock()
 	c := &carrier{gone: make(chan struct{}), after: id}
-	if !here {
+	if !inMemory {
 		d.replyFromLog(ctx, x, r, s, last, c)
 		return
 	}

@@ -40,10 +40,6 @@ type peer struct {
 	// settings are what the client has set, where no document has that. setting guards them.
 	settings settings
 	setting  sync.Mutex
-	// answering ends when the client can answer no more, unless its session ends before: its cause
-	// says why. silence ends it where there is no session.
-	answering context.Context
-	silence   context.CancelCauseFunc
 }
 
 // agree answers initialize: what both sides agree on, and the result that says so.
@@ -113,7 +109,6 @@ func (d *handshake) introduced(i *dialect.Introduction) (*peer, *wire.Error) {
 	if !ok {
 		return nil, wrong
 	}
-	p.answering, p.silence = context.WithCancelCause(d.Draining)
 	return p, nil
 }
 
@@ -121,7 +116,8 @@ func (d *handshake) introduced(i *dialect.Introduction) (*peer, *wire.Error) {
 // session from initialize on.
 type connection struct {
 	*handshake
-	notify func(method string, params json.RawMessage)
+	closing context.Context // see [dialect.Exchange]
+	notify  func(method string, params json.RawMessage)
 	// client is nil before initialize. It is set in the order of the messages.
 	client  atomic.Pointer[peer]
 	name    string // what guests call the session
@@ -129,8 +125,8 @@ type connection struct {
 	started bool // telling; used in the order of the messages
 }
 
-func (d *handshake) Connect(notify func(method string, params json.RawMessage)) dialect.Connection {
-	return &connection{handshake: d, notify: notify, name: rand.Text()}
+func (d *handshake) Connect(closing context.Context, notify func(method string, params json.RawMessage)) dialect.Connection {
+	return &connection{handshake: d, closing: closing, notify: notify, name: rand.Text()}
 }
 
 // Arrive implements [dialect.Connection]: what comes after initialize is served by what
@@ -150,7 +146,6 @@ func (c *connection) Arrive(m *wire.Message) dialect.Handler {
 	case m.Method == "initialize":
 		p, result, rerr := c.agree(&dialect.Exchange{Message: m})
 		if rerr == nil {
-			p.answering, p.silence = context.WithCancelCause(context.Background())
 			p.changes = c.Hub.Subscribe(true, true, true, nil)
 			c.client.Store(p)
 		}
@@ -182,7 +177,7 @@ func (c *connection) tell(p *peer) {
 			if e, ok := p.changes.Next(); ok {
 				c.notify(e.Method, e.Params())
 			}
-		case <-p.answering.Done():
+		case <-c.closing.Done():
 			return
 		}
 	}
@@ -195,7 +190,6 @@ func (c *connection) Batches() bool {
 
 func (c *connection) Close() {
 	if p := c.client.Load(); p != nil {
-		p.silence(dialect.ErrSessionEnded)
 		p.changes.Close()
 	}
 	c.telling.Wait()

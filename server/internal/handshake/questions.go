@@ -43,9 +43,10 @@ func (r *reader) ask(ctx context.Context, failed func(error), t *tasks.Task) {
 			delete(r.asked, id)
 		}
 	}
-	r.waits.Store(len(t.Questions) > 0)
-	if len(t.Questions) > 0 && r.peer.answering.Err() != nil && r.silenced() {
-		failed(context.Cause(r.peer.answering))
+	r.waits.Store(t.Rests || r.wait == 0)
+	r.calling.Store(!r.posts() && slices.ContainsFunc(t.Questions, func(s steps.Step) bool { return r.asked[s.ID] != nil }))
+	if r.waitsInVain() && r.leaveIfMute() {
+		failed(context.Cause(r.Closing))
 		return
 	}
 	for i, step := range t.Questions {
@@ -80,6 +81,7 @@ func (r *reader) askFor(ctx context.Context, failed func(error), t *tasks.Task, 
 	if r.posts() {
 		q.takeBack = r.askOnStream(n, method, params)
 	} else {
+		r.calling.Store(true)
 		q.takeBack = r.askAndWait(ctx, failed, step, n, method, params)
 	}
 	return nil
@@ -164,18 +166,18 @@ func (d *handshake) answerTask(ctx context.Context, x *dialect.Exchange, s *sess
 	if err != nil {
 		return err
 	}
-	if found == nil || found.isElsewhere() { // the client is not who is asked
+	if found == nil || found.askedElsewhere() { // the client is not who is asked
 		return errNoQuestion
 	}
-	is := func(number uint64) bool { return questionID(0, number) == questionID(0, n) }
+	asks := func(number uint64) bool { return questionID(0, number) == questionID(0, n) } // ids have only the lower bits
 	for _, g := range found.task.Given {
-		if is(g.Number) && g.Sum == tasks.Sum(a) {
+		if asks(g.Number) && g.Sum == tasks.Sum(a) {
 			return nil // it was sent twice
 		}
 	}
 	for i, step := range found.task.Questions {
 		nth := found.task.Numbers[i]
-		if !is(nth) {
+		if !asks(nth) {
 			continue
 		}
 		s.mu.Lock()
@@ -184,15 +186,16 @@ func (d *handshake) answerTask(ctx context.Context, x *dialect.Exchange, s *sess
 		}
 		s.mu.Unlock()
 		if a.StepID = step.ID; d.Turns.MayAnswer(found.task.Program, []steps.Answer{a}) != nil {
-			break
+			return errNoQuestion
 		}
+		asFound := found.task
 		if opens(step, a) {
-			if err := d.opened(ctx, x.Principal, found.Task, step, a); err != nil {
+			if err := d.opened(ctx, x.Principal, found.TaskID, step, a); err != nil {
 				return err
 			}
-			found.task = nil // it has changed
+			asFound = nil // it has changed
 		}
-		return d.giveAnswer(context.WithoutCancel(ctx), x.Principal, found.Task, found.task, a, nth)
+		return d.giveAnswer(context.WithoutCancel(ctx), x.Principal, found.TaskID, asFound, a, nth)
 	}
 	return errNoQuestion
 }

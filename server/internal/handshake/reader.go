@@ -54,8 +54,11 @@ type reader struct {
 	visits []string // the links whose pages are known to be done with
 
 	asked  map[string]*asked // what the client is being asked, by step ids
-	waits  atomic.Bool       // the task waits for the client
+	waits  atomic.Bool       // the task waits, or does not need its reader
 	asking sync.WaitGroup
+	// calling: a call asks what the task waits for. When the client says no more, that ends by itself: its answer has come,
+	// or none does.
+	calling atomic.Bool
 }
 
 const (
@@ -118,16 +121,16 @@ func (r *reader) read(ctx context.Context, task *tasks.Task, seen uint64) (*task
 // ends, with an error that is [turns.ErrGone] when the client is gone or cannot be asked any more, and as
 // [tasks.Viewer] does.
 func (r *reader) follow(ctx context.Context, seen uint64) (last *tasks.Task, err error) {
-	defer dialect.Rest(r.Way)()
+	defer r.Pause()()
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer r.asking.Wait()
 	defer cancel(nil)
-	defer context.AfterFunc(r.Draining, func() { r.silenced() })()
-	defer context.AfterFunc(r.peer.answering, func() { r.lastAnswers(ctx, cancel) })()
+	defer context.AfterFunc(r.Draining, func() { r.leaveIfMute() })()
+	defer context.AfterFunc(r.Closing, func() { r.lastAnswers(ctx, cancel) })()
 	r.asked = make(map[string]*asked)
 	defer func() { r.takeBackAll(last, err) }()
 	r.looks, r.renews = time.Now().Add(tickTime), time.Now().Add(r.wait/3)
-	r.mark(seen)
+	r.markPassed(seen)
 	var failing time.Time // since when the ledger fails; zero if it does not
 	for {
 		for news, err := range r.Tasks.Follow(ctx, r.Principal, r.task, seen, r.next) {
@@ -143,11 +146,11 @@ func (r *reader) follow(ctx context.Context, seen uint64) (last *tasks.Task, err
 				}
 			case news.Event != nil:
 				seen = news.Event.N
-				r.mark(seen)
+				r.markPassed(seen)
 				r.pass(news.Event)
 			case news.Task != nil:
 				last, failing, seen = news.Task, time.Time{}, max(seen, news.Task.Events)
-				r.mark(seen)
+				r.markPassed(seen)
 				r.changed(last)
 				r.finished(last)
 				if last.Status.Ended() {
@@ -158,7 +161,7 @@ func (r *reader) follow(ctx context.Context, seen uint64) (last *tasks.Task, err
 				r.tick(ctx)
 			}
 		}
-		// The task runs on when the ledger answers again, and so does this.
+		// The ledger has failed: the task runs on when it answers again, and so does this.
 		r.tick(ctx)
 		pause := min(max(outagePause, time.Since(failing)/2), longestPause)
 		select {
@@ -171,15 +174,21 @@ func (r *reader) follow(ctx context.Context, seen uint64) (last *tasks.Task, err
 
 // lastAnswers ends the wait of a task whose client is asked no more, after the time that is left for answers.
 func (r *reader) lastAnswers(ctx context.Context, cancel context.CancelCauseFunc) {
-	if !r.silenced() {
+	if !r.leaveIfMute() {
 		select {
 		case <-time.After(answersTime):
 		case <-ctx.Done():
 		}
 	}
-	if r.waits.Load() {
-		cancel(context.Cause(r.peer.answering))
+	if r.waitsInVain() {
+		cancel(context.Cause(r.Closing))
 	}
+}
+
+// waitsInVain reports whether no one is waited for any more, and the task waits.
+func (r *reader) waitsInVain() bool {
+	why := context.Cause(r.Closing)
+	return r.waits.Load() && why != nil && !(r.calling.Load() && errors.Is(why, dialect.ErrSessionEnded))
 }
 
 // takeBackAll takes back what the client is being asked, as the task has ended or following it has failed.
@@ -321,18 +330,18 @@ func (r *reader) leave(retry time.Duration) {
 	r.post.Leave()
 }
 
-// silenced ends the wait of a task whose client can answer no more, unless it finds its questions elsewhere. It
+// leaveIfMute ends the wait of a task whose client can answer no more, or finds its questions at another replica. It
 // reports false if the client can be asked for a while.
-func (r *reader) silenced() bool {
+func (r *reader) leaveIfMute() bool {
 	if r.Draining.Err() != nil && r.canLeave() {
 		r.leave(stopRetry)
 		return true
 	}
-	return !r.posts() || !errors.Is(context.Cause(r.peer.answering), dialect.ErrStopping) // another replica can take the answer
+	return !r.posts() || !errors.Is(context.Cause(r.Closing), dialect.ErrStopping) // another replica can take the answer
 }
 
-// mark has the ids of events from now on say how much of the task's log was passed on.
-func (r *reader) mark(seen uint64) {
+// markPassed has the ids of events from now on say how much of the task's log was passed on.
+func (r *reader) markPassed(seen uint64) {
 	if r.passed = seen; r.post == nil || !r.post.stream.single { // no other replica has what else a stream carries
 		return
 	}

@@ -103,6 +103,10 @@ func (s *scripted) Follow(ctx context.Context, _, _ string, after uint64, wake f
 	}
 }
 
+func (s *scripted) Renew(context.Context, string, string, time.Duration, func(json.RawMessage) json.RawMessage) (*tasks.Task, error) {
+	return nil, nil
+}
+
 func (s *scripted) Answer(_ context.Context, _, _ string, answers []steps.Answer) (*tasks.Task, error) {
 	if s.failing() {
 		return nil, turns.ErrLedger
@@ -118,7 +122,7 @@ func (s *scripted) Answer(_ context.Context, _, _ string, answers []steps.Answer
 	for _, a := range answers {
 		t.Given = append(t.Given, tasks.Given{Number: numbered(a.StepID), Sum: tasks.Sum(a)})
 	}
-	s.set(func(t *tasks.Task) { t.Questions, t.Numbers, t.Status = nil, nil, tasks.Working })
+	s.set(func(t *tasks.Task) { t.Questions, t.Numbers, t.Status, t.Rests = nil, nil, tasks.Working, false })
 	return t, nil
 }
 
@@ -148,8 +152,8 @@ func (w *said) Call(ctx context.Context, method string, params json.RawMessage) 
 		return steps.Answer{}, context.Cause(ctx)
 	}
 }
-func (*said) Hangup(time.Duration)                     {}
-func (*said) KeepOpen() (<-chan struct{}, *wire.Error) { return nil, nil }
+func (*said) Hangup(time.Duration)  {}
+func (*said) KeepOpen() *wire.Error { return nil }
 func (w *said) end(s *scripted, status tasks.Status) {
 	s.set(func(t *tasks.Task) { t.Status = status })
 }
@@ -159,7 +163,7 @@ func askingFor(id string) steps.Step {
 }
 func asking(ids ...string) func(*tasks.Task) {
 	return func(t *tasks.Task) {
-		t.Status, t.Questions, t.Numbers = tasks.InputRequired, nil, nil
+		t.Status, t.Questions, t.Numbers, t.Rests = tasks.InputRequired, nil, nil, true
 		for _, id := range ids {
 			t.Questions, t.Numbers = append(t.Questions, askingFor(id)), append(t.Numbers, numbered(id))
 		}
@@ -169,11 +173,11 @@ func asking(ids ...string) func(*tasks.Task) {
 // newReader is a reader of a client that can fill in forms.
 func newReader(t *testing.T, s *scripted, w *said) (*reader, context.CancelCauseFunc) {
 	p := &peer{revision: revision.November2025, features: steps.Features{Forms: true}}
-	p.answering, p.silence = context.WithCancelCause(context.Background())
-	t.Cleanup(func() { p.silence(nil) })
+	closing, silence := context.WithCancelCause(context.Background())
+	t.Cleanup(func() { silence(nil) })
 	host := &dialect.Host{Draining: context.Background(), Tasks: s, Turns: &turns.Runner{}, Log: slog.New(slog.DiscardHandler)}
-	x := &dialect.Exchange{Way: w, Notifier: &dialect.Notifier{Way: w, Token: []byte("1"), Level: &p.level}}
-	return &reader{call: &call{handshake: &handshake{Host: host}, Exchange: x, peer: p, features: p.features}, task: "t"}, p.silence
+	x := &dialect.Exchange{Way: w, Closing: closing, Notifier: &dialect.Notifier{Way: w, Token: []byte("1"), Level: &p.level}}
+	return &reader{call: &call{handshake: &handshake{Host: host}, Exchange: x, peer: p, features: p.features}, task: "t", wait: callWait}, silence
 }
 
 func TestWaiting(t *testing.T) {
@@ -317,6 +321,20 @@ func TestWaiting(t *testing.T) {
 			<-w.ended
 			assert.ErrorIs(w, w.err, dialect.ErrStopping)
 			assert.Empty(w, w.way.asked)
+		},
+		"the client says no more, and nobody else has to": func(w *waits) {
+			w.silent(dialect.ErrSessionEnded)
+			synctest.Wait()
+			w.s.set(func(t *tasks.Task) { t.Rests = true })
+			<-w.ended
+			assert.ErrorIs(w, w.err, dialect.ErrSessionEnded)
+		},
+		"the client says no more while its task works": func(w *waits) {
+			w.silent(dialect.ErrSessionEnded)
+			time.Sleep(time.Minute)
+			w.way.end(w.s, tasks.Completed)
+			<-w.ended
+			assert.NoError(w, w.err)
 		},
 		"the request is cancelled": func(w *waits) {
 			w.s.set(asking("q"))

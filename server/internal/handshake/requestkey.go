@@ -95,7 +95,7 @@ type reading struct {
 
 // alias is what is remembered of a request whose task has an id of its own, as long as its session lasts.
 type alias struct {
-	Task string `cbor:"1,keyasint"`
+	TaskID string `cbor:"1,keyasint"`
 	// ID, Method and Token are those of the request.
 	ID     jsontext.Value `cbor:"2,keyasint"`
 	Method string         `cbor:"3,keyasint"`
@@ -117,7 +117,7 @@ func (d *handshake) findReading(ctx context.Context, a *agreed, principal string
 		if !ok || note.Number == 0 {
 			return nil, nil // not one of ours
 		}
-		r.alias = alias{Task: r.task.ID, ID: note.ID, Method: callMethod, Token: note.Token, Alone: true}
+		r.alias = alias{TaskID: r.task.ID, ID: note.ID, Method: callMethod, Token: note.Token, Alone: true}
 		return r, nil
 	} else if !errors.Is(err, tasks.ErrNotFound) {
 		return nil, err
@@ -127,7 +127,7 @@ func (d *handshake) findReading(ctx context.Context, a *agreed, principal string
 		return nil, err
 	}
 	r.alias = found.Value
-	if r.task, err = d.Tasks.Get(ctx, principal, r.Task); errors.Is(err, tasks.ErrNotFound) {
+	if r.task, err = d.Tasks.Get(ctx, principal, r.TaskID); errors.Is(err, tasks.ErrNotFound) {
 		return nil, nil
 	}
 	return r, err
@@ -146,7 +146,7 @@ func (r *reader) enroll(ctx context.Context, task string, alone bool) {
 		r.number = a.numberOf(ofAlias, id+"\x00"+task, 0)
 	}
 	err := durable.SetDocument(ctx, r.Core, r.Principal, r.aliasName(a, r.number), a.expires, alias{
-		Task: task, ID: r.Message.ID, Method: r.Message.Method, Token: r.Notifier.Token, Alone: alone,
+		TaskID: task, ID: r.Message.ID, Method: r.Message.Method, Token: r.Notifier.Token, Alone: alone,
 	})
 	if err == nil && r.Message.Method == callMethod {
 		err = r.RememberRequest(ctx, r.Principal, a.session(), r.Message.ID, task)
@@ -161,15 +161,15 @@ func (r *reader) enroll(ctx context.Context, task string, alone bool) {
 
 var errNoID = errors.New("the request has no id")
 
-// cancelElsewhere cancels a call of the session that another replica may have begun. It reports
-// false if the ledger knows of none that is under way.
-func (d *handshake) cancelElsewhere(ctx context.Context, a *agreed, principal string, request jsontext.Value) (known bool, err error) {
+// cancelInLedger cancels a call of the session that another replica may have begun. settled is false if the ledger
+// knows of none that is under way, so that the other replicas are to hear of the cancellation.
+func (d *handshake) cancelInLedger(ctx context.Context, a *agreed, principal string, request jsontext.Value) (settled bool, err error) {
 	id, ok := wire.CanonicalID(request)
 	if !ok {
-		return true, nil
+		return true, nil // it is no request's
 	}
 	drop := func(task *tasks.Task) (bool, error) {
-		if isElsewhere(task) { // it may have been answered, and who holds it learns of that
+		if askedElsewhere(task) { // it may have been answered, and who holds it learns of that
 			return false, nil
 		}
 		_, err := d.Tasks.Renew(ctx, principal, task.ID, callWait, changeNote(func(n *taskNote) { n.Dropped = n.Number != 0 }))
@@ -193,7 +193,7 @@ func (d *handshake) cancelElsewhere(ctx context.Context, a *agreed, principal st
 			return drop(r.task)
 		}
 	}
-	task, err := d.TaskOfRequest(ctx, a.session(), request)
+	task, err := d.TaskOfRequest(ctx, a.session(), request) // its number may not be made of its id
 	if task == "" || err != nil {
 		return false, err
 	}

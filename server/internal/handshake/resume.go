@@ -227,7 +227,7 @@ func (d *handshake) replyFromLog(ctx context.Context, x *dialect.Exchange, r wir
 	found, err := d.findReading(ctx, s.agreed, x.Principal, last.number)
 	switch {
 	case err != nil:
-		r.Error(nil, d.Translate(ctx, x.HTTPMethod, err))
+		r.Error(nil, withStatus(d.Translate(ctx, x.HTTPMethod, err)))
 		return
 	case found == nil:
 		r.Error(nil, nothingToResume())
@@ -237,7 +237,7 @@ func (d *handshake) replyFromLog(ctx context.Context, x *dialect.Exchange, r wir
 	st.shown = true // the client has an id from which it can resume
 	defer s.carry(&st.carrier, c, 0)()
 	rerr := d.begin(ctx, x, s, st, &wire.Message{ID: found.ID, Method: found.Method}, true, true, func(ctx context.Context, x *dialect.Exchange, post *way) []byte {
-		if (found.task.Status.Ended() || found.isElsewhere()) && last.seen > found.task.Events {
+		if (found.task.Status.Ended() || found.askedElsewhere()) && last.seen > found.task.Events {
 			return nil // the client has the response
 		}
 		c := d.newCall(x, s.peer, post, found.Token)
@@ -245,7 +245,7 @@ func (d *handshake) replyFromLog(ctx context.Context, x *dialect.Exchange, r wir
 		result, err := c.readOn(ctx, found, last.seen)
 		var rerr *wire.Error
 		if err != nil {
-			rerr = c.refusal(ctx, err)
+			rerr = c.Translate(ctx, c.Message.Method, err)
 		}
 		return wire.AppendResponse(nil, found.ID, result, rerr)
 	})
@@ -264,7 +264,7 @@ func nothingToResume() *wire.Error {
 
 // readOn follows what another request has followed before, and answers as that would have.
 func (c *call) readOn(ctx context.Context, found *reading, seen uint64) (json.RawMessage, error) {
-	if found.isElsewhere() {
+	if found.askedElsewhere() {
 		return c.askOn(ctx, found, seen)
 	}
 	r, task, resumes := &reader{call: c, number: found.number, wait: callWait}, found.task, found.Alone && c.canResume()

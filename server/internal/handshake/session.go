@@ -183,7 +183,7 @@ var (
 	// than the one that has asked.
 	errNobodyWaits = errors.New("nothing waits here for this answer: the call that asked has ended, or it runs in another replica of this server, which then all requests of the session must reach")
 	// errNoQuestion is that where any replica would know.
-	errNoQuestion = errors.New("nothing waits here for this answer: the question was answered before, or the call that asked has ended")
+	errNoQuestion = errors.New("nothing waits here for this answer: there is no such question, it was answered before, or the call that asked has ended")
 )
 
 // sessionContext returns a context for work that a session's request began: it
@@ -369,7 +369,7 @@ func (w *way) Hangup(retry time.Duration) {
 }
 
 // KeepOpen implements [dialect.Way]: nothing of these revisions is without an end.
-func (*way) KeepOpen() (<-chan struct{}, *wire.Error) { return nil, wire.NotFound() }
+func (*way) KeepOpen() *wire.Error { return wire.NotFound() }
 
 // Leave implements [dialect.Leaver].
 func (w *way) Leave() {

@@ -28,9 +28,9 @@ func replica(t *testing.T, keys *codec.Keyset, change ...func(*dialect.Limits)) 
 	for _, f := range change {
 		f(&limits)
 	}
-	d, err := New(&dialect.Host{Draining: t.Context(), Tools: tools, Turns: runner, Hub: new(dialect.Hub), Log: slog.New(slog.DiscardHandler), Limits: limits})
+	d, err := New(&dialect.Host{Draining: t.Context(), Tools: tools, Turns: runner, Hub: new(dialect.Hub), Catalogue: new(dialect.Catalogue), Log: slog.New(slog.DiscardHandler), Limits: limits})
 	require.NoError(t, err)
-	t.Cleanup(d.(*handshake).Close)
+	t.Cleanup(func() { d.(*handshake).Close(t.Context()) })
 	return d.(*handshake)
 }
 

@@ -3,7 +3,6 @@ package handshake
 import (
 	"bytes"
 	"context"
-	"net/http"
 	"slices"
 	"strconv"
 	"strings"
@@ -35,6 +34,8 @@ type stream struct {
 	events []streamEvent // by number
 	last   uint64        // number of the last event
 	due    int           // responses still to come; the stream ends when there are none
+	// refused is what HTTP is to say of a response if that is plain JSON; nil is nothing.
+	refused *wire.Error
 	// changed is closed when something above changes; nil unless a connection waits for that.
 	changed chan struct{}
 	// carrier is the connection that carries the stream, or nil; a newer one takes over.
@@ -117,6 +118,15 @@ func (s *session) open(requests int, wrong [][]byte, numbered bool) *stream {
 		st.add(eventResponse, response)
 	}
 	return st
+}
+
+// refuse has plain JSON say that a permission is wanted, unless it is nil.
+func (st *stream) refuse(rerr *wire.Error) {
+	if rerr != nil {
+		st.session.mu.Lock()
+		defer st.session.mu.Unlock()
+		st.refused = rerr
+	}
 }
 
 // forget drops a stream that was read to its end in a way that cannot be resumed.
@@ -279,7 +289,7 @@ func (st *stream) eventID(event uint64, mark string) (id string, ok bool) {
 func (st *stream) reply(ctx context.Context, r wire.Reply, c *carrier, streams, batch bool) {
 	events, ended := st.atFirst(ctx, c, streams)
 	switch {
-	case !streams && ctx.Err() != nil:
+	case !streams && ctx.Err() != nil && !cutOff(ctx):
 	case !ended || len(events) == 0 || slices.ContainsFunc(events, isMessage): // if all were cancelled, a stream without a response says so
 		st.pump(ctx, r, c)
 		return
@@ -292,7 +302,10 @@ func (st *stream) reply(ctx context.Context, r wire.Reply, c *carrier, streams, 
 		if batch {
 			body = append(append([]byte{'['}, body...), ']')
 		}
-		r.JSON(http.StatusOK, body)
+		st.session.mu.Lock()
+		refused := st.refused
+		st.session.mu.Unlock()
+		r.Response(body, refused)
 	}
 	st.session.forget(st) // it cannot be resumed
 }
@@ -307,7 +320,7 @@ func (st *stream) atFirst(ctx context.Context, c *carrier, streams bool) (events
 	if streams {
 		late, over = time.After(streamDelay), st.session.ctx.Done()
 	}
-	for {
+	for gone := ctx.Done(); ; {
 		events, ended, changed := st.after(0)
 		if ended || slices.ContainsFunc(events, isMessage) {
 			return events, ended
@@ -318,7 +331,11 @@ func (st *stream) atFirst(ctx context.Context, c *carrier, streams bool) (events
 		case <-late:
 		case <-c.gone:
 		case <-over:
-		case <-ctx.Done():
+		case <-gone:
+			if cutOff(ctx) {
+				gone = nil
+				continue
+			}
 		}
 		events, ended, _ = st.after(0)
 		return events, ended
@@ -366,37 +383,6 @@ func (st *stream) start(c *carrier) error {
 		return c.out.Start(c.after)
 	}
 	return c.out.Alive()
-}
-
-// ends reports whether the connection is to end, and tells the client when to come back.
-func (c *carrier) ends() bool {
-	select {
-	case <-c.gone:
-		if c.retry != 0 {
-			_ = c.out.Retry(c.retry) // the client may have gone as well
-		}
-		return true
-	default:
-		return false
-	}
-}
-
-// pause waits until there may be something to send. It reports false if the connection has ended.
-func (s *session) pause(ctx context.Context, c *carrier, alive *time.Ticker, more <-chan struct{}) bool {
-	select {
-	case <-more:
-	case <-c.gone:
-	case <-alive.C:
-		if c.out.Alive() != nil {
-			return false
-		}
-		s.look(ctx)
-	case <-s.ctx.Done():
-		return false
-	case <-ctx.Done():
-		return false
-	}
-	return true
 }
 
 // eventID is what the id of an event says.

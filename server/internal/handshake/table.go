@@ -49,9 +49,6 @@ var (
 	errEvicted = errors.New("the session is not in memory any more")
 )
 
-// closeGrace is how long Close waits for calls to undo what they did.
-const closeGrace = 5 * time.Second
-
 // needs is what a request needs of its session.
 type needs struct {
 	memory bool // that it is in memory
@@ -146,7 +143,7 @@ func inAMinute(err error) *wire.Error {
 func (d *handshake) enter(a *agreed, owner string) *session {
 	t := &d.sessions
 	s := newSession(a)
-	s.owner, s.answering, s.changes = owner, d.Draining, d.Hub.Subscribe(true, true, true, nil)
+	s.owner, s.changes = owner, d.Hub.Subscribe(true, true, true, nil)
 	s.most = max(maxSessionBytes, 2*int(d.Limits.MaxBody))
 	s.calls, s.waiting, s.streams = make(map[*sessionCall]struct{}), make(map[uint64]*question), make(map[string]*stream)
 	// Other replicas, and this one later, name streams of the same session.
@@ -283,7 +280,7 @@ func (d *handshake) Drain() {
 	}
 }
 
-func (d *handshake) Close() {
+func (d *handshake) Close(ctx context.Context) {
 	t := &d.sessions
 	t.mu.Lock()
 	t.closed = true
@@ -291,8 +288,6 @@ func (d *handshake) Close() {
 		t.remove(s, dialect.ErrStopping)
 	}
 	t.mu.Unlock()
-	ctx, cancel := context.WithTimeout(context.Background(), closeGrace)
-	defer cancel()
 	_ = t.running.Wait(ctx)
 }
 

@@ -164,7 +164,7 @@ func (r *reader) sameCall(ctx context.Context, id string, digest []byte) (*tasks
 	}
 	known, _ := noteOf(found.task)
 	if was, ok := wire.CanonicalID(found.ID); !ok || was != id || !bytes.Equal(known.Digest, digest) {
-		if found.isElsewhere() { // that was answered, or the client does not know its own requests
+		if found.askedElsewhere() { // that was answered, or the client does not know its own requests
 			return nil, nil
 		}
 		return nil, wire.NewError(wire.CodeInvalidRequest, errIDInUse.Error())
@@ -190,7 +190,7 @@ func (r *reader) sendPolicy(task string) error {
 		return nil
 	}
 	r.task = task
-	r.mark(r.passed)
+	r.markPassed(r.passed)
 	// Not a note: those are left out when there are too many.
 	r.post.stream.add(eventRequest, wire.AppendCall(nil, 0, policyMethod, b))
 	return nil
@@ -208,10 +208,8 @@ func (r *reader) called(ctx context.Context, task *tasks.Task, seen uint64, keye
 		return r.outcome(ctx, task)
 	}
 	if r.givesUp(ctx, err, keyed) {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), outage)
-		defer cancel()
-		if _, err := r.Tasks.Cancel(ctx, r.Principal, r.task); err != nil && !errors.Is(err, tasks.ErrNotFound) {
-			r.Log.WarnContext(ctx, "task not cancelled: it goes on until its time is over", "error", err)
+		if task, err = r.CancelCall(ctx, r.Principal, r.task, err); task != nil {
+			return r.outcome(context.WithoutCancel(ctx), task)
 		}
 	}
 	var lacking *engine.UnsupportedError
@@ -259,11 +257,13 @@ func (c *call) taskRequest(t *engine.Program, args json.RawMessage) (q turns.Req
 // outcome is what the call of a task that has ended has for a result, which begins with all
 // that the tool has yielded.
 func (r *reader) outcome(ctx context.Context, t *tasks.Task) (end turns.End, err error) {
-	defer r.mark(t.Events + 1) // who has what comes next has the response
+	defer r.markPassed(t.Events + 1) // who has what comes next has the response
 	switch {
 	case t.Status == tasks.Failed:
 		end.Result, err = r.failure(ctx, t)
 		return end, err
+	case t.Status == tasks.Cancelled && t.Final && r.canResume() && r.Message.Method != resultMethod:
+		return end, wire.NewError(wire.CodeInvalidRequest, "the request was cancelled, but some of what it had done is final, and not undone")
 	case t.Status == tasks.Cancelled && r.canResume() && r.Message.Method != resultMethod:
 		return end, wire.NewError(wire.CodeInvalidRequest, "the request was cancelled, and what it had done is undone")
 	}

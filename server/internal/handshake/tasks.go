@@ -323,4 +323,4 @@ func (r related) Call(ctx context.Context, method string, params json.RawMessage
 }
 
 // Rest implements [dialect.Rester].
-func (r related) Rest() (back func()) { return dialect.Rest(r.Way) }
+func (r related) Rest() (back func()) { return dialect.RestOf(r.Way) }

@@ -32,7 +32,7 @@ import (
 
 // toolsCall answers tools/call.
 func (c *call) toolsCall(ctx context.Context) (json.RawMessage, error) {
-	q, err := c.readToolsCall()
+	q, err := c.readToolsCall(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -61,7 +61,7 @@ type toolsCallRequest struct {
 }
 
 // readToolsCall reads the request. It has returned when the call waits, which leaves the stack small.
-func (c *call) readToolsCall() (*toolsCallRequest, error) {
+func (c *call) readToolsCall(ctx context.Context) (*toolsCallRequest, error) {
 	p, rerr := dialect.ReadParams(c.Message.Params, "name", "")
 	if rerr != nil {
 		return nil, rerr
@@ -69,7 +69,7 @@ func (c *call) readToolsCall() (*toolsCallRequest, error) {
 	if p.Name == apps.Tool && c.apps.Shows(c.client()) {
 		return &toolsCallRequest{part: dialect.Resumed{Arguments: p.Arguments}}, nil
 	}
-	t, _, err := c.Tool(p.Name, p.Arguments)
+	t, _, err := c.Tool(ctx, p.Name, p.Arguments)
 	if err != nil {
 		return nil, err
 	}
@@ -213,12 +213,12 @@ type client struct {
 }
 
 func (c *client) Ask(ctx context.Context, asked []steps.Step) ([]steps.Answer, error) {
-	if c.peer.answering.Err() != nil {
-		return nil, context.Cause(c.peer.answering)
+	if c.Closing.Err() != nil {
+		return nil, context.Cause(c.Closing)
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	defer context.AfterFunc(c.peer.answering, func() { cancel(context.Cause(c.peer.answering)) })()
+	defer context.AfterFunc(c.Closing, func() { cancel(context.Cause(c.Closing)) })()
 	answers := make([]steps.Answer, len(asked))
 	errs := make([]error, len(asked))
 	pages := make([]string, len(asked))
@@ -322,9 +322,9 @@ func (c *call) promptsGet(ctx context.Context) (json.RawMessage, error) {
 	if rerr := wire.DecodeParams(c.Message.Params, &p); rerr != nil {
 		return nil, rerr
 	}
-	t, rerr := c.Prompt(p.Name)
-	if rerr != nil {
-		return nil, rerr
+	t, err := c.Prompt(ctx, p.Name)
+	if err != nil {
+		return nil, err
 	}
 	return c.promptResult(c.driveStrings(ctx, t, p.Arguments))
 }
@@ -351,7 +351,10 @@ func (c *call) resourcesRead(ctx context.Context) (json.RawMessage, error) {
 	if open, ok := c.apps.Page(uri); ok {
 		return append(open, '}'), nil
 	}
-	t, variables := c.Tools.At(uri)
+	t, variables, err := c.Resource(ctx, uri)
+	if err != nil {
+		return nil, err
+	}
 	if t == nil {
 		return nil, notFound(uri)
 	}

@@ -288,11 +288,7 @@ func (v *visit) answer(r *http.Request, id, do string) error {
 		fields := fieldsOf(q)
 		content, fits := fields.read(r.PostForm)
 		if !fits {
-			shown := v.page()
-			shown.Title = "Error: " + shown.Title
-			shown.Question.Fields = fields
-			v.show(v.w, http.StatusUnprocessableEntity, shown)
-			return nil
+			return v.misfit(v.w, v.page(), fields)
 		}
 		var err error
 		if a.Result, err = wire.Marshal(accepted{doAccept, content}); err != nil {
@@ -325,9 +321,20 @@ func (v *visit) tooLate(ctx context.Context) error {
 	if err := v.rest(ctx); err != nil {
 		return err
 	}
-	shown := v.page()
+	return v.late(v.w, v.page())
+}
+
+// misfit shows a page again with what was filled in, and why that does not fit.
+func (p *Pages) misfit(w http.ResponseWriter, shown *page, filled fields) error {
+	shown.Title, shown.Question.Fields = "Error: "+shown.Title, filled
+	p.show(w, http.StatusUnprocessableEntity, shown)
+	return nil
+}
+
+// late shows a page that takes no answer any more.
+func (p *Pages) late(w http.ResponseWriter, shown *page) error {
 	shown.Alert = "Your answer was not taken: this question had been answered before, or is not asked any more."
-	v.show(v.w, http.StatusConflict, shown)
+	p.show(w, http.StatusConflict, shown)
 	return nil
 }
 

@@ -40,15 +40,14 @@ type Person struct {
 	From string
 }
 
-// Who finds out who sends a request. It fails if the person is not let in, or if it cannot be found out now.
+// Who finds out who sends a request. It fails with a *[wire.Error] if the person is not let in, and with another error if
+// it cannot be found out now.
 type Who func(*http.Request) (Person, error)
-
-// ErrNotKnown is how a [Who] fails for who is not let in.
-var ErrNotKnown = errors.New("not let in")
 
 var (
 	errNobody = &refusal{http.StatusUnauthorized, "This page is for people whom the server knows. Sign in, and open it again."}
 	errWrong  = &refusal{http.StatusForbidden, "This is not for you to answer, so it is not shown. If you think that it is, sign in as who may, or tell the operator of this server."}
+	errMayNot = &refusal{http.StatusForbidden, "You may not open pages of this server. If you think that you may, tell its operator."}
 	errSelf   = &refusal{http.StatusForbidden, "This was asked for in your own name, so another person has to answer it."}
 	// A tool may give the link away before it asks.
 	errNotAsked = &refusal{http.StatusNotFound, "Nothing is asked here at present. If the link is complete, it may be asked in a while, or it was answered or given up some time ago: open it again later."}
@@ -83,8 +82,11 @@ func (p *Pages) serveOthers(w http.ResponseWriter, r *http.Request, name string)
 		return errUnknown
 	}
 	var err error
+	var refused *wire.Error
 	switch o.who, err = p.who(r); {
-	case errors.Is(err, ErrNotKnown), err == nil && o.who.Subject == "":
+	case errors.As(err, &refused):
+		return notLetIn(w, refused)
+	case err == nil && o.who.Subject == "":
 		return errNobody
 	case err != nil:
 		p.host.Log.WarnContext(r.Context(), "it cannot be found out what a person may answer", "error", err)
@@ -117,6 +119,20 @@ func (p *Pages) serveOthers(w http.ResponseWriter, r *http.Request, name string)
 	}
 	p.show(w, http.StatusOK, shown)
 	return nil
+}
+
+// notLetIn says to a browser why it is not let in.
+func notLetIn(w http.ResponseWriter, why *wire.Error) error {
+	if why.Challenge != "" {
+		w.Header().Set("WWW-Authenticate", why.Challenge)
+	}
+	switch why.Status {
+	case http.StatusUnauthorized:
+		return errNobody
+	case http.StatusForbidden:
+		return errMayNot
+	}
+	return errWho
 }
 
 // may fails if the person may not answer a question.
@@ -225,11 +241,7 @@ func (o *other) post(r *http.Request) error {
 		fields := fieldsOf(&a.Step)
 		content, fits := fields.read(r.PostForm)
 		if !fits {
-			shown := o.page()
-			shown.Title = "Error: " + shown.Title
-			shown.Question.Fields = fields
-			o.show(o.w, http.StatusUnprocessableEntity, shown)
-			return nil
+			return o.misfit(o.w, o.page(), fields)
 		}
 		var err error
 		if given.Content, err = wire.Marshal(content); err != nil {
@@ -256,8 +268,5 @@ func (o *other) tooLate(ctx context.Context) (err error) {
 	if o.asked, err = o.host.Core.FindAsked(ctx, o.asked.Name); err != nil {
 		return err
 	}
-	shown := o.page()
-	shown.Alert = "Your answer was not taken: this question had been answered before, or is not asked any more."
-	o.show(o.w, http.StatusConflict, shown)
-	return nil
+	return o.late(o.w, o.page())
 }

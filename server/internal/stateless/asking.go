@@ -38,7 +38,7 @@ func (d *stateless) callTool(ctx context.Context, r *request) ([]byte, error) {
 		}
 		return d.appendResult(r.Scratch, result, "")
 	}
-	t, _, err := d.Tool(p.Name, p.Arguments)
+	t, _, err := d.Tool(ctx, p.Name, p.Arguments)
 	if err != nil {
 		return nil, err
 	}
@@ -122,9 +122,9 @@ func (d *stateless) getPrompt(ctx context.Context, r *request) ([]byte, error) {
 	if rerr != nil {
 		return nil, rerr
 	}
-	t, rerr := d.Prompt(p.Name)
-	if rerr != nil {
-		return nil, rerr
+	t, err := d.Prompt(ctx, p.Name)
+	if err != nil {
+		return nil, err
 	}
 	if p.Arguments != nil && p.Arguments.Kind() != '{' {
 		return nil, wire.NewError(wire.CodeInvalidParams, "params.arguments must be an object")
@@ -148,7 +148,10 @@ func (d *stateless) readResource(ctx context.Context, r *request) ([]byte, error
 	if open, ok := d.apps.Page(p.Name); ok {
 		return d.finish(append(open, cacheForAll...), resultComplete), nil
 	}
-	t, variables := d.Tools.At(p.Name)
+	t, variables, err := d.Resource(ctx, p.Name)
+	if err != nil {
+		return nil, err
+	}
 	if t == nil {
 		return nil, nothingAt(p.Name)
 	}

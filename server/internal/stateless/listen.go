@@ -38,8 +38,7 @@ type listenFilter struct {
 // listen answers a subscription, when it has ended: its client has heard enough, which ctx
 // tells, or the server or the connection stops.
 func (d *stateless) listen(ctx context.Context, r *request) ([]byte, error) {
-	stop, rerr := r.Way.KeepOpen()
-	if rerr != nil {
+	if rerr := r.Way.KeepOpen(); rerr != nil {
 		return nil, rerr
 	}
 	// First of all: each task is looked for in the ledger.
@@ -91,9 +90,7 @@ func (d *stateless) listen(ctx context.Context, r *request) ([]byte, error) {
 				say("notifications/tasks", news)
 			}
 		case <-ctx.Done():
-		case <-stop:
-			cancel()
-		case <-d.Draining.Done():
+		case <-r.Closing.Done():
 			cancel()
 		}
 	}
@@ -143,7 +140,7 @@ func (d *stateless) readFilter(ctx context.Context, r *request) (h listenFilter,
 			continue
 		}
 		looked[uri] = struct{}{}
-		if d.Tools.Serves(uri) {
+		if d.Serves(ctx, uri) {
 			h.URIs = append(h.URIs, uri)
 		}
 	}

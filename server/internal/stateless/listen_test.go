@@ -10,12 +10,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/mcpsaga/mcpsaga/internal/engine"
+	"github.com/mcpsaga/mcpsaga/internal/turns"
 	"github.com/mcpsaga/mcpsaga/server/internal/dialect"
 	"github.com/mcpsaga/mcpsaga/server/internal/wire"
 	"github.com/mcpsaga/mcpsaga/steps"
 )
 
-// notified is a way to a client that ends its subscriptions at once.
+// notified is a way to a client.
 type notified func(method string)
 
 func (n notified) Notify(method string, _ json.RawMessage) { n(method) }
@@ -25,17 +26,13 @@ func (n notified) Call(context.Context, string, json.RawMessage) (steps.Answer, 
 	return steps.Answer{}, dialect.ErrNoBackChannel
 }
 
-func (n notified) KeepOpen() (<-chan struct{}, *wire.Error) {
-	ended := make(chan struct{})
-	close(ended)
-	return ended, nil
-}
+func (n notified) KeepOpen() *wire.Error { return nil }
 
 // Whoever opens a subscription and goes leaves no work behind.
 func TestListenStopsForAClientThatHasGone(t *testing.T) {
 	tools, err := engine.NewRegistry()
 	require.NoError(t, err)
-	known, err := New(&dialect.Host{Tools: tools, Hub: new(dialect.Hub), Catalogue: new(dialect.Catalogue), Draining: t.Context(), Limits: dialect.Limits{MaxStreams: 1, MaxStreamsPerPrincipal: 1}})
+	known, err := New(&dialect.Host{Tools: tools, Turns: new(turns.Runner), Hub: new(dialect.Hub), Catalogue: new(dialect.Catalogue), Draining: t.Context(), Limits: dialect.Limits{MaxStreams: 1, MaxStreamsPerPrincipal: 1}})
 	require.NoError(t, err)
 	d := known.(*stateless)
 	full := func() bool {
@@ -49,7 +46,7 @@ func TestListenStopsForAClientThatHasGone(t *testing.T) {
 	cancel()
 	m := &wire.Message{ID: []byte("1"), Params: []byte(`{"notifications":{"resourceSubscriptions":["test://a"]}}`)}
 	var methods []string
-	r := &request{Exchange: &dialect.Exchange{Message: m, Way: notified(func(method string) {
+	r := &request{Exchange: &dialect.Exchange{Message: m, Closing: ctx, Way: notified(func(method string) {
 		methods = append(methods, method)
 		assert.True(t, full())
 	})}}

@@ -137,6 +137,10 @@ func (d *stateless) methods() map[string]method {
 		table["resources/templates/list"] = method{handle: d.list}
 		table["resources/read"] = method{name: "uri", handle: d.readResource, foreign: true}
 	}
+	if d.HasSkills() {
+		table[dialect.MethodSkills] = method{handle: d.list}
+		table[dialect.MethodSkill] = method{handle: d.getSkill}
+	}
 	if d.OffersTasks() {
 		for name, handle := range map[string]func(context.Context, *request) ([]byte, error){
 			"tasks/get": d.getTask, "tasks/update": d.updateTask, "tasks/cancel": d.cancelTask,
@@ -213,7 +217,7 @@ const dontCache = `,"ttlMs":0,"cacheScope":"private"`
 func (d *stateless) discover(_ context.Context, r *request) ([]byte, error) {
 	offers := d.Offers(true)
 	if d.OffersTasks() {
-		offers["extensions"] = map[string]any{dialect.TasksExtension: struct{}{}}
+		dialect.Extend(offers, dialect.TasksExtension)
 	}
 	caching := cacheForAll
 	if d.Questions.Apps {
@@ -231,7 +235,7 @@ func (d *stateless) discover(_ context.Context, r *request) ([]byte, error) {
 	return d.finish(append(opened(b), caching...), resultComplete), nil
 }
 
-func (d *stateless) list(_ context.Context, r *request) ([]byte, error) {
+func (d *stateless) list(ctx context.Context, r *request) ([]byte, error) {
 	items, caching := d.Catalogue.Lists[r.Message.Method], cacheForAll
 	if r.Message.Method == "tools/list" {
 		if d.Guest != nil || d.elsewhere.Varies() { // some clients get another
@@ -243,11 +247,26 @@ func (d *stateless) list(_ context.Context, r *request) ([]byte, error) {
 		}
 		items = d.apps.Listed(items, d.client(r))
 	}
+	if d.Turns.Permit != nil {
+		caching = cacheForOne
+	}
+	items, err := d.Visible(ctx, r.Message.Method, items)
+	if err != nil {
+		return nil, err
+	}
 	open, rerr := d.Catalogue.List(r.Message, items)
 	if rerr != nil {
 		return nil, rerr
 	}
 	return d.finish(append(open, caching...), resultComplete), nil
+}
+
+func (d *stateless) getSkill(ctx context.Context, r *request) ([]byte, error) {
+	open, err := d.Skill(ctx, r.Message.Params)
+	if err != nil {
+		return nil, err
+	}
+	return d.finish(append(open, cacheForOne...), resultComplete), nil
 }
 
 func (d *stateless) complete(ctx context.Context, r *request) ([]byte, error) {

@@ -58,18 +58,6 @@ func (w watching) Follow(ctx context.Context, _, _ string, after uint64, _ func(
 	}
 }
 
-// subscriber is a way to a client that stays for a while.
-type subscriber struct {
-	notified
-	stay time.Duration
-}
-
-func (s subscriber) KeepOpen() (<-chan struct{}, *wire.Error) {
-	ended := make(chan struct{})
-	time.AfterFunc(s.stay, func() { close(ended) })
-	return ended, nil
-}
-
 func TestWatch(t *testing.T) {
 	const told, ack, goodbye = "notifications/tasks", "notifications/subscriptions/acknowledged", "notifications/cancelled"
 	state := func(rev uint64, s tasks.Status, message string) *tasks.Task {
@@ -107,8 +95,10 @@ func TestWatch(t *testing.T) {
 			}
 			began := time.Now()
 			m := &wire.Message{ID: []byte("1"), Params: []byte(`{"notifications":{"taskIds":["` + watchedID + `","0123456789012345678901","` + chosenID + `","` + watchedID + `"]}}`)}
-			way := subscriber{func(method string) { heard = append(heard, method) }, stay}
-			_, err = known.(*stateless).listen(t.Context(), &request{Exchange: &dialect.Exchange{Message: m, Way: way}, tasks: true})
+			closing, hangUp := context.WithTimeout(t.Context(), stay)
+			defer hangUp()
+			way := notified(func(method string) { heard = append(heard, method) })
+			_, err = known.(*stateless).listen(t.Context(), &request{Exchange: &dialect.Exchange{Message: m, Way: way, Closing: closing}, tasks: true})
 			require.NoError(t, err)
 			assert.Less(t, time.Since(began), 9*time.Second, "the server ends it")
 			want := []string{ack}
@@ -166,9 +156,9 @@ func TestTaskFailures(t *testing.T) {
 func TestNoRoomToWatch(t *testing.T) {
 	tools, err := engine.NewRegistry()
 	require.NoError(t, err)
-	d := &stateless{Host: &dialect.Host{Tools: tools, Tasks: nothing{}}, streams: dialect.Limit{What: "subscriptions"}}
+	d := &stateless{Host: &dialect.Host{Tools: tools, Turns: new(turns.Runner), Tasks: nothing{}}, streams: dialect.Limit{What: "subscriptions"}}
 	m := &wire.Message{ID: []byte("1"), Params: []byte(`{"notifications":{"taskIds":["` + watchedID + `"]}}`)}
-	_, err = d.listen(t.Context(), &request{Exchange: &dialect.Exchange{Message: m, Way: subscriber{}}, tasks: true})
+	_, err = d.listen(t.Context(), &request{Exchange: &dialect.Exchange{Message: m, Way: notified(nil)}, tasks: true})
 	var rerr *wire.Error
 	require.ErrorAs(t, err, &rerr)
 	assert.Contains(t, rerr.Message, "too many subscriptions")

@@ -80,7 +80,7 @@ func Parse(raw []byte) (Message, *Error) {
 		m.ID = id
 	}
 	if !within {
-		return m, NewError(CodeInvalidRequest, DeepText)
+		return m, NewError(CodeInvalidRequest, Excess(raw, MaxNesting))
 	}
 	if string(version) != `"2.0"` && !jsonview.Is(version, "2.0") {
 		return m, NewError(CodeInvalidRequest, `the member "jsonrpc" must be "2.0"`)
@@ -110,8 +110,16 @@ const MaxNesting = 256
 // is open, and repeated in notifications meanwhile.
 const MaxID = 1 << 10
 
-// DeepText is the text of an error: a message is nested too deep.
-var DeepText = fmt.Sprintf("the message is nested too deep: %d levels are the most", MaxNesting)
+// Excess says what a message, or a part of one, has too much of to be looked at; "" if that is nothing.
+func Excess(raw []byte, levels int) string {
+	switch {
+	case jsonview.Deeper(raw, levels):
+		return fmt.Sprintf("the message is nested too deep: %d levels are the most", MaxNesting)
+	case jsonview.Far(raw):
+		return "the message has too many numbers beyond 1e100 or nearer to zero than 1e-100"
+	}
+	return ""
+}
 
 // LongTokenText is the text of an error: a progress token is too long.
 var LongTokenText = fmt.Sprintf("params._meta.progressToken is too long: %d bytes are the most", MaxID)
@@ -180,7 +188,7 @@ const BatchText = "batches are not supported: send one message at a time"
 func SplitBatch(raw []byte) ([]jsontext.Value, *Error) {
 	switch valid, within := jsonview.ValidWithin(raw, MaxNesting+1); {
 	case !within:
-		return nil, NewError(CodeInvalidRequest, DeepText)
+		return nil, NewError(CodeInvalidRequest, Excess(raw, MaxNesting+1))
 	case !valid:
 		return nil, NewError(CodeParseError, "the batch is not valid JSON")
 	}
@@ -225,10 +233,20 @@ type Error struct {
 	Status int `json:"-"`
 	// RetryAfter is when to send the request again, if that is to be said.
 	RetryAfter time.Duration `json:"-"`
+	// Challenge is the header WWW-Authenticate, or empty.
+	Challenge string `json:"-"`
+	// Bound is which of the server's bounds the request has met, in a word for observers; empty if it is refused for
+	// something else.
+	Bound string `json:"-"`
 }
 
 // Error implements error.
 func (e *Error) Error() string { return e.Message }
+
+// Auth reports whether it is for want of a credential or a permission: then HTTP has its status, whatever the dialect.
+func (e *Error) Auth() bool {
+	return e != nil && (e.Status == http.StatusUnauthorized || e.Status == http.StatusForbidden)
+}
 
 // NewError returns an error that HTTP has no status for.
 func NewError(code int64, text string) *Error { return &Error{Code: code, Message: text} }
@@ -247,6 +265,14 @@ func TryAgain(text string) *Error {
 		Code: CodeTryAgain, Message: text, Data: json.RawMessage(`{"retryable":true}`),
 		Status: http.StatusServiceUnavailable, RetryAfter: time.Second,
 	}
+}
+
+// Later returns an error that says that the same request may succeed after a while, as it has met a bound.
+func Later(status int, bound, text string, after time.Duration) *Error {
+	e := TryAgain(text)
+	e.Status, e.Bound, e.RetryAfter = status, bound, after
+	e.Data = fmt.Appendf(nil, `{"retryable":true,"retryAfterMs":%d}`, (after+time.Millisecond-1)/time.Millisecond)
+	return e
 }
 
 // WithData returns the error with an object as its data: before, and a string as the last

@@ -156,6 +156,9 @@ func (r Reply) Response(response []byte, rerr *Error) (done bool) {
 	if rerr.RetryAfter > 0 {
 		r.Writer.Header().Set("Retry-After", strconv.Itoa(int(math.Ceil(rerr.RetryAfter.Seconds()))))
 	}
+	if rerr.Challenge != "" {
+		r.Writer.Header().Set("WWW-Authenticate", rerr.Challenge)
+	}
 	return r.JSON(cmp.Or(rerr.Status, http.StatusOK), response)
 }
 

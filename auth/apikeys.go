@@ -1,0 +1,105 @@
+package auth
+
+import (
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/base64"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	"github.com/mcpsaga/mcpsaga/saga"
+)
+
+// APIKey is a machine's key, as it is kept.
+type APIKey struct {
+	// Hash is what [NewAPIKey] returned with the key: the key itself is nowhere but with its machine.
+	Hash string
+	// Caller is whom it stands for. It needs a Subject. An Issuer of none is "api-keys".
+	Caller saga.Caller
+	// Expires is from when on it is not taken any more; zero is never.
+	Expires time.Time
+}
+
+// NewAPIKey makes a key of 256 random bits, and its hash. A key like that cannot be guessed, so that a plain hash protects
+// it; do not use passwords as keys.
+func NewAPIKey() (key, hash string) {
+	raw := make([]byte, 32)
+	_, _ = rand.Read(raw) // it never fails
+	key = "mk_" + base64.RawURLEncoding.EncodeToString(raw)
+	sum := sha256.Sum256([]byte(key))
+	return key, hex.EncodeToString(sum[:])
+}
+
+// APIKeys is a [Method] for machines that have keys.
+type APIKeys struct {
+	header string
+	keys   atomic.Pointer[[]storedKey]
+}
+
+type storedKey struct {
+	hash    []byte
+	who     saga.Caller
+	expires time.Time
+}
+
+// NewAPIKeys returns a method that takes API keys from a header such as "X-Api-Key"; "" is for bearer tokens, where
+// an unknown key is left to the methods behind.
+func NewAPIKeys(header string, list ...APIKey) (*APIKeys, error) {
+	k := &APIKeys{header: header}
+	return k, k.Set(list...)
+}
+
+// Set replaces all keys.
+func (k *APIKeys) Set(list ...APIKey) error {
+	stored := make([]storedKey, 0, len(list))
+	for _, key := range list {
+		hash, err := hex.DecodeString(key.Hash)
+		if err != nil || len(hash) != sha256.Size {
+			return fmt.Errorf("auth: the hash of the key of %q must have %d hexadecimal digits: take that of NewAPIKey", key.Caller.Subject, 2*sha256.Size)
+		}
+		if key.Caller.Subject == "" {
+			return errors.New("auth: an API key needs a Caller.Subject: who uses it")
+		}
+		if key.Caller.Issuer == "" {
+			key.Caller.Issuer = "api-keys"
+		}
+		stored = append(stored, storedKey{hash, key.Caller, key.Expires})
+	}
+	k.keys.Store(&stored)
+	return nil
+}
+
+// Identify implements Method.
+func (k *APIKeys) Identify(r *http.Request) (saga.Caller, error) {
+	key, unknown := bearer(r), ErrNone
+	if k.header != "" {
+		values := r.Header.Values(k.header)
+		if len(values) == 0 {
+			return saga.Caller{}, ErrNone
+		}
+		key, unknown = values[0], errors.New("an unknown API key")
+		if len(values) > 1 {
+			return saga.Caller{}, errors.New("several API keys")
+		}
+	}
+	sum := sha256.Sum256([]byte(key))
+	var found *storedKey
+	stored := *k.keys.Load()
+	for i := range stored { // all of them, whichever fits
+		if s := &stored[i]; subtle.ConstantTimeCompare(s.hash, sum[:]) == 1 {
+			found = s
+		}
+	}
+	switch {
+	case found == nil:
+		return saga.Caller{}, unknown
+	case !found.expires.IsZero() && !time.Now().Before(found.expires):
+		return saga.Caller{}, fmt.Errorf("the API key of %q has expired", found.who.Subject)
+	}
+	return found.who, nil
+}

@@ -1,0 +1,121 @@
+package auth
+
+import (
+	"cmp"
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"net/http"
+	"regexp"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/mcpsaga/mcpsaga/saga"
+)
+
+// JWT says which access tokens are taken that are JSON Web Tokens (RFC 9068, and others like these). Issuer and Audiences
+// are required.
+type JWT struct {
+	// Issuer is the claim "iss", exactly. A {name} in it stands for the token's claim of that name, as in
+	// "https://login.microsoftonline.com/{tid}/v2.0": that takes tokens of all tenants, which Check should narrow.
+	Issuer string
+	// KeysURL is where the issuer has its keys, if it is not to be found as "jwks_uri" in its metadata. An Issuer with a {name}
+	// needs it.
+	KeysURL string
+	Mapping
+	// Algorithms may have signed. By default RS256, PS256, ES256 and EdDSA. Those with a shared secret are refused.
+	Algorithms []string
+	// OnlyAccessTokens refuses tokens whose header does not say that they are access tokens (RFC 9068: "at+jwt").
+	OnlyAccessTokens bool
+	// FetchEvery is the least time between two fetches of keys, however many tokens name a key that is unknown;
+	// default 30 seconds.
+	FetchEvery time.Duration
+	Checking
+}
+
+type jwtMethod struct {
+	JWT
+	recall recall
+	keys   *keys
+}
+
+// NewJWT returns a method that takes access tokens of one issuer. It asks the issuer for nothing before the first token
+// comes.
+func NewJWT(o JWT) (Method, error) {
+	if o.Issuer == "" || strings.HasPrefix(o.Issuer, "{") {
+		return nil, errors.New("auth: JWT.Issuer is required")
+	}
+	if o.KeysURL == "" && claimInIssuer.MatchString(o.Issuer) {
+		return nil, errors.New("auth: JWT.KeysURL is required for issuers of several names")
+	}
+	if err := errors.Join(o.complete(), checkURL(cmp.Or(o.KeysURL, o.Issuer))); err != nil {
+		return nil, err
+	}
+	if o.Algorithms == nil {
+		o.Algorithms = []string{"RS256", "PS256", "ES256", "EdDSA"}
+	}
+	for _, a := range o.Algorithms {
+		if !slices.Contains([]string{"RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA"}, a) {
+			return nil, fmt.Errorf("auth: JWT.Algorithms has %q: it must be an algorithm of asymmetric keys", a)
+		}
+	}
+	if o.FetchEvery <= 0 {
+		o.FetchEvery = 30 * time.Second
+	}
+	o.setDefaults(max(1, runtime.GOMAXPROCS(0)/2), 1000)
+	m := &jwtMethod{JWT: o, recall: newRecall(&o.Checking)}
+	m.keys = newKeys(&m.JWT)
+	return m, nil
+}
+
+// Identify implements Method. What looks like no JSON Web Token, or one of another issuer, is for another method.
+func (m *jwtMethod) Identify(r *http.Request) (saga.Caller, error) {
+	token := bearer(r)
+	if strings.Count(token, ".") != 2 {
+		return saga.Caller{}, ErrNone
+	}
+	return m.recall.identify(r, token, m)
+}
+
+func (m *jwtMethod) probe(ctx context.Context) error { return m.keys.refresh(ctx) }
+
+func (m *jwtMethod) read(ctx context.Context, place *pass, token string) (map[string]any, error) {
+	// Nothing is decided by this but whose keys are used, and whether they may be too old.
+	claims, err := unverified(token)
+	if err != nil || !m.isIssuer(claims) {
+		return nil, ErrNone
+	}
+	payload, err := m.keys.verify(ctx, place, token, seconds(claims["iat"]))
+	if err != nil {
+		return nil, err
+	}
+	return decodeClaims(payload)
+}
+
+func (m *jwtMethod) judge(ctx context.Context, claims map[string]any) (who saga.Caller, err error) {
+	if !m.isIssuer(claims) {
+		return who, errors.New("the token is of another issuer")
+	}
+	return m.caller(ctx, text(claims["iss"]), claims, m.Now())
+}
+
+var claimInIssuer = regexp.MustCompile(`\{\w+\}`)
+
+// isIssuer reports whether claims say that they are of the issuer.
+func (m *jwtMethod) isIssuer(claims map[string]any) bool {
+	return text(claims["iss"]) == claimInIssuer.ReplaceAllStringFunc(m.Issuer, func(name string) string {
+		return cmp.Or(text(claims[name[1:len(name)-1]]), "\x00") // no claim, no issuer
+	})
+}
+
+// unverified returns what a token says of itself.
+func unverified(token string) (map[string]any, error) {
+	raw, err := base64.RawURLEncoding.DecodeString(strings.Split(token, ".")[1])
+	if err != nil {
+		return nil, err
+	}
+	return decodeClaims(raw)
+}

@@ -1,0 +1,195 @@
+package auth
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"net/http"
+	"sync"
+	"time"
+
+	"golang.org/x/time/rate"
+
+	"github.com/mcpsaga/mcpsaga/saga"
+	"github.com/mcpsaga/mcpsaga/server"
+)
+
+// recent has what was put or got last, by keys: never more than twice size. When the newer half is full it becomes the older
+// one, so what is used stays.
+type recent[K comparable, V any] struct {
+	size         int
+	newer, older map[K]V
+}
+
+func (m *recent[K, V]) get(key K) (v V, ok bool) {
+	if v, ok = m.newer[key]; !ok {
+		if v, ok = m.older[key]; ok {
+			m.put(key, v)
+		}
+	}
+	return v, ok
+}
+
+func (m *recent[K, V]) put(key K, v V) {
+	if m.newer == nil || len(m.newer) >= m.size {
+		m.newer, m.older = make(map[K]V), m.newer
+	}
+	m.newer[key] = v
+}
+
+type tokenHash [sha256.Size]byte
+
+// memory has what was found out of tokens, never longer than they are valid.
+type memory struct {
+	most time.Duration
+	now  func() time.Time
+	mu   sync.Mutex
+	all  recent[tokenHash, known]
+}
+
+type known struct {
+	who   saga.Caller
+	until time.Time
+	bad   error
+}
+
+func (m *memory) get(key tokenHash) (known, bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	k, ok := m.all.get(key)
+	return k, ok && m.now().Before(k.until)
+}
+
+// set remembers something until the token expires; zero is unknown.
+func (m *memory) set(key tokenHash, k known, expires time.Time) {
+	if k.until = m.now().Add(m.most); !expires.IsZero() && expires.Before(k.until) {
+		k.until = expires
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.all.put(key, k)
+}
+
+// checks are those that are under way, by the hashes of their tokens: each token is checked by one request, for which the
+// others that have it wait.
+type checks struct {
+	mu  sync.Mutex
+	all map[tokenHash]*checked
+}
+
+// checked is what came of a check, once done is closed.
+type checked struct {
+	done chan struct{}
+	who  saga.Caller
+	err  error
+}
+
+// once checks a token, unless another request does. Its check does not end with its request, as others wait for it.
+func (c *checks) once(ctx context.Context, key tokenHash, check func(context.Context) (saga.Caller, error)) (saga.Caller, error) {
+	c.mu.Lock()
+	one, found := c.all[key]
+	if !found {
+		one = &checked{done: make(chan struct{}), err: busy()} // of a check that panics
+		c.all[key] = one
+	}
+	c.mu.Unlock()
+	if found {
+		select {
+		case <-one.done:
+			return one.who, one.err
+		case <-ctx.Done():
+			return saga.Caller{}, busy()
+		}
+	}
+	defer func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		delete(c.all, key)
+		close(one.done)
+	}()
+	one.who, one.err = check(context.WithoutCancel(ctx))
+	return one.who, one.err
+}
+
+// rememberBad is for how long a bad token is remembered: servers of one issuer may not all know a new one at once.
+const rememberBad = 5 * time.Second
+
+// recall finds out what tokens are worth, and remembers it.
+type recall struct {
+	good, bad *memory
+	gate      *gate
+	checks    *checks
+	misses    *misses
+}
+
+// verifier is in what the methods for access tokens differ.
+type verifier interface {
+	// read returns a token's claims once the issuer vouches for them. It leaves its place while it waits for the issuer.
+	read(ctx context.Context, place *pass, token string) (map[string]any, error)
+	// judge says whom such claims stand for. What it refuses is remembered, unlike what read does, of which there may be any
+	// number.
+	judge(ctx context.Context, claims map[string]any) (saga.Caller, error)
+}
+
+func newRecall(c *Checking) recall {
+	memory := func(most time.Duration) *memory {
+		return &memory{most: most, now: c.Now, all: recent[tokenHash, known]{size: max(1, c.MaxRemembered/2)}}
+	}
+	return recall{memory(c.Remember), memory(min(c.Remember, rememberBad)), newGate(c.MaxChecks, maxWait), &checks{all: map[tokenHash]*checked{}}, newMisses(c)}
+}
+
+func (m *recall) identify(r *http.Request, token string, v verifier) (saga.Caller, error) {
+	key := tokenHash(sha256.Sum256([]byte(token)))
+	if k, ok := m.good.get(key); ok {
+		return k.who, nil
+	}
+	if k, ok := m.bad.get(key); ok {
+		return saga.Caller{}, k.bad
+	}
+	limits := m.misses.limiters(r)
+	if err := m.misses.allow(limits); err != nil {
+		return saga.Caller{}, err
+	}
+	return m.check(r.Context(), key, token, v, limits)
+}
+
+// check finds out what a token is worth that is not remembered.
+func (m *recall) check(ctx context.Context, key tokenHash, token string, v verifier, limits []*rate.Limiter) (saga.Caller, error) {
+	return m.checks.once(ctx, key, func(ctx context.Context) (saga.Caller, error) {
+		if k, ok := m.good.get(key); ok { // the request that had checked it before has just ended
+			return k.who, nil
+		}
+		claims, err := m.read(ctx, token, v, limits)
+		if err != nil {
+			return saga.Caller{}, err
+		}
+		who, err := v.judge(ctx, claims) // in no place: it may ask others, who take long
+		switch {
+		case err == nil:
+			m.good.set(key, known{who: who}, seconds(claims["exp"]))
+		case !isLater(err):
+			m.bad.set(key, known{bad: err}, time.Time{})
+			m.misses.add(limits)
+		}
+		return who, err
+	})
+}
+
+func (m *recall) read(ctx context.Context, token string, v verifier, limits []*rate.Limiter) (map[string]any, error) {
+	place := &pass{gate: m.gate}
+	if err := place.enter(ctx); err != nil {
+		return nil, err
+	}
+	defer place.leave()
+	claims, err := v.read(ctx, place, token)
+	if err != nil && !errors.Is(err, ErrNone) {
+		m.misses.add(limits) // also if the issuer could not say: it was asked
+	}
+	return claims, err
+}
+
+// isLater reports whether an error says nothing about the credentials.
+func isLater(err error) bool {
+	var later *server.Error
+	return errors.As(err, &later)
+}

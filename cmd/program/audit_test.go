@@ -1,0 +1,125 @@
+package program
+
+import (
+	"bytes"
+	"encoding/json"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/mcpsaga/mcpsaga/audit"
+)
+
+// auditLines are what an audit has.
+func auditLines(t *testing.T, text string) (acts []string, list []audit.Record) {
+	t.Helper()
+	for line := range strings.Lines(text) {
+		var r audit.Record
+		require.NoError(t, json.Unmarshal([]byte(line), &r), line)
+		list, acts = append(list, r), append(acts, r.Act)
+	}
+	return acts, list
+}
+
+// The ledger has who did what, on whatever server, and nothing that was said.
+func TestAuditOfALedger(t *testing.T) {
+	t.Parallel()
+	h := newLedgerHome(t)
+	id := h.waits()
+	h.ok("ledger", "undo", id)
+	text := h.ok("audit")
+	acts, list := auditLines(t, text)
+	assert.Subset(t, acts, []string{"begun", "turn", "undo asked", "undoing", "ended"})
+	for _, r := range list {
+		assert.Equal(t, id, r.Saga)
+		assert.Equal(t, "trip", r.Name)
+		assert.Positive(t, r.N)
+	}
+	assert.NotContains(t, text, "tunnel", "what was said")
+	assert.Empty(t, h.ok("audit", "--tool", "other"))
+	assert.Empty(t, h.ok("audit", "--subject", "ann"))
+	assert.Empty(t, h.ok("audit", "--since", "1ns"))
+	assert.Equal(t, text, h.ok("audit", "--since", "1h", "--tool", "trip"))
+}
+
+// A server writes what it does, and has digests by a key.
+func TestAuditOfAServer(t *testing.T) {
+	t.Parallel()
+	h := newHome(t)
+	file, key := filepath.Join(h.dir, "audit.jsonl"), h.file("audit.key", "a secret that is long enough")
+	url, _ := h.serve("--audit", file, "--audit-key", key)
+	answers := h.file("answers.json", `{"target":{"target":"production"}}`)
+	_, stderr, code := h.run("call", "--server", url, "complex_tool", "initial_arg=hush", "--answers", answers)
+	require.Equal(t, exitNeedsAnswer, code, stderr)
+	text, err := os.ReadFile(file)
+	require.NoError(t, err)
+	acts, list := auditLines(t, string(text))
+	require.NotEmpty(t, list)
+	assert.Equal(t, "call", acts[0])
+	assert.NotEmpty(t, list[0].Arguments)
+	assert.NotContains(t, string(text), "hush")
+	info, err := os.Stat(file)
+	require.NoError(t, err)
+	assert.Equal(t, os.FileMode(0o600), info.Mode().Perm())
+	for want, args := range map[string][]string{
+		"--audit -: the standard output is for the client": {"stdio", "--audit", "-"},
+		"no such file": {"serve", "--audit", filepath.Join(h.dir, "none", "x")},
+		"has less than 16 bytes: make it with head -c 32 /dev/urandom": {"serve", "--audit", file, "--audit-key", h.file("short.key", "short")},
+	} {
+		_, stderr, code := h.run(args...)
+		assert.NotZero(t, code)
+		assert.Contains(t, stderr, want)
+	}
+}
+
+// A file that was renamed is left with a SIGHUP. One that cannot be opened again is not.
+func TestAuditIsRotated(t *testing.T) {
+	t.Parallel()
+	if runtime.GOOS == "windows" {
+		t.Skip("SIGHUP")
+	}
+	h := newHome(t)
+	file, old := filepath.Join(h.dir, "audit.jsonl"), filepath.Join(h.dir, "audit.jsonl.1")
+	url, server := h.serve("--audit", file)
+	call := func() {
+		_, stderr, code := h.run("call", "--server", url, "complex_tool", "initial_arg=x", "--answers", h.file("a.json", `{}`))
+		require.Equal(t, exitNeedsAnswer, code, stderr)
+	}
+	call()
+	before, err := os.ReadFile(file)
+	require.NoError(t, err)
+	require.NoError(t, os.Rename(file, old))
+	require.NoError(t, server.Process.Signal(syscall.SIGHUP))
+	time.Sleep(100 * time.Millisecond) // the signal is on its way
+	call()
+	after, err := os.ReadFile(old)
+	require.NoError(t, err)
+	assert.Equal(t, string(before), string(after))
+	text, err := os.ReadFile(file)
+	require.NoError(t, err)
+	acts, _ := auditLines(t, string(text))
+	assert.Equal(t, []string{"call"}, acts)
+
+	var log bytes.Buffer
+	dir := filepath.Join(h.dir, "dir")
+	require.NoError(t, os.Mkdir(dir, 0o700))
+	f, err := openAuditFile(filepath.Join(dir, "a"), slog.New(slog.NewTextHandler(&log, nil)))
+	require.NoError(t, err)
+	defer f.Close()
+	require.NoError(t, os.Rename(dir, dir+".old"))
+	f.hangup <- syscall.SIGHUP
+	_, err = f.Write([]byte("kept"))
+	require.NoError(t, err)
+	kept, err := os.ReadFile(filepath.Join(dir+".old", "a"))
+	require.NoError(t, err)
+	assert.Equal(t, "kept", string(kept))
+	assert.Contains(t, log.String(), "level=ERROR")
+}

@@ -1,0 +1,227 @@
+package program
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/urfave/cli/v3"
+
+	"github.com/mcpsaga/mcpsaga/auth"
+	"github.com/mcpsaga/mcpsaga/server"
+)
+
+// authFlags say who may call a server, and what.
+func (p *program) authFlags() []cli.Flag {
+	return inCategory("Authorization", []cli.Flag{
+		p.stringFlag("auth-issuer", "the `URL` of the authorization server whose access tokens are taken; its metadata says where its keys are", ""),
+		p.stringFlag("auth-resource", "the `URL` of the endpoint as clients know it (default: "+server.Endpoint+" of --public-url, or of --addr on this machine)", ""),
+		p.listFlag("auth-audience", "an `AUDIENCE` of which tokens must name one (default: --auth-resource)"),
+		p.listFlag("auth-scope", "a `SCOPE` that every request takes"),
+		p.listFlag("auth-tool-scope", "a scope that a tool takes besides, as `TOOL=SCOPE`"),
+		p.listFlag("auth-first-scope", "a `SCOPE` that clients ask for first (default: --auth-scope)"),
+		p.stringFlag("auth-scope-prefix", "a `TEXT` before scopes where clients ask for them, and not in tokens, such as api://tools/", ""),
+		p.stringFlag("auth-subject", "the `CLAIM` that names the user", "sub"),
+		p.listFlag("auth-claim", "a `CLAIM` that tools are to know"),
+		p.boolFlag("auth-machines", "take tokens that name no user for their client's"),
+		p.stringFlag("auth-keys-url", "the `URL` of the keys of --auth-issuer, if its metadata does not say it", ""),
+		p.stringFlag("auth-introspect-id", "ask --auth-issuer about tokens that are no JSON Web Tokens, as the client of this `ID`", ""),
+		p.stringFlag("auth-introspect-secret", "the `FILE` with that client's secret, or env:VARIABLE", ""),
+		p.stringFlag("auth-introspect-url", "the `URL` to ask at, if the metadata of --auth-issuer does not say it", ""),
+		p.stringFlag("auth-api-keys", "the YAML `FILE` with the hashes of machines' keys; it is loaded again when it changes, and on SIGHUP", ""),
+		p.stringFlag("auth-proxy-user", "the `HEADER` in which a --trusted-proxy names the user whom it has signed in", ""),
+		p.stringFlag("auth-proxy-scopes", "the `HEADER` in which it names their scopes", ""),
+	})
+}
+
+// checkAuth refuses variables that are set and empty, which say who may call if what fills them is missing, and passwords in URLs.
+func (p *program) checkAuth(c *cli.Command) error {
+	for _, f := range p.authFlags() {
+		name := f.Names()[0]
+		s := p.config.settings[name]
+		if value, isSet := os.LookupEnv(s.variable); isSet && value == "" && s.from != "" { // the command line does not say it
+			return p.usage(c, "the environment variable %s is empty: unset it, or set it to what --%s is to be", s.variable, name)
+		}
+	}
+	for _, name := range []string{"auth-issuer", "auth-resource", "auth-keys-url", "auth-introspect-url"} {
+		if u, err := url.Parse(c.String(name)); err != nil || u.User != nil {
+			return p.usage(c, "--%s is no URL of a server, such as https://login.example.com", name)
+		}
+	}
+	return nil
+}
+
+// authorize has the server of p ask who calls, if flags say so; nil if they do not.
+func (p *program) authorize(c *cli.Command, l net.Listener) (*authorization, error) {
+	if err := p.checkAuth(c); err != nil {
+		return nil, err
+	}
+	ways := []string{"auth-issuer", "auth-api-keys", "auth-proxy-user"}
+	set := func(name string) bool { return c.String(name) != "" }
+	if !slices.ContainsFunc(ways, set) {
+		for _, f := range p.authFlags() {
+			if name := f.Names()[0]; c.IsSet(name) && name != "auth-subject" {
+				return nil, p.usage(c, "--%s needs a way to find out who calls: --auth-issuer, --auth-api-keys or --auth-proxy-user", name)
+			}
+		}
+		return nil, nil
+	}
+	if p.server.Authenticate != nil || p.server.Permit != nil {
+		return nil, p.usage(c, "this program finds out by itself who may call; leave out the flags --auth-…")
+	}
+	a := &authorization{program: p, path: c.String("auth-api-keys")}
+	o := auth.Options{Resource: p.resource(c, l), Scopes: c.StringSlice("auth-scope"), ScopePrefix: c.String("auth-scope-prefix"), Name: p.name}
+	if o.Resource == "" {
+		return nil, p.usage(c, "--auth-resource is needed where other machines may use the server: the URL of the endpoint as clients know it, such as https://tools.example.com%s", server.Endpoint)
+	}
+	if first := c.StringSlice("auth-first-scope"); len(first) > 0 {
+		o.FirstScopes = first
+	}
+	var err error
+	if o.Tools, err = p.toolScopes(c); err != nil {
+		return nil, err
+	}
+	if a.path != "" {
+		if a.keys, err = auth.NewAPIKeys(""); err == nil {
+			_, err = a.load()
+		}
+		if err != nil {
+			return nil, failed(fmt.Errorf("--auth-api-keys: %w", err))
+		}
+		o.Methods = append(o.Methods, a.keys)
+	}
+	for _, method := range []func(*cli.Command, *auth.Options) error{p.proxyMethod, p.tokenMethods} {
+		if err := method(c, &o); err != nil {
+			return nil, err
+		}
+	}
+	if a.guard, err = auth.New(o); err == nil {
+		err = a.guard.Secure(&p.server)
+	}
+	if err != nil {
+		return nil, p.usage(c, "%s", authInFlags.Replace(err.Error()))
+	}
+	return a, nil
+}
+
+// authInFlags names what package auth says as this program has it.
+var authInFlags = strings.NewReplacer("auth: ", "--auth-…: ", "Options.Resource", "--auth-resource", "JWT.Issuer", "--auth-issuer", "JWT.KeysURL", "--auth-keys-url", "Proxy.Networks, Proxy.Issuer and Proxy.Subject", "--auth-proxy-user and --trusted-proxy")
+
+// resource is the URL of the endpoint as clients know it; empty if that cannot be known.
+func (p *program) resource(c *cli.Command, l net.Listener) string {
+	if given := c.String("auth-resource"); given != "" {
+		return given
+	}
+	if base := c.String("public-url"); base != "" {
+		return strings.TrimSuffix(base, "/") + server.Endpoint
+	}
+	if addr, ok := l.Addr().(*net.TCPAddr); ok && addr.IP.IsLoopback() && len(p.server.AllowedHosts) == 0 { // a proxy may be before it
+		return "http://" + addr.String() + server.Endpoint
+	}
+	return ""
+}
+
+// toolScopes are the scopes that tools take.
+func (p *program) toolScopes(c *cli.Command) (map[string][]string, error) {
+	var known []string
+	for _, d := range p.server.Tools {
+		if t, err := d.Compile(); err == nil && t.Prompt == nil && t.Resource == nil { // server.New says what is wrong with others
+			known = append(known, t.Name)
+		}
+	}
+	scopes := map[string][]string{}
+	for _, text := range c.StringSlice("auth-tool-scope") {
+		tool, scope, ok := strings.Cut(text, "=")
+		if !ok || tool == "" || scope == "" {
+			return nil, p.usage(c, "--auth-tool-scope %s: a tool and a scope are wanted, such as order=orders:write", text)
+		}
+		if !slices.Contains(known, tool) {
+			return nil, p.usage(c, "--auth-tool-scope %s: there is no tool %q%s", text, tool, didYouMean(tool, "", known))
+		}
+		scopes[tool] = append(scopes[tool], scope)
+	}
+	return scopes, nil
+}
+
+// proxyMethod adds the users of a proxy.
+func (p *program) proxyMethod(c *cli.Command, o *auth.Options) error {
+	if c.String("auth-proxy-user") == "" {
+		return nil
+	}
+	m, err := auth.NewProxy(auth.Proxy{
+		Networks: c.StringSlice("trusted-proxy"), Issuer: "proxy", Subject: c.String("auth-proxy-user"), Scopes: c.String("auth-proxy-scopes"),
+	})
+	if err != nil {
+		return p.usage(c, "%s", authInFlags.Replace(err.Error()))
+	}
+	o.Methods = append(o.Methods, m)
+	return nil
+}
+
+// tokenMethods adds the access tokens of an issuer.
+func (p *program) tokenMethods(c *cli.Command, o *auth.Options) error {
+	issuer := c.String("auth-issuer")
+	if issuer == "" {
+		return nil
+	}
+	o.AuthorizationServers = []string{issuer}
+	mapping := auth.Mapping{
+		Audiences: c.StringSlice("auth-audience"), Subject: c.String("auth-subject"), Claims: c.StringSlice("auth-claim"), Machines: c.Bool("auth-machines"),
+	}
+	if len(mapping.Audiences) == 0 {
+		mapping.Audiences = []string{o.Resource}
+	}
+	limits := auth.Checking{CallerKey: p.server.CallerKey}
+	m, err := auth.NewJWT(auth.JWT{Issuer: issuer, KeysURL: c.String("auth-keys-url"), Mapping: mapping, Checking: limits})
+	if err == nil {
+		o.Methods = append(o.Methods, m)
+		if c.String("auth-introspect-id") == "" {
+			if c.String("auth-introspect-secret")+c.String("auth-introspect-url") != "" {
+				return p.usage(c, "--auth-introspect-id is needed as well: the client as which --auth-issuer is asked")
+			}
+			return nil
+		}
+		var secret string
+		if secret, err = secretOf(c.String("auth-introspect-secret")); err != nil {
+			return failed(fmt.Errorf("--auth-introspect-secret: %w", err))
+		}
+		m, err = auth.NewIntrospection(auth.Introspection{
+			Issuer: issuer, URL: c.String("auth-introspect-url"), ClientID: c.String("auth-introspect-id"), ClientSecret: secret, Mapping: mapping, Checking: limits,
+		})
+		o.Methods = append(o.Methods, m)
+	}
+	if err != nil {
+		return p.usage(c, "%s", authInFlags.Replace(err.Error()))
+	}
+	return nil
+}
+
+// secretOf reads the secret that a flag names. Its error does not have the name: it may be the secret, by mistake.
+func secretOf(name string) (string, error) {
+	variable, inVariable := strings.CutPrefix(name, inEnvironment)
+	if inVariable {
+		secret := os.Getenv(variable)
+		if secret == "" {
+			return "", errors.New("the environment variable that it names is not set")
+		}
+		return secret, os.Unsetenv(variable) // processes that tools start need not have it
+	}
+	raw, err := os.ReadFile(name)
+	secret := strings.TrimSpace(string(raw))
+	if err != nil || secret == "" {
+		return "", errors.New("it must name a file with the secret, or env: and the variable that has it, and the file cannot be read or is empty")
+	}
+	return secret, nil
+}
+
+// shownSecret is what may be shown of the name of a secret: not what may be the secret itself.
+func shownSecret(name string) string {
+	if _, err := os.Stat(name); err == nil || strings.HasPrefix(name, inEnvironment) {
+		return name
+	}
+	return ""
+}

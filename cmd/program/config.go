@@ -1,0 +1,219 @@
+package program
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/urfave/cli/v3"
+
+	"github.com/mcpsaga/mcpsaga/codec"
+	"github.com/mcpsaga/mcpsaga/ledger"
+)
+
+// setting is what may be said by the environment, or by the file of --config, instead of a flag. It implements
+// [cli.ValueSource].
+type setting struct {
+	file     *config
+	name     string // in the file
+	list     bool   // it takes several values
+	variable string // of the environment
+	// from is where the value is from. It stays empty if that is the command line, which is looked at first.
+	from string
+}
+
+// Lookup implements [cli.ValueSource].
+func (s *setting) Lookup() (string, bool) {
+	if value := os.Getenv(s.variable); value != "" {
+		s.from = "environment, " + s.variable
+		return value, true
+	}
+	if e, ok := s.file.lookUp(s.name); ok {
+		s.from = fmt.Sprintf("%s, line %d", s.file.path, e.line)
+		return e.value, true
+	}
+	s.from = "default"
+	return "", false
+}
+
+func (s *setting) String() string   { return s.from }
+func (s *setting) GoString() string { return s.from }
+func (s *setting) IsFromEnv() bool  { return true } // so that help names the variable
+func (s *setting) Key() string      { return s.variable }
+
+// config is the file of --config: a YAML mapping of names of flags to their values.
+type config struct {
+	path     string
+	settings map[string]*setting // what it may have
+	entries  map[string]entry    // what it has, once it was read
+	err      error               // of reading it
+}
+
+// entry is a value in a file. What is a list there has a line for each element.
+type entry struct {
+	value string
+	line  int
+}
+
+// listSeparator stands between the values of a flag that takes several, in one text. Commas belong to the values.
+const listSeparator = "\n"
+
+// lookUp returns what the file has of a setting. It reads the file when its name is known: when the flags of the
+// command line were parsed.
+func (f *config) lookUp(name string) (entry, bool) {
+	if f.path != "" && f.entries == nil && f.err == nil {
+		f.err = f.read()
+	}
+	e, ok := f.entries[name]
+	return e, ok
+}
+
+func (f *config) read() error {
+	file, err := os.Open(f.path)
+	if err != nil {
+		return fmt.Errorf("--config: %w", err)
+	}
+	defer file.Close()
+	d := yaml.NewDecoder(file)
+	var all map[string]yaml.Node
+	if err := d.Decode(&all); err != nil && !errors.Is(err, io.EOF) { // an empty file says nothing
+		return fmt.Errorf("%s is no YAML mapping of settings: %w", f.path, err)
+	} else if err == nil && !errors.Is(d.Decode(new(yaml.Node)), io.EOF) {
+		return fmt.Errorf("%s has more than one document", f.path)
+	}
+	known := slices.Sorted(maps.Keys(f.settings))
+	entries := make(map[string]entry)
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		node := all[name]
+		s := f.settings[name]
+		if s == nil {
+			return fmt.Errorf("%s, line %d: there is no setting %q%s", f.path, node.Line, name, didYouMean(name, "", known))
+		}
+		value, ok := s.textOf(&node)
+		switch {
+		case ok:
+		case s.list:
+			return fmt.Errorf("%s, line %d: %s is a value, or a list of values, each on one line", f.path, node.Line, name)
+		default:
+			return fmt.Errorf("%s, line %d: %s is one value", f.path, node.Line, name)
+		}
+		entries[name] = entry{value, node.Line}
+	}
+	f.entries = entries
+	return nil
+}
+
+// textOf returns a value as it is written, so that off stays off, which YAML takes for false.
+func (s *setting) textOf(node *yaml.Node) (text string, ok bool) {
+	switch {
+	case node.Kind == yaml.AliasNode:
+		return s.textOf(node.Alias)
+	case node.Kind == yaml.ScalarNode:
+		return node.Value, node.Tag != "!!null" && !(s.list && strings.Contains(node.Value, listSeparator))
+	case node.Kind != yaml.SequenceNode || !s.list:
+		return "", false
+	}
+	var texts []string
+	for _, n := range node.Content {
+		if n.Kind != yaml.ScalarNode {
+			return "", false
+		}
+		text, ok := s.textOf(n)
+		if !ok {
+			return "", false
+		}
+		texts = append(texts, text)
+	}
+	return strings.Join(texts, listSeparator), true
+}
+
+// tryConfig refuses what a server would refuse of the flags, before it looks at keys, ledger and tools.
+func (p *program) tryConfig(ctx context.Context, c *cli.Command) (err error) {
+	if _, err := p.logger(c); err != nil {
+		return err
+	}
+	if _, err := p.keyset(ctx, c); err != nil {
+		return err
+	}
+	if err := p.checkAuth(c); err != nil {
+		return err
+	}
+	o := p.server
+	switch name, _ := p.ledgerOf(c); {
+	case name == ledgerSQLite, shownLedger(name) == shownLedger(""): // which names none
+		return p.usage(c, "%v", errNoSuchLedger)
+	case name != ledgerOff:
+		o.Ledger = ledger.NewMemory(ledger.MemoryOptions{})
+	}
+	if c.String("public-url") != "" {
+		if o.Questions.PageURL, err = p.pageURL(c, o.Ledger, nil); err != nil {
+			return err
+		}
+	}
+	if o.CallerKey, err = p.callerKey(c); err != nil {
+		return err
+	}
+	if o.Keys, err = codec.NewKeyset(); err != nil {
+		return failed(err)
+	}
+	o.Tools, o.ToolRates, o.WorkersPerTool, o.Logger = nil, nil, nil, slog.New(slog.DiscardHandler)
+	s, err := p.newServer(c, o)
+	if err == nil {
+		s.Close()
+	}
+	return err
+}
+
+// printConfig prints what a server has been told, and where each of it is from, as a file for --config. It shows no
+// password of a ledger, and no texts of the flags of the tools.
+func (p *program) printConfig(c *cli.Command) error {
+	for _, f := range c.Flags {
+		name := f.Names()[0]
+		s := p.config.settings[name]
+		if s == nil {
+			continue // help, and the like
+		}
+		value, from := c.Value(name), cmp.Or(s.from, "command line")
+		hidden := ""
+		switch text, isText := value.(string); {
+		case name == "keyset":
+			value, _ = p.keysetName(c)
+		case name == "ledger":
+			ledger, _ := p.ledgerOf(c)
+			if value = shownLedger(ledger); value != ledger {
+				hidden = "without what may be secret: " + shownLedger(ledger)
+			}
+		case name == "auth-introspect-secret" && shownSecret(text) != text:
+			hidden = "not shown, as it is no name of a file or variable"
+		case isText && text != "" && p.options.Flags != nil && p.options.Flags.Lookup(name) != nil:
+			hidden = "not shown"
+		}
+		if hidden != "" {
+			p.print(fmt.Sprintf("# %s: %s  # %s", name, hidden, from))
+			continue
+		}
+		var node yaml.Node
+		if err := node.Encode(value); err != nil {
+			return err
+		}
+		node.Style |= yaml.FlowStyle
+		line, err := yaml.Marshal(&node)
+		if err != nil {
+			return err
+		}
+		p.print(fmt.Sprintf("%s: %s  # %s", name, strings.TrimSpace(string(line)), from))
+	}
+	for tool, n := range p.server.WorkersPerTool {
+		p.print(fmt.Sprintf("# workers of the tool %s: %d  # program", tool, n))
+	}
+	return nil
+}

@@ -1,0 +1,165 @@
+package program
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+	"github.com/urfave/cli/v3"
+
+	"github.com/mcpsaga/mcpsaga/client"
+	"github.com/mcpsaga/mcpsaga/client/legacy"
+	"github.com/mcpsaga/mcpsaga/cmd/program/internal/plain"
+	"github.com/mcpsaga/mcpsaga/cmd/program/internal/state"
+	"github.com/mcpsaga/mcpsaga/cmd/program/internal/term"
+	"github.com/mcpsaga/mcpsaga/internal/buildinfo"
+	"github.com/mcpsaga/mcpsaga/server"
+)
+
+const defaultServer = "http://" + defaultAddr + server.Endpoint
+
+func (p *program) serverChoice() []cli.Flag {
+	return append(p.loginFlags(),
+		p.stringFlag("server", "the `URL` of the server's MCP endpoint (default: "+defaultServer+")", ""),
+		p.stringFlag("stdio", "run this `COMMAND` as the server, instead of using one that runs", ""),
+		p.stringFlag("protocol", "speak `PROTOCOL`: saga, 2026-07-28, or an older revision of MCP such as 2025-11-25 (default: what the server speaks)", ""),
+		p.stringFlag("bearer", "an access `TOKEN` for the server; better given as {PROGRAM}_BEARER", ""),
+		p.listFlag("header", "a `HEADER` for the server, as Name: value"),
+		p.durationFlag("timeout", "how long the server may take for one turn", 5*time.Minute),
+		p.durationFlag("retry-for", "how long to try again when the server is lost", time.Minute))
+}
+
+// withClient has do use the server of connect, until the terminal is closed.
+func (p *program) withClient(ctx context.Context, c *cli.Command, target *state.Call, do func(context.Context, *client.Client) error) error {
+	ctx, stop := untilClosed(ctx)
+	defer stop()
+	connection, err := p.connect(ctx, c, target)
+	if err != nil {
+		return err
+	}
+	defer connection.Close()
+	return do(ctx, connection)
+}
+
+// connect returns a client for the server of the flags, or else of a saved call,
+// and notes in target which server that is.
+func (p *program) connect(ctx context.Context, c *cli.Command, target *state.Call) (*client.Client, error) {
+	if c.String("server") != "" && c.String("stdio") != "" {
+		return nil, p.usage(c, "use either --server (or %[1]s_SERVER) or --stdio (or %[1]s_STDIO)", p.environment())
+	}
+	if c.String("server") != "" || c.String("stdio") != "" {
+		target.URL, target.Stdio, target.Dir = c.String("server"), c.String("stdio"), ""
+		if target.Stdio != "" {
+			target.Dir, _ = os.Getwd() // of which the command may name files, wherever the call is resumed
+		}
+	}
+	if target.URL == "" && target.Stdio == "" {
+		target.URL = defaultServer
+	}
+	protocol := c.String("protocol")
+	as := c.String("as")
+	switch {
+	case as == "apps" && target.Stdio != "":
+		protocol = cmp.Or(protocol, "2026-07-28") // in which one process serves the model and the app
+	case as != "":
+		protocol = cmp.Or(protocol, "2025-11-25") // as such hosts do
+	}
+	switch {
+	case as != "" && as != "no-elicitation" && as != "apps":
+		return nil, p.usage(c, "--as is no-elicitation or apps, not %q", as)
+	case as != "" && protocol == "saga":
+		return nil, p.usage(c, "--as is for protocols in which clients declare what they can do")
+	case c.Int("max-rounds") < 0:
+		return nil, p.usage(c, "--max-rounds %d: the server has to be allowed some rounds", c.Int("max-rounds"))
+	case c.Duration("timeout") < 0:
+		return nil, p.usage(c, "--timeout %v: the server has to have some time", c.Duration("timeout"))
+	case protocol != "" && protocol != "saga" && !slices.Contains(mcp.SupportedProtocolVersions(), protocol):
+		return nil, p.usage(c, "--protocol is saga or one of %s, not %q", strings.Join(mcp.SupportedProtocolVersions(), ", "), protocol)
+	}
+	p.patience = c.Duration("timeout")
+	options := client.Options{
+		Name: p.name, Version: buildinfo.Version(), MaxRounds: c.Int("max-rounds"),
+		Protocol: protocol, Sessions: legacy.Open, PreferTasks: c.Bool("detach"),
+		Timeout: c.Duration("timeout"), RetryFor: max(c.Duration("retry-for"), time.Millisecond),
+	}
+	if as != "" {
+		options.Lists = new(client.Handlers)
+	}
+	if as == "apps" {
+		options.Extensions = map[string]any{appsExtension: map[string]any{"mimeTypes": []string{appType}}}
+	}
+	var once sync.Once
+	options.OnRetry = func(err error) {
+		once.Do(func() {
+			p.bar.Clear()
+			p.remark("%s; trying again", plain.Line(err.Error()))
+		})
+	}
+	if target.Stdio != "" {
+		// The log may hold texts of others, so a terminal gets it without control sequences.
+		var log io.Writer = p.stderr
+		if term.Is(p.stderr) {
+			log = &plain.Writer{To: p.stderr}
+		}
+		shell := []string{"sh", "-c"}
+		if runtime.GOOS == "windows" {
+			shell = []string{"cmd", "/C"}
+		}
+		return client.New(&client.Stdio{Command: shell[0], Args: []string{shell[1], target.Stdio}, Dir: target.Dir, Stderr: log, Initialize: true}, options), nil
+	}
+	header := http.Header{}
+	for _, line := range c.StringSlice("header") {
+		name, value, found := strings.Cut(line, ":")
+		if !found {
+			return nil, p.usage(c, "--header %q is not of the form Name: value", line)
+		}
+		header.Add(strings.TrimSpace(name), strings.TrimSpace(value))
+	}
+	var err error
+	if target.URL, err = p.endpoint(c, target.URL); err != nil {
+		return nil, err
+	}
+	transport := &client.HTTP{URL: target.URL, Bearer: c.String("bearer"), Header: header}
+	if transport.Bearer != "" || header.Get("Authorization") != "" {
+		if c.Bool("login") {
+			return nil, p.usage(c, "use either --login or a token of your own, by --bearer, %s_BEARER or --header", p.environment())
+		}
+		return client.New(transport, options), nil
+	}
+	if p.login, err = p.loginFor(ctx, c, target.URL); err != nil {
+		return nil, err
+	}
+	if p.login != nil {
+		transport.RoundTripper = p.login
+	}
+	return client.New(transport, options), nil
+}
+
+// withAdvice adds what to do when there is no server at all, or it says nothing, or wants a login.
+func (p *program) withAdvice(err error) error {
+	lost, ok := errors.AsType[*client.TransportError](err)
+	switch {
+	case ok && !lost.Sent:
+		return &exitError{exitServer, fmt.Errorf("%w\nStart a server with %s serve, or name one with --server or --stdio", err, p.self)}
+	case errors.Is(err, client.ErrTimeout):
+		return &exitError{exitServer, fmt.Errorf("%w\nIt has %v to answer a request, unless --timeout gives it more", err, p.patience)}
+	}
+	return p.withLogin(err)
+}
+
+func (p *program) serverFailed(err error) error {
+	if err = p.withAdvice(err); exitCode(err) == exitUsage {
+		return &exitError{exitServer, err}
+	}
+	return err
+}

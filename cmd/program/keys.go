@@ -1,0 +1,198 @@
+package program
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/urfave/cli/v3"
+
+	"github.com/mcpsaga/mcpsaga/codec"
+)
+
+func (p *program) keysCommand() *cli.Command {
+	return &cli.Command{
+		Name:  "keys",
+		Usage: "create and rotate the keys that seal tokens",
+		Description: `A keyset holds one primary key, which seals, and others, which still open. To rotate
+without refusing a token:
+
+   {program} keys add                  a new key, which only opens
+   (distribute the file; servers load it by themselves)
+   (wait until every server shows the key at /readyz)
+   {program} keys promote ID
+   (distribute it again, and wait for one --token-ttl; for a day if there is a ledger)
+   {program} keys disable OLD
+   (distribute it; when no client complains:)
+   {program} keys destroy OLD --yes`,
+		Commands: []*cli.Command{
+			p.keysetCommand(&cli.Command{
+				Name: "new", Usage: "create a keyset file with one key",
+				Description: "Refuses to replace a file that exists: its keys would be lost. The file gets the mode 0600.",
+				Flags:       []cli.Flag{p.typeFlag()},
+			}, p.newKeyset),
+			p.keysetCommand(&cli.Command{Name: "list", Usage: "show the keys of a keyset, without revealing them"},
+				func(_ context.Context, _ *cli.Command, s keysetSource) (*codec.Keyset, string, error) {
+					keys, err := s.Load()
+					return keys, "", err
+				}),
+			p.keysetCommand(&cli.Command{
+				Name: "add", Usage: "add a key, which opens tokens but does not seal them yet",
+				Flags: []cli.Flag{p.typeFlag()},
+			}, p.addKey),
+			p.keysetCommand(&cli.Command{
+				Name: "encrypt", Usage: "encrypt the keys of a keyset in clear text, by a KMS, in another file",
+				Description: `Start the servers again, one after the other, with the new file and --keyset-kms. Then remove the
+one in clear text, of which all keys are in the new one.`,
+				Flags: []cli.Flag{&cli.StringFlag{Name: "to", Usage: "the `FILE` to create", Sources: p.sources("encrypt-to")}},
+			}, p.encryptKeyset),
+			p.keyCommand(&cli.Command{
+				Name: "promote", Usage: "seal with a key from now on",
+				Description: `Do it when every server has loaded the key, as each says at /readyz: one without it refuses the
+tokens that the others seal.`,
+			}, "promoted: it seals from now on", (*codec.Keyset).Promote),
+			p.keyCommand(&cli.Command{
+				Name: "disable", Usage: "refuse the tokens that a key sealed",
+				Description: "Do it no sooner than one token TTL after another key was promoted. {program} keys enable undoes it.",
+			}, "disabled: its tokens are refused", (*codec.Keyset).Disable),
+			p.keyCommand(&cli.Command{Name: "enable", Usage: "accept the tokens of a disabled key again"},
+				"enabled: its tokens are accepted", (*codec.Keyset).Enable),
+			p.keyCommand(&cli.Command{
+				Name: "destroy", Usage: "remove a disabled key for ever",
+				Description: "There is no way back: what the key sealed can never be opened again.",
+				Flags:       []cli.Flag{&cli.BoolFlag{Name: "yes", Usage: "confirm that the key shall be gone"}},
+			}, "destroyed", (*codec.Keyset).Destroy),
+		},
+	}
+}
+
+// keysetCommand completes a command about a keyset. do says what it has done; then
+// the keys are shown.
+func (p *program) keysetCommand(c *cli.Command, do func(ctx context.Context, c *cli.Command, s keysetSource) (keys *codec.Keyset, done string, err error)) *cli.Command {
+	c.Flags = append([]cli.Flag{p.keysetFlag(), p.kmsFlag()}, c.Flags...)
+	c.Action = func(ctx context.Context, c *cli.Command) error {
+		s, err := p.keyset(ctx, c)
+		if err != nil {
+			return err
+		}
+		if s.variable != "" && c.Name != "list" {
+			return p.usage(c, "a keyset in the environment can be listed here, but not changed: change it in a file, and set the variable %s to what is in it", s.variable)
+		}
+		keys, done, err := do(ctx, c, s)
+		if errors.Is(err, fs.ErrNotExist) {
+			if _, missing := os.Stat(filepath.Dir(s.Path)); missing != nil {
+				return failed(fmt.Errorf("%w\nthere is no directory %s: make it first, or name another file with --keyset", err, filepath.Dir(s.Path)))
+			}
+			return failed(fmt.Errorf("%w\ncreate it with: %s", err, p.keysLine(c, "new")))
+		}
+		if err != nil {
+			return failed(err)
+		}
+		if done != "" {
+			p.remark("%s", done)
+		}
+		return printRows(p, c, keys.Keys(), "", "ID\tTYPE\tSTATUS\tUSE", func(key codec.KeyInfo) string {
+			use := "opens"
+			switch {
+			case key.Primary:
+				use = "seals and opens"
+			case !key.Enabled:
+				use = "nothing"
+			}
+			return fmt.Sprintf("%s\t%s\t%s\t%s", keyID(key.ID), key.Type, key.Status(), use)
+		})
+	}
+	return c
+}
+
+func (p *program) newKeyset(_ context.Context, c *cli.Command, s keysetSource) (*codec.Keyset, string, error) {
+	if c.String("keyset") == "" {
+		if err := os.MkdirAll(filepath.Dir(s.Path), 0o700); err != nil {
+			return nil, "", err
+		}
+	}
+	keys, err := codec.NewKeyset(codec.KeyType(c.String("type")))
+	if err == nil {
+		err = s.Create(keys)
+	}
+	if errors.Is(err, fs.ErrExist) {
+		err = fmt.Errorf("%s exists; to put a new key into it: %s", s.Path, p.keysLine(c, "add"))
+	}
+	return keys, "created " + s.Path, err
+}
+
+func (p *program) addKey(ctx context.Context, c *cli.Command, s keysetSource) (*codec.Keyset, string, error) {
+	var id uint32
+	keys, err := s.Update(ctx, func(k *codec.Keyset) (added *codec.Keyset, err error) {
+		added, id, err = k.Add(codec.KeyType(c.String("type")))
+		return added, err
+	})
+	return keys, fmt.Sprintf("added key %s. When every server has loaded it: %s %[1]s", keyID(id), p.keysLine(c, "promote")), err
+}
+
+func (p *program) encryptKeyset(_ context.Context, c *cli.Command, s keysetSource) (*codec.Keyset, string, error) {
+	to := c.String("to")
+	if s.KMS == nil || to == "" {
+		return nil, "", p.usage(c, "name the key of the KMS with --keyset-kms, and the file to create with --to")
+	}
+	keys, err := codec.LoadKeyset(s.Path)
+	if err == nil {
+		if err = (codec.KeysetFile{Path: to, KMS: s.KMS}).Create(keys); err != nil {
+			err = errors.New(err.Error()) // it is not about the keyset that is there
+		}
+	}
+	return keys, "created " + to, err
+}
+
+func (p *program) typeFlag() cli.Flag {
+	var types []string
+	for _, t := range codec.KeyTypes() {
+		types = append(types, string(t))
+	}
+	return &cli.StringFlag{Name: "type", Usage: "the kind of key: " + strings.Join(types, ", "), Value: string(codec.XAES256GCM), Sources: p.sources("key-type")}
+}
+
+// keyCommand completes a command that changes one key of a keyset.
+func (p *program) keyCommand(c *cli.Command, done string, change func(*codec.Keyset, uint32) (*codec.Keyset, error)) *cli.Command {
+	c.ArgsUsage = "ID"
+	return p.keysetCommand(c, func(ctx context.Context, c *cli.Command, s keysetSource) (*codec.Keyset, string, error) {
+		text, err := p.oneArgument(c, "id of the key")
+		if err != nil {
+			return nil, "", err
+		}
+		keys, err := s.Load()
+		if err != nil {
+			return nil, "", err
+		}
+		all := keys.Keys()
+		i := slices.IndexFunc(all, func(k codec.KeyInfo) bool { return strings.EqualFold(keyID(k.ID), text) })
+		if i < 0 {
+			return nil, "", p.usage(c, "the keyset has no key %q; %s shows them", text, p.keysLine(c, "list"))
+		}
+		id := all[i].ID
+		if c.Name == "destroy" && !c.Bool("yes") {
+			return nil, "", p.usage(c, "a destroyed key is gone for ever; confirm with --yes")
+		}
+		keys, err = s.Update(ctx, func(k *codec.Keyset) (*codec.Keyset, error) { return change(k, id) })
+		return keys, fmt.Sprintf("key %s %s", keyID(id), done), err
+	})
+}
+
+// keyID is how keys are named here and at /readyz.
+func keyID(id uint32) string { return fmt.Sprintf("%08x", id) }
+
+// keysLine is the command line of a command for the same keyset.
+func (p *program) keysLine(c *cli.Command, name string) string {
+	line := p.self + " keys " + name
+	for _, flag := range []string{"keyset", "keyset-kms"} {
+		if value := c.String(flag); value != "" {
+			line += " --" + flag + " " + quote(value)
+		}
+	}
+	return line
+}

@@ -1,0 +1,33 @@
+package interop
+
+import (
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// SIGHUP has a server take the level of its log from the file again, and name what else has changed. A file that is wrong changes
+// nothing, and what the environment says stays.
+func TestRunbookSettingsAreLoadedAgain(t *testing.T) {
+	t.Parallel()
+	s := newFleet(t, ledgers["SQLite"](t))
+	settings := s.file("settings.yaml", "log-level: info\ntoken-ttl: 5m\n")
+	a := s.serve("--config", settings)
+	s.env = append(s.env, "RUNBOOK_LOG_LEVEL=info")
+	b := s.serve("--config", settings)
+	again := func(p *served, text, says string) {
+		t.Helper()
+		s.file("settings.yaml", text)
+		require.NoError(t, p.cmd.Process.Signal(syscall.SIGHUP))
+		p.says(says)
+	}
+	again(a, "log-level: loud\n", `cannot load the settings again, keeping those there are" error="slog: level string`)
+	again(a, "log-lvel: debug\n", `there is no setting`)
+	again(a, "log-level: warn\ntoken-ttl: 5m\nlease: 11s\n", `which count from the next start on" settings=\[lease\]`)
+	assert.NotContains(t, a.said(), "settings loaded again", "it warns only")
+	again(a, "log-level: info\ntoken-ttl: 9m\naudience: other\n", `next start on" settings="\[audience token-ttl\]"`)
+	assert.Contains(t, a.said(), `"settings loaded again" log-level=INFO`)
+	again(b, "log-level: error\n", `"settings loaded again" log-level=INFO`)
+}

@@ -1,0 +1,165 @@
+package sagavet
+
+import (
+	"cmp"
+	"go/ast"
+	"go/types"
+	"iter"
+	"slices"
+)
+
+// flowCode finds objects that code of tools must not use, directly or by functions of the package.
+type flowCode struct {
+	*source
+	decls map[*types.Func]*ast.FuncDecl
+	// uses returns the name of an object that must not be used, or "", and what to do instead.
+	uses func(types.Object) (name, advice string)
+	// passes reports whether what a function uses does not matter, judged by its signature.
+	passes func(*types.Signature) bool
+	// cleans: deferred calls do not matter, as they clean up.
+	cleans bool
+	// known caches the names of what functions of the package use.
+	known map[*types.Func]string
+}
+
+func newFlowCode(src *source, uses func(types.Object) (name, advice string), passes func(*types.Signature) bool) *flowCode {
+	v := &flowCode{source: src, decls: make(map[*types.Func]*ast.FuncDecl), uses: uses, passes: passes, known: make(map[*types.Func]string)}
+	for n := range v.nodes() {
+		if d, ok := n.(*ast.FuncDecl); ok && d.Body != nil {
+			v.decls[v.TypesInfo.Defs[d.Name].(*types.Func)] = d
+		}
+	}
+	return v
+}
+
+// inFlow reports whether a literal in a flow runs as part of it. One with a Run of its own is
+// visited by itself, and one that does or undoes an effect does not run again.
+func (v *flowCode) inFlow(lit *ast.FuncLit) bool {
+	sig := v.signature(lit)
+	return !flowSignature(sig) && !takes(sig, isKey)
+}
+
+// through returns what a function of the package uses, or those that it calls, or "".
+func (v *flowCode) through(f *types.Func, depth int) string {
+	if f == nil || depth == 0 || flowSignature(f.Signature()) || v.passes(f.Signature()) {
+		return ""
+	}
+	f = f.Origin()
+	d := v.decls[f]
+	known, ok := v.known[f]
+	if d == nil || ok {
+		return known
+	}
+	v.known[f] = "" // meanwhile, for functions that call themselves
+	found := ""
+	ast.Inspect(d.Body, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.FuncLit:
+			return false // it may be called elsewhere
+		case *ast.DeferStmt:
+			return !v.cleans
+		case *ast.CallExpr:
+			called := v.called(n)
+			if onlyLogs(called) {
+				return false
+			}
+			found = cmp.Or(found, v.through(called, depth-1))
+		case *ast.Ident:
+			used, _ := v.uses(v.TypesInfo.Uses[n])
+			found = cmp.Or(found, used)
+		}
+		return found == ""
+	})
+	v.known[f] = found
+	return found
+}
+
+// examine reports what the code of a flow uses that it must not, directly or by functions of the package: wrong says what
+// that does, advice what to do instead. Where goroutines are not to be started, started reports them.
+func (v *flowCode) examine(body ast.Node, wrong, advice string, started func(ast.Node)) {
+	ast.Inspect(body, func(n ast.Node) bool {
+		if started != nil && v.starts(n) {
+			started(n)
+			return false
+		}
+		switch n := n.(type) {
+		case *ast.FuncLit:
+			return v.inFlow(n)
+		case *ast.CallExpr:
+			f := v.called(n)
+			if onlyLogs(f) {
+				return false
+			}
+			if name := v.through(f, 3); name != "" {
+				v.report(n.Pos(), "%s uses %s, which "+wrong, advice, f.Name(), name)
+			}
+		case *ast.Ident:
+			if name, own := v.uses(v.TypesInfo.Uses[n]); name != "" {
+				v.report(n.Pos(), "%s "+wrong, cmp.Or(own, advice), name)
+			}
+		}
+		return true
+	})
+}
+
+// flowBodies returns the bodies of the functions that run in flows that suspend. Other flows run once.
+func (v *flowCode) flowBodies() iter.Seq[*ast.BlockStmt] {
+	once := make(map[ast.Node]bool)
+	begins := func(x ast.Expr) {
+		f := v.code(x)
+		once[f] = !v.suspends(f, make(map[ast.Node]bool))
+	}
+	for n := range v.nodes() {
+		if lit, ok := n.(*ast.CompositeLit); ok && isSaga(v.TypesInfo.TypeOf(lit), "Flow") {
+			begins(field(lit, "Run"))
+		}
+		assigned(n, func(to, value ast.Expr) {
+			if f, ok := to.(*ast.SelectorExpr); ok && value != nil && f.Sel.Name == "Run" && isSaga(v.TypesInfo.TypeOf(f.X), "Flow") {
+				begins(ast.Unparen(value))
+			}
+		})
+	}
+	return func(yield func(*ast.BlockStmt) bool) {
+		for c := range v.functions(flowSignature) {
+			if !once[c.Node] && !yield(c.body) {
+				return
+			}
+		}
+	}
+}
+
+// code returns the declaration of the function that an expression names, if it is in the package, or the expression.
+func (v *flowCode) code(x ast.Expr) ast.Node {
+	if f := v.called(&ast.CallExpr{Fun: x}); f != nil && v.decls[f.Origin()] != nil {
+		return v.decls[f.Origin()]
+	}
+	return x
+}
+
+// suspends reports whether code may suspend the saga: by itself, or by what it hands the Run to. What is not in the
+// package is taken to do so.
+func (v *flowCode) suspends(code ast.Node, seen map[ast.Node]bool) (found bool) {
+	switch code.(type) {
+	case *ast.FuncLit, *ast.FuncDecl:
+	default:
+		return true // it is known at run time only
+	}
+	if seen[code] {
+		return false
+	}
+	seen[code] = true
+	for call := range calls(code) {
+		if found {
+			break
+		}
+		f := v.called(call)
+		switch {
+		case suspending.has(f):
+			return true
+		case f != nil && f.Pkg() != nil && f.Pkg().Path() == sagaPath:
+		case slices.ContainsFunc(call.Args, func(x ast.Expr) bool { return isRun(v.TypesInfo.TypeOf(x)) || carries(v.TypesInfo.TypeOf(x), isRun) }), f != nil && flowSignature(f.Signature()):
+			found = v.suspends(v.code(call.Fun), seen)
+		}
+	}
+	return found
+}

@@ -1,0 +1,227 @@
+// Package bounds says which requests a server takes up: how often a caller may come, and how many requests are worked
+// on at once. It decides before anything is done for a request. buckets.go keeps the rates of callers, and gate.go has the
+// places of requests that are worked on.
+package bounds
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"golang.org/x/time/rate"
+)
+
+// Config configures a [Gate].
+type Config struct {
+	// Caller is how often a caller may come, and Tools how often one may call a tool, by the tool's name.
+	Caller Rate
+	Tools  map[string]Rate
+	// Places is how many requests are worked on at once.
+	Places int
+	// Now is the clock.
+	Now func() time.Time
+}
+
+// Patience is how long a request waits for a place before it is refused.
+const Patience = time.Second
+
+// freely is which part of the places anyone may take, however many others have: a half. Of the rest, a caller gets an
+// eighth of all at most. So who takes a place of an idle server is not asked for, and no caller has all.
+const (
+	freely    = 2
+	ofOneMost = 8
+)
+
+// Caller tells callers apart; those of whom nothing is known are one.
+type Caller struct{ Principal, Account string }
+
+// Bound is what a request has met that is refused.
+type Bound string
+
+// The bounds: the rate of a caller, that of one for a tool, and the places.
+const (
+	CallerRate Bound = "rate"
+	ToolRate   Bound = "tool_rate"
+	Busy       Bound = "busy"
+)
+
+// Request is what a gate wants to know of a request, when it does.
+type Request interface {
+	// Caller is who sent it, and Tool the name of the tool that it calls, or empty.
+	Caller() Caller
+	Tool() string
+}
+
+// Gate admits requests. It is safe for concurrent use.
+type Gate struct {
+	config  Config
+	buckets buckets
+	// Log is how often it is logged that something was refused: a caller that may not come must not fill the log.
+	Log rate.Sometimes
+
+	mu      sync.Mutex
+	taken   int
+	shares  map[Caller]int // of places beyond those that are free to all
+	waiting []*waiter      // in the order in which they came
+}
+
+// waiter is a request that waits for a place.
+type waiter struct {
+	place *Place
+	free  chan struct{} // closed when it has its place
+}
+
+// New returns a gate.
+func New(c Config) *Gate {
+	return &Gate{config: c, shares: make(map[Caller]int), Log: rate.Sometimes{Interval: time.Second}}
+}
+
+// Place is the place of a request. The zero Place is none.
+type Place struct {
+	gate    *Gate
+	request Request
+	// The gate guards what follows. of is known once a place of the request's caller is needed; counted: it is part of
+	// the caller's share.
+	of                  *Caller
+	held, counted, over bool
+	resting             int32 // how much of the request waits for others than this server
+}
+
+// Admit gives a request a place, which may take as long as [Patience]. If it is refused, met says why, and wait, when it
+// may come again.
+func (g *Gate) Admit(ctx context.Context, p *Place, r Request) (met Bound, wait time.Duration) {
+	if met, wait = g.allow(r); met != "" {
+		return met, wait
+	}
+	g.mu.Lock()
+	if p.gate, p.request = g, r; g.taken < g.config.Places/freely {
+		g.taken++
+		p.held = true
+		g.mu.Unlock()
+		return "", 0
+	}
+	g.mu.Unlock()
+	if !g.enter(ctx, p) {
+		return Busy, Patience
+	}
+	return "", 0
+}
+
+// enter gives a request a place of its caller's.
+func (g *Gate) enter(ctx context.Context, p *Place) bool {
+	of := p.request.Caller()
+	g.mu.Lock()
+	p.of = cmp.Or(p.of, &of) // the same, whatever is said of the caller now
+	if p.held || p.resting > 0 || p.over || g.grant(p) {
+		g.mu.Unlock()
+		return true
+	}
+	return g.wait(ctx, p)
+}
+
+// share is how many places a caller gets beyond those that are free to all.
+func (g *Gate) share() int { return max(1, g.config.Places/ofOneMost) }
+
+// grant gives a request a place if there is one for its caller. The gate is locked.
+func (g *Gate) grant(p *Place) bool {
+	switch {
+	case g.taken < g.config.Places/freely:
+	case g.taken < g.config.Places && g.shares[*p.of] < g.share():
+		g.shares[*p.of]++
+		p.counted = true
+	default:
+		return false
+	}
+	g.taken++
+	p.held = true
+	return true
+}
+
+// wait waits for a place. The gate is locked, and is not when it returns.
+func (g *Gate) wait(ctx context.Context, p *Place) bool {
+	mine := 0
+	for _, w := range g.waiting {
+		if *w.place.of == *p.of {
+			mine++
+		}
+	}
+	if len(g.waiting) >= g.config.Places || mine >= g.share() { // who waits takes memory, too
+		g.mu.Unlock()
+		return false
+	}
+	w := &waiter{p, make(chan struct{})}
+	g.waiting = append(g.waiting, w)
+	g.mu.Unlock()
+	timer := time.NewTimer(Patience)
+	defer timer.Stop()
+	select {
+	case <-w.free:
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if i := slices.Index(g.waiting, w); i >= 0 {
+		g.waiting = slices.Delete(g.waiting, i, i+1)
+	}
+	return p.held
+}
+
+// release takes a place back, and gives it to the first that waits and may have it. The gate is locked.
+func (g *Gate) release(p *Place) {
+	if !p.held {
+		return
+	}
+	g.taken--
+	if p.counted {
+		if g.shares[*p.of]--; g.shares[*p.of] == 0 {
+			delete(g.shares, *p.of)
+		}
+	}
+	p.held, p.counted = false, false
+	for i, w := range g.waiting {
+		if !w.place.held && g.grant(w.place) {
+			g.waiting = slices.Delete(g.waiting, i, i+1)
+			close(w.free)
+			return
+		}
+	}
+}
+
+// Leave gives up the place for good.
+func (p *Place) Leave() {
+	if p.gate == nil {
+		return
+	}
+	p.gate.mu.Lock()
+	defer p.gate.mu.Unlock()
+	p.over = true
+	p.gate.release(p)
+}
+
+// Rest gives up the place while the request waits for its client; back takes one again. As the client has answered, the
+// request is not refused: where there is no place it waits for [Patience] at most, and then does without, so that one
+// caller's answers that come all at once leave others theirs.
+func (p *Place) Rest() (back func()) {
+	g := p.gate
+	if g == nil {
+		return func() {}
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	p.resting++
+	g.release(p)
+	return func() {
+		g.mu.Lock()
+		p.resting--
+		g.mu.Unlock()
+		g.enter(context.Background(), p)
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		if p.resting > 0 || p.over {
+			g.release(p)
+		}
+	}
+}

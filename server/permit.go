@@ -1,0 +1,44 @@
+package server
+
+import (
+	"context"
+	"errors"
+
+	"github.com/mcpsaga/mcpsaga/internal/engine"
+	"github.com/mcpsaga/mcpsaga/internal/turns"
+	"github.com/mcpsaga/mcpsaga/saga"
+	"github.com/mcpsaga/mcpsaga/server/internal/dialect"
+	"github.com/mcpsaga/mcpsaga/server/internal/wire"
+)
+
+// ErrHidden is for [Options.Permit]: there is no such thing for this caller.
+var ErrHidden = errors.New("there is no such thing for this caller")
+
+// permit is of the type [turns.Permit].
+func (s *Server) permit(ctx context.Context, p *engine.Program) error {
+	kind, name := p.Kind, p.Name
+	if tool := s.skills.tools[name]; tool != "" && kind == engine.KindResource {
+		kind, name = engine.KindTool, tool
+	}
+	err := engine.Protect(func() error { return s.opts.Permit(ctx, saga.CallerOf(ctx), kind.String(), name) })
+	if err == nil {
+		return nil
+	}
+	var auth *AuthError
+	var public *Error
+	switch {
+	case errors.Is(err, ErrHidden):
+		return turns.ErrHidden
+	case errors.As(err, &auth), errors.As(err, &public):
+		return refusedTurn(refusalOf(err), err)
+	}
+	s.log.ErrorContext(ctx, "Options.Permit failed", "kind", kind.String(), "name", name, "error", err)
+	refused := refusedTurn(wire.NewError(wire.CodeInternalError, dialect.InternalText), err)
+	refused.Later = true // who cannot say now has not refused
+	return refused
+}
+
+// refusedTurn is an error of a turn that is refused, for the reason why.
+func refusedTurn(rerr *wire.Error, why error) *turns.RefusedError {
+	return &turns.RefusedError{Code: rerr.Code, Message: rerr.Message, Data: rerr.Data, Later: rerr.Code == wire.CodeTryAgain, Wanting: rerr.Auth(), Err: errors.Join(rerr, why)}
+}
