@@ -76,7 +76,11 @@ func (k *APIKeys) Set(list ...APIKey) error {
 
 // Identify implements Method.
 func (k *APIKeys) Identify(r *http.Request) (saga.Caller, error) {
-	key, unknown := bearer(r), ErrNone
+	key, proving := credentials(r)
+	unknown := ErrNone
+	if proving {
+		key = ""
+	}
 	if k.header != "" {
 		values := r.Header.Values(k.header)
 		if len(values) == 0 {

@@ -11,24 +11,26 @@ import (
 // maxToken is how long an access token may be; HTTP servers take headers of not much more.
 const maxToken = 16 << 10
 
-// bearer returns the access token of a request (RFC 6750, section 2.1): tokens in a URL or a body are none, as
-// these end up in logs. It is "" if there is none, or nothing that could be one.
-func bearer(r *http.Request) string {
+// credentials returns the access token of a request (RFC 6750, section 2.1), and whether it comes with a proof (RFC 9449,
+// section 7.1): tokens in a URL or a body are none, as these end up in logs. It is "" if there is none, or nothing that could
+// be one.
+func credentials(r *http.Request) (token string, proving bool) {
 	values := r.Header.Values("Authorization")
 	if len(values) != 1 {
-		return ""
+		return "", false
 	}
 	scheme, token, _ := strings.Cut(values[0], " ")
 	token = strings.TrimLeft(token, " ")
-	if !strings.EqualFold(scheme, "Bearer") || len(token) > maxToken {
-		return ""
+	proving = strings.EqualFold(scheme, "DPoP")
+	if !proving && !strings.EqualFold(scheme, "Bearer") || len(token) > maxToken {
+		return "", proving
 	}
 	for i := range len(token) { // each request has one: strings.ContainsFunc takes five times as long
 		if c := token[i]; c <= ' ' || c > '~' {
-			return ""
+			return "", proving
 		}
 	}
-	return token
+	return token, proving
 }
 
 // hasCredentials reports whether a request tries to show who sends it.

@@ -13,8 +13,11 @@ import (
 // unauthorized refuses a request that has no credentials (code is empty then: RFC 6750, section 3.1), or bad ones.
 func (g *Guard) unauthorized(r *http.Request, code string, why error) error {
 	description := ""
-	if code != "" {
+	switch code {
+	case "invalid_token":
 		description = "the access token is not valid here, or no longer"
+	case "invalid_dpop_proof":
+		description = "the proof is not valid for this request and access token"
 	}
 	return &server.AuthError{Status: http.StatusUnauthorized, Challenge: g.challenge(r, code, description, g.opts.FirstScopes), Err: why}
 }
@@ -45,7 +48,23 @@ func (g *Guard) challenge(r *http.Request, code, description string, scopes []st
 	if asked := g.asked(scopes); len(asked) > 0 {
 		parts = append(parts, `scope="`+strings.Join(asked, " ")+`"`)
 	}
-	return "Bearer " + strings.Join(parts, ", ")
+	return g.schemes(r, strings.Join(parts, ", "))
+}
+
+// schemes has a challenge's parameters for the scheme that a client uses (RFC 9449, section 7.1), and offers the other.
+func (g *Guard) schemes(r *http.Request, parameters string) string {
+	if !g.opts.DPoP {
+		return "Bearer " + parameters
+	}
+	proving := g.opts.RequireDPoP
+	if r != nil && !proving {
+		_, proving = credentials(r)
+	}
+	algorithms := `algs="` + strings.Join(g.proofAlgorithms(), " ") + `"`
+	if proving {
+		return "DPoP " + parameters + ", " + algorithms
+	}
+	return "Bearer " + parameters + ", DPoP " + algorithms
 }
 
 // asked are scopes as clients ask for them, each once.

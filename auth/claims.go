@@ -130,15 +130,17 @@ func (m *Mapping) isFor(audiences []string) bool {
 	})
 }
 
-// accessToken refuses what providers sign besides access tokens, as far as it can be recognised, and tokens that are of use
-// only together with a key.
+// accessToken refuses what providers sign besides access tokens, as far as it can be recognised, and tokens that are bound
+// to something else than a key of DPoP.
 func accessToken(claims map[string]any) error {
 	kind := strings.ToLower(text(claims["typ"])) // Keycloak's
+	bound := thumbprintOf(claims) != ""
 	for name, taken := range map[string][]string{
 		"token_use":  {"access", "access_token"},                                                  // Cognito's, Hydra's
 		"token_type": {"bearer", "access_token", "urn:ietf:params:oauth:token-type:access_token"}, // of introspection
 	} {
-		if use := claims[name]; use != nil && !slices.Contains(taken, strings.ToLower(text(use))) {
+		use := claims[name]
+		if use != nil && !slices.Contains(taken, strings.ToLower(text(use))) && !(bound && strings.EqualFold(text(use), "DPoP")) {
 			return fmt.Errorf("it is no access token of a bearer: its %s is %v", name, use)
 		}
 	}
@@ -150,10 +152,18 @@ func accessToken(claims map[string]any) error {
 			return fmt.Errorf("it is no access token: those have no claim %q", name)
 		}
 	}
-	if claims["cnf"] != nil {
-		return errors.New("it is bound to a key (DPoP or TLS), which a bearer does not show")
+	if claims["cnf"] != nil && !bound {
+		return errors.New("it is bound to a key otherwise than by DPoP, which is not checked here")
 	}
 	return nil
+}
+
+// thumbprintOf is that of the key to which a token is bound by DPoP and by nothing else (RFC 9449, section 6).
+func thumbprintOf(claims map[string]any) string {
+	if bound, ok := claims["cnf"].(map[string]any); ok && len(bound) == 1 {
+		return text(bound["jkt"])
+	}
+	return ""
 }
 
 func text(claim any) string {

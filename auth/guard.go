@@ -47,6 +47,11 @@ type Options struct {
 	// whose tokens have them without.
 	ScopePrefix string
 
+	// DPoP takes access tokens that are bound to a key of their client's, if each request proves that it has the key (RFC 9449).
+	// They are refused otherwise. A proof is for this Resource's URL, at most five minutes old, and taken once by each replica,
+	// which remembers the last 50 000. RequireDPoP, which needs DPoP, refuses access tokens that are not bound.
+	DPoP, RequireDPoP bool
+
 	// MetadataURL is where clients find the metadata, if it is not at the well-known place of Resource.
 	MetadataURL string
 	// Name and Documentation (a URL) are for people who look at the metadata.
@@ -85,8 +90,25 @@ func New(o Options) (*Guard, error) {
 		}
 	}
 	var err error
-	g.metadata, err = g.newMetadata()
+	if g.metadata, err = g.newMetadata(); err == nil && (o.DPoP || o.RequireDPoP) {
+		err = g.prove()
+	}
 	return g, err
+}
+
+// prove has the methods for access tokens take those that are bound to keys.
+func (g *Guard) prove() error {
+	if !g.opts.DPoP {
+		return errors.New("auth: Options.RequireDPoP needs DPoP")
+	}
+	p := newProofs(g.opts.Resource, g.opts.RequireDPoP)
+	g.opts.Methods = slices.Clone(g.opts.Methods)
+	for i, m := range g.opts.Methods {
+		if m, ok := m.(interface{ proving(*proofs) Method }); ok {
+			g.opts.Methods[i] = m.proving(p)
+		}
+	}
+	return nil
 }
 
 // Probe asks issuers for what their tokens are checked by, as the first token does, and says why that cannot be had. A server
@@ -143,6 +165,9 @@ func (g *Guard) Authenticate(r *http.Request) (saga.Caller, error) {
 		}
 		if _, refused := errors.AsType[*server.AuthError](err); refused || isLater(err) {
 			return saga.Caller{}, err
+		}
+		if _, proof := errors.AsType[proofError](err); proof {
+			return saga.Caller{}, g.unauthorized(r, "invalid_dpop_proof", err)
 		}
 		return saga.Caller{}, g.unauthorized(r, "invalid_token", err)
 	}

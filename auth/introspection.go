@@ -50,7 +50,7 @@ func NewIntrospection(o Introspection) (Method, error) {
 
 // Identify implements Method.
 func (m *introspectionMethod) Identify(r *http.Request) (saga.Caller, error) {
-	token := bearer(r)
+	token, _ := credentials(r)
 	if token == "" {
 		return saga.Caller{}, ErrNone
 	}
@@ -77,6 +77,12 @@ func (m *introspectionMethod) judge(ctx context.Context, claims map[string]any) 
 		return who, errors.New("the token is of another issuer")
 	}
 	return m.caller(ctx, m.Issuer, claims, m.Now())
+}
+
+func (m *introspectionMethod) proving(p *proofs) Method {
+	proving := *m
+	proving.recall.proofs = p
+	return &proving
 }
 
 func (m *introspectionMethod) probe(ctx context.Context) error {

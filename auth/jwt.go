@@ -73,11 +73,17 @@ func NewJWT(o JWT) (Method, error) {
 
 // Identify implements Method. What looks like no JSON Web Token, or one of another issuer, is for another method.
 func (m *jwtMethod) Identify(r *http.Request) (saga.Caller, error) {
-	token := bearer(r)
+	token, _ := credentials(r)
 	if strings.Count(token, ".") != 2 {
 		return saga.Caller{}, ErrNone
 	}
 	return m.recall.identify(r, token, m)
+}
+
+func (m *jwtMethod) proving(p *proofs) Method {
+	proving := *m
+	proving.recall.proofs = p
+	return &proving
 }
 
 func (m *jwtMethod) probe(ctx context.Context) error { return m.keys.refresh(ctx) }

@@ -56,7 +56,12 @@ func (g *Guard) document(resource string) ([]byte, error) {
 		Bearer        []string `json:"bearer_methods_supported"`
 		Name          string   `json:"resource_name,omitempty"`
 		Documentation string   `json:"resource_documentation,omitempty"`
-	}{resource, g.opts.AuthorizationServers, g.asked(g.known), []string{"header"}, g.opts.Name, g.opts.Documentation})
+		Proofs        []string `json:"dpop_signing_alg_values_supported,omitempty"`
+		OnlyBound     bool     `json:"dpop_bound_access_tokens_required,omitempty"`
+	}{
+		resource, g.opts.AuthorizationServers, g.asked(g.known), []string{"header"}, g.opts.Name, g.opts.Documentation,
+		g.proofAlgorithms(), g.opts.RequireDPoP,
+	})
 }
 
 // urlFor is where the client of a request finds the metadata of the URL that it has used; nil is any.

@@ -48,9 +48,10 @@ type memory struct {
 }
 
 type known struct {
-	who   saga.Caller
-	until time.Time
-	bad   error
+	who        saga.Caller
+	thumbprint string // of the key to which the token is bound, if any
+	until      time.Time
+	bad        error
 }
 
 func (m *memory) get(key tokenHash) (known, bool) {
@@ -70,6 +71,18 @@ func (m *memory) set(key tokenHash, k known, expires time.Time) {
 	m.all.put(key, k)
 }
 
+// first reports whether a key was not in the memory, and puts it there.
+func (m *memory) first(key tokenHash) bool {
+	now := m.now()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if k, ok := m.all.get(key); ok && now.Before(k.until) {
+		return false
+	}
+	m.all.put(key, known{until: now.Add(m.most)})
+	return true
+}
+
 // checks are those that are under way, by the hashes of their tokens: each token is checked by one request, for which the
 // others that have it wait.
 type checks struct {
@@ -80,12 +93,12 @@ type checks struct {
 // checked is what came of a check, once done is closed.
 type checked struct {
 	done chan struct{}
-	who  saga.Caller
-	err  error
+	known
+	err error
 }
 
 // once checks a token, unless another request does. Its check does not end with its request, as others wait for it.
-func (c *checks) once(ctx context.Context, key tokenHash, check func(context.Context) (saga.Caller, error)) (saga.Caller, error) {
+func (c *checks) once(ctx context.Context, key tokenHash, check func(context.Context) (known, error)) (known, error) {
 	c.mu.Lock()
 	one, found := c.all[key]
 	if !found {
@@ -96,9 +109,9 @@ func (c *checks) once(ctx context.Context, key tokenHash, check func(context.Con
 	if found {
 		select {
 		case <-one.done:
-			return one.who, one.err
+			return one.known, one.err
 		case <-ctx.Done():
-			return saga.Caller{}, busy()
+			return known{}, busy()
 		}
 	}
 	defer func() {
@@ -107,8 +120,8 @@ func (c *checks) once(ctx context.Context, key tokenHash, check func(context.Con
 		delete(c.all, key)
 		close(one.done)
 	}()
-	one.who, one.err = check(context.WithoutCancel(ctx))
-	return one.who, one.err
+	one.known, one.err = check(context.WithoutCancel(ctx))
+	return one.known, one.err
 }
 
 // rememberBad is for how long a bad token is remembered: servers of one issuer may not all know a new one at once.
@@ -120,6 +133,7 @@ type recall struct {
 	gate      *gate
 	checks    *checks
 	misses    *misses
+	proofs    *proofs // nil takes no token that is bound to a key
 }
 
 // verifier is in what the methods for access tokens differ.
@@ -135,43 +149,56 @@ func newRecall(c *Checking) recall {
 	memory := func(most time.Duration) *memory {
 		return &memory{most: most, now: c.Now, all: recent[tokenHash, known]{size: max(1, c.MaxRemembered/2)}}
 	}
-	return recall{memory(c.Remember), memory(min(c.Remember, rememberBad)), newGate(c.MaxChecks, maxWait), &checks{all: map[tokenHash]*checked{}}, newMisses(c)}
+	return recall{memory(c.Remember), memory(min(c.Remember, rememberBad)), newGate(c.MaxChecks, maxWait), &checks{all: map[tokenHash]*checked{}}, newMisses(c), nil}
 }
 
+// identify says whose a token is, and whether it may come as it does.
 func (m *recall) identify(r *http.Request, token string, v verifier) (saga.Caller, error) {
+	k, err := m.know(r, token, v)
+	if err == nil {
+		err = m.proofs.check(r, token, k.thumbprint)
+	}
+	if err != nil {
+		return saga.Caller{}, err
+	}
+	return k.who, nil
+}
+
+func (m *recall) know(r *http.Request, token string, v verifier) (known, error) {
 	key := tokenHash(sha256.Sum256([]byte(token)))
 	if k, ok := m.good.get(key); ok {
-		return k.who, nil
+		return k, nil
 	}
 	if k, ok := m.bad.get(key); ok {
-		return saga.Caller{}, k.bad
+		return known{}, k.bad
 	}
 	limits := m.misses.limiters(r)
 	if err := m.misses.allow(limits); err != nil {
-		return saga.Caller{}, err
+		return known{}, err
 	}
 	return m.check(r.Context(), key, token, v, limits)
 }
 
 // check finds out what a token is worth that is not remembered.
-func (m *recall) check(ctx context.Context, key tokenHash, token string, v verifier, limits []*rate.Limiter) (saga.Caller, error) {
-	return m.checks.once(ctx, key, func(ctx context.Context) (saga.Caller, error) {
+func (m *recall) check(ctx context.Context, key tokenHash, token string, v verifier, limits []*rate.Limiter) (known, error) {
+	return m.checks.once(ctx, key, func(ctx context.Context) (known, error) {
 		if k, ok := m.good.get(key); ok { // the request that had checked it before has just ended
-			return k.who, nil
+			return k, nil
 		}
 		claims, err := m.read(ctx, token, v, limits)
 		if err != nil {
-			return saga.Caller{}, err
+			return known{}, err
 		}
 		who, err := v.judge(ctx, claims) // in no place: it may ask others, who take long
+		k := known{who: who, thumbprint: thumbprintOf(claims)}
 		switch {
 		case err == nil:
-			m.good.set(key, known{who: who}, seconds(claims["exp"]))
+			m.good.set(key, k, seconds(claims["exp"]))
 		case !isLater(err):
 			m.bad.set(key, known{bad: err}, time.Time{})
 			m.misses.add(limits)
 		}
-		return who, err
+		return k, err
 	})
 }
 

@@ -98,7 +98,7 @@ func protectedTools() []saga.Definition {
 }
 
 // serveProtected serves the tools for who has tokens of an issuer, by our own server or on one of the SDK. Its path has "opaque"
-// if tokens are to be.
+// if tokens are to be, and "bound" if they are to be bound to keys.
 func serveProtected(t *testing.T, issuer, path string, mounted bool, change ...func(*server.Options)) string {
 	web := httptest.NewUnstartedServer(nil)
 	resource := "http://" + web.Listener.Addr().String() + path
@@ -115,7 +115,9 @@ func serveProtected(t *testing.T, issuer, path string, mounted bool, change ...f
 		Resource: resource, Methods: []auth.Method{method}, AuthorizationServers: []string{issuer},
 		Scopes: []string{"tools:read"}, FirstScopes: []string{"tools:read", "orders"}, Tools: map[string][]string{"order": {"orders"}},
 	}
-	if !strings.Contains(path, "most") {
+	o.DPoP = strings.Contains(path, "bound")
+	o.RequireDPoP = o.DPoP
+	if !strings.Contains(path, "most") && !o.DPoP {
 		o.FirstScopes = nil
 	}
 	guard, err := auth.New(o)
@@ -269,6 +271,40 @@ func TestOAuthOfTheTypeScriptSDK(t *testing.T) {
 				require.Len(t, got.Results, 2, "%s", raw)
 				assert.Regexp(t, "ann may .*tools:read", got.Results[0])
 				assert.Contains(t, got.Results[1], want, "%s", raw)
+			})
+		}
+	}
+}
+
+// TestBoundTokensOfTheTypeScriptSDK has that client bind its tokens to a key, and prove with each request that it has it: also
+// where answers and streams are requests of their own.
+func TestBoundTokensOfTheTypeScriptSDK(t *testing.T) {
+	t.Parallel()
+	issuer := startAuthServer(t)
+	for _, mode := range []any{map[string]string{"pin": "2026-07-28"}, "legacy"} {
+		for _, path := range []string{"/bound/mcp", "/bound/opaque/mcp"} {
+			t.Run(fmt.Sprint(path, mode), func(t *testing.T) {
+				t.Parallel()
+				resource := serveProtected(t, issuer, path, false)
+				for _, bound := range []bool{true, false} {
+					spec, err := json.Marshal(map[string]any{"url": resource, "mode": mode, "tools": []string{"whoami", "order"}, "bound": bound})
+					require.NoError(t, err)
+					cmd := needNode(t).command("oauth.mjs", string(spec))
+					var stderr bytes.Buffer
+					cmd.Stderr = &stderr
+					raw, err := cmd.Output()
+					if !bound {
+						assert.Error(t, err, "a bearer is refused: %s", raw)
+						continue
+					}
+					require.NoError(t, err, "%s", &stderr)
+					var got struct{ Results, Kinds []string }
+					require.NoError(t, json.Unmarshal(raw, &got))
+					assert.Equal(t, "DPoP", got.Kinds[0])
+					require.Len(t, got.Results, 2, "%s", raw)
+					assert.Regexp(t, "ann may .*tools:read", got.Results[0])
+					assert.Contains(t, got.Results[1], "ordered: ann may orders tools:read", "%s", raw)
+				}
 			})
 		}
 	}

@@ -28,6 +28,7 @@ func (p *program) authFlags() []cli.Flag {
 		p.stringFlag("auth-subject", "the `CLAIM` that names the user", "sub"),
 		p.listFlag("auth-claim", "a `CLAIM` that tools are to know"),
 		p.boolFlag("auth-machines", "take tokens that name no user for their client's"),
+		p.stringFlag("auth-dpop", "whether access tokens may be bound to a key of their client's (DPoP): `no`, allowed or required", "no"),
 		p.stringFlag("auth-keys-url", "the `URL` of the keys of --auth-issuer, if its metadata does not say it", ""),
 		p.stringFlag("auth-introspect-id", "ask --auth-issuer about tokens that are no JSON Web Tokens, as the client of this `ID`", ""),
 		p.stringFlag("auth-introspect-secret", "the `FILE` with that client's secret, or env:VARIABLE", ""),
@@ -64,7 +65,7 @@ func (p *program) authorize(c *cli.Command, l net.Listener) (*authorization, err
 	set := func(name string) bool { return c.String(name) != "" }
 	if !slices.ContainsFunc(ways, set) {
 		for _, f := range p.authFlags() {
-			if name := f.Names()[0]; c.IsSet(name) && name != "auth-subject" {
+			if name := f.Names()[0]; c.IsSet(name) && name != "auth-subject" && name != "auth-dpop" {
 				return nil, p.usage(c, "--%s needs a way to find out who calls: --auth-issuer, --auth-api-keys or --auth-proxy-user", name)
 			}
 		}
@@ -77,6 +78,13 @@ func (p *program) authorize(c *cli.Command, l net.Listener) (*authorization, err
 	o := auth.Options{Resource: p.resource(c, l), Scopes: c.StringSlice("auth-scope"), ScopePrefix: c.String("auth-scope-prefix"), Name: p.name}
 	if o.Resource == "" {
 		return nil, p.usage(c, "--auth-resource is needed where other machines may use the server: the URL of the endpoint as clients know it, such as https://tools.example.com%s", server.Endpoint)
+	}
+	switch bound := c.String("auth-dpop"); bound {
+	case "no":
+	case "allowed", "required":
+		o.DPoP, o.RequireDPoP = true, bound == "required"
+	default:
+		return nil, p.usage(c, "--auth-dpop is no, allowed or required, not %q", bound)
 	}
 	if first := c.StringSlice("auth-first-scope"); len(first) > 0 {
 		o.FirstScopes = first

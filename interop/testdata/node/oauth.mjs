@@ -1,8 +1,8 @@
 // Signs in and calls two tools with the official TypeScript SDK's own OAuth client. The argument is JSON: the server's url,
-// the version mode, the tools. It prints the results, and the scopes of the tokens that it got.
-import { Client, StreamableHTTPClientTransport, UnauthorizedError } from '@modelcontextprotocol/client';
+// the version mode, the tools, and whether its tokens are bound to a key. It prints the results, and the scopes of the tokens that it got.
+import { Client, DpopSession, StreamableHTTPClientTransport, UnauthorizedError } from '@modelcontextprotocol/client';
 
-const { url, mode, tools } = JSON.parse(process.argv[2]);
+const { url, mode, tools, bound } = JSON.parse(process.argv[2]);
 const redirect = 'http://127.0.0.1:1/callback';
 
 /** Does what a browser would, and returns what the client is sent back with. */
@@ -25,15 +25,18 @@ async function signIn(at) {
 const kept = {};
 let signedIn;
 const scopes = [];
+const kinds = [];
+const key = bound && await DpopSession.create();
 const authProvider = {
   redirectUrl: redirect,
   clientMetadata: { client_name: 'interop', redirect_uris: [redirect], grant_types: ['authorization_code'], response_types: ['code'], token_endpoint_auth_method: 'none', application_type: 'native' },
   clientInformation: () => kept.client,
   saveClientInformation: client => { kept.client = client; },
   tokens: () => kept.tokens,
-  saveTokens: tokens => { kept.tokens = tokens; scopes.push(tokens.scope); },
+  saveTokens: tokens => { kept.tokens = tokens; scopes.push(tokens.scope); kinds.push(tokens.token_type); },
   saveCodeVerifier: verifier => { kept.verifier = verifier; },
   codeVerifier: () => kept.verifier,
+  ...(bound && { dpop: () => key }),
   redirectToAuthorization: async at => { signedIn = await signIn(at); },
 };
 
@@ -67,5 +70,5 @@ for (const name of tools) {
     results.push(String(error));
   }
 }
-console.log(JSON.stringify({ protocol: client.getNegotiatedProtocolVersion(), results, scopes }));
+console.log(JSON.stringify({ protocol: client.getNegotiatedProtocolVersion(), results, scopes, kinds }));
 await client.close();
