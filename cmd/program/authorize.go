@@ -65,7 +65,7 @@ func (p *program) authorize(c *cli.Command, l net.Listener) (*authorization, err
 	set := func(name string) bool { return c.String(name) != "" }
 	if !slices.ContainsFunc(ways, set) {
 		for _, f := range p.authFlags() {
-			if name := f.Names()[0]; c.IsSet(name) && name != "auth-subject" && name != "auth-dpop" {
+			if name := f.Names()[0]; c.IsSet(name) && name != "auth-subject" && c.String(name) != "no" {
 				return nil, p.usage(c, "--%s needs a way to find out who calls: --auth-issuer, --auth-api-keys or --auth-proxy-user", name)
 			}
 		}

@@ -1,6 +1,7 @@
 package program
 
 import (
+	"io"
 	"net/http"
 	"path/filepath"
 	"runtime"
@@ -45,7 +46,7 @@ func TestServeForMachines(t *testing.T) {
 	old, oldHash := auth.NewAPIKey()
 	line := "- {hash: " + hash + ", subject: nightly, scopes: [tools]}\n"
 	path := h.file("api-keys.yaml", line+"- {hash: "+oldHash+", subject: old, expires: 2020-01-01}\n- {hash: "+otherHash+", subject: few}\n")
-	address, cmd := h.serve("--auth-api-keys", path, "--auth-scope", "tools:read")
+	address, cmd := h.serve("--auth-api-keys", path, "--auth-scope", "tools:read", "--auth-dpop", "required")
 	status := func(key string) int { return statusWith(t, address, "Authorization", "Bearer "+key) }
 	assert.Equal(t, 200, status(key))
 	assert.Equal(t, 403, status(other))
@@ -54,8 +55,11 @@ func TestServeForMachines(t *testing.T) {
 	assert.Contains(t, h.ok("tools", "--server", address, "--bearer", key), "complex_tool")
 	metadata, err := http.Get(strings.TrimSuffix(address, "/mcp") + "/.well-known/oauth-protected-resource/mcp")
 	require.NoError(t, err)
+	document, err := io.ReadAll(metadata.Body)
+	require.NoError(t, err)
 	require.NoError(t, metadata.Body.Close())
 	assert.Equal(t, 200, metadata.StatusCode)
+	assert.Contains(t, string(document), `"dpop_bound_access_tokens_required":true`)
 
 	h.file("api-keys.yaml", "nothing like a list\n")
 	require.NoError(t, cmd.Process.Signal(syscall.SIGHUP))
@@ -92,6 +96,8 @@ func TestMistakesInAuthorization(t *testing.T) {
 		"--auth-api-keys: open":                                             {"--auth-api-keys", filepath.Join(h.dir, "none")},
 		"field hsah not found":                                              {"--auth-api-keys", h.file("a.yaml", "- {hsah: x}\n")},
 		"b2.yaml has more than one document":                                {"--auth-api-keys", h.file("b2.yaml", "[]\n---\n[]\n")},
+		`--auth-dpop is no, allowed or required, not "yes"`:                 append([]string{"--auth-dpop", "yes"}, issuer...),
+		"--auth-dpop needs a way to find out who calls":                     {"--auth-dpop", "required"},
 		"--auth-issuer is no URL of a server":                               {"--auth-issuer", "https://u:hush@login.example.com", "--print-config"},
 		"--auth-keys-url is no URL of a server":                             append([]string{"--auth-keys-url", "https://u:hush@a.example.com/%%", "--print-config"}, issuer...),
 		"is no list of keys, each with a hash":                              {"--auth-api-keys", h.file("b.yaml", "a: 1\n")},
