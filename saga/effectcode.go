@@ -175,7 +175,7 @@ func (c *effectCode[In, Out]) Stage(p sagahooks.Performed) (input, result sagaho
 // encodeValue returns an effect's input or result, to which v points, as it is
 // recorded: its secrets are beside the JSON.
 func encodeValue(secrets []secretField, v any) (sagahooks.Value, error) {
-	raw, err := jsonv2.Marshal(v, schema.JSONOptions)
+	raw, err := encodeKept(v)
 	if err != nil {
 		return sagahooks.Value{}, err
 	}

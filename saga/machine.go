@@ -291,7 +291,7 @@ type strict interface {
 // jsonEncoding encodes states by [schema.JSONOptions].
 type jsonEncoding struct{}
 
-func (jsonEncoding) Marshal(v any) ([]byte, error) { return jsonv2.Marshal(v, schema.JSONOptions) }
+func (jsonEncoding) Marshal(v any) ([]byte, error) { return encodeKept(v) }
 
 func (jsonEncoding) Unmarshal(data []byte, v any) error {
 	return jsonv2.Unmarshal(data, v, schema.JSONOptions)

@@ -1,0 +1,73 @@
+package saga
+
+import (
+	"bytes"
+	"errors"
+	"reflect"
+	"sync"
+
+	jsonv2 "github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/mcpsaga/mcpsaga/internal/schema"
+)
+
+// encodeKept encodes a value, to which v points, that comes back in a later turn. It fails if another value would: JSON
+// numbers in an any come back as float64, which rounds whole ones beyond 2^53.
+func encodeKept(v any) ([]byte, error) {
+	raw, err := jsonv2.Marshal(v, schema.JSONOptions)
+	t := reflect.TypeOf(v).Elem()
+	if err != nil || !mayRound(t) {
+		return raw, err
+	}
+	back := reflect.New(t).Interface()
+	if err := jsonv2.Unmarshal(raw, back, schema.JSONOptions); err != nil {
+		return nil, err
+	}
+	again, err := jsonv2.Marshal(back, schema.JSONOptions)
+	if err != nil || !sameJSON(raw, again) {
+		return nil, errors.Join(err, errors.New("a whole number beyond 2^53 in a value of type any would come back rounded, as a float64: give it a type such as int64, or have it as a text"))
+	}
+	return raw, nil
+}
+
+func sameJSON(a, b []byte) bool {
+	form := func(raw []byte) jsontext.Value {
+		v := jsontext.Value(bytes.Clone(raw))
+		_ = v.Format(jsontext.ReorderRawObjects(true), jsontext.CanonicalizeRawFloats(true)) // it has just been encoded
+		return v
+	}
+	return bytes.Equal(a, b) || bytes.Equal(form(a), form(b))
+}
+
+// rounding has what mayRound has found.
+var rounding sync.Map // reflect.Type to bool
+
+// mayRound reports whether values of a type may hold some of type any.
+func mayRound(t reflect.Type) bool {
+	found, ok := rounding.Load(t)
+	if !ok {
+		found = holdsAny(t, map[reflect.Type]bool{})
+		rounding.Store(t, found)
+	}
+	return found.(bool)
+}
+
+func holdsAny(t reflect.Type, seen map[reflect.Type]bool) bool {
+	if seen[t] {
+		return false
+	}
+	seen[t] = true
+	switch t.Kind() {
+	case reflect.Interface:
+		return true
+	case reflect.Pointer, reflect.Slice, reflect.Array, reflect.Map:
+		return holdsAny(t.Elem(), seen)
+	case reflect.Struct:
+		for f := range t.Fields() {
+			if holdsAny(f.Type, seen) {
+				return true
+			}
+		}
+	}
+	return false
+}
