@@ -1,6 +1,7 @@
 package check
 
 import (
+	"net/netip"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -40,11 +41,15 @@ func TestCompose(t *testing.T) {
 	}
 	for _, s := range p.Services {
 		for _, v := range s.Volumes {
-			if v.Type == types.VolumeTypeBind && filepath.Base(v.Source) != "keyset.json" {
+			if v.Type == types.VolumeTypeBind && v.Target != "/etc/saga" { // the operator makes the keyset
 				assert.FileExists(t, v.Source)
 			}
 		}
 	}
+	proxy := netip.MustParseAddr(p.Services["nginx"].Networks["default"].Ipv4Address)
+	pool := p.Networks["default"].Ipam.Config[0]
+	assert.True(t, netip.MustParsePrefix(pool.Subnet).Contains(proxy))
+	assert.False(t, netip.MustParsePrefix(pool.IPRange).Contains(proxy), "no other container gets the proxy's address")
 	_, err = composed(t, nil)
 	assert.ErrorContains(t, err, "name one", "a password by default would be everybody's")
 }

@@ -2,6 +2,7 @@ package check
 
 import (
 	"encoding/json"
+	"io"
 	"net"
 	"net/http"
 	"os"
@@ -9,6 +10,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -66,12 +68,12 @@ func TestWholeRelease(t *testing.T) {
 	}
 }
 
-// readOnly runs the program of an image whose files are in $1 as its user, with the keyset $2 where the image looks for it,
-// and so that nothing can be written.
+// readOnly runs the program of an image whose files are in $1 as its user, with the directory $2 where the image looks for its
+// keyset, and so that nothing can be written.
 const readOnly = `set -e
 mount --bind "$1" "$1"
-mkdir -p "$1/etc/saga" && touch "$1/etc/saga/keyset.json"
-mount --bind "$2" "$1/etc/saga/keyset.json"
+mkdir -p "$1/etc/saga"
+mount --bind "$2" "$1/etc/saga"
 mount -o remount,bind,ro "$1"
 PATH=$PATH:/usr/sbin
 exec chroot --userspec="$3" "$1" "$4" serve`
@@ -106,15 +108,17 @@ func image(t *testing.T, archive, version, arch string) {
 	if arch != runtime.GOARCH {
 		return
 	}
-	keys := filepath.Join(home, "keyset.json")
-	output(t, filepath.Join(buildah("mount", container), config.Entrypoint[0]), "keys", "new", "--keyset", keys)
+	keys := filepath.Join(home, "keys", "keyset.json")
+	require.NoError(t, os.Mkdir(filepath.Dir(keys), 0o755))
+	program := filepath.Join(buildah("mount", container), config.Entrypoint[0])
+	output(t, program, "keys", "new", "--keyset", keys)
 	require.NoError(t, os.Chown(keys, 0, 65532)) // as Kubernetes mounts a secret
 	require.NoError(t, os.Chmod(keys, 0o440))
 	free, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	addr := free.Addr().String()
 	require.NoError(t, free.Close())
-	cmd := exec.CommandContext(t.Context(), "unshare", "--mount", "sh", "-c", readOnly, "sh", buildah("mount", container), keys, config.User, config.Entrypoint[0])
+	cmd := exec.CommandContext(t.Context(), "unshare", "--mount", "sh", "-c", readOnly, "sh", buildah("mount", container), filepath.Dir(keys), config.User, config.Entrypoint[0])
 	cmd.Env = append(config.Env, "PATH="+os.Getenv("PATH"), "SAGA_ADDR="+addr)
 	var log strings.Builder
 	cmd.Stderr = &log
@@ -135,4 +139,14 @@ func image(t *testing.T, archive, version, arch string) {
 			assert.Equal(c, http.StatusOK, response.StatusCode)
 		}, 20*time.Second, 100*time.Millisecond, path)
 	}
+	output(t, program, "keys", "add", "--keyset", keys)
+	require.NoError(t, cmd.Process.Signal(syscall.SIGHUP))
+	assert.EventuallyWithT(t, func(c *assert.CollectT) {
+		response, err := http.Get("http://" + addr + "/readyz")
+		require.NoError(c, err)
+		body, err := io.ReadAll(response.Body)
+		require.NoError(c, err)
+		_ = response.Body.Close()
+		assert.Equal(c, 2, strings.Count(string(body), `"id"`), "the container has the changed keyset")
+	}, 20*time.Second, 100*time.Millisecond)
 }
