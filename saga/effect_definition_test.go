@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/mcpsaga/mcpsaga/saga"
 )
@@ -15,6 +16,11 @@ import (
 func unrecordable[In, Out any]() saga.Declared {
 	return &saga.Effect[In, Out]{Name: "x", Do: func(context.Context, saga.Key, In) (out Out, err error) { return out, nil }}
 }
+
+type (
+	Numbered  struct{ ID int }
+	Otherwise struct{ ID int }
+)
 
 func TestEffectDeclarations(t *testing.T) {
 	w := newWorld()
@@ -33,6 +39,18 @@ func TestEffectDeclarations(t *testing.T) {
 		"its result holds a Secret in a ptr":                                                       {unrecordable[int, *saga.Secret]()},
 		"its result's field key is a Secret but not exported":                                      {unrecordable[int, struct{ key saga.Secret }]()},
 		"field username of field User of its input's element is not exported, so it would be lost": {unrecordable[url.URL, int]()},
+		`fields ID and ID of its input are both "ID" in JSON, so one would be lost`: {unrecordable[struct {
+			Numbered
+			Otherwise
+		}, int]()},
+		`fields From and To of its result are both "account" in JSON`: {unrecordable[int, struct {
+			From string `json:"account"`
+			To   string `json:"account"`
+		}]()},
+		`fields ID and ID of its input's element are both "ID"`: {unrecordable[[]struct {
+			*Numbered
+			ID int
+		}, int]()},
 	}
 	for want, effects := range tests {
 		f := booking(w)
@@ -41,6 +59,13 @@ func TestEffectDeclarations(t *testing.T) {
 		assert.ErrorContains(t, err, want)
 	}
 	f := booking(w)
+	f.Effects = append(slices.Clone(f.Effects), unrecordable[struct {
+		Numbered `json:"one"`
+		Otherwise
+	}, Numbered]())
+	_, err := f.Compile()
+	require.NoError(t, err, "a name keeps them apart")
+	f = booking(w)
 	f.Effects = slices.Clone(f.Effects)[1:]
 	out := play(t, f).start(`{}`)
 	assert.ErrorContains(t, out.Err, `effect "hotel" is not declared`)

@@ -1,11 +1,13 @@
 package saga
 
 import (
+	"cmp"
 	"encoding"
 	"encoding/json"
 	"fmt"
 	"reflect"
 	"slices"
+	"strings"
 
 	jsonv2 "github.com/go-json-experiment/json"
 	"github.com/mcpsaga/mcpsaga/internal/engine"
@@ -63,6 +65,7 @@ func jsonKeeps(t reflect.Type, at string, seen map[reflect.Type]bool) error {
 		return jsonKeeps(t.Elem(), at+"'s element", seen)
 	case reflect.Struct:
 		var found engine.Problems
+		found.Join(sameName(t, at, map[string]string{}, map[reflect.Type]bool{}))
 		for f := range t.Fields() {
 			name := fmt.Sprintf("field %s of %s", f.Name, at)
 			switch {
@@ -76,6 +79,34 @@ func jsonKeeps(t reflect.Type, at string, seen map[reflect.Type]bool) error {
 			}
 		}
 		return found.Err()
+	}
+	return nil
+}
+
+// sameName fails if two fields of a struct, or of those that it embeds, have one name in JSON: at most one is kept.
+func sameName(t reflect.Type, at string, fields map[string]string, seen map[reflect.Type]bool) error {
+	if seen[t] {
+		return nil
+	}
+	seen[t] = true
+	defer delete(seen, t) // what is embedded on another way counts again
+	for f := range t.Fields() {
+		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		of := f.Type
+		if of.Kind() == reflect.Pointer {
+			of = of.Elem()
+		}
+		if f.Anonymous && name == "" && of.Kind() == reflect.Struct {
+			if err := sameName(of, at, fields, seen); err != nil {
+				return err
+			}
+			continue
+		}
+		name = cmp.Or(name, f.Name)
+		if other, twice := fields[name]; twice {
+			return fmt.Errorf("fields %s and %s of %s are both %q in JSON, so one would be lost", other, f.Name, at, name)
+		}
+		fields[name] = f.Name
 	}
 	return nil
 }

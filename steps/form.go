@@ -3,6 +3,7 @@ package steps
 import (
 	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"reflect"
 	"slices"
@@ -11,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	jsonv2 "github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/google/jsonschema-go/jsonschema"
 
@@ -58,6 +60,8 @@ type declaredForm struct {
 	spec   *FormSpec
 	params json.RawMessage
 	err    error
+	// strict: the answer's type refuses some of what the form takes.
+	strict bool
 }
 
 func declaredAs(spec *FormSpec) *declaredForm {
@@ -96,7 +100,9 @@ func declareForm(id string, spec *FormSpec, t reflect.Type) *declaredForm {
 		}
 		spec.Fields = append(spec.Fields, f)
 	}
-	return declaredAs(spec)
+	made := declaredAs(spec)
+	made.strict = schema.Refuses(t)
+	return made
 }
 
 // StepID implements [Question].
@@ -168,7 +174,9 @@ func (d *declaredForm) with(options []FormOption) *declaredForm {
 			return &declaredForm{err: err}
 		}
 	}
-	return declaredAs(spec)
+	made := declaredAs(spec)
+	made.strict = d.strict
+	return made
 }
 
 // Check implements [Question]. It validates the user's content against the form that
@@ -189,7 +197,24 @@ func (f *Form[T]) Check(step Step, result json.RawMessage) error {
 	if err != nil || e.action != accepted {
 		return err
 	}
-	return spec.validateJSON(step.ID, e.content)
+	err = spec.validateJSON(step.ID, e.content)
+	if err != nil || !f.declared().strict {
+		return err
+	}
+	if err := schema.Decode(e.content, new(T)); err != nil {
+		return &checkerr.InvalidError{StepID: step.ID, Reason: spec.refusal(err)}
+	}
+	return nil
+}
+
+// refusal says why the answer's type refuses what fits the form.
+func (s *FormSpec) refusal(err error) string {
+	if why, ok := errors.AsType[*jsonv2.SemanticError](err); ok && why.Err != nil {
+		if f := s.find(why.JSONPointer.LastToken()); f != nil {
+			return f.Label() + ": " + why.Err.Error()
+		}
+	}
+	return "it cannot be read"
 }
 
 // Answer returns what the user entered. A field that the user left out is zero, even

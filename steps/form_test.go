@@ -343,3 +343,43 @@ func TestAgain(t *testing.T) {
 	_, err = first.Again("")
 	assert.True(t, errors.As(err, &qe))
 }
+
+type zipCode string
+
+func (z *zipCode) UnmarshalText(text []byte) error {
+	if len(text) != 5 {
+		return errors.New("a zip code has five digits")
+	}
+	*z = zipCode(text)
+	return nil
+}
+
+// An answer that fits the form, and not the type, is the user's to correct.
+func TestAnswersThatTheTypeRefuses(t *testing.T) {
+	type embedded struct {
+		Zip zipCode `json:"zip,omitempty"`
+	}
+	type address struct {
+		embedded
+		Near  float32    `json:"near,omitempty"`
+		Since *time.Time `json:"since,omitempty"`
+	}
+	plain := &steps.Form[address]{ID: "a", Message: "?"}
+	for _, form := range []*steps.Form[address]{plain, plain.Nth(2), plain.With(steps.Message("Again?"))} {
+		for content, reason := range map[string]string{
+			`{"zip":"12345","near":1.5,"since":"2026-01-02T03:04:05Z"}`: "", `{}`: "",
+			`{"zip":"1"}`: "zip: a zip code has five digits", `{"near":1e300}`: "near: value out of range",
+		} {
+			step, err := form.Step()
+			require.NoError(t, err)
+			err = form.Check(step, json.RawMessage(`{"action":"accept","content":`+content+`}`))
+			if reason == "" {
+				assert.NoError(t, err, content)
+				continue
+			}
+			invalid, ok := errors.AsType[*checkerr.InvalidError](err)
+			require.True(t, ok, "%v", err)
+			assert.Equal(t, reason, invalid.Reason)
+		}
+	}
+}

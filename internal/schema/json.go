@@ -79,6 +79,22 @@ func Decode(raw []byte, into any, options ...jsonv2.Options) error {
 	return err
 }
 
+// Refuses reports whether a field of a flat struct may refuse a value that fits its schema: its type is narrower than a number of
+// JSON, or reads its text itself.
+func Refuses(t reflect.Type) bool {
+	for f := range t.Fields() {
+		of := f.Type
+		for of.Kind() == reflect.Pointer || of.Kind() == reflect.Slice {
+			of = of.Elem()
+		}
+		reads := reflect.PointerTo(of).Implements(reflect.TypeFor[encoding.TextUnmarshaler]()) || reflect.PointerTo(of).Implements(reflect.TypeFor[jsonv1.Unmarshaler]())
+		if of.Kind() == reflect.Float32 || reads || f.Anonymous && of.Kind() == reflect.Struct && Refuses(of) {
+			return true
+		}
+	}
+	return false
+}
+
 // readInteger reads a number into an integer of any type, however it is written.
 var readInteger = jsonv2.UnmarshalFromFunc(func(d *jsontext.Decoder, into any) error {
 	t := reflect.TypeOf(into).Elem()
