@@ -49,7 +49,7 @@ func (p *program) limitsOfHTTP() []cli.Flag {
 
 // rateFlag bounds how often a caller may come.
 func (p *program) rateFlag() cli.Flag {
-	f := p.stringFlag("rate", "how many turns one caller may ask for, such as `600/m`: so many at once, and evenly as many again in each minute; 0 is any", p.server.CallerRate.String())
+	f := p.stringFlag("rate", "how many turns one caller may ask this process for, such as `600/m`: so many at once, and evenly as many again in each minute; 0 is any", p.server.CallerRate.String())
 	f.Validator = func(text string) error { return p.server.CallerRate.UnmarshalText([]byte(text)) }
 	return f
 }
