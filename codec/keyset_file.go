@@ -129,7 +129,7 @@ func (f KeysetFile) Update(ctx context.Context, change func(*Keyset) (*Keyset, e
 	if k, err = change(k); err != nil {
 		return nil, err
 	}
-	data, err := k.encode(f.KMS)
+	data, err := f.encode(k)
 	if err != nil {
 		return nil, err
 	}
@@ -160,7 +160,7 @@ func (f KeysetFile) Write(k *Keyset) error {
 
 // save writes the keyset to a file beside the one that it is to become, and has place put it there.
 func (f KeysetFile) save(what string, k *Keyset, place func(temporary, path string) error) error {
-	data, err := k.encode(f.KMS)
+	data, err := f.encode(k)
 	if err != nil {
 		return err
 	}
@@ -233,6 +233,18 @@ func (f KeysetFile) Create(k *Keyset) error {
 		}
 		return os.Rename(temporary, path)
 	})
+}
+
+// encode returns what is in the file. A KMS that does not open what it has sealed would lose all keys.
+func (f KeysetFile) encode(k *Keyset) ([]byte, error) {
+	data, err := k.encode(f.KMS)
+	if err != nil || f.KMS == nil {
+		return data, err
+	}
+	if _, err := f.parse(data); err != nil {
+		return nil, fmt.Errorf("codec: the KMS does not open what it has just encrypted, so nothing is written: %w", err)
+	}
+	return data, nil
 }
 
 // writeTo writes data to f, on to the disk, and closes f.

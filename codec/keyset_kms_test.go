@@ -47,6 +47,31 @@ func (k *countedKMS) Decrypt(ciphertext, associated []byte) ([]byte, error) {
 	return k.AEAD.Decrypt(ciphertext, associated)
 }
 
+// brokenKMS encrypts what nothing opens.
+type brokenKMS struct{ tink.AEAD }
+
+func (brokenKMS) Encrypt([]byte, []byte) ([]byte, error) { return []byte("vault:v1:AAAA"), nil }
+
+func TestKeysetsThatTheKMSWouldLose(t *testing.T) {
+	kms := newKMS(t)
+	f := codec.KeysetFile{Path: filepath.Join(t.TempDir(), "keyset.json"), KMS: kms}
+	k, err := codec.NewKeyset()
+	require.NoError(t, err)
+	require.NoError(t, f.Write(k))
+	before, err := os.ReadFile(f.Path)
+	require.NoError(t, err)
+	f.KMS = brokenKMS{kms}
+	_, err = f.Update(t.Context(), func(k *codec.Keyset) (*codec.Keyset, error) { return k, nil })
+	require.ErrorContains(t, err, "does not open what it has just encrypted, so nothing is written")
+	require.ErrorContains(t, f.Write(k), "nothing is written")
+	f.Path += ".new"
+	require.Error(t, f.Create(k))
+	require.NoFileExists(t, f.Path)
+	after, err := os.ReadFile(f.Path[:len(f.Path)-len(".new")])
+	require.NoError(t, err)
+	require.Equal(t, before, after)
+}
+
 // encryptedElsewhere is a keyset that another program of Tink's has encrypted.
 func encryptedElsewhere(t *testing.T, kms tink.AEAD, template *tinkpb.KeyTemplate, associated string) []byte {
 	t.Helper()
@@ -108,7 +133,7 @@ func TestEncryptedKeysetFile(t *testing.T) {
 
 	next, err := file.Update(t.Context(), addKey)
 	require.NoError(t, err)
-	require.Equal(t, []int{2, 1}, []int{kms.encrypted, kms.decrypted})
+	require.Equal(t, []int{2, 3}, []int{kms.encrypted, kms.decrypted}, "what is written is opened first")
 	loaded, err := file.Load()
 	require.NoError(t, err)
 	require.Equal(t, next.Keys(), loaded.Keys())

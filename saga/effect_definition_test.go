@@ -2,10 +2,12 @@ package saga_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"net/url"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -21,6 +23,27 @@ type (
 	Numbered  struct{ ID int }
 	Otherwise struct{ ID int }
 )
+
+// dated encodes itself.
+type dated struct {
+	time.Time
+	Room string
+}
+
+func (d dated) MarshalText() ([]byte, error) { return []byte(d.Room), nil }
+
+func (d *dated) UnmarshalText(text []byte) error {
+	d.Room = string(text)
+	return nil
+}
+
+func (d dated) MarshalJSON() ([]byte, error) { return json.Marshal(d.Room) }
+
+func (d *dated) UnmarshalJSON(raw []byte) error { return json.Unmarshal(raw, &d.Room) }
+
+func unrecordableAs[In any](name string) saga.Declared {
+	return &saga.Effect[In, int]{Name: name, Do: func(context.Context, saga.Key, In) (int, error) { return 0, nil }}
+}
 
 func TestEffectDeclarations(t *testing.T) {
 	w := newWorld()
@@ -43,9 +66,15 @@ func TestEffectDeclarations(t *testing.T) {
 			Numbered
 			Otherwise
 		}, int]()},
-		`fields From and To of its result are both "account" in JSON`: {unrecordable[int, struct {
-			From string `json:"account"`
-			To   string `json:"account"`
+		`its input has the JSON of its embedded field Time alone, so the others would be lost: give that field a name`: {unrecordable[struct {
+			time.Time
+			Room string
+		}, int]()},
+		`field At of its result has the JSON of its embedded field Time alone`: {unrecordable[int, struct {
+			At struct {
+				*time.Time
+				Seat int
+			}
 		}]()},
 		`fields ID and ID of its input's element are both "ID"`: {unrecordable[[]struct {
 			*Numbered
@@ -62,7 +91,7 @@ func TestEffectDeclarations(t *testing.T) {
 	f.Effects = append(slices.Clone(f.Effects), unrecordable[struct {
 		Numbered `json:"one"`
 		Otherwise
-	}, Numbered]())
+	}, Numbered](), unrecordableAs[dated]("dated"), unrecordableAs[struct{ time.Time }]("time"))
 	_, err := f.Compile()
 	require.NoError(t, err, "a name keeps them apart")
 	f = booking(w)

@@ -11,6 +11,7 @@ import (
 
 	jsonv2 "github.com/go-json-experiment/json"
 	"github.com/mcpsaga/mcpsaga/internal/engine"
+	"github.com/mcpsaga/mcpsaga/internal/schema"
 )
 
 // ownJSON are the ways in which a type can take care of its own JSON, there and back.
@@ -50,10 +51,12 @@ func checkKept(t reflect.Type, e Encoding, at string) ([]secretField, error) {
 
 // jsonKeeps returns what JSON loses of values of a type, or nil. Types that encode themselves are taken at their word.
 func jsonKeeps(t reflect.Type, at string, seen map[reflect.Type]bool) error {
-	if seen[t] || t == secretType || slices.ContainsFunc(ownJSON, func(own [2]reflect.Type) bool { return implements(t, own[0]) && implements(t, own[1]) }) {
+	if seen[t] || t == secretType {
 		return nil
 	}
-	seen[t] = true
+	if seen[t] = true; encodesItself(t) {
+		return embeddedAlone(t, at)
+	}
 	switch t.Kind() {
 	case reflect.Chan, reflect.Func, reflect.UnsafePointer, reflect.Complex64, reflect.Complex128, reflect.Uintptr:
 		return fmt.Errorf("%s is a %s, which cannot be encoded", at, t.Kind())
@@ -79,6 +82,36 @@ func jsonKeeps(t reflect.Type, at string, seen map[reflect.Type]bool) error {
 			}
 		}
 		return found.Err()
+	}
+	return nil
+}
+
+func encodesItself(t reflect.Type) bool {
+	return slices.ContainsFunc(ownJSON, func(own [2]reflect.Type) bool { return implements(t, own[0]) && implements(t, own[1]) })
+}
+
+// embeddedAlone fails if a struct encodes itself as one that it embeds does, whose methods it then has: its other fields are lost.
+func embeddedAlone(t reflect.Type, at string) error {
+	if t.Kind() != reflect.Struct || t.NumField() == 1 {
+		return nil
+	}
+	for f := range t.Fields() {
+		if !f.Anonymous || f.Type.Kind() == reflect.Interface || !encodesItself(f.Type) {
+			continue
+		}
+		whole := reflect.New(t).Elem()
+		part := whole.FieldByIndex(f.Index)
+		if f.Type.Kind() == reflect.Pointer && part.CanSet() {
+			part.Set(reflect.New(f.Type.Elem()))
+		}
+		if !part.CanInterface() {
+			continue
+		}
+		a, errA := jsonv2.Marshal(whole.Addr().Interface(), schema.JSONOptions)
+		b, errB := jsonv2.Marshal(part.Interface(), schema.JSONOptions)
+		if errA == nil && errB == nil && string(a) == string(b) {
+			return fmt.Errorf("%s has the JSON of its embedded field %s alone, so the others would be lost: give that field a name", at, f.Name)
+		}
 	}
 	return nil
 }

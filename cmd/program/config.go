@@ -187,6 +187,8 @@ func (p *program) printConfig(c *cli.Command) error {
 		switch text, isText := value.(string); {
 		case name == "keyset":
 			value, _ = p.keysetName(c)
+		case name == "audience":
+			value, _ = p.audienceOf(c)
 		case name == "ledger":
 			ledger, _ := p.ledgerOf(c)
 			if value = shownLedger(ledger); value != ledger {

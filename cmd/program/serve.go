@@ -205,6 +205,9 @@ func (p *program) withServer(ctx context.Context, c *cli.Command, change func() 
 		return err
 	}
 	o := &p.server
+	if o.Audience, err = p.audienceOf(c); err != nil {
+		return failed(err)
+	}
 	if o.Ledger, err = p.openLedger(ctx, c, o.Logger); err != nil {
 		return err
 	}

@@ -1,12 +1,16 @@
 package program
 
 import (
+	"bytes"
 	"context"
+	"crypto/sha256"
 	"errors"
+	"flag"
 	"fmt"
 	"io/fs"
 	"log/slog"
 	"net/url"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -50,6 +54,31 @@ func (p *program) ledgerOf(c *cli.Command) (name string, implied bool) {
 		return ledgerOff, true
 	}
 	return ledgerSQLite + filepath.Join(filepath.Dir(path), ledgerFileName), true
+}
+
+// audienceOf returns what --audience names. Without it, and with this user's own ledger, stdio serves one directory: hosts start it in
+// each project, and none may work on what another has begun. Values of the program's own flags, which may be secret, are hashed.
+func (p *program) audienceOf(c *cli.Command) (string, error) {
+	name, implied := p.ledgerOf(c)
+	if given := p.server.Audience; given != "" || c.Name != "stdio" || !implied || name == ledgerOff {
+		return given, nil
+	}
+	dir, err := os.Getwd()
+	if err != nil {
+		return "", fmt.Errorf("%w\nStart it in a directory, or name an --audience", err)
+	}
+	h := sha256.New()
+	if p.options.Flags != nil {
+		p.options.Flags.VisitAll(func(f *flag.Flag) {
+			if c.IsSet(f.Name) {
+				fmt.Fprintf(h, "%s=%q\n", f.Name, c.Value(f.Name))
+			}
+		})
+	}
+	if sum := h.Sum(nil); !bytes.Equal(sum, sha256.New().Sum(nil)) {
+		dir += fmt.Sprintf(" %x", sum[:4])
+	}
+	return "stdio " + dir, nil
 }
 
 // shownLedger returns the name for a log: of a URL no user, no password and no parameters, which
@@ -125,7 +154,7 @@ func (p *program) openLedger(ctx context.Context, c *cli.Command, log *slog.Logg
 	case err != nil:
 		return nil, failed(fmt.Errorf("%w\nMend that, or name another ledger; --ledger off is none", err))
 	}
-	log.Info("ledger", "ledger", shownLedger(name))
+	log.Info("ledger", "ledger", shownLedger(name), "audience", p.server.Audience)
 	return store, nil
 }
 
