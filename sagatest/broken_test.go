@@ -393,7 +393,7 @@ func TestGoroutineThatOutlivesTheTurn(t *testing.T) {
 					return "", err
 				}
 				begin.Do(func() {
-					left.Go(func() { //sagavet:ignore broken on purpose
+					left.Go(func() {
 						<-over
 						_, _ = saga.Do(r, h.room, "late")
 					})

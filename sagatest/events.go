@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/mcpsaga/mcpsaga/internal/durable"
@@ -41,14 +42,14 @@ func (c *client) happening(e tasks.Awaited) (happening, error) {
 	return happening{e, given.Result, scripted.later, scripted.by}, err
 }
 
-// awaited are the events that a saga waits for at a position.
+// awaited are the events that a saga waits for at a position. Those without a key have a Place.
 func (h *host) awaited(pos *engine.Position) (list []tasks.Awaited) {
 	if h.core == nil || pos == nil {
 		return nil
 	}
 	for _, a := range h.tool.Awaited(pos) {
 		e := tasks.Awaited{Question: a.Question, Event: h.core.EventOf(h.tool, &a).Event, Until: a.Until, Asked: a.Asked}
-		if a.Asked != nil {
+		if a.Key == "" {
 			e.Place = &a.Place
 		}
 		list = append(list, e)
@@ -59,7 +60,7 @@ func (h *host) awaited(pos *engine.Position) (list []tasks.Awaited) {
 // deliver has events happen, at servers of their own. It waits until it is known of each whether it happens in time.
 func (r *rig) deliver(list ...happening) error {
 	for _, h := range list {
-		refused := h.Place != nil && h.who() == ""
+		refused := h.Asked != nil && h.who() == ""
 		if refused || h.later > 0 && !r.clock.now().Add(h.later).Before(h.Until) {
 			r.clock.until(h.Until) // the client comes before that
 			continue
@@ -79,7 +80,7 @@ func (r *rig) deliver(list ...happening) error {
 // happen delivers the event, or answers for another person.
 func (h *happening) happen(core *durable.Core) error {
 	ctx := context.Background()
-	if h.Place == nil {
+	if h.Asked == nil {
 		_, err := core.Deliver(ctx, durable.Address{Event: h.Event}, h.result)
 		return err
 	}
@@ -106,6 +107,42 @@ func (x *trial) early(e tasks.Awaited) {
 	}
 }
 
+// undelivered reports events that can only time out, as they have no key, and the tool has given away no handle of theirs.
+func (s *sweep) undelivered() {
+	var given strings.Builder
+	for _, c := range s.base.end.Calls {
+		given.Write(c.Input)
+		given.Write(c.hook.Input.Secrets)
+	}
+	for _, r := range s.base.rounds {
+		for _, a := range r.Asked { // the page of a link may deliver it
+			given.Write(a.Params)
+		}
+	}
+	for _, r := range s.base.rounds {
+		for _, e := range r.awaits {
+			if e.Asked != nil || e.Place == nil {
+				continue
+			}
+			if handle, err := s.base.rig.handle(*e.Place); err == nil && !strings.Contains(given.String(), handle) {
+				s.breaksAtLast("who delivers "+e.Question, broken{"an event can be delivered", e.Question,
+					fmt.Sprintf("the saga waits for event %q, which has no key and whose handle is in no effect's input, so it can only time out", e.Question),
+					"take its saga.Handle before saga.Do, and give it to an effect as input; or ask for it With a steps.Key"})
+			}
+		}
+	}
+}
+
+// handle is that of an event.
+func (r *rig) handle(p engine.Place) (string, error) {
+	h, err := r.host(r.process(0, nil))
+	if err != nil {
+		return "", err
+	}
+	mark, err := h.core.Mark(context.Background())
+	return p.Handle(mark), err
+}
+
 // events: what is waited for comes before the saga begins, is rejected, or does not come.
 func (s *sweep) events() {
 	for i, r := range s.base.rounds {
@@ -114,7 +151,7 @@ func (s *sweep) events() {
 				q.events = append(q.events, x.refused().events...)
 				x.goOn(q)
 			})
-			if e.Place == nil {
+			if e.Asked == nil {
 				s.add(e.Question+" is delivered before the saga begins", 0, asUndisturbed, func(x *trial, _ request) {
 					x.early(e)
 					x.play()
