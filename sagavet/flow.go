@@ -75,13 +75,9 @@ func (v *flowCode) through(f *types.Func, depth int) string {
 }
 
 // examine reports what the code of a flow uses that it must not, directly or by functions of the package: wrong says what
-// that does, advice what to do instead. Where goroutines are not to be started, started reports them.
-func (v *flowCode) examine(body ast.Node, wrong, advice string, started func(ast.Node)) {
+// that does, advice what to do instead.
+func (v *flowCode) examine(body ast.Node, wrong, advice string) {
 	ast.Inspect(body, func(n ast.Node) bool {
-		if started != nil && v.starts(n) {
-			started(n)
-			return false
-		}
 		switch n := n.(type) {
 		case *ast.FuncLit:
 			return v.inFlow(n)
@@ -110,14 +106,16 @@ func (v *flowCode) flowBodies() iter.Seq[*ast.BlockStmt] {
 		once[f] = !v.suspends(f, make(map[ast.Node]bool))
 	}
 	for n := range v.nodes() {
-		if lit, ok := n.(*ast.CompositeLit); ok && isSaga(v.TypesInfo.TypeOf(lit), "Flow") {
-			begins(field(lit, "Run"))
-		}
-		assigned(n, func(to, value ast.Expr) {
-			if f, ok := to.(*ast.SelectorExpr); ok && value != nil && f.Sel.Name == "Run" && isSaga(v.TypesInfo.TypeOf(f.X), "Flow") {
-				begins(ast.Unparen(value))
+		switch n := n.(type) {
+		case *ast.CompositeLit:
+			if isSaga(v.TypesInfo.TypeOf(n), "Flow") {
+				begins(field(n, "Run"))
 			}
-		})
+		case *ast.AssignStmt:
+			if f, ok := n.Lhs[0].(*ast.SelectorExpr); ok && f.Sel.Name == "Run" && isSaga(v.TypesInfo.TypeOf(f.X), "Flow") {
+				begins(ast.Unparen(n.Rhs[0]))
+			}
+		}
 	}
 	return func(yield func(*ast.BlockStmt) bool) {
 		for c := range v.functions(flowSignature) {
@@ -157,7 +155,7 @@ func (v *flowCode) suspends(code ast.Node, seen map[ast.Node]bool) (found bool) 
 		case suspending.has(f):
 			return true
 		case f != nil && f.Pkg() != nil && f.Pkg().Path() == sagaPath:
-		case slices.ContainsFunc(call.Args, func(x ast.Expr) bool { return isRun(v.TypesInfo.TypeOf(x)) || carries(v.TypesInfo.TypeOf(x), isRun) }), f != nil && flowSignature(f.Signature()):
+		case slices.ContainsFunc(call.Args, func(x ast.Expr) bool { return hasRun(v.TypesInfo.TypeOf(x)) }), f != nil && flowSignature(f.Signature()):
 			found = v.suspends(v.code(call.Fun), seen)
 		}
 	}
