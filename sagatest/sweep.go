@@ -53,16 +53,11 @@ func Sweep(t testing.TB, c Case) {
 		return
 	}
 	s.plan()
-	for _, sc := range s.planned[:min(maxScenarios, len(s.planned))] {
+	for _, sc := range s.planned {
 		s.run(sc)
-	}
-	if n := len(s.planned); n > maxScenarios {
-		t.Logf("sagatest: of %d scenarios only %d were run; a shorter script has fewer", n, maxScenarios)
 	}
 	s.checkStrays()
 }
-
-const maxScenarios = 2000
 
 // sweep is what its scenarios share.
 type sweep struct {

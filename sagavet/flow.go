@@ -5,7 +5,6 @@ import (
 	"go/ast"
 	"go/types"
 	"iter"
-	"slices"
 )
 
 // flowCode finds objects that code of tools must not use, directly or by functions of the package.
@@ -98,23 +97,17 @@ func (v *flowCode) examine(body ast.Node, wrong, advice string) {
 	})
 }
 
-// flowBodies returns the bodies of the functions that run in flows that suspend. Other flows run once.
+// flowBodies returns the bodies of the functions that run in flows. Those of flows that declare no questions run once, and
+// are left out.
 func (v *flowCode) flowBodies() iter.Seq[*ast.BlockStmt] {
 	once := make(map[ast.Node]bool)
-	begins := func(x ast.Expr) {
-		f := v.code(x)
-		once[f] = !v.suspends(f, make(map[ast.Node]bool))
-	}
 	for n := range v.nodes() {
-		switch n := n.(type) {
-		case *ast.CompositeLit:
-			if isSaga(v.TypesInfo.TypeOf(n), "Flow") {
-				begins(field(n, "Run"))
-			}
-		case *ast.AssignStmt:
-			if f, ok := n.Lhs[0].(*ast.SelectorExpr); ok && f.Sel.Name == "Run" && isSaga(v.TypesInfo.TypeOf(f.X), "Flow") {
-				begins(ast.Unparen(n.Rhs[0]))
-			}
+		lit, ok := n.(*ast.CompositeLit)
+		if !ok || !isSaga(v.TypesInfo.TypeOf(lit), "Flow") {
+			continue
+		}
+		if info, ok := field(lit, "Info").(*ast.CompositeLit); ok && field(info, "Asks") == nil && field(info, "Yields") == nil {
+			once[v.code(field(lit, "Run"))] = true
 		}
 	}
 	return func(yield func(*ast.BlockStmt) bool) {
@@ -132,32 +125,4 @@ func (v *flowCode) code(x ast.Expr) ast.Node {
 		return v.decls[f.Origin()]
 	}
 	return x
-}
-
-// suspends reports whether code may suspend the saga: by itself, or by what it hands the Run to. What is not in the
-// package is taken to do so.
-func (v *flowCode) suspends(code ast.Node, seen map[ast.Node]bool) (found bool) {
-	switch code.(type) {
-	case *ast.FuncLit, *ast.FuncDecl:
-	default:
-		return true // it is known at run time only
-	}
-	if seen[code] {
-		return false
-	}
-	seen[code] = true
-	for call := range calls(code) {
-		if found {
-			break
-		}
-		f := v.called(call)
-		switch {
-		case suspending.has(f):
-			return true
-		case f != nil && f.Pkg() != nil && f.Pkg().Path() == sagaPath:
-		case slices.ContainsFunc(call.Args, func(x ast.Expr) bool { return hasRun(v.TypesInfo.TypeOf(x)) }), f != nil && flowSignature(f.Signature()):
-			found = v.suspends(v.code(call.Fun), seen)
-		}
-	}
-	return found
 }

@@ -48,9 +48,6 @@ func major(path string) string {
 	return path[:i]
 }
 
-// suspending are what may suspend a flow.
-var suspending = table{sagaPath: {"Ask"}, sagaPath + ".Run": {"AskAll", "Yield", "Sleep", "Until"}}
-
 // telling are packages whose functions only write messages for people.
 var telling = []string{"log", "log/slog", "testing", "github.com/stretchr/testify/assert", "github.com/stretchr/testify/require"}
 

@@ -82,17 +82,6 @@ func (c toolCode) has(o types.Object) bool {
 	return c.Pos() <= o.Pos() && o.Pos() < c.End() && (recv == nil || o.Pos() != recv.Pos())
 }
 
-// calls returns the calls in a node, those that a literal makes included.
-func calls(in ast.Node) iter.Seq[*ast.CallExpr] {
-	return func(yield func(*ast.CallExpr) bool) {
-		for n := range ast.Preorder(in) {
-			if call, ok := n.(*ast.CallExpr); ok && !yield(call) {
-				return
-			}
-		}
-	}
-}
-
 // called returns the function or method that a call names, or nil.
 func (v *source) called(call *ast.CallExpr) *types.Func {
 	f, _ := typeutil.Callee(v.TypesInfo, call).(*types.Func)
