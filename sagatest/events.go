@@ -68,7 +68,7 @@ func (r *rig) deliver(list ...happening) error {
 		r.clock.pass(h.later)
 		host, err := r.host(r.process(0, nil))
 		if err == nil {
-			err = h.happen(host.core)
+			err = h.happen(host)
 		}
 		if err != nil && !errors.Is(err, durable.ErrEventGone) && !errors.Is(err, durable.ErrEventOther) {
 			return err
@@ -78,22 +78,18 @@ func (r *rig) deliver(list ...happening) error {
 }
 
 // happen delivers the event, or answers for another person.
-func (h *happening) happen(core *durable.Core) error {
+func (h *happening) happen(at *host) error {
 	ctx := context.Background()
 	if h.Asked == nil {
-		_, err := core.Deliver(ctx, durable.Address{Event: h.Event}, h.result)
+		_, err := at.core.Deliver(ctx, durable.Address{Event: h.Event}, h.result)
 		return err
 	}
-	mark, err := core.Mark(ctx)
-	if err != nil {
-		return err
-	}
-	asked, err := core.FindAsked(ctx, h.Place.Handle(engine.PageMark(mark)))
+	asked, err := at.core.FindAsked(ctx, h.Place.Handle(engine.PageMark(at.mark)))
 	if err != nil {
 		return err
 	}
 	action, _ := jsonview.String(jsonview.Get(h.result, "action"))
-	return core.AnswerAsked(ctx, asked, durable.PersonAnswer{Action: action, Content: jsonview.Get(h.result, "content"), By: h.who()})
+	return at.core.AnswerAsked(ctx, asked, durable.PersonAnswer{Action: action, Content: jsonview.Get(h.result, "content"), By: h.who()})
 }
 
 // early has an event happen that the saga will wait for, unless the script has it come later.
@@ -119,28 +115,19 @@ func (s *sweep) undelivered() {
 			given.Write(a.Params)
 		}
 	}
+	h, err := s.base.rig.host(s.base.rig.process(0, nil))
+	if err != nil {
+		s.t.Fatalf("sagatest: %v", err)
+	}
 	for _, r := range s.base.rounds {
 		for _, e := range r.awaits {
-			if e.Asked != nil || e.Place == nil {
-				continue
-			}
-			if handle, err := s.base.rig.handle(*e.Place); err == nil && !strings.Contains(given.String(), handle) {
+			if e.Asked == nil && e.Place != nil && !strings.Contains(given.String(), e.Place.Handle(h.mark)) {
 				s.breaksAtLast("who delivers "+e.Question, broken{"an event can be delivered", e.Question,
 					fmt.Sprintf("the saga waits for event %q, which has no key and whose handle is in no effect's input, so it can only time out", e.Question),
 					"take its saga.Handle before saga.Do, and give it to an effect as input; or ask for it With a steps.Key"})
 			}
 		}
 	}
-}
-
-// handle is that of an event.
-func (r *rig) handle(p engine.Place) (string, error) {
-	h, err := r.host(r.process(0, nil))
-	if err != nil {
-		return "", err
-	}
-	mark, err := h.core.Mark(context.Background())
-	return p.Handle(mark), err
 }
 
 // events: what is waited for comes before the saga begins, is rejected, or does not come.
