@@ -22,6 +22,7 @@ import (
 	"github.com/mcpsaga/mcpsaga/codec"
 	"github.com/mcpsaga/mcpsaga/examples/complextool"
 	"github.com/mcpsaga/mcpsaga/internal/jsontest"
+	"github.com/mcpsaga/mcpsaga/internal/jsonview"
 	"github.com/mcpsaga/mcpsaga/saga"
 	"github.com/mcpsaga/mcpsaga/server"
 )
@@ -246,7 +247,7 @@ func (r *recorder) abbreviate(text string) string {
 
 // pretty lays a message out: what fits on a line stays on one.
 func (r *recorder) pretty(message string) string {
-	require.True(r.t, message == "" || jsontest.Valid(message), message)
+	require.True(r.t, message == "" || jsonview.Valid([]byte(message)), message)
 	return layout(jsontest.Parse(message), 0)
 }
 

@@ -170,6 +170,24 @@ func TestBrokenTools(t *testing.T) {
 			})
 		}, want: []string{"broken rule: a flow does the same each time it runs", "scenario: nothing goes wrong", "the flow diverges from its record", `effect "hold-room"`,
 			"take the time from r.Now(), ids from r.NewID() and random numbers from r.Rand()"}},
+		{name: "the order of a map", blind: true, tool: func(h *hotel) saga.Definition {
+			cities := make(map[int]bool)
+			for i := range 100 {
+				cities[i] = true
+			}
+			return h.visit(func(r *saga.Run) (string, error) {
+				if _, err := saga.Ask(r, askCity); err != nil {
+					return "", err
+				}
+				for city := range cities {
+					if _, err := saga.Do(r, h.room, fmt.Sprint(city)); err != nil {
+						return "", err
+					}
+				}
+				_, err := saga.Ask(r, askSure)
+				return "Enjoy your stay.", err
+			})
+		}, want: []string{"broken rule: a flow does the same each time it runs", "scenario: nothing goes wrong", `effect "hold-room"`, "do not range over a map"}},
 		{name: "the time of the turn in a machine's effect", blind: true, tool: func(h *hotel) saga.Definition {
 			type turn = saga.Turn[struct{}, struct{}]
 			return saga.Machine[struct{}, struct{}]{
@@ -393,7 +411,7 @@ func TestGoroutineThatOutlivesTheTurn(t *testing.T) {
 					return "", err
 				}
 				begin.Do(func() {
-					left.Go(func() { //sagavet:ignore broken on purpose
+					left.Go(func() {
 						<-over
 						_, _ = saga.Do(r, h.room, "late")
 					})

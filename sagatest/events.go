@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/mcpsaga/mcpsaga/internal/durable"
@@ -41,14 +42,14 @@ func (c *client) happening(e tasks.Awaited) (happening, error) {
 	return happening{e, given.Result, scripted.later, scripted.by}, err
 }
 
-// awaited are the events that a saga waits for at a position.
+// awaited are the events that a saga waits for at a position. Those without a key have a Place.
 func (h *host) awaited(pos *engine.Position) (list []tasks.Awaited) {
 	if h.core == nil || pos == nil {
 		return nil
 	}
 	for _, a := range h.tool.Awaited(pos) {
 		e := tasks.Awaited{Question: a.Question, Event: h.core.EventOf(h.tool, &a).Event, Until: a.Until, Asked: a.Asked}
-		if a.Asked != nil {
+		if a.Key == "" {
 			e.Place = &a.Place
 		}
 		list = append(list, e)
@@ -59,7 +60,7 @@ func (h *host) awaited(pos *engine.Position) (list []tasks.Awaited) {
 // deliver has events happen, at servers of their own. It waits until it is known of each whether it happens in time.
 func (r *rig) deliver(list ...happening) error {
 	for _, h := range list {
-		refused := h.Place != nil && h.who() == ""
+		refused := h.Asked != nil && h.who() == ""
 		if refused || h.later > 0 && !r.clock.now().Add(h.later).Before(h.Until) {
 			r.clock.until(h.Until) // the client comes before that
 			continue
@@ -67,7 +68,7 @@ func (r *rig) deliver(list ...happening) error {
 		r.clock.pass(h.later)
 		host, err := r.host(r.process(0, nil))
 		if err == nil {
-			err = h.happen(host.core)
+			err = h.happen(host)
 		}
 		if err != nil && !errors.Is(err, durable.ErrEventGone) && !errors.Is(err, durable.ErrEventOther) {
 			return err
@@ -77,22 +78,18 @@ func (r *rig) deliver(list ...happening) error {
 }
 
 // happen delivers the event, or answers for another person.
-func (h *happening) happen(core *durable.Core) error {
+func (h *happening) happen(at *host) error {
 	ctx := context.Background()
-	if h.Place == nil {
-		_, err := core.Deliver(ctx, durable.Address{Event: h.Event}, h.result)
+	if h.Asked == nil {
+		_, err := at.core.Deliver(ctx, durable.Address{Event: h.Event}, h.result)
 		return err
 	}
-	mark, err := core.Mark(ctx)
-	if err != nil {
-		return err
-	}
-	asked, err := core.FindAsked(ctx, h.Place.Handle(engine.PageMark(mark)))
+	asked, err := at.core.FindAsked(ctx, h.Place.Handle(engine.PageMark(at.mark)))
 	if err != nil {
 		return err
 	}
 	action, _ := jsonview.String(jsonview.Get(h.result, "action"))
-	return core.AnswerAsked(ctx, asked, durable.PersonAnswer{Action: action, Content: jsonview.Get(h.result, "content"), By: h.who()})
+	return at.core.AnswerAsked(ctx, asked, durable.PersonAnswer{Action: action, Content: jsonview.Get(h.result, "content"), By: h.who()})
 }
 
 // early has an event happen that the saga will wait for, unless the script has it come later.
@@ -106,6 +103,33 @@ func (x *trial) early(e tasks.Awaited) {
 	}
 }
 
+// undelivered reports events that can only time out, as they have no key, and the tool has given away no handle of theirs.
+func (s *sweep) undelivered() {
+	var given strings.Builder
+	for _, c := range s.base.end.Calls {
+		given.Write(c.Input)
+		given.Write(c.hook.Input.Secrets)
+	}
+	for _, r := range s.base.rounds {
+		for _, a := range r.Asked { // the page of a link may deliver it
+			given.Write(a.Params)
+		}
+	}
+	h, err := s.base.rig.host(s.base.rig.process(0, nil))
+	if err != nil {
+		s.t.Fatalf("sagatest: %v", err)
+	}
+	for _, r := range s.base.rounds {
+		for _, e := range r.awaits {
+			if e.Asked == nil && e.Place != nil && !strings.Contains(given.String(), e.Place.Handle(h.mark)) {
+				s.breaksAtLast("who delivers "+e.Question, broken{"an event can be delivered", e.Question,
+					fmt.Sprintf("the saga waits for event %q, which has no key and whose handle is in no effect's input, so it can only time out", e.Question),
+					"take its saga.Handle before saga.Do, and give it to an effect as input; or ask for it With a steps.Key"})
+			}
+		}
+	}
+}
+
 // events: what is waited for comes before the saga begins, is rejected, or does not come.
 func (s *sweep) events() {
 	for i, r := range s.base.rounds {
@@ -114,7 +138,7 @@ func (s *sweep) events() {
 				q.events = append(q.events, x.refused().events...)
 				x.goOn(q)
 			})
-			if e.Place == nil {
+			if e.Asked == nil {
 				s.add(e.Question+" is delivered before the saga begins", 0, asUndisturbed, func(x *trial, _ request) {
 					x.early(e)
 					x.play()

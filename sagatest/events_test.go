@@ -113,3 +113,60 @@ func TestSweepOfEvents(t *testing.T) {
 		})
 	}
 }
+
+// An event without a key is delivered to its handle, which an effect has to get as its input.
+func TestSweepFindsEventsThatCannotBeDelivered(t *testing.T) {
+	for name, test := range map[string]struct {
+		tells func(r *saga.Run, tell *saga.Effect[string, string]) error
+		event steps.Request
+		found bool
+	}{
+		"no handle": {nil, paid, true},
+		"a key":     {nil, paid.With(steps.Key("17")), false},
+		"within an address": {func(r *saga.Run, tell *saga.Effect[string, string]) error {
+			handle, err := saga.Handle(r, paid)
+			if err == nil {
+				_, err = saga.Do(r, tell, "https://shop.example.com/?to="+handle)
+			}
+			return err
+		}, paid, false},
+		"the handle is forgotten": {func(r *saga.Run, tell *saga.Effect[string, string]) error {
+			_, err := saga.Handle(r, paid)
+			if err == nil {
+				_, err = saga.Do(r, tell, "pay!")
+			}
+			return err
+		}, paid, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := sagatest.Case{
+				New: func(testing.TB) sagatest.Subject {
+					told := &counter{Asked: map[saga.Key]string{}}
+					tell := told.effect("tell", told.Asked)
+					return sagatest.Subject{Tool: saga.Flow[struct{}, string]{
+						Info: saga.Info{Name: "buy", Asks: []steps.Question{sure, paid}, Effects: []saga.Declared{tell}},
+						Run: func(r *saga.Run, _ struct{}) (string, error) {
+							if _, err := saga.Ask(r, sure); err != nil {
+								return "", err
+							}
+							if test.tells != nil {
+								if err := test.tells(r, tell); err != nil {
+									return "", err
+								}
+							}
+							return "paid", r.AskAll(test.event)
+						},
+					}}
+				},
+				Script: []sagatest.Answer{sagatest.Accept("sure", struct{}{}), sagatest.Accept("paid", payment{5})},
+			}
+			f := reported(t, func(t testing.TB) { sagatest.Sweep(t, c) })
+			if !test.found {
+				assert.Empty(t, f.errors)
+			} else if assert.Len(t, f.errors, 1) {
+				assert.Contains(t, f.errors[0], "broken rule: an event can be delivered\n  scenario: who delivers paid\n")
+				assert.Contains(t, f.errors[0], "take its saga.Handle before saga.Do")
+			}
+		})
+	}
+}

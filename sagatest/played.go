@@ -10,6 +10,7 @@ import (
 	"github.com/mcpsaga/mcpsaga/content"
 	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/internal/tasks"
+	"github.com/mcpsaga/mcpsaga/internal/turns"
 )
 
 // Played is how a saga ended, as the client learnt it, and what happened on the way: in a
@@ -108,11 +109,8 @@ func (p *Played) Text() string {
 
 // Undo returns the report about undone effects, or nil if the result has none.
 func (p *Played) Undo() *UndoReport {
-	if p.Result == nil {
-		return nil
-	}
-	u, ok := p.Result.Meta[engine.UndoMetaKey].(*engine.UndoReport)
-	if !ok {
+	u := turns.UndoReport(p.Result)
+	if u == nil {
 		return nil
 	}
 	return &UndoReport{u.Undone, u.Outstanding, u.Kept, u.Final, u.Left, u.SagaToken}

@@ -176,6 +176,7 @@ func (r *rig) turn(ctx context.Context, q request, p *process) reply {
 type host struct {
 	*turns.Runner
 	core *durable.Core // nil if it has no ledger
+	mark []byte        // the ledger's
 	tool *engine.Program
 }
 
@@ -197,8 +198,11 @@ func (r *rig) host(p *process) (h *host, err error) {
 		config.Sleep = func(ctx context.Context, until time.Time) error { r.clock.until(until); return ctx.Err() }
 	}
 	h.Runner = turns.New(config)
-	if r.ledger != nil {
-		h.core, err = durable.New(durable.Config{Turns: h.Runner, Store: &p.store, Now: r.clock.now, Workers: 1})
+	if r.ledger == nil {
+		return h, nil
+	}
+	if h.core, err = durable.New(durable.Config{Turns: h.Runner, Store: &p.store, Now: r.clock.now, Workers: 1}); err == nil {
+		h.mark, err = h.core.Mark(context.Background())
 	}
 	return h, err
 }

@@ -40,8 +40,8 @@ import (
 // After each it checks that the end is what it must be: a disturbance changes neither
 // the result nor the world; a saga that ends badly is undone as a whole; an effect
 // happens once per key; flows return when they have asked and do the same when they
-// run again; nothing acts between turns; a consent comes before what it is for; nothing
-// secret is shown. Each broken rule is reported with the scenario and with what to do, and
+// run again; nothing acts between turns; a consent comes before what it is for; an event has
+// a key, or its handle was given away; nothing secret is shown. Each broken rule is reported with the scenario and with what to do, and
 // explained once.
 //
 // A turn that is cut off ends where it is, as if its process had been killed, except
@@ -53,16 +53,11 @@ func Sweep(t testing.TB, c Case) {
 		return
 	}
 	s.plan()
-	for _, sc := range s.planned[:min(maxScenarios, len(s.planned))] {
+	for _, sc := range s.planned {
 		s.run(sc)
-	}
-	if n := len(s.planned); n > maxScenarios {
-		t.Logf("sagatest: of %d scenarios only %d were run; a shorter script has fewer", n, maxScenarios)
 	}
 	s.checkStrays()
 }
-
-const maxScenarios = 2000
 
 // sweep is what its scenarios share.
 type sweep struct {
@@ -213,6 +208,7 @@ func (s *sweep) plan() {
 		}
 	}
 	s.beforeQuestion()
+	s.undelivered()
 	for _, kind := range slices.Sorted(maps.Keys(kinds)) {
 		if s.kind = kind; !slices.Contains(s.c.Skip, kind) && !slices.Contains(s.impossible(), kind) {
 			kinds[kind]()

@@ -6,14 +6,12 @@
 // or take [Analyzers] into a command of your own:
 //
 //   - sagareplay: a flow that does not do the same when it runs again, as it depends
-//     on the clock, chance, the order of a map or goroutines;
+//     on the clock or on chance;
 //   - sagaoutside: files, processes, the network, databases and the environment in a
 //     flow, outside of an effect;
 //   - sagasecrets: fields that are named like secrets, in states and effects, but
 //     are no saga.Secret;
-//   - sagacontext: code of tools that ignores its context;
-//   - sagabackground: uses of a turn that may come when it has ended, or in another;
-//   - sagaevents: events that cannot be delivered, or that nothing waits for.
+//   - sagacontext: code of tools that ignores its context.
 //
 // They look at one package at a time.
 //
@@ -29,7 +27,5 @@ import "golang.org/x/tools/go/analysis"
 
 // Analyzers returns all analyzers of this package.
 func Analyzers() []*analysis.Analyzer {
-	return []*analysis.Analyzer{
-		replayAnalyzer, outsideAnalyzer, secretsAnalyzer, contextAnalyzer, backgroundAnalyzer, eventsAnalyzer,
-	}
+	return []*analysis.Analyzer{replayAnalyzer, outsideAnalyzer, secretsAnalyzer, contextAnalyzer}
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/mcpsaga/mcpsaga/internal/jsontest"
+	"github.com/mcpsaga/mcpsaga/internal/jsonview"
 	"github.com/mcpsaga/mcpsaga/saga"
 	"github.com/mcpsaga/mcpsaga/server"
 )
@@ -262,7 +263,7 @@ func TestRefusedHostsAndOriginsAreNamed(t *testing.T) {
 			status, got, body := r.exchange("POST", "/mcp", pingMessage, headers...)
 			log := r.log.take()
 			require.Equal(t, 403, status)
-			require.True(t, jsontest.Valid(body), body)
+			require.True(t, jsonview.Valid([]byte(body)), body)
 			message := jsontest.Get(body, "error.message").String()
 			for _, want := range test.want {
 				assert.Contains(t, message, want)

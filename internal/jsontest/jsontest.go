@@ -8,8 +8,6 @@ import (
 	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
-
-	"github.com/mcpsaga/mcpsaga/internal/jsonview"
 )
 
 // Value is a value of a JSON text, or none.
@@ -23,9 +21,6 @@ func Parse[T ~string | ~[]byte](text T) Value { return Value{strings.TrimSpace(s
 
 // Get returns a value of a text.
 func Get[T ~string | ~[]byte](text T, path string) Value { return Parse(text).Get(path) }
-
-// Valid reports whether a text is JSON.
-func Valid[T ~string | ~[]byte](text T) bool { return jsonview.Valid([]byte(text)) }
 
 // Get returns a value within an object or array.
 func (v Value) Get(path string) Value {
