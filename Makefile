@@ -14,7 +14,7 @@ conformance: ; .ci/node && SAGA_REQUIRE_NODE=1 go test -count=1 -v ./interop -ru
 bench:       ; go run ./bench
 # make base COMMIT=v0.1.0: the servers of that commit beside ours, in one run
 base:        ; d=$$(mktemp -d) && git worktree add -q --detach $$d/then $(COMMIT) && go build -C $$d/then -o $$d/bench ./bench && go run ./bench -base $$d/bench; git worktree remove --force $$d/then; rm -r $$d
-durable:     ; cd bench/durable && GOWORK=off go run -mod=mod . $(ARGS)
+durable:     ; cd bench/durable && GOWORK=off go test -mod=mod -timeout 30m -benchtime 3s -bench $(or $(BENCH),.) $(ARGS)
 hostile:     ; go test ./interop/hostile -run TestWorstRequests -v
 # What programs write into documents: transcripts and golden files in seconds, the table of the worst requests in minutes.
 docs:        ; go test ./interop -run TestProtocols -update && go test ./steps -update
