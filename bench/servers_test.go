@@ -1,6 +1,6 @@
 //lint:file-ignore SA1019 Sampling is deprecated since 2026-07-28, and in use.
 
-package main
+package bench
 
 import (
 	"context"
@@ -50,7 +50,7 @@ func serverOf(o server.Options) http.Handler {
 // userHeader says who sends a request, so that limits for each user do not bound the load.
 const userHeader = "Bench-User"
 
-// ledgerServer is this project's server with a ledger: memory:, sqlite:PATH, or none.
+// ledgerServer is this project's server with a ledger: memory, sqlite and a path, or none.
 func ledgerServer(args []string) http.Handler {
 	o := server.Options{
 		Tools: []saga.Definition{complextool.Tool},
@@ -58,10 +58,11 @@ func ledgerServer(args []string) http.Handler {
 			return saga.Caller{Subject: r.Header.Get(userHeader)}, nil
 		},
 	}
-	if args[0] == "memory:" {
+	switch args[0] {
+	case "memory":
 		o.Ledger = ledger.NewMemory(ledger.MemoryOptions{})
-	} else if path, ok := strings.CutPrefix(args[0], "sqlite:"); ok {
-		o.Ledger = must(sqlite.Open(context.Background(), path))
+	case "sqlite":
+		o.Ledger = must(sqlite.Open(context.Background(), args[1]))
 	}
 	return serverOf(o)
 }
