@@ -238,7 +238,8 @@ func (p *program) withServer(ctx context.Context, c *cli.Command, change func() 
 	hangup := make(chan os.Signal, 1)
 	signal.Notify(hangup, syscall.SIGHUP)
 	defer signal.Stop(hangup)
-	watcher := keyfile.Watcher{File: keyset.KeysetFile, Now: hangup, Interval: p.lookAtKeys, Set: s.SetKeys, Failed: s.KeysFailed, Log: o.Logger}
+	watcher := keyfile.OfKeyset(keyset.KeysetFile, o.Keys)
+	watcher.Now, watcher.Interval, watcher.Set, watcher.Failed, watcher.Log = hangup, p.lookAtKeys, s.SetKeys, s.KeysFailed, o.Logger
 	var wait sync.WaitGroup
 	if p.config.path != "" {
 		again := make(chan os.Signal, 1)
