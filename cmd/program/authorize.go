@@ -1,6 +1,7 @@
 package program
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net"
@@ -116,11 +117,8 @@ func (p *program) resource(c *cli.Command, l net.Listener) string {
 	if given := c.String("auth-resource"); given != "" {
 		return given
 	}
-	if base := c.String("public-url"); base != "" {
-		return strings.TrimSuffix(base, "/") + server.Endpoint
-	}
-	if addr, ok := l.Addr().(*net.TCPAddr); ok && addr.IP.IsLoopback() && len(p.server.AllowedHosts) == 0 { // a proxy may be before it
-		return "http://" + addr.String() + server.Endpoint
+	if base := cmp.Or(strings.TrimSuffix(c.String("public-url"), "/"), p.ownURL(l)); base != "" {
+		return base + server.Endpoint
 	}
 	return ""
 }

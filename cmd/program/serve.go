@@ -125,11 +125,18 @@ func (p *program) pageURL(c *cli.Command, store ledger.Store, l net.Listener) (s
 		}
 		return given, nil
 	}
-	addr, ok := l.Addr().(*net.TCPAddr)
-	if store == nil || !ok || !addr.IP.IsLoopback() || len(p.server.AllowedHosts) > 0 { // a proxy may be before it
-		return "", nil
+	if at := p.ownURL(l); at != "" && store != nil {
+		return at + pagesPath, nil
 	}
-	return "http://" + addr.String() + pagesPath, nil
+	return "", nil
+}
+
+// ownURL is where users reach the server if only those of this machine may; empty otherwise.
+func (p *program) ownURL(l net.Listener) string {
+	if addr, ok := l.Addr().(*net.TCPAddr); ok && addr.IP.IsLoopback() && len(p.server.AllowedHosts) == 0 { // else a proxy may be before it
+		return "http://" + addr.String()
+	}
+	return ""
 }
 
 // spareHeap is memory that is never touched, so it takes no room, and that counts as used: the
