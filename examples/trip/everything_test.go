@@ -1,7 +1,10 @@
 package main
 
 import (
+	"os"
+	"os/exec"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -15,11 +18,18 @@ import (
 func TestOneCommand(t *testing.T) {
 	d := &driver{script: script{City: newCity(), Travellers: 1, Nights: 1, Answer: "leave"}}
 	dir := t.TempDir()
-	all := newProcess(t, dir, "all", "part", append(served, "--keyset", newKeyset(t, dir), "--ledger", "sqlite:"+filepath.Join(dir, "ledger.db"),
-		"--dir", filepath.Join(dir, "missing", "yet"), "--approver", "boss")...)
+	kept := []string{"--keyset", newKeyset(t, dir), "--ledger", "sqlite:" + filepath.Join(dir, "ledger.db")}
+	all := newProcess(t, dir, "all", "part", slices.Concat(served, kept, []string{"--dir", filepath.Join(dir, "missing", "yet"), "--approver", "boss"})...)
 	all.restart(t)
 	d.url = all.address()
 	require.ErrorIs(t, d.start(t.Context()), client.ErrPause)
+	self, err := os.Executable()
+	require.NoError(t, err)
+	ledger := exec.CommandContext(t.Context(), self, append([]string{"ledger"}, kept...)...)
+	ledger.Env = append(os.Environ(), childEnv+"=part")
+	held, err := ledger.Output()
+	require.NoError(t, err)
+	assert.Contains(t, string(held), "hold-hotel, hold-flight, hold-money", "the audience is that of the program")
 	all.kill()
 	all.restart(t)
 	d.url, d.script.Answer = all.address(), "accept"
