@@ -1,19 +1,17 @@
-package main
+package bench
 
 import (
-	"bytes"
-	"context"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"strings"
 	"testing"
 
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
 
-// TestMain is the program itself where the tests start a server of it.
+// TestMain is a server where a benchmark starts one.
 func TestMain(m *testing.M) {
 	for name, spoil := range spoilers {
 		servers[name] = func([]string) http.Handler {
@@ -26,8 +24,8 @@ func TestMain(m *testing.M) {
 			})
 		}
 	}
-	if os.Getenv(childMark) != "" {
-		main()
+	if len(os.Args) > 2 && os.Args[1] == "child" {
+		serveChild(os.Args[2:])
 		return
 	}
 	os.Exit(m.Run())
@@ -54,53 +52,10 @@ func testWrongAnswers(t *testing.T, d *dialect) {
 	for name := range spoilers {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			p := point{operation: whole(d), connections: 1, server: startChild(t.Context(), "", name)}
-			require.ErrorContains(t, try(func() { p.repeat(t.Context(), 3*turns) }), "a wrong answer")
+			client := clientOf(startChild(t, name))
+			defer client.CloseIdleConnections()
+			defer func() { require.Contains(t, fmt.Sprint(recover()), "a wrong answer") }()
+			deploy(d, over(client))
 		})
 	}
-}
-
-// small runs the program with a small load and returns what it prints.
-func small(t *testing.T, args ...string) (string, error) {
-	var out bytes.Buffer
-	err := run(t.Context(), &out, append([]string{"-sagas", "5", "-rounds", "1", "-connections", "2", "-streams", "30"}, args...))
-	return out.String(), err
-}
-
-// The base is another build of this program: here it is the same one.
-func TestMeasuresAllBesideABase(t *testing.T) {
-	t.Parallel()
-	self, err := os.Executable()
-	require.NoError(t, err)
-	out, err := small(t, "-base", self)
-	require.NoError(t, err)
-	for _, who := range contestants {
-		assert.Regexp(t, `(?m)^\| *`+who.server+` +\| *`+who.name+` +\| *\d+\.\dµs`, out)
-		then := `(?m)^\| *base of ` + who.server + ` +\| *` + who.name + ` +\| *\d+\.\dµs`
-		if who.ours {
-			assert.Regexp(t, then, out)
-		} else {
-			assert.NotRegexp(t, then, out)
-		}
-	}
-	for _, want := range []string{
-		`mcpsaga saga: \d\.\d+ of the base's CPU time`, `(?m)^\| +none +\|`, `(?m)^\| +base of sqlite +\|`, `sqlite: \d+\.\d+ of the base's CPU time`,
-		`(?m)^\| +server +\| +streams +\| +heap kB each +\| +peak kB each +\|\n\| +--: +\| +--: +\| +--: +\| +--: +\|\n\| +mcpsaga +\| +30 +\| `,
-		`(?m)^\| +base of mcpsaga +\| +30 +\|`,
-	} {
-		assert.Regexp(t, want, out)
-	}
-}
-
-func TestEndsByItself(t *testing.T) {
-	t.Parallel()
-	_, err := small(t, "-sagas", "1000000", "-deadline", "300ms")
-	require.ErrorIs(t, err, errDeadline)
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	require.Error(t, try(func() { startChild(ctx, "", "mcpsaga") }))
-	_, err = small(t, "-sagas", "0")
-	require.ErrorContains(t, err, "-sagas")
-	_, err = small(t, "no such")
-	require.ErrorContains(t, err, "turns, calls, streams")
 }

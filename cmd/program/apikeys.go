@@ -2,11 +2,11 @@ package program
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"os/signal"
 	"syscall"
@@ -15,6 +15,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/mcpsaga/mcpsaga/auth"
+	"github.com/mcpsaga/mcpsaga/cmd/program/internal/keyfile"
 	"github.com/mcpsaga/mcpsaga/saga"
 )
 
@@ -35,29 +36,29 @@ type apiKey struct {
 	Expires time.Time
 }
 
-// load loads the API keys, and reports whether they are others than before.
-func (a *authorization) load() (changed bool, err error) {
-	raw, err := os.ReadFile(a.path)
+// load loads the API keys if the file is another than before, and returns what it has.
+func (a *authorization) load() (raw []byte, err error) {
+	raw, err = os.ReadFile(a.path)
 	if err != nil || a.raw != nil && bytes.Equal(raw, a.raw) {
-		return false, err
+		return raw, err
 	}
 	d := yaml.NewDecoder(bytes.NewReader(raw))
 	d.KnownFields(true)
 	var entries []apiKey
 	if err := d.Decode(&entries); err != nil && !errors.Is(err, io.EOF) { // an empty file has no keys
-		return false, fmt.Errorf("%s is no list of keys, each with a hash, a subject, perhaps scopes and a date when it expires: %w", a.path, err)
+		return nil, fmt.Errorf("%s is no list of keys, each with a hash, a subject, perhaps scopes and a date when it expires: %w", a.path, err)
 	} else if err == nil && !errors.Is(d.Decode(new(yaml.Node)), io.EOF) {
-		return false, fmt.Errorf("%s has more than one document", a.path)
+		return nil, fmt.Errorf("%s has more than one document", a.path)
 	}
 	list := make([]auth.APIKey, 0, len(entries))
 	for _, e := range entries {
 		list = append(list, auth.APIKey{Hash: e.Hash, Expires: e.Expires, Caller: saga.Caller{Subject: e.Subject, Scopes: e.Scopes}})
 	}
 	if err := a.keys.Set(list...); err != nil {
-		return false, fmt.Errorf("%s: %w", a.path, err)
+		return nil, fmt.Errorf("%s: %w", a.path, err)
 	}
 	a.raw = raw
-	return true, nil
+	return raw, nil
 }
 
 // begin says what is in force, asks the issuer for what tokens are checked by, and loads the API keys again when they change,
@@ -77,29 +78,12 @@ func (a *authorization) begin(ctx context.Context) {
 	}
 	hangup := make(chan os.Signal, 1)
 	signal.Notify(hangup, syscall.SIGHUP)
+	watcher := keyfile.Watcher[[]byte]{
+		What: "file of API keys", Path: a.path, Load: a.load, Same: bytes.Equal, Shown: func([]byte) slog.Attr { return slog.String("path", a.path) },
+		Last: a.raw, Now: hangup, Set: func([]byte) {}, Failed: func() {}, Interval: a.program.lookAtKeys, Log: log,
+	}
 	go func() {
 		defer signal.Stop(hangup)
-		tick := time.NewTicker(cmp.Or(a.program.lookAtKeys, 5*time.Second))
-		defer tick.Stop()
-		failing, logged := "", time.Time{} // as it was logged last
-		for {
-			asked := false
-			select {
-			case <-ctx.Done():
-				return
-			case <-hangup:
-				asked = true
-			case <-tick.C:
-			}
-			changed, err := a.load()
-			switch {
-			case err != nil && (asked || err.Error() != failing || time.Since(logged) >= time.Minute):
-				failing, logged = err.Error(), time.Now()
-				log.ErrorContext(ctx, "cannot reload the API keys, keeping those loaded before and trying again", "error", err)
-			case err == nil && (asked || changed || failing != ""):
-				failing = ""
-				log.InfoContext(ctx, "API keys reloaded", "path", a.path)
-			}
-		}
+		watcher.Run(ctx)
 	}()
 }

@@ -37,6 +37,6 @@ func TestAPIKeysThatCannotBeLoadedAreRepeated(t *testing.T) {
 		time.Sleep(10 * time.Minute) //sagavet:ignore the clock of a bubble
 		cancel()
 		synctest.Wait()
-		assert.InDelta(t, 10, strings.Count(log.String(), "cannot reload the API keys"), 1)
+		assert.InDelta(t, 10, strings.Count(log.String(), "cannot reload the file of API keys"), 1)
 	})
 }

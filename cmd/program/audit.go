@@ -19,13 +19,6 @@ import (
 	"github.com/mcpsaga/mcpsaga/internal/durable"
 )
 
-func (p *program) auditFlags() []cli.Flag {
-	return []cli.Flag{
-		p.stringFlag("audit", "write who did what to this `FILE`, a JSON object on each line (- for the standard output)", ""),
-		p.auditKeyFlag(),
-	}
-}
-
 func (p *program) auditKeyFlag() cli.Flag {
 	return p.stringFlag("audit-key", "the `FILE` with a secret, the same for all servers, by which the audit has digests of arguments and answers", "")
 }

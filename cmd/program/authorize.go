@@ -1,6 +1,7 @@
 package program
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net"
@@ -102,18 +103,19 @@ func (p *program) authorize(c *cli.Command, l net.Listener) (*authorization, err
 		}
 		o.Methods = append(o.Methods, a.keys)
 	}
-	for _, method := range []func(*cli.Command, *auth.Options) error{p.proxyMethod, p.tokenMethods} {
-		if err := method(c, &o); err != nil {
-			return nil, err
-		}
+	if err = p.proxyMethod(c, &o); err == nil {
+		err = p.tokenMethods(c, &o)
 	}
-	if a.guard, err = auth.New(o); err == nil {
+	if err == nil {
+		a.guard, err = auth.New(o)
+	}
+	if err == nil {
 		err = a.guard.Secure(&p.server)
 	}
-	if err != nil {
-		return nil, p.usage(c, "%s", authInFlags.Replace(err.Error()))
+	if err != nil && !errors.As(err, new(*exitError)) {
+		err = p.usage(c, "%s", authInFlags.Replace(err.Error()))
 	}
-	return a, nil
+	return a, err
 }
 
 // authInFlags names what package auth says as this program has it.
@@ -124,11 +126,8 @@ func (p *program) resource(c *cli.Command, l net.Listener) string {
 	if given := c.String("auth-resource"); given != "" {
 		return given
 	}
-	if base := c.String("public-url"); base != "" {
-		return strings.TrimSuffix(base, "/") + server.Endpoint
-	}
-	if addr, ok := l.Addr().(*net.TCPAddr); ok && addr.IP.IsLoopback() && len(p.server.AllowedHosts) == 0 { // a proxy may be before it
-		return "http://" + addr.String() + server.Endpoint
+	if base := cmp.Or(strings.TrimSuffix(c.String("public-url"), "/"), p.ownURL(l)); base != "" {
+		return base + server.Endpoint
 	}
 	return ""
 }
@@ -163,11 +162,8 @@ func (p *program) proxyMethod(c *cli.Command, o *auth.Options) error {
 	m, err := auth.NewProxy(auth.Proxy{
 		Networks: c.StringSlice("trusted-proxy"), Issuer: "proxy", Subject: c.String("auth-proxy-user"), Scopes: c.String("auth-proxy-scopes"),
 	})
-	if err != nil {
-		return p.usage(c, "%s", authInFlags.Replace(err.Error()))
-	}
 	o.Methods = append(o.Methods, m)
-	return nil
+	return err
 }
 
 // tokenMethods adds the access tokens of an issuer.
@@ -185,27 +181,25 @@ func (p *program) tokenMethods(c *cli.Command, o *auth.Options) error {
 	}
 	limits := auth.Checking{CallerKey: p.server.CallerKey}
 	m, err := auth.NewJWT(auth.JWT{Issuer: issuer, KeysURL: c.String("auth-keys-url"), Mapping: mapping, Checking: limits})
-	if err == nil {
-		o.Methods = append(o.Methods, m)
-		if c.String("auth-introspect-id") == "" {
-			if c.String("auth-introspect-secret")+c.String("auth-introspect-url") != "" {
-				return p.usage(c, "--auth-introspect-id is needed as well: the client as which --auth-issuer is asked")
-			}
-			return nil
-		}
-		var secret string
-		if secret, err = secretOf(c.String("auth-introspect-secret")); err != nil {
-			return failed(fmt.Errorf("--auth-introspect-secret: %w", err))
-		}
-		m, err = auth.NewIntrospection(auth.Introspection{
-			Issuer: issuer, URL: c.String("auth-introspect-url"), ClientID: c.String("auth-introspect-id"), ClientSecret: secret, Mapping: mapping, Checking: limits,
-		})
-		o.Methods = append(o.Methods, m)
-	}
 	if err != nil {
-		return p.usage(c, "%s", authInFlags.Replace(err.Error()))
+		return err
 	}
-	return nil
+	o.Methods = append(o.Methods, m)
+	if c.String("auth-introspect-id") == "" {
+		if c.String("auth-introspect-secret")+c.String("auth-introspect-url") != "" {
+			return p.usage(c, "--auth-introspect-id is needed as well: the client as which --auth-issuer is asked")
+		}
+		return nil
+	}
+	secret, err := secretOf(c.String("auth-introspect-secret"))
+	if err != nil {
+		return failed(fmt.Errorf("--auth-introspect-secret: %w", err))
+	}
+	m, err = auth.NewIntrospection(auth.Introspection{
+		Issuer: issuer, URL: c.String("auth-introspect-url"), ClientID: c.String("auth-introspect-id"), ClientSecret: secret, Mapping: mapping, Checking: limits,
+	})
+	o.Methods = append(o.Methods, m)
+	return err
 }
 
 // secretOf reads the secret that a flag names. Its error does not have the name: it may be the secret, by mistake.

@@ -29,14 +29,17 @@ import (
 const defaultServer = "http://" + defaultAddr + server.Endpoint
 
 func (p *program) serverChoice() []cli.Flag {
-	return append(p.loginFlags(),
+	return []cli.Flag{
+		p.boolFlag("login", "sign in for the server in a browser, if it wants that; it holds for later commands, until {program} logout"),
+		p.stringFlag("client-id", "the `ID` of the client to sign in with, one without a secret (default: one is registered)", ""),
 		p.stringFlag("server", "the `URL` of the server's MCP endpoint (default: "+defaultServer+")", ""),
 		p.stringFlag("stdio", "run this `COMMAND` as the server, instead of using one that runs", ""),
 		p.stringFlag("protocol", "speak `PROTOCOL`: saga, 2026-07-28, or an older revision of MCP such as 2025-11-25 (default: what the server speaks)", ""),
 		p.stringFlag("bearer", "an access `TOKEN` for the server; better given as {PROGRAM}_BEARER", ""),
 		p.listFlag("header", "a `HEADER` for the server, as Name: value"),
 		p.durationFlag("timeout", "how long the server may take for one turn", 5*time.Minute),
-		p.durationFlag("retry-for", "how long to try again when the server is lost", time.Minute))
+		p.durationFlag("retry-for", "how long to try again when the server is lost", time.Minute),
+	}
 }
 
 // withClient has do use the server of connect, until the terminal is closed.

@@ -3,7 +3,6 @@ package program
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -143,50 +142,23 @@ func (p *program) withStore(ctx context.Context, c *cli.Command, do func(store.S
 	return do(s, keys)
 }
 
-// listedAtOnce is how many rows a list waits for before it writes them.
-const listedAtOnce = 100
-
-// listLedger prints the list while it reads it, as it may be long.
 func (p *program) listLedger(ctx context.Context, c *cli.Command, o *durable.Operator) error {
-	asJSON := c.String("output") == "json"
-	table := p.table("SAGA", "TOOL", "STATE", "SINCE", "DUE", "HAS DONE", "ATTEMPTS", "LAST ERROR")
-	n := 0
+	var rows []durable.Waiting
 	for w, err := range o.Waiting(ctx) {
 		if err != nil {
 			return failed(err)
 		}
-		n++
-		if asJSON {
-			text, err := json.MarshalIndent(w, "  ", "  ")
-			if err != nil {
-				return failed(err)
-			}
-			fmt.Fprintf(p.stdout, "%s\n  %s", map[bool]string{true: "[", false: ","}[n == 1], text)
-			continue
-		}
+		rows = append(rows, w)
+	}
+	const nothing = "Nothing waits with something to be undone, of servers with this keyset and audience. If something should, look at --keyset and --audience: with others, nothing can be found."
+	return printRows(p, c, rows, nothing, "SAGA\tTOOL\tSTATE\tSINCE\tDUE\tHAS DONE\tATTEMPTS\tLAST ERROR", func(w durable.Waiting) string {
 		effects := strings.Join(w.Effects, ", ")
 		if what, ok := driven(&w); ok {
 			effects = "(a " + what + ")"
 		}
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\t%d\t%s\n", w.Saga, cell(w.Tool), w.State, ago(w.Began), due(w.Due),
+		return fmt.Sprintf("%s\t%s\t%s\t%s\t%s\t%s\t%d\t%s", w.Saga, cell(w.Tool), w.State, ago(w.Began), due(w.Due),
 			cell(effects), w.Failures, plain.Short(w.LastError, maxReason))
-		if n%listedAtOnce == 0 {
-			if err := table.Flush(); err != nil {
-				return failed(err)
-			}
-		}
-	}
-	switch {
-	case asJSON && n == 0:
-		p.print("[]")
-	case asJSON:
-		p.print("\n]")
-	case n == 0:
-		p.say("Nothing waits with something to be undone, of servers with this keyset and audience. If something should, look at --keyset and --audience: with others, nothing can be found.")
-	default:
-		return failed(table.Flush())
-	}
-	return nil
+	})
 }
 
 // driven says what a saga is that servers drive, which are not shown with what they have done.
@@ -342,8 +314,8 @@ func (p *program) checkLedger(ctx context.Context, c *cli.Command) error {
 	if err != nil {
 		return failed(err)
 	}
-	table := p.table()
-	fmt.Fprintf(table, "ledger\t%s\nanswers\tyes\ncan be written\tyes\n", plain.Line(shownLedger(name)))
-	fmt.Fprintf(table, "its clock\t%s, %v from the one here\n", now.UTC().Format(time.RFC3339), time.Until(now).Round(time.Millisecond))
-	return failed(table.Flush())
+	return p.table("", []string{
+		"ledger\t" + plain.Line(shownLedger(name)), "answers\tyes", "can be written\tyes",
+		fmt.Sprintf("its clock\t%s, %v from the one here", now.UTC().Format(time.RFC3339), time.Until(now).Round(time.Millisecond)),
+	})
 }

@@ -21,13 +21,6 @@ import (
 	"github.com/mcpsaga/mcpsaga/server"
 )
 
-func (p *program) loginFlags() []cli.Flag {
-	return []cli.Flag{
-		p.boolFlag("login", "sign in for the server in a browser, if it wants that; it holds for later commands, until {program} logout"),
-		p.stringFlag("client-id", "the `ID` of the client to sign in with, one without a secret (default: one is registered)", ""),
-	}
-}
-
 // endpoint returns the URL of a server's endpoint: without a path, it has the usual one.
 func (p *program) endpoint(c *cli.Command, given string) (string, error) {
 	parsed, err := url.Parse(given)

@@ -189,20 +189,19 @@ func (p *program) versionCommand() *cli.Command {
 		Description: `Prints the version of this program (of a clone, with the commit and whether it was changed),
 what it was built with, the revisions of MCP that it serves and calls, and the format of its
 tokens. A bug report should have it.`,
-		Action: func(context.Context, *cli.Command) error { return failed(p.printVersion()) },
+		Action: func(context.Context, *cli.Command) error { return p.printVersion() },
 	}
 }
 
 func (p *program) printVersion() error {
-	table := p.table()
-	row := func(name, value string) { fmt.Fprintf(table, "%s\t%s\n", name, value) }
-	row(p.name, buildinfo.Version())
+	rows := []string{p.name + "\t" + buildinfo.Version()}
 	if library := buildinfo.Library(); library != "" {
-		row("mcpsaga", library)
+		rows = append(rows, "mcpsaga\t"+library)
 	}
-	row("built with", fmt.Sprintf("%s for %s/%s", runtime.Version(), runtime.GOOS, runtime.GOARCH))
-	row("serves", "MCP "+strings.Join(server.Revisions(), ", ")+", and the saga proposal")
-	row("calls", "the saga proposal, MCP 2026-07-28 with tasks, and older revisions by the official Go SDK")
-	row("tokens", "format "+tokens.Format)
-	return table.Flush()
+	return p.table("", append(rows,
+		fmt.Sprintf("built with\t%s for %s/%s", runtime.Version(), runtime.GOOS, runtime.GOARCH),
+		"serves\tMCP "+strings.Join(server.Revisions(), ", ")+", and the saga proposal",
+		"calls\tthe saga proposal, MCP 2026-07-28 with tasks, and older revisions by the official Go SDK",
+		"tokens\tformat "+tokens.Format,
+	))
 }

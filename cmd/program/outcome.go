@@ -239,7 +239,9 @@ func (p *program) printJSON(value any) error {
 }
 
 // table writes to the standard output what tabs separate, in columns below their heads.
-func (p *program) table(heads ...string) *term.Table { return term.NewTable(p.stdout, heads...) }
+func (p *program) table(heads string, rows []string) error {
+	return failed(term.WriteTable(p.stdout, heads, rows))
+}
 
 // printRows writes what a list holds: as JSON, or as a table, or that there is nothing.
 func printRows[T any](p *program, c *cli.Command, rows []T, nothing, heads string, columns func(T) string) error {
@@ -250,11 +252,11 @@ func printRows[T any](p *program, c *cli.Command, rows []T, nothing, heads strin
 		p.say("%s", nothing)
 		return nil
 	}
-	table := p.table(strings.FieldsFunc(heads, func(r rune) bool { return r == '\t' })...)
+	var lines []string
 	for _, row := range rows {
-		fmt.Fprintln(table, columns(row))
+		lines = append(lines, columns(row))
 	}
-	return failed(table.Flush())
+	return p.table(heads, lines)
 }
 
 // orEmpty has a list that is nil encoded as an empty one.

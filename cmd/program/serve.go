@@ -36,9 +36,11 @@ func (p *program) serverFlags(own ...cli.Flag) []cli.Flag {
 		p.ledgerFlag("sqlite:, a file beside this user's own keyset; off with --keyset"),
 		p.stringFlag("log-level", "what to log: debug, info, warn or error", "info"),
 		p.boolFlag("log-json", "log in JSON"),
-		p.metricsFlag(),
+		p.stringFlag("metrics", "the `ADDRESS`, such as :9464, at whose "+metricsPath+" Prometheus reads metrics; of this machine alone unless it names a host", ""),
 		&cli.BoolFlag{Name: "print-config", Usage: "print what is set, and where, as a file for --config, and end"},
-	}, p.auditFlags(), p.ownFlags(), p.limits())
+		p.stringFlag("audit", "write who did what to this `FILE`, a JSON object on each line (- for the standard output)", ""),
+		p.auditKeyFlag(),
+	}, p.ownFlags(), p.limits())
 }
 
 func (p *program) serveCommand() *cli.Command {
@@ -125,11 +127,18 @@ func (p *program) pageURL(c *cli.Command, store ledger.Store, l net.Listener) (s
 		}
 		return given, nil
 	}
-	addr, ok := l.Addr().(*net.TCPAddr)
-	if store == nil || !ok || !addr.IP.IsLoopback() || len(p.server.AllowedHosts) > 0 { // a proxy may be before it
-		return "", nil
+	if at := p.ownURL(l); at != "" && store != nil {
+		return at + pagesPath, nil
 	}
-	return "http://" + addr.String() + pagesPath, nil
+	return "", nil
+}
+
+// ownURL is where users reach the server if only those of this machine may; empty otherwise.
+func (p *program) ownURL(l net.Listener) string {
+	if addr, ok := l.Addr().(*net.TCPAddr); ok && addr.IP.IsLoopback() && len(p.server.AllowedHosts) == 0 { // else a proxy may be before it
+		return "http://" + addr.String()
+	}
+	return ""
 }
 
 // spareHeap is memory that is never touched, so it takes no room, and that counts as used: the
@@ -241,7 +250,8 @@ func (p *program) withServer(ctx context.Context, c *cli.Command, change func() 
 	hangup := make(chan os.Signal, 1)
 	signal.Notify(hangup, syscall.SIGHUP)
 	defer signal.Stop(hangup)
-	watcher := keyfile.Watcher{File: keyset.KeysetFile, Now: hangup, Interval: p.lookAtKeys, Set: s.SetKeys, Failed: s.KeysFailed, Log: o.Logger}
+	watcher := keyfile.OfKeyset(keyset.KeysetFile, o.Keys)
+	watcher.Now, watcher.Interval, watcher.Set, watcher.Failed, watcher.Log = hangup, p.lookAtKeys, s.SetKeys, s.KeysFailed, o.Logger
 	var wait sync.WaitGroup
 	if p.config.path != "" {
 		again := make(chan os.Signal, 1)

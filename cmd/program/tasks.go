@@ -306,8 +306,7 @@ func (r *taskRow) ask(ctx context.Context, connection *client.Client, position c
 		r.Message = waitsFor(task.Steps[0])
 	}
 	if task.TTL > 0 && !task.Created.IsZero() {
-		expires := task.Created.Add(task.TTL)
-		r.Expires = &expires
+		r.Expires = new(task.Created.Add(task.TTL))
 	}
 }
 

@@ -25,10 +25,6 @@ const (
 	metricsPath, metricsPort = "/metrics", "9464"
 )
 
-func (p *program) metricsFlag() cli.Flag {
-	return p.stringFlag("metrics", "the `ADDRESS`, such as :9464, at whose "+metricsPath+" Prometheus reads metrics; of this machine alone unless it names a host", "")
-}
-
 // observe exports what the server of p does, as --metrics and the environment say, until stop is called.
 func (p *program) observe(ctx context.Context, c *cli.Command) (stop func(), err error) {
 	o := &p.server

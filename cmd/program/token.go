@@ -20,7 +20,7 @@ import (
 func (p *program) keysetFlags() []cli.Flag {
 	return []cli.Flag{
 		p.keysetFlag(), p.kmsFlag(),
-		p.stringFlag("audience", "the `NAME` of the deployment", ""),
+		p.stringFlag("audience", "the `NAME` of the deployment", p.server.Audience),
 	}
 }
 

@@ -61,33 +61,8 @@ func deploy(t *saga.Turn[args, state]) (saga.Next, error) {
 	if err != nil {
 		return nil, err
 	}
-	text, err := confirmed(t.State.Target, said.Text())
-	if err != nil {
-		return nil, err
+	if !strings.HasPrefix(strings.ToLower(strings.TrimSpace(said.Text())), "yes") {
+		return nil, saga.Failf("Deployment to %s was not initiated: the model did not confirm it. It said: %s", t.State.Target, said.Text())
 	}
-	return t.Textf("%s", text)
-}
-
-// confirmed returns the result if the model has confirmed the deployment.
-func confirmed(target, said string) (string, error) {
-	if !strings.HasPrefix(strings.ToLower(strings.TrimSpace(said)), "yes") {
-		return "", saga.Failf("Deployment to %s was not initiated: the model did not confirm it. It said: %s", target, said)
-	}
-	return "Deployment to " + target + " initiated successfully based on confirmation.", nil
-}
-
-// Flow is the same tool as a flow.
-var Flow = saga.Flow[args, string]{
-	Info: Tool.Info,
-	Run: func(r *saga.Run, _ args) (string, error) {
-		form, err := saga.Ask(r, target)
-		if err != nil {
-			return "", err
-		}
-		said, err := saga.Ask(r, advice.With(steps.Promptf("Is deploying to '%s' safe right now?", form.Target)))
-		if err != nil {
-			return "", err
-		}
-		return confirmed(form.Target, said.Text())
-	},
+	return t.Textf("Deployment to %s initiated successfully based on confirmation.", t.State.Target)
 }

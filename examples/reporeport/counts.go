@@ -30,7 +30,7 @@ type counts struct {
 // names counts how often names occur.
 type names map[string]int
 
-// name is an entry of names.
+// name is a name, or a month or a year, and how often it occurs.
 type name struct {
 	Name string
 	N    int
@@ -100,31 +100,25 @@ func (of names) top(n int) []name {
 	return list[:min(n, len(list))]
 }
 
-// period is a month or a year, with its number of commits.
-type period struct {
-	name string
-	n    int
-}
-
 // maxMonths is how many months a report shows. Longer histories it shows by the year.
 const maxMonths = 60
 
 // periods returns the commits by period, the oldest first, and what a period is.
-func (c *counts) periods() (unit string, list []period) {
+func (c *counts) periods() (unit string, list []name) {
 	unit = "month"
 	if len(c.Months) > maxMonths {
 		unit = "year"
 	}
 	for i, n := range slices.Backward(c.Months) {
 		month := c.Last - i
-		name := fmt.Sprintf("%d-%02d", month/12, month%12+1)
+		period := fmt.Sprintf("%d-%02d", month/12, month%12+1)
 		if unit == "year" {
-			name = fmt.Sprint(month / 12)
+			period = fmt.Sprint(month / 12)
 		}
-		if len(list) == 0 || list[len(list)-1].name != name {
-			list = append(list, period{name: name})
+		if len(list) == 0 || list[len(list)-1].Name != period {
+			list = append(list, name{Name: period})
 		}
-		list[len(list)-1].n += n
+		list[len(list)-1].N += n
 	}
 	return unit, list
 }

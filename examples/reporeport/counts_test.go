@@ -36,12 +36,12 @@ func TestPeriods(t *testing.T) {
 			unit, periods := counts.periods()
 			assert.Equal(t, c.unit, unit)
 			assert.LessOrEqual(t, len(periods), maxMonths)
-			assert.Equal(t, c.newest, periods[len(periods)-1].name)
-			assert.Equal(t, c.last, periods[0].name)
+			assert.Equal(t, c.newest, periods[len(periods)-1].Name)
+			assert.Equal(t, c.last, periods[0].Name)
 			sum, names := 0, map[string]bool{}
 			for _, p := range periods {
-				sum += p.n
-				names[p.name] = true
+				sum += p.N
+				names[p.Name] = true
 			}
 			assert.Equal(t, 1002, sum)
 			assert.Len(t, names, len(periods), "names of periods differ")

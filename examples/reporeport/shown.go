@@ -43,8 +43,8 @@ func (s *state) markdown(repo string) string {
 		fmt.Fprintf(&b, " (%s)", number(c.Merges, "merge"))
 	}
 	unit, periods := c.periods()
-	busiest := slices.MaxFunc(periods, func(a, b period) int { return a.n - b.n })
-	fmt.Fprintf(&b, " from %s to %s. Busiest %s: %s.\n\n", date(c.Oldest), date(c.Newest), unit, busiest.name)
+	busiest := slices.MaxFunc(periods, func(a, b name) int { return a.N - b.N })
+	fmt.Fprintf(&b, " from %s to %s. Busiest %s: %s.\n\n", date(c.Oldest), date(c.Newest), unit, busiest.Name)
 	if s.Comment != "" {
 		fmt.Fprintf(&b, "%s\n\n", s.Comment)
 	}
@@ -81,7 +81,7 @@ func (s *state) csv() string {
 	unit, periods := s.Counts.periods()
 	text := unit + ",commits\n"
 	for _, p := range periods {
-		text += fmt.Sprintf("%s,%d\n", p.name, p.n)
+		text += fmt.Sprintf("%s,%d\n", p.Name, p.N)
 	}
 	return text
 }
@@ -96,10 +96,7 @@ const (
 // chart draws the commits by period as an SVG.
 func (s *state) chart() []byte {
 	unit, periods := s.Counts.periods()
-	highest := 1
-	for _, p := range periods {
-		highest = max(highest, p.n)
-	}
+	highest := slices.MaxFunc(periods, func(a, b name) int { return a.N - b.N }).N
 	var b bytes.Buffer
 	text := func(x, y float64, anchor, text string) {
 		fmt.Fprintf(&b, `<text x="%.1f" y="%.1f" text-anchor="%s">%s</text>`+"\n", x, y, anchor, text)
@@ -115,9 +112,9 @@ func (s *state) chart() []byte {
 	each := float64(width-left-right) / float64(len(periods))
 	for i, p := range periods {
 		x := left + float64(i)*each
-		fmt.Fprintf(&b, `<rect x="%.1f" y="%.1f" width="%.1f" height="%.1f" fill="#0072b2"/>`+"\n", x, y(p.n), each*0.8, height-bottom-y(p.n))
+		fmt.Fprintf(&b, `<rect x="%.1f" y="%.1f" width="%.1f" height="%.1f" fill="#0072b2"/>`+"\n", x, y(p.N), each*0.8, height-bottom-y(p.N))
 		if i%(1+len(periods)/8) == 0 {
-			text(x+each*0.4, height-bottom+20, "middle", p.name)
+			text(x+each*0.4, height-bottom+20, "middle", p.Name)
 		}
 	}
 	b.WriteString("</svg>\n")

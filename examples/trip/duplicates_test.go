@@ -222,7 +222,7 @@ func (d *duplicates) states(t *testing.T, city string) (states []service.State) 
 // writes is how many items the records of all sagas have: each write adds one or more.
 func (d *duplicates) writes(t *testing.T) (n int) {
 	t.Helper()
-	driver, at, table := "sqlite", "file:"+d.ledger+"?mode=ro&_pragma=busy_timeout(10000)", "records"
+	driver, at, table := "sqlite", "file:"+strings.TrimPrefix(d.ledger, "sqlite:")+"?mode=ro&_pragma=busy_timeout(10000)", "records"
 	if d.database != nil {
 		driver, at, table = "pgx", d.database.DSN(), "mcpsaga_ledger.records"
 	}

@@ -1,13 +1,11 @@
 package main
 
 import (
-	"bytes"
-	"context"
+	"os"
+	"os/exec"
 	"path/filepath"
-	"regexp"
-	"sync"
+	"slices"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -15,66 +13,34 @@ import (
 	"github.com/mcpsaga/mcpsaga/client"
 )
 
-// output is what a program has printed so far.
-type output struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-// Write implements io.Writer.
-func (o *output) Write(p []byte) (int, error) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.b.Write(p)
-}
-
-// await waits until the output matches, and returns the match's groups.
-func (o *output) await(t *testing.T, pattern string) (found []string) {
-	t.Helper()
-	require.Eventually(t, func() bool {
-		o.mu.Lock()
-		defer o.mu.Unlock()
-		found = regexp.MustCompile(pattern).FindStringSubmatch(o.b.String())
-		return found != nil
-	}, time.Minute, 10*time.Millisecond, pattern)
-	return found
-}
-
 // TestOneCommand starts the whole example, and books. What was begun is continued by another process
 // that has the same directory.
 func TestOneCommand(t *testing.T) {
 	d := &driver{script: script{City: newCity(), Travellers: 1, Nights: 1, Answer: "leave"}}
-	dir := filepath.Join(t.TempDir(), "missing", "yet")
-	live := func(do func(context.Context) error) error {
-		ctx, stop := context.WithCancel(t.Context())
-		out, ended := new(output), make(chan error, 1)
-		go func() { ended <- run(ctx, []string{"trip", "--addr", "127.0.0.1:0", "--dir", dir}, out, out) }()
-		d.url = out.await(t, `--server (http\S+)`)[1]
-		err := do(ctx)
-		stop()
-		require.NoError(t, <-ended)
-		return err
-	}
-	require.ErrorIs(t, live(d.start), client.ErrPause)
-	d.script.Answer = "accept"
-	require.NoError(t, live(func(ctx context.Context) error { return d.comeBack(ctx, false) }))
+	dir := t.TempDir()
+	kept := []string{"--keyset", newKeyset(t, dir), "--ledger", "sqlite:" + filepath.Join(dir, "ledger.db")}
+	all := newProcess(t, dir, "all", "part", slices.Concat(served, kept, []string{"--dir", filepath.Join(dir, "missing", "yet"), "--approver", "boss"})...)
+	all.restart(t)
+	d.url = all.address()
+	require.ErrorIs(t, d.start(t.Context()), client.ErrPause)
+	self, err := os.Executable()
+	require.NoError(t, err)
+	ledger := exec.CommandContext(t.Context(), self, append([]string{"ledger"}, kept...)...)
+	ledger.Env = append(os.Environ(), childEnv+"=part")
+	held, err := ledger.Output()
+	require.NoError(t, err)
+	assert.Contains(t, string(held), "hold-hotel, hold-flight, hold-money", "the audience is that of the program")
+	all.kill()
+	all.restart(t)
+	d.url, d.script.Answer = all.address(), "accept"
+	require.NoError(t, d.comeBack(t.Context(), false))
 	assert.Contains(t, d.result, `"paid":"EUR 61.00"`)
-}
-
-// What keeps a part from starting ends the others.
-func TestPartsThatDoNotStart(t *testing.T) {
-	out := new(output)
-	assert.ErrorContains(t, run(t.Context(), []string{"trip", "--addr", "nowhere", "--dir", t.TempDir()}, out, out), "nowhere")
 }
 
 func TestMistakesOnTheCommandLine(t *testing.T) {
 	for _, args := range [][]string{
-		{"trip", "nonsense"},
-		{"trip", "service", "--db", "x", "museum"},
-		{"trip", "service", "hotel"},
-		{"trip", "serve"},
-		{"trip", "serve", "--keyset", "x", "--hotel", "x", "--flight", "x", "--payment", "x", "--approver", "boss"},
+		{"--db", "x", "museum"}, {"hotel"}, {"--db", filepath.Join(t.TempDir(), "x.db"), "--addr", "nowhere", "hotel"},
 	} {
-		assert.Error(t, run(t.Context(), args, new(output), new(output)), args)
+		assert.Error(t, runService(t.Context(), args), args)
 	}
 }

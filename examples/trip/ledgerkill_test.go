@@ -23,6 +23,8 @@ import (
 	"github.com/mcpsaga/mcpsaga/internal/durable"
 	"github.com/mcpsaga/mcpsaga/internal/longtests"
 	"github.com/mcpsaga/mcpsaga/ledger"
+	"github.com/mcpsaga/mcpsaga/ledger/postgres"
+	"github.com/mcpsaga/mcpsaga/ledger/sqlite"
 )
 
 // How the client behaves when it was interrupted.
@@ -389,7 +391,7 @@ func (c *cluster) giveBack(t *testing.T, all []*trip) {
 		}
 	}()
 	require.EventuallyWithT(t, func(t *assert.CollectT) {
-		store, err := openLedger(context.Background(), c.ledger)
+		store, err := c.openLedger()
 		require.NoError(t, err)
 		opened = append(opened, store)
 		operator = durable.NewOperator(store, func() *codec.Keyset { return keys }, "trip")
@@ -416,4 +418,12 @@ func (c *cluster) giveBack(t *testing.T, all []*trip) {
 			}
 		}
 	}
+}
+
+// openLedger opens the ledger of the servers beside them.
+func (c *cluster) openLedger() (ledger.Store, error) {
+	if path, isFile := strings.CutPrefix(c.ledger, "sqlite:"); isFile {
+		return sqlite.Open(context.Background(), path)
+	}
+	return postgres.Open(context.Background(), c.ledger)
 }

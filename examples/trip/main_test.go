@@ -16,7 +16,7 @@ func TestMain(m *testing.M) {
 	var err error
 	switch os.Getenv(childEnv) {
 	case "part":
-		err = run(context.Background(), os.Args, os.Stdout, os.Stderr)
+		main()
 	case "client":
 		err = clientProcess(context.Background(), os.Args[1:])
 	default:

@@ -2,10 +2,11 @@ package main
 
 import (
 	"bufio"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
+	"regexp"
 	"sync"
 	"testing"
 
@@ -41,31 +42,40 @@ func (p *process) start() error {
 	if err != nil {
 		return err
 	}
-	defer func() { _ = log.Close() }()
 	cmd := exec.Command(program, p.args...)
 	cmd.Env = append(os.Environ(), childEnv+"="+p.role)
-	cmd.Stderr = log
-	stdout, err := cmd.StdoutPipe()
+	stderr, err := cmd.StderrPipe()
 	if err != nil {
 		return err
 	}
 	if err := cmd.Start(); err != nil {
 		return err
 	}
-	var line string
-	if p.role != "client" {
-		line, err = bufio.NewReader(stdout).ReadString('\n')
+	said := bufio.NewReader(io.TeeReader(stderr, log))
+	var found []string
+	for p.role != "client" && found == nil && err == nil {
+		var line string
+		line, err = said.ReadString('\n')
+		found = listening.FindStringSubmatch(line)
 	}
 	done := make(chan struct{})
 	go func() {
+		_, _ = io.Copy(io.Discard, said)
 		_ = cmd.Wait()
+		_ = log.Close()
 		close(done)
 	}()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.cmd, p.done, p.url = cmd, done, strings.TrimSpace(line)
+	p.cmd, p.done = cmd, done
+	if found != nil {
+		p.url = found[1]
+	}
 	return err
 }
+
+// listening finds where a part listens in what it says.
+var listening = regexp.MustCompile(`serving"? url=(\S+)`)
 
 // kill is kill -9. The process is gone when it returns.
 func (p *process) kill() {

@@ -11,6 +11,7 @@ import (
 	"path"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -65,7 +66,7 @@ func newCluster(t *testing.T, kind string, ttl time.Duration, more ...string) *c
 	dir := t.TempDir()
 	c := &cluster{
 		world: world{dir: dir, parts: map[string]*process{}, dbs: map[string]*sql.DB{}},
-		t:     t, keyset: filepath.Join(dir, "keyset.json"), ledger: filepath.Join(dir, "ledger.db"),
+		t:     t, keyset: newKeyset(t, dir), ledger: "sqlite:" + filepath.Join(dir, "ledger.db"),
 		kills: map[string]int{}, trips: map[string]*trip{}, arrived: map[string]int{},
 	}
 	if kind == "postgres" {
@@ -83,7 +84,7 @@ func newCluster(t *testing.T, kind string, ttl time.Duration, more ...string) *c
 	}
 	for i := range replicas {
 		at := func(p point, r *http.Request, body []byte) fate { return c.pass(i, p, r, body) }
-		args := []string{"serve", "--keyset", c.keyset, "--ledger", c.ledger, "--token-ttl", ttl.String()}
+		args := append(slices.Clip(served), "--keyset", c.keyset, "--ledger", c.ledger, "--token-ttl", ttl.String())
 		c.behind[i] = map[string]*proxy{}
 		for _, name := range serviceNames {
 			c.behind[i][name] = newProxy(t, c.parts[name], at)

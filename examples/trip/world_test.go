@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/mcpsaga/mcpsaga/codec"
 	"github.com/mcpsaga/mcpsaga/examples/trip/service"
 	"github.com/mcpsaga/mcpsaga/server"
 )
@@ -40,7 +42,7 @@ func newWorld(t *testing.T) *world {
 		p.restart(t)
 		w.parts[name], w.proxies[name] = p, newProxy(t, p, w.at)
 	}
-	args := []string{"serve", "--keyset", filepath.Join(w.dir, "keyset.json")}
+	args := append(slices.Clip(served), "--keyset", newKeyset(t, w.dir))
 	for _, name := range serviceNames {
 		file := filepath.Join(w.dir, name+".db")
 		add(name, "service", "--db", file, name)
@@ -52,6 +54,17 @@ func newWorld(t *testing.T) *world {
 	}
 	add("server", args...)
 	return w
+}
+
+// served begins the command line of a server.
+var served = []string{"serve", "--addr", "127.0.0.1:0"}
+
+func newKeyset(t *testing.T, dir string) (path string) {
+	t.Helper()
+	path = filepath.Join(dir, "keyset.json")
+	_, err := codec.CreateKeysetFile(path)
+	require.NoError(t, err)
+	return path
 }
 
 // endpoint is where the client finds the server.

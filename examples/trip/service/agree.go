@@ -12,8 +12,8 @@ import (
 
 // Ask notes whom to call when the owner of what is held agrees. It may be repeated.
 func (s *Service) Ask(ctx context.Context, key, callback string) error {
-	return s.transact(ctx, func(t *tx) error {
-		if _, err := t.held(ctx, key); err != nil {
+	return s.transact(ctx, key, func(t *tx, found *Hold) error {
+		if err := found.isThere(); err != nil {
 			return err
 		}
 		_, err := t.ExecContext(ctx, `INSERT INTO asked (key, callback) VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET callback = excluded.callback`, key, callback)
@@ -26,15 +26,14 @@ func (s *Service) Ask(ctx context.Context, key, callback string) error {
 func (s *Service) Agree(ctx context.Context, key string) error {
 	var callback string
 	var amount int
-	err := s.transact(ctx, func(t *tx) error {
-		h, err := t.held(ctx, key)
-		if err != nil {
+	err := s.transact(ctx, key, func(t *tx, found *Hold) error {
+		if err := found.isThere(); err != nil {
 			return err
 		}
-		if amount = h.Amount; h.State == Confirmed {
+		if amount = found.Amount; found.State == Confirmed {
 			return nil
 		}
-		err = t.QueryRowContext(ctx, `SELECT callback FROM asked WHERE key = ?`, key).Scan(&callback)
+		err := t.QueryRowContext(ctx, `SELECT callback FROM asked WHERE key = ?`, key).Scan(&callback)
 		if errors.Is(err, sql.ErrNoRows) {
 			return conflict("you were not asked for this")
 		}
@@ -66,16 +65,13 @@ func (s *Service) Agree(ctx context.Context, key string) error {
 	return fmt.Errorf("who has asked answers with the status %s", response.Status)
 }
 
-// held returns a hold that is there, and neither released nor expired.
-func (t *tx) held(ctx context.Context, key string) (*Hold, error) {
-	h, err := t.find(ctx, key)
+// isThere fails if there is no hold, or it is released or expired.
+func (h *Hold) isThere() error {
 	switch {
-	case err != nil:
-		return nil, err
 	case h == nil:
-		return nil, conflict("nothing is held under this key")
+		return errNothing
 	case h.State == Released || h.State == Expired:
-		return nil, conflict("what was held under this key is %s", h.State)
+		return conflict("what was held under this key is %s", h.State)
 	}
-	return h, nil
+	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"io"
 	"log/slog"
 	"net"
 	"net/http"
@@ -18,45 +19,31 @@ type Problem struct {
 // Handler serves the service's API.
 func (s *Service) Handler() http.Handler {
 	mux := http.NewServeMux()
-	mux.HandleFunc("PUT /holds/{key}", func(w http.ResponseWriter, r *http.Request) {
-		var wanted Request
-		if read(w, r, &wanted) {
-			h, err := s.Place(r.Context(), r.PathValue("key"), wanted)
-			answer(w, h, err)
-		}
+	route(mux, "PUT /holds/{key}", func(ctx context.Context, key string, in Request) (any, error) { return s.Place(ctx, key, in) })
+	route(mux, "POST /holds/{key}/confirm", func(ctx context.Context, key string, in struct{ Units int }) (any, error) {
+		return s.Confirm(ctx, key, in.Units)
 	})
-	mux.HandleFunc("POST /holds/{key}/confirm", func(w http.ResponseWriter, r *http.Request) {
-		var wanted struct{ Units int }
-		if read(w, r, &wanted) {
-			h, err := s.Confirm(r.Context(), r.PathValue("key"), wanted.Units)
-			answer(w, h, err)
-		}
+	route(mux, "POST /holds/{key}/ask", func(ctx context.Context, key string, in struct{ Callback string }) (any, error) {
+		return nil, s.Ask(ctx, key, in.Callback)
 	})
-	mux.HandleFunc("POST /holds/{key}/ask", func(w http.ResponseWriter, r *http.Request) {
-		var wanted struct{ Callback string }
-		if read(w, r, &wanted) {
-			answer(w, nil, s.Ask(r.Context(), r.PathValue("key"), wanted.Callback))
-		}
-	})
-	mux.HandleFunc("POST /holds/{key}/agree", func(w http.ResponseWriter, r *http.Request) {
-		answer(w, nil, s.Agree(r.Context(), r.PathValue("key")))
-	})
-	mux.HandleFunc("DELETE /holds/{key}", func(w http.ResponseWriter, r *http.Request) {
-		answer(w, nil, s.Release(r.Context(), r.PathValue("key")))
-	})
-	mux.HandleFunc("GET /holds", func(w http.ResponseWriter, r *http.Request) {
-		list, err := s.List(r.Context())
-		answer(w, list, err)
-	})
+	route(mux, "POST /holds/{key}/agree", func(ctx context.Context, key string, _ struct{}) (any, error) { return nil, s.Agree(ctx, key) })
+	route(mux, "DELETE /holds/{key}", func(ctx context.Context, key string, _ struct{}) (any, error) { return nil, s.Release(ctx, key) })
+	route(mux, "GET /holds", func(ctx context.Context, _ string, _ struct{}) (any, error) { return s.List(ctx) })
 	return mux
 }
 
-func read(w http.ResponseWriter, r *http.Request, into any) bool {
-	err := json.NewDecoder(http.MaxBytesReader(w, r.Body, 64<<10)).Decode(into) // far more than a request needs
-	if err != nil {
-		write(w, http.StatusBadRequest, Problem{"the body is not the JSON that is expected: " + err.Error()})
-	}
-	return err == nil
+// route has requests answered by do, which gets their bodies: no body is the zero value.
+func route[B any](mux *http.ServeMux, pattern string, do func(ctx context.Context, key string, body B) (any, error)) {
+	mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
+		var body B
+		err := json.NewDecoder(http.MaxBytesReader(w, r.Body, 64<<10)).Decode(&body) // far more than a request needs
+		if err != nil && !errors.Is(err, io.EOF) {
+			write(w, http.StatusBadRequest, Problem{"the body is not the JSON that is expected: " + err.Error()})
+			return
+		}
+		v, err := do(r.Context(), r.PathValue("key"), body)
+		answer(w, v, err)
+	})
 }
 
 func answer(w http.ResponseWriter, v any, err error) {

@@ -67,17 +67,16 @@ type Conflict struct {
 // Error implements error.
 func (c *Conflict) Error() string { return c.Reason }
 
+var errNothing = conflict("nothing is held under this key")
+
 func conflict(format string, args ...any) error {
 	return &Conflict{fmt.Sprintf(format, args...)}
 }
 
 // Place holds what is requested under a key. A repeated request gets the hold that is there.
 func (s *Service) Place(ctx context.Context, key string, r Request) (h Hold, err error) {
-	err = s.transact(ctx, func(t *tx) error {
-		found, err := t.find(ctx, key)
+	err = s.transact(ctx, key, func(t *tx, found *Hold) (err error) {
 		switch {
-		case err != nil:
-			return err
 		case found == nil:
 			h, err = t.place(ctx, key, r)
 			return err
@@ -110,17 +109,13 @@ func (t *tx) place(ctx context.Context, key string, r Request) (Hold, error) {
 // Confirm makes a hold final. Units is how many of it are wanted, and 0 means all; the rest is given
 // back.
 func (s *Service) Confirm(ctx context.Context, key string, units int) (h Hold, err error) {
-	err = s.transact(ctx, func(t *tx) error {
-		found, err := t.find(ctx, key)
-		switch {
-		case err != nil:
-			return err
-		case found == nil:
-			return conflict("nothing is held under this key")
-		case units == 0:
-			units = found.Units
+	err = s.transact(ctx, key, func(t *tx, found *Hold) error {
+		if found == nil {
+			return errNothing
 		}
-		h = *found
+		if h = *found; units == 0 {
+			units = h.Units
+		}
 		switch {
 		case h.State == Confirmed && h.Kept == units:
 			return nil
@@ -137,11 +132,8 @@ func (s *Service) Confirm(ctx context.Context, key string, units int) (h Hold, e
 
 // Release gives back what is held under a key, and makes sure that nothing is held under it later.
 func (s *Service) Release(ctx context.Context, key string) error {
-	return s.transact(ctx, func(t *tx) error {
-		found, err := t.find(ctx, key)
+	return s.transact(ctx, key, func(t *tx, found *Hold) error {
 		switch {
-		case err != nil:
-			return err
 		case found == nil:
 			// The request to hold may still be under way.
 			return t.save(ctx, Hold{Key: key, State: Released, Expires: t.opts.Now()}, "barred")

@@ -89,8 +89,8 @@ type tx struct {
 	opts Options
 }
 
-// transact runs f in a transaction, after the holds that have expired are marked.
-func (s *Service) transact(ctx context.Context, f func(*tx) error) error {
+// transact runs f in a transaction, after the holds that have expired are marked. It gets the hold with a key; nil is none.
+func (s *Service) transact(ctx context.Context, key string, f func(t *tx, found *Hold) error) error {
 	sqlTx, err := s.db.BeginTx(ctx, nil)
 	if err != nil {
 		return err
@@ -102,8 +102,12 @@ func (s *Service) transact(ctx context.Context, f func(*tx) error) error {
 	if err == nil {
 		_, err = t.ExecContext(ctx, `UPDATE holds SET state = ? WHERE state = ? AND expires <= ?`, Expired, Held, now)
 	}
+	var found *Hold
 	if err == nil {
-		err = f(t)
+		found, err = t.find(ctx, key)
+	}
+	if err == nil {
+		err = f(t, found)
 	}
 	if err != nil {
 		return err
@@ -123,7 +127,7 @@ func scan(into func(...any) error) (h Hold, err error) {
 // List returns all holds there ever were.
 func (s *Service) List(ctx context.Context) ([]Hold, error) {
 	list := []Hold{}
-	err := s.transact(ctx, func(t *tx) error {
+	err := s.transact(ctx, "", func(t *tx, _ *Hold) error {
 		rows, err := t.QueryContext(ctx, selectHolds+` ORDER BY rowid`)
 		if err != nil {
 			return err

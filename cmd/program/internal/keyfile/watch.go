@@ -19,37 +19,51 @@ const (
 	reminder = time.Minute
 )
 
-// Watcher loads a keyset file again and again, and passes on what has changed. A file that
+// Watcher loads a file with keys again and again, and passes on what has changed. A file that
 // cannot be loaded is tried again at every look: the change may be that a stolen key no longer
 // opens tokens.
-type Watcher struct {
-	// File is the file.
-	File codec.KeysetFile
-	// Now makes it pass on the keyset at once, changed or not.
+type Watcher[T any] struct {
+	// What is what the log calls that which is in the file, and Path is the file.
+	What, Path string
+	// Load loads the file, Same reports whether two loads have brought the same, and Shown is what the log has of one.
+	Load  func() (T, error)
+	Same  func(a, b T) bool
+	Shown func(T) slog.Attr
+	// Last is what is in use when it begins.
+	Last T
+	// Now makes it pass on what is in the file at once, changed or not.
 	Now <-chan os.Signal
-	// Set gets each keyset, and Failed is called when the file can no longer be loaded.
-	Set    func(*codec.Keyset)
+	// Set gets what is new, and Failed is called when the file can no longer be loaded.
+	Set    func(T)
 	Failed func()
 	// Interval is how often the file is loaded; zero is every five seconds.
 	Interval time.Duration
 	// Log gets what happens.
 	Log *slog.Logger
 
-	load    func(codec.KeysetFile) (*codec.Keyset, error) // nil is load
-	loading chan loaded                                   // of a load that has not ended
+	loading chan loaded[T] // of a load that has not ended
+}
+
+// OfKeyset returns a Watcher of a keyset, which began as it is in use.
+func OfKeyset(file codec.KeysetFile, inUse *codec.Keyset) *Watcher[*codec.Keyset] {
+	return &Watcher[*codec.Keyset]{
+		What: "keyset", Path: file.Path, Load: file.Load, Last: inUse,
+		Same:  func(a, b *codec.Keyset) bool { return slices.Equal(a.Keys(), b.Keys()) }, // ids are random
+		Shown: func(k *codec.Keyset) slog.Attr { return slog.Any("keyset", k) },
+	}
 }
 
 // loaded is what came of a load.
-type loaded struct {
-	keys *codec.Keyset
+type loaded[T any] struct {
+	keys T
 	err  error
 }
 
 // Run watches until ctx ends.
-func (w *Watcher) Run(ctx context.Context) {
-	if info, err := os.Stat(w.File.Path); err == nil && !info.Mode().IsRegular() {
+func (w *Watcher[T]) Run(ctx context.Context) {
+	if info, err := os.Stat(w.Path); err == nil && !info.Mode().IsRegular() {
 		// A pipe can be read once, and reading it again may block for ever.
-		w.Log.InfoContext(ctx, "the keyset is not a regular file, so changes of it are not noticed", "path", w.File.Path)
+		w.Log.InfoContext(ctx, "the "+w.What+" is not a regular file, so changes of it are not noticed", "path", w.Path)
 		return
 	}
 	// A file descriptor put aside for loading: clients can use up all others, and must not keep a key from
@@ -58,7 +72,6 @@ func (w *Watcher) Run(ctx context.Context) {
 	defer func() { spare.Close() }()
 	tick := time.NewTicker(cmp.Or(w.Interval, interval))
 	defer tick.Stop()
-	var last *codec.Keyset      // what was passed on
 	var failing error           // that was logged last, since the file cannot be loaded
 	var since, logged time.Time // when that began, and when the error was logged
 	for {
@@ -84,33 +97,30 @@ func (w *Watcher) Run(ctx context.Context) {
 			}
 			if failing == nil || asked || failing.Error() != err.Error() || now.Sub(logged) >= reminder {
 				failing, logged = err, now
-				w.Log.ErrorContext(ctx, "cannot reload the keyset, keeping the keys loaded before and trying again", "error", err, "since", since)
+				w.Log.ErrorContext(ctx, "cannot reload the "+w.What+", keeping the keys loaded before and trying again", "error", err, "since", since)
 			}
 			continue
 		case failing != nil:
-			w.Log.InfoContext(ctx, "keyset loaded again", "failed_for", now.Sub(since).Round(time.Second), "keyset", keys)
-		case asked, last != nil && !slices.Equal(keys.Keys(), last.Keys()): // ids are random, so keys with the same ids are the same keys
-			w.Log.InfoContext(ctx, "keyset reloaded", "keyset", keys)
-		case last != nil:
+			w.Log.InfoContext(ctx, w.What+" loaded again", "failed_for", now.Sub(since).Round(time.Second), w.Shown(keys))
+		case asked, !w.Same(keys, w.Last):
+			w.Log.InfoContext(ctx, w.What+" reloaded", w.Shown(keys))
+		default:
 			continue
-		} // what the server began with is no news
+		}
 		w.Set(keys)
-		last, failing = keys, nil
+		w.Last, failing = keys, nil
 	}
 }
 
-// look loads the keyset, and fails if that takes longer than the interval: a file on a mount that is gone can hang
+// look loads the file, and fails if that takes longer than the interval: a file on a mount that is gone can hang
 // for ever. The load that hangs goes on, and is what the next look waits for, so that there is never more than one.
-func (w *Watcher) look(ctx context.Context) (*codec.Keyset, error) {
+func (w *Watcher[T]) look(ctx context.Context) (keys T, err error) {
 	if w.loading == nil {
-		done, file, do := make(chan loaded, 1), w.File, w.load
-		if do == nil {
-			do = load
-		}
+		done := make(chan loaded[T], 1)
 		w.loading = done
 		go func() {
-			keys, err := do(file)
-			done <- loaded{keys, err}
+			keys, err := w.load()
+			done <- loaded[T]{keys, err}
 		}()
 	}
 	patience := time.NewTimer(cmp.Or(w.Interval, interval))
@@ -120,21 +130,21 @@ func (w *Watcher) look(ctx context.Context) (*codec.Keyset, error) {
 		w.loading = nil
 		return got.keys, got.err
 	case <-ctx.Done():
-		return nil, ctx.Err()
+		return keys, ctx.Err()
 	case <-patience.C:
-		return nil, fmt.Errorf("reading the keyset %s hangs: see whether what it is on, and its KMS, can still be reached", w.File.Path)
+		return keys, fmt.Errorf("reading the %s %s hangs: see whether what it is on, and its KMS, can still be reached", w.What, w.Path)
 	}
 }
 
-// load loads a keyset that was a regular file when the server began. What stands in its place must be one too: to
+// load loads what was a regular file when the server began. What stands in its place must be one too: to
 // open a pipe waits until something writes to it.
-func load(file codec.KeysetFile) (*codec.Keyset, error) {
-	info, err := os.Stat(file.Path)
-	switch {
-	case err != nil:
-		return nil, err
-	case !info.Mode().IsRegular() && !info.IsDir(): // of a directory Load says so
-		return nil, fmt.Errorf("the keyset %s is no longer a regular file", file.Path)
+func (w *Watcher[T]) load() (keys T, err error) {
+	info, err := os.Stat(w.Path)
+	if err == nil && !info.Mode().IsRegular() && !info.IsDir() { // of a directory Load says so
+		err = fmt.Errorf("the %s %s is no longer a regular file", w.What, w.Path)
 	}
-	return file.Load()
+	if err != nil {
+		return keys, err
+	}
+	return w.Load()
 }

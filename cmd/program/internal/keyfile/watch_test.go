@@ -68,10 +68,8 @@ func watch(t *testing.T, test func(w *watched)) {
 	require.NoError(t, err)
 	synctest.Test(t, func(t *testing.T) {
 		w := &watched{t: t, path: path, now: make(chan os.Signal), keys: keys}
-		watcher := Watcher{
-			File: codec.KeysetFile{Path: path}, Now: w.now, Log: slog.New(slog.NewTextHandler(w, nil)),
-			Set: w.set, Failed: w.fail,
-		}
+		watcher := OfKeyset(codec.KeysetFile{Path: path}, keys)
+		watcher.Now, watcher.Set, watcher.Failed, watcher.Log = w.now, w.set, w.fail, slog.New(slog.NewTextHandler(w, nil))
 		go watcher.Run(t.Context())
 		w.pass(interval)
 		assert.Zero(t, w.logged("\n"), "what the server began with is no news")

@@ -21,7 +21,8 @@ func TestWatcherDoesNotReadAPipeAgain(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "pipe")
 	require.NoError(t, syscall.Mkfifo(path, 0o600))
 	var log bytes.Buffer
-	watcher := Watcher{File: codec.KeysetFile{Path: path}, Log: slog.New(slog.NewTextHandler(&log, nil))}
+	watcher := OfKeyset(codec.KeysetFile{Path: path}, nil)
+	watcher.Log = slog.New(slog.NewTextHandler(&log, nil))
 	watcher.Run(t.Context())
 	assert.Contains(t, log.String(), "not a regular file")
 }

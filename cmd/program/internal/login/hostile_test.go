@@ -184,11 +184,11 @@ func TestTokensOfOtherCommands(t *testing.T) {
 	k, err := in.place.load()
 	require.NoError(t, err)
 	in.o.Show = func(string, string, []string) { t.Error("the user is asked") }
-	in.now.Access = "expired"
+	in.now.Load().Access = "expired"
 	k.Access, k.Refresh = "expired as well", "refresh"
 	require.NoError(t, in.place.save(k))
 	assert.Equal(t, 200, get(t, in))
-	in.now.Access = "expired"
+	in.now.Load().Access = "expired"
 	assert.Equal(t, 200, get(t, in))
 }
 
@@ -220,7 +220,7 @@ func TestLoginsAreKeptApart(t *testing.T) {
 	raw, err := os.ReadFile(path)
 	require.NoError(t, err)
 	in := two.login(t, dir)
-	assert.Empty(t, in.now.token())
+	assert.Empty(t, in.now.Load().token())
 
 	k, err := place(path).load()
 	require.NoError(t, err)

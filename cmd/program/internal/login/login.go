@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/oauthex"
@@ -41,8 +42,9 @@ type Login struct {
 	server *url.URL
 	place  place
 
+	now atomic.Pointer[kept] // what is kept, as far as is known here; nil is nothing
+
 	mu    sync.Mutex
-	now   *kept            // what is kept, as far as is known here; nil is nothing
 	tried map[string]error // what came of the user being asked to sign in, by the scopes
 	err   error            // why there is no good token
 }
@@ -62,7 +64,8 @@ func New(ctx context.Context, o Options) (*Login, error) {
 		}
 		return l, nil
 	}
-	l.now, err = l.place.load()
+	k, err := l.place.load()
+	l.now.Store(k)
 	return l, err
 }
 
@@ -77,9 +80,7 @@ func (l *Login) Err() error {
 // request with a body needs GetBody.
 func (l *Login) RoundTrip(r *http.Request) (*http.Response, error) {
 	for renewed := false; ; {
-		l.mu.Lock()
-		token := l.now.token()
-		l.mu.Unlock()
+		token := l.now.Load().token()
 		response, err := l.send(r, token)
 		if err != nil {
 			return nil, err
@@ -166,9 +167,7 @@ func (l *Login) improve(refused string, w wants, renewed *bool) error {
 	if err != nil {
 		return err
 	}
-	l.mu.Lock()
-	l.now = old
-	l.mu.Unlock()
+	l.now.Store(old)
 	if token := old.token(); token != "" && token != refused {
 		return nil
 	}
@@ -191,9 +190,7 @@ func (l *Login) improve(refused string, w wants, renewed *bool) error {
 	if err := l.place.save(next); err != nil {
 		return fmt.Errorf("the login cannot be kept: %w", err)
 	}
-	l.mu.Lock()
-	l.now = next
-	l.mu.Unlock()
+	l.now.Store(next)
 	return nil
 }
 

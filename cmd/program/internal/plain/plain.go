@@ -67,7 +67,9 @@ func (w *Writer) Write(b []byte) (int, error) {
 // were cut off. Several blank lines, which would push the text before them off the screen, are
 // replaced by their number.
 func Clip(s string, characters, lines int) (shown string, left int) {
-	text := withoutGaps(Text(s))
+	text := gaps.ReplaceAllStringFunc("\n"+Text(s), func(gap string) string {
+		return fmt.Sprintf("\n… %d blank lines …\n", strings.Count(gap, "\n")-1)
+	})[1:]
 	end, n := len(text), 0
 	for i, r := range text {
 		if n++; n > characters || r == '\n' && lines <= 1 {
@@ -83,13 +85,6 @@ func Clip(s string, characters, lines int) (shown string, left int) {
 
 // gaps are several blank lines.
 var gaps = regexp.MustCompile(`\n([\t\f\r\v\x{85}\p{Z}]*\n){2,}`)
-
-// withoutGaps replaces several blank lines by one that counts them.
-func withoutGaps(text string) string {
-	return gaps.ReplaceAllStringFunc("\n"+text, func(gap string) string {
-		return fmt.Sprintf("\n… %d blank lines …\n", strings.Count(gap, "\n")-1)
-	})[1:]
-}
 
 // Short returns [Line] of s, cut to a number of characters.
 func Short(s string, most int) string {

@@ -75,7 +75,11 @@ func (t *Terminal) fill(ctx context.Context, form *steps.FormSpec, inputs []*inp
 		return nil, nil
 	}
 	for _, in := range inputs {
-		t.note("  %s: %s", plain.Short(in.field.Label(), maxLabel), in.summary(60))
+		value, sent := content[in.field.Name]
+		if !sent {
+			value = "(left out)"
+		}
+		t.note("  %s: %s", plain.Short(in.field.Label(), maxLabel), plain.Short(fmt.Sprint(value), 60))
 	}
 	return client.Accept(content), nil
 }

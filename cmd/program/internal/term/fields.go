@@ -44,7 +44,7 @@ func newInput(t *Terminal, field steps.Field) *input {
 	switch v := field.Default.(type) {
 	case string:
 		in.text = plain.Text(v)
-		if in.find(v) >= 0 {
+		if slices.ContainsFunc(field.Choices, func(c steps.Choice) bool { return c.Value == v }) {
 			in.choice = v
 		}
 	case []string:
@@ -64,10 +64,6 @@ func newInput(t *Terminal, field steps.Field) *input {
 		in.choice = field.Choices[0].Value // the list marks one anyway, and nothing is sent without being confirmed
 	}
 	return in
-}
-
-func (in *input) find(value string) int {
-	return slices.IndexFunc(in.field.Choices, func(c steps.Choice) bool { return c.Value == value })
 }
 
 func (in *input) isArea() bool {
@@ -226,13 +222,4 @@ func (in *input) description() string {
 		shown += fmt.Sprintf("… (%d more characters are not shown)", left)
 	}
 	return shown
-}
-
-// summary returns what is sent as a short line.
-func (in *input) summary(width int) string {
-	value, _ := in.value()
-	if value == nil {
-		return "(left out)"
-	}
-	return plain.Short(fmt.Sprint(value), width)
 }

@@ -1,7 +1,6 @@
 package term
 
 import (
-	"bytes"
 	"fmt"
 	"io"
 	"os"
@@ -18,22 +17,11 @@ import (
 	"github.com/mcpsaga/mcpsaga/cmd/program/internal/plain"
 )
 
-// Table writes rows, whose cells are separated by tabs. They stand in columns, unless these
-// are too wide for a terminal: then each row is a record, of lines that fit. What is no
-// terminal gets columns. A long table is flushed more than once: its heads come once, and each part
-// has columns of its own. Texts must be clean.
-type Table struct {
-	bytes.Buffer // the rows that are new
-	out          io.Writer
-	width        int      // 0: no limit
-	heads        []string // of the columns, or none
-	later        bool     // something was flushed
-	asRecord     bool     // rows were too wide for columns
-}
-
-// NewTable returns a table for out, with heads for its columns, or none.
-func NewTable(out *os.File, heads ...string) *Table {
-	return &Table{out: out, width: columns(out), heads: heads}
+// WriteTable writes rows, whose cells are separated by tabs, below heads, if there are any. They stand in columns, unless these
+// are too wide for a terminal: then each row is a record, of lines that fit. What is no terminal gets columns. Texts must be clean.
+func WriteTable(out *os.File, heads string, rows []string) error {
+	_, err := io.WriteString(out, table(columns(out), heads, rows))
+	return err
 }
 
 // columns is how wide a terminal is, or 0 for what is none or does not know it.
@@ -45,62 +33,59 @@ func columns(f *os.File) int {
 	return width
 }
 
-// Flush writes the rows that are new.
-func (t *Table) Flush() error {
-	if t.Len() == 0 {
-		return nil
-	}
-	var b bytes.Buffer
+// table is a table for a terminal of a width; 0 is no limit.
+func table(width int, heads string, rows []string) string {
+	var b strings.Builder
 	w := tabwriter.NewWriter(&b, 0, 4, 2, ' ', 0)
-	if len(t.heads) > 0 && !t.later {
-		fmt.Fprintln(w, strings.Join(t.heads, "\t"))
+	if heads != "" {
+		fmt.Fprintln(w, strings.TrimRight(heads, "\t"))
 	}
-	_, _ = w.Write(t.Bytes())
-	_ = w.Flush() // a buffer takes all
+	for _, row := range rows {
+		fmt.Fprintln(w, row)
+	}
+	_ = w.Flush() // a builder takes all
 	for line := range strings.Lines(b.String()) {
-		t.asRecord = t.asRecord || t.width > 0 && ansi.StringWidth(line) > t.width
+		if width > 0 && ansi.StringWidth(line) > width {
+			return records(width, heads, rows)
+		}
 	}
-	if t.asRecord {
-		b.Reset()
-		t.records(&b)
-	}
-	t.later = true
-	t.Reset()
-	_, err := b.WriteTo(t.out)
-	return err
+	return b.String()
 }
 
-// records writes each row as lines: the cells behind their heads or, without heads, the others
+// records has each row as lines: the cells behind their heads or, without heads, the others
 // behind the first.
-func (t *Table) records(b *bytes.Buffer) {
+func records(width int, heads string, rows []string) string {
 	var lines [][2]string // each a label and what stands behind it
 	label := 0
 	add := func(name, text string) {
 		lines = append(lines, [2]string{name, text})
 		label = max(label, ansi.StringWidth(name)+2)
 	}
-	for row := range strings.Lines(t.String()) {
-		cells := strings.Split(strings.TrimSuffix(row, "\n"), "\t")
-		if len(t.heads) == 0 {
+	names := strings.Split(heads, "\t")
+	for i, row := range rows {
+		cells := strings.Split(row, "\t")
+		if heads == "" {
 			add(cells[0], strings.Join(cells[1:], "  "))
 			continue
 		}
-		if len(lines) > 0 || t.later {
+		if i > 0 {
 			add("", "")
 		}
 		for i, cell := range cells {
 			if cell != "" {
-				add(t.heads[i], cell)
+				add(names[i], cell)
 			}
 		}
 	}
+	var b strings.Builder
 	for _, l := range lines {
 		if l[0] == "" && l[1] == "" {
 			b.WriteByte('\n')
 			continue
 		}
-		b.WriteString(hang(l[0]+strings.Repeat(" ", label-ansi.StringWidth(l[0])), l[1], t.width))
+		b.WriteString(hang(l[0]+strings.Repeat(" ", label-ansi.StringWidth(l[0])), l[1], width))
 	}
+	return b.String()
 }
 
 // hang writes text behind a label, in lines that begin below its own beginning and end where

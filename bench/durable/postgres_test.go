@@ -1,56 +1,13 @@
-package main
+package durable
 
 import (
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
-	"testing"
 	"time"
-
-	_ "github.com/jackc/pgx/v5/stdlib" // the driver "pgx"
-
-	"github.com/mcpsaga/mcpsaga/internal/postgrestest"
 )
-
-// startPostgres starts a server with its default settings, and returns how to connect to it.
-func startPostgres(t *outsider) (target string, b *backends, err error) {
-	defer func() {
-		switch r := recover().(type) {
-		case nil:
-		case failure:
-			err = r.error
-		default:
-			panic(r)
-		}
-	}()
-	server := postgrestest.Run(t)
-	b, err = backendsOf(server.Dir)
-	return server.DSN(), b, err
-}
-
-// outsider stands in for a test, for package postgrestest.
-type outsider struct {
-	testing.TB
-	last []func()
-}
-
-type failure struct{ error }
-
-func (*outsider) Helper()                             {}
-func (o *outsider) Cleanup(f func())                  { o.last = append(o.last, f) }
-func (*outsider) Errorf(format string, args ...any)   { panic(failure{fmt.Errorf(format, args...)}) }
-func (o *outsider) Fatalf(format string, args ...any) { o.Errorf(format, args...) }
-func (o *outsider) Skipf(format string, args ...any)  { o.Errorf(format, args...) }
-func (o *outsider) FailNow()                          { panic(failure{errors.New("it failed")}) }
-
-func (o *outsider) clean() {
-	for _, f := range o.last {
-		f()
-	}
-}
 
 // backends are the processes of a server of PostgreSQL.
 type backends struct{ postmaster int }

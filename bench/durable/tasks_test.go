@@ -1,4 +1,4 @@
-package main
+package durable
 
 import (
 	"context"
@@ -45,16 +45,16 @@ func threeSteps() saga.Definition {
 	}
 }
 
-func openTasks(ctx context.Context, at place) (worker, error) {
-	keys, err := codec.LoadKeyset(at.Keys)
+func openTasks(ctx context.Context, target string) (worker, error) {
+	keys, err := codec.NewKeyset()
 	if err != nil {
 		return nil, err
 	}
 	var store ledger.Store
-	if strings.HasPrefix(at.Target, "/") {
-		store, err = sqlite.Open(ctx, at.Target)
+	if strings.HasPrefix(target, "/") {
+		store, err = sqlite.Open(ctx, target)
 	} else {
-		store, err = postgres.Open(ctx, at.Target)
+		store, err = postgres.Open(ctx, target)
 	}
 	if err != nil {
 		return nil, err

@@ -1,6 +1,6 @@
 //lint:file-ignore SA1019 Sampling is deprecated since 2026-07-28, and in use.
 
-package main
+package bench
 
 import (
 	"context"
@@ -19,12 +19,13 @@ import (
 	"github.com/mcpsaga/mcpsaga/ledger/sqlite"
 	"github.com/mcpsaga/mcpsaga/saga"
 	"github.com/mcpsaga/mcpsaga/server"
+	"github.com/mcpsaga/mcpsaga/steps"
 )
 
 // servers are what is measured, by name. Their arguments are those of the process.
 var servers = map[string]func(args []string) http.Handler{
 	"mcpsaga":      func([]string) http.Handler { return toolServer(complextool.Tool) },
-	"mcpsaga-flow": func([]string) http.Handler { return toolServer(complextool.Flow) },
+	"mcpsaga-flow": func([]string) http.Handler { return toolServer(flow) },
 	"ledger":       ledgerServer,
 	"mounted": func([]string) http.Handler {
 		return sdkServer(func(s *mcp.Server) {
@@ -35,6 +36,38 @@ var servers = map[string]func(args []string) http.Handler{
 		return sdkServer(func(s *mcp.Server) {
 			mcp.AddTool(s, &mcp.Tool{Name: "complex_tool", Description: "Pretends to deploy."}, byHand)
 		})
+	},
+}
+
+type arguments struct {
+	InitialArg string `json:"initial_arg,omitempty"`
+}
+
+type targetForm struct {
+	Target string `json:"target"`
+}
+
+var (
+	askTarget = &steps.Form[targetForm]{ID: wanted[0], Message: "Please provide the deployment target:"}
+	askAdvice = &steps.Sample{ID: wanted[1], Request: steps.SampleRequest{MaxTokens: 100}}
+)
+
+// flow is complex_tool as a flow.
+var flow = saga.Flow[arguments, string]{
+	Info: saga.Info{Name: "complex_tool", Description: "Pretends to deploy.", Asks: []steps.Question{askTarget, askAdvice}},
+	Run: func(r *saga.Run, _ arguments) (string, error) {
+		form, err := saga.Ask(r, askTarget)
+		if err != nil {
+			return "", err
+		}
+		said, err := saga.Ask(r, askAdvice.With(steps.Promptf("Is deploying to '%s' safe right now?", form.Target)))
+		if err != nil {
+			return "", err
+		}
+		if !strings.HasPrefix(strings.ToLower(said.Text()), "yes") {
+			return "", saga.Failf("not confirmed")
+		}
+		return "Deployment to " + form.Target + " initiated successfully based on confirmation.", nil
 	},
 }
 
@@ -50,7 +83,7 @@ func serverOf(o server.Options) http.Handler {
 // userHeader says who sends a request, so that limits for each user do not bound the load.
 const userHeader = "Bench-User"
 
-// ledgerServer is this project's server with a ledger: memory:, sqlite:PATH, or none.
+// ledgerServer is this project's server with a ledger: memory, sqlite and a path, or none.
 func ledgerServer(args []string) http.Handler {
 	o := server.Options{
 		Tools: []saga.Definition{complextool.Tool},
@@ -58,10 +91,11 @@ func ledgerServer(args []string) http.Handler {
 			return saga.Caller{Subject: r.Header.Get(userHeader)}, nil
 		},
 	}
-	if args[0] == "memory:" {
+	switch args[0] {
+	case "memory":
 		o.Ledger = ledger.NewMemory(ledger.MemoryOptions{})
-	} else if path, ok := strings.CutPrefix(args[0], "sqlite:"); ok {
-		o.Ledger = must(sqlite.Open(context.Background(), path))
+	case "sqlite":
+		o.Ledger = must(sqlite.Open(context.Background(), args[1]))
 	}
 	return serverOf(o)
 }
@@ -75,9 +109,7 @@ func sdkServer(add func(*mcp.Server)) http.Handler {
 
 // byHand is the same tool written by hand with the Go SDK, as its documentation shows. Clients
 // can read and change its state.
-func byHand(_ context.Context, r *mcp.CallToolRequest, _ struct {
-	InitialArg string `json:"initial_arg,omitempty"`
-}) (*mcp.CallToolResult, any, error) {
+func byHand(_ context.Context, r *mcp.CallToolRequest, _ arguments) (*mcp.CallToolResult, any, error) {
 	var st struct {
 		Step   string `json:"step"`
 		Target string `json:"target,omitempty"`

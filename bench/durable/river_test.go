@@ -1,4 +1,4 @@
-package main
+package durable
 
 import (
 	"context"
@@ -54,8 +54,8 @@ func (w *riverWorker) Work(ctx context.Context, job *river.Job[riverArgs]) error
 	return nil
 }
 
-func openRiver(ctx context.Context, at place) (worker, error) {
-	pool, err := pgxpool.New(ctx, at.Target+" pool_max_conns=64")
+func openRiver(ctx context.Context, target string) (worker, error) {
+	pool, err := pgxpool.New(ctx, target+" pool_max_conns=64")
 	if err != nil {
 		return nil, err
 	}

@@ -1,42 +1,27 @@
-package main
+package bench
 
 import (
 	"bufio"
 	"bytes"
-	"cmp"
-	"context"
 	"encoding/json"
-	"fmt"
 	"io"
 	"net/http"
 	"path/filepath"
 	"strconv"
 	"strings"
+	"testing"
 
 	"github.com/valyala/fasthttp"
 )
 
-// callsTable compares what a call of complex_tool, which asks two questions, costs in a session of
-// MCP 2025-11-25 without a ledger and with one.
-func callsTable(ctx context.Context, m measurement) string {
-	var points []*point
-	for _, store := range []string{"", "memory:", "sqlite:"} {
-		add := func(name, program string) {
-			url := store
-			if store == "sqlite:" {
-				url += filepath.Join(m.dir, name+".db")
-			}
-			points = append(points, m.point(name, "", inSessions(), startChild(ctx, program, "ledger", url)))
-		}
-		name := cmp.Or(strings.TrimSuffix(store, ":"), "none")
-		if add(name, ""); m.base != "" {
-			add("base of "+name, m.base)
-		}
+// BenchmarkCalls is whole calls of complex_tool, which asks two questions, in sessions of MCP 2025-11-25, without a ledger
+// and with one.
+func BenchmarkCalls(b *testing.B) {
+	for _, ledger := range []string{"none", "memory", "sqlite"} {
+		b.Run(ledger, func(b *testing.B) {
+			load(b, startChild(b, "ledger", ledger, filepath.Join(b.TempDir(), "ledger.db")), inSessions())
+		})
 	}
-	return m.table(ctx, points, "ledger\tCPU/call\t× none\tquartiles\tmedian time\tallocs/call\tB/call", func(p *point) string {
-		return fmt.Sprintf("%s\t%.1fµs\t%s\t%.2f ms\t%.0f\t%.0f", p.name, p.median(cpu), p.ratio(cpu, "%.3f\t%.3f–%.3f", points[0]),
-			p.median(latency), p.median(allocations), p.median(allocated))
-	})
 }
 
 // inSessions is the load of calls in as many sessions as there are connections.
@@ -58,33 +43,26 @@ func inSessions() operation {
 // streamUsers is how many users share the idle streams, as one may not have so many.
 const streamUsers = 100
 
-// streamsTable is the memory of event streams (GET) on which nothing happens, each of a session of
+// BenchmarkStreams is the memory of event streams (GET) on which nothing happens, each of a session of
 // its own, on a server with a ledger.
-func streamsTable(ctx context.Context, m measurement) string {
-	var rows []string
-	measure := func(name, program string) {
-		server := startChild(ctx, program, "ledger", "memory:")
-		open := func(n int) {
-			for i := range n {
-				s := newSession("http://"+server.work+"/mcp", strconv.Itoa(i%streamUsers))
-				resp := s.do(http.MethodGet, http.StatusOK, "")
-				s.client.CloseIdleConnections() // only the stream's counts
-				context.AfterFunc(ctx, func() { resp.Body.Close() })
-			}
+func BenchmarkStreams(b *testing.B) {
+	server := startChild(b, "ledger", "memory")
+	open := func(n int) {
+		for i := range n {
+			s := newSession("http://"+server.work+"/mcp", strconv.Itoa(i%streamUsers))
+			resp := s.do(http.MethodGet, http.StatusOK, "")
+			s.client.CloseIdleConnections() // only the stream's counts
+			b.Cleanup(func() { resp.Body.Close() })
 		}
-		open(min(streamUsers, m.streams)) // what every server has once comes into being with these
-		before := server.usage("/heap")
-		open(m.streams)
-		after := server.usage("/heap")
-		each := func(before, after uint64) float64 {
-			return (float64(after) - float64(before)) / 1000 / float64(m.streams)
-		}
-		rows = append(rows, fmt.Sprintf("%s\t%d\t%.1f\t%.1f", name, m.streams, each(before.Heap, after.Heap), each(before.MaxRSS, after.MaxRSS)))
 	}
-	if measure("mcpsaga", ""); m.base != "" {
-		measure("base of mcpsaga", m.base)
-	}
-	return table("server\tstreams\theap kB each\tpeak kB each", rows...)
+	open(streamUsers) // what every server has once comes into being with these
+	before := server.usage("/heap")
+	b.ResetTimer()
+	open(b.N)
+	b.StopTimer()
+	after := server.usage("/heap")
+	b.ReportMetric((float64(after.Heap)-float64(before.Heap))/1000/float64(b.N), "heap-kB/stream")
+	b.ReportMetric((float64(after.MaxRSS)-float64(before.MaxRSS))/1000/float64(b.N), "peak-kB/stream")
 }
 
 // session is a session of MCP 2025-11-25 as its client sees it.

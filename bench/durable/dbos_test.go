@@ -1,4 +1,4 @@
-package main
+package durable
 
 import (
 	"context"
@@ -18,13 +18,13 @@ import (
 // as those are polled.
 type dbosWork struct{ ctx dbos.Context }
 
-func openDBOS(ctx context.Context, at place) (worker, error) {
+func openDBOS(ctx context.Context, target string) (worker, error) {
 	config := dbos.Config{AppName: "bench", ApplicationVersion: "1", Logger: slog.New(slog.DiscardHandler)}
-	if strings.HasPrefix(at.Target, "/") {
+	if strings.HasPrefix(target, "/") {
 		// As it opens a file by itself, but for synchronous, which is NORMAL there: what is committed has
 		// to be on the disk, as with the others.
 		set := url.Values{"_txlock": {"immediate"}, "_pragma": {"journal_mode(WAL)", "synchronous(FULL)", "busy_timeout(5000)", "foreign_keys(1)"}}
-		db, err := sql.Open("sqlite", "file:"+at.Target+"?"+set.Encode())
+		db, err := sql.Open("sqlite", "file:"+target+"?"+set.Encode())
 		if err != nil {
 			return nil, err
 		}
@@ -32,7 +32,7 @@ func openDBOS(ctx context.Context, at place) (worker, error) {
 		db.SetMaxIdleConns(4)
 		config.SQLiteSystemDB = db
 	} else {
-		config.DatabaseURL = at.Target + fmt.Sprintf(" pool_max_conns=%d", most)
+		config.DatabaseURL = target + fmt.Sprintf(" pool_max_conns=%d", most)
 	}
 	c, err := dbos.NewContext(ctx, config)
 	if err != nil {
