@@ -264,8 +264,6 @@ func (tc *Turn) stopsBefore(d Declaration) bool {
 		return false
 	case d.Undoable: // its Undo finds out whether it was performed
 		return true
-	case tc.probe.inner: // the process that went on by itself may not have come so far
-		return true
 	}
 	return tc.Final != nil && tc.finals > tc.Finals // the earlier turn had not begun so many
 }

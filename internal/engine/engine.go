@@ -80,10 +80,6 @@ type Call struct {
 	Latest bool
 	// Why is what is said of a cancelled saga, if not that it was cancelled.
 	Why string
-	// GoesOn is asked by [Program.Cancel] how the process that took a turn that ended so would have gone
-	// on without the client; it returns nil if not. nil is never.
-	GoesOn func(context.Context, *Outcome) (*Call, error)
-
 	// Begun knows of all that the turn had begun that is to be undone, and [Program.Cancel] need not run it to find
 	// that; nil if it is not known.
 	Begun *Position
