@@ -61,7 +61,4 @@ type Contents struct {
 	Plain []byte
 	// Secret is like Plain, but [Codec.Explain] does not show it.
 	Secret []byte
-	// Held says that the token stays in this process. It need not be short then, and is
-	// compressed and padded only if it is large. No token tells it.
-	Held bool
 }
