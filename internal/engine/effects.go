@@ -259,13 +259,8 @@ func (tc *Turn) Begin(d Declaration, input sagahooks.Value) (r *EffectRecord, ke
 // stopsBefore reports whether a turn that only finds out what an earlier one did ends before an effect, which cannot be
 // taken back and was not recorded.
 func (tc *Turn) stopsBefore(d Declaration) bool {
-	switch {
-	case tc.probe == nil || !d.Irreversible:
-		return false
-	case d.Undoable: // its Undo finds out whether it was performed
-		return true
-	}
-	return tc.Final != nil && tc.finals > tc.Finals // the earlier turn had not begun so many
+	begun := tc.Final == nil || tc.finals <= tc.Finals // by the earlier turn, perhaps
+	return tc.probe != nil && d.Irreversible && (d.Undoable || !begun) // an Undo finds out whether it was performed
 }
 
 // mayAct fails, and ends the turn, if the driver of the saga does not want it to do anything.
