@@ -49,7 +49,7 @@ func (t *Program) Cancel(ctx context.Context, pos *Position, r Call) (*Outcome, 
 			return out, err
 		}
 	}
-	undo, err := t.compensate(ctx, &c.call, c.log, Undoing{})
+	undo, err := t.compensate(ctx, &c.call, c.log, nil)
 	switch {
 	case err != nil:
 		return nil, err
@@ -202,7 +202,7 @@ func endedBy(turn *Outcome, text string) *Outcome {
 // [Program.Cancel] does.
 func (t *Program) Abandon(ctx context.Context, pos *Position, c Call) (*Outcome, error) {
 	c.ID = pos.ID
-	undo, err := t.compensate(ctx, &c, t.logOf(pos), Undoing{})
+	undo, err := t.compensate(ctx, &c, t.logOf(pos), nil)
 	if err != nil {
 		return nil, err
 	}
@@ -212,11 +212,12 @@ func (t *Program) Abandon(ctx context.Context, pos *Position, c Call) (*Outcome,
 // Undo continues an undo whose process is gone: u is what its [Call.Undoing] was called with
 // for a turn that has ended badly. It ends as that turn has, and fails as [Program.Cancel] does.
 func (t *Program) Undo(ctx context.Context, u Undoing) (*Outcome, error) {
-	undo, err := t.compensate(ctx, &Call{ID: u.Position.ID}, t.logOf(u.Position), Undoing{})
+	undo, err := t.compensate(ctx, &Call{ID: u.Position.ID}, t.logOf(u.Position), nil)
 	if err != nil {
 		return nil, err
 	}
-	return u.end(undo)
+	u.Outcome.addUndo(undo)
+	return u.Outcome, nil
 }
 
 // Cancelled is the end of a saga that was cancelled, with what was undone; nil is nothing. Where it is too late, it

@@ -11,8 +11,8 @@ import (
 // compensate undoes the effects in the log. One that fails does not keep the
 // others from being undone, except those that it builds on, and all if it is final.
 // It returns nil if there is nothing to do, an *UnsettledError if it is not known whether anything may
-// be undone, and a *HaltedError if c does not let it. end is how the turn has ended.
-func (t *Program) compensate(ctx context.Context, c *Call, log *effectLog, end Undoing) (*UndoReport, error) {
+// be undone, and a *HaltedError if c does not let it. end is how the turn has ended, or nil.
+func (t *Program) compensate(ctx context.Context, c *Call, log *effectLog, end *Outcome) (*UndoReport, error) {
 	if len(log.records) == 0 {
 		return nil, nil
 	}
@@ -20,7 +20,7 @@ func (t *Program) compensate(ctx context.Context, c *Call, log *effectLog, end U
 	if report.Final = t.final(log); report.Final != "" {
 		return report, nil
 	}
-	u := compensation{t: t, log: log, end: end, report: report}
+	u := compensation{t: t, log: log, end: Undoing{Outcome: end}, report: report}
 	if until, bounded := ctx.Deadline(); ctx.Err() != nil {
 		u.until = time.Now().Add(UndoTime)
 	} else if bounded {

@@ -103,10 +103,8 @@ func (c *Call) act(ctx context.Context) error {
 type Undoing struct {
 	// Position knows of all that is to be undone. It can be cancelled, and nothing else.
 	Position *Position
-	// Outcome, or Err for a prompt or a resource, is how the turn has ended, but for what is
-	// said of the undo; nil if it broke off.
+	// Outcome is how the turn has ended, but for what is said of the undo; nil if it broke off. Only tools have effects.
 	Outcome *Outcome
-	Err     error
 	// Behind: it is to be undone though what was done after it could not be. Should that turn out
 	// to be final, the saga cannot go on all the same.
 	Behind bool
@@ -308,7 +306,7 @@ func (t *Program) turn(tc *Turn) (end *Outcome, err error) {
 		return t.failed(tc, &StepFailure{t.Name, pos.next, err}) // and would be no end the next time
 	}
 	if out.Result != nil && out.Result.IsError {
-		return t.endBadly(tc, Undoing{Outcome: &out})
+		return t.endBadly(tc, &out)
 	}
 	return &out, nil
 }

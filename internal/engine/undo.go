@@ -117,8 +117,8 @@ func (p *Position) Begun(earlier *Position) *Position {
 	return &Position{ID: p.ID, Tool: p.Tool, Revision: p.Revision, body: body{log: log}}
 }
 
-// undoTurn undoes the effects of a turn that has ended badly, as u says, and of those before it.
-func (t *Program) undoTurn(tc *Turn, u Undoing) (*UndoReport, error) {
+// undoTurn undoes the effects of a turn that has ended badly, or broken off without an end, and of those before it.
+func (t *Program) undoTurn(tc *Turn, end *Outcome) (*UndoReport, error) {
 	if tc.halted != nil {
 		return nil, tc.halted
 	}
@@ -126,7 +126,7 @@ func (t *Program) undoTurn(tc *Turn, u Undoing) (*UndoReport, error) {
 	if tc.limit != nil {
 		ctx = tc.limit.Context // undoing has time of its own
 	}
-	report, err := t.compensate(ctx, &tc.Call, tc.log, u)
+	report, err := t.compensate(ctx, &tc.Call, tc.log, end)
 	if halted := (*HaltedError)(nil); errors.As(err, &halted) {
 		return nil, tc.halt(halted)
 	}
