@@ -29,7 +29,7 @@ func (t *Program) compensate(ctx context.Context, c *Call, log *effectLog, end *
 	ctx = context.WithoutCancel(ctx)
 	order := t.toUndo(log)
 	for i, r := range order {
-		if by := t.neededBy(r.name, u.again.records); by != "" {
+		if by := t.neededBy(r, u.again.records); by != "" {
 			report.Kept = append(report.Kept, r.name)
 			report.fail(r.name, fmt.Errorf("not tried, as %q builds on it and is not undone", by))
 			u.again.records = append(u.again.records, r)
@@ -46,7 +46,7 @@ func (t *Program) compensate(ctx context.Context, c *Call, log *effectLog, end *
 		case err == nil:
 			report.Undone = append(report.Undone, r.name)
 		case errors.Is(err, ErrNothingToUndo):
-			if d := t.effects[r.name].Declaration(); !d.Undoable && !d.Irreversible && !d.ReadOnly {
+			if d := t.declared(r); !d.Undoable && !d.Irreversible && !d.ReadOnly {
 				report.Stays = append(report.Stays, r.name)
 			}
 		case errors.As(err, new(*FinalError)):
@@ -57,7 +57,7 @@ func (t *Program) compensate(ctx context.Context, c *Call, log *effectLog, end *
 			}
 			report.Again = t.again(c.ID, &u.again) // what came after it and could not be undone yet
 			return report, nil
-		case t.irreversible(r):
+		case t.declared(r).Irreversible:
 			return nil, &UnsettledError{t.Name, r.name, err}
 		default:
 			report.fail(r.name, err)
@@ -72,7 +72,7 @@ func (t *Program) compensate(ctx context.Context, c *Call, log *effectLog, end *
 // undoable names those of the effects that have an Undo.
 func (t *Program) undoable(records []*EffectRecord) (names []string) {
 	for _, r := range records {
-		if e := t.effects[r.name]; e != nil && e.Declaration().Undoable {
+		if t.declared(r).Undoable {
 			names = append(names, r.name)
 		}
 	}

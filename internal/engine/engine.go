@@ -190,12 +190,10 @@ func (t *Program) Resume(ctx context.Context, pos *Position, c Call) (*Outcome, 
 	}
 	now.withHandles(t, &c)
 	fresh, err := now.accept(c.Answers)
-	if err == nil {
-		err = now.happen(c.Events)
-	}
 	if err != nil {
 		return nil, err
 	}
+	now.happen(c.Events)
 	waits := false
 	var ask []steps.Step
 	var reworded []string

@@ -224,10 +224,8 @@ func NewRegistry(definitions ...Compiler) (*Registry, error) {
 
 func (s *Registry) add(t *Program) error {
 	revisions := s.byTarget[t.Target]
-	for _, other := range revisions {
-		if other.Revision == t.Revision {
-			return &DefinitionError{Tool: t.Name, Problem: fmt.Sprintf("two %vs have this name and the revision %d", t.Kind, t.Revision)}
-		}
+	if slices.ContainsFunc(revisions, func(other *Program) bool { return other.Revision == t.Revision }) {
+		return &DefinitionError{Tool: t.Name, Problem: fmt.Sprintf("two %vs have this name and the revision %d", t.Kind, t.Revision)}
 	}
 	if revisions == nil {
 		s.list[t.Kind] = append(s.list[t.Kind], t)
@@ -269,22 +267,16 @@ func target(kind Kind, name string) string {
 // one: that revision itself, or else the newest that reads it. Both that and the newest of all
 // are nil if there is none.
 func (s *Registry) Reader(target string, revision uint32) (reader, newest *Program) {
-	revisions := s.byTarget[target]
-	if len(revisions) == 0 {
-		return nil, nil
-	}
-	newest = revisions[0]
-	for _, t := range revisions {
-		if t.Revision == revision {
+	for _, t := range s.byTarget[target] {
+		newest = cmp.Or(newest, t)
+		switch {
+		case t.Revision == revision:
 			return t, newest
+		case reader == nil && t.Code.Reads(revision):
+			reader = t
 		}
 	}
-	for _, t := range revisions {
-		if t.Code.Reads(revision) {
-			return t, newest
-		}
-	}
-	return nil, newest
+	return reader, newest
 }
 
 // Of returns all of a kind in the order they were given. Do not change it.
