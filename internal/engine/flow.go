@@ -318,12 +318,13 @@ func (r *Replay) admit(what, name string) error {
 // diverges ends the turn with a divergence, or does nothing without one. Code that does not return the error ends all
 // the same.
 func (tc *Turn) diverges(err error) error {
-	if d := (*DivergedError)(nil); tc.replay == nil && errors.As(err, &d) {
+	if err == nil {
+		return nil
+	}
+	if d, ok := err.(*DivergedError); ok && tc.replay == nil {
 		d.Step = tc.Step
 	}
-	if err != nil {
-		tc.latched = err
-	}
+	tc.latched = err
 	return err
 }
 
