@@ -99,13 +99,13 @@ func (c *cancellation) findOut(ctx context.Context) (*Outcome, error) {
 		c.log = c.call.probe.log
 	}
 	switch {
-	case broken(err):
+	case errors.As(err, new(*UndoneError)) && !errors.As(err, new(*UnsettledError)): // it broke off
 		return undoneBy(err, c.text), nil
-	case errors.As(err, new(*PositionError)), c.call.Held && refusedAnswers(err):
+	case errors.As(err, new(*PositionError)), c.call.Held && (errors.As(err, new(*AnswerError)) || errors.As(err, new(*UnsupportedError))):
 		c.complete, c.text = false, c.t.cancelledUpTo(c.pos, false, &c.call)+" "+LostTurn
 		c.log = before
 		return nil, nil
-	case c.t.Kind != KindTool && (hasEnded(err) || errors.As(err, new(*ArgumentsError))):
+	case c.t.Kind != KindTool && (errors.As(err, new(*ToolError)) || errors.As(err, new(*ArgumentsError)) || errors.Is(err, ErrNotFound)):
 		return undoneBy(err, c.text), nil
 	case err != nil:
 		return nil, err
@@ -136,16 +136,6 @@ func (e *stoppedError) Error() string { return "the saga is being cancelled and 
 func (tc *Turn) stop(where string, untried bool) error {
 	tc.latched = &stoppedError{where, untried}
 	return tc.latched
-}
-
-// broken reports whether a turn broke off that cannot be taken again, and was undone.
-func broken(err error) bool {
-	return errors.As(err, new(*UndoneError)) && !errors.As(err, new(*UnsettledError))
-}
-
-// refusedAnswers reports whether a turn was not taken, as far as it is known before it runs.
-func refusedAnswers(err error) bool {
-	return errors.As(err, new(*AnswerError)) || errors.As(err, new(*UnsupportedError))
 }
 
 // undoneBy is how a saga was cancelled whose last turn has failed with err.
@@ -242,10 +232,4 @@ func UndoneWith(undo *UndoReport, text string, isError bool) *Outcome {
 	out.addUndo(undo)
 	out.Result.IsError = isError
 	return out
-}
-
-// hasEnded reports whether an error is the end of a prompt or a resource, whose
-// results cannot say that they are errors.
-func hasEnded(err error) bool {
-	return errors.As(err, new(*ToolError)) || errors.Is(err, ErrNotFound)
 }

@@ -52,8 +52,10 @@ func (t *Program) compensate(ctx context.Context, c *Call, log *effectLog, end *
 		case errors.As(err, new(*FinalError)):
 			report.Final = r.name
 			report.errs = append(report.errs, fmt.Errorf("undo of %q: %w", r.name, err))
-			if !report.TooLate() {
-				report.Left = t.undoable(order[i+1:])
+			for _, before := range order[i+1:] {
+				if !report.TooLate() && t.declared(before).Undoable {
+					report.Left = append(report.Left, before.name)
+				}
 			}
 			report.Again = t.again(c.ID, &u.again) // what came after it and could not be undone yet
 			return report, nil
@@ -67,16 +69,6 @@ func (t *Program) compensate(ctx context.Context, c *Call, log *effectLog, end *
 	}
 	report.Again = t.again(c.ID, &u.again)
 	return report, nil
-}
-
-// undoable names those of the effects that have an Undo.
-func (t *Program) undoable(records []*EffectRecord) (names []string) {
-	for _, r := range records {
-		if t.declared(r).Undoable {
-			names = append(names, r.name)
-		}
-	}
-	return names
 }
 
 var errUndeclared = errors.New("the tool no longer declares it")
@@ -127,17 +119,18 @@ func (u *compensation) undo(ctx context.Context, c *Call, e Effect, r *EffectRec
 		defer cancel()
 		ctx = share
 	}
-	key, bound := effectKey(c.ID, r.name, r.n), u.t.boundUndo(r.name)
-	if redoes(c, e.Declaration()) {
-		return r.redone(e.Redo(ctx, key, r, bound))
+	key := effectKey(c.ID, r.name, r.n)
+	bound := func(ctx context.Context, f func() error) error {
+		if u.t.undosHanging.Load() >= maxHanging {
+			return errUndos
+		}
+		c := call{t: u.t, hanging: &u.t.undosHanging, work: workFunc{fmt.Sprintf("Undo of effect %q", r.name), f}}
+		return c.within(ctx)
 	}
-	return e.Undo(ctx, key, r, bound)
-}
-
-var errUndoTime = errors.New("the time for undoing it is over")
-
-// redone says what has come of performing an effect again, in the way of the Undo that it does not have.
-func (r *EffectRecord) redone(err error) error {
+	if !redoes(c, e.Declaration()) {
+		return e.Undo(ctx, key, r, bound)
+	}
+	err := e.Redo(ctx, key, r, bound)
 	switch {
 	case err == nil:
 		return &FinalError{errors.New("it has no Undo and was performed again, to find out")}
@@ -147,16 +140,7 @@ func (r *EffectRecord) redone(err error) error {
 	return err
 }
 
-// boundUndo bounds the tries of an effect's Undo.
-func (t *Program) boundUndo(effect string) Bound {
-	return func(ctx context.Context, f func() error) error {
-		if t.undosHanging.Load() >= maxHanging {
-			return errUndos
-		}
-		c := call{t: t, hanging: &t.undosHanging, work: workFunc{fmt.Sprintf("Undo of effect %q", effect), f}}
-		return c.within(ctx)
-	}
-}
+var errUndoTime = errors.New("the time for undoing it is over")
 
 // again is where what could not be undone, listed in the order in which that was tried, can be undone
 // later; nil if that is nothing.
