@@ -111,12 +111,10 @@ func (p *Position) place(id string) Place { return Place(mac(p.secret(), "mcpsag
 
 // withHandles gives a position what addresses are made of, unless it has that or the program waits for no events.
 func (p *Position) withHandles(t *Program, c *Call) {
-	switch {
-	case !t.outside || p.handles != nil:
-	case c.Secret != nil:
-		p.handles = c.Secret
-	default:
-		p.handles = NewSecret()
+	if t.outside && p.handles == nil {
+		if p.handles = c.Secret; c.Secret == nil {
+			p.handles = NewSecret()
+		}
 	}
 }
 

@@ -31,15 +31,7 @@ const (
 )
 
 // String returns "tool", "prompt" or "resource".
-func (k Kind) String() string {
-	switch k {
-	case KindPrompt:
-		return "prompt"
-	case KindResource:
-		return "resource"
-	}
-	return "tool"
-}
+func (k Kind) String() string { return [...]string{"tool", "prompt", "resource"}[k] }
 
 // Program is a tool, a prompt or a resource that has passed all checks. It is
 // immutable but for what hangs (within.go), and safe for concurrent use; it holds nothing of any saga.
@@ -163,12 +155,7 @@ func (t *Program) current(pos *Position) error {
 }
 
 // present returns the name that a question of an older revision has now.
-func (t *Program) present(id string) string {
-	if now := t.renamed[id]; now != "" {
-		return now
-	}
-	return id
-}
+func (t *Program) present(id string) string { return cmp.Or(t.renamed[id], id) }
 
 // digest pins the wording of a step. Most are asked as they are declared, and the
 // digests of those are known.
