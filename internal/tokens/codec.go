@@ -3,7 +3,7 @@
 //
 //	c, err := tokens.New(keys, tokens.Options{Audience: "https://tools.example.com"})
 //	token, err := c.Seal(binding, time.Now(), &tokens.Contents{Claims: claims, State: state})
-//	contents, err := c.Open(binding, time.Now(), token)
+//	contents, untimely, err := c.OpenAnyTime(binding, time.Now(), token)
 //
 // A token is encrypted and authenticated. It opens only for the [Binding] and the audience it
 // was sealed for, until it expires, and while its key is enabled. [Claims] such as the tool and

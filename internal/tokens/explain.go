@@ -15,7 +15,7 @@ type Explanation struct {
 	KeyID   uint32
 	// Key describes that key, if it is in the keyset.
 	Key *codec.KeyInfo
-	// Reason is why [Codec.Open] refuses the token; empty if it does not.
+	// Reason is why [Codec.OpenAnyTime] refuses the token; empty if it does not.
 	Reason Reason
 	// Detail is the reason in words.
 	Detail string
@@ -23,7 +23,7 @@ type Explanation struct {
 	Claims *Claims
 }
 
-// Explain says what [Codec.Open] makes of a token, and shows what it holds if it
+// Explain says what [Codec.OpenAnyTime] makes of a token, and shows what it holds if it
 // is authentic, even if it is refused for another reason. The result is for
 // holders of the keys; do not send it to clients.
 //

@@ -24,3 +24,15 @@ func (c *Codec) Layout(b Binding, now time.Time, token string) Layout {
 	}
 	return l
 }
+
+// Open opens a token that is presented in time.
+func (c *Codec) Open(b Binding, now time.Time, token string) (*Contents, error) {
+	x, untimely, err := c.OpenAnyTime(b, now, token)
+	if err != nil {
+		return nil, err
+	}
+	if untimely != nil {
+		return nil, untimely
+	}
+	return &x, nil
+}
