@@ -71,23 +71,15 @@ func (k *Keyset) Destroy(id uint32) (*Keyset, error) {
 	})
 }
 
-// find returns the key with the given id.
-func (k *Keyset) find(id uint32) (KeyInfo, error) {
-	if info, ok := k.Key(id); ok {
-		return info, nil
-	}
-	var known []string
-	for _, info := range k.keys {
-		known = append(known, fmt.Sprintf("%08x", info.ID))
-	}
-	return KeyInfo{}, keyError(id, "is not in the keyset, which has "+strings.Join(known, ", "))
-}
-
 // change returns k with one key changed. refused says why that must not be, or is empty.
 func (k *Keyset) change(id uint32, f func(*keyset.Manager, uint32) error, refused func(KeyInfo) string) (*Keyset, error) {
-	info, err := k.find(id)
-	if err != nil {
-		return nil, err
+	info, ok := k.Key(id)
+	if !ok {
+		var known []string
+		for _, info := range k.keys {
+			known = append(known, fmt.Sprintf("%08x", info.ID))
+		}
+		return nil, keyError(id, "is not in the keyset, which has "+strings.Join(known, ", "))
 	}
 	if problem := refused(info); problem != "" {
 		return nil, keyError(id, problem)

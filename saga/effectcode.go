@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
-	"runtime/debug"
 
 	jsonv2 "github.com/go-json-experiment/json"
 	"github.com/mcpsaga/mcpsaga/internal/engine"
@@ -85,20 +84,18 @@ func (c *effectCode[In, Out]) Declaration() engine.Declaration { return c.declar
 
 // read decodes what is recorded; the result is the zero value unless it is known.
 func (c *effectCode[In, Out]) read(r *engine.EffectRecord) (in In, out Out, err error) {
-	defer func() {
-		if v := recover(); v != nil {
-			err = &engine.PanicError{Value: v, Stack: debug.Stack()} // in a method of the type
+	err = engine.Protect(func() error { // from the methods of the types
+		if err := decodeValue(c.in, r.In, &in, r.Old); err != nil {
+			return fmt.Errorf("its recorded input cannot be read: %w", err)
 		}
-	}()
-	if err := decodeValue(c.in, r.In, &in, r.Old); err != nil {
-		return in, out, fmt.Errorf("its recorded input cannot be read: %w", err)
-	}
-	if r.Done() {
-		if err := decodeValue(c.out, r.Out, &out, r.Old); err != nil {
-			return in, out, fmt.Errorf("its recorded result cannot be read: %w", err)
+		if r.Done() {
+			if err := decodeValue(c.out, r.Out, &out, r.Old); err != nil {
+				return fmt.Errorf("its recorded result cannot be read: %w", err)
+			}
 		}
-	}
-	return in, out, nil
+		return nil
+	})
+	return in, out, err
 }
 
 // Readable reports whether what is recorded has its place in the types.

@@ -55,9 +55,12 @@ const maxHops = 1000
 // Compile implements [Definition].
 func (m Machine[Args, State]) Compile() (*engine.Program, error) {
 	p := &engine.Problems{Tool: m.Name}
-	code, err := newMachineCode(m)
+	if m.Encoding == nil {
+		m.Encoding = jsonEncoding{}
+	}
+	secrets, err := checkKept(reflect.TypeFor[State](), m.Encoding, "the state")
 	d := m.definition()
-	d.Arguments, d.OutputSchema, d.Code = reflect.TypeFor[Args](), m.OutputSchema, code
+	d.Arguments, d.OutputSchema, d.Code = reflect.TypeFor[Args](), m.OutputSchema, &machineCode[Args, State]{m, secrets}
 	d.Steps = slices.AppendSeq(slices.Collect(maps.Keys(m.Steps)), maps.Keys(m.Renamed))
 	t := engine.NewProgram(d, p)
 	m.check(p)
@@ -100,14 +103,6 @@ func (m *Machine[Args, State]) check(p *engine.Problems) {
 type machineCode[Args, State any] struct {
 	Machine[Args, State]
 	secrets []secretField
-}
-
-func newMachineCode[Args, State any](m Machine[Args, State]) (*machineCode[Args, State], error) {
-	if m.Encoding == nil {
-		m.Encoding = jsonEncoding{}
-	}
-	secrets, err := checkKept(reflect.TypeFor[State](), m.Encoding, "the state")
-	return &machineCode[Args, State]{m, secrets}, err
 }
 
 func (p *machineCode[Args, State]) Reads(revision uint32) bool {

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"reflect"
 	"slices"
+	"strings"
 
 	"github.com/mcpsaga/mcpsaga/internal/engine"
 )
@@ -66,42 +67,31 @@ type secretField struct {
 }
 
 // findSecrets finds the secrets in a type. at is what the type is for.
-func findSecrets(t reflect.Type, at string) ([]secretField, error) {
-	var found []secretField
-	var walk func(t reflect.Type, path string, index []int) error
-	walk = func(t reflect.Type, path string, index []int) error {
-		for f := range t.Fields() {
-			name := f.Name
-			if path != "" {
-				name = path + "." + name
-			}
-			where := append(append([]int(nil), index...), f.Index...)
-			switch {
-			case f.Type == secretType:
-				if !f.IsExported() {
-					return fmt.Errorf("%s's field %s is a Secret but not exported, so it would be lost", at, name)
-				}
-				found = append(found, secretField{name, where})
-			case f.Type.Kind() == reflect.Struct && f.IsExported():
-				if err := walk(f.Type, name, where); err != nil {
+func findSecrets(t reflect.Type, at string) (found []secretField, err error) {
+	var walk func(t reflect.Type, path string, index []int, exported bool) error
+	walk = func(t reflect.Type, path string, index []int, exported bool) error {
+		switch {
+		case t == secretType && !exported:
+			return fmt.Errorf("%s's field %s is a Secret but not exported, so it would be lost", at, path)
+		case t == secretType:
+			found = append(found, secretField{path, index})
+		case t.Kind() == reflect.Struct && exported:
+			for f := range t.Fields() {
+				name := strings.TrimPrefix(path+"."+f.Name, ".")
+				if err := walk(f.Type, name, slices.Concat(index, f.Index), f.IsExported()); err != nil {
 					return err
 				}
-			case holdsSecret(f.Type, map[reflect.Type]bool{}):
-				return fmt.Errorf("%s's field %s holds a Secret in a %s; use a field of type Secret or of a struct", at, name, f.Type.Kind())
 			}
+		case !holdsSecret(t, map[reflect.Type]bool{}):
+		case path == "":
+			return fmt.Errorf("%s holds a Secret in a %s; a Secret must be a field of a struct", at, t.Kind())
+		default:
+			return fmt.Errorf("%s's field %s holds a Secret in a %s; use a field of type Secret or of a struct", at, path, t.Kind())
 		}
 		return nil
 	}
-	if t == secretType {
-		return []secretField{{}}, nil
-	}
-	if t.Kind() != reflect.Struct {
-		if holdsSecret(t, map[reflect.Type]bool{}) {
-			return nil, fmt.Errorf("%s holds a Secret in a %s; a Secret must be a field of a struct", at, t.Kind())
-		}
-		return nil, nil
-	}
-	return found, walk(t, "", nil)
+	err = walk(t, "", nil, true)
+	return found, err
 }
 
 func holdsSecret(t reflect.Type, seen map[reflect.Type]bool) bool {

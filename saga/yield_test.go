@@ -186,7 +186,6 @@ func TestSleepsThatAreTooLong(t *testing.T) {
 		"a machine's Until": single(func(t *turn) (saga.Next, error) { return t.Until(century, engine.StartStep) }),
 	} {
 		out := play(t, d).start(`{}`)
-		require.ErrorAs(t, out.Err, new(*engine.SleepError), name)
 		assert.ErrorContains(t, out.Err, "but none sleeps beyond 2099; sleep for less", name)
 	}
 	play(t, pausing(0, func(r *saga.Run) error { return r.Until(century.Add(-1)) })).start(`{}`)

@@ -30,7 +30,7 @@ func jsonOf(v any) jsontext.Value {
 	if v == nil {
 		return nil
 	}
-	if x, ok := v.(float64); ok && integral(x) { // not rounded, as JSON's shortest form would be
+	if x, ok := v.(float64); ok && x == math.Trunc(x) && x >= math.MinInt64 && x < math.MaxInt64 { // not rounded, as JSON's shortest form would be
 		return strconv.AppendInt(nil, int64(x), 10)
 	}
 	raw, err := json.Marshal(v, lossy)
@@ -38,11 +38,6 @@ func jsonOf(v any) jsontext.Value {
 		return jsontext.Value("null")
 	}
 	return raw
-}
-
-// integral reports whether x is a whole number that an int64 holds.
-func integral(x float64) bool {
-	return x == math.Trunc(x) && x >= math.MinInt64 && x < math.MaxInt64
 }
 
 // absent reports that a member is missing, or null, which peers write for that.

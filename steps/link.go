@@ -64,20 +64,15 @@ func (l *Link) Verify() error {
 	return checkRoutes(l.ID, l.Routes, false)
 }
 
-// done is the id of the event that finishes it, or empty.
-func (l *Link) done() string {
-	if l.Done == nil {
-		return ""
-	}
-	return l.Done.StepID()
-}
-
 // Step implements [Request].
 func (l *Link) Step() (Step, error) {
 	if err := l.Verify(); err != nil {
 		return Step{}, err
 	}
-	s := Step{Kind: Elicitation, Needs: Features{Links: true}, Routes: l.Routes, Done: l.done()}
+	s := Step{Kind: Elicitation, Needs: Features{Links: true}, Routes: l.Routes}
+	if l.Done != nil {
+		s.Done = l.Done.StepID()
+	}
 	if l.URL == "" {
 		return s, &QuestionError{StepID: l.ID, Reason: "has no URL: declare one, or ask With(steps.URL(...))"}
 	}
@@ -154,12 +149,8 @@ func checkURL(u string) string {
 		return "the URL names no host"
 	case parsed.User != nil:
 		return "the URL holds a user name or password"
-	case parsed.Scheme == "https", parsed.Scheme == "http" && isLoopback(parsed.Hostname()):
+	case parsed.Scheme == "https", parsed.Scheme == "http" && (parsed.Hostname() == "localhost" || net.ParseIP(parsed.Hostname()).IsLoopback()):
 		return ""
 	}
 	return "the URL must be https (http only on this computer)"
-}
-
-func isLoopback(host string) bool {
-	return host == "localhost" || net.ParseIP(host).IsLoopback()
 }

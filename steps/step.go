@@ -29,15 +29,9 @@ const (
 
 // String returns the kind's name: "elicitation", "sampling", "roots" or "outside".
 func (k Kind) String() string {
-	switch k {
-	case Elicitation:
-		return "elicitation"
-	case Sampling:
-		return "sampling"
-	case Roots:
-		return "roots"
-	case Outside:
-		return "outside"
+	names := [...]string{Elicitation: "elicitation", Sampling: "sampling", Roots: "roots", Outside: "outside"}
+	if k >= Elicitation && k <= Outside {
+		return names[k]
 	}
 	return fmt.Sprintf("Kind(%d)", uint8(k))
 }

@@ -120,7 +120,7 @@ func TestBlobsAreBoundToTheirToken(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, seen.records, 1)
 	assert.NotContains(t, string(seen.records[0].State), "value")
-	x, err := a.Codec.Open(tokens.Binding{Purpose: "saga"}, time.Now(), first.Token)
+	x, _, err := a.Codec.OpenAnyTime(tokens.Binding{Purpose: "saga"}, time.Now(), first.Token)
 	require.NoError(t, err)
 	id := [16]byte(x.Secret[1:17])
 	s.store = store.NewMemory(store.MemoryOptions{})

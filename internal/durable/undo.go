@@ -120,14 +120,14 @@ func (h *hold) undoing(why error) func(context.Context, engine.Undoing) error {
 
 // mark says what is being undone, and why. Without a reason that is how the turn has ended, or was cut off.
 func (h *hold) mark(why error, u engine.Undoing) (mark *undoing, err error) {
-	hasEnded, cut := u.Outcome != nil || u.Err != nil, h.stopped()
+	cut := h.stopped()
 	mark = markOf(why)
 	switch {
 	case why != nil:
 	case cut == errStopping && !h.client:
 		return nil, errStopping // that broke it off, so the next worker that takes it continues
-	case hasEnded:
-		mark.Response, err = turns.EncodeUndoing(u)
+	case u.Outcome != nil:
+		mark.Response, err = turns.EncodeResponse(&turns.End{Outcome: *u.Outcome}, nil)
 	case cut == errCancelled, cut == errOver:
 		mark = markOf(cut)
 	}

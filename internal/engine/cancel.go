@@ -24,10 +24,6 @@ import (
 // If r is Held, the turn was taken before by a process that is gone, and no other will ever
 // take it: it is run whether or not there are answers, and undone as well if it breaks off.
 //
-// If r has a GoesOn, the process that took the turn may have gone on by itself, and the turns that it says
-// are run as well. They stop before every irreversible effect: whether the client was to come to that
-// cannot be known. If they end the saga well, it is undone all the same.
-//
 // If r has a Checkpoint, so had the process that took the turn before: it is run up to where that would
 // have been called next, and no further. It is called if the saga continues to a good end.
 //
@@ -37,7 +33,7 @@ import (
 // Without a position it is the first turn that was cut off and that cannot be taken again. No client has heard how it
 // ended, so even if it ended well it is undone, unless there is no way back.
 func (t *Program) Cancel(ctx context.Context, pos *Position, r Call) (*Outcome, error) {
-	c := cancellation{t: t, pos: pos, at: pos, call: r, log: new(effectLog), complete: true,
+	c := cancellation{t: t, pos: pos, call: r, log: new(effectLog), complete: true,
 		text: "The saga's first turn was cut off, and what it did is undone."}
 	if pos == nil {
 		c.call.Held, c.call.Lost, c.call.Acting = true, true, nil
@@ -53,7 +49,7 @@ func (t *Program) Cancel(ctx context.Context, pos *Position, r Call) (*Outcome, 
 			return out, err
 		}
 	}
-	undo, err := t.compensate(ctx, &c.call, c.log, Undoing{})
+	undo, err := t.compensate(ctx, &c.call, c.log, nil)
 	switch {
 	case err != nil:
 		return nil, err
@@ -75,11 +71,10 @@ func (t *Program) Cancel(ctx context.Context, pos *Position, r Call) (*Outcome, 
 type cancellation struct {
 	t    *Program
 	pos  *Position // where it is cancelled; nil is its first turn
-	call Call      // of the turn that is run next, from at
-	at   *Position
+	call Call      // of the turn that is run from there
 	// log has the effects that are to be undone.
 	log *effectLog
-	// complete: the turns after pos are run to find what they did.
+	// complete: the turn after pos is run to find what it did.
 	complete bool
 	text     string
 	// unheard is a good end that perhaps no client has heard of, so that it is undone.
@@ -88,75 +83,45 @@ type cancellation struct {
 
 // take takes the turn that the saga stands at.
 func (c *cancellation) take(ctx context.Context) (*Outcome, error) {
-	if c.at == nil {
+	if c.pos == nil {
 		return c.t.Start(ctx, c.call)
 	}
-	return c.t.Resume(ctx, c.at, c.call)
+	return c.t.Resume(ctx, c.pos, c.call)
 }
 
-// findOut runs the turns that may have been taken before, for their effects. If one of them ends the
-// saga in a way that stands, it returns that end, else nil.
+// findOut runs the turn that may have been taken before, for its effects. If that ends the saga in a way that stands, it
+// returns that end, else nil.
 func (c *cancellation) findOut(ctx context.Context) (*Outcome, error) {
-	inner := false // the process that took the turn before this one has gone on by itself
-	for {
-		c.call.probe = &probe{inner: inner}
-		before := c.log
-		out, err := c.take(ctx)
-		if c.call.probe.log != nil {
-			c.log = c.call.probe.log
-		}
-		switch {
-		case broken(err):
-			return undoneBy(err, c.text), nil
-		case inner && (errors.As(err, new(*PositionError)) || refusedAnswers(err)): // so no process has come further
-			c.log = before
-			return nil, nil
-		case errors.As(err, new(*PositionError)), c.call.Held && refusedAnswers(err):
-			c.complete, c.text = false, c.t.cancelledUpTo(c.pos, false, &c.call)+" "+LostTurn
-			c.log = before
-			return nil, nil
-		case c.t.Kind != KindTool && (hasEnded(err) || errors.As(err, new(*ArgumentsError))):
-			return undoneBy(err, c.text), nil
-		case err != nil:
-			return nil, err
-		case out.Position == nil && (c.pos != nil && !inner || out.Result != nil && out.Result.IsError):
-			return endedBy(out, c.text), nil
-		case out.Position == nil:
-			c.unheard = out
-			return nil, nil
-		}
+	c.call.probe = new(probe)
+	before := c.log
+	out, err := c.take(ctx)
+	if c.call.probe.log != nil {
+		c.log = c.call.probe.log
+	}
+	switch {
+	case errors.As(err, new(*UndoneError)) && !errors.As(err, new(*UnsettledError)): // it broke off
+		return undoneBy(err, c.text), nil
+	case errors.As(err, new(*PositionError)), c.call.Held && (errors.As(err, new(*AnswerError)) || errors.As(err, new(*UnsupportedError))):
+		c.complete, c.text = false, c.t.cancelledUpTo(c.pos, false, &c.call)+" "+LostTurn
+		c.log = before
+		return nil, nil
+	case c.t.Kind != KindTool && (errors.As(err, new(*ToolError)) || errors.As(err, new(*ArgumentsError)) || errors.Is(err, ErrNotFound)):
+		return undoneBy(err, c.text), nil
+	case err != nil:
+		return nil, err
+	case out.Position != nil:
 		c.log = &out.Position.log
-		if goesOn, err := c.goesOn(ctx, out); err != nil || !goesOn {
-			return nil, err
-		}
-		inner = true
+		return nil, nil
+	case c.pos != nil || out.Result != nil && out.Result.IsError:
+		return endedBy(out, c.text), nil
 	}
+	c.unheard = out
+	return nil, nil
 }
 
-// goesOn prepares the turn that the process that took the last one may have taken by itself, if there is one.
-func (c *cancellation) goesOn(ctx context.Context, out *Outcome) (bool, error) {
-	r := &c.call
-	if r.GoesOn == nil || out.Position.next == "" || c.t.final(c.log) != "" {
-		return false, nil
-	}
-	next, err := r.GoesOn(ctx, out)
-	if err != nil || next == nil {
-		return false, err
-	}
-	next.ID, next.Why, next.Latest, next.GoesOn = r.ID, r.Why, r.Latest, r.GoesOn
-	next.Acting, next.Undoing = r.Acting, r.Undoing
-	next.Held = true // that process is gone
-	c.call, c.at = *next, out.Position
-	return true, nil
-}
-
-// probe is what a turn knows that is run only to find what it had done, for the undo. If it comes to an
-// irreversible effect that has an Undo it ends before it, and from another turn of the same process on also if
-// that has none.
-type probe struct {
-	inner bool
-	log   *effectLog // the turn's
-}
+// probe is what a turn knows that is run only to find what it had done, for the undo: it gets the turn's log. If the turn
+// comes to an irreversible effect that has an Undo it ends before it.
+type probe struct{ log *effectLog }
 
 // stoppedError is the end of such a turn, which is then latched.
 type stoppedError struct {
@@ -171,16 +136,6 @@ func (e *stoppedError) Error() string { return "the saga is being cancelled and 
 func (tc *Turn) stop(where string, untried bool) error {
 	tc.latched = &stoppedError{where, untried}
 	return tc.latched
-}
-
-// broken reports whether a turn broke off that cannot be taken again, and was undone.
-func broken(err error) bool {
-	return errors.As(err, new(*UndoneError)) && !errors.As(err, new(*UnsettledError))
-}
-
-// refusedAnswers reports whether a turn was not taken, as far as it is known before it runs.
-func refusedAnswers(err error) bool {
-	return errors.As(err, new(*AnswerError)) || errors.As(err, new(*UnsupportedError))
 }
 
 // undoneBy is how a saga was cancelled whose last turn has failed with err.
@@ -237,7 +192,7 @@ func endedBy(turn *Outcome, text string) *Outcome {
 // [Program.Cancel] does.
 func (t *Program) Abandon(ctx context.Context, pos *Position, c Call) (*Outcome, error) {
 	c.ID = pos.ID
-	undo, err := t.compensate(ctx, &c, t.logOf(pos), Undoing{})
+	undo, err := t.compensate(ctx, &c, t.logOf(pos), nil)
 	if err != nil {
 		return nil, err
 	}
@@ -247,11 +202,12 @@ func (t *Program) Abandon(ctx context.Context, pos *Position, c Call) (*Outcome,
 // Undo continues an undo whose process is gone: u is what its [Call.Undoing] was called with
 // for a turn that has ended badly. It ends as that turn has, and fails as [Program.Cancel] does.
 func (t *Program) Undo(ctx context.Context, u Undoing) (*Outcome, error) {
-	undo, err := t.compensate(ctx, &Call{ID: u.Position.ID}, t.logOf(u.Position), Undoing{})
+	undo, err := t.compensate(ctx, &Call{ID: u.Position.ID}, t.logOf(u.Position), nil)
 	if err != nil {
 		return nil, err
 	}
-	return u.end(undo)
+	u.Outcome.addUndo(undo)
+	return u.Outcome, nil
 }
 
 // Cancelled is the end of a saga that was cancelled, with what was undone; nil is nothing. Where it is too late, it
@@ -276,10 +232,4 @@ func UndoneWith(undo *UndoReport, text string, isError bool) *Outcome {
 	out.addUndo(undo)
 	out.Result.IsError = isError
 	return out
-}
-
-// hasEnded reports whether an error is the end of a prompt or a resource, whose
-// results cannot say that they are errors.
-func hasEnded(err error) bool {
-	return errors.As(err, new(*ToolError)) || errors.Is(err, ErrNotFound)
 }

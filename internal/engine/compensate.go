@@ -11,8 +11,8 @@ import (
 // compensate undoes the effects in the log. One that fails does not keep the
 // others from being undone, except those that it builds on, and all if it is final.
 // It returns nil if there is nothing to do, an *UnsettledError if it is not known whether anything may
-// be undone, and a *HaltedError if c does not let it. end is how the turn has ended.
-func (t *Program) compensate(ctx context.Context, c *Call, log *effectLog, end Undoing) (*UndoReport, error) {
+// be undone, and a *HaltedError if c does not let it. end is how the turn has ended, or nil.
+func (t *Program) compensate(ctx context.Context, c *Call, log *effectLog, end *Outcome) (*UndoReport, error) {
 	if len(log.records) == 0 {
 		return nil, nil
 	}
@@ -20,7 +20,7 @@ func (t *Program) compensate(ctx context.Context, c *Call, log *effectLog, end U
 	if report.Final = t.final(log); report.Final != "" {
 		return report, nil
 	}
-	u := compensation{t: t, log: log, end: end, report: report}
+	u := compensation{t: t, log: log, end: Undoing{Outcome: end}, report: report}
 	if until, bounded := ctx.Deadline(); ctx.Err() != nil {
 		u.until = time.Now().Add(UndoTime)
 	} else if bounded {
@@ -29,7 +29,7 @@ func (t *Program) compensate(ctx context.Context, c *Call, log *effectLog, end U
 	ctx = context.WithoutCancel(ctx)
 	order := t.toUndo(log)
 	for i, r := range order {
-		if by := t.neededBy(r.name, u.again.records); by != "" {
+		if by := t.neededBy(r, u.again.records); by != "" {
 			report.Kept = append(report.Kept, r.name)
 			report.fail(r.name, fmt.Errorf("not tried, as %q builds on it and is not undone", by))
 			u.again.records = append(u.again.records, r)
@@ -46,18 +46,20 @@ func (t *Program) compensate(ctx context.Context, c *Call, log *effectLog, end U
 		case err == nil:
 			report.Undone = append(report.Undone, r.name)
 		case errors.Is(err, ErrNothingToUndo):
-			if d := t.effects[r.name].Declaration(); !d.Undoable && !d.Irreversible && !d.ReadOnly {
+			if d := t.declared(r); !d.Undoable && !d.Irreversible && !d.ReadOnly {
 				report.Stays = append(report.Stays, r.name)
 			}
 		case errors.As(err, new(*FinalError)):
 			report.Final = r.name
 			report.errs = append(report.errs, fmt.Errorf("undo of %q: %w", r.name, err))
-			if !report.TooLate() {
-				report.Left = t.undoable(order[i+1:])
+			for _, before := range order[i+1:] {
+				if !report.TooLate() && t.declared(before).Undoable {
+					report.Left = append(report.Left, before.name)
+				}
 			}
 			report.Again = t.again(c.ID, &u.again) // what came after it and could not be undone yet
 			return report, nil
-		case t.irreversible(r):
+		case t.declared(r).Irreversible:
 			return nil, &UnsettledError{t.Name, r.name, err}
 		default:
 			report.fail(r.name, err)
@@ -67,16 +69,6 @@ func (t *Program) compensate(ctx context.Context, c *Call, log *effectLog, end U
 	}
 	report.Again = t.again(c.ID, &u.again)
 	return report, nil
-}
-
-// undoable names those of the effects that have an Undo.
-func (t *Program) undoable(records []*EffectRecord) (names []string) {
-	for _, r := range records {
-		if e := t.effects[r.name]; e != nil && e.Declaration().Undoable {
-			names = append(names, r.name)
-		}
-	}
-	return names
 }
 
 var errUndeclared = errors.New("the tool no longer declares it")
@@ -127,17 +119,18 @@ func (u *compensation) undo(ctx context.Context, c *Call, e Effect, r *EffectRec
 		defer cancel()
 		ctx = share
 	}
-	key, bound := effectKey(c.ID, r.name, r.n), u.t.boundUndo(r.name)
-	if redoes(c, e.Declaration()) {
-		return r.redone(e.Redo(ctx, key, r, bound))
+	key := effectKey(c.ID, r.name, r.n)
+	bound := func(ctx context.Context, f func() error) error {
+		if u.t.undosHanging.Load() >= maxHanging {
+			return errUndos
+		}
+		c := call{t: u.t, hanging: &u.t.undosHanging, work: workFunc{fmt.Sprintf("Undo of effect %q", r.name), f}}
+		return c.within(ctx)
 	}
-	return e.Undo(ctx, key, r, bound)
-}
-
-var errUndoTime = errors.New("the time for undoing it is over")
-
-// redone says what has come of performing an effect again, in the way of the Undo that it does not have.
-func (r *EffectRecord) redone(err error) error {
+	if !redoes(c, e.Declaration()) {
+		return e.Undo(ctx, key, r, bound)
+	}
+	err := e.Redo(ctx, key, r, bound)
 	switch {
 	case err == nil:
 		return &FinalError{errors.New("it has no Undo and was performed again, to find out")}
@@ -147,16 +140,7 @@ func (r *EffectRecord) redone(err error) error {
 	return err
 }
 
-// boundUndo bounds the tries of an effect's Undo.
-func (t *Program) boundUndo(effect string) Bound {
-	return func(ctx context.Context, f func() error) error {
-		if t.undosHanging.Load() >= maxHanging {
-			return errUndos
-		}
-		c := call{t: t, hanging: &t.undosHanging, work: workFunc{fmt.Sprintf("Undo of effect %q", effect), f}}
-		return c.within(ctx)
-	}
-}
+var errUndoTime = errors.New("the time for undoing it is over")
 
 // again is where what could not be undone, listed in the order in which that was tried, can be undone
 // later; nil if that is nothing.

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -71,10 +72,7 @@ func NewProgram(d Definition, p *Problems) *Program {
 			p.Add(err, "its Annotations cannot be encoded")
 		}
 	}
-	switch {
-	case t.MaxAttempts == 0:
-		t.MaxAttempts = defaultAttempts
-	case t.MaxAttempts < 0 || t.MaxAttempts > maxAttempts:
+	if t.MaxAttempts = cmp.Or(t.MaxAttempts, defaultAttempts); t.MaxAttempts < 0 || t.MaxAttempts > maxAttempts {
 		p.Add(nil, "MaxAttempts is %d; it must be from 1 to %d", t.MaxAttempts, maxAttempts)
 	}
 	if !toolName.MatchString(t.Name) {

@@ -259,15 +259,8 @@ func (tc *Turn) Begin(d Declaration, input sagahooks.Value) (r *EffectRecord, ke
 // stopsBefore reports whether a turn that only finds out what an earlier one did ends before an effect, which cannot be
 // taken back and was not recorded.
 func (tc *Turn) stopsBefore(d Declaration) bool {
-	switch {
-	case tc.probe == nil || !d.Irreversible:
-		return false
-	case d.Undoable: // its Undo finds out whether it was performed
-		return true
-	case tc.probe.inner: // the process that went on by itself may not have come so far
-		return true
-	}
-	return tc.Final != nil && tc.finals > tc.Finals // the earlier turn had not begun so many
+	// An Undo finds out whether it was performed; without one, the earlier turn may have begun so many.
+	return tc.probe != nil && d.Irreversible && (d.Undoable || tc.Final != nil && tc.finals > tc.Finals)
 }
 
 // mayAct fails, and ends the turn, if the driver of the saga does not want it to do anything.

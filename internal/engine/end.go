@@ -22,7 +22,7 @@ func (t *Program) failed(tc *Turn, err error) (*Outcome, error) {
 	if errors.As(err, new(*PanicError)) || errors.As(err, new(*PositionError)) || errors.As(err, new(*UnsupportedError)) || tc.Err() != nil {
 		// One that was lost is left to the next worker if this one stops.
 		if tc.held() && !(tc.Lost && errors.Is(tc.Err(), context.Canceled)) {
-			undo, unsettled := t.undoTurn(tc, Undoing{})
+			undo, unsettled := t.undoTurn(tc, nil)
 			if unsettled != nil {
 				return nil, t.unsettled(tc, errors.Join(unsettled, err))
 			}
@@ -44,13 +44,13 @@ func (t *Program) failed(tc *Turn, err error) (*Outcome, error) {
 	var arguments *ArgumentsError
 	switch {
 	case t.Kind == KindTool:
-		return t.endBadly(tc, Undoing{Outcome: &Outcome{Result: errorResult(text), Err: err, Disclosed: disclosed}})
+		return t.endBadly(tc, &Outcome{Result: errorResult(text), Err: err, Disclosed: disclosed})
 	case errors.As(err, &arguments):
-		return t.endBadly(tc, Undoing{Err: arguments})
+		return nil, arguments
 	case errors.Is(err, ErrNotFound):
-		return t.endBadly(tc, Undoing{Err: err})
+		return nil, err
 	}
-	return t.endBadly(tc, Undoing{Err: &ToolError{Text: text, Err: err, Disclosed: disclosed}})
+	return nil, &ToolError{Text: text, Err: err, Disclosed: disclosed}
 }
 
 // held reports whether the turn is to be undone if it breaks off.
@@ -84,29 +84,14 @@ func (tc *Turn) unwanted() error {
 	return nil
 }
 
-// endBadly undoes what the saga did, and ends it as u says.
-func (t *Program) endBadly(tc *Turn, u Undoing) (*Outcome, error) {
-	undo, unsettled := t.undoTurn(tc, u)
+// endBadly undoes what a tool's saga did, which ends so.
+func (t *Program) endBadly(tc *Turn, out *Outcome) (*Outcome, error) {
+	undo, unsettled := t.undoTurn(tc, out)
 	if unsettled != nil {
-		why := u.Err
-		if u.Outcome != nil {
-			why = u.Outcome.Err
-		}
-		return nil, t.unsettled(tc, errors.Join(unsettled, why))
+		return nil, t.unsettled(tc, errors.Join(unsettled, out.Err))
 	}
-	return u.end(undo)
-}
-
-// end is how a turn has ended, with what is said of the undo.
-func (u *Undoing) end(undo *UndoReport) (*Outcome, error) {
-	if u.Outcome != nil {
-		u.Outcome.addUndo(undo)
-		return u.Outcome, nil
-	}
-	if failed, ok := u.Err.(*ToolError); ok { // not one that is wrapped: that is of [ErrNotFound]
-		return nil, &ToolError{Text: undo.appendTo(failed.Text), Err: errors.Join(failed.Err, undo.Err()), Disclosed: failed.Disclosed}
-	}
-	return nil, u.Err
+	out.addUndo(undo)
+	return out, nil
 }
 
 // checkEnd verifies that a turn's code ended in the way of its kind.

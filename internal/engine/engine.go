@@ -80,10 +80,6 @@ type Call struct {
 	Latest bool
 	// Why is what is said of a cancelled saga, if not that it was cancelled.
 	Why string
-	// GoesOn is asked by [Program.Cancel] how the process that took a turn that ended so would have gone
-	// on without the client; it returns nil if not. nil is never.
-	GoesOn func(context.Context, *Outcome) (*Call, error)
-
 	// Begun knows of all that the turn had begun that is to be undone, and [Program.Cancel] need not run it to find
 	// that; nil if it is not known.
 	Begun *Position
@@ -107,10 +103,8 @@ func (c *Call) act(ctx context.Context) error {
 type Undoing struct {
 	// Position knows of all that is to be undone. It can be cancelled, and nothing else.
 	Position *Position
-	// Outcome, or Err for a prompt or a resource, is how the turn has ended, but for what is
-	// said of the undo; nil if it broke off.
+	// Outcome is how the turn has ended, but for what is said of the undo; nil if it broke off. Only tools have effects.
 	Outcome *Outcome
-	Err     error
 	// Behind: it is to be undone though what was done after it could not be. Should that turn out
 	// to be final, the saga cannot go on all the same.
 	Behind bool
@@ -196,12 +190,10 @@ func (t *Program) Resume(ctx context.Context, pos *Position, c Call) (*Outcome, 
 	}
 	now.withHandles(t, &c)
 	fresh, err := now.accept(c.Answers)
-	if err == nil {
-		err = now.happen(c.Events)
-	}
 	if err != nil {
 		return nil, err
 	}
+	now.happen(c.Events)
 	waits := false
 	var ask []steps.Step
 	var reworded []string
@@ -312,7 +304,7 @@ func (t *Program) turn(tc *Turn) (end *Outcome, err error) {
 		return t.failed(tc, &StepFailure{t.Name, pos.next, err}) // and would be no end the next time
 	}
 	if out.Result != nil && out.Result.IsError {
-		return t.endBadly(tc, Undoing{Outcome: &out})
+		return t.endBadly(tc, &out)
 	}
 	return &out, nil
 }

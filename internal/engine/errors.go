@@ -185,22 +185,11 @@ func (e *EarlyError) Error() string {
 // latest is before when a saga must wake: tokens have no times after 2106, and outlive the sleep.
 var latest = time.Date(2100, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// SleepError says that code of a tool would sleep for longer than a saga can. It is the same whenever that runs again.
-type SleepError struct {
-	Call string
-	At   time.Time
-}
-
-// Error implements error.
-func (e *SleepError) Error() string {
-	return fmt.Sprintf("%s: the saga would sleep until the year %d, but none sleeps beyond 2099; sleep for less", e.Call, e.At.Year())
-}
-
 func checkSleep(call string, at time.Time) error {
 	if at.Before(latest) {
 		return nil
 	}
-	return &SleepError{call, at.UTC()}
+	return fmt.Errorf("%s: the saga would sleep until the year %d, but none sleeps beyond 2099; sleep for less", call, at.UTC().Year())
 }
 
 // HaltedError says that a turn was ended before it did something, as Acting or Checkpoint of

@@ -31,8 +31,6 @@ type Replay struct {
 	asked *Asked
 	// taken counts the times and ids of this run, left those until it suspended.
 	taken, left counts
-	// diverged is set when the run leaves its record; it then ends.
-	diverged error
 }
 
 // RunFlow runs a flow again from its beginning, with the record of the turns before.
@@ -55,20 +53,17 @@ func (tc *Turn) RunFlow(recorded []byte, run func(*Replay) (any, error)) (Ended,
 		out, err = run(r)
 		return err
 	})
-	stopped, stops := tc.latched.(*stoppedError)
+	switch tc.latched.(type) {
+	case *stoppedError, *HaltedError, *DivergedError:
+		return fail(tc.latched) // whatever the flow made of it
+	}
 	switch {
-	case stops:
-		return fail(stopped)
-	case tc.halted != nil:
-		return fail(tc.halted)
-	case r.diverged != nil:
-		return fail(r.diverged) // whatever the flow made of it
 	case errors.As(err, new(*PanicError)):
 		return fail(err) // also one after a question that was swallowed
-	case tc.latched != nil && !errors.Is(err, tc.latched):
+	case r.asked != nil && !errors.Is(err, tc.latched):
 		_, did, doing, _ := r.asked.wording()
 		return fail(&SwallowedError{Did: did, Doing: doing, Returned: err})
-	case r.asked != nil && tc.latched != nil:
+	case r.asked != nil:
 		if r.checkReached("", "") != nil {
 			what, _, _, _ := r.asked.wording()
 			return fail(r.checkReached(what, ""))
@@ -173,7 +168,7 @@ func (r *Replay) Ask(questions ...steps.Request) error {
 		found, err := r.rec.take(s, r.turn)
 		r.turn.mu.Unlock()
 		if err != nil {
-			return r.diverges(err)
+			return r.turn.diverges(err)
 		}
 		if !found {
 			missing = append(missing, s)
@@ -317,24 +312,16 @@ func (r *Replay) admit(what, name string) error {
 	if err := r.turn.latched; err != nil {
 		return err
 	}
-	return r.diverges(r.checkReached(what, name))
+	return r.turn.diverges(r.checkReached(what, name))
 }
 
-// diverges ends the run with a divergence, or does nothing without one. A flow that
-// does not return the error ends all the same.
-func (r *Replay) diverges(err error) error {
-	if err != nil {
-		r.diverged, r.turn.latched = err, err
-	}
-	return err
-}
-
-// diverges ends the turn with a divergence, as that of a flow.
+// diverges ends the turn with a divergence, or does nothing without one. Code that does not return the error ends all
+// the same.
 func (tc *Turn) diverges(err error) error {
-	if tc.replay != nil {
-		return tc.replay.diverges(err)
+	if err == nil {
+		return nil
 	}
-	if d := (*DivergedError)(nil); errors.As(err, &d) {
+	if d, ok := err.(*DivergedError); ok && tc.replay == nil {
 		d.Step = tc.Step
 	}
 	tc.latched = err

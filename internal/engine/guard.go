@@ -18,7 +18,7 @@ import (
 type guard struct {
 	way     int   // by which the tool's code is called, see by
 	enters  using // what is under way, or the zero value
-	misused error // the first *MisuseError
+	misused error // the first misuse: nothing was done, and the turn fails, whatever the tool makes of it
 }
 
 // using is what a tool calls; effect is empty unless it is for one.
@@ -31,22 +31,9 @@ func (c using) String() string {
 	return fmt.Sprintf("%s of the effect %q", c.name, c.effect)
 }
 
-// MisuseError says that a tool used a Turn or Run in a goroutine of its own, in the code of another
-// turn, after the turn, or in the middle of an effect. Nothing was done. The turn fails, whatever
-// the tool makes of it.
-type MisuseError struct {
-	Tool, Step string
-	// Call is what was called, How what is wrong about it.
-	Call, How string
-}
-
-// Error implements error.
-func (e *MisuseError) Error() string {
-	return fmt.Sprintf("tool %q, step function %q: %s was called %s", e.Tool, e.Step, e.Call, e.How)
-}
-
 // Enter is called before the tool's code does what changes the turn, and [Turn.Leave] after it;
-// effect is the name of one or empty. It fails with a *[MisuseError].
+// effect is the name of one or empty. It fails in a goroutine of the tool's own, in the code of another turn, after the
+// turn, and in the middle of an effect.
 func (tc *Turn) Enter(name, effect string) error {
 	what := using{name, effect}
 	g := &tc.guard
@@ -74,7 +61,7 @@ func (tc *Turn) Enter(name, effect string) error {
 		g.enters = what
 		return nil
 	}
-	err := &MisuseError{tc.program.Name, tc.Step, what.String(), how}
+	err := fmt.Errorf("tool %q, step function %q: %v was called %s", tc.program.Name, tc.Step, what, how)
 	if g.misused == nil {
 		g.misused = err
 	}

@@ -31,15 +31,7 @@ const (
 )
 
 // String returns "tool", "prompt" or "resource".
-func (k Kind) String() string {
-	switch k {
-	case KindPrompt:
-		return "prompt"
-	case KindResource:
-		return "resource"
-	}
-	return "tool"
-}
+func (k Kind) String() string { return [...]string{"tool", "prompt", "resource"}[k] }
 
 // Program is a tool, a prompt or a resource that has passed all checks. It is
 // immutable but for what hangs (within.go), and safe for concurrent use; it holds nothing of any saga.
@@ -163,12 +155,7 @@ func (t *Program) current(pos *Position) error {
 }
 
 // present returns the name that a question of an older revision has now.
-func (t *Program) present(id string) string {
-	if now := t.renamed[id]; now != "" {
-		return now
-	}
-	return id
-}
+func (t *Program) present(id string) string { return cmp.Or(t.renamed[id], id) }
 
 // digest pins the wording of a step. Most are asked as they are declared, and the
 // digests of those are known.
@@ -224,10 +211,8 @@ func NewRegistry(definitions ...Compiler) (*Registry, error) {
 
 func (s *Registry) add(t *Program) error {
 	revisions := s.byTarget[t.Target]
-	for _, other := range revisions {
-		if other.Revision == t.Revision {
-			return &DefinitionError{Tool: t.Name, Problem: fmt.Sprintf("two %vs have this name and the revision %d", t.Kind, t.Revision)}
-		}
+	if slices.ContainsFunc(revisions, func(other *Program) bool { return other.Revision == t.Revision }) {
+		return &DefinitionError{Tool: t.Name, Problem: fmt.Sprintf("two %vs have this name and the revision %d", t.Kind, t.Revision)}
 	}
 	if revisions == nil {
 		s.list[t.Kind] = append(s.list[t.Kind], t)
@@ -269,22 +254,16 @@ func target(kind Kind, name string) string {
 // one: that revision itself, or else the newest that reads it. Both that and the newest of all
 // are nil if there is none.
 func (s *Registry) Reader(target string, revision uint32) (reader, newest *Program) {
-	revisions := s.byTarget[target]
-	if len(revisions) == 0 {
-		return nil, nil
-	}
-	newest = revisions[0]
-	for _, t := range revisions {
-		if t.Revision == revision {
+	for _, t := range s.byTarget[target] {
+		newest = cmp.Or(newest, t)
+		switch {
+		case t.Revision == revision:
 			return t, newest
+		case reader == nil && t.Code.Reads(revision):
+			reader = t
 		}
 	}
-	for _, t := range revisions {
-		if t.Code.Reads(revision) {
-			return t, newest
-		}
-	}
-	return nil, newest
+	return reader, newest
 }
 
 // Of returns all of a kind in the order they were given. Do not change it.

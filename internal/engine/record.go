@@ -148,12 +148,8 @@ func (r *Replay) restore(state []byte) error {
 		return rd.err
 	}
 	for _, a := range r.turn.answers {
-		stored, err := store(a.Answer)
-		if err != nil {
-			return err
-		}
 		r.rec.entries = append(r.rec.entries, recordEntry{
-			id: r.turn.program.present(a.StepID), digest: a.digest, stored: stored, old: upgraded, fresh: true,
+			id: r.turn.program.present(a.StepID), digest: a.digest, stored: store(a.Answer), old: upgraded, fresh: true,
 		})
 	}
 	return nil

@@ -108,13 +108,14 @@ func (t *Program) CheckAnswers(pos *Position, answers []steps.Answer) error {
 // refusedTooOften ends a saga whose user gives no valid answer.
 func (t *Program) refusedTooOften(ctx context.Context, pos *Position, p *pendingStep, invalid *checkerr.InvalidError, c *Call) (*Outcome, error) {
 	text := fmt.Sprintf("Stopped: %q was answered %d times without a valid answer; the last time: %s", p.id, p.refused, invalid.Reason)
-	u := Undoing{Outcome: &Outcome{Result: errorResult(text)}}
 	if t.Kind != KindTool {
-		u = Undoing{Err: &ToolError{Text: text, Disclosed: true}}
+		return nil, &ToolError{Text: text, Disclosed: true}
 	}
-	undo, err := t.compensate(ctx, c, t.logOf(pos), u)
+	out := &Outcome{Result: errorResult(text)}
+	undo, err := t.compensate(ctx, c, t.logOf(pos), out)
 	if err != nil {
 		return nil, err
 	}
-	return u.end(undo)
+	out.addUndo(undo)
+	return out, nil
 }

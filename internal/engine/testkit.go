@@ -33,11 +33,7 @@ func (t *Program) Stage(s sagahooks.Stage) (*Position, error) {
 				return nil, err
 			}
 		}
-		stored, err := store(a)
-		if err != nil {
-			return nil, err
-		}
-		p.pending[i] = pendingStep{id: a.StepID, params: json.RawMessage("{}"), answer: stored}
+		p.pending[i] = pendingStep{id: a.StepID, params: json.RawMessage("{}"), answer: store(a)}
 	}
 	for _, e := range s.Effects {
 		d := t.effects[e.Effect]

@@ -65,16 +65,19 @@ func (u *UndoReport) InPart() *UndoReport {
 // final names the irreversible effect that is done, or returns "".
 func (t *Program) final(log *effectLog) string {
 	for _, r := range log.records {
-		if r.status == effectDone && t.irreversible(r) {
+		if r.status == effectDone && t.declared(r).Irreversible {
 			return r.name
 		}
 	}
 	return ""
 }
 
-func (t *Program) irreversible(r *EffectRecord) bool {
-	e := t.effects[r.name]
-	return e != nil && e.Declaration().Irreversible
+// declared is what the program declares of a recorded effect; nothing if it no longer has it.
+func (t *Program) declared(r *EffectRecord) (d Declaration) {
+	if e := t.effects[r.name]; e != nil {
+		d = e.Declaration()
+	}
+	return d
 }
 
 // toUndo lists the effects in the order in which to undo them: the last first,
@@ -83,10 +86,10 @@ func (t *Program) irreversible(r *EffectRecord) bool {
 func (t *Program) toUndo(log *effectLog) []*EffectRecord {
 	var order, rest []*EffectRecord
 	for _, r := range slices.Backward(log.records) {
-		switch {
+		switch d := t.declared(r); {
 		case r.status == effectRefused:
-		case r.status == effectRefusedAgain && t.irreversible(r) && !t.effects[r.name].Declaration().Undoable: // so that is all there is to know
-		case t.irreversible(r):
+		case r.status == effectRefusedAgain && d.Irreversible && !d.Undoable: // so that is all there is to know
+		case d.Irreversible:
 			order = append(order, r)
 		default:
 			rest = append(rest, r)
@@ -117,8 +120,8 @@ func (p *Position) Begun(earlier *Position) *Position {
 	return &Position{ID: p.ID, Tool: p.Tool, Revision: p.Revision, body: body{log: log}}
 }
 
-// undoTurn undoes the effects of a turn that has ended badly, as u says, and of those before it.
-func (t *Program) undoTurn(tc *Turn, u Undoing) (*UndoReport, error) {
+// undoTurn undoes the effects of a turn that has ended badly, or broken off without an end, and of those before it.
+func (t *Program) undoTurn(tc *Turn, end *Outcome) (*UndoReport, error) {
 	if tc.halted != nil {
 		return nil, tc.halted
 	}
@@ -126,7 +129,7 @@ func (t *Program) undoTurn(tc *Turn, u Undoing) (*UndoReport, error) {
 	if tc.limit != nil {
 		ctx = tc.limit.Context // undoing has time of its own
 	}
-	report, err := t.compensate(ctx, &tc.Call, tc.log, u)
+	report, err := t.compensate(ctx, &tc.Call, tc.log, end)
 	if halted := (*HaltedError)(nil); errors.As(err, &halted) {
 		return nil, tc.halt(halted)
 	}
@@ -212,12 +215,9 @@ func (o *Outcome) addUndo(u *UndoReport) {
 
 // neededBy names an effect that is not undone and builds on the given one, or returns
 // "". An effect without an Undo needs no keeping.
-func (t *Program) neededBy(name string, outstanding []*EffectRecord) string {
-	if e := t.effects[name]; e == nil || !e.Declaration().Undoable {
-		return ""
-	}
+func (t *Program) neededBy(needed *EffectRecord, outstanding []*EffectRecord) string {
 	for _, r := range outstanding {
-		if slices.Contains(t.buildsOn[r.name], name) {
+		if t.declared(needed).Undoable && slices.Contains(t.buildsOn[r.name], needed.name) {
 			return r.name
 		}
 	}

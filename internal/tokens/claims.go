@@ -30,7 +30,7 @@ type Claims struct {
 	ExpiresAt time.Time
 	// Deadline is when the whole saga must be over; zero means never.
 	Deadline time.Time
-	// Tool is the name of the tool, at most [MaxTool] bytes. [Codec.Open] does not
+	// Tool is the name of the tool, at most [MaxTool] bytes. [Codec.OpenAnyTime] does not
 	// check it: the caller does, and refuses with [Reject] and [ReasonTool].
 	Tool string
 	// Revision is the revision of the tool that wrote the state. Checked by the
@@ -61,7 +61,4 @@ type Contents struct {
 	Plain []byte
 	// Secret is like Plain, but [Codec.Explain] does not show it.
 	Secret []byte
-	// Held says that the token stays in this process. It need not be short then, and is
-	// compressed and padded only if it is large. No token tells it.
-	Held bool
 }

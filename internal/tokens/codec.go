@@ -3,7 +3,7 @@
 //
 //	c, err := tokens.New(keys, tokens.Options{Audience: "https://tools.example.com"})
 //	token, err := c.Seal(binding, time.Now(), &tokens.Contents{Claims: claims, State: state})
-//	contents, err := c.Open(binding, time.Now(), token)
+//	contents, untimely, err := c.OpenAnyTime(binding, time.Now(), token)
 //
 // A token is encrypted and authenticated. It opens only for the [Binding] and the audience it
 // was sealed for, until it expires, and while its key is enabled. [Claims] such as the tool and
@@ -24,6 +24,7 @@
 package tokens
 
 import (
+	"cmp"
 	"encoding/binary"
 	"encoding/hex"
 	"errors"
@@ -76,19 +77,8 @@ type Options struct {
 
 // withDefaults fills in the zero fields of o and checks the others.
 func (o Options) withDefaults() (Options, error) {
-	if o.TTL == 0 {
-		o.TTL = DefaultTTL
-	}
-	if o.Skew == 0 {
-		o.Skew = DefaultSkew
-	}
-	if o.MaxToken == 0 {
-		o.MaxToken = DefaultMaxToken
-	}
-	if o.MaxPlaintext == 0 {
-		o.MaxPlaintext = DefaultMaxPlaintext
-	}
-	o.Skew = max(o.Skew, 0)
+	o.TTL, o.Skew = cmp.Or(o.TTL, DefaultTTL), max(cmp.Or(o.Skew, DefaultSkew), 0)
+	o.MaxToken, o.MaxPlaintext = cmp.Or(o.MaxToken, DefaultMaxToken), cmp.Or(o.MaxPlaintext, DefaultMaxPlaintext)
 	switch {
 	case o.TTL < time.Second:
 		return o, fmt.Errorf("tokens: Options.TTL is %v: at least one second is needed (TokenTTL of a server)", o.TTL)

@@ -5,7 +5,6 @@ import (
 	_ "embed"
 	"encoding/binary"
 	"errors"
-	"fmt"
 	"io"
 	"runtime"
 	"slices"
@@ -44,16 +43,6 @@ const (
 	codingDict2 = 3
 	codingFlate = 4
 )
-
-var codingNames = [...]string{"raw", "zstd", "zstd dictionary 1", "zstd dictionary 2", "deflate"}
-
-// codingName returns the name of a coding, for people.
-func codingName(coding byte) string {
-	if int(coding) < len(codingNames) {
-		return codingNames[coding]
-	}
-	return fmt.Sprintf("unknown coding %d", coding)
-}
 
 const (
 	// maxShort is the largest state, in bytes, for which zstd with the dictionary pays. From

@@ -35,11 +35,11 @@ func TestTokensAreNoLongerThanDeflatedJWE(t *testing.T) {
 	require.Equal(t, "jwe-def", jwe.name)
 	for name, state := range corpus(t) {
 		token := seal(t, c, alice, sample(state))
-		x := c.Explain(alice, noon, token, nil)
+		x := c.Layout(alice, noon, token)
 		length, other := len(token), jwe.length(state)
-		t.Logf("%-12s %5d bytes, %4d characters, %.3f of a JWE (%s, %d bytes of padding)", name, len(state), length, float64(length)/float64(other), x.Coding, x.PaddingLen)
+		t.Logf("%-12s %5d bytes, %4d characters, %.3f of a JWE (%s, %d bytes of padding)", name, len(state), length, float64(length)/float64(other), x.Coding, x.Padding)
 		if name == "blob" { // What is as short as it can be is padded nevertheless, here by 4 %.
-			length = 1 + unpaddedBase64(x.Sealed-x.PaddingLen)
+			length = 1 + unpaddedBase64(x.Sealed-x.Padding)
 		}
 		require.LessOrEqual(t, length, other, name)
 	}

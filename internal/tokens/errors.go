@@ -17,7 +17,7 @@ var ErrOver = errors.New("the saga's deadline has passed")
 // which check failed is information for a forger of tokens.
 type Reason string
 
-// The reasons [Codec.Open] gives, and those callers give with [Reject] for the
+// The reasons [Codec.OpenAnyTime] gives, and those callers give with [Reject] for the
 // checks that are theirs.
 const (
 	// ReasonMalformed: not a token in its one spelling: a character outside the

@@ -135,9 +135,9 @@ func TestFrozenTokens(t *testing.T) {
 			require.Equal(t, f.Secret, x.Secret)
 			require.Equal(t, f.Apart, string(x.Apart))
 			require.Equal(t, string(f.Plain), string(x.Plain))
-			explained := c.Explain(f.Binding, f.Now, f.Token, nil)
-			require.Equal(t, f.Coding, explained.Coding)
-			require.Equal(t, f.ApartCoding, explained.ApartCoding)
+			layout := c.Layout(f.Binding, f.Now, f.Token)
+			require.Equal(t, f.Coding, layout.Coding)
+			require.Equal(t, f.ApartCoding, layout.ApartCoding)
 		})
 	}
 }
@@ -152,8 +152,8 @@ func writeFrozen(t *testing.T, k *codec.Keyset, name string, f frozen) {
 	c := newCodec(t, k, tokens.Options{Audience: f.Audience})
 	x := &tokens.Contents{Claims: f.Claims, State: []byte(strings.Repeat(f.State, f.Times)), Apart: []byte(f.Apart), Plain: f.Plain, Secret: f.Secret}
 	f.Token = seal(t, c, f.Binding, x)
-	explained := c.Explain(f.Binding, noon, f.Token, nil)
-	f.Coding, f.ApartCoding = explained.Coding, explained.ApartCoding
+	layout := c.Layout(f.Binding, noon, f.Token)
+	f.Coding, f.ApartCoding = layout.Coding, layout.ApartCoding
 	data, err := json.MarshalIndent(f, "", "  ")
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(path, append(data, '\n'), 0o644))

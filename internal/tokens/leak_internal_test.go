@@ -17,8 +17,8 @@ const leakName = `,"sessionKey":"`
 func unpadded(t testing.TB, c *Codec, x *Contents) int {
 	token, err := c.Seal(Binding{}, mintedAt, x)
 	require.NoError(t, err)
-	explained := c.Explain(Binding{}, mintedAt, token, nil)
-	return explained.Sealed - explained.PaddingLen
+	layout := c.Layout(Binding{}, mintedAt, token)
+	return layout.Sealed - layout.Padding
 }
 
 // leakyContents has what a client chose in the state, and a secret where put puts it.

@@ -9,28 +9,17 @@ import (
 	"time"
 )
 
-// Open authenticates a token, checks its times against now, and returns what it
+// OpenAnyTime authenticates a token, checks its times against now, and returns what it
 // holds. Every failure is a *[Rejected] error with one and the same message;
 // its Reason says why, for logs.
 //
-// It does not check tool, revision or request, of which it knows nothing: that
-// is the caller's part. See [Reject].
-func (c *Codec) Open(b Binding, now time.Time, token string) (*Contents, error) {
-	x, untimely, err := c.OpenAnyTime(b, now, token)
-	if err != nil {
-		return nil, err
-	}
-	if untimely != nil {
-		return nil, untimely
-	}
-	return &x, nil
-}
-
-// OpenAnyTime is [Codec.Open] for callers that have to look after what a saga has done:
-// an authentic token that is refused only for its time is returned together with
+// An authentic token that is refused only for its time is returned together with
 // that rejection. If it has expired, or is past its deadline, it must not be resumed;
 // how late it may be for anything else is for the caller to decide. If it is of the future
 // ([ReasonNotYetValid]), a clock is or was wrong, and the token is good as soon as the clocks agree.
+//
+// It does not check tool, revision or request, of which it knows nothing: that
+// is the caller's part. See [Reject].
 func (c *Codec) OpenAnyTime(b Binding, now time.Time, token string) (x Contents, untimely *Rejected, err error) {
 	var o opened
 	untimely, rejected := c.open(&o, b, now, token)

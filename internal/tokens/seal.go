@@ -83,7 +83,6 @@ func (c *Codec) Seal(b Binding, now time.Time, x *Contents) (string, error) {
 	if size > c.options.MaxPlaintext {
 		return "", &TooLargeError{"contents", size, c.options.MaxPlaintext}
 	}
-	asIs := x.Held && size <= maxAsIs
 
 	buf, _ := c.buffers.Get().(*buffers)
 	if buf == nil {
@@ -92,22 +91,13 @@ func (c *Codec) Seal(b Binding, now time.Time, x *Contents) (string, error) {
 	defer c.release(buf)
 	plain := appendClaims(buf.plain[:0], 0, &claims, x.Secret)
 	if len(x.Apart)+len(x.Plain) > 0 {
-		coding, apart := byte(codingRaw), x.Apart
-		if !asIs {
-			coding, apart = c.zstd.encode(buf, x.Apart)
-		}
+		coding, apart := c.zstd.encode(buf, x.Apart)
 		plain = appendParts(plain, coding, apart, x.Plain)
 	}
-	coding, body := byte(codingRaw), x.State
-	if !asIs {
-		coding, body = c.zstd.encode(buf, x.State)
-	}
+	coding, body := c.zstd.encode(buf, x.State)
 	plain[0] |= coding
 	plain = append(append(plain, body...), paddingMark)
-	if !asIs { // the length of what is held reveals nothing
-		plain = append(plain, make([]byte, paddedSize(len(plain))-len(plain))...)
-	}
-	buf.plain = plain
+	buf.plain = append(plain, make([]byte, paddedSize(len(plain))-len(plain))...)
 	buf.associated = b.associated(buf.associated[:0], version, c.options.Audience)
 
 	sealed, err := c.keys.Load().aead.Encrypt(buf.plain, buf.associated)
@@ -115,20 +105,11 @@ func (c *Codec) Seal(b Binding, now time.Time, x *Contents) (string, error) {
 		return "", fmt.Errorf("tokens: seal: %w", err)
 	}
 	if n := 1 + encoding.EncodedLen(len(sealed)); n > c.options.MaxToken {
-		if asIs { // to hold it changes nothing about what is too large
-			short := *x
-			short.Held = false
-			return c.Seal(b, now, &short)
-		}
 		return "", &TooLargeError{"token", n, c.options.MaxToken}
 	}
 	buf.text = encoding.AppendEncode(append(buf.text[:0], version), sealed)
 	return string(buf.text), nil
 }
-
-// maxAsIs is how large the contents of a token that is held may be, in bytes, without being
-// compressed and padded: there may be many that wait.
-const maxAsIs = 2 << 10
 
 // complete returns the claims with their times filled in, after checking them.
 func (c *Codec) complete(in *Claims, now time.Time) (Claims, error) {

@@ -7,7 +7,6 @@ import (
 	"github.com/mcpsaga/mcpsaga/content"
 	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/internal/tokens"
-	"github.com/mcpsaga/mcpsaga/steps"
 )
 
 // Cancel ends the saga that the token holds and undoes its effects. With answers, what
@@ -54,7 +53,6 @@ func (r *Runner) cancel(ctx context.Context, brought *Request, o *Opened) (End, 
 		r.logAbandoned(turn, o.Identity, o.Gone)
 	} else {
 		res.Client, res.Answers, res.Notifier = r.Features(q.Client), q.Answers, q.Notifier
-		res.GoesOn = r.inner(&q, o.Program)
 		if q.Policy.Resent && answered {
 			res.Arguments = OrEmpty(q.Arguments)
 		}
@@ -76,49 +74,6 @@ func (r *Runner) cancel(ctx context.Context, brought *Request, o *Opened) (End, 
 	q.Arguments, q.Answers = nil, nil // what cannot be undone is not the request's doing
 	q.Policy.UndoBroken = false       // no turn comes after it
 	return r.finish(turn, &q, o.Identity, out, err, false, nil)
-}
-
-// inner returns how a request would have gone on without its client, as [Runner.advance] does, after
-// a turn whose response may have been lost. Nothing is waited for: a request that slept has had its
-// time. What the server's model says now may be something else than it said then, but the effects
-// that come next have the same keys.
-func (r *Runner) inner(q *Request, t *engine.Program) func(context.Context, *engine.Outcome) (*engine.Call, error) {
-	now, left, n := r.Now(), r.longest(), 0
-	client := q.Client
-	if q.Policy.Resent {
-		client = q.Declared
-	}
-	return func(ctx context.Context, out *engine.Outcome) (*engine.Call, error) {
-		goesOn := out.Yielded != nil && !q.Parts
-		if wake := out.Position.Wake; !wake.IsZero() {
-			slept := max(0, wake.Sub(now))
-			if slept > left {
-				return nil, nil
-			}
-			if r.Timeout > 0 {
-				left -= slept
-			}
-			now, goesOn = later(now, wake), true
-		}
-		if n++; n >= maxOwnTurns {
-			return nil, nil
-		}
-		var answers []steps.Answer
-		for _, step := range out.Steps {
-			if client.Has(step.Needs) {
-				continue
-			}
-			answer, err := r.Sample(ctx, t, step)
-			if err != nil {
-				return nil, r.failed(Identity{t, out.Position.ID}, err)
-			}
-			answers = append(answers, answer)
-		}
-		if len(answers) == 0 && !goesOn {
-			return nil, nil
-		}
-		return &engine.Call{Now: now, Client: r.Features(q.Client), Answers: answers}, nil
-	}
 }
 
 // undoBroken undoes a saga whose turn broke off and cannot be taken again, unless the

@@ -25,9 +25,8 @@ type Request struct {
 	Principal string
 	// Sender is what else is known of who sent it, or nil.
 	Sender Sender
-	// Client is what the client can do. Declared is what it says of that when it cancels a
-	// saga whose token has the policy Resent: what it could not do, the server's model has done.
-	Client, Declared steps.Features
+	// Client is what the client can do.
+	Client steps.Features
 	// Notifier passes on what the tool tells meanwhile, or is nil.
 	Notifier engine.Notifier
 	// Program is what the message is for. Only the first turn needs it: later ones take it

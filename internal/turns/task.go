@@ -203,16 +203,6 @@ func (r *Runner) ProgramOf(name string, revision uint32) (p *engine.Program, ser
 	return newest, false
 }
 
-// EncodeUndoing encodes how a turn of a task has ended whose effects are about to be undone, for
-// [Runner.GoOnUndoing].
-func EncodeUndoing(u engine.Undoing) ([]byte, error) {
-	var end End
-	if u.Outcome != nil {
-		end.Outcome = *u.Outcome
-	}
-	return EncodeResponse(&end, u.Err)
-}
-
 // GoOnUndoing ends a task that another process had begun to undo: t.Position is that of the
 // [engine.Undoing]. With the response of a turn it ends as that has, and otherwise as one that was
 // cancelled, or for the reason why, which the client reads.
@@ -225,14 +215,11 @@ func (r *Runner) GoOnUndoing(ctx context.Context, t TaskTurn, response []byte, w
 			out, err := t.Program.Cancel(ctx, t.Position, engine.Call{Now: later(t.Now, t.Position.Wake), Latest: true, Why: why, Acting: t.Acting, Undoing: t.Undoing})
 			return out, "", err
 		}
-		end, failure, err := DecodeResponse(response)
+		end, _, err := DecodeResponse(response)
 		if err != nil {
 			return nil, "", err
 		}
-		u := engine.Undoing{Position: t.Position, Err: failure}
-		if failure == nil {
-			u.Outcome = &end.Outcome
-		}
+		u := engine.Undoing{Position: t.Position, Outcome: &end.Outcome}
 		if err := t.Undoing(ctx, u); err != nil {
 			return nil, "", err
 		}

@@ -248,7 +248,6 @@ func (r *Runner) Seal(ctx context.Context, q *Request, t *engine.Program, p *eng
 	}
 	token, err := r.Codec.Seal(binding, now, &tokens.Contents{
 		Claims: claims, State: parts.Body, Apart: parts.State, Plain: parts.Effects, Secret: parts.Secrets,
-		Held: q.Policy.Purpose == Held.Purpose && r.memory == nil,
 	})
 	if r.memory != nil && apart(err) {
 		token, err = r.sealApart(ctx, binding, claims, parts, p.HasEffects(), q.Account())

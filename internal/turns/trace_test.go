@@ -49,7 +49,7 @@ func TestTracesGoWithTokens(t *testing.T) {
 		q.Trace = want
 		begun, err := r.Call(t.Context(), q)
 		require.NoError(t, err)
-		x, err := r.Codec.Open(tokens.Binding{Purpose: q.Policy.Purpose}, time.Now(), begun.Token)
+		x, _, err := r.Codec.OpenAnyTime(tokens.Binding{Purpose: q.Policy.Purpose}, time.Now(), begun.Token)
 		require.NoError(t, err)
 		assert.Equal(t, claim, x.Claims.Trace)
 		later := Request{Policy: Carried, Token: begun.Token, Trace: Trace{1}}

@@ -76,11 +76,10 @@ func ReadParams(params jsontext.Value, name, answers string) (p Params, rerr *wi
 }
 
 // Saga serves a method of the saga proposal. What the client has declared plays no part: for
-// a step that it cannot perform it sends an error. But the token of a multi round-trip request can
-// be cancelled, whose steps went by what was declared.
-func (h *Host) Saga(ctx context.Context, x *Exchange, declared steps.Features) (none turns.End, err error) {
+// a step that it cannot perform it sends an error.
+func (h *Host) Saga(ctx context.Context, x *Exchange) (none turns.End, err error) {
 	q := x.Turn(turns.Carried)
-	q.Client, q.Declared, q.Parts = steps.AllFeatures(), declared, true
+	q.Client, q.Parts = steps.AllFeatures(), true
 	name := "sagaToken"
 	if q.Method == MethodCall {
 		name = "name"

@@ -10,7 +10,6 @@ import (
 
 	"github.com/mcpsaga/mcpsaga/server/internal/dialect"
 	"github.com/mcpsaga/mcpsaga/server/internal/wire"
-	"github.com/mcpsaga/mcpsaga/steps"
 )
 
 type proposal struct{ *dialect.Host }
@@ -25,7 +24,7 @@ func (*proposal) Match(m *wire.Message, _ http.Header) bool {
 }
 
 func (p *proposal) Serve(ctx context.Context, x *dialect.Exchange) (json.RawMessage, *wire.Error) {
-	end, err := p.Saga(ctx, x, steps.AllFeatures())
+	end, err := p.Saga(ctx, x)
 	if err == nil {
 		var result []byte
 		if result, err = p.AppendSagaResult(x.Scratch, &end); err == nil {

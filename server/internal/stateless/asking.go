@@ -277,7 +277,7 @@ func (d *stateless) serveSaga(ctx context.Context, r *request) ([]byte, error) {
 			}
 		}
 	}
-	end, err := d.Saga(ctx, r.Exchange, r.features)
+	end, err := d.Saga(ctx, r.Exchange)
 	if err != nil {
 		return nil, err
 	}
