@@ -188,7 +188,7 @@ func (d *handshake) serve(ctx context.Context, x *dialect.Exchange, p *peer, pos
 func (d *handshake) newCall(x *dialect.Exchange, p *peer, post *way, token jsontext.Value) *call {
 	c := &call{handshake: d, Exchange: x, peer: p, post: post}
 	if p != nil && x.Way != nil {
-		c.features = p.features
+		c.features = p.Features
 		c.Notifier = &dialect.Notifier{Way: x.Way, Level: &p.level, Wordless: p.revision < revision.March2025}
 		if wire.ValidID(token) {
 			c.Notifier.Token = token

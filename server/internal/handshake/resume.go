@@ -88,7 +88,7 @@ func (c *call) seal(t ticket) (string, error) {
 
 // canResume reports whether the client can resume requests here.
 func (c *call) canResume() bool {
-	return c.Tasks != nil && c.peer != nil && c.peer.resumable && c.Client == nil
+	return c.Tasks != nil && c.peer != nil && c.peer.Resumable && c.Client == nil
 }
 
 // readResume reads which request a request is about. It fails with [errResume] if the token is

@@ -31,15 +31,9 @@ import (
 
 // agreed is what a session's id says.
 type agreed struct {
-	name      string    // the id as clients send it
-	id        tokens.ID // its random part
-	revision  revision.Revision
-	features  steps.Features
-	guest     bool       // the client has declared the guest
-	resumable bool       // the client can resume requests
-	apps      bool       // the client shows forms of the server's
-	trusted   bool       // and these may give consents
-	level     slog.Level // of log messages, unless the client sets another
+	name string    // the id as clients send it
+	id   tokens.ID // its random part
+	sessionid.Terms
 	principal [sha256.Size]byte
 	expires   time.Time
 }
@@ -53,8 +47,7 @@ func (d *handshake) newID(p *peer, principal string) (string, error) {
 	whose := sha256.Sum256([]byte(principal))
 	claims := tokens.Claims{IssuedAt: now, ExpiresAt: now.Add(d.Limits.SessionTTL), Request: whose[:]}
 	rand.Read(claims.ID[:]) // never fails (crypto/rand)
-	terms := sessionid.Terms{Revision: byte(p.revision), Features: p.features, Guest: p.guest, Resumable: p.resumable, Apps: p.apps, Trusted: p.trusted, Level: p.level.Level()}
-	return d.Turns.Codec.Seal(tokens.Binding{Purpose: sessionid.Purpose}, now, &tokens.Contents{Claims: claims, State: terms.Bytes()})
+	return d.Turns.Codec.Seal(tokens.Binding{Purpose: sessionid.Purpose}, now, &tokens.Contents{Claims: claims, State: p.Terms.Bytes()})
 }
 
 // readID opens a session's id. late reports that its time is over. If that has not begun, there is a, and an error.
@@ -74,8 +67,7 @@ func (d *handshake) readID(ctx context.Context, name string, log *slog.Logger) (
 		return nil, false, goneSession()
 	}
 	a = &agreed{
-		name: name, id: x.Claims.ID, revision: revision.Revision(terms.Revision), features: terms.Features, guest: terms.Guest,
-		resumable: terms.Resumable, apps: terms.Apps, trusted: terms.Trusted, level: terms.Level,
+		name: name, id: x.Claims.ID, Terms: terms,
 		principal: [sha256.Size]byte(x.Claims.Request), expires: x.Claims.ExpiresAt.Add(d.Turns.Codec.Options().Skew),
 	}
 	if untimely != nil && untimely.Reason == tokens.ReasonNotYetValid {
@@ -142,8 +134,8 @@ type session struct {
 // the table, nothing is remembered of it.
 func newSession(a *agreed) *session {
 	s := &session{agreed: a}
-	s.peer = &peer{session: s, revision: a.revision, features: a.features, guest: a.guest, resumable: a.resumable, apps: a.apps, trusted: a.trusted}
-	s.level.Set(a.level)
+	s.peer = &peer{session: s, revision: revision.Revision(a.Revision), Terms: a.Terms}
+	s.level.Set(a.Level)
 	s.ctx, s.cancel = context.WithCancelCause(context.Background())
 	return s
 }

@@ -117,7 +117,7 @@ func (c *call) createTask(ctx context.Context, asks *elsewhere.Call, t *engine.P
 	if err != nil {
 		return nil, err
 	}
-	q.Client = c.peer.features // the request that waits for the result asks
+	q.Client = c.peer.Features // the request that waits for the result asks
 	var note taskNote
 	if c.Notifier != nil {
 		note.Token = c.Notifier.Token

@@ -103,7 +103,7 @@ func (c *call) readToolsCall(ctx context.Context) (*toolsCallRequest, error) {
 func (c *call) client() *elsewhere.Client {
 	one := new(elsewhere.Client)
 	if c.peer != nil {
-		one.Features, one.Apps, one.Trusted = c.peer.features, c.peer.apps, c.peer.trusted
+		one.Features, one.Apps, one.Trusted = c.peer.Features, c.peer.Apps, c.peer.Trusted
 		one.Tasks = c.Tasks != nil && c.Client == nil && c.offersTasks(c.peer) // a foreign transport offers none
 	}
 	if c.post != nil {
@@ -196,7 +196,7 @@ func (c *call) lacks(e *engine.UnsupportedError) string {
 	if e.StepID != "" {
 		what = fmt.Sprintf("%q cannot ask %q", e.Tool, e.StepID)
 	}
-	lacking := e.Needs.Without(c.Turns.Features(c.peer.features))
+	lacking := e.Needs.Without(c.Turns.Features(c.peer.Features))
 	if c.Way == nil && lacking == (steps.Features{}) {
 		return what + ": the request does not accept text/event-stream, so the client cannot be asked"
 	}
