@@ -27,6 +27,7 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
+	"slices"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -51,13 +52,13 @@ type handshake struct {
 	taskTools []json.RawMessage
 }
 
-// callsPer is how many calls may be under way for each session that may be in memory. One session
-// may have [maxCalls] of them.
+// callsPer is how many calls may be under way for each session in memory, one of which may have [maxCalls].
 const callsPer = 2
 
 // New is of the type [dialect.New].
 func New(h *dialect.Host) (dialect.Dialect, error) {
 	d := &handshake{Host: h, elsewhere: elsewhere.New(h), apps: apps.New(h)}
+	d.sessions.byID, d.sessions.owned, d.sessions.ends = make(map[string]*session), make(map[string]int), make(endings)
 	d.open.What, d.open.Most, d.open.MostOwned = "calls", callsPer*h.Limits.MaxSessions, callsPer*h.Limits.MaxSessionsPerPrincipal
 	if h.OffersTasks() {
 		d.taskTools = taskTools(h)
@@ -72,8 +73,7 @@ func (*handshake) Name() string {
 	return "MCP " + revision.November2024.String() + " to " + revision.November2025.String()
 }
 
-// Match implements [dialect.Dialect]. What is no other dialect's is of this one, which is
-// the oldest.
+// Match implements [dialect.Dialect]: what is no other dialect's is for the oldest.
 func (*handshake) Match(*wire.Message, http.Header) bool { return true }
 
 // Serve implements [dialect.Dialect], for clients without a session of ours.
@@ -97,8 +97,7 @@ type call struct {
 	*dialect.Exchange
 	// peer is nil where a method needs no handshake and there was none.
 	peer *peer
-	// post is the way of a request that came in a session over HTTP, also if the client takes no
-	// messages but the answer; nil for others.
+	// post is the way of a request of a session over HTTP, also if its client takes only the answer; nil for others.
 	post *way
 	// features are what the client can be asked for now.
 	features steps.Features
@@ -107,18 +106,15 @@ type call struct {
 // method is a method of MCP.
 type method struct {
 	serve func(*call, context.Context) (json.RawMessage, error)
-	// lasting methods run code of authors: they may take long, and send requests
-	// and notifications. They may wait for tasks; see requestkey.go.
+	// lasting methods run code of authors: they may take long, send messages, and wait for tasks.
 	lasting bool
 	// open methods need no handshake.
 	open bool
-	// foreign methods can also come by transports not of ours, which have lists
-	// and sessions of their own.
+	// foreign methods also come by transports not of ours, which have lists and sessions of their own.
 	foreign bool
 	// lingering methods change the session for as long as it is in memory.
 	lingering bool
-	// tasks methods are only there if there can be tasks, ledger methods if there is a ledger, and skills methods if there
-	// are skills.
+	// tasks, ledger and skills methods are only there if there are such.
 	tasks, ledger, skills bool
 }
 
@@ -161,8 +157,7 @@ const (
 	readMethod = "resources/read"
 )
 
-// serve answers a request other than initialize. p is nil before that; post is the way of a
-// request that came in a session over HTTP, also if that takes no messages but the answer.
+// serve answers a request other than initialize. p is nil before that; post is as in call.
 func (d *handshake) serve(ctx context.Context, x *dialect.Exchange, p *peer, post *way) (json.RawMessage, *wire.Error) {
 	m := x.Message
 	method := d.method(m)
@@ -253,7 +248,7 @@ func (c *call) skill(ctx context.Context) (json.RawMessage, error) {
 }
 
 func (c *call) subscribe(ctx context.Context) (json.RawMessage, error) {
-	uri, rerr := c.uri()
+	uri, rerr := c.param("uri", "resource")
 	if rerr != nil {
 		return nil, rerr
 	}
@@ -265,30 +260,30 @@ func (c *call) subscribe(ctx context.Context) (json.RawMessage, error) {
 }
 
 func (c *call) unsubscribe(ctx context.Context) (json.RawMessage, error) {
-	uri, rerr := c.uri()
+	uri, rerr := c.param("uri", "resource")
 	if rerr != nil {
 		return nil, rerr
 	}
 	return emptyResult, c.set(ctx, func(r *settings) (bool, error) {
 		i := r.index(uri)
 		if i >= 0 {
-			r.URIs = append(r.URIs[:i:i], r.URIs[i+1:]...)
+			r.URIs = slices.Concat(r.URIs[:i], r.URIs[i+1:])
 		}
 		return i >= 0, nil
 	})
 }
 
-func (c *call) uri() (string, *wire.Error) {
-	var p struct {
-		URI *string `json:"uri"`
+// param reads the parameter that names what a request is about.
+func (c *call) param(name, names string) (string, *wire.Error) {
+	v := jsontext.Value(jsonview.Get(c.Message.Params, name))
+	if k := v.Kind(); k == jsontext.KindInvalid || k == 'n' {
+		return "", wire.NewError(wire.CodeInvalidParams, "params."+name+" is missing: it names the "+names)
 	}
-	if rerr := wire.DecodeParams(c.Message.Params, &p); rerr != nil {
-		return "", rerr
+	text, ok := jsonview.String(v)
+	if !ok {
+		return "", wire.WrongParam("/" + name)
 	}
-	if p.URI == nil {
-		return "", wire.NewError(wire.CodeInvalidParams, "params.uri is missing: it names the resource")
-	}
-	return *p.URI, nil
+	return text, nil
 }
 
 func (c *call) complete(ctx context.Context) (json.RawMessage, error) {

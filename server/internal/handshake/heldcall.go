@@ -11,10 +11,9 @@ import (
 	"github.com/mcpsaga/mcpsaga/server/internal/elsewhere"
 )
 
-// A call that is asked elsewhere has no reader: package elsewhere waits for its task. But any replica finds that as
-// it finds those of others (requestkey.go), and answers a client that comes back with Last-Event-ID. Who holds such a
-// call hears of a cancellation and of the end of its session as of those of calls without a task: what no one holds
-// any more is of the form or the page that is open, and not of the request.
+// A call that is asked elsewhere has no reader: package elsewhere waits for its task. But any replica finds that by its number
+// (requestkey.go), and answers a client that comes back with Last-Event-ID. Cancellations and ends of sessions reach the process
+// that holds the call; what none holds any more is of the form or the page that is open, and not of the request.
 
 // heldCall is the request of such a call in a session. It implements [elsewhere.Request].
 type heldCall struct {
@@ -47,9 +46,7 @@ func (h *heldCall) Start(ctx context.Context, s *tasks.Start) (*tasks.Task, erro
 	if err := json.Unmarshal(s.Note, &note); err != nil {
 		return nil, err
 	}
-	if h.Notifier != nil {
-		note.Token = h.Notifier.Token
-	}
+	note.Token = h.progressToken()
 	return h.startOwn(ctx, s, &note)
 }
 

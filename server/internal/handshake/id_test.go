@@ -114,7 +114,7 @@ func TestFrozenID(t *testing.T) {
 
 // What a process remembers of sessions that were ended is bounded, and goes with their time.
 func TestEndingsAreBounded(t *testing.T) {
-	var e endings
+	e := make(endings)
 	now := time.Now()
 	id := func(i int) tokens.ID { return tokens.ID{byte(i), byte(i >> 8), byte(i >> 16)} }
 	for i := range maxEndings + 5 {

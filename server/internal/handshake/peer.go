@@ -20,8 +20,7 @@ import (
 	"github.com/mcpsaga/mcpsaga/steps"
 )
 
-// peer is what the handshake fixed for as long as a session lasts (MCP
-// 2025-11-25, basic/lifecycle), and what the client has set since.
+// peer is what the handshake fixed for a session (MCP 2025-11-25, basic/lifecycle), and what the client has set since.
 type peer struct {
 	revision revision.Revision
 	sessionid.Terms
@@ -77,8 +76,7 @@ func (d *handshake) agree(x *dialect.Exchange) (*peer, json.RawMessage, *wire.Er
 	return client, result, nil
 }
 
-// newPeer is a client that declares these capabilities, perhaps none. If they are not of
-// MCP's form, ok is false and pointer says where.
+// newPeer is a client that declares these capabilities, or none. If they are malformed, pointer says where.
 func (d *handshake) newPeer(version string, capabilities jsontext.Value) (p *peer, pointer string, ok bool) {
 	var declared dialect.Capabilities
 	if k := capabilities.Kind(); k != jsontext.KindInvalid && k != 'n' {
@@ -108,8 +106,7 @@ func (d *handshake) introduced(i *dialect.Introduction) (*peer, *wire.Error) {
 	return p, nil
 }
 
-// connection is a connection whose messages come in order, such as stdio: it is one
-// session from initialize on.
+// connection is one whose messages come in order, such as stdio: a session from initialize on.
 type connection struct {
 	*handshake
 	closing context.Context // see [dialect.Exchange]
@@ -125,8 +122,7 @@ func (d *handshake) Connect(closing context.Context, notify func(method string, 
 	return &connection{handshake: d, closing: closing, notify: notify, name: rand.Text()}
 }
 
-// Arrive implements [dialect.Connection]: what comes after initialize is served by what
-// that agreed on.
+// Arrive implements [dialect.Connection].
 func (c *connection) Arrive(m *wire.Message) dialect.Handler {
 	p := c.client.Load()
 	method := c.method(m)
@@ -193,8 +189,7 @@ func (c *connection) Close() {
 
 // What the guest learns of a session's client; see [dialect.Guest].
 
-// caller is what is known of a client. session is the name of its session, as the client
-// itself does not know it.
+// caller is what is known of a client. session names its session to others than the client.
 func (d *handshake) caller(p *peer, session string) *dialect.Caller {
 	if d.Guest == nil || p == nil {
 		return nil

@@ -15,13 +15,10 @@ import (
 	"github.com/mcpsaga/mcpsaga/server/internal/handshake/revision"
 )
 
-// reader follows a task on behalf of a request: it sends the client what the task says and asks, on the
-// stream of the request itself or of one that continues it. All of it is done by the goroutine of the
-// request, in one loop ([reader.follow]). The task does not depend on its reader. Several requests may
-// follow one task: the first answer counts, and the others learn that theirs is not needed any more.
-//
-// A reader leaves when another one takes its place, when its connection has ended, and when the
-// server stops, if the client finds the rest at any replica then: the stream is a view of the task's log.
+// reader follows a task on behalf of a request, in one loop of its goroutine ([reader.follow]): it sends the client what the task
+// says and asks. The task does not depend on it. Several may follow one task: the first answer counts, and the others learn that
+// theirs is not needed any more. A reader leaves when another one takes its place, when its connection has ended, and when the
+// server stops, if the client finds the rest at any replica: the stream is a view of the task's log.
 type reader struct {
 	*call
 	task string
@@ -29,21 +26,16 @@ type reader struct {
 	number uint64
 	// name distinguishes it from the other readers of the request, if only the last one counts.
 	name string
-	// token: the client can resume the request by a token. If it will, once the request has taken
-	// long, resumes is when.
+	// token: the client can resume the request by a token. resumes is when it can, if only then.
 	token   atomic.Bool
 	resumes time.Time
-	// wait is for how long the client may be away until the task is given up; zero: the task
-	// does not depend on it. renews is when it is shown again that the client is there.
+	// wait is for how long the client may be away until the task is given up, which renews puts off; zero: for ever.
 	wait   time.Duration
 	renews time.Time
 	// looks is when it is looked again whether there is anything to do.
 	looks time.Time
 	// once: the same request sent again would be another one, unless the task is still under way.
 	once bool
-	// late is how long the client may take to answer a question before that counts as one that
-	// it cannot answer; zero is as long as the task waits.
-	late time.Duration
 	// passed is the number of the last event of the task's log that was passed on.
 	passed uint64
 	// rev is the revision of the task from which on that knows of this reader.
@@ -53,8 +45,9 @@ type reader struct {
 
 	visits []string // the links whose pages are known to be done with
 
-	asked  map[string]*asked // what the client is being asked, by step ids
-	waits  atomic.Bool       // the task waits, or does not need its reader
+	// asked takes back what the client is being asked, by the ids of steps.
+	asked  map[string]func(why error)
+	waits  atomic.Bool // the task waits, or does not need its reader
 	asking sync.WaitGroup
 	// calling: a call asks what the task waits for. When the client says no more, that ends by itself: its answer has come,
 	// or none does.
@@ -62,20 +55,17 @@ type reader struct {
 }
 
 const (
-	// callWait is for how long the client of a call may be away that no token resumes: many
-	// times as long as clients take to come back.
+	// callWait is for how long the client of a call may be away without a token: much longer than any stays away.
 	callWait = 10 * time.Minute
 	// callKeep is how long the end of a call is kept for such a client.
 	callKeep = 5 * time.Minute
 	// stopRetry is when clients come back whose stream ends as the server stops.
 	stopRetry = time.Second
-	// aliveTime is how often a client that wants to hear of progress gets a sign that the task is
-	// still there, so that it does not give up. It is looked three times as often whether there is
-	// anything to do.
+	// aliveTime is how often a client that wants to hear of progress gets a sign of life. It is looked three times as often
+	// whether there is anything to do.
 	aliveTime = 15 * time.Second
 	tickTime  = aliveTime / 3
-	// answersTime is how long a server that stops waits for what its clients answer elsewhere. It
-	// is less than the server takes to stop.
+	// answersTime is how long a server that stops waits for answers: less than it takes to stop.
 	answersTime = 15 * time.Second
 	// outage is for how long the ledger may fail before the request does, and outagePause how
 	// long until it is tried again; for a reader, of which there may be many, up to longestPause.
@@ -84,8 +74,7 @@ const (
 	longestPause = 5 * time.Second
 )
 
-// patienceFor is for how long a task runs whose client may be away for wait. It is renewed each
-// third of that.
+// patienceFor is for how long a task runs whose client may be away for wait, and renews that in thirds of it.
 func patienceFor(wait time.Duration) time.Duration { return 2 * wait }
 
 // streams reports whether messages can be sent on the request's own stream over HTTP.
@@ -127,7 +116,7 @@ func (r *reader) follow(ctx context.Context, seen uint64) (last *tasks.Task, err
 	defer cancel(nil)
 	defer context.AfterFunc(r.Draining, func() { r.leaveIfMute() })()
 	defer context.AfterFunc(r.Closing, func() { r.lastAnswers(ctx, cancel) })()
-	r.asked = make(map[string]*asked)
+	r.asked = make(map[string]func(error))
 	defer func() { r.takeBackAll(last, err) }()
 	r.looks, r.renews = time.Now().Add(tickTime), time.Now().Add(r.wait/3)
 	r.markPassed(seen)
@@ -141,7 +130,7 @@ func (r *reader) follow(ctx context.Context, seen uint64) (last *tasks.Task, err
 				if failing.IsZero() {
 					failing = time.Now()
 				}
-				if !r.outlasts(err, time.Since(failing)) {
+				if !r.outlasts(ctx, err, time.Since(failing)) {
 					return nil, err
 				}
 			case news.Event != nil:
@@ -199,15 +188,15 @@ func (r *reader) takeBackAll(last *tasks.Task, err error) {
 	case errors.Is(err, tasks.ErrNotFound):
 		err = tasks.ErrNotFound // what else there is to say is for the log
 	}
-	for _, q := range r.asked {
-		q.takeBack(err)
+	for _, takeBack := range r.asked {
+		takeBack(err)
 	}
 }
 
 // outlasts reports whether the reader waits on although the ledger has failed for some time. A client without
 // another way back to its task would make the same call again, so its reader does for as long as it takes.
-func (r *reader) outlasts(err error, failing time.Duration) bool {
-	noWayBack := r.once && !r.token.Load()
+func (r *reader) outlasts(ctx context.Context, err error, failing time.Duration) bool {
+	noWayBack := r.once && !r.token.Load() && ctx.Err() == nil
 	return errors.Is(err, turns.ErrLedger) && (failing <= outage || noWayBack)
 }
 
@@ -222,8 +211,7 @@ func (r *reader) pass(e *tasks.Event) {
 	}
 }
 
-// changed leaves if another reader has taken over, or the client has cancelled the request
-// elsewhere.
+// changed leaves if another reader has taken over, or the client has cancelled the request elsewhere.
 func (r *reader) changed(t *tasks.Task) {
 	if r.seen != nil {
 		r.seen(t)
@@ -254,14 +242,10 @@ func (r *reader) next() time.Time {
 	if !r.token.Load() {
 		sooner(r.resumes)
 	}
-	for _, q := range r.asked {
-		sooner(q.late)
-	}
 	return next
 }
 
-// tick does what is due. A reader leaves whose stream no connection carries any more, if its client can read on
-// elsewhere: then nothing of the call stays in memory.
+// tick does what is due. A reader without a connection leaves if its client can read on elsewhere.
 func (r *reader) tick(ctx context.Context) {
 	now := time.Now()
 	carried := r.post == nil || r.post.carried()
@@ -281,11 +265,6 @@ func (r *reader) tick(ctx context.Context) {
 			r.token.Store(false)
 		}
 		r.resumes = time.Time{}
-	}
-	for step, q := range r.asked {
-		if !q.late.IsZero() && !now.Before(q.late) {
-			r.tooLate(ctx, step, q)
-		}
 	}
 	if r.wait > 0 && !now.Before(r.renews) {
 		every := r.wait / 3

@@ -231,13 +231,13 @@ const generalStream = "g"
 
 // listen answers GET without a request. after is the id of the last event that the client has got, or empty.
 func (d *handshake) listen(ctx context.Context, x *dialect.Exchange, r wire.Reply, s *session, after string) {
-	c := &carrier{gone: make(chan struct{}), name: d.Hub.By() + "." + rand.Text()[:13], principal: x.Principal}
+	c := &carrier{gone: make(chan struct{}), name: d.Hub.By() + "." + rand.Text()[:13]}
 	defer s.carry(&s.general, c, 0)()
 	if d.Core == nil {
 		s.linger()
 	}
 	s.catchUp(after)
-	d.carried(ctx, s, c)
+	d.carried(ctx, s, c, x.Principal)
 	c.out = r.Events(patience)
 	defer c.out.End()
 	alive := time.NewTicker(aliveEvery)
@@ -293,14 +293,14 @@ func (s *session) eventID() string {
 
 // carried writes down that a connection of this replica carries what belongs to no request. If
 // the ledger does not take it, the connection carries that all the same, and so may another.
-func (d *handshake) carried(ctx context.Context, s *session, c *carrier) {
+func (d *handshake) carried(ctx context.Context, s *session, c *carrier, principal string) {
 	if d.Core == nil {
 		return
 	}
 	since := s.changes.Delivered()
 	within, cancel := context.WithTimeout(ctx, recordTime)
 	defer cancel()
-	err := d.change(within, s, c.principal, func(r *settings) (bool, error) {
+	err := d.change(within, s, principal, func(r *settings) (bool, error) {
 		s.mu.Lock()
 		over := s.general != c // a newer one may have been written down before
 		s.mu.Unlock()
@@ -315,7 +315,7 @@ func (d *handshake) carried(ctx context.Context, s *session, c *carrier) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	c.tried, c.named = true, err == nil
+	c.named = err == nil
 	s.endSuperseded() // what was learned meanwhile may name another
 }
 
@@ -341,17 +341,6 @@ func (d *handshake) look(ctx context.Context, s *session) {
 		d.sessions.end(s.agreed, d.Turns.Now())
 	default:
 		s.learn(found)
-		s.mu.Lock()
-		c := s.general
-		unnamed := c != nil && c.tried && !c.named // the ledger did not take it when it began
-		s.mu.Unlock()
-		switch by := found.Value.Carrier; {
-		case !unnamed:
-		case by == "" || strings.HasPrefix(by, d.Hub.By()+"."):
-			d.carried(ctx, s, c)
-		default: // it is not known which is newer: if it is this one, its client comes again
-			s.carry(&s.general, nil, 0)
-		}
 	}
 }
 

@@ -65,10 +65,9 @@ type carrier struct {
 	// should come back; it is set before.
 	gone  chan struct{}
 	retry time.Duration
-	// name is what the session's document calls a connection that carries what belongs to no request, for
-	// principal; named: it does, if that was tried.
-	name, principal string
-	tried, named    bool
+	// name is what the session's document calls a connection that carries what belongs to no request; named: it does.
+	name  string
+	named bool
 
 	// number is that of the last event that was sent. after is the id of the event after which the client
 	// reads on, empty if it reads from the first. It is sent again at once: clients take the last id of the

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"maps"
 	"net/http"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -149,9 +150,6 @@ func (d *handshake) enter(a *agreed, owner string) *session {
 	// Other replicas, and this one later, name streams of the same session.
 	s.stem = rand.Text()[:13] // 65 bits
 	s.look = func(ctx context.Context) { d.look(ctx, s) }
-	if t.byID == nil {
-		t.byID, t.owned = make(map[string]*session), make(map[string]int)
-	}
 	t.byID[a.name] = s
 	t.owned[owner]++
 	s.idle = time.AfterFunc(d.Limits.SessionIdle, func() { t.forget(s) })
@@ -172,7 +170,6 @@ func (d *handshake) release(s *session, c *sessionCall) {
 		s.held -= c.message.Size + c.answers
 		c.answers = 0
 		delete(s.calls, c)
-		close(c.over)
 	}
 	if s.busy--; s.busy > 0 || s.ctx.Err() != nil {
 		return
@@ -325,21 +322,13 @@ type endings map[tokens.ID]time.Time
 // forgotten that expire first: their ids open again, for those whom they were given to.
 const maxEndings = 10_000
 
-func (e *endings) add(id tokens.ID, expires, now time.Time) {
-	if *e == nil {
-		*e = make(endings)
-	}
-	if _, known := (*e)[id]; known {
+func (e endings) add(id tokens.ID, expires, now time.Time) {
+	if _, known := e[id]; known {
 		return
 	}
-	maps.DeleteFunc(*e, func(_ tokens.ID, expires time.Time) bool { return !now.Before(expires) })
-	if (*e)[id] = expires; len(*e) > maxEndings {
-		first := id
-		for id, expires := range *e {
-			if expires.Before((*e)[first]) {
-				first = id
-			}
-		}
-		delete(*e, first)
+	maps.DeleteFunc(e, func(_ tokens.ID, expires time.Time) bool { return !now.Before(expires) })
+	if e[id] = expires; len(e) > maxEndings {
+		first := slices.MinFunc(slices.Collect(maps.Keys(e)), func(a, b tokens.ID) int { return e[a].Compare(e[b]) })
+		delete(e, first)
 	}
 }

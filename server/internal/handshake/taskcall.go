@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/go-json-experiment/json/jsontext"
+
 	"github.com/mcpsaga/mcpsaga/content"
 	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/internal/tasks"
@@ -46,13 +48,10 @@ func (c *call) callTask(ctx context.Context, t *engine.Program, args json.RawMes
 	} else if own {
 		start.Session = c.post.agreed.session()
 	}
-	var note taskNote
+	note := taskNote{Token: c.progressToken()}
 	if own || resumes {
 		r.name = rand.Text()
 		note.Reader, note.MaxWait = r.name, int64(r.wait/time.Second)
-	}
-	if c.Notifier != nil {
-		note.Token = c.Notifier.Token
 	}
 	var task *tasks.Task
 	if own { // a number leads to the task
@@ -107,6 +106,14 @@ func (r *reader) takePlace(ctx context.Context, task *tasks.Task) (*tasks.Task, 
 		return r.enter(ctx, task, 0)
 	}
 	return task, nil
+}
+
+// progressToken is the request's progressToken, if messages can be sent for it.
+func (c *call) progressToken() jsontext.Value {
+	if c.Notifier == nil {
+		return nil
+	}
+	return c.Notifier.Token
 }
 
 // ledgerAccount is on whose account it counts what the call begins.
@@ -174,11 +181,7 @@ func (r *reader) sameCall(ctx context.Context, id string, digest []byte) (*tasks
 
 // sendPolicy tells the client how to resume its call.
 func (r *reader) sendPolicy(task string) error {
-	t := ticket{Task: task}
-	if r.Notifier != nil {
-		t.Token = r.Notifier.Token
-	}
-	token, err := r.seal(t)
+	token, err := r.seal(ticket{Task: task, Token: r.progressToken()})
 	if err != nil {
 		return err
 	}
@@ -199,10 +202,6 @@ func (r *reader) sendPolicy(task string) error {
 // called waits for the end of a call's task. keyed says that the client may make the same call
 // again, or resume it.
 func (r *reader) called(ctx context.Context, task *tasks.Task, seen uint64, keyed bool) (end turns.End, err error) {
-	if !r.token.Load() {
-		ttl := r.Turns.Codec.Options().TTL // as in turns.Drive
-		r.late = ttl - ttl/10
-	}
 	r.once = !keyed
 	if task, err = r.read(ctx, task, seen); err == nil {
 		return r.outcome(ctx, task)

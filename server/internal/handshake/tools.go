@@ -344,7 +344,7 @@ func (c *call) promptResult(out turns.End, err error) (json.RawMessage, error) {
 }
 
 func (c *call) resourcesRead(ctx context.Context) (json.RawMessage, error) {
-	uri, rerr := c.uri()
+	uri, rerr := c.param("uri", "resource")
 	if rerr != nil {
 		return nil, rerr
 	}
