@@ -60,8 +60,7 @@ func (d *async) call(ctx context.Context, x *dialect.Exchange) ([]byte, error) {
 	return d.start(ctx, x, t, args, n)
 }
 
-// start begins an operation. One without a token gets one: the client's idempotency key, if
-// there is one, with which the same call is the same operation.
+// start begins an operation. One without a token gets one: the client's idempotency key, if there is one.
 func (d *async) start(ctx context.Context, x *dialect.Exchange, t *engine.Program, args json.RawMessage, n note) ([]byte, error) {
 	q := x.Turn(policy)
 	own, again := n.Token != "", false
@@ -141,9 +140,7 @@ func appendSeconds(b []byte, d time.Duration) []byte {
 	return strconv.AppendFloat(b, d.Seconds(), 'f', -1, 64)
 }
 
-// readKeepAlive reads how long the client wants the result kept, in seconds; null is without
-// end. It gets what it wants, up to what the author has said of tasks: of their results, or of
-// tasks in all.
+// readKeepAlive reads how long the client wants the result kept, in seconds, or null for ever, up to what the author has said.
 func readKeepAlive(v jsontext.Value, t *engine.Program) (time.Duration, *wire.Error) {
 	most := max(t.Tasks.Keep, t.Tasks.TTL)
 	switch v.Kind() {
@@ -171,9 +168,8 @@ const (
 	statusUnknown       = "unknown"
 )
 
-// statusOf is how an operation stands. One that is to be cancelled counts as that, though what it
-// did may still be undone; one whose result is not shown any more has failed, and expired is
-// true.
+// statusOf is how an operation stands. One that is to be cancelled counts as that, though its undo may be under way; one whose
+// result is not shown any more has failed, and expired is true.
 func (d *async) statusOf(t *tasks.Task, n *note) (status string, expired bool) {
 	switch {
 	case t.Status.Ended() && !d.Turns.Now().Before(t.Updated.Add(n.keepAlive())):

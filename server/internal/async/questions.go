@@ -20,10 +20,8 @@ import (
 	"github.com/mcpsaga/mcpsaga/steps"
 )
 
-// In a session an operation asks by requests, which say in _operation which one it is. They are
-// sent when the client looks at the operation. Their ids are made from the operation's id and the
-// question's: an answer finds its question also in a process that has not asked, after a
-// restart or on another replica.
+// In a session an operation asks by requests when the client looks at it; their _operation says which one it is. Their ids are made
+// of the operation's id and the question's: an answer finds its question on any replica, and after a restart.
 
 // questionID is the id of the request that asks a question.
 func questionID(operation, question string) uint64 {
@@ -31,8 +29,7 @@ func questionID(operation, question string) uint64 {
 	return dialect.LeastQuestion + binary.BigEndian.Uint64(h[:])%dialect.LeastQuestion
 }
 
-// ask sends the questions that the client was not asked in this session, as far as it can be
-// asked them, and takes back those that need no answer any more.
+// ask sends what the client was not asked in this session and can be asked, and takes back what needs no answer any more.
 func (d *async) ask(x *dialect.Exchange, t *tasks.Task, token string) {
 	c := x.Caller
 	if c.Asked == nil || x.Way == nil {
@@ -85,8 +82,7 @@ func within(params json.RawMessage, token string) json.RawMessage {
 	return append(b, '}')
 }
 
-// Answered implements [dialect.Guest]. An answer has to say to which operation it belongs, but
-// for an error, which has no place for that.
+// Answered implements [dialect.Guest]. An answer names its operation, but for an error, which has no place for that.
 func (d *async) Answered(ctx context.Context, x *dialect.Exchange, id uint64, about string, a steps.Answer) (taken bool, rerr *wire.Error) {
 	token := about
 	if a.Error == nil {

@@ -21,13 +21,11 @@ import (
 	"github.com/mcpsaga/mcpsaga/server/internal/wire"
 )
 
-// sessionTable holds what is in memory of the sessions of clients that speak HTTP. A session
-// comes in when a request needs more than its id says, and goes when nothing of it is left
-// to remember, or when others need the room. The session itself continues.
+// sessionTable holds what is in memory of sessions over HTTP. A session comes in when a request needs more than its id says, and
+// goes when nothing is left to remember, or others need the room. The session itself continues.
 //
-// Its lock is taken first, then a session's, then the hub's and its subscription's. Under none of
-// them anything is sent, or the ledger asked; and the hub holds none of its own when it reports
-// sessions that others have changed.
+// Its lock is taken first, then a session's, then the hub's and its subscription's. Under none of them anything is sent, or the
+// ledger asked; and the hub holds none of its own when it reports sessions that others have changed.
 type sessionTable struct {
 	mu    sync.Mutex
 	byID  map[string]*session
@@ -95,8 +93,7 @@ func (d *handshake) sessionOf(ctx context.Context, x *dialect.Exchange, n needs)
 	return s, rerr
 }
 
-// use returns a session, in use until release. It comes into memory if it is not there and must be;
-// if there is no room, one that is not in use gives way.
+// use returns a session, in use until release, and in memory if it must be: if there is no room, an idle one gives way.
 func (d *handshake) use(a *agreed, owner string, n needs, late bool) (*session, *wire.Error) {
 	t := &d.sessions
 	t.mu.Lock()
@@ -185,8 +182,7 @@ func (d *handshake) release(s *session, c *sessionCall) {
 	}
 }
 
-// evict takes the session out of memory that has been idle the longest, of an owner's or, if that is
-// empty, of all. Those in use stay.
+// evict takes out of memory what has been idle the longest: of an owner, or of all.
 func (t *sessionTable) evict(owner string) bool {
 	for e := t.idle.Front(); e != nil; e = e.Next() {
 		if s := e.Value.(*session); owner == "" || s.owner == owner {
@@ -221,8 +217,7 @@ func (t *sessionTable) drop(name string) {
 	t.remove(t.byID[name], dialect.ErrSessionEnded)
 }
 
-// remove ends what is in memory of a session: its calls, its streams, its questions to the
-// client. The table is locked.
+// remove ends what is in memory of a session: calls, streams and questions. The table is locked.
 func (t *sessionTable) remove(s *session, why error) {
 	if s == nil || t.byID[s.agreed.name] != s {
 		return
@@ -262,8 +257,7 @@ func (t *sessionTable) has(name string) bool {
 	return t.byID[name] != nil
 }
 
-// isClosed reports whether the dialect's Close was called. Before, a server that stops still begins
-// sessions: any replica continues them.
+// isClosed reports whether Close was called. Before, a server that stops still begins sessions, for any replica.
 func (t *sessionTable) isClosed() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -288,9 +282,8 @@ func (d *handshake) Close(ctx context.Context) {
 	_ = t.running.Wait(ctx)
 }
 
-// Join implements [dialect.Sessions]. A request of the saga proposal needs no session, and
-// is served whatever session it names; but a client that has one cancels by a notification
-// there, and is using it.
+// Join implements [dialect.Sessions]. A request of the saga proposal is served whatever session it names, but a client that has
+// one cancels by a notification there, and is using it.
 func (d *handshake) Join(ctx context.Context, x *dialect.Exchange) (context.Context, func()) {
 	if version := x.Header.Get(wire.VersionHeader); version != "" && !revision.Serves(version) {
 		return ctx, func() {} // revisions of others have no sessions
@@ -313,13 +306,11 @@ func (d *handshake) Join(ctx context.Context, x *dialect.Exchange) (context.Cont
 	}
 }
 
-// endings are sessions that were ended before their time, and when that is over. A session's id is good
-// until then, so what a client has ended is remembered: by this process, and in the ledger by all, if there
-// is one. The table's mutex guards them.
+// endings are sessions that were ended before their time, and when that is over, for their ids are good until then: those that this
+// process knows. The table's mutex guards them.
 type endings map[tokens.ID]time.Time
 
-// maxEndings bounds what a process remembers of sessions that were ended. Above, those are
-// forgotten that expire first: their ids open again, for those whom they were given to.
+// maxEndings bounds them. Above, the ids open again that expire first, for those whom they were given to.
 const maxEndings = 10_000
 
 func (e endings) add(id tokens.ID, expires, now time.Time) {

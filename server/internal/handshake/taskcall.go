@@ -21,8 +21,7 @@ import (
 	"github.com/mcpsaga/mcpsaga/server/internal/wire"
 )
 
-// isTask reports whether a call's work is a task: with a ledger all of ours is, so that any
-// replica can continue it. What yields is read part by part, unless it has to be a task.
+// isTask reports whether a call's work is a task, so that any replica can continue it. What yields is read part by part.
 func (c *call) isTask(t *engine.Program) bool {
 	if c.TaskMode(t) == engine.TasksRequired {
 		return true
@@ -30,10 +29,8 @@ func (c *call) isTask(t *engine.Program) bool {
 	return !t.Yields && (c.Client == nil || c.TaskMode(t) == engine.TasksOptional)
 }
 
-// callTask calls a program for a client that waits for the result. The work is a task all the
-// same, so it continues when the connection breaks or the server dies, and the client with it; one
-// that calls again with the same idempotency key waits for the same task. What ends soon and has
-// done nothing that others must know leaves nothing behind.
+// callTask calls a program for a client that waits for the result. The work is a task, so it outlives the connection and the server;
+// a call with the same idempotency key waits for the same. What ends soon and has done nothing leaves nothing behind.
 func (c *call) callTask(ctx context.Context, t *engine.Program, args json.RawMessage) (end turns.End, err error) {
 	start := tasks.Start{Account: c.ledgerAccount(), AtOnce: true, Delay: streamDelay, Keep: callKeep, Patience: patienceFor(callWait)}
 	if start.Request, err = c.taskRequest(t, args); err != nil {
@@ -82,8 +79,7 @@ func (c *call) callTask(ctx context.Context, t *engine.Program, args json.RawMes
 	return r.called(ctx, task, 0, keyed)
 }
 
-// offerToken prepares a call that its client can resume by a token: one that may be a task has it from the
-// start, others only once they take long.
+// offerToken prepares a call that a token resumes: from the start if it may be a task, else once it takes long.
 func (r *reader) offerToken(start *tasks.Start) {
 	t := start.Request.Program
 	if r.TaskMode(t) == engine.TasksForbidden {
@@ -124,8 +120,7 @@ func (c *call) ledgerAccount() string {
 	return c.LedgerAccount(c.post.agreed.session())
 }
 
-// startOwn begins the task of a call, under an id that is made of the call's. If the client has
-// made the same call before, and it is under way, this is that.
+// startOwn begins the task of a call under an id made of the call's, or finds it if the client has made the same call before.
 func (r *reader) startOwn(ctx context.Context, start *tasks.Start, note *taskNote) (*tasks.Task, error) {
 	a := r.post.agreed
 	id, ok := wire.CanonicalID(r.Message.ID)
@@ -162,8 +157,7 @@ func (r *reader) startOwn(ctx context.Context, start *tasks.Start, note *taskNot
 	}
 }
 
-// sameCall returns the task that has the reader's number, if it is under way and was begun by the same call.
-// It is nil if there is none any more, and another call that is under way is an error.
+// sameCall returns the task with the reader's number, if it is under way and of the same call; nil if there is none any more.
 func (r *reader) sameCall(ctx context.Context, id string, digest []byte) (*tasks.Task, error) {
 	found, err := r.findReading(ctx, r.post.agreed, r.Principal, r.number)
 	if err != nil || found == nil || found.task.Status.Ended() {
@@ -199,8 +193,7 @@ func (r *reader) sendPolicy(task string) error {
 	return nil
 }
 
-// called waits for the end of a call's task. keyed says that the client may make the same call
-// again, or resume it.
+// called waits for the end of a call's task. keyed: the client may make the same call again, or resume it.
 func (r *reader) called(ctx context.Context, task *tasks.Task, seen uint64, keyed bool) (end turns.End, err error) {
 	r.once = !keyed
 	if task, err = r.read(ctx, task, seen); err == nil {

@@ -237,8 +237,7 @@ func (c *call) taskCancel(ctx context.Context) (json.RawMessage, error) {
 	return c.appendTask(ctx, nil, task), nil
 }
 
-// taskResult waits for the end of a task and answers as the call would have. What it sends
-// meanwhile says which task it is of.
+// taskResult waits for the end of a task and answers as the call would have; what it sends says of which task it is.
 func (c *call) taskResult(ctx context.Context) (json.RawMessage, error) {
 	id, err := c.taskID()
 	if err != nil {

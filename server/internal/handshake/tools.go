@@ -252,8 +252,7 @@ func (c *client) Ask(ctx context.Context, asked []steps.Step) ([]steps.Answer, e
 	return answers, errors.Join(errs...)
 }
 
-// stepRequest is the request that asks the client for a step, in the form of its
-// revision. A page that it is to open has an id.
+// stepRequest is the request for a step, in the form of its revision. A page that it is to open has an id.
 func stepRequest(r revision.Revision, s steps.Step, page string) (method string, params json.RawMessage, err error) {
 	params = s.Params
 	switch {
@@ -266,9 +265,8 @@ func stepRequest(r revision.Revision, s steps.Step, page string) (method string,
 	return dialect.RequestMethods[s.Kind], params, err
 }
 
-// A call may send the user to pages. From 2025-11-25 on each has an id, and the client learns when what was to be
-// done there is done (MCP 2025-11-25, client/elicitation, completion notifications). What happens on a page
-// the server need not know, unless an event says it; but when the call has succeeded, it is done.
+// A call may send the user to pages. From 2025-11-25 on each has an id, and the client learns when what was to be done there is (MCP
+// 2025-11-25, client/elicitation, completion notifications): when an event says it, or the call has succeeded.
 
 // opens reports whether the user has agreed to open the page of a step, if that is one.
 func opens(s steps.Step, a steps.Answer) bool {
@@ -282,8 +280,7 @@ func (c *call) completed(pages []string) {
 	}
 }
 
-// finished tells the client which pages the user has finished on, as events say. A reader that takes the place of another
-// says it again, which clients ignore.
+// finished tells the client which pages the user has finished on, as events say; perhaps again, which clients ignore.
 func (r *reader) finished(t *tasks.Task) {
 	if r.Way == nil || t.Program == nil || t.Status.Ended() { // the end says all
 		return
@@ -374,8 +371,7 @@ func (c *call) resourceResult(uri string, out turns.End, err error) (json.RawMes
 	return append(dialect.AppendContents([]byte(`{"contents":`), out.Contents), '}'), nil
 }
 
-// plainError is an error of a prompt or a resource. Their results cannot say that they are
-// errors, so what a tool's result would say is an error here.
+// plainError is an error of a prompt or a resource, which have no results that say what a tool's would.
 func (c *call) plainError(err error) error {
 	if r := c.stopped(err); r != nil {
 		return wire.NewError(wire.CodeInvalidRequest, r.Content.Text())
