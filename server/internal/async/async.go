@@ -211,6 +211,15 @@ func (d *async) find(ctx context.Context, x *dialect.Exchange, token string) (*t
 	return t, n, nil
 }
 
+// named is find for the operation whose token the parameters have.
+func (d *async) named(ctx context.Context, x *dialect.Exchange) (*tasks.Task, note, error) {
+	token, rerr := readToken(jsonview.Get(x.Message.Params, "token"), ".token")
+	if rerr != nil {
+		return nil, note{}, rerr
+	}
+	return d.find(ctx, x, token)
+}
+
 // Cancelled implements [dialect.Guest]. A request names its operation by its id in its session, or by the token.
 func (d *async) Cancelled(ctx context.Context, x *dialect.Exchange) *wire.Error {
 	request, session := dialect.Cancelled(x.Message), sessionOf(x)

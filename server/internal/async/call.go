@@ -157,42 +157,30 @@ func readKeepAlive(v jsontext.Value, t *engine.Program) (time.Duration, *wire.Er
 	return 0, wire.NewError(wire.CodeInvalidParams, "params.operation.keepAlive must be a number of seconds, and not less than 0, or null")
 }
 
-// Statuses of operations.
-const (
-	statusSubmitted     = "submitted"
-	statusWorking       = "working"
-	statusInputRequired = "input_required"
-	statusCompleted     = "completed"
-	statusCanceled      = "canceled"
-	statusFailed        = "failed"
-	statusUnknown       = "unknown"
-)
+// statuses are those of operations.
+var statuses = [...]string{
+	tasks.Queued: "submitted", tasks.Working: "working", tasks.InputRequired: "input_required",
+	tasks.Completed: "completed", tasks.Failed: "failed", tasks.Cancelled: "canceled",
+}
 
 // statusOf is how an operation stands. One that is to be cancelled counts as that, though its undo may be under way; one whose
 // result is not shown any more has failed, and expired is true.
 func (d *async) statusOf(t *tasks.Task, n *note) (status string, expired bool) {
 	switch {
 	case t.Status.Ended() && !d.Turns.Now().Before(t.Updated.Add(n.keepAlive())):
-		return statusFailed, true
+		return statuses[tasks.Failed], true
 	case t.Cancelling:
-		return statusCanceled, false
+		return statuses[tasks.Cancelled], false
 	}
-	return [...]string{
-		tasks.Queued: statusSubmitted, tasks.Working: statusWorking, tasks.InputRequired: statusInputRequired,
-		tasks.Completed: statusCompleted, tasks.Failed: statusFailed, tasks.Cancelled: statusCanceled,
-	}[t.Status], false
+	return statuses[t.Status], false
 }
 
 // status answers tools/async/status.
 func (d *async) status(ctx context.Context, x *dialect.Exchange) ([]byte, error) {
-	token, rerr := readToken(jsonview.Get(x.Message.Params, "token"), ".token")
-	if rerr != nil {
-		return nil, rerr
-	}
-	t, n, err := d.find(ctx, x, token)
+	t, n, err := d.named(ctx, x)
 	if errors.Is(err, durable.ErrUnreadable) {
 		d.Log.WarnContext(ctx, "operation not readable", "error", err)
-		return []byte(`{"status":"` + statusUnknown + `"}`), nil
+		return []byte(`{"status":"unknown"}`), nil
 	}
 	if err != nil {
 		return nil, err
@@ -202,33 +190,29 @@ func (d *async) status(ctx context.Context, x *dialect.Exchange) ([]byte, error)
 	switch {
 	case expired:
 		b = wire.AppendString(append(b, `,"error":`...), "Operation has expired")
-	case status == statusFailed:
+	case status == statuses[tasks.Failed]:
 		b = wire.AppendString(append(b, `,"error":`...), d.TaskFailure(ctx, t).Message)
-	case status == statusInputRequired && sessionOf(x) == "":
+	case status == statuses[tasks.InputRequired] && sessionOf(x) == "":
 		b = dialect.AppendInputRequests(append(b, `,"inputRequests":`...), t.Questions)
 	}
 	if sessionOf(x) != "" {
-		d.ask(x, t, token)
+		d.ask(x, t, n.Token)
 	}
 	return append(b, '}'), nil
 }
 
 // result answers tools/async/result.
 func (d *async) result(ctx context.Context, x *dialect.Exchange) ([]byte, error) {
-	token, rerr := readToken(jsonview.Get(x.Message.Params, "token"), ".token")
-	if rerr != nil {
-		return nil, rerr
-	}
-	t, n, err := d.find(ctx, x, token)
+	t, n, err := d.named(ctx, x)
 	if err != nil {
 		return nil, err
 	}
 	switch status, expired := d.statusOf(t, &n); {
 	case expired:
 		return nil, wire.NewError(wire.CodeInvalidParams, expiredText)
-	case status == statusFailed:
+	case status == statuses[tasks.Failed]:
 		return nil, wire.NewError(wire.CodeInvalidParams, "the operation has no result, as it has failed: "+d.TaskFailure(ctx, t).Message)
-	case status != statusCompleted:
+	case status != statuses[tasks.Completed]:
 		return nil, wire.NewError(wire.CodeInvalidParams, "the operation has no result, as its status is "+status)
 	}
 	r, err := d.TaskResult(ctx, x.Principal, t)

@@ -231,16 +231,11 @@ func (r *reader) changed(t *tasks.Task) {
 // next is when the reader has something to do next although its task has not changed.
 func (r *reader) next() time.Time {
 	next := r.looks
-	sooner := func(at time.Time) {
-		if !at.IsZero() && at.Before(next) {
-			next = at
-		}
+	if r.wait > 0 && r.renews.Before(next) {
+		next = r.renews
 	}
-	if r.wait > 0 {
-		sooner(r.renews)
-	}
-	if !r.token.Load() {
-		sooner(r.resumes)
+	if !r.resumes.IsZero() && r.resumes.Before(next) {
+		next = r.resumes
 	}
 	return next
 }
@@ -259,20 +254,19 @@ func (r *reader) tick(ctx context.Context) {
 			r.Notifier.Alive(aliveTime - tickTime)
 		}
 	}
-	if !r.resumes.IsZero() && !r.token.Load() && !now.Before(r.resumes) {
+	if !r.resumes.IsZero() && !now.Before(r.resumes) {
 		r.token.Store(true) // before the client reads it
-		if r.sendPolicy(r.task) != nil {
-			r.token.Store(false)
-		}
+		r.token.Store(r.sendPolicy(r.task) == nil)
 		r.resumes = time.Time{}
 	}
-	if r.wait > 0 && !now.Before(r.renews) {
-		every := r.wait / 3
+	if every := r.wait / 3; every > 0 && !now.Before(r.renews) {
 		r.renews = now.Add(every)
+		if !carried {
+			return
+		}
 		ctx, cancel := context.WithTimeout(ctx, every)
 		defer cancel()
-		if !carried {
-		} else if _, err := r.Tasks.Renew(ctx, r.Principal, r.task, patienceFor(r.wait), nil); err != nil {
+		if _, err := r.Tasks.Renew(ctx, r.Principal, r.task, patienceFor(r.wait), nil); err != nil {
 			r.renews = now.Add(min(every, outage))
 		}
 	}

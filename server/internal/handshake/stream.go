@@ -167,14 +167,12 @@ func (st *stream) add(kind eventKind, data []byte) (number uint64) {
 
 // dropFinished forgets the oldest streams that have ended, but the newest, if there is too much. The session is locked.
 func (s *session) dropFinished() {
-	large := func() bool {
-		size := 0
-		for _, st := range s.finished {
-			size += st.size()
-		}
-		return size > maxFinishedBytes
+	size := 0
+	for _, st := range s.finished {
+		size += st.size()
 	}
-	for len(s.finished) > 1 && (len(s.finished) > maxFinished || large()) {
+	for len(s.finished) > 1 && (len(s.finished) > maxFinished || size > maxFinishedBytes) {
+		size -= s.finished[0].size()
 		delete(s.streams, s.finished[0].name)
 		s.finished = s.finished[1:]
 	}

@@ -332,10 +332,9 @@ func (c *call) promptResult(out turns.End, err error) (json.RawMessage, error) {
 		return nil, c.plainError(err)
 	}
 	messages := *out.Messages
-	messages.Messages = make([]content.Message, len(out.Messages.Messages))
-	for i, m := range out.Messages.Messages {
-		m.Content = c.peer.revision.Block(m.Content)
-		messages.Messages[i] = m
+	messages.Messages = slices.Clone(messages.Messages)
+	for i := range messages.Messages {
+		messages.Messages[i].Content = c.peer.revision.Block(messages.Messages[i].Content)
 	}
 	return wire.Marshal(messages)
 }
@@ -381,12 +380,9 @@ func (c *call) plainError(err error) error {
 
 // driveStrings drives a prompt or a resource.
 func (c *call) driveStrings(ctx context.Context, t *engine.Program, args map[string]string) (turns.End, error) {
-	raw := json.RawMessage("{}")
-	if len(args) > 0 {
-		var err error
-		if raw, err = wire.Marshal(args); err != nil {
-			return turns.End{}, err
-		}
+	raw, err := wire.Marshal(args)
+	if err != nil {
+		return turns.End{}, err
 	}
 	return c.drive(ctx, t, raw, nil)
 }
