@@ -89,8 +89,7 @@ func (c *Client) Close() error {
 	return errors.Join(c.closeIdle(), c.transport.Close())
 }
 
-// send sends r, and sends it again when its connection was lost, or the server asks
-// for that, and a second time does no harm.
+// send sends r, again if its connection was lost, or the server asks for that, and a second time does no harm.
 func (c *Client) send(ctx context.Context, r request) (json.RawMessage, error) {
 	if c.closed.Err() != nil {
 		return nil, &TransportError{Err: errClosed, final: true}
@@ -141,8 +140,7 @@ func (c *Client) send(ctx context.Context, r request) (json.RawMessage, error) {
 	return result, err
 }
 
-// mayRepeat reports whether a request that failed so may be sent again. harmless says
-// that the server may process it twice.
+// mayRepeat reports whether a request that failed so may be sent again, harmless if the server may process it twice.
 func mayRepeat(err error, harmless bool) bool {
 	if lost, ok := errors.AsType[*TransportError](err); ok {
 		return lost.repeatable(harmless)

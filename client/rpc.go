@@ -31,8 +31,7 @@ func outOfPlace(method string) string {
 	return fmt.Sprintf("the server sent the request %.40q, and in MCP %s servers send none: it asks as in older revisions; speak one of these with it (--protocol %s)", method, revision, older[0])
 }
 
-// parseResponse reads the JSON-RPC response to the request with the given id and
-// returns its result. Its errors are *Error and *ProtocolError.
+// parseResponse returns the result in the response to the request with that id. Errors are *Error and *ProtocolError.
 func parseResponse(body []byte, id uint64) (json.RawMessage, error) {
 	var wire struct {
 		JSONRPC string          `json:"jsonrpc"`
@@ -68,8 +67,7 @@ type Transport interface {
 	exchange(ctx context.Context, r *request) (json.RawMessage, error)
 }
 
-// read decodes what a server sent. Its errors are *ProtocolError and say what was
-// being read.
+// read decodes what a server sent. Its errors are *ProtocolError and name it.
 func read(raw json.RawMessage, into any, what string) error {
 	err := jsonv2.Unmarshal(raw, into)
 	if err == nil {
