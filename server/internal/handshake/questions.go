@@ -121,16 +121,6 @@ func goneWith(t *tasks.Task) error {
 	return errAnswered
 }
 
-// opened takes down that the user has agreed to open the page of a step.
-func (d *handshake) opened(ctx context.Context, principal, task string, step steps.Step) error {
-	_, err := d.Tasks.Renew(ctx, principal, task, patienceFor(callWait), changeNote(func(n *taskNote) {
-		if !slices.Contains(n.Accepted, step.ID) {
-			n.Accepted = append(n.Accepted, step.ID)
-		}
-	}))
-	return err
-}
-
 // A client's answer is an input to the row of its call, on whatever replica it arrives.
 
 // answerTask gives the client's answer to the task that has asked, whichever replica that was.
@@ -178,7 +168,12 @@ func (d *handshake) giveAnswer(ctx context.Context, principal, task string, foun
 	defer cancel()
 	a.StepID = step.ID
 	if opens(step, a) {
-		if err := d.opened(ctx, principal, task, step); err != nil {
+		_, err := d.Tasks.Renew(ctx, principal, task, patienceFor(callWait), changeNote(func(n *taskNote) {
+			if !slices.Contains(n.Accepted, step.ID) {
+				n.Accepted = append(n.Accepted, step.ID)
+			}
+		}))
+		if err != nil {
 			return err
 		}
 		found = nil // it has changed

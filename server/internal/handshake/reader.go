@@ -117,7 +117,18 @@ func (r *reader) follow(ctx context.Context, seen uint64) (last *tasks.Task, err
 	defer context.AfterFunc(r.Draining, func() { r.leaveIfMute() })()
 	defer context.AfterFunc(r.Closing, func() { r.lastAnswers(ctx, cancel) })()
 	r.asked = make(map[string]func(error))
-	defer func() { r.takeBackAll(last, err) }()
+	defer func() { // the task has ended, or following it has failed
+		why := err
+		switch {
+		case err == nil:
+			why = goneWith(last)
+		case errors.Is(err, tasks.ErrNotFound):
+			why = tasks.ErrNotFound // what else there is to say is for the log
+		}
+		for _, takeBack := range r.asked {
+			takeBack(why)
+		}
+	}()
 	r.looks, r.renews = time.Now().Add(tickTime), time.Now().Add(r.wait/3)
 	r.markPassed(seen)
 	var failing time.Time // since when the ledger fails; zero if it does not
@@ -178,19 +189,6 @@ func (r *reader) lastAnswers(ctx context.Context, cancel context.CancelCauseFunc
 func (r *reader) waitsInVain() bool {
 	why := context.Cause(r.Closing)
 	return r.waits.Load() && why != nil && !(r.calling.Load() && errors.Is(why, dialect.ErrSessionEnded))
-}
-
-// takeBackAll takes back what the client is being asked, as the task has ended or following it has failed.
-func (r *reader) takeBackAll(last *tasks.Task, err error) {
-	switch {
-	case err == nil:
-		err = goneWith(last)
-	case errors.Is(err, tasks.ErrNotFound):
-		err = tasks.ErrNotFound // what else there is to say is for the log
-	}
-	for _, takeBack := range r.asked {
-		takeBack(err)
-	}
 }
 
 // outlasts reports whether the reader waits on although the ledger has failed for some time. A client without

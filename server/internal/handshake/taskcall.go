@@ -32,7 +32,7 @@ func (c *call) isTask(t *engine.Program) bool {
 // callTask calls a program for a client that waits for the result. The work is a task, so it outlives the connection and the server;
 // a call with the same idempotency key waits for the same. What ends soon and has done nothing leaves nothing behind.
 func (c *call) callTask(ctx context.Context, t *engine.Program, args json.RawMessage) (end turns.End, err error) {
-	start := tasks.Start{Account: c.ledgerAccount(), AtOnce: true, Delay: streamDelay, Keep: callKeep, Patience: patienceFor(callWait)}
+	start := tasks.Start{Account: c.LedgerAccount(c.client().Session), AtOnce: true, Delay: streamDelay, Keep: callKeep, Patience: patienceFor(callWait)}
 	if start.Request, err = c.taskRequest(t, args); err != nil {
 		return end, err
 	}
@@ -110,14 +110,6 @@ func (c *call) progressToken() jsontext.Value {
 		return nil
 	}
 	return c.Notifier.Token
-}
-
-// ledgerAccount is on whose account it counts what the call begins.
-func (c *call) ledgerAccount() string {
-	if c.post == nil {
-		return c.LedgerAccount("")
-	}
-	return c.LedgerAccount(c.post.agreed.session())
 }
 
 // startOwn begins the task of a call under an id made of the call's, or finds it if the client has made the same call before.

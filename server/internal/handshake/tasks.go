@@ -110,7 +110,7 @@ func (c *call) createTask(ctx context.Context, asks *elsewhere.Call, t *engine.P
 	if asks != nil && asks.Token != "" {
 		task, err = c.elsewhere.Resume(ctx, c.Exchange, asks)
 	} else {
-		start := tasks.Start{Account: c.ledgerAccount(), Shared: c.Shares(), AtOnce: true, TTL: ttl}
+		start := tasks.Start{Account: c.LedgerAccount(c.client().Session), Shared: c.Shares(), AtOnce: true, TTL: ttl}
 		if start.Request, err = c.taskRequest(t, args); err != nil {
 			return nil, err
 		}
