@@ -7,7 +7,7 @@
 // 2026-07-28, or by themselves; see [dialect.Guest]. What an operation asks is sent in a session
 // together with the response to tools/async/status, and is shown in that otherwise.
 //
-// call.go begins operations and looks at them, questions.go is what they ask.
+// call.go begins operations, looks at them, and has what they ask.
 package async
 
 import (
