@@ -1,26 +1,17 @@
-// Package handshake is the dialect of MCP 2024-11-05 to 2025-11-25: a client introduces
-// itself once, and the server asks it by requests of its own. A suspended saga becomes such
-// requests, and their answers resume it through the same sealed token as everywhere, but
-// the token does not leave the server.
+// Package handshake is the dialect of MCP 2024-11-05 to 2025-11-25: a client introduces itself once, and the server asks it by requests
+// of its own, whose answers resume a suspended saga. Its token does not leave the server. Package revision has what clients of each
+// revision can read. The rest:
 //
-// Package revision has what clients of each revision can read. The rest:
+//   - handshake.go has the table of methods, tools.go what runs code of authors, peer.go what both sides have agreed on, and stdio, where
+//     the connection is the session.
+//   - Sessions over HTTP (http.go): a session is what its id says, and what is in memory of it (session.go) while there is more to know
+//     (table.go). stream.go is what a connection carries, settings.go what a client has set, which all replicas know with a ledger.
+//   - Calls with a ledger: the work is a task (taskcall.go). The stream is a view of its log, which a reader follows (reader.go) and asks
+//     what the task asks (questions.go). Any replica finds the task by the request's number (requestkey.go): there the client answers,
+//     cancels, and reads on (resume.go). Clients that know of tasks or resume tokens have two more ways to it (tasks.go, resume.go).
+//   - Calls without a ledger: the process that has the call's stream asks the client itself (tools.go).
 //
-//   - Methods: handshake.go has the table of them, tools.go what runs code of authors. peer.go is what both
-//     sides have agreed on, stdio, where the connection is the session, and what the dialect learns that is
-//     spoken within this one.
-//   - Sessions over HTTP (http.go): a session is what its id says, and what is in memory of it (session.go) while
-//     there is more to know (table.go). stream.go is what a connection carries. What a client has set in its
-//     session is in a document in the ledger, if there is one, which all replicas read; it decides which
-//     connection is the session's GET (settings.go).
-//   - Calls with a ledger: the work is a task (taskcall.go), and the stream of the request is a
-//     view of the task's log, which its reader follows (reader.go). The reader asks what the task asks
-//     (questions.go). Any replica finds the task by the request's key (requestkey.go): there the client
-//     answers, cancels, and reads on (resume.go). Clients that know of tasks or resume tokens have
-//     two more ways to it (tasks.go, resume.go).
-//   - Calls without a ledger: the process that has the call's stream asks the client itself
-//     (tools.go).
-//
-// Batches are read where they came. The transport of 2024-11-05 with two HTTP endpoints is not served.
+// The transport of 2024-11-05 with two HTTP endpoints is not served.
 package handshake
 
 import (
