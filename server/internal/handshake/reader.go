@@ -26,7 +26,7 @@ type reader struct {
 	number uint64
 	// name distinguishes it from the other readers of the request, if only the last one counts.
 	name string
-	// token: the client can resume the request by a token. resumes is when it can, if only then.
+	// token: the client can resume the request by a token. resumes, if not zero, is when it gets one.
 	token   atomic.Bool
 	resumes time.Time
 	// wait is for how long the client may be away until the task is given up, which renews puts off; zero: for ever.

@@ -180,7 +180,7 @@ func sessionContext(request context.Context, s *session) (context.Context, conte
 	}
 }
 
-// begin registers a request, unless too much is under way, or one with its id, which it may only have if it is again.
+// begin registers a request and holds the session, unless too much is under way, or a request with its id. again: it continues one.
 func (s *session) begin(m *wire.Message, cancel context.CancelCauseFunc, again bool) (*sessionCall, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -261,7 +261,7 @@ func (s *session) answered(id uint64, answer steps.Answer, size int) error {
 
 const leastQuestion = dialect.LeastQuestion
 
-// questionOf returns the id of the question that a response is to, or nil. Some clients lose their session without.
+// questionOf returns the id of the question that a response is to, or nil. Some clients lose their session by a refusal without it.
 func questionOf(response jsontext.Value) jsontext.Value {
 	id, _ := dialect.ReadAnswer(response)
 	if id < leastQuestion || id >= 2*leastQuestion {
@@ -281,7 +281,7 @@ func (w *way) Notify(method string, params json.RawMessage) {
 	w.stream.add(eventNote, wire.AppendCall(nil, 0, method, params))
 }
 
-// ask sends a question with that id, or a new one; its answer goes to q. back ends that, and reports whether it was open.
+// ask sends a question with that id, or if it is 0 a new one. The answer goes to q. back ends that, and reports whether none had come.
 func (w *way) ask(id uint64, q *question, method string, params json.RawMessage) (asked uint64, back func() (open bool)) {
 	w.mu.Lock()
 	if id == 0 {

@@ -89,7 +89,7 @@ const (
 )
 
 const (
-	// streamDelay is how long a response may take and be plain JSON.
+	// streamDelay is how long a response may take that is plain JSON.
 	streamDelay = 50 * time.Millisecond
 	// aliveEvery is how often an idle stream shows that it lives, and whether its connection does.
 	aliveEvery = 15 * time.Second
@@ -352,7 +352,7 @@ func (st *stream) pump(ctx context.Context, r wire.Reply, c *carrier) {
 	}
 }
 
-// start begins a response with an id from which the client can resume, as soon as there is one, and before with something.
+// start begins a response with an id from which the client can resume, as soon as there is one, and until then without.
 func (st *stream) start(c *carrier) error {
 	id := ""
 	if !c.primed {
