@@ -225,6 +225,9 @@ func leaves(end *turns.End) bool {
 // 2025-11-25, basic/utilities/tasks).
 const RelatedTaskKey = "io.modelcontextprotocol/related-task"
 
+// CodeLate is the code of the error that stands for an answer which did not come in time.
+const CodeLate = -32001
+
 // RelatedTask adds to an object, which may be nil, that it belongs to a task.
 func RelatedTask(object json.RawMessage, id string) json.RawMessage {
 	mark := append(wire.AppendString([]byte(`{"taskId":`), id), '}')

@@ -20,15 +20,23 @@ import (
 // How a reader asks its client what the task asks: on a stream over HTTP by a request whose answer comes to
 // the task by itself, at any replica; elsewhere by a call that waits for the answer.
 
+// asked is a question that the client is being asked.
+type asked struct {
+	number uint64 // of the question among all of the task
+	// takeBack tells the client that the answer is not needed any more, and why.
+	takeBack func(why error)
+	late     time.Time // when the client has taken too long; zero is never
+}
+
 // errAnswered takes back a question that was answered elsewhere, or is not waited for any more.
 var errAnswered = errors.New("the answer is not needed any more")
 
 // ask asks the client what the task asks and the client was not asked yet, and takes back what needs no answer any more.
 // failed gets what makes it impossible to continue: an *[engine.UnsupportedError] if the client cannot be asked.
 func (r *reader) ask(ctx context.Context, failed func(error), t *tasks.Task) {
-	for id, takeBack := range r.asked {
+	for id, q := range r.asked {
 		if !slices.ContainsFunc(t.Questions, func(s steps.Step) bool { return s.ID == id }) {
-			takeBack(goneWith(t))
+			q.takeBack(goneWith(t))
 			delete(r.asked, id)
 		}
 	}
@@ -62,11 +70,16 @@ func (r *reader) askFor(ctx context.Context, failed func(error), t *tasks.Task, 
 	if err != nil {
 		return err
 	}
+	q := &asked{number: n}
+	if r.late > 0 {
+		q.late = time.Now().Add(r.late)
+	}
+	r.asked[step.ID] = q
 	if r.posts() {
-		r.asked[step.ID] = r.askOnStream(n, method, params)
+		q.takeBack = r.askOnStream(n, method, params)
 	} else {
 		r.calling.Store(true)
-		r.asked[step.ID] = r.askAndWait(ctx, failed, step, n, method, params)
+		q.takeBack = r.askAndWait(ctx, failed, step, n, method, params)
 	}
 	return nil
 }
@@ -94,23 +107,38 @@ func (r *reader) askAndWait(ctx context.Context, failed func(error), step steps.
 		defer cancel(nil)
 		a, err := r.Way.Call(ctx, method, params)
 		if err != nil {
-			if context.Cause(ctx) != errAnswered {
+			if why := context.Cause(ctx); why != errAnswered && why != turns.ErrLate {
 				failed(err)
 			}
 			return
 		}
-		// The client may know by now that its answer has arrived, and does not send it again.
-		for began := time.Now(); ; time.Sleep(outagePause) {
-			err = r.giveAnswer(context.WithoutCancel(ctx), r.Principal, r.task, nil, step, a, n)
-			if !r.outlasts(ctx, err, time.Since(began)) {
-				break
-			}
-		}
+		err = r.giveTaken(ctx, step, a, n)
 		if err != nil && err != errNoQuestion && context.Cause(ctx) != errAnswered { // another answer was faster
 			failed(err)
 		}
 	})
 	return cancel
+}
+
+// tooLate gives the task an error instead of an answer that has not come in time.
+func (r *reader) tooLate(ctx context.Context, step string, q *asked) {
+	q.takeBack(turns.ErrLate)
+	q.takeBack, q.late = func(error) {}, time.Time{}
+	late := steps.Answer{Error: &steps.ClientError{Code: dialect.CodeLate, Message: turns.ErrLate.Error()}}
+	r.asking.Go(func() { // if that fails, others may answer
+		_ = r.giveTaken(ctx, steps.Step{ID: step}, late, q.number)
+	})
+}
+
+// giveTaken is giveAnswer for an answer that the client does not send again: it is tried for as long as a call waits for the
+// ledger.
+func (r *reader) giveTaken(ctx context.Context, step steps.Step, a steps.Answer, n uint64) error {
+	for began := time.Now(); ; time.Sleep(outagePause) {
+		err := r.giveAnswer(context.WithoutCancel(ctx), r.Principal, r.task, nil, step, a, n)
+		if !r.outlasts(ctx, err, time.Since(began)) {
+			return err
+		}
+	}
 }
 
 // goneWith is why a task's question needs no answer any more, as the task is now.

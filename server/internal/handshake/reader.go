@@ -36,6 +36,9 @@ type reader struct {
 	looks time.Time
 	// once: the same request sent again would be another one, unless the task is still under way.
 	once bool
+	// late is how long the client may take to answer a question before that counts as one that it cannot answer; zero is as
+	// long as the task waits.
+	late time.Duration
 	// passed is the number of the last event of the task's log that was passed on.
 	passed uint64
 	// rev is the revision of the task from which on that knows of this reader.
@@ -45,9 +48,8 @@ type reader struct {
 
 	visits []string // the links whose pages are known to be done with
 
-	// asked takes back what the client is being asked, by the ids of steps.
-	asked  map[string]func(why error)
-	waits  atomic.Bool // the task waits, or does not need its reader
+	asked  map[string]*asked // what the client is being asked, by step ids
+	waits  atomic.Bool       // the task waits, or does not need its reader
 	asking sync.WaitGroup
 	// calling: a call asks what the task waits for. When the client says no more, that ends by itself: its answer has come,
 	// or none does.
@@ -116,7 +118,7 @@ func (r *reader) follow(ctx context.Context, seen uint64) (last *tasks.Task, err
 	defer cancel(nil)
 	defer context.AfterFunc(r.Draining, func() { r.leaveIfMute() })()
 	defer context.AfterFunc(r.Closing, func() { r.lastAnswers(ctx, cancel) })()
-	r.asked = make(map[string]func(error))
+	r.asked = make(map[string]*asked)
 	defer func() { // the task has ended, or following it has failed
 		why := err
 		switch {
@@ -125,8 +127,8 @@ func (r *reader) follow(ctx context.Context, seen uint64) (last *tasks.Task, err
 		case errors.Is(err, tasks.ErrNotFound):
 			why = tasks.ErrNotFound // what else there is to say is for the log
 		}
-		for _, takeBack := range r.asked {
-			takeBack(why)
+		for _, q := range r.asked {
+			q.takeBack(why)
 		}
 	}()
 	r.looks, r.renews = time.Now().Add(tickTime), time.Now().Add(r.wait/3)
@@ -235,6 +237,11 @@ func (r *reader) next() time.Time {
 	if !r.resumes.IsZero() && r.resumes.Before(next) {
 		next = r.resumes
 	}
+	for _, q := range r.asked {
+		if !q.late.IsZero() && q.late.Before(next) {
+			next = q.late
+		}
+	}
 	return next
 }
 
@@ -256,6 +263,11 @@ func (r *reader) tick(ctx context.Context) {
 		r.token.Store(true) // before the client reads it
 		r.token.Store(r.sendPolicy(r.task) == nil)
 		r.resumes = time.Time{}
+	}
+	for step, q := range r.asked {
+		if !q.late.IsZero() && !now.Before(q.late) {
+			r.tooLate(ctx, step, q)
+		}
 	}
 	if every := r.wait / 3; every > 0 && !now.Before(r.renews) {
 		r.renews = now.Add(every)

@@ -296,6 +296,12 @@ func TestWaiting(t *testing.T) {
 			assert.NoError(w, w.err)
 			assert.Len(w, w.way.why, 2)
 		},
+		"the client takes too long": func(w *waits) {
+			w.s.set(asking("q"))
+			time.Sleep(2 * time.Minute)
+			require.Len(w, w.s.given(), 1)
+			assert.Equal(w, int64(dialect.CodeLate), w.s.given()[0].Error.Code)
+		},
 		"the client cannot be asked that": func(w *waits) {
 			w.s.set(asking("q"))
 			<-w.ended
@@ -346,7 +352,10 @@ func TestWaiting(t *testing.T) {
 					way.notes = make(chan string, 1000)
 				}
 				reader, silent := newReader(t, s, way)
-				if name == "the client cannot be asked that" {
+				switch name {
+				case "the client takes too long":
+					reader.late = time.Minute
+				case "the client cannot be asked that":
 					reader.features = steps.Features{}
 				}
 				ctx, cancel := context.WithCancelCause(t.Context())

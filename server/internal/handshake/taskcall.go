@@ -189,6 +189,10 @@ func (r *reader) sendPolicy(task string) error {
 
 // called waits for the end of a call's task. keyed: the client may make the same call again, or resume it.
 func (r *reader) called(ctx context.Context, task *tasks.Task, seen uint64, keyed bool) (end turns.End, err error) {
+	if !r.token.Load() {
+		ttl := r.Turns.Codec.Options().TTL // as in turns.Drive
+		r.late = ttl - ttl/10
+	}
 	r.once = !keyed
 	if task, err = r.read(ctx, task, seen); err == nil {
 		return r.outcome(ctx, task)
