@@ -28,32 +28,29 @@ const (
 	November2025                 // 2025-11-25
 )
 
-// versions are what the revisions are called, newest first.
-var versions = func() []string {
-	list := slices.Clone(sessionid.Revisions[:])
-	slices.Reverse(list)
-	return list
-}()
-
 // Each revision has its place in what session ids say.
 var _ = [1]struct{}{}[len(sessionid.Revisions)-1-int(November2025)]
 
 // Versions are the protocol versions that this server answers, newest first.
-func Versions() []string { return slices.Clone(versions) }
+func Versions() []string {
+	list := slices.Clone(sessionid.Revisions[:])
+	slices.Reverse(list)
+	return list
+}
 
 // Serves reports whether a protocol version is one of a revision.
-func Serves(version string) bool { return slices.Contains(versions, version) }
+func Serves(version string) bool { return slices.Contains(sessionid.Revisions[:], version) }
 
 // Negotiate returns the revision that a client asked for, or the newest if it is not known (MCP 2025-11-25, basic/lifecycle).
 func Negotiate(version string) Revision {
-	if i := slices.Index(versions, version); i >= 0 {
-		return November2025 - Revision(i)
+	if i := slices.Index(sessionid.Revisions[:], version); i >= 0 {
+		return Revision(i)
 	}
 	return November2025
 }
 
 // String returns what the revision is called in the protocol.
-func (r Revision) String() string { return versions[November2025-r] }
+func (r Revision) String() string { return sessionid.Revisions[r] }
 
 // What the changelogs of the revisions say.
 
