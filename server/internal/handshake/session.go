@@ -48,7 +48,7 @@ func (d *handshake) newID(p *peer, principal string) (string, error) {
 	return d.Turns.Codec.Seal(tokens.Binding{Purpose: sessionid.Purpose}, now, &tokens.Contents{Claims: claims, State: p.Terms.Bytes()})
 }
 
-// readID opens a session's id. late reports that its time is over.
+// readID opens a session's id. late reports that its time is over. If that has not begun, there is a, and an error.
 func (d *handshake) readID(ctx context.Context, name string, log *slog.Logger) (a *agreed, late bool, rerr *wire.Error) {
 	if len(name) > maxID {
 		return nil, false, goneSession()
@@ -64,13 +64,14 @@ func (d *handshake) readID(ctx context.Context, name string, log *slog.Logger) (
 		log.InfoContext(ctx, "request refused", "reason", "the session id is of a newer program")
 		return nil, false, goneSession()
 	}
-	if untimely != nil && untimely.Reason == tokens.ReasonNotYetValid {
-		return nil, false, wire.TryAgain("this server's clock is behind the session: send the same request again")
-	}
-	return &agreed{
+	a = &agreed{
 		name: name, id: x.Claims.ID, Terms: terms,
 		principal: [sha256.Size]byte(x.Claims.Request), expires: x.Claims.ExpiresAt.Add(d.Turns.Codec.Options().Skew),
-	}, untimely != nil, nil
+	}
+	if untimely != nil && untimely.Reason == tokens.ReasonNotYetValid {
+		return a, false, wire.TryAgain("this server's clock is behind the session: send the same request again")
+	}
+	return a, untimely != nil, nil
 }
 
 // of reports whether the session is a principal's.

@@ -66,6 +66,9 @@ func (d *handshake) sessionOf(ctx context.Context, x *dialect.Exchange, n needs)
 		log = slog.New(slog.DiscardHandler)
 	}
 	a, late, rerr := d.readID(ctx, name, log)
+	if a != nil && rerr != nil && d.sessions.has(name) {
+		rerr = nil // the clock was set back
+	}
 	switch {
 	case rerr != nil && rerr.Status == http.StatusNotFound:
 		d.sessions.drop(name) // its key was taken out of use
@@ -246,6 +249,12 @@ func (t *sessionTable) inMemory(ids []dialect.SessionID) (list []*session) {
 		}
 	}
 	return list
+}
+
+func (t *sessionTable) has(name string) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.byID[name] != nil
 }
 
 // isClosed reports whether Close was called. Before, a server that stops still begins sessions, for any replica.
