@@ -23,11 +23,9 @@ const (
 	inSessions   = "mcp-sessions"
 )
 
-// dialect is a wire protocol: it turns a position into the request of the next turn, and
-// a response into what the turn brought. A new one is a file and a line in [New].
+// dialect is a wire protocol. A new one is a file and a line in [New].
 type dialect interface {
-	// next returns the request of the turn that follows p, all of whose steps are
-	// answered, by a client that can do what h can.
+	// next returns the request of the turn that follows p, all of whose steps are answered, by a client that answers with h.
 	next(p *Position, h *Handlers) request
 	// list returns the request for the page of a list that begins at cursor.
 	list(method, cursor string) request
@@ -69,9 +67,8 @@ type request struct {
 	later    bool              // it is not the first turn of a call
 	// notify, if not nil, gets what the server says before it answers.
 	notify func(method string, params json.RawMessage)
-	// session: it goes through a session, in which handlers answer what the server asks.
-	// subject is what is called.
-	// asTask: a tool is called as a task there.
+	// session: it goes through a session, in which handlers answer what the server asks; asTask: as a task there. subject is
+	// what is called.
 	session  bool
 	asTask   bool
 	handlers *Handlers
@@ -95,8 +92,7 @@ func (c *Client) dialect(p *Position) (dialect, error) {
 	return nil, positionError("it uses the protocol %q, which this version does not know", p.Dialect)
 }
 
-// sagaDialect is the saga proposal: tools/callSaga starts a call, and
-// tools/resumeSaga carries the token and every answer so far.
+// sagaDialect is the saga proposal: a later turn carries the token and every answer so far.
 type sagaDialect struct{}
 
 func (sagaDialect) next(p *Position, h *Handlers) request {
@@ -116,8 +112,7 @@ func (sagaDialect) next(p *Position, h *Handlers) request {
 	return r
 }
 
-// cancel makes use of an extension of the proposal by mcpsaga's server: the token
-// and the answers so far, so that a turn whose response was lost is undone too.
+// cancel is an extension of mcpsaga's server. With the answers so far a turn is undone too whose response was lost.
 func (sagaDialect) cancel(p *Position) request {
 	var answers []Answer // the turn was not taken, and must not be now
 	if len(p.Pending()) == 0 {
@@ -174,9 +169,8 @@ func milliseconds(n float64) time.Duration {
 // revision is the first revision of MCP without handshakes.
 const revision = "2026-07-28"
 
-// statelessDialect is MCP 2026-07-28 with its multi round-trip requests
-// (basic/patterns/mrtr): a request that is answered with questions is sent again,
-// with the answers of this round and the server's token.
+// statelessDialect is MCP 2026-07-28: a request that is answered with questions is sent again, with the answers of this round and the
+// server's token (basic/patterns/mrtr).
 type statelessDialect struct{ options Options }
 
 // request returns a request of this revision, by a client that answers with h. Headers repeat what it
@@ -213,9 +207,8 @@ func callParams(p *Position) params {
 	return q
 }
 
-// next returns the request for a tool, prompt or resource. To get the latter changes
-// nothing. Of a tool, requests after the first are harmless as well: its server has to
-// expect that they are repeated.
+// next returns the request for a tool, prompt or resource. To get the latter changes nothing, and later requests of a tool are
+// harmless as well: its server has to expect that they are repeated.
 func (d statelessDialect) next(p *Position, h *Handlers) request {
 	q := callParams(p)
 	q.RequestState = p.Token

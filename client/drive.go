@@ -50,13 +50,17 @@ func resume[R any](ctx context.Context, c *Client, p Position, subject string, h
 	return drive(ctx, c, p.snapshot(), err, h, parse)
 }
 
-// drive takes turns with the server until there is a result. err says why there is nothing to
-// drive. Errors are *InterruptedError.
+// drive takes turns until there is a result, unless err says why not. Errors are *InterruptedError.
 func drive[R any](ctx context.Context, c *Client, p Position, err error, h Handlers, parse parser[R]) (*R, error) {
 	var raw json.RawMessage
 	if err == nil {
 		raw, err = c.turns(ctx, &p, &h)
 	}
+	return parsed(c, raw, err, &p, parse)
+}
+
+// parsed reads the result of a call at p, unless there is an error.
+func parsed[R any](c *Client, raw json.RawMessage, err error, p *Position, parse parser[R]) (*R, error) {
 	if err == nil {
 		var result *R
 		if result, err = parse(raw, c.options.Limits); err == nil {
@@ -158,13 +162,7 @@ func sleep(ctx context.Context, d time.Duration) error {
 // Cancel may be repeated. Its errors are those of [Client.Call].
 func (c *Client) Cancel(ctx context.Context, position Position) (*Result, error) {
 	raw, err := c.cancel(ctx, position.snapshot())
-	if err == nil {
-		var result *Result
-		if result, err = parseResult(raw, c.options.Limits); err == nil {
-			return result, nil
-		}
-	}
-	return nil, &InterruptedError{Position: position, Err: err}
+	return parsed(c, raw, err, &position, parseResult)
 }
 
 func (c *Client) cancel(ctx context.Context, p Position) (json.RawMessage, error) {

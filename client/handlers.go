@@ -122,8 +122,7 @@ type Progress struct {
 	Until       time.Time // when the server is asked again, if the tool sleeps and nothing is done
 }
 
-// progress returns a token that asks for progress, and what has OnProgress see the notifications
-// with it; nothing if the caller does not want them.
+// progress returns a token that asks for progress, and what gets the notifications; nothing if none are wanted.
 func (h *Handlers) progress() (token string, notify func(method string, params json.RawMessage)) {
 	if h.OnProgress == nil {
 		return "", nil
@@ -163,8 +162,7 @@ func (h *Handlers) report(ctx context.Context, p *Position) error {
 	return h.OnPosition(ctx, p.snapshot())
 }
 
-// answer has the right handler answer step. An error means that the step stays
-// unanswered and the call stops.
+// answer has the right handler answer step. An error stops the call, with the step unanswered.
 func (h *Handlers) answer(ctx context.Context, r *Request, kind string) (Answer, error) {
 	if err := context.Cause(ctx); err != nil {
 		return Answer{}, err
@@ -237,8 +235,7 @@ func (r *Request) parseElicit() error {
 	return nil
 }
 
-// encodeResult encodes what a handler returned, if that is an answer. Its errors say
-// what is wrong with the handler.
+// encodeResult encodes what a handler returned. Its errors say what is wrong with the handler.
 func encodeResult(r *Request, result any) (json.RawMessage, error) {
 	switch v := result.(type) {
 	case *ElicitResult:

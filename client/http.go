@@ -25,8 +25,7 @@ import (
 	"github.com/mcpsaga/mcpsaga/internal/outgoing"
 )
 
-// defaultMaxResponse is the largest response [HTTP] and the longest line [Stdio]
-// accepts, in bytes, unless they say otherwise.
+// defaultMaxResponse is the largest response or line that is accepted, in bytes, unless they say otherwise.
 const defaultMaxResponse = 8 << 20
 
 // maxHeader limits the size of a response's header in bytes.
@@ -181,8 +180,7 @@ func (h *HTTP) exchange(ctx context.Context, r *request) (json.RawMessage, error
 	return h.parse(response, body, id)
 }
 
-// parse returns the result in a response. JSON-RPC errors count as such whatever
-// the status, except where the status says that another attempt may succeed.
+// parse returns the result in a response. A JSON-RPC error counts, unless the status says that another attempt may succeed.
 func (h *HTTP) parse(response *http.Response, body []byte, id uint64) (json.RawMessage, error) {
 	kind := contentType(response)
 	isJSON := kind == "application/json" || strings.HasSuffix(kind, "+json")
@@ -211,8 +209,7 @@ func (h *HTTP) parse(response *http.Response, body []byte, id uint64) (json.RawM
 	return nil, lost
 }
 
-// classify turns an error of net/http into one of ours. sent is false if the
-// request certainly did not reach the server.
+// classify makes our error of one of net/http. sent is false if the request certainly did not reach the server.
 func classify(ctx context.Context, err error, sent bool) error {
 	if errors.Is(context.Cause(ctx), errStalled) {
 		return &TransportError{Sent: true, Err: errStalled}
@@ -257,13 +254,11 @@ const defaultStall = 30 * time.Second
 // errStalled is the error of a turn whose response began and then stalled.
 var errStalled = fmt.Errorf("%w: its answer began and does not go on", ErrTimeout)
 
-// minProgress is how many bytes count as progress: a server could send one now and then, and
-// keep its client waiting as long as it likes.
+// minProgress is how many bytes count as progress, as a server could keep its client waiting with one now and then.
 const minProgress = 1 << 10
 
-// readAll reads in to its end. Before the first byte it waits as long as it takes, as the
-// tool may be at work; then it gives up when the next minProgress bytes take longer than
-// patience. stop must end a read under way.
+// readAll reads in to its end. It waits for the first byte as long as the tool works, and gives up when the next minProgress bytes
+// take longer than patience. stop must end a read under way.
 func readAll(in io.Reader, patience time.Duration, stop context.CancelCauseFunc) ([]byte, error) {
 	var all bytes.Buffer
 	_, err := io.CopyN(&all, in, 1)
@@ -279,9 +274,8 @@ func readAll(in io.Reader, patience time.Duration, stop context.CancelCauseFunc)
 	return all.Bytes(), nil
 }
 
-// readEvents returns the result in a stream of events, which servers may send
-// instead of a JSON object (MCP 2025-11-25, basic/transports, sending messages to the
-// server). Notifications before it are for notify, unless that is nil.
+// readEvents returns the result in a stream of events instead of a JSON object (MCP 2025-11-25, basic/transports, sending messages to
+// the server). Notifications before it are for notify, unless that is nil.
 func readEvents(ctx context.Context, stream io.Reader, limit int64, id uint64, notify func(string, json.RawMessage)) (json.RawMessage, error) {
 	rest := &io.LimitedReader{R: stream, N: limit + 1}
 	broken := errors.New("the server's stream of events ended without the response")

@@ -55,8 +55,7 @@ func tooMuch[N ~int | ~int64](limit N, what string) error {
 	return &ProtocolError{Reason: "the server sends too much", Err: &LimitError{what, int64(limit)}}
 }
 
-// bounded is a JSON array of at most max elements. It counts them before it decodes any:
-// an element of two bytes can take hundreds in memory.
+// bounded is a JSON array of at most max elements, counted before any is decoded: two bytes can take hundreds in memory.
 type bounded[T any] struct {
 	items []T
 	max   int

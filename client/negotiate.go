@@ -18,8 +18,7 @@ import (
 type spoken struct {
 	// tools calls tools, toolList lists them, features is for prompts and resources.
 	tools, toolList, features string
-	// tasks: the server has the tasks extension, so that a tool which the saga proposal
-	// cannot call may be called as a task.
+	// tasks: the server has the tasks extension, for tools that the saga proposal cannot call.
 	tasks bool
 }
 
@@ -28,8 +27,7 @@ var older = []string{"2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"}
 
 func isOld(revision string) bool { return slices.Contains(older, revision) }
 
-// probePatience is how long the process of a server that may know nothing of
-// server/discover may take to say so: some never answer before initialize.
+// probePatience is how long a process may take to answer server/discover, which some never do before initialize.
 const probePatience = 15 * time.Second
 
 // speak returns what to speak, and asks the server the first time.
@@ -113,8 +111,7 @@ func (c *Client) discover(ctx context.Context) (*spoken, error) {
 	return made, nil
 }
 
-// isOlder reports whether the error that answered server/discover is one of a server that
-// knows nothing of it, as 2026-07-28 (basic/versioning) has it: any but those of its own.
+// isOlder reports whether the server knows nothing of server/discover, as 2026-07-28 (basic/versioning) has it.
 func isOlder(err error) bool {
 	if refused, ok := errors.AsType[*Error](err); ok {
 		if refused.Code != codeUnsupportedVersion {
@@ -141,8 +138,7 @@ func supportedBy(err error) []string {
 	return data.Supported
 }
 
-// neverDiscovers reports whether the server is a process that did not answer, or ended,
-// when it was asked something before initialize.
+// neverDiscovers reports whether the server is a process that did not answer before initialize, or ended.
 func (c *Client) neverDiscovers(ctx context.Context, err error) bool {
 	process, is := c.transport.(*Stdio)
 	if !is || ctx.Err() != nil || c.options.Sessions == nil {
@@ -155,9 +151,8 @@ func (c *Client) neverDiscovers(ctx context.Context, err error) bool {
 	return true
 }
 
-// taskDialect returns how to call a tool that was refused because it has to be a task, and nil if it was not: the
-// saga proposal cannot call it, but MCP 2026-07-28 can, and in a session it is to be called otherwise. The result
-// or the error is what the server said: then nothing has begun. Some servers of sessions refuse by a result.
+// taskDialect returns how to call a tool that was refused by this result or error because it has to be a task, and nil if it was
+// not. Nothing has begun then. The saga proposal cannot call it, but MCP 2026-07-28 can.
 func (c *Client) taskDialect(ctx context.Context, p *Position, d dialect, result json.RawMessage, err error) dialect {
 	refused, _ := errors.AsType[*Error](err)
 	switch {

@@ -9,8 +9,7 @@ import (
 	"github.com/mcpsaga/mcpsaga/internal/jsonview"
 )
 
-// positionVersion is the version of [Position] this package writes. It reads
-// this one and all earlier ones.
+// positionVersion is the version of [Position] that is written. All earlier ones are read.
 const positionVersion = 1
 
 // Position is where a call stands. It is plain JSON data, complete by itself:
@@ -83,8 +82,7 @@ func (p Position) Pending() []Step {
 	return pending
 }
 
-// answered returns the ids of the steps that have answers. It is a set because the
-// server decides how many there are.
+// answered returns the ids of the steps that have answers: a set, as the server decides how many.
 func (p Position) answered() map[string]bool {
 	ids := make(map[string]bool, len(p.Answers))
 	for _, a := range p.Answers {
@@ -93,9 +91,8 @@ func (p Position) answered() map[string]bool {
 	return ids
 }
 
-// keepsAnswers reports whether every turn carries all answers of the call so far, so that the ids
-// of steps never repeat, and an answer can be an error. Otherwise a turn carries those of the last
-// round, and a handler that fails ends the call.
+// keepsAnswers reports whether every turn carries all answers, so that ids never repeat, and an answer can be an error. Else a turn
+// carries those of the last round, and a handler that fails ends the call.
 func (p Position) keepsAnswers() bool { return p.Dialect != stateless }
 
 // snapshot returns a copy that does not change when the call continues.
@@ -172,8 +169,7 @@ func positionError(format string, args ...any) error {
 	return &PositionError{Reason: fmt.Sprintf(format, args...)}
 }
 
-// check reports why the position is not one this package wrote. One that a program made of a
-// task's id, without version and dialect, gets these.
+// check reports why the position is not one of ours. One made of a task's id gets a version and a dialect.
 func (p *Position) check() error {
 	if p.Version == 0 && p.Dialect == "" && p.Task != "" {
 		p.Version, p.Dialect = positionVersion, stateless

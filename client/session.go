@@ -40,8 +40,7 @@ type SessionConfig struct {
 	Notify func(method string, params json.RawMessage)
 }
 
-// sessionDialect is MCP up to 2025-11-25, whose servers ask by requests of their own while
-// the client waits. Nothing of a call can be kept: where it stands is in the session.
+// sessionDialect is MCP up to 2025-11-25, whose servers ask in a session, which holds where a call stands.
 type sessionDialect struct{ asTask bool }
 
 func (d sessionDialect) next(p *Position, h *Handlers) request {
@@ -94,8 +93,7 @@ func (c *Client) closeIdle() error {
 	}
 }
 
-// session returns a session whose server knows what h can answer or, without, what clients
-// usually can.
+// session returns a session whose server knows what h can answer or, without, what clients usually can.
 func (c *Client) session(ctx context.Context, h *Handlers) (*openSession, error) {
 	if c.closed.Err() != nil {
 		return nil, &TransportError{Err: errClosed, final: true}
@@ -140,14 +138,12 @@ type sessionCall struct {
 	*request
 	ctx  context.Context
 	stop context.CancelCauseFunc
-	// patience ends the call after limit. It does not run while a handler works: only the time in which no
-	// question is open counts as the server's.
+	// patience ends the call after limit, but does not run while a handler works: that time is not the server's.
 	patience *time.Timer
 	limit    time.Duration
 	task     context.Context // until the task has ended that the call is; nil if it is none
 	waiting  atomic.Int64    // how many of the server's requests wait
-	// handling is held while a handler works, and guards limit, task and asked: how often each kind of
-	// step was asked.
+	// handling is held while a handler works, and guards limit, task, and how often each kind of step was asked.
 	handling sync.Mutex
 	asked    map[string]int
 }
@@ -265,8 +261,7 @@ const (
 	resultTries = 5
 )
 
-// callTask calls a tool as a task of MCP 2025-11-25 and returns its result: the task asks on the stream of
-// tasks/result, and ends with its call.
+// callTask returns the result of a tool called as a task of 2025-11-25, which asks by tasks/result, and ends with the call.
 func (call *sessionCall) callTask(s Session, params json.RawMessage) (json.RawMessage, error) {
 	// Without an answer there is no task to cancel.
 	lasting, stop := context.WithCancel(context.WithoutCancel(call.ctx))

@@ -159,8 +159,7 @@ func launch(s *Stdio) (*child, error) {
 	c.cmd = exec.CommandContext(c.ctx, s.Command, s.Args...)
 	c.cmd.Dir, c.cmd.Env = s.Dir, s.Env
 	c.cmd.Stderr = cmp.Or[io.Writer](s.Stderr, os.Stderr)
-	// The end of its input asks the process to finish, a signal reminds it. Then it is killed, and
-	// what grandchildren hold open is closed.
+	// The end of its input asks the process to finish, then a signal. Then it is killed, with what grandchildren hold.
 	c.cmd.Cancel = func() error {
 		time.AfterFunc(c.grace, func() { _ = c.cmd.Process.Signal(syscall.SIGTERM) })
 		return os.ErrProcessDone // Wait is to say how it ended
@@ -223,8 +222,7 @@ func (c *child) read(line []byte) ([]linestream.Message, error) {
 	return []linestream.Message{m}, nil
 }
 
-// handle handles what is no answer to a request. Of requests of the server's own, the dialects
-// spoken here have none but ping.
+// handle handles what is no answer. Of requests of the server's own there are none but ping here.
 func (c *child) handle(m *wireMessage) error {
 	switch {
 	case m.Method == "": // then a call waits in vain
@@ -361,8 +359,7 @@ func (c *child) Write(line []byte) (int, error) {
 	return n, c.ended(n, err)
 }
 
-// mostOwed is how many requests a process may send before their answers, and lines while it reads none: who
-// reads them for a session keeps them all.
+// mostOwed bounds the requests of a process before their answers, and lines while it reads none: all are kept.
 const mostOwed = 1000
 
 // count counts the requests in a line, or the responses. It may be a batch of MCP 2025-03-26.

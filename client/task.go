@@ -60,8 +60,7 @@ func (e *TaskError) Unwrap() error {
 	return e.Task.Error
 }
 
-// Bounds of what servers say about their tasks. A server that says nothing is asked once a
-// second; one that says more than a minute, once a minute.
+// Bounds of how often servers are asked about tasks: once a second if they do not say.
 const (
 	defaultPoll = time.Second
 	minPoll     = 100 * time.Millisecond
@@ -114,8 +113,7 @@ func parseTask(raw json.RawMessage, limits Limits) (*Task, error) {
 	return task, nil
 }
 
-// aboutTask sends a request about a task. All can be repeated: answers to questions that
-// have been answered are ignored.
+// aboutTask sends a request about a task. All can be repeated: answers that come again are ignored.
 func (c *Client) aboutTask(ctx context.Context, method, id string, h *Handlers, answers map[string]json.RawMessage) (json.RawMessage, error) {
 	r := statelessDialect{c.options}.request(method, id, h, params{TaskID: id, InputResponses: answers})
 	r.later = true
@@ -160,8 +158,7 @@ func (c *Client) task(ctx context.Context, id string, h *Handlers) (*Task, error
 	return task, err
 }
 
-// cancelTask asks the server to end the task, which it may do or not, and waits for the
-// end, for as long as a turn may take.
+// cancelTask asks the server to end the task, and waits for the end for as long as a turn may take.
 func (c *Client) cancelTask(ctx context.Context, p *Position) (json.RawMessage, error) {
 	if err := c.checkTask(p); err != nil {
 		return nil, err
@@ -186,8 +183,7 @@ type follower struct {
 	cancelled bool
 }
 
-// follow returns the result of the task at p, or of the one that the call has just become, and
-// answers what it asks.
+// follow returns the result of the task at p, or that the call has just become, and answers what it asks.
 func (c *Client) follow(ctx context.Context, p *Position, h *Handlers, created *Task) (json.RawMessage, error) {
 	if created != nil {
 		// What was asked before is of no more use: a task has its own names for what it asks.
@@ -232,8 +228,7 @@ func (f *follower) await(ctx context.Context, shown *Task) (json.RawMessage, err
 	}
 }
 
-// answer has the handlers answer what the task asks, and sends each answer as it comes: the server takes
-// them one by one, and has them if this process ends.
+// answer has handlers answer what the task asks, one by one: the server has each answer if this process ends.
 func (f *follower) answer(ctx context.Context, task *Task) error {
 	f.p.Steps = task.Steps
 	pending := f.p.Pending()

@@ -47,8 +47,7 @@ type listed struct {
 	mirrored []paramheader.Param
 }
 
-// takesKeys asks the server whether a first call of the tool can be repeated with its key.
-// If it cannot be asked, it does not.
+// takesKeys asks whether a first call of the tool can be repeated with its key; if it cannot be asked, not.
 func (c *Client) takesKeys(ctx context.Context, name string) bool {
 	c.known.Store(nil) // it may be another server by now
 	tool := c.tool(ctx, name)
@@ -292,8 +291,7 @@ func parseRead(raw json.RawMessage, limits Limits) (*ResourceResult, error) {
 	return result, nil
 }
 
-// mirror adds the headers that a tools/call needs. If the server does not say which, it has to
-// refuse a call without them.
+// mirror adds the headers that a tools/call needs, as far as the server says which.
 func (c *Client) mirror(ctx context.Context, p *Position, r *request) {
 	if _, ok := c.transport.(*HTTP); !ok || r.method != "tools/call" || r.session {
 		return

@@ -1,17 +1,13 @@
 package server_test
 
 import (
-	"context"
-	"net/http/httptest"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/mcpsaga/mcpsaga/ledger"
-	"github.com/mcpsaga/mcpsaga/server"
 )
 
 // While the ledger is away, replicas tell their own clients at once, wait for nothing, and tell
@@ -46,52 +42,6 @@ func TestChangesWithoutTheLedger(t *testing.T) {
 				assert.Equal(t, []string{"notes://a"}, there.updates("notes://a"))
 				r[1].srv.ToolsChanged()
 				there.wait("notifications/tools/list_changed")
-			})
-		})
-	}
-}
-
-// Of streams that began while the ledger was away no more than one goes on when it is back.
-func TestStreamsWithoutTheLedger(t *testing.T) {
-	for name, late := range map[string]time.Duration{"the other begins at once": 2 * time.Second, "later": 20 * time.Second} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				store := newTroubled(ledger.NewMemory(ledger.MemoryOptions{}))
-				o := server.Options{Ledger: store}
-				here := newBubble(t, o)
-				o.Keys = here.keys
-				there := newBubble(t, o)
-				there.session = here.session
-				get := func(b *bubble) (ended <-chan time.Time, leave func()) {
-					at := make(chan time.Time, 1)
-					ctx, cancel := context.WithCancel(t.Context())
-					go func() {
-						r := httptest.NewRequestWithContext(ctx, "GET", "http://localhost/mcp", nil)
-						r.Header.Set("Mcp-Session-Id", b.session)
-						b.handler.ServeHTTP(httptest.NewRecorder(), r)
-						at <- time.Now()
-					}()
-					return at, cancel
-				}
-				store.setDown(true)
-				one, leave := get(here)
-				defer leave()
-				time.Sleep(time.Second)
-				store.setDown(false)
-				time.Sleep(late)
-				begun := time.Now()
-				two, leave := get(there)
-				assert.Less(t, (<-one).Sub(begun), 16*time.Second)
-				select {
-				case <-two:
-					assert.Fail(t, "both have ended")
-				case <-time.After(time.Minute):
-				}
-				leave()
-				<-two
-				here.srv.Close()
-				there.srv.Close()
-				store.Close()
 			})
 		})
 	}

@@ -252,8 +252,7 @@ func (w *watcher) RoundTrip(r *http.Request) (*http.Response, error) {
 		body.limit = w.limit
 	}
 	response.Body = body
-	// The SDK gives its session up if it comes back to a stream and is refused, whatever for; it
-	// comes again if there is no answer.
+	// The SDK gives its session up if it comes back to a stream and is refused; without an answer it comes again.
 	if r.Method == http.MethodGet && r.Header.Get("Mcp-Session-Id") != "" {
 		switch response.StatusCode {
 		case http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
@@ -268,15 +267,13 @@ type session struct {
 	*mcp.ClientSession
 	process io.Closer // nil over HTTP
 	stop    context.CancelFunc
-	// unsent is how many cancellations the SDK has still to send, which it does after the
-	// request has returned; heard wakes Close when one was sent or has failed.
+	// unsent is how many cancellations the SDK has still to send, after their requests have returned; heard wakes Close.
 	unsent atomic.Int64
 	heard  chan struct{}
 	*backlog
 }
 
-// lastWord is how long Close waits for cancellations, which it must not overtake. The SDK
-// gives up on them after as long.
+// lastWord is how long Close waits for cancellations, which it must not overtake; the SDK as long.
 const lastWord = 5 * time.Second
 
 // sent notes that a message was sent or has failed, if it cancels a request.
@@ -362,8 +359,7 @@ func (s *session) failed(ctx context.Context, err error) error {
 // The SDK has codes for connections that it has closed itself.
 const firstOwn, lastOwn = -32005, -32003
 
-// methods are the requests that a session sends. The SDK's methods of these names would read
-// results into its types, which have no tasks: so each is a custom method of the SDK with a
+// methods are the requests that a session sends: each is a custom method of the SDK, as its own have types without tasks, with a
 // prefix, which [rename] takes away.
 var methods = []string{
 	"tools/list", "tools/call", "prompts/list", "prompts/get", "resources/list", "resources/templates/list",
@@ -391,8 +387,7 @@ func (r *rawResult) UnmarshalJSON(raw []byte) error {
 	return nil
 }
 
-// rename gives the method of a message its own name, and reports whether the message cancels a
-// request.
+// rename gives the method of a message its own name, and reports whether it cancels a request.
 func rename(message []byte) (_ []byte, cancels bool) {
 	m, err := jsonrpc.DecodeMessage(message)
 	request, is := m.(*jsonrpc.Request)

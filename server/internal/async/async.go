@@ -7,7 +7,7 @@
 // 2026-07-28, or by themselves; see [dialect.Guest]. What an operation asks is sent in a session
 // together with the response to tools/async/status, and is shown in that otherwise.
 //
-// call.go begins operations and looks at them, questions.go is what they ask.
+// call.go begins operations, looks at them, and has what they ask.
 package async
 
 import (
@@ -113,8 +113,7 @@ const capability = "asyncTools"
 
 func (*async) Capability() string { return capability }
 
-// Listed implements [dialect.Guest]. A client that knows asynchronous tools sees which they are. Others do
-// not see those that they cannot call.
+// Listed implements [dialect.Guest]: which are asynchronous, and for other clients, none that they cannot call.
 func (d *async) Listed(t *engine.Program, c *dialect.Caller) (members string, listed bool) {
 	if c != nil && c.Declared {
 		if d.TaskMode(t) == engine.TasksForbidden {
@@ -125,8 +124,7 @@ func (d *async) Listed(t *engine.Program, c *dialect.Caller) (members string, li
 	return "", d.Refuse(t, c) == nil
 }
 
-// Refuse implements [dialect.Guest]: a tool that is always a task is not called by a client that
-// knows tasks neither from here nor from its own revision.
+// Refuse implements [dialect.Guest]: a tool that is always a task is not for clients that know none.
 func (d *async) Refuse(t *engine.Program, c *dialect.Caller) *wire.Error {
 	if d.TaskMode(t) != engine.TasksRequired || c != nil && c.Tasks {
 		return nil
@@ -134,8 +132,7 @@ func (d *async) Refuse(t *engine.Program, c *dialect.Caller) *wire.Error {
 	return wire.NewError(wire.CodeInvalidRequest, asyncText)
 }
 
-// Lengths of tokens, in bytes. Nothing but the token protects the operation of a client that is
-// not known, so it has to be as hard to guess as 128 random bits in base64.
+// Lengths of tokens, in bytes. The token alone protects the operation of a client that is not known: it must be hard to guess.
 const (
 	maxToken     = 1024
 	leastUnknown = 22
@@ -161,9 +158,7 @@ func readToken(v jsontext.Value, at string) (string, *wire.Error) {
 	return token, nil
 }
 
-// idOf is the id of the task that an operation is. That of a client that is not known belongs to
-// the session, where there is one: a token is good there only. On a pair of pipes there is
-// no other, and the client may come back on another one.
+// idOf is the id of an operation's task. The token of an unknown client is good in its session only; pipes have none.
 func idOf(x *dialect.Exchange, token string) string {
 	h := sha256.New()
 	session := ""
@@ -186,8 +181,7 @@ func sessionOf(x *dialect.Exchange) string {
 
 // note is what is kept with the task.
 type note struct {
-	// Token is the client's, KeepAlive how long the result is shown after the end: so many
-	// nanoseconds.
+	// Token is the client's, KeepAlive for how many nanoseconds the result is shown after the end.
 	Token     string `json:"token"`
 	KeepAlive int64  `json:"keepAlive"`
 	// Request is the id of the call.
@@ -217,8 +211,16 @@ func (d *async) find(ctx context.Context, x *dialect.Exchange, token string) (*t
 	return t, n, nil
 }
 
-// Cancelled implements [dialect.Guest]. A request names its operation by its id, which is known in
-// its session, or by the operation's token. That of an operation which is not there may be late.
+// named is find for the operation whose token the parameters have.
+func (d *async) named(ctx context.Context, x *dialect.Exchange) (*tasks.Task, note, error) {
+	token, rerr := readToken(jsonview.Get(x.Message.Params, "token"), ".token")
+	if rerr != nil {
+		return nil, note{}, rerr
+	}
+	return d.find(ctx, x, token)
+}
+
+// Cancelled implements [dialect.Guest]. A request names its operation by its id in its session, or by the token.
 func (d *async) Cancelled(ctx context.Context, x *dialect.Exchange) *wire.Error {
 	request, session := dialect.Cancelled(x.Message), sessionOf(x)
 	id, err := "", error(nil)

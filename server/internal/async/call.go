@@ -4,10 +4,14 @@ import (
 	"bytes"
 	"context"
 	"crypto/rand"
+	"crypto/sha256"
+	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"math"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -60,8 +64,7 @@ func (d *async) call(ctx context.Context, x *dialect.Exchange) ([]byte, error) {
 	return d.start(ctx, x, t, args, n)
 }
 
-// start begins an operation. One without a token gets one: the client's idempotency key, if
-// there is one, with which the same call is the same operation.
+// start begins an operation. One without a token gets one: the client's idempotency key, if there is one.
 func (d *async) start(ctx context.Context, x *dialect.Exchange, t *engine.Program, args json.RawMessage, n note) ([]byte, error) {
 	q := x.Turn(policy)
 	own, again := n.Token != "", false
@@ -141,9 +144,7 @@ func appendSeconds(b []byte, d time.Duration) []byte {
 	return strconv.AppendFloat(b, d.Seconds(), 'f', -1, 64)
 }
 
-// readKeepAlive reads how long the client wants the result kept, in seconds; null is without
-// end. It gets what it wants, up to what the author has said of tasks: of their results, or of
-// tasks in all.
+// readKeepAlive reads how long the client wants the result kept, in seconds, or null for ever, up to what the author has said.
 func readKeepAlive(v jsontext.Value, t *engine.Program) (time.Duration, *wire.Error) {
 	most := max(t.Tasks.Keep, t.Tasks.TTL)
 	switch v.Kind() {
@@ -160,43 +161,30 @@ func readKeepAlive(v jsontext.Value, t *engine.Program) (time.Duration, *wire.Er
 	return 0, wire.NewError(wire.CodeInvalidParams, "params.operation.keepAlive must be a number of seconds, and not less than 0, or null")
 }
 
-// Statuses of operations.
-const (
-	statusSubmitted     = "submitted"
-	statusWorking       = "working"
-	statusInputRequired = "input_required"
-	statusCompleted     = "completed"
-	statusCanceled      = "canceled"
-	statusFailed        = "failed"
-	statusUnknown       = "unknown"
-)
+// statuses are those of operations.
+var statuses = [...]string{
+	tasks.Queued: "submitted", tasks.Working: "working", tasks.InputRequired: "input_required",
+	tasks.Completed: "completed", tasks.Failed: "failed", tasks.Cancelled: "canceled",
+}
 
-// statusOf is how an operation stands. One that is to be cancelled counts as that, though what it
-// did may still be undone; one whose result is not shown any more has failed, and expired is
-// true.
+// statusOf is how an operation stands. One that is to be cancelled counts as that, though its undo may be under way; one whose
+// result is not shown any more has failed, and expired is true.
 func (d *async) statusOf(t *tasks.Task, n *note) (status string, expired bool) {
 	switch {
 	case t.Status.Ended() && !d.Turns.Now().Before(t.Updated.Add(n.keepAlive())):
-		return statusFailed, true
+		return statuses[tasks.Failed], true
 	case t.Cancelling:
-		return statusCanceled, false
+		return statuses[tasks.Cancelled], false
 	}
-	return [...]string{
-		tasks.Queued: statusSubmitted, tasks.Working: statusWorking, tasks.InputRequired: statusInputRequired,
-		tasks.Completed: statusCompleted, tasks.Failed: statusFailed, tasks.Cancelled: statusCanceled,
-	}[t.Status], false
+	return statuses[t.Status], false
 }
 
 // status answers tools/async/status.
 func (d *async) status(ctx context.Context, x *dialect.Exchange) ([]byte, error) {
-	token, rerr := readToken(jsonview.Get(x.Message.Params, "token"), ".token")
-	if rerr != nil {
-		return nil, rerr
-	}
-	t, n, err := d.find(ctx, x, token)
+	t, n, err := d.named(ctx, x)
 	if errors.Is(err, durable.ErrUnreadable) {
 		d.Log.WarnContext(ctx, "operation not readable", "error", err)
-		return []byte(`{"status":"` + statusUnknown + `"}`), nil
+		return []byte(`{"status":"unknown"}`), nil
 	}
 	if err != nil {
 		return nil, err
@@ -206,33 +194,29 @@ func (d *async) status(ctx context.Context, x *dialect.Exchange) ([]byte, error)
 	switch {
 	case expired:
 		b = wire.AppendString(append(b, `,"error":`...), "Operation has expired")
-	case status == statusFailed:
+	case status == statuses[tasks.Failed]:
 		b = wire.AppendString(append(b, `,"error":`...), d.TaskFailure(ctx, t).Message)
-	case status == statusInputRequired && sessionOf(x) == "":
+	case status == statuses[tasks.InputRequired] && sessionOf(x) == "":
 		b = dialect.AppendInputRequests(append(b, `,"inputRequests":`...), t.Questions)
 	}
 	if sessionOf(x) != "" {
-		d.ask(x, t, token)
+		d.ask(x, t, n.Token)
 	}
 	return append(b, '}'), nil
 }
 
 // result answers tools/async/result.
 func (d *async) result(ctx context.Context, x *dialect.Exchange) ([]byte, error) {
-	token, rerr := readToken(jsonview.Get(x.Message.Params, "token"), ".token")
-	if rerr != nil {
-		return nil, rerr
-	}
-	t, n, err := d.find(ctx, x, token)
+	t, n, err := d.named(ctx, x)
 	if err != nil {
 		return nil, err
 	}
 	switch status, expired := d.statusOf(t, &n); {
 	case expired:
 		return nil, wire.NewError(wire.CodeInvalidParams, expiredText)
-	case status == statusFailed:
+	case status == statuses[tasks.Failed]:
 		return nil, wire.NewError(wire.CodeInvalidParams, "the operation has no result, as it has failed: "+d.TaskFailure(ctx, t).Message)
-	case status != statusCompleted:
+	case status != statuses[tasks.Completed]:
 		return nil, wire.NewError(wire.CodeInvalidParams, "the operation has no result, as its status is "+status)
 	}
 	r, err := d.TaskResult(ctx, x.Principal, t)
@@ -249,4 +233,137 @@ func (d *async) result(ctx context.Context, x *dialect.Exchange) ([]byte, error)
 		return nil, err
 	}
 	return append(append([]byte(`{"result":`), b...), '}'), nil
+}
+
+// In a session an operation asks by requests when the client looks at it; their _operation says which one it is. Their ids are made
+// of the operation's id and the question's: an answer finds its question on any replica, and after a restart.
+
+// questionID is the id of the request that asks a question.
+func questionID(operation, question string) uint64 {
+	h := sha256.Sum256([]byte(operation + "\x00" + question)) // the first has none in it
+	return dialect.LeastQuestion + binary.BigEndian.Uint64(h[:])%dialect.LeastQuestion
+}
+
+// ask sends what the client was not asked in this session and can be asked, and takes back what needs no answer any more.
+func (d *async) ask(x *dialect.Exchange, t *tasks.Task, token string) {
+	c := x.Caller
+	if c.Asked == nil || x.Way == nil {
+		return
+	}
+	open := make(map[uint64]bool, len(t.Questions))
+	for _, q := range t.Questions {
+		open[questionID(t.ID, q.ID)] = true
+	}
+	for _, id := range c.Asked.About(token) {
+		if !open[id] {
+			c.Asked.Remove(id)
+			method, params := dialect.Cancellation(strconv.AppendUint(nil, id, 10), errAnswered)
+			x.Way.Notify(method, within(params, token))
+		}
+	}
+	poster, ok := x.Way.(dialect.Poster)
+	if !ok || t.Cancelling {
+		return
+	}
+	for _, q := range t.Questions {
+		id := questionID(t.ID, q.ID)
+		if !c.Features.Has(q.Needs) {
+			continue
+		}
+		method, params, err := dialect.RequestMethods[q.Kind], q.Params, error(nil)
+		if c.Question != nil {
+			method, params, err = c.Question(q)
+		}
+		if err != nil || !c.Asked.Add(id, token) {
+			continue
+		}
+		if !poster.Post(id, method, within(params, token)) {
+			c.Asked.Remove(id)
+			continue
+		}
+		c.Posted = append(c.Posted, id)
+	}
+}
+
+var errAnswered = errors.New("the answer is not needed any more")
+
+// within adds to the parameters of a message that it belongs to an operation.
+func within(params json.RawMessage, token string) json.RawMessage {
+	b := append(wire.AppendString([]byte(`{"_operation":{"token":`), token), '}')
+	if len(params) > 2 { // it has members
+		b = append(b, ',')
+		return append(b, params[1:]...)
+	}
+	return append(b, '}')
+}
+
+// Answered implements [dialect.Guest]. An answer names its operation, but for an error, which has no place for that.
+func (d *async) Answered(ctx context.Context, x *dialect.Exchange, id uint64, about string, a steps.Answer) (taken bool, rerr *wire.Error) {
+	token := about
+	if a.Error == nil {
+		said, ok := jsonview.String(jsonview.Get(a.Result, "_operation", "token"))
+		switch {
+		case about == "" && !ok:
+			return false, nil
+		case about != "" && said != about:
+			return true, wire.NewError(wire.CodeInvalidParams, "result._operation.token must be that of the question, as it was in its params")
+		}
+		token = said
+		a.Result = plain(a.Result)
+	}
+	if token == "" {
+		return false, nil
+	}
+	t, _, err := d.find(ctx, x, token)
+	if errors.Is(err, tasks.ErrNotFound) {
+		return about != "", nil
+	}
+	if err != nil {
+		return true, d.translate(ctx, x, err)
+	}
+	i := slices.IndexFunc(t.Questions, func(q steps.Step) bool { return questionID(t.ID, q.ID) == id })
+	if i < 0 {
+		return about != "", nil // it is answered already
+	}
+	a.StepID = t.Questions[i].ID
+	if _, err := d.Tasks.Answer(ctx, x.Principal, t.ID, []steps.Answer{a}); err != nil {
+		return true, d.translate(ctx, x, err)
+	}
+	return true, nil
+}
+
+// plain is an answer without the operation that it names.
+func plain(result []byte) json.RawMessage {
+	return jsonview.Rewrite(result, func(name, v []byte) []byte {
+		if string(name) == "_operation" {
+			return nil
+		}
+		return v
+	})
+}
+
+// answer gives an operation the answers to what tools/async/status has shown.
+func (d *async) answer(ctx context.Context, x *dialect.Exchange, p *engine.Program, token string, responses jsontext.Value) ([]byte, error) {
+	if responses.Kind() != '{' {
+		return nil, wire.WrongParam("/inputResponses")
+	}
+	var list []steps.Answer
+	for key, v := range jsonview.Members(responses) {
+		if jsontext.Value(v).Kind() != '{' {
+			return nil, wire.NewError(wire.CodeInvalidParams, "every member of params.inputResponses must be a result object")
+		}
+		list = append(list, steps.Answer{StepID: string(key), Result: plain(v)})
+	}
+	slices.SortFunc(list, func(a, b steps.Answer) int { return strings.Compare(a.StepID, b.StepID) })
+	t, n, err := d.find(ctx, x, token)
+	if err != nil {
+		return nil, err
+	}
+	if t.Program != nil && t.Program.Name != p.Name {
+		return nil, wire.NewError(wire.CodeInvalidParams, "the operation is of another tool")
+	}
+	if t, err = d.Tasks.Answer(ctx, x.Principal, t.ID, list); err != nil {
+		return nil, err
+	}
+	return d.begun(t, &n, ""), nil
 }

@@ -1,32 +1,24 @@
-// Package handshake is the dialect of MCP 2024-11-05 to 2025-11-25: a client introduces
-// itself once, and the server asks it by requests of its own. A suspended saga becomes such
-// requests, and their answers resume it through the same sealed token as everywhere, but
-// the token does not leave the server.
+// Package handshake is the dialect of MCP 2024-11-05 to 2025-11-25: a client introduces itself once, and the server asks it by requests
+// of its own, whose answers resume a suspended saga. Its token does not leave the server. Package revision has what clients of each
+// revision can read. The rest:
 //
-// Package revision has what clients of each revision can read. The rest:
+//   - handshake.go has the table of methods, tools.go what runs code of authors, peer.go what both sides have agreed on, and stdio, where
+//     the connection is the session.
+//   - Sessions over HTTP (http.go): a session is what its id says, and what is in memory of it (session.go) while there is more to know
+//     (table.go). stream.go is what a connection carries, settings.go what a client has set, which all replicas know with a ledger.
+//   - Calls with a ledger: the work is a task (taskcall.go). The stream is a view of its log, which a reader follows (reader.go) and asks
+//     what the task asks (questions.go). Any replica finds the task by the request's number (requestkey.go): there the client answers,
+//     cancels, and reads on (resume.go). Clients that know of tasks or resume tokens have two more ways to it (tasks.go, resume.go).
+//   - Calls without a ledger: the process that has the call's stream asks the client itself (tools.go).
 //
-//   - Methods: handshake.go has the table of them, tools.go what runs code of authors. peer.go is what both
-//     sides have agreed on, stdio, where the connection is the session, and what the dialect learns that is
-//     spoken within this one.
-//   - Sessions over HTTP (http.go): a session is what its id says, and what is in memory of it (session.go) while
-//     there is more to know (table.go). stream.go is what a connection carries. What a client has set in its
-//     session is in a document in the ledger, if there is one, which all replicas read; it decides which
-//     connection is the session's GET (settings.go).
-//   - Calls with a ledger: the work is a task (taskcall.go), and the stream of the request is a
-//     view of the task's log, which its reader follows (reader.go). The reader asks what the task asks
-//     (questions.go). Any replica finds the task by the request's key (requestkey.go): there the client
-//     answers, cancels, and reads on (resume.go). Clients that know of tasks or resume tokens have
-//     two more ways to it (tasks.go, resume.go).
-//   - Calls without a ledger: the process that has the call's stream asks the client itself
-//     (tools.go).
-//
-// Batches are read where they came. The transport of 2024-11-05 with two HTTP endpoints is not served.
+// The transport of 2024-11-05 with two HTTP endpoints is not served.
 package handshake
 
 import (
 	"context"
 	"encoding/json"
 	"net/http"
+	"slices"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -51,13 +43,13 @@ type handshake struct {
 	taskTools []json.RawMessage
 }
 
-// callsPer is how many calls may be under way for each session that may be in memory. One session
-// may have [maxCalls] of them.
+// callsPer is how many calls may be under way for each session in memory, one of which may have [maxCalls].
 const callsPer = 2
 
 // New is of the type [dialect.New].
 func New(h *dialect.Host) (dialect.Dialect, error) {
 	d := &handshake{Host: h, elsewhere: elsewhere.New(h), apps: apps.New(h)}
+	d.sessions.byID, d.sessions.owned, d.sessions.ends = make(map[string]*session), make(map[string]int), make(endings)
 	d.open.What, d.open.Most, d.open.MostOwned = "calls", callsPer*h.Limits.MaxSessions, callsPer*h.Limits.MaxSessionsPerPrincipal
 	if h.OffersTasks() {
 		d.taskTools = taskTools(h)
@@ -72,8 +64,7 @@ func (*handshake) Name() string {
 	return "MCP " + revision.November2024.String() + " to " + revision.November2025.String()
 }
 
-// Match implements [dialect.Dialect]. What is no other dialect's is of this one, which is
-// the oldest.
+// Match implements [dialect.Dialect]: what is no other dialect's is for the oldest.
 func (*handshake) Match(*wire.Message, http.Header) bool { return true }
 
 // Serve implements [dialect.Dialect], for clients without a session of ours.
@@ -97,8 +88,7 @@ type call struct {
 	*dialect.Exchange
 	// peer is nil where a method needs no handshake and there was none.
 	peer *peer
-	// post is the way of a request that came in a session over HTTP, also if the client takes no
-	// messages but the answer; nil for others.
+	// post is the way of a request of a session over HTTP, also if its client takes only the answer; nil for others.
 	post *way
 	// features are what the client can be asked for now.
 	features steps.Features
@@ -107,18 +97,15 @@ type call struct {
 // method is a method of MCP.
 type method struct {
 	serve func(*call, context.Context) (json.RawMessage, error)
-	// lasting methods run code of authors: they may take long, and send requests
-	// and notifications. They may wait for tasks; see requestkey.go.
+	// lasting methods run code of authors: they may take long, send messages, and wait for tasks.
 	lasting bool
 	// open methods need no handshake.
 	open bool
-	// foreign methods can also come by transports not of ours, which have lists
-	// and sessions of their own.
+	// foreign methods also come by transports not of ours, which have lists and sessions of their own.
 	foreign bool
 	// lingering methods change the session for as long as it is in memory.
 	lingering bool
-	// tasks methods are only there if there can be tasks, ledger methods if there is a ledger, and skills methods if there
-	// are skills.
+	// tasks, ledger and skills methods are only there if there are such.
 	tasks, ledger, skills bool
 }
 
@@ -161,8 +148,7 @@ const (
 	readMethod = "resources/read"
 )
 
-// serve answers a request other than initialize. p is nil before that; post is the way of a
-// request that came in a session over HTTP, also if that takes no messages but the answer.
+// serve answers a request other than initialize. p is nil before that; post is as in call.
 func (d *handshake) serve(ctx context.Context, x *dialect.Exchange, p *peer, post *way) (json.RawMessage, *wire.Error) {
 	m := x.Message
 	method := d.method(m)
@@ -188,7 +174,7 @@ func (d *handshake) serve(ctx context.Context, x *dialect.Exchange, p *peer, pos
 func (d *handshake) newCall(x *dialect.Exchange, p *peer, post *way, token jsontext.Value) *call {
 	c := &call{handshake: d, Exchange: x, peer: p, post: post}
 	if p != nil && x.Way != nil {
-		c.features = p.features
+		c.features = p.Features
 		c.Notifier = &dialect.Notifier{Way: x.Way, Level: &p.level, Wordless: p.revision < revision.March2025}
 		if wire.ValidID(token) {
 			c.Notifier.Token = token
@@ -253,7 +239,7 @@ func (c *call) skill(ctx context.Context) (json.RawMessage, error) {
 }
 
 func (c *call) subscribe(ctx context.Context) (json.RawMessage, error) {
-	uri, rerr := c.uri()
+	uri, rerr := c.param("uri", "resource")
 	if rerr != nil {
 		return nil, rerr
 	}
@@ -265,30 +251,30 @@ func (c *call) subscribe(ctx context.Context) (json.RawMessage, error) {
 }
 
 func (c *call) unsubscribe(ctx context.Context) (json.RawMessage, error) {
-	uri, rerr := c.uri()
+	uri, rerr := c.param("uri", "resource")
 	if rerr != nil {
 		return nil, rerr
 	}
 	return emptyResult, c.set(ctx, func(r *settings) (bool, error) {
 		i := r.index(uri)
 		if i >= 0 {
-			r.URIs = append(r.URIs[:i:i], r.URIs[i+1:]...)
+			r.URIs = slices.Concat(r.URIs[:i], r.URIs[i+1:])
 		}
 		return i >= 0, nil
 	})
 }
 
-func (c *call) uri() (string, *wire.Error) {
-	var p struct {
-		URI *string `json:"uri"`
+// param reads the parameter that names what a request is about.
+func (c *call) param(name, names string) (string, *wire.Error) {
+	v := jsontext.Value(jsonview.Get(c.Message.Params, name))
+	if k := v.Kind(); k == jsontext.KindInvalid || k == 'n' {
+		return "", wire.NewError(wire.CodeInvalidParams, "params."+name+" is missing: it names the "+names)
 	}
-	if rerr := wire.DecodeParams(c.Message.Params, &p); rerr != nil {
-		return "", rerr
+	text, ok := jsonview.String(v)
+	if !ok {
+		return "", wire.WrongParam("/" + name)
 	}
-	if p.URI == nil {
-		return "", wire.NewError(wire.CodeInvalidParams, "params.uri is missing: it names the resource")
-	}
-	return *p.URI, nil
+	return text, nil
 }
 
 func (c *call) complete(ctx context.Context) (json.RawMessage, error) {

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"net/http"
 	"strings"
-	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -105,8 +104,7 @@ func withStatus(rerr *wire.Error) *wire.Error {
 	return &failed
 }
 
-// refuseMethod refuses what is neither POST nor, in a session, GET, which opens a stream, or
-// DELETE, which ends the session.
+// refuseMethod refuses what is neither POST nor, in a session, GET or DELETE.
 func refuseMethod(r wire.Reply, session string) {
 	allowed := "POST"
 	if session != "" {
@@ -145,8 +143,7 @@ func (d *handshake) answered(ctx context.Context, x *dialect.Exchange, s *sessio
 	return d.Translate(ctx, "answer", err)
 }
 
-// respond answers a request and returns the response, and what HTTP is to say of it: the only errors with a status of their
-// own are those for want of a permission. post is the way of one that came in a session, or nil.
+// respond returns the response to a request, and the error for want of a permission, which HTTP has a status for.
 func (d *handshake) respond(ctx context.Context, x *dialect.Exchange, p *peer, post *way) (response []byte, refused *wire.Error) {
 	result, rerr := d.Dispatch(ctx, x, func(ctx context.Context, x *dialect.Exchange) (json.RawMessage, *wire.Error) {
 		return d.serve(ctx, x, p, post)
@@ -176,8 +173,7 @@ func (d *handshake) replyToInitialize(ctx context.Context, x *dialect.Exchange, 
 	r.Response(wire.AppendResponse(nil, x.Message.ID, result, rerr), rerr)
 }
 
-// replyWithoutSession answers a message without a session. A client of the saga
-// proposal needs none, and yet may look around.
+// replyWithoutSession answers a message without a session, as of a client of the saga proposal that looks around.
 func (d *handshake) replyWithoutSession(ctx context.Context, x *dialect.Exchange, r wire.Reply) {
 	m := x.Message
 	method := d.method(m)
@@ -220,8 +216,7 @@ func (d *handshake) notified(ctx context.Context, x *dialect.Exchange, s *sessio
 	return d.GuestCancelled(ctx, d.visitor(x, s, m))
 }
 
-// Batchable implements [dialect.Sessions]. The handshake is not part of batches (MCP
-// 2025-03-26, basic/lifecycle).
+// Batchable implements [dialect.Sessions] (MCP 2025-03-26, basic/lifecycle).
 func (*handshake) Batchable(m *wire.Message) bool { return m.Method != "initialize" }
 
 // replyToBatch answers a batch, which only sessions of 2025-03-26 may send.
@@ -288,9 +283,8 @@ func (d *handshake) sessionOfBatch(ctx context.Context, x *dialect.Exchange) (*s
 	return s, nil
 }
 
-// replyWithStream answers requests that may take long, or send messages before their
-// response: as JSON if they turn out to do neither, else as a stream. wrong is nil unless
-// the requests came as a batch; it holds the responses to what was no message in it.
+// replyWithStream answers requests as JSON if they turn out to be short, else by a stream. wrong, if the requests came as a
+// batch, has the responses to what was no message in it; else it is nil.
 func (d *handshake) replyWithStream(ctx context.Context, x *dialect.Exchange, r wire.Reply, s *session, requests []*wire.Message, wrong [][]byte) {
 	streams := wire.AcceptsEvents(x.Header)
 	st := s.open(len(requests), wrong, d.Tasks != nil)
@@ -298,7 +292,7 @@ func (d *handshake) replyWithStream(ctx context.Context, x *dialect.Exchange, r 
 	defer s.carry(&st.carrier, c, 0)() // first of all: a call may give it up at once
 	for _, m := range requests {
 		if d.Tasks != nil {
-			s.endRepeated(ctx, m)
+			s.leaveRepeated(m)
 		}
 		rerr := d.begin(ctx, x, s, st, m, streams, d.Tasks != nil && m.Method == resumeMethod, func(ctx context.Context, x *dialect.Exchange, post *way) []byte {
 			response, refused := d.respond(ctx, x, s.peer, post)
@@ -312,9 +306,8 @@ func (d *handshake) replyWithStream(ctx context.Context, x *dialect.Exchange, r 
 	st.reply(ctx, r, c, streams, wrong != nil)
 }
 
-// begin has a request served whose response goes to a stream; a response of nil is none. It outlives the HTTP
-// request if the connection breaks. again: it continues another one with its id. If it cannot begin, nothing
-// comes on the stream.
+// begin has a request served whose response, unless it is nil, goes to a stream. It outlives its connection. again: it continues
+// another one with its id. If it cannot begin, nothing comes on the stream.
 func (d *handshake) begin(ctx context.Context, x *dialect.Exchange, s *session, st *stream, m *wire.Message, streams, again bool, respond func(context.Context, *dialect.Exchange, *way) []byte) *wire.Error {
 	leave, rerr := d.open.Enter(s.owner)
 	if rerr != nil {
@@ -351,37 +344,18 @@ func (d *handshake) begin(ctx context.Context, x *dialect.Exchange, s *session, 
 	return nil
 }
 
-// endRepeated ends the call that a request repeats without an answer, if that is under way in its session
-// here: two cannot have the same id.
-func (s *session) endRepeated(ctx context.Context, m *wire.Message) {
-	ctx, cancel := context.WithTimeout(ctx, repeatTime)
-	defer cancel()
-	for {
-		var old *sessionCall
-		s.mu.Lock()
-		for c := range s.calls {
-			if string(c.message.ID) == string(m.ID) && c.message.Method == m.Method && bytes.Equal(c.message.Params, m.Params) {
-				old = c
-			}
-		}
-		s.mu.Unlock()
-		if old == nil {
-			return
-		}
-		(&way{session: s, call: old}).Leave()
-		select {
-		case <-old.over:
-		case <-ctx.Done():
-			return
+// leaveRepeated ends the call that a request repeats without an answer, if that is under way in its session here.
+func (s *session) leaveRepeated(m *wire.Message) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for c := range s.calls {
+		if string(c.message.ID) == string(m.ID) && c.message.Method == m.Method && bytes.Equal(c.message.Params, m.Params) {
+			c.leave()
 		}
 	}
 }
 
-// repeatTime is how long a request waits for the end of what it takes the place of.
-const repeatTime = 5 * time.Second
-
-// replyToGet answers GET: with the stream that belongs to no request, or with the
-// rest of the one that the client lost.
+// replyToGet answers GET, by the stream that belongs to no request or the rest of the one that the client lost.
 func (d *handshake) replyToGet(ctx context.Context, x *dialect.Exchange, r wire.Reply) {
 	id := x.Header.Get("Last-Event-ID")
 	s, rerr := d.sessionOf(ctx, x, needs{memory: true, calls: id != ""})

@@ -33,13 +33,13 @@ func TestIDsSayWhatWasAgreed(t *testing.T) {
 			require.Nil(t, rerr)
 			assert.False(t, late)
 			assert.Equal(t, a, b)
-			assert.Equal(t, agreed, b.revision)
+			assert.Equal(t, agreed, revision.Revision(b.Revision))
 			want := steps.Features{}
 			if all {
 				want = agreed.Has()
 			}
-			assert.Equal(t, want, b.features)
-			assert.Equal(t, slog.LevelInfo, b.level)
+			assert.Equal(t, want, b.Features)
+			assert.Equal(t, slog.LevelInfo, b.Level)
 			assert.True(t, b.of("ann"))
 			assert.False(t, b.of(""))
 		}
@@ -105,8 +105,8 @@ func TestFrozenID(t *testing.T) {
 	require.Nil(t, rerr)
 	assert.False(t, late)
 	assert.True(t, a.of("ann"))
-	assert.Equal(t, revision.June2025, a.revision)
-	assert.Equal(t, steps.Features{Forms: true, Roots: true}, a.features)
+	assert.Equal(t, revision.June2025, revision.Revision(a.Revision))
+	assert.Equal(t, steps.Features{Forms: true, Roots: true}, a.Features)
 	d.Turns.Now = func() time.Time { return time.Unix(1_790_000_000, 0).Add(time.Hour + time.Minute) }
 	_, late, _ = d.readID(t.Context(), frozenID, d.Log)
 	assert.True(t, late)
@@ -114,7 +114,7 @@ func TestFrozenID(t *testing.T) {
 
 // What a process remembers of sessions that were ended is bounded, and goes with their time.
 func TestEndingsAreBounded(t *testing.T) {
-	var e endings
+	e := make(endings)
 	now := time.Now()
 	id := func(i int) tokens.ID { return tokens.ID{byte(i), byte(i >> 8), byte(i >> 16)} }
 	for i := range maxEndings + 5 {

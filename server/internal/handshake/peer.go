@@ -12,6 +12,7 @@ import (
 
 	"github.com/mcpsaga/mcpsaga/content"
 	"github.com/mcpsaga/mcpsaga/internal/jsonview"
+	"github.com/mcpsaga/mcpsaga/internal/sessionid"
 	"github.com/mcpsaga/mcpsaga/server/internal/dialect"
 	"github.com/mcpsaga/mcpsaga/server/internal/elsewhere"
 	"github.com/mcpsaga/mcpsaga/server/internal/handshake/revision"
@@ -19,18 +20,11 @@ import (
 	"github.com/mcpsaga/mcpsaga/steps"
 )
 
-// peer is what the handshake fixed for as long as a session lasts (MCP
-// 2025-11-25, basic/lifecycle), and what the client has set since.
+// peer is what the handshake fixed for a session (MCP 2025-11-25, basic/lifecycle), and what the client has set since.
 type peer struct {
 	revision revision.Revision
-	features steps.Features
-	// guest: the client has declared the guest, which has asked it what is in asked.
-	guest bool
-	asked dialect.Asked
-	// resumable: the client can resume requests.
-	resumable bool
-	// apps: the client shows forms of the server's, which may give consents if it is trusted with that.
-	apps, trusted bool
+	sessionid.Terms
+	asked dialect.Asked // what the guest has asked the client
 	// session is the one over HTTP whose client this is; nil for others.
 	session *session
 	// level is the least severe log message that the client gets.
@@ -60,13 +54,13 @@ func (d *handshake) agree(x *dialect.Exchange) (*peer, json.RawMessage, *wire.Er
 		return nil, nil, wire.WrongParam("/capabilities" + pointer)
 	}
 	name, _ := jsonview.String(jsonview.Get(p.ClientInfo, "name"))
-	client.trusted = client.apps && d.Questions.Trusts(name)
+	client.Trusted = client.Apps && d.Questions.Trusts(name)
 	offers := d.Offers(client.revision.Completions())
 	offers["tools"] = map[string]any{"listChanged": true} // though the list may be empty
 	if d.offersTasks(client) {
 		offers["tasks"] = taskCapability(listsTasks(x))
 	}
-	d.apps.Offers(offers, &elsewhere.Client{Apps: client.apps})
+	d.apps.Offers(offers, &elsewhere.Client{Apps: client.Apps})
 	result, err := wire.Marshal(struct {
 		ProtocolVersion string                 `json:"protocolVersion"`
 		Capabilities    map[string]any         `json:"capabilities"`
@@ -82,8 +76,7 @@ func (d *handshake) agree(x *dialect.Exchange) (*peer, json.RawMessage, *wire.Er
 	return client, result, nil
 }
 
-// newPeer is a client that declares these capabilities, perhaps none. If they are not of
-// MCP's form, ok is false and pointer says where.
+// newPeer is a client that declares these capabilities, or none. If they are malformed, pointer says where.
 func (d *handshake) newPeer(version string, capabilities jsontext.Value) (p *peer, pointer string, ok bool) {
 	var declared dialect.Capabilities
 	if k := capabilities.Kind(); k != jsontext.KindInvalid && k != 'n' {
@@ -92,9 +85,10 @@ func (d *handshake) newPeer(version string, capabilities jsontext.Value) (p *pee
 		}
 	}
 	p = &peer{revision: revision.Negotiate(version)}
-	p.features, p.resumable = p.revision.Features(declared), declared.Resumable
-	p.apps = declared.Apps && d.Questions.Apps
-	p.guest = d.DeclaresGuest(declared.Experimental)
+	p.Terms = sessionid.Terms{
+		Revision: byte(p.revision), Features: p.revision.Features(declared), Resumable: declared.Resumable,
+		Apps: declared.Apps && d.Questions.Apps, Guest: d.DeclaresGuest(declared.Experimental),
+	}
 	return p, "", true
 }
 
@@ -112,8 +106,7 @@ func (d *handshake) introduced(i *dialect.Introduction) (*peer, *wire.Error) {
 	return p, nil
 }
 
-// connection is a connection whose messages come in order, such as stdio: it is one
-// session from initialize on.
+// connection is one whose messages come in order, such as stdio: a session from initialize on.
 type connection struct {
 	*handshake
 	closing context.Context // see [dialect.Exchange]
@@ -129,8 +122,7 @@ func (d *handshake) Connect(closing context.Context, notify func(method string, 
 	return &connection{handshake: d, closing: closing, notify: notify, name: rand.Text()}
 }
 
-// Arrive implements [dialect.Connection]: what comes after initialize is served by what
-// that agreed on.
+// Arrive implements [dialect.Connection].
 func (c *connection) Arrive(m *wire.Message) dialect.Handler {
 	p := c.client.Load()
 	method := c.method(m)
@@ -197,14 +189,13 @@ func (c *connection) Close() {
 
 // What the guest learns of a session's client; see [dialect.Guest].
 
-// caller is what is known of a client. session is the name of its session, as the client
-// itself does not know it.
+// caller is what is known of a client. session names its session to others than the client.
 func (d *handshake) caller(p *peer, session string) *dialect.Caller {
 	if d.Guest == nil || p == nil {
 		return nil
 	}
 	return &dialect.Caller{
-		Features: p.features, Declared: p.guest, Session: session, Asked: &p.asked,
+		Features: p.Features, Declared: p.Guest, Session: session, Asked: &p.asked,
 		Tasks: p.revision.Tasks(),
 		Question: func(s steps.Step) (string, json.RawMessage, error) {
 			return stepRequest(p.revision, s, rand.Text())

@@ -25,17 +25,14 @@ type asked struct {
 	number uint64 // of the question among all of the task
 	// takeBack tells the client that the answer is not needed any more, and why.
 	takeBack func(why error)
-	// late is when the client has taken too long; zero is never.
-	late time.Time
+	late     time.Time // when the client has taken too long; zero is never
 }
 
-// errAnswered takes back a question that was answered elsewhere, or that the task does not
-// wait for any more.
+// errAnswered takes back a question that was answered elsewhere, or is not waited for any more.
 var errAnswered = errors.New("the answer is not needed any more")
 
-// ask asks the client those of the task's questions that it was not asked yet, and takes back
-// those that need no answer any more. What makes it impossible to continue is given to failed: an
-// *[engine.UnsupportedError] if the client cannot be asked what it would have to be.
+// ask asks the client what the task asks and the client was not asked yet, and takes back what needs no answer any more.
+// failed gets what makes it impossible to continue: an *[engine.UnsupportedError] if the client cannot be asked.
 func (r *reader) ask(ctx context.Context, failed func(error), t *tasks.Task) {
 	for id, q := range r.asked {
 		if !slices.ContainsFunc(t.Questions, func(s steps.Step) bool { return s.ID == id }) {
@@ -133,25 +130,23 @@ func (r *reader) tooLate(ctx context.Context, step string, q *asked) {
 	})
 }
 
+// giveTaken is giveAnswer for an answer that the client does not send again: it is tried for as long as a call waits for the
+// ledger.
+func (r *reader) giveTaken(ctx context.Context, step steps.Step, a steps.Answer, n uint64) error {
+	for began := time.Now(); ; time.Sleep(outagePause) {
+		err := r.giveAnswer(context.WithoutCancel(ctx), r.Principal, r.task, nil, step, a, n)
+		if !r.outlasts(ctx, err, time.Since(began)) {
+			return err
+		}
+	}
+}
+
 // goneWith is why a task's question needs no answer any more, as the task is now.
 func goneWith(t *tasks.Task) error {
 	if t.Cancelling || t.Status == tasks.Cancelled {
 		return dialect.ErrCancelled
 	}
 	return errAnswered
-}
-
-// opened takes down that the user has agreed to open the page of a step, if that is one.
-func (d *handshake) opened(ctx context.Context, principal, task string, step steps.Step, a steps.Answer) error {
-	if !opens(step, a) {
-		return nil
-	}
-	_, err := d.Tasks.Renew(ctx, principal, task, patienceFor(callWait), changeNote(func(n *taskNote) {
-		if !slices.Contains(n.Accepted, step.ID) {
-			n.Accepted = append(n.Accepted, step.ID)
-		}
-	}))
-	return err
 }
 
 // A client's answer is an input to the row of its call, on whatever replica it arrives.
@@ -188,25 +183,29 @@ func (d *handshake) answerTask(ctx context.Context, x *dialect.Exchange, s *sess
 		if a.StepID = step.ID; d.Turns.MayAnswer(found.task.Program, []steps.Answer{a}) != nil {
 			return errNoQuestion
 		}
-		asFound := found.task
-		if opens(step, a) {
-			if err := d.opened(ctx, x.Principal, found.TaskID, step, a); err != nil {
-				return err
-			}
-			asFound = nil // it has changed
-		}
-		return d.giveAnswer(context.WithoutCancel(ctx), x.Principal, found.TaskID, asFound, a, nth)
+		return d.giveAnswer(context.WithoutCancel(ctx), x.Principal, found.TaskID, found.task, step, a, nth)
 	}
 	return errNoQuestion
 }
 
-// giveAnswer gives a task the answer to its nth question; found is the task as it was found just
-// now, or nil. An answer that is not of MCP's form is a fault in the client that asking again would
-// not mend: it counts as the client's failure to answer. It fails with [errNoQuestion] if another
-// answer was faster, or the task has gone on without any.
-func (d *handshake) giveAnswer(ctx context.Context, principal, task string, found *tasks.Task, a steps.Answer, n uint64) error {
+// giveAnswer gives a task the answer to step, its nth question; found is the task as it was found just now, or nil. A malformed
+// answer, which asking again would not mend, counts as the client's failure to answer. It fails with [errNoQuestion] if the task
+// waits for it no more.
+func (d *handshake) giveAnswer(ctx context.Context, principal, task string, found *tasks.Task, step steps.Step, a steps.Answer, n uint64) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, outage, durable.ErrSlow)
 	defer cancel()
+	a.StepID = step.ID
+	if opens(step, a) {
+		_, err := d.Tasks.Renew(ctx, principal, task, patienceFor(callWait), changeNote(func(n *taskNote) {
+			if !slices.Contains(n.Accepted, step.ID) {
+				n.Accepted = append(n.Accepted, step.ID)
+			}
+		}))
+		if err != nil {
+			return err
+		}
+		found = nil // it has changed
+	}
 	for {
 		var t *tasks.Task
 		var err error
@@ -231,22 +230,6 @@ func (d *handshake) giveAnswer(ctx context.Context, principal, task string, foun
 			case <-ctx.Done():
 				return turns.ErrLedger
 			}
-		}
-	}
-}
-
-// giveTaken is giveAnswer for an answer that the client does not send again if it fails, as it may know by now that
-// it has arrived: it is tried for as long as a call waits for the ledger.
-func (r *reader) giveTaken(ctx context.Context, step steps.Step, a steps.Answer, n uint64) error {
-	a.StepID = step.ID
-	for began := time.Now(); ; time.Sleep(outagePause) {
-		err := r.opened(context.WithoutCancel(ctx), r.Principal, r.task, step, a)
-		if err == nil {
-			err = r.giveAnswer(context.WithoutCancel(ctx), r.Principal, r.task, nil, a, n)
-		}
-		noWayBack := r.once && !r.token.Load() && ctx.Err() == nil
-		if !errors.Is(err, turns.ErrLedger) || time.Since(began) > outage && !noWayBack {
-			return err
 		}
 	}
 }

@@ -15,13 +15,10 @@ import (
 	"github.com/mcpsaga/mcpsaga/server/internal/handshake/revision"
 )
 
-// reader follows a task on behalf of a request: it sends the client what the task says and asks, on the
-// stream of the request itself or of one that continues it. All of it is done by the goroutine of the
-// request, in one loop ([reader.follow]). The task does not depend on its reader. Several requests may
-// follow one task: the first answer counts, and the others learn that theirs is not needed any more.
-//
-// A reader leaves when another one takes its place, when its connection has ended, and when the
-// server stops, if the client finds the rest at any replica then: the stream is a view of the task's log.
+// reader follows a task on behalf of a request, in one loop of its goroutine ([reader.follow]): it sends the client what the task
+// says and asks. The task does not depend on it. Several may follow one task: the first answer counts, and the others learn that
+// theirs is not needed any more. A reader leaves when another one takes its place, when its connection has ended, and when the
+// server stops, if the client finds the rest at any replica: the stream is a view of the task's log.
 type reader struct {
 	*call
 	task string
@@ -29,20 +26,18 @@ type reader struct {
 	number uint64
 	// name distinguishes it from the other readers of the request, if only the last one counts.
 	name string
-	// token: the client can resume the request by a token. If it will, once the request has taken
-	// long, resumes is when.
+	// token: the client can resume the request by a token. resumes, if not zero, is when it gets one.
 	token   atomic.Bool
 	resumes time.Time
-	// wait is for how long the client may be away until the task is given up; zero: the task
-	// does not depend on it. renews is when it is shown again that the client is there.
+	// wait is for how long the client may be away until the task is given up, which renews puts off; zero: for ever.
 	wait   time.Duration
 	renews time.Time
 	// looks is when it is looked again whether there is anything to do.
 	looks time.Time
 	// once: the same request sent again would be another one, unless the task is still under way.
 	once bool
-	// late is how long the client may take to answer a question before that counts as one that
-	// it cannot answer; zero is as long as the task waits.
+	// late is how long the client may take to answer a question before that counts as one that it cannot answer; zero is as
+	// long as the task waits.
 	late time.Duration
 	// passed is the number of the last event of the task's log that was passed on.
 	passed uint64
@@ -62,20 +57,17 @@ type reader struct {
 }
 
 const (
-	// callWait is for how long the client of a call may be away that no token resumes: many
-	// times as long as clients take to come back.
+	// callWait is for how long the client of a call may be away without a token: much longer than any stays away.
 	callWait = 10 * time.Minute
 	// callKeep is how long the end of a call is kept for such a client.
 	callKeep = 5 * time.Minute
 	// stopRetry is when clients come back whose stream ends as the server stops.
 	stopRetry = time.Second
-	// aliveTime is how often a client that wants to hear of progress gets a sign that the task is
-	// still there, so that it does not give up. It is looked three times as often whether there is
-	// anything to do.
+	// aliveTime is how often a client that wants to hear of progress gets a sign of life. It is looked three times as often
+	// whether there is anything to do.
 	aliveTime = 15 * time.Second
 	tickTime  = aliveTime / 3
-	// answersTime is how long a server that stops waits for what its clients answer elsewhere. It
-	// is less than the server takes to stop.
+	// answersTime is how long a server that stops waits for answers: less than it takes to stop.
 	answersTime = 15 * time.Second
 	// outage is for how long the ledger may fail before the request does, and outagePause how
 	// long until it is tried again; for a reader, of which there may be many, up to longestPause.
@@ -84,8 +76,7 @@ const (
 	longestPause = 5 * time.Second
 )
 
-// patienceFor is for how long a task runs whose client may be away for wait. It is renewed each
-// third of that.
+// patienceFor is for how long a task runs whose client may be away for wait, and renews that in thirds of it.
 func patienceFor(wait time.Duration) time.Duration { return 2 * wait }
 
 // streams reports whether messages can be sent on the request's own stream over HTTP.
@@ -128,7 +119,18 @@ func (r *reader) follow(ctx context.Context, seen uint64) (last *tasks.Task, err
 	defer context.AfterFunc(r.Draining, func() { r.leaveIfMute() })()
 	defer context.AfterFunc(r.Closing, func() { r.lastAnswers(ctx, cancel) })()
 	r.asked = make(map[string]*asked)
-	defer func() { r.takeBackAll(last, err) }()
+	defer func() { // the task has ended, or following it has failed
+		why := err
+		switch {
+		case err == nil:
+			why = goneWith(last)
+		case errors.Is(err, tasks.ErrNotFound):
+			why = tasks.ErrNotFound // what else there is to say is for the log
+		}
+		for _, q := range r.asked {
+			q.takeBack(why)
+		}
+	}()
 	r.looks, r.renews = time.Now().Add(tickTime), time.Now().Add(r.wait/3)
 	r.markPassed(seen)
 	var failing time.Time // since when the ledger fails; zero if it does not
@@ -141,7 +143,7 @@ func (r *reader) follow(ctx context.Context, seen uint64) (last *tasks.Task, err
 				if failing.IsZero() {
 					failing = time.Now()
 				}
-				if !r.outlasts(err, time.Since(failing)) {
+				if !r.outlasts(ctx, err, time.Since(failing)) {
 					return nil, err
 				}
 			case news.Event != nil:
@@ -191,23 +193,10 @@ func (r *reader) waitsInVain() bool {
 	return r.waits.Load() && why != nil && !(r.calling.Load() && errors.Is(why, dialect.ErrSessionEnded))
 }
 
-// takeBackAll takes back what the client is being asked, as the task has ended or following it has failed.
-func (r *reader) takeBackAll(last *tasks.Task, err error) {
-	switch {
-	case err == nil:
-		err = goneWith(last)
-	case errors.Is(err, tasks.ErrNotFound):
-		err = tasks.ErrNotFound // what else there is to say is for the log
-	}
-	for _, q := range r.asked {
-		q.takeBack(err)
-	}
-}
-
 // outlasts reports whether the reader waits on although the ledger has failed for some time. A client without
 // another way back to its task would make the same call again, so its reader does for as long as it takes.
-func (r *reader) outlasts(err error, failing time.Duration) bool {
-	noWayBack := r.once && !r.token.Load()
+func (r *reader) outlasts(ctx context.Context, err error, failing time.Duration) bool {
+	noWayBack := r.once && !r.token.Load() && ctx.Err() == nil
 	return errors.Is(err, turns.ErrLedger) && (failing <= outage || noWayBack)
 }
 
@@ -222,8 +211,7 @@ func (r *reader) pass(e *tasks.Event) {
 	}
 }
 
-// changed leaves if another reader has taken over, or the client has cancelled the request
-// elsewhere.
+// changed leaves if another reader has taken over, or the client has cancelled the request elsewhere.
 func (r *reader) changed(t *tasks.Task) {
 	if r.seen != nil {
 		r.seen(t)
@@ -243,25 +231,21 @@ func (r *reader) changed(t *tasks.Task) {
 // next is when the reader has something to do next although its task has not changed.
 func (r *reader) next() time.Time {
 	next := r.looks
-	sooner := func(at time.Time) {
-		if !at.IsZero() && at.Before(next) {
-			next = at
-		}
+	if r.wait > 0 && r.renews.Before(next) {
+		next = r.renews
 	}
-	if r.wait > 0 {
-		sooner(r.renews)
-	}
-	if !r.token.Load() {
-		sooner(r.resumes)
+	if !r.resumes.IsZero() && r.resumes.Before(next) {
+		next = r.resumes
 	}
 	for _, q := range r.asked {
-		sooner(q.late)
+		if !q.late.IsZero() && q.late.Before(next) {
+			next = q.late
+		}
 	}
 	return next
 }
 
-// tick does what is due. A reader leaves whose stream no connection carries any more, if its client can read on
-// elsewhere: then nothing of the call stays in memory.
+// tick does what is due. A reader without a connection leaves if its client can read on elsewhere.
 func (r *reader) tick(ctx context.Context) {
 	now := time.Now()
 	carried := r.post == nil || r.post.carried()
@@ -275,11 +259,9 @@ func (r *reader) tick(ctx context.Context) {
 			r.Notifier.Alive(aliveTime - tickTime)
 		}
 	}
-	if !r.resumes.IsZero() && !r.token.Load() && !now.Before(r.resumes) {
+	if !r.resumes.IsZero() && !now.Before(r.resumes) {
 		r.token.Store(true) // before the client reads it
-		if r.sendPolicy(r.task) != nil {
-			r.token.Store(false)
-		}
+		r.token.Store(r.sendPolicy(r.task) == nil)
 		r.resumes = time.Time{}
 	}
 	for step, q := range r.asked {
@@ -287,13 +269,14 @@ func (r *reader) tick(ctx context.Context) {
 			r.tooLate(ctx, step, q)
 		}
 	}
-	if r.wait > 0 && !now.Before(r.renews) {
-		every := r.wait / 3
+	if every := r.wait / 3; every > 0 && !now.Before(r.renews) {
 		r.renews = now.Add(every)
+		if !carried {
+			return
+		}
 		ctx, cancel := context.WithTimeout(ctx, every)
 		defer cancel()
-		if !carried {
-		} else if _, err := r.Tasks.Renew(ctx, r.Principal, r.task, patienceFor(r.wait), nil); err != nil {
+		if _, err := r.Tasks.Renew(ctx, r.Principal, r.task, patienceFor(r.wait), nil); err != nil {
 			r.renews = now.Add(min(every, outage))
 		}
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/mcpsaga/mcpsaga/internal/engine"
+	"github.com/mcpsaga/mcpsaga/internal/sessionid"
 	"github.com/mcpsaga/mcpsaga/internal/tasks"
 	"github.com/mcpsaga/mcpsaga/internal/turns"
 	"github.com/mcpsaga/mcpsaga/server/internal/dialect"
@@ -172,12 +173,12 @@ func asking(ids ...string) func(*tasks.Task) {
 
 // newReader is a reader of a client that can fill in forms.
 func newReader(t *testing.T, s *scripted, w *said) (*reader, context.CancelCauseFunc) {
-	p := &peer{revision: revision.November2025, features: steps.Features{Forms: true}}
+	p := &peer{revision: revision.November2025, Terms: sessionid.Terms{Features: steps.Features{Forms: true}}}
 	closing, silence := context.WithCancelCause(context.Background())
 	t.Cleanup(func() { silence(nil) })
 	host := &dialect.Host{Draining: context.Background(), Tasks: s, Turns: &turns.Runner{}, Log: slog.New(slog.DiscardHandler)}
 	x := &dialect.Exchange{Way: w, Closing: closing, Notifier: &dialect.Notifier{Way: w, Token: []byte("1"), Level: &p.level}}
-	return &reader{call: &call{handshake: &handshake{Host: host}, Exchange: x, peer: p, features: p.features}, task: "t", wait: callWait}, silence
+	return &reader{call: &call{handshake: &handshake{Host: host}, Exchange: x, peer: p, features: p.Features}, task: "t", wait: callWait}, silence
 }
 
 func TestWaiting(t *testing.T) {

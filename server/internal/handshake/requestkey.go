@@ -22,14 +22,11 @@ import (
 	"github.com/mcpsaga/mcpsaga/server/internal/wire"
 )
 
-// With a ledger, any replica continues what another one has begun for a session. For that, a
-// request that waits for a task has a number in its session: from the number any replica finds
-// the task, and the number is part of the ids of its stream's events and of the ids of its
-// questions. The number of a call is made of the session's random part and of the call's id, so
-// that a cancellation finds the call, and a repetition is one.
+// With a ledger, any replica continues what another one has begun for a session: a request that waits for a task has a number, by
+// which any replica finds the task, and which is part of the ids of its stream's events and questions. That of a call is made of the
+// session's random part and the call's id, so that a cancellation finds the call, and a repetition is one.
 
-// numberBits is how long a number is. A question's id is a number and what question of the task
-// it is; numbers below 2^53 are the same in all languages.
+// A question's id is a number and what question of the task it is: below 2^53, which is the same in all languages.
 const (
 	numberBits   = 40
 	questionBits = 12
@@ -37,12 +34,10 @@ const (
 
 var _ [0]struct{} = [numberBits + questionBits - 52]struct{}{}
 
-// numberTries is how many calls with the same id are counted, if the earlier ones
-// are remembered yet. Further ones have numbers at random.
+// numberTries is how many remembered calls with the same id are counted. Further ones have numbers at random.
 const numberTries = 4
 
-// numberOf returns the number of the request with that canonical id: of the nth that is
-// remembered. Numbers of a kind are apart from those of others.
+// numberOf returns the number of the nth request that is remembered with that canonical id, apart from other kinds.
 func (a *agreed) numberOf(kind, id string, n uint64) uint64 {
 	h := sha256.New()
 	h.Write(a.id[:])
@@ -51,8 +46,7 @@ func (a *agreed) numberOf(kind, id string, n uint64) uint64 {
 	return max(1, binary.BigEndian.Uint64(h.Sum(nil))>>(64-numberBits))
 }
 
-// Kinds of numbers: of calls whose task has an id made of the number, and of those which an alias
-// leads to their task.
+// Kinds of numbers: of calls whose task has an id made of it, and of those which an alias leads to their task.
 const (
 	ofCall  = "call"
 	ofAlias = "alias"
@@ -77,8 +71,7 @@ func numberOfTask(t *tasks.Task) uint64 {
 	return max(1, binary.BigEndian.Uint64(sum[:])>>(64-numberBits))
 }
 
-// taskID is the id of the task of the call with that number. Only who knows the session's random part
-// can make it up.
+// taskID is the id of the task of the call with that number, secret as the session's random part.
 func (a *agreed) taskID(number uint64) string {
 	h := sha256.New()
 	h.Write(a.id[:])
@@ -133,9 +126,8 @@ func (d *handshake) findReading(ctx context.Context, a *agreed, principal string
 	return r, err
 }
 
-// enroll gives a request a number, if it has none yet, that leads to its task, which has another name. alone says that
-// one request at a time waits for that. Without room for the number the request is served all the same, by this
-// replica alone: its task is under way.
+// enroll gives a request a number, if it has none, that leads to its task. alone: one request at a time waits for that. Without
+// room for the number this replica alone serves the request.
 func (r *reader) enroll(ctx context.Context, task string, alone bool) {
 	id, ok := wire.CanonicalID(r.Message.ID)
 	if !ok {
@@ -210,9 +202,8 @@ func (d *handshake) cancelInLedger(ctx context.Context, a *agreed, principal str
 	return drop(found)
 }
 
-// cancelled ends requests under way here whose cancellation has reached another replica, where the
-// ledger does not know of them: those that have just begun, and those that do not wait for a task of
-// their own. A client that uses the id of a request again at once may find that cancelled: it must not.
+// cancelled ends requests whose cancellation has reached another replica, and which the ledger does not know: those that have
+// just begun, and those without a task. A client that uses an id again at once may find that cancelled: it must not.
 func (d *handshake) cancelled(list []dialect.GivenUp) {
 	given := make(map[dialect.SessionID][]string)
 	for _, one := range list {
@@ -242,9 +233,8 @@ type taskNote struct {
 	ID      jsontext.Value `json:"id,omitzero"`
 	Digest  []byte         `json:"digest,omitzero"`
 	Dropped bool           `json:"dropped,omitzero"`
-	// Reader names who passes on what comes of the task, if one request at a time waits for it: the last
-	// one counts. Seen is the number of the last event that the client has shown to know, and
-	// MaxWait for how long it may be away, in seconds.
+	// Reader names the reader that counts, if one request at a time waits for the task: the last. Seen is the number of the last
+	// event that the client has shown to know, and MaxWait for how long it may be away, in seconds.
 	Reader  string `json:"reader,omitzero"`
 	Seen    uint64 `json:"seen,omitzero"`
 	MaxWait int64  `json:"maxWait,omitzero"`

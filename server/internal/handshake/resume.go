@@ -19,10 +19,9 @@ import (
 	"github.com/mcpsaga/mcpsaga/server/internal/wire"
 )
 
-// Resumable requests (SEP-975): a client that declares resumableRequests gets a token by which it can resume
-// a request when its connection is gone, or this server: with requests/resume, which has the id of the request
-// and continues as that would have, in any session of the same principal. With requests/getStatus it asks how
-// the request is. They continue with what any replica has of a call (requestkey.go).
+// Resumable requests (SEP-975): a client that declares resumableRequests gets a token. With requests/resume, which has the id of a
+// request and continues as that would have, it resumes the request in any session of the same principal when its connection is gone,
+// or the server. With requests/getStatus it asks how the request is.
 
 const (
 	resumeMethod = "requests/resume"
@@ -31,11 +30,9 @@ const (
 )
 
 const (
-	// maxWait is for how long a client may be away at most; tools whose results are kept for less
-	// have less.
+	// maxWait is for how long a client may be away at most; less if the tool's results are kept for less.
 	maxWait = time.Hour
-	// resumeAfter is how long a request takes until it can be resumed whatever it is of. Of calls of
-	// tools that may be tasks clients get it first of all. Most others are over by then.
+	// resumeAfter is how long a request takes until it can be resumed, unless it is of a tool that may be a task.
 	resumeAfter = 2 * time.Second
 	// maxResumeToken is the longest resume token that is looked at.
 	maxResumeToken = 8 << 10
@@ -88,11 +85,10 @@ func (c *call) seal(t ticket) (string, error) {
 
 // canResume reports whether the client can resume requests here.
 func (c *call) canResume() bool {
-	return c.Tasks != nil && c.peer != nil && c.peer.resumable && c.Client == nil
+	return c.Tasks != nil && c.peer != nil && c.peer.Resumable && c.Client == nil
 }
 
-// readResume reads which request a request is about. It fails with [errResume] if the token is
-// not that one's. When a token ends, its task says.
+// readResume reads which request a request is about, or fails with [errResume]. When a token ends, its task says.
 func (c *call) readResume() (t ticket, err error) {
 	var p struct {
 		RequestID   jsontext.Value `json:"requestId"`
@@ -205,8 +201,7 @@ func notResumed(err error) error {
 	return err
 }
 
-// hasSeen is the number of the last event that the client of a request shows to have got, by the id of the last
-// event that it has: that says how much of which request's task was passed on, to any replica.
+// hasSeen is the number of the last event of the task's log that the client has, as its Last-Event-ID says.
 func (c *call) hasSeen(task *tasks.Task) uint64 {
 	if last, ok := parseEventID(c.Header.Get("Last-Event-ID")); ok && last.number == numberOfTask(task) {
 		return last.seen
@@ -214,11 +209,9 @@ func (c *call) hasSeen(task *tasks.Task) uint64 {
 	return 0
 }
 
-// A client that comes back with Last-Event-ID reads on from the log of the task that its request waits for,
-// at any replica (MCP 2025-11-25, basic/transports, resumability and redelivery).
+// Last-Event-ID, at any replica (MCP 2025-11-25, basic/transports, resumability and redelivery).
 
-// replyFromLog answers GET with the rest of a request whose stream is not here, or not any
-// more.
+// replyFromLog answers GET with the rest of a request whose stream is not here, from the log of its task.
 func (d *handshake) replyFromLog(ctx context.Context, x *dialect.Exchange, r wire.Reply, s *session, last eventID, c *carrier) {
 	if last.number == 0 || d.Tasks == nil {
 		r.Error(nil, nothingToResume())

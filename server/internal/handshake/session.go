@@ -24,22 +24,14 @@ import (
 	"github.com/mcpsaga/mcpsaga/steps"
 )
 
-// A session's id is a token: what the handshake agreed on, sealed with the server's keys. So
-// any replica that has the keys serves any request of any session, and an idle
-// session takes no memory. Of what a client declares, the id holds what the server understands,
-// which is a few bits, however much the client sends.
+// A session's id is a token: what the handshake agreed on, sealed with the server's keys. So any replica that has the keys serves
+// any request, and an idle session takes no memory. Of what a client declares it has a few bits, however much that is.
 
 // agreed is what a session's id says.
 type agreed struct {
-	name      string    // the id as clients send it
-	id        tokens.ID // its random part
-	revision  revision.Revision
-	features  steps.Features
-	guest     bool       // the client has declared the guest
-	resumable bool       // the client can resume requests
-	apps      bool       // the client shows forms of the server's
-	trusted   bool       // and these may give consents
-	level     slog.Level // of log messages, unless the client sets another
+	name string    // the id as clients send it
+	id   tokens.ID // its random part
+	sessionid.Terms
 	principal [sha256.Size]byte
 	expires   time.Time
 }
@@ -53,8 +45,7 @@ func (d *handshake) newID(p *peer, principal string) (string, error) {
 	whose := sha256.Sum256([]byte(principal))
 	claims := tokens.Claims{IssuedAt: now, ExpiresAt: now.Add(d.Limits.SessionTTL), Request: whose[:]}
 	rand.Read(claims.ID[:]) // never fails (crypto/rand)
-	terms := sessionid.Terms{Revision: byte(p.revision), Features: p.features, Guest: p.guest, Resumable: p.resumable, Apps: p.apps, Trusted: p.trusted, Level: p.level.Level()}
-	return d.Turns.Codec.Seal(tokens.Binding{Purpose: sessionid.Purpose}, now, &tokens.Contents{Claims: claims, State: terms.Bytes()})
+	return d.Turns.Codec.Seal(tokens.Binding{Purpose: sessionid.Purpose}, now, &tokens.Contents{Claims: claims, State: p.Terms.Bytes()})
 }
 
 // readID opens a session's id. late reports that its time is over. If that has not begun, there is a, and an error.
@@ -74,8 +65,7 @@ func (d *handshake) readID(ctx context.Context, name string, log *slog.Logger) (
 		return nil, false, goneSession()
 	}
 	a = &agreed{
-		name: name, id: x.Claims.ID, revision: revision.Revision(terms.Revision), features: terms.Features, guest: terms.Guest,
-		resumable: terms.Resumable, apps: terms.Apps, trusted: terms.Trusted, level: terms.Level,
+		name: name, id: x.Claims.ID, Terms: terms,
 		principal: [sha256.Size]byte(x.Claims.Request), expires: x.Claims.ExpiresAt.Add(d.Turns.Codec.Options().Skew),
 	}
 	if untimely != nil && untimely.Reason == tokens.ReasonNotYetValid {
@@ -93,8 +83,7 @@ func (a *agreed) of(principal string) bool {
 // session is what names the session to others than the client.
 func (a *agreed) session() string { return string(a.id[:]) }
 
-// session is what is in memory of a session, and what a request of it is served with. See
-// [sessionTable] for how long.
+// session is what is in memory of a session (see [sessionTable]), and what a request of it is served with.
 type session struct {
 	*peer
 	agreed *agreed
@@ -104,46 +93,39 @@ type session struct {
 	// ctx ends with the session, or with what is in memory of it.
 	ctx    context.Context
 	cancel context.CancelCauseFunc
-	// idle takes it out of memory when it has not been used for long; nil if it is not
-	// there. resting is its place among those not in use, or nil; the table's mutex guards it.
+	// idle takes it out of memory; nil if it is not there. resting is its place among those not in use, under the table's mutex.
 	idle    *time.Timer
 	resting *list.Element
-	// look ends its streams if its time is over, or it was ended on another replica. Each stream calls
-	// it now and then.
+	// look ends its streams if its time is over, or it was ended elsewhere. Each stream calls it now and then.
 	look func(context.Context)
 
 	mu sync.Mutex
-	// busy counts the requests and calls under way; while there are any, the session stays
-	// in memory.
+	// busy counts the requests and calls under way, which keep the session in memory.
 	busy int
 	// changed: the client has set something, or listens to what belongs to no request.
 	changed bool
-	// streams are those that can be read, by name; finished those of them that
-	// have ended, the oldest first.
+	// streams are those that can be read, by name; finished those of them that have ended, the oldest first.
 	streams  map[string]*stream
 	finished []*stream
 	// general carries what belongs to no request, the client's GET; sent counts its events.
 	general *carrier
 	sent    uint64
 	posts   uint64 // streams so far
-	// record is what the ledger has of the session, as it was seen last; nil if there is no ledger,
-	// or it did not say.
+	// record is what the ledger was seen to have of the session; nil if it did not say, or there is none.
 	record *document
 	// calls are the client's requests under way.
 	calls map[*sessionCall]struct{}
-	// held are the bytes of calls and of the answers that they wait with for more;
-	// most is how many bytes may be held, with what streams hold that have not ended.
+	// held are the bytes of calls and of answers that they hold; most is how many there may be, with those of open streams.
 	held, most int
 	// waiting are our requests that the client has not answered, by id.
 	waiting map[uint64]*question
 }
 
-// newSession returns what requests of a session are served with. Unless enter puts it into
-// the table, nothing is remembered of it.
+// newSession returns a session of which nothing is remembered, unless enter puts it into the table.
 func newSession(a *agreed) *session {
 	s := &session{agreed: a}
-	s.peer = &peer{session: s, revision: a.revision, features: a.features, guest: a.guest, resumable: a.resumable, apps: a.apps, trusted: a.trusted}
-	s.level.Set(a.level)
+	s.peer = &peer{session: s, revision: revision.Revision(a.Revision), Terms: a.Terms}
+	s.level.Set(a.Level)
 	s.ctx, s.cancel = context.WithCancelCause(context.Background())
 	return s
 }
@@ -152,12 +134,16 @@ func newSession(a *agreed) *session {
 type sessionCall struct {
 	message *wire.Message
 	cancel  context.CancelCauseFunc
-	// asking counts its questions that wait for the client; answers are the bytes of
-	// what the client has said to the others meanwhile.
+	// asking counts its questions that wait; answers are the bytes of answers to the others meanwhile.
 	asking, answers int
-	// left: it ends without an answer, which is to be had otherwise. over is closed when it has ended.
+	// left: it ends without an answer, which is to be had otherwise.
 	left bool
-	over chan struct{}
+}
+
+// leave ends it without an answer. The session is locked.
+func (c *sessionCall) leave() {
+	c.left = true
+	c.cancel(dialect.ErrLeft)
 }
 
 // question is a request of the server's that waits for its answer.
@@ -171,23 +157,20 @@ type question struct {
 // maxCalls bounds the requests of one session that are under way here.
 const maxCalls = 100
 
-// maxSessionBytes bounds what one session holds: requests under way with their
-// answers, and what their streams keep.
+// maxSessionBytes bounds what one session holds: requests under way, answers, and what streams keep.
 const maxSessionBytes = 4 << 20
 
 var (
 	errIDInUse   = errors.New("the id is in use")
 	errManyCalls = errors.New("too many requests are under way: wait until some are answered")
 	errHeld      = errors.New("too many bytes of requests and answers are under way: wait until some are answered")
-	// errNobodyWaits is what a client reads whose answer came late, or to another replica
-	// than the one that has asked.
+	// errNobodyWaits is for an answer that came late, or to another replica than the one that has asked.
 	errNobodyWaits = errors.New("nothing waits here for this answer: the call that asked has ended, or it runs in another replica of this server, which then all requests of the session must reach")
 	// errNoQuestion is that where any replica would know.
 	errNoQuestion = errors.New("nothing waits here for this answer: there is no such question, it was answered before, or the call that asked has ended")
 )
 
-// sessionContext returns a context for work that a session's request began: it
-// ends with the session, not with the request's connection (MCP 2025-11-25,
+// sessionContext returns a context for what a request began, which ends with the session and not with the connection (MCP 2025-11-25,
 // basic/transports: disconnection is no cancellation).
 func sessionContext(request context.Context, s *session) (context.Context, context.CancelCauseFunc) {
 	ctx, cancel := context.WithCancelCause(context.WithoutCancel(request))
@@ -198,13 +181,12 @@ func sessionContext(request context.Context, s *session) (context.Context, conte
 	}
 }
 
-// begin registers a request so that the client can cancel it, and holds the session, unless too
-// much is under way, or a request with its id. again: it continues one with its id.
+// begin registers a request and holds the session, unless too much is under way, or a request with its id. again: it continues one.
 func (s *session) begin(m *wire.Message, cancel context.CancelCauseFunc, again bool) (*sessionCall, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for c := range s.calls {
-		if !again && string(c.message.ID) == string(m.ID) {
+		if !again && !c.left && string(c.message.ID) == string(m.ID) {
 			return nil, errIDInUse
 		}
 	}
@@ -214,7 +196,7 @@ func (s *session) begin(m *wire.Message, cancel context.CancelCauseFunc, again b
 	case !s.fits(m.Size):
 		return nil, errHeld
 	}
-	c := &sessionCall{message: m, cancel: cancel, over: make(chan struct{})}
+	c := &sessionCall{message: m, cancel: cancel}
 	s.calls[c] = struct{}{}
 	s.held += m.Size
 	s.busy++ // it is in use already
@@ -259,9 +241,8 @@ func (s *session) fits(size int) bool {
 	return size <= s.most
 }
 
-// answered hands a response of the client to the call that waits for it. One that none waits for
-// is refused: a client that thinks that it has arrived would wait for the call. One that there is no
-// room for can be sent again.
+// answered hands a response to the call that waits for it. A client whose response was refused knows that no call hears it, or, for
+// want of room, sends it again.
 func (s *session) answered(id uint64, answer steps.Answer, size int) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -281,8 +262,7 @@ func (s *session) answered(id uint64, answer steps.Answer, size int) error {
 
 const leastQuestion = dialect.LeastQuestion
 
-// questionOf returns the id of the question that a response is to, of any replica; nil
-// if it can be none. Some clients lose their session if a refusal does not name it.
+// questionOf returns the id of the question that a response is to, or nil. Some clients lose their session by a refusal without it.
 func questionOf(response jsontext.Value) jsontext.Value {
 	id, _ := dialect.ReadAnswer(response)
 	if id < leastQuestion || id >= 2*leastQuestion {
@@ -302,8 +282,7 @@ func (w *way) Notify(method string, params json.RawMessage) {
 	w.stream.add(eventNote, wire.AppendCall(nil, 0, method, params))
 }
 
-// ask sends a question, whose id is id, or if that is zero a new one. The answer goes to q. back ends that, and
-// reports whether the answer had not come.
+// ask sends a question with that id, or if it is 0 a new one. The answer goes to q. back ends that, and reports whether none had come.
 func (w *way) ask(id uint64, q *question, method string, params json.RawMessage) (asked uint64, back func() (open bool)) {
 	w.mu.Lock()
 	if id == 0 {
@@ -349,9 +328,8 @@ func (w *way) Call(ctx context.Context, method string, params json.RawMessage) (
 	}
 }
 
-// questionID returns the id of a new question. Other replicas ask in the same session, and
-// know nothing of this one's ids: none may be the same, or an answer would reach another
-// call. Numbers up to 2^53 are the same in all languages. The session is locked.
+// questionID returns the id of a new question, different from those of other replicas, of which nothing is known, and below 2^53, which
+// is the same in all languages. The session is locked.
 func (s *session) questionID() uint64 {
 	for {
 		var b [8]byte
@@ -374,9 +352,8 @@ func (*way) KeepOpen() *wire.Error { return wire.NotFound() }
 // Leave implements [dialect.Leaver].
 func (w *way) Leave() {
 	w.mu.Lock()
-	w.call.left = true
-	w.mu.Unlock()
-	w.call.cancel(dialect.ErrLeft)
+	defer w.mu.Unlock()
+	w.call.leave()
 }
 
 // isLeft reports whether the request ends without an answer.

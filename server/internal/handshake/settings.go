@@ -19,13 +19,11 @@ import (
 	"github.com/mcpsaga/mcpsaga/server/internal/wire"
 )
 
-// With a ledger, what a client sets in its session holds on all replicas: its log level, what it
-// has subscribed to, which connection carries what belongs to no request, and that it has ended
-// the session. All that is in one document, which each request reads once. The replicas that have a
-// session in memory read it again when a notice says that it has changed (dialect.Hub.Touch).
+// With a ledger, what a client sets in its session holds on all replicas: its log level, its subscriptions, which connection carries
+// what belongs to no request, and that the session has ended. It is in one document, which each request reads once, and replicas that
+// have the session in memory when a notice says that it has changed (dialect.Hub.Touch).
 
-// settings are what is remembered of a session beside what its id says. There is no document until there
-// is something to say.
+// settings are what is remembered of a session beside what its id says; there is no document without any.
 type settings struct {
 	// Ended: its client has ended it. Nothing of it changes any more.
 	Ended bool `cbor:"1,keyasint,omitempty"`
@@ -33,8 +31,7 @@ type settings struct {
 	Level *slog.Level `cbor:"2,keyasint,omitempty"`
 	// URIs are the resources that the client has subscribed to.
 	URIs []subscribed `cbor:"3,keyasint,omitempty"`
-	// Carrier names the connection that carries what belongs to no request; empty if there
-	// was none yet. The newest counts. Since is the number of the newest notice when it began.
+	// Carrier names the newest connection that carries what belongs to no request, and Since the newest notice when it began.
 	Carrier string `cbor:"4,keyasint,omitempty"`
 	Since   uint64 `cbor:"5,keyasint,omitempty"`
 }
@@ -57,18 +54,15 @@ func (d *handshake) documentName(a *agreed) durable.Name {
 	return d.Core.DocumentName("session", string(a.id[:]))
 }
 
-// How long the ledger may take to say what it remembers of a session, and for how long it is
-// not asked again if it fails. Sessions continue meanwhile: they need no ledger.
+// How long the ledger may take to say what it remembers of a session, and for how long it is not asked again if it fails.
 const (
 	recordTime  = time.Second
 	recordPause = time.Second
-	// writeTime is how long a client waits until it is written down what it has set, or that it
-	// has ended its session.
+	// writeTime is how long a client waits until it is written down what it has set or ended.
 	writeTime = 10 * time.Second
 )
 
-// recordOf returns what the ledger remembers of a session; nil if there is no ledger, or it does
-// not say.
+// recordOf returns what the ledger remembers of a session; nil if it does not say, or there is none.
 func (d *handshake) recordOf(ctx context.Context, a *agreed) *document {
 	if d.Core == nil || time.Now().UnixNano() < d.sessions.silentUntil.Load() {
 		return nil
@@ -103,8 +97,7 @@ func (s *session) learn(found *document) {
 	s.apply(&found.Value, before != nil) // when it has only come into memory, its GET says from where on
 }
 
-// apply has the client hear what it wants to. missed: also what was published of resources since it has
-// subscribed to them.
+// apply has the client hear what it wants to. missed: also what was published since it has subscribed.
 func (p *peer) apply(set *settings, missed bool) {
 	if set.Level != nil {
 		p.level.Set(*set.Level)
@@ -176,8 +169,7 @@ func (d *handshake) end(ctx context.Context, s *session, principal string) *wire
 	return wire.TryAgain("the calls of the session in this replica have ended, but its end cannot be written down at present: send the same request again")
 }
 
-// set changes what the client has set: in the document of its session, or without a ledger and on
-// stdio in memory.
+// set changes what the client has set: in its session's document, or without one in memory.
 func (c *call) set(ctx context.Context, change func(*settings) (bool, error)) error {
 	s := c.peer.session
 	if s == nil || c.Core == nil {
@@ -221,23 +213,22 @@ func subscribe(r *settings, uri string, from uint64) (bool, error) {
 	return true, nil
 }
 
-// What belongs to no request goes to the client's GET. Of several connections of a session the newest counts,
-// on whatever replica it is. Nothing of such a stream is kept between two of them: with a ledger, the ids of
-// its events say up to where the client has heard, and any replica tells the rest. Without one, a client that
-// comes back hears that all may have changed.
+// What belongs to no request goes to the client's GET, of several to the newest, on whatever replica. Between two of them nothing is
+// kept: with a ledger, the ids of events say up to where the client has heard, and any replica tells the rest. Without one, a client
+// that comes back hears that all may have changed.
 
 // generalStream begins the ids of such events, which no other's does.
 const generalStream = "g"
 
 // listen answers GET without a request. after is the id of the last event that the client has got, or empty.
 func (d *handshake) listen(ctx context.Context, x *dialect.Exchange, r wire.Reply, s *session, after string) {
-	c := &carrier{gone: make(chan struct{}), name: d.Hub.By() + "." + rand.Text()[:13], principal: x.Principal}
+	c := &carrier{gone: make(chan struct{}), name: d.Hub.By() + "." + rand.Text()[:13]}
 	defer s.carry(&s.general, c, 0)()
 	if d.Core == nil {
 		s.linger()
 	}
 	s.catchUp(after)
-	d.carried(ctx, s, c)
+	d.carried(ctx, s, c, x.Principal)
 	c.out = r.Events(patience)
 	defer c.out.End()
 	alive := time.NewTicker(aliveEvery)
@@ -278,8 +269,7 @@ func (s *session) catchUp(after string) {
 	}
 }
 
-// eventID is the id of the next event that belongs to no request. It says how much the client has heard by
-// then, if any replica can tell the rest.
+// eventID is the id of the next such event. It says how much the client has heard by then, if any replica can tell the rest.
 func (s *session) eventID() string {
 	s.mu.Lock()
 	id := generalStream + s.stem + "_" + strconv.FormatUint(s.sent, 10)
@@ -293,14 +283,14 @@ func (s *session) eventID() string {
 
 // carried writes down that a connection of this replica carries what belongs to no request. If
 // the ledger does not take it, the connection carries that all the same, and so may another.
-func (d *handshake) carried(ctx context.Context, s *session, c *carrier) {
+func (d *handshake) carried(ctx context.Context, s *session, c *carrier, principal string) {
 	if d.Core == nil {
 		return
 	}
 	since := s.changes.Delivered()
 	within, cancel := context.WithTimeout(ctx, recordTime)
 	defer cancel()
-	err := d.change(within, s, c.principal, func(r *settings) (bool, error) {
+	err := d.change(within, s, principal, func(r *settings) (bool, error) {
 		s.mu.Lock()
 		over := s.general != c // a newer one may have been written down before
 		s.mu.Unlock()
@@ -315,12 +305,11 @@ func (d *handshake) carried(ctx context.Context, s *session, c *carrier) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	c.tried, c.named = true, err == nil
+	c.named = err == nil
 	s.endSuperseded() // what was learned meanwhile may name another
 }
 
-// endSuperseded ends the connection that carries what belongs to no request if the document names a newer one.
-// The session is locked.
+// endSuperseded ends the general connection if the document names a newer one. The session is locked.
 func (s *session) endSuperseded() {
 	if c := s.general; c != nil && c.named && s.record != nil && s.record.Value.Carrier != c.name {
 		close(c.gone)
@@ -341,22 +330,10 @@ func (d *handshake) look(ctx context.Context, s *session) {
 		d.sessions.end(s.agreed, d.Turns.Now())
 	default:
 		s.learn(found)
-		s.mu.Lock()
-		c := s.general
-		unnamed := c != nil && c.tried && !c.named // the ledger did not take it when it began
-		s.mu.Unlock()
-		switch by := found.Value.Carrier; {
-		case !unnamed:
-		case by == "" || strings.HasPrefix(by, d.Hub.By()+"."):
-			d.carried(ctx, s, c)
-		default: // it is not known which is newer: if it is this one, its client comes again
-			s.carry(&s.general, nil, 0)
-		}
 	}
 }
 
-// touched has the documents of sessions be read that are in memory, of all if ids are nil. It is
-// called by the hub, which must not wait.
+// touched has documents be read anew, of all sessions in memory if ids are nil. The hub, which calls it, must not wait.
 func (d *handshake) touched(ids []dialect.SessionID) {
 	ended := d.sessions.running.Begin()
 	go func() {

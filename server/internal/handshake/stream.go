@@ -10,12 +10,12 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/mcpsaga/mcpsaga/server/internal/dialect"
 	"github.com/mcpsaga/mcpsaga/server/internal/handshake/revision"
 	"github.com/mcpsaga/mcpsaga/server/internal/wire"
 )
 
-// stream holds the messages for the client that belong to one POST, whether a connection carries
-// them at the moment or not. A client that lost its connection reads on where it stopped (MCP
+// stream holds the messages for the client that belong to one POST, for clients that read on where they have lost it (MCP
 // 2025-11-25, basic/transports, resumability and redelivery).
 type stream struct {
 	// name is unique in the session and part of the events' ids.
@@ -23,9 +23,8 @@ type stream struct {
 	single  bool     // it carries one request
 	session *session // its mu guards what follows
 
-	// mark is how the ids of events that are added now end; see markOf. opening is the mark of the id from
-	// which the client can resume before there is any event. It is unknown as long as it may have one and
-	// has not, and there are no ids until then.
+	// mark is how the ids of new events end; see markOf. opening is the mark of the id before the first event. unknown: it
+	// may have one and has not, and there are no ids until then.
 	mark    string
 	opening string
 	unknown bool
@@ -61,45 +60,38 @@ const (
 // carrier is a connection that carries a stream.
 type carrier struct {
 	out *wire.EventStream
-	// gone is closed when the connection is to end before the stream does. retry is when the client
-	// should come back; it is set before.
+	// gone is closed when the connection is to end before the stream. retry, set before, is when the client should come back.
 	gone  chan struct{}
 	retry time.Duration
-	// name is what the session's document calls a connection that carries what belongs to no request, for
-	// principal; named: it does, if that was tried.
-	name, principal string
-	tried, named    bool
+	// name is what the session's document calls a connection that carries what belongs to no request; named: it does.
+	name  string
+	named bool
 
-	// number is that of the last event that was sent. after is the id of the event after which the client
-	// reads on, empty if it reads from the first. It is sent again at once: clients take the last id of the
-	// connection that breaks, and are lost if that had none.
+	// number is that of the last event that was sent. after is the id after which the client reads on, or empty. It is sent
+	// again at once: clients are lost if a connection breaks that had none.
 	number uint64
 	after  string
 	// primed: the client knows an id from which it can resume.
 	primed bool
 }
 
-// maxNotes and maxNoteBytes bound the notifications kept for one stream; the bytes
-// are shared by the calls of a session. A client that does not read them loses the
-// oldest; requests and responses are never lost.
+// maxNotes and maxNoteBytes bound the notifications kept for one stream; a session's calls share the bytes. A client that
+// does not read loses the oldest, but no request or response.
 const (
 	maxNotes     = 256
 	maxNoteBytes = 1 << 20
 )
 
-// What a session keeps of streams that have ended, for clients that did not get
-// to read them.
+// What a session keeps of streams that have ended, for clients that have not read them.
 const (
 	maxFinished      = 8
 	maxFinishedBytes = 1 << 20
 )
 
 const (
-	// streamDelay is how long a response may take before the stream opens, so that
-	// short answers are plain JSON.
+	// streamDelay is how long a response may take that is plain JSON.
 	streamDelay = 50 * time.Millisecond
-	// aliveEvery is how often an idle stream shows that it lives; a connection
-	// that is dead is noticed by it.
+	// aliveEvery is how often an idle stream shows that it lives, and whether its connection does.
 	aliveEvery = 15 * time.Second
 	// patience is how long a client may take to accept what is written.
 	patience = 30 * time.Second
@@ -137,9 +129,8 @@ func (s *session) forget(st *stream) {
 	s.finished = slices.DeleteFunc(s.finished, func(f *stream) bool { return f == st })
 }
 
-// add appends a message and returns its number. A response may be nil, because the client
-// has cancelled the request; the one after which no more are due ends the stream, and then
-// nothing is added any more.
+// add appends a message and returns its number. A response is nil if the client has cancelled the request; after the last that
+// is due nothing is added.
 func (st *stream) add(kind eventKind, data []byte) (number uint64) {
 	if bytes.ContainsAny(data, "\r\n") { // an event has none; in JSON text they are only space
 		if v := jsontext.Value(bytes.Clone(data)); v.Compact() == nil {
@@ -175,17 +166,14 @@ func (st *stream) add(kind eventKind, data []byte) (number uint64) {
 	return st.last
 }
 
-// dropFinished forgets the oldest streams that have ended, but the newest, as long as there is too much. The
-// session is locked.
+// dropFinished forgets the oldest streams that have ended, but the newest, if there is too much. The session is locked.
 func (s *session) dropFinished() {
-	large := func() bool {
-		size := 0
-		for _, st := range s.finished {
-			size += st.size()
-		}
-		return size > maxFinishedBytes
+	size := 0
+	for _, st := range s.finished {
+		size += st.size()
 	}
-	for len(s.finished) > 1 && (len(s.finished) > maxFinished || large()) {
+	for len(s.finished) > 1 && (len(s.finished) > maxFinished || size > maxFinishedBytes) {
+		size -= s.finished[0].size()
 		delete(s.streams, s.finished[0].name)
 		s.finished = s.finished[1:]
 	}
@@ -223,8 +211,7 @@ func (st *stream) size() (n int) {
 	return n
 }
 
-// after returns the events that follow one, whether the stream has ended, and a
-// channel that is closed when there is more to see.
+// after returns the events that follow one, whether the stream has ended, and what is closed when there is more.
 func (st *stream) after(number uint64) (events []streamEvent, ended bool, changed <-chan struct{}) {
 	st.session.mu.Lock()
 	defer st.session.mu.Unlock()
@@ -238,8 +225,7 @@ func (st *stream) after(number uint64) (events []streamEvent, ended bool, change
 	return events, st.due == 0, st.changed
 }
 
-// carry has a connection carry a stream, the one at that place, until release, or none for now. The
-// one before ends; its client may come back after retry.
+// carry has a connection, or none, carry a stream until release. The one before ends; its client may come back after retry.
 func (s *session) carry(at **carrier, c *carrier, retry time.Duration) (release func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -284,8 +270,7 @@ func (st *stream) eventID(event uint64, mark string) (id string, ok bool) {
 	return st.name + "_" + strconv.FormatUint(event, 10) + mark, true
 }
 
-// reply answers a POST with what is on its stream. What can be plain JSON is: with batch, as a list. streams:
-// the client takes events.
+// reply answers a POST: by JSON if that can be, with batch by a list. streams: the client takes events.
 func (st *stream) reply(ctx context.Context, r wire.Reply, c *carrier, streams, batch bool) {
 	events, ended := st.atFirst(ctx, c, streams)
 	switch {
@@ -367,8 +352,7 @@ func (st *stream) pump(ctx context.Context, r wire.Reply, c *carrier) {
 	}
 }
 
-// start begins a connection's response with an id from which the client can resume, as soon as there is one,
-// and before with something, for what is between us to see that there is a response.
+// start begins a response with an id from which the client can resume, as soon as there is one, and until then without.
 func (st *stream) start(c *carrier) error {
 	id := ""
 	if !c.primed {
@@ -393,8 +377,7 @@ type eventID struct {
 	number uint64
 }
 
-// markOf is how the id of an event ends if any replica can resume after it: with the number of the last event
-// of the task's log that was passed on by then, and that of the request (requestkey.go).
+// markOf ends ids from which any replica can resume, with how much of the task's log was passed on, and the request's number.
 func markOf(number, seen uint64) string {
 	return "." + strconv.FormatUint(seen, 10) + "." + strconv.FormatUint(number, 36)
 }
@@ -415,3 +398,46 @@ func parseEventID(id string) (e eventID, ok bool) {
 	}
 	return e, err == nil
 }
+
+// ends reports whether the connection is to end, and tells the client when to come back.
+func (c *carrier) ends() bool {
+	select {
+	case <-c.gone:
+		if c.retry != 0 {
+			_ = c.out.Retry(c.retry) // the client may have gone as well
+		}
+		return true
+	default:
+		return false
+	}
+}
+
+// pause waits until there may be something to send. It reports false if the connection has ended.
+func (s *session) pause(ctx context.Context, c *carrier, alive *time.Ticker, more <-chan struct{}) bool {
+	over, gone := s.ctx.Done(), ctx.Done()
+	for {
+		select {
+		case <-more:
+		case <-c.gone:
+		case <-alive.C:
+			if c.out.Alive() != nil {
+				return false
+			}
+			s.look(ctx)
+		case <-over:
+			if over = nil; c.name != "" || !cutOff(s.ctx) {
+				return false
+			}
+			continue
+		case <-gone:
+			if gone = nil; c.name != "" || !cutOff(ctx) {
+				return false
+			}
+			continue
+		}
+		return true
+	}
+}
+
+// cutOff reports whether ctx has ended because the server stops: a stream then ends with the answers of its calls.
+func cutOff(ctx context.Context) bool { return context.Cause(ctx) == dialect.ErrStopping }

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"maps"
 	"net/http"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -20,13 +21,11 @@ import (
 	"github.com/mcpsaga/mcpsaga/server/internal/wire"
 )
 
-// sessionTable holds what is in memory of the sessions of clients that speak HTTP. A session
-// comes in when a request needs more than its id says, and goes when nothing of it is left
-// to remember, or when others need the room. The session itself continues.
+// sessionTable holds what is in memory of sessions over HTTP. A session comes in when a request needs more than its id says, and
+// goes when nothing is left to remember, or others need the room. The session itself continues.
 //
-// Its lock is taken first, then a session's, then the hub's and its subscription's. Under none of
-// them anything is sent, or the ledger asked; and the hub holds none of its own when it reports
-// sessions that others have changed.
+// Its lock is taken first, then a session's, then the hub's and its subscription's. Under none of them anything is sent, or the
+// ledger asked; and the hub holds none of its own when it reports sessions that others have changed.
 type sessionTable struct {
 	mu    sync.Mutex
 	byID  map[string]*session
@@ -94,8 +93,7 @@ func (d *handshake) sessionOf(ctx context.Context, x *dialect.Exchange, n needs)
 	return s, rerr
 }
 
-// use returns a session, in use until release. It comes into memory if it is not there and must be;
-// if there is no room, one that is not in use gives way.
+// use returns a session, in use until release, and in memory if it must be: if there is no room, an idle one gives way.
 func (d *handshake) use(a *agreed, owner string, n needs, late bool) (*session, *wire.Error) {
 	t := &d.sessions
 	t.mu.Lock()
@@ -149,9 +147,6 @@ func (d *handshake) enter(a *agreed, owner string) *session {
 	// Other replicas, and this one later, name streams of the same session.
 	s.stem = rand.Text()[:13] // 65 bits
 	s.look = func(ctx context.Context) { d.look(ctx, s) }
-	if t.byID == nil {
-		t.byID, t.owned = make(map[string]*session), make(map[string]int)
-	}
 	t.byID[a.name] = s
 	t.owned[owner]++
 	s.idle = time.AfterFunc(d.Limits.SessionIdle, func() { t.forget(s) })
@@ -172,7 +167,6 @@ func (d *handshake) release(s *session, c *sessionCall) {
 		s.held -= c.message.Size + c.answers
 		c.answers = 0
 		delete(s.calls, c)
-		close(c.over)
 	}
 	if s.busy--; s.busy > 0 || s.ctx.Err() != nil {
 		return
@@ -188,8 +182,7 @@ func (d *handshake) release(s *session, c *sessionCall) {
 	}
 }
 
-// evict takes the session out of memory that has been idle the longest, of an owner's or, if that is
-// empty, of all. Those in use stay.
+// evict takes out of memory what has been idle the longest: of an owner, or of all.
 func (t *sessionTable) evict(owner string) bool {
 	for e := t.idle.Front(); e != nil; e = e.Next() {
 		if s := e.Value.(*session); owner == "" || s.owner == owner {
@@ -224,8 +217,7 @@ func (t *sessionTable) drop(name string) {
 	t.remove(t.byID[name], dialect.ErrSessionEnded)
 }
 
-// remove ends what is in memory of a session: its calls, its streams, its questions to the
-// client. The table is locked.
+// remove ends what is in memory of a session: calls, streams and questions. The table is locked.
 func (t *sessionTable) remove(s *session, why error) {
 	if s == nil || t.byID[s.agreed.name] != s {
 		return
@@ -265,8 +257,7 @@ func (t *sessionTable) has(name string) bool {
 	return t.byID[name] != nil
 }
 
-// isClosed reports whether the dialect's Close was called. Before, a server that stops still begins
-// sessions: any replica continues them.
+// isClosed reports whether Close was called. Before, a server that stops still begins sessions, for any replica.
 func (t *sessionTable) isClosed() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -291,9 +282,8 @@ func (d *handshake) Close(ctx context.Context) {
 	_ = t.running.Wait(ctx)
 }
 
-// Join implements [dialect.Sessions]. A request of the saga proposal needs no session, and
-// is served whatever session it names; but a client that has one cancels by a notification
-// there, and is using it.
+// Join implements [dialect.Sessions]. A request of the saga proposal is served whatever session it names, but a client that has
+// one cancels by a notification there, and is using it.
 func (d *handshake) Join(ctx context.Context, x *dialect.Exchange) (context.Context, func()) {
 	if version := x.Header.Get(wire.VersionHeader); version != "" && !revision.Serves(version) {
 		return ctx, func() {} // revisions of others have no sessions
@@ -316,30 +306,20 @@ func (d *handshake) Join(ctx context.Context, x *dialect.Exchange) (context.Cont
 	}
 }
 
-// endings are sessions that were ended before their time, and when that is over. A session's id is good
-// until then, so what a client has ended is remembered: by this process, and in the ledger by all, if there
-// is one. The table's mutex guards them.
+// endings are sessions that were ended before their time, and when that is over, for their ids are good until then: those that this
+// process knows. The table's mutex guards them.
 type endings map[tokens.ID]time.Time
 
-// maxEndings bounds what a process remembers of sessions that were ended. Above, those are
-// forgotten that expire first: their ids open again, for those whom they were given to.
+// maxEndings bounds them. Above, the ids open again that expire first, for those whom they were given to.
 const maxEndings = 10_000
 
-func (e *endings) add(id tokens.ID, expires, now time.Time) {
-	if *e == nil {
-		*e = make(endings)
-	}
-	if _, known := (*e)[id]; known {
+func (e endings) add(id tokens.ID, expires, now time.Time) {
+	if _, known := e[id]; known {
 		return
 	}
-	maps.DeleteFunc(*e, func(_ tokens.ID, expires time.Time) bool { return !now.Before(expires) })
-	if (*e)[id] = expires; len(*e) > maxEndings {
-		first := id
-		for id, expires := range *e {
-			if expires.Before((*e)[first]) {
-				first = id
-			}
-		}
-		delete(*e, first)
+	maps.DeleteFunc(e, func(_ tokens.ID, expires time.Time) bool { return !now.Before(expires) })
+	if e[id] = expires; len(e) > maxEndings {
+		first := slices.MinFunc(slices.Collect(maps.Keys(e)), func(a, b tokens.ID) int { return e[a].Compare(e[b]) })
+		delete(e, first)
 	}
 }

@@ -6,9 +6,12 @@ import (
 	"crypto/rand"
 	"encoding/json"
 	"errors"
+	"math"
 	mathrand "math/rand/v2"
 	"strconv"
 	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/mcpsaga/mcpsaga/content"
 	"github.com/mcpsaga/mcpsaga/internal/engine"
@@ -16,11 +19,11 @@ import (
 	"github.com/mcpsaga/mcpsaga/internal/turns"
 	"github.com/mcpsaga/mcpsaga/saga"
 	"github.com/mcpsaga/mcpsaga/server/internal/dialect"
+	"github.com/mcpsaga/mcpsaga/server/internal/elsewhere"
 	"github.com/mcpsaga/mcpsaga/server/internal/wire"
 )
 
-// isTask reports whether a call's work is a task: with a ledger all of ours is, so that any
-// replica can continue it. What yields is read part by part, unless it has to be a task.
+// isTask reports whether a call's work is a task, so that any replica can continue it. What yields is read part by part.
 func (c *call) isTask(t *engine.Program) bool {
 	if c.TaskMode(t) == engine.TasksRequired {
 		return true
@@ -28,12 +31,10 @@ func (c *call) isTask(t *engine.Program) bool {
 	return !t.Yields && (c.Client == nil || c.TaskMode(t) == engine.TasksOptional)
 }
 
-// callTask calls a program for a client that waits for the result. The work is a task all the
-// same, so it continues when the connection breaks or the server dies, and the client with it; one
-// that calls again with the same idempotency key waits for the same task. What ends soon and has
-// done nothing that others must know leaves nothing behind.
+// callTask calls a program for a client that waits for the result. The work is a task, so it outlives the connection and the server;
+// a call with the same idempotency key waits for the same. What ends soon and has done nothing leaves nothing behind.
 func (c *call) callTask(ctx context.Context, t *engine.Program, args json.RawMessage) (end turns.End, err error) {
-	start := tasks.Start{Account: c.ledgerAccount(), AtOnce: true, Delay: streamDelay, Keep: callKeep, Patience: patienceFor(callWait)}
+	start := tasks.Start{Account: c.LedgerAccount(c.client().Session), AtOnce: true, Delay: streamDelay, Keep: callKeep, Patience: patienceFor(callWait)}
 	if start.Request, err = c.taskRequest(t, args); err != nil {
 		return end, err
 	}
@@ -46,13 +47,10 @@ func (c *call) callTask(ctx context.Context, t *engine.Program, args json.RawMes
 	} else if own {
 		start.Session = c.post.agreed.session()
 	}
-	var note taskNote
+	note := taskNote{Token: c.progressToken()}
 	if own || resumes {
 		r.name = rand.Text()
 		note.Reader, note.MaxWait = r.name, int64(r.wait/time.Second)
-	}
-	if c.Notifier != nil {
-		note.Token = c.Notifier.Token
 	}
 	var task *tasks.Task
 	if own { // a number leads to the task
@@ -83,8 +81,7 @@ func (c *call) callTask(ctx context.Context, t *engine.Program, args json.RawMes
 	return r.called(ctx, task, 0, keyed)
 }
 
-// offerToken prepares a call that its client can resume by a token: one that may be a task has it from the
-// start, others only once they take long.
+// offerToken prepares a call that a token resumes: from the start if it may be a task, else once it takes long.
 func (r *reader) offerToken(start *tasks.Start) {
 	t := start.Request.Program
 	if r.TaskMode(t) == engine.TasksForbidden {
@@ -109,16 +106,15 @@ func (r *reader) takePlace(ctx context.Context, task *tasks.Task) (*tasks.Task, 
 	return task, nil
 }
 
-// ledgerAccount is on whose account it counts what the call begins.
-func (c *call) ledgerAccount() string {
-	if c.post == nil {
-		return c.LedgerAccount("")
+// progressToken is the request's progressToken, if messages can be sent for it.
+func (c *call) progressToken() jsontext.Value {
+	if c.Notifier == nil {
+		return nil
 	}
-	return c.LedgerAccount(c.post.agreed.session())
+	return c.Notifier.Token
 }
 
-// startOwn begins the task of a call, under an id that is made of the call's. If the client has
-// made the same call before, and it is under way, this is that.
+// startOwn begins the task of a call under an id made of the call's, or finds it if the client has made the same call before.
 func (r *reader) startOwn(ctx context.Context, start *tasks.Start, note *taskNote) (*tasks.Task, error) {
 	a := r.post.agreed
 	id, ok := wire.CanonicalID(r.Message.ID)
@@ -155,8 +151,7 @@ func (r *reader) startOwn(ctx context.Context, start *tasks.Start, note *taskNot
 	}
 }
 
-// sameCall returns the task that has the reader's number, if it is under way and was begun by the same call.
-// It is nil if there is none any more, and another call that is under way is an error.
+// sameCall returns the task with the reader's number, if it is under way and of the same call; nil if there is none any more.
 func (r *reader) sameCall(ctx context.Context, id string, digest []byte) (*tasks.Task, error) {
 	found, err := r.findReading(ctx, r.post.agreed, r.Principal, r.number)
 	if err != nil || found == nil || found.task.Status.Ended() {
@@ -174,11 +169,7 @@ func (r *reader) sameCall(ctx context.Context, id string, digest []byte) (*tasks
 
 // sendPolicy tells the client how to resume its call.
 func (r *reader) sendPolicy(task string) error {
-	t := ticket{Task: task}
-	if r.Notifier != nil {
-		t.Token = r.Notifier.Token
-	}
-	token, err := r.seal(t)
+	token, err := r.seal(ticket{Task: task, Token: r.progressToken()})
 	if err != nil {
 		return err
 	}
@@ -196,8 +187,7 @@ func (r *reader) sendPolicy(task string) error {
 	return nil
 }
 
-// called waits for the end of a call's task. keyed says that the client may make the same call
-// again, or resume it.
+// called waits for the end of a call's task. keyed: the client may make the same call again, or resume it.
 func (r *reader) called(ctx context.Context, task *tasks.Task, seen uint64, keyed bool) (end turns.End, err error) {
 	if !r.token.Load() {
 		ttl := r.Turns.Codec.Options().TTL // as in turns.Drive
@@ -302,4 +292,77 @@ func (c *call) failure(ctx context.Context, t *tasks.Task) (*content.Result, err
 		return r, nil
 	}
 	return nil, c.TaskFailure(ctx, t)
+}
+
+// A call that is asked elsewhere has no reader: package elsewhere waits for its task. But any replica finds that by its number
+// (requestkey.go), and answers a client that comes back with Last-Event-ID. Cancellations and ends of sessions reach the process
+// that holds the call; what none holds any more is of the form or the page that is open, and not of the request.
+
+// heldCall is the request of such a call in a session. It implements [elsewhere.Request].
+type heldCall struct {
+	*reader
+	held bool
+}
+
+// allSeen is the number of the last event that a client has which has the response.
+const allSeen = math.MaxInt64
+
+// askElsewhere answers a call whose client cannot be asked. number is that of a request which is read on; 0 is a new one.
+func (c *call) askElsewhere(ctx context.Context, q *elsewhere.Call, number uint64) (json.RawMessage, error) {
+	h := &heldCall{reader: &reader{call: c, number: number}}
+	if c.Tasks != nil && c.post != nil {
+		q.Request = h
+	}
+	result, err := c.elsewhere.Call(ctx, c.Exchange, q)
+	if h.held {
+		h.markPassed(allSeen)
+	}
+	return c.toolResult(turns.End{Outcome: engine.Outcome{Result: result}}, err)
+}
+
+// Start implements [elsewhere.Request].
+func (h *heldCall) Start(ctx context.Context, s *tasks.Start) (*tasks.Task, error) {
+	if s.Request.IdempotencyKey != "" { // the key leads to it
+		return h.Tasks.Start(ctx, *s)
+	}
+	var note taskNote
+	if err := json.Unmarshal(s.Note, &note); err != nil {
+		return nil, err
+	}
+	note.Token = h.progressToken()
+	return h.startOwn(ctx, s, &note)
+}
+
+// Held implements [elsewhere.Request].
+func (h *heldCall) Held(ctx context.Context, t *tasks.Task) {
+	if h.number == 0 && h.streams() {
+		h.enroll(ctx, t.ID, true)
+	}
+	h.held = true
+	h.markPassed(t.Events)
+}
+
+// Passed implements [elsewhere.Request].
+func (h *heldCall) Passed(event uint64) {
+	if h.held {
+		h.markPassed(event)
+	}
+}
+
+// askedElsewhere reports whether a task is that of a call that is asked elsewhere.
+func askedElsewhere(t *tasks.Task) bool {
+	n, ok := elsewhere.NoteOf(t)
+	return ok && !n.Task
+}
+
+// askedElsewhere reports whether the request is a call that is asked elsewhere.
+func (r *reading) askedElsewhere() bool { return r.Method == callMethod && askedElsewhere(r.task) }
+
+// askOn answers a call that another request has begun, which was asked elsewhere. Its client has the events up to seen.
+func (c *call) askOn(ctx context.Context, found *reading, seen uint64) (json.RawMessage, error) {
+	q := &elsewhere.Call{Client: *c.client(), Program: found.task.Program, Found: found.task, After: seen}
+	if note, _ := noteOf(found.task); note.Number == 0 { // the client has begun it with a key, or has its token
+		q.Token = found.TaskID
+	}
+	return c.askElsewhere(ctx, q, found.number)
 }

@@ -106,27 +106,20 @@ func taskWanted(mode engine.TaskMode, task jsontext.Value) (wanted bool, ttl tim
 
 // createTask begins a task and answers with it. asks is not nil if the task asks elsewhere, or was begun before.
 func (c *call) createTask(ctx context.Context, asks *elsewhere.Call, t *engine.Program, args json.RawMessage, ttl time.Duration) (json.RawMessage, error) {
+	task, err := (*tasks.Task)(nil), error(nil)
 	if asks != nil && asks.Token != "" {
-		task, err := c.elsewhere.Resume(ctx, c.Exchange, asks)
-		if err != nil {
+		task, err = c.elsewhere.Resume(ctx, c.Exchange, asks)
+	} else {
+		start := tasks.Start{Account: c.LedgerAccount(c.client().Session), Shared: c.Shares(), AtOnce: true, TTL: ttl}
+		if start.Request, err = c.taskRequest(t, args); err != nil {
 			return nil, err
 		}
-		return append(c.appendTask(ctx, []byte(`{"task":`), task), '}'), nil
+		start.Request.Client = c.peer.Features // the request that waits for the result asks
+		if start.Note, err = wire.Marshal(taskNote{Token: c.progressToken()}); err != nil {
+			return nil, err
+		}
+		task, err = c.elsewhere.Begin(ctx, c.Exchange, asks, start)
 	}
-	q, err := c.taskRequest(t, args)
-	if err != nil {
-		return nil, err
-	}
-	q.Client = c.peer.features // the request that waits for the result asks
-	var note taskNote
-	if c.Notifier != nil {
-		note.Token = c.Notifier.Token
-	}
-	raw, err := wire.Marshal(note)
-	if err != nil {
-		return nil, err
-	}
-	task, err := c.elsewhere.Begin(ctx, c.Exchange, asks, tasks.Start{Request: q, Account: c.ledgerAccount(), Shared: c.Shares(), AtOnce: true, TTL: ttl, Note: raw})
 	if err != nil {
 		return nil, err
 	}
@@ -155,22 +148,17 @@ func (c *call) appendTask(ctx context.Context, b []byte, t *tasks.Task) []byte {
 
 // taskID reads which task a request is about, if its client is offered tasks.
 func (c *call) taskID() (string, error) {
-	var p struct {
-		TaskID *string `json:"taskId"`
-	}
 	if !c.offersTasks(c.peer) {
 		return "", wire.NotFound()
 	}
-	if rerr := wire.DecodeParams(c.Message.Params, &p); rerr != nil {
+	id, rerr := c.param("taskId", "task")
+	switch {
+	case rerr != nil:
 		return "", rerr
-	}
-	if p.TaskID == nil {
-		return "", wire.NewError(wire.CodeInvalidParams, "params.taskId is missing: it names the task")
-	}
-	if !c.MayName(*p.TaskID) {
+	case !c.MayName(id):
 		return "", tasks.ErrNotFound
 	}
-	return *p.TaskID, nil
+	return id, nil
 }
 
 // taskGet answers tasks/get.
@@ -233,15 +221,13 @@ func (c *call) taskCancel(ctx context.Context) (json.RawMessage, error) {
 	}
 	within, cancel := context.WithTimeout(ctx, cancelTime)
 	defer cancel()
-	for !task.Status.Ended() {
-		for n, err := range c.Tasks.Follow(within, c.Principal, id, tasks.NoEvents, nil) {
-			if err == nil {
-				task = n.Task
-				continue
-			}
-			if within.Err() == nil || ctx.Err() != nil {
-				return nil, err
-			}
+	for n, err := range c.Tasks.Follow(within, c.Principal, id, tasks.NoEvents, nil) {
+		switch {
+		case err == nil:
+			task = n.Task
+		case within.Err() == nil || ctx.Err() != nil:
+			return nil, err
+		default:
 			return c.appendTask(ctx, nil, task), nil // it may be too late to cancel it
 		}
 	}
@@ -251,8 +237,7 @@ func (c *call) taskCancel(ctx context.Context) (json.RawMessage, error) {
 	return c.appendTask(ctx, nil, task), nil
 }
 
-// taskResult waits for the end of a task and answers as the call would have. What it sends
-// meanwhile says which task it is of.
+// taskResult waits for the end of a task and answers as the call would have; what it sends says of which task it is.
 func (c *call) taskResult(ctx context.Context) (json.RawMessage, error) {
 	id, err := c.taskID()
 	if err != nil {

@@ -103,7 +103,7 @@ func (c *call) readToolsCall(ctx context.Context) (*toolsCallRequest, error) {
 func (c *call) client() *elsewhere.Client {
 	one := new(elsewhere.Client)
 	if c.peer != nil {
-		one.Features, one.Apps, one.Trusted = c.peer.features, c.peer.apps, c.peer.trusted
+		one.Features, one.Apps, one.Trusted = c.peer.Features, c.peer.Apps, c.peer.Trusted
 		one.Tasks = c.Tasks != nil && c.Client == nil && c.offersTasks(c.peer) // a foreign transport offers none
 	}
 	if c.post != nil {
@@ -196,7 +196,7 @@ func (c *call) lacks(e *engine.UnsupportedError) string {
 	if e.StepID != "" {
 		what = fmt.Sprintf("%q cannot ask %q", e.Tool, e.StepID)
 	}
-	lacking := e.Needs.Without(c.Turns.Features(c.peer.features))
+	lacking := e.Needs.Without(c.Turns.Features(c.peer.Features))
 	if c.Way == nil && lacking == (steps.Features{}) {
 		return what + ": the request does not accept text/event-stream, so the client cannot be asked"
 	}
@@ -252,8 +252,7 @@ func (c *client) Ask(ctx context.Context, asked []steps.Step) ([]steps.Answer, e
 	return answers, errors.Join(errs...)
 }
 
-// stepRequest is the request that asks the client for a step, in the form of its
-// revision. A page that it is to open has an id.
+// stepRequest is the request for a step, in the form of its revision. A page that it is to open has an id.
 func stepRequest(r revision.Revision, s steps.Step, page string) (method string, params json.RawMessage, err error) {
 	params = s.Params
 	switch {
@@ -266,9 +265,8 @@ func stepRequest(r revision.Revision, s steps.Step, page string) (method string,
 	return dialect.RequestMethods[s.Kind], params, err
 }
 
-// A call may send the user to pages. From 2025-11-25 on each has an id, and the client learns when what was to be
-// done there is done (MCP 2025-11-25, client/elicitation, completion notifications). What happens on a page
-// the server need not know, unless an event says it; but when the call has succeeded, it is done.
+// A call may send the user to pages. From 2025-11-25 on each has an id, and the client learns when what was to be done there is (MCP
+// 2025-11-25, client/elicitation, completion notifications): when an event says it, or the call has succeeded.
 
 // opens reports whether the user has agreed to open the page of a step, if that is one.
 func opens(s steps.Step, a steps.Answer) bool {
@@ -282,8 +280,7 @@ func (c *call) completed(pages []string) {
 	}
 }
 
-// finished tells the client which pages the user has finished on, as events say. A reader that takes the place of another
-// says it again, which clients ignore.
+// finished tells the client which pages the user has finished on, as events say; perhaps again, which clients ignore.
 func (r *reader) finished(t *tasks.Task) {
 	if r.Way == nil || t.Program == nil || t.Status.Ended() { // the end says all
 		return
@@ -335,16 +332,15 @@ func (c *call) promptResult(out turns.End, err error) (json.RawMessage, error) {
 		return nil, c.plainError(err)
 	}
 	messages := *out.Messages
-	messages.Messages = make([]content.Message, len(out.Messages.Messages))
-	for i, m := range out.Messages.Messages {
-		m.Content = c.peer.revision.Block(m.Content)
-		messages.Messages[i] = m
+	messages.Messages = slices.Clone(messages.Messages)
+	for i := range messages.Messages {
+		messages.Messages[i].Content = c.peer.revision.Block(messages.Messages[i].Content)
 	}
 	return wire.Marshal(messages)
 }
 
 func (c *call) resourcesRead(ctx context.Context) (json.RawMessage, error) {
-	uri, rerr := c.uri()
+	uri, rerr := c.param("uri", "resource")
 	if rerr != nil {
 		return nil, rerr
 	}
@@ -374,8 +370,7 @@ func (c *call) resourceResult(uri string, out turns.End, err error) (json.RawMes
 	return append(dialect.AppendContents([]byte(`{"contents":`), out.Contents), '}'), nil
 }
 
-// plainError is an error of a prompt or a resource. Their results cannot say that they are
-// errors, so what a tool's result would say is an error here.
+// plainError is an error of a prompt or a resource, which have no results that say what a tool's would.
 func (c *call) plainError(err error) error {
 	if r := c.stopped(err); r != nil {
 		return wire.NewError(wire.CodeInvalidRequest, r.Content.Text())
@@ -385,12 +380,9 @@ func (c *call) plainError(err error) error {
 
 // driveStrings drives a prompt or a resource.
 func (c *call) driveStrings(ctx context.Context, t *engine.Program, args map[string]string) (turns.End, error) {
-	raw := json.RawMessage("{}")
-	if len(args) > 0 {
-		var err error
-		if raw, err = wire.Marshal(args); err != nil {
-			return turns.End{}, err
-		}
+	raw, err := wire.Marshal(args)
+	if err != nil {
+		return turns.End{}, err
 	}
 	return c.drive(ctx, t, raw, nil)
 }

@@ -1,9 +1,6 @@
-// Package wire is JSON-RPC 2.0 as it is on the wire: messages in, responses, requests
-// and errors out, the HTTP headers that repeat what a message says, and event streams.
-// It knows nothing of what the messages are about.
-//
-// A transport begins with [Parse] and ends with [AppendResponse]. Errors that clients
-// see are of the type [Error] and have the status that HTTP has for them.
+// Package wire is JSON-RPC 2.0 as it is on the wire: messages in; responses, requests and errors out; headers that repeat what a
+// message says; and event streams. It knows nothing of what the messages are about. A transport begins with [Parse] and ends with
+// [AppendResponse].
 package wire
 
 import (
@@ -24,9 +21,7 @@ import (
 	"github.com/mcpsaga/mcpsaga/internal/jsonview"
 )
 
-// Message is one JSON-RPC 2.0 message as it was read. Its parts stay raw:
-// package jsonrpc2 reads ids as unsigned integers and rewrites parameters, and
-// a response must repeat the id exactly.
+// Message is one JSON-RPC 2.0 message as it was read. Its parts stay raw, as a response must repeat the id exactly.
 type Message struct {
 	ID     jsontext.Value // nil for a notification
 	Method string
@@ -37,12 +32,8 @@ type Message struct {
 	Size int
 }
 
-// Parse reads one message. The ID is set even if the rest is refused, so
-// that the error can be sent to the sender of the request. The parts are in raw's memory,
-// which must not change afterwards.
-//
-// Here the message is validated, once and as a whole: that it is JSON, in UTF-8,
-// and that no name occurs twice. So its parts may be read with package jsonview.
+// Parse reads one message, whose parts are in raw's memory. The ID is set even if the rest is refused, for the error that is sent.
+// Here it is validated as a whole that it is JSON, in UTF-8, and no name occurs twice: its parts may be read with package jsonview.
 func Parse(raw []byte) (Message, *Error) {
 	m := Message{Size: len(raw)}
 	if jsontext.Value(raw).Kind() == '[' {
@@ -102,12 +93,10 @@ func Parse(raw []byte) (Message, *Error) {
 	return m, nil
 }
 
-// MaxNesting is how deep arrays and objects may be nested in a message: the work of
-// those who read values from the outside to the inside grows with it.
+// MaxNesting is how deep a message may be nested, with which the work of some readers grows.
 const MaxNesting = 256
 
-// MaxID is how long an id may be, in bytes. It is kept for as long as its request
-// is open, and repeated in notifications meanwhile.
+// MaxID is how long an id may be, in bytes, which is kept and repeated while its request is open.
 const MaxID = 1 << 10
 
 // Excess says what a message, or a part of one, has too much of to be looked at; "" if that is nothing.
@@ -126,8 +115,7 @@ var LongTokenText = fmt.Sprintf("params._meta.progressToken is too long: %d byte
 
 var longIDText = fmt.Sprintf("the id is too long: %d bytes are the most", MaxID)
 
-// ValidID accepts what MCP allows as a request id or a progress token: a string or
-// an integer (basic/index), never null, of up to MaxID bytes.
+// ValidID accepts what MCP allows as a request id or a progress token (basic/index), of up to MaxID bytes.
 func ValidID(id jsontext.Value) bool {
 	if len(id) > MaxID {
 		return false
@@ -167,8 +155,7 @@ func DecodeParams(raw jsontext.Value, into any) *Error {
 	return WrongParam("")
 }
 
-// WrongParam is the error of a parameter of another type than the method's. The
-// pointer says which; it may be empty.
+// WrongParam is the error of a parameter of a wrong type. The pointer says which; it may be empty.
 func WrongParam(pointer string) *Error {
 	text := "the parameters are not of the method's form"
 	if pointer != "" {
@@ -183,8 +170,7 @@ const maxBatch = 64
 // BatchText is the text of the error that a batch is where there are none.
 const BatchText = "batches are not supported: send one message at a time"
 
-// SplitBatch returns the messages of a batch (JSON-RPC 2.0, section 6). Each is parsed by itself, so that
-// one that is none spoils no other.
+// SplitBatch returns the messages of a batch (JSON-RPC 2.0, section 6), which are parsed one by one.
 func SplitBatch(raw []byte) ([]jsontext.Value, *Error) {
 	switch valid, within := jsonview.ValidWithin(raw, MaxNesting+1); {
 	case !within:
@@ -204,8 +190,7 @@ func SplitBatch(raw []byte) ([]jsontext.Value, *Error) {
 	return list, nil
 }
 
-// Codes of errors: those of JSON-RPC 2.0, and those that MCP 2026-07-28 adds
-// (basic/index, error codes).
+// Codes of errors: those of JSON-RPC 2.0, and those that MCP 2026-07-28 adds (basic/index).
 const (
 	CodeParseError     = jsonrpc2.CodeParseError
 	CodeInvalidRequest = jsonrpc2.CodeInvalidRequest
@@ -217,9 +202,8 @@ const (
 	CodeMissingCapability   = -32021
 	CodeUnsupportedProtocol = -32022
 
-	// CodeTryAgain says that the same request may succeed on another replica, or a
-	// little later. It lies outside the range that JSON-RPC and MCP keep for
-	// themselves; over HTTP it comes with the status 503.
+	// CodeTryAgain says that the same request may succeed on another replica, or a little later. It lies outside the range of
+	// JSON-RPC and MCP.
 	CodeTryAgain = -31503
 )
 
@@ -228,15 +212,13 @@ type Error struct {
 	Code    int64           `json:"code"`
 	Message string          `json:"message"`
 	Data    json.RawMessage `json:"data,omitzero"`
-	// Status is the HTTP status of a response that is this error; 0 is 200: the
-	// message was delivered and answered.
+	// Status is the HTTP status of a response that is this error; 0 is 200: it was delivered and answered.
 	Status int `json:"-"`
 	// RetryAfter is when to send the request again, if that is to be said.
 	RetryAfter time.Duration `json:"-"`
 	// Challenge is the header WWW-Authenticate, or empty.
 	Challenge string `json:"-"`
-	// Bound is which of the server's bounds the request has met, in a word for observers; empty if it is refused for
-	// something else.
+	// Bound is which of the server's bounds the request has met, in a word for observers, or empty.
 	Bound string `json:"-"`
 }
 
@@ -275,29 +257,25 @@ func Later(status int, bound, text string, after time.Duration) *Error {
 	return e
 }
 
-// WithData returns the error with an object as its data: before, and a string as the last
-// value.
+// WithData returns the error with an object as its data: before, and a string as the last value.
 func (e *Error) WithData(before, text string) *Error {
 	e.Data = append(AppendString([]byte(before), text), '}')
 	return e
 }
 
-// Headers by which gateways route without reading the body. They must say what
-// the body says (MCP 2026-07-28, basic/transports/streamable-http; SEP-2243).
+// Headers for gateways, which say what the body says (MCP 2026-07-28, basic/transports/streamable-http; SEP-2243).
 const (
 	MethodHeader = "Mcp-Method"
 	NameHeader   = "Mcp-Name"
 )
 
-// VersionHeader names the protocol revision of an HTTP request: MCP-Protocol-Version,
-// spelled as package http keeps it, which saves respelling it in every request.
+// VersionHeader names the protocol revision of an HTTP request, spelled as package http keeps it.
 const VersionHeader = "Mcp-Protocol-Version"
 
 // SessionHeader names the session of an HTTP request.
 const SessionHeader = "Mcp-Session-Id"
 
-// HeaderValue returns the value of a header that may be there once. problem is
-// not empty if it cannot be used.
+// HeaderValue returns the value of a header that may be there once. problem says why it cannot be used.
 func HeaderValue(h http.Header, name string) (value string, present bool, problem string) {
 	values := h.Values(name)
 	switch len(values) {
@@ -333,9 +311,7 @@ func MatchHeader(h http.Header, name, want string, encoded bool) *Error {
 	return Mismatch(name, problem)
 }
 
-// DecodedHeader is HeaderValue for a header that may be encoded, in the form
-// =?base64?...?=. Anything else is literal. It is strict, so that there is one meaning
-// to each value.
+// DecodedHeader is HeaderValue for a header that may be encoded, as =?base64?...?=. It is strict: each value means one thing.
 func DecodedHeader(h http.Header, name string) (value string, present bool, problem string) {
 	value, present, problem = HeaderValue(h, name)
 	encoded, begins := strings.CutPrefix(value, "=?base64?")

@@ -17,8 +17,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// AppendResponse writes a response. Without an id, an error says null: the
-// request's id could not be read (JSON-RPC 2.0, section 5).
+// AppendResponse writes a response. Without an id, an error says null (JSON-RPC 2.0, section 5).
 func AppendResponse(b []byte, id jsontext.Value, result []byte, rerr *Error) []byte {
 	if id == nil {
 		id = jsontext.Value("null")
@@ -31,8 +30,7 @@ func AppendResponse(b []byte, id jsontext.Value, result []byte, rerr *Error) []b
 	return append(append(append(b, `,"result":`...), result...), '}')
 }
 
-// AppendErrorWithoutID writes an error response without an id. It is how MCP says from
-// 2026-07-28 on that the request's id could not be read (basic/index).
+// AppendErrorWithoutID says from MCP 2026-07-28 on (basic/index) that a request's id could not be read.
 func AppendErrorWithoutID(b []byte, rerr *Error) []byte {
 	return append(AppendErrorObject(append(b, `{"jsonrpc":"2.0","error":`...), rerr), '}')
 }
@@ -52,8 +50,7 @@ func AppendString(b []byte, s string) []byte {
 	return out
 }
 
-// AppendCall writes a request of the server's own, whose ids are numbers, or without an id
-// a notification; params may be nil. The method is one of MCP's: there is nothing to escape.
+// AppendCall writes a request of the server's own, or without an id a notification; params may be nil. The method needs no escapes.
 func AppendCall(b []byte, id uint64, method string, params []byte) []byte {
 	b = slices.Grow(b, len(`{"jsonrpc":"2.0","id":18446744073709551615,"method":"","params":}`)+len(method)+len(params))
 	b = append(b, `{"jsonrpc":"2.0",`...)
@@ -67,24 +64,19 @@ func AppendCall(b []byte, id uint64, method string, params []byte) []byte {
 	return append(b, '}')
 }
 
-// Marshal writes maps in one order, so that the same response is always the same
-// bytes, and empty lists as such. As in AppendString, what is not UTF-8 is replaced.
+// Marshal writes the same value as the same bytes, and empty lists as such. What is not UTF-8 is replaced.
 func Marshal(v any) (json.RawMessage, error) {
 	return jsonv2.Marshal(v, jsonv2.FormatNilSliceAsNull(false), jsonv2.Deterministic(true), jsontext.AllowInvalidUTF8(true))
 }
 
-// BufferPool has buffers that responses are put together in. What it gets back is
+// BufferPool has buffers for responses, which were a good part of what a turn left to the garbage collector. What it gets back is
 // wiped, so no response of one caller can turn up in that of another.
-//
-// A response is some of a kilobyte, and several of them were a good part of what
-// a turn left to the garbage collector.
 type BufferPool struct{ pool sync.Pool }
 
 const (
 	// usualResponse is what most responses fit in, in bytes.
 	usualResponse = 2 << 10
-	// largestKept is the largest buffer worth keeping, in bytes: a large response
-	// must not stay for the sake of small ones.
+	// largestKept is the largest buffer worth keeping, in bytes.
 	largestKept = 16 << 10
 )
 
@@ -97,8 +89,7 @@ func (p *BufferPool) Get() *[]byte {
 	return &b
 }
 
-// Put ends the use of what Get returned and of used, which is what has become of
-// it. Neither may be used any more.
+// Put ends the use of what Get returned and of used, which is what has become of it.
 func (p *BufferPool) Put(b *[]byte, used []byte) {
 	if cap(used) <= largestKept {
 		clear(used[:cap(used)]) // all of it: a response may have been begun and then replaced
@@ -109,8 +100,7 @@ func (p *BufferPool) Put(b *[]byte, used []byte) {
 
 const jsonType = "application/json"
 
-// Reply is the answer to one HTTP exchange: a JSON object, a stream of events, or nothing
-// but a status.
+// Reply is the answer to one HTTP exchange: a JSON object, a stream of events, or a status alone.
 type Reply struct {
 	// Writer is what the reply is written to.
 	Writer http.ResponseWriter
@@ -125,9 +115,8 @@ func (r Reply) Empty(status int) { r.Writer.WriteHeader(status) }
 // inOneWrite is up to how many bytes net/http finds out a body's length itself.
 const inOneWrite = 2 << 10
 
-// JSON sends a JSON object. It reports whether the writer has done with body: one
-// that fails, as the client has gone, may leave others at work on it (as that of
-// HTTP/2 did before https://go.dev/issue/58446).
+// JSON sends a JSON object. It reports whether the writer has done with body: one that fails, as the client has gone, may leave
+// others at work on it (as that of HTTP/2 did before https://go.dev/issue/58446).
 func (r Reply) JSON(status int, body []byte) (done bool) {
 	// One array for the three values takes one allocation.
 	values := [...]string{jsonType, "no-store", "nosniff"}
@@ -162,12 +151,10 @@ func (r Reply) Response(response []byte, rerr *Error) (done bool) {
 	return r.JSON(cmp.Or(rerr.Status, http.StatusOK), response)
 }
 
-// Events returns the reply as a stream of events, which has not begun. A client may take
-// as long as patience to accept one.
+// Events returns the reply as a stream, not begun yet. A client may take as long as patience to accept an event.
 func (r Reply) Events(patience time.Duration) *EventStream {
 	s := &EventStream{w: r.Writer, rc: http.NewResponseController(r.Writer), patience: patience}
-	// The server takes the end of its limit on reading for the client's going away. An
-	// error means that there is no such limit.
+	// At the end of its limit on reading, the server takes the client for gone. An error: there is none.
 	s.rc.SetReadDeadline(time.Time{})
 	return s
 }
@@ -175,22 +162,19 @@ func (r Reply) Events(patience time.Duration) *EventStream {
 // EventsType is the content type of event streams.
 const EventsType = "text/event-stream"
 
-// comeBack is how long a client waits before it comes back to a stream that it can
-// resume, unless the stream says otherwise.
+// comeBack is when a client comes back to a stream that it can resume, unless that says otherwise.
 const comeBack = time.Second
 
 // EventStream writes server-sent events. It is not safe for concurrent use.
 type EventStream struct {
 	w  http.ResponseWriter
 	rc *http.ResponseController
-	// patience is how long a client may take to accept an event: http.Server's own limit
-	// is for the whole response, which may be a stream without an end.
+	// patience limits each event: http.Server's own limit is for the whole response, which may have no end.
 	patience time.Duration
 	started  bool
 }
 
-// Start sends the header, which otherwise goes out with the first event, and an event
-// without a message that the client can resume from if it has an id.
+// Start sends the header, and an event without a message, from which the client can resume if it has an id.
 func (s *EventStream) Start(id string) error {
 	if id == "" {
 		return s.send("")
@@ -206,8 +190,7 @@ func (s *EventStream) Retry(after time.Duration) error {
 	return s.send("retry: %d\n\n", max(after.Milliseconds(), 0))
 }
 
-// Event sends a message, which has no line ends. Without an id it cannot be resumed
-// after.
+// Event sends a message, which has no line ends. It cannot be resumed after one without an id.
 func (s *EventStream) Event(id string, message []byte) error {
 	if id == "" {
 		return s.send("data: %s\n\n", message)
@@ -215,8 +198,7 @@ func (s *EventStream) Event(id string, message []byte) error {
 	return s.send("id: %s\ndata: %s\n\n", id, message)
 }
 
-// Alive sends a comment, which clients skip. It shows proxies that the stream is in
-// use, and us that the connection is.
+// Alive sends a comment, by which proxies see that the stream is in use, and we that the connection is.
 func (s *EventStream) Alive() error { return s.send(":\n\n") }
 
 // End lifts the limit on writing, or the connection's next response would have it.
@@ -244,8 +226,7 @@ func (s *EventStream) send(format string, args ...any) error {
 	return s.rc.Flush()
 }
 
-// AcceptsEvents reports whether the client takes event streams. One that says nothing
-// takes all.
+// AcceptsEvents reports whether the client takes event streams; one that says nothing takes all.
 func AcceptsEvents(h http.Header) bool {
 	values := h.Values("Accept")
 	if len(values) == 0 || len(values) == 1 && values[0] == "" {

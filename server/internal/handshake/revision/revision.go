@@ -1,5 +1,4 @@
-// Package revision knows the revisions of MCP with a handshake, and what a client of each can
-// read: what one does not have is left out, or said in another way. Programs are written as if all
+// Package revision knows the revisions of MCP with a handshake, and what a client of each can read. Programs are written as if all
 // clients were of the newest.
 package revision
 
@@ -29,39 +28,33 @@ const (
 	November2025                 // 2025-11-25
 )
 
-// versions are what the revisions are called, newest first.
-var versions = func() []string {
-	list := slices.Clone(sessionid.Revisions[:])
-	slices.Reverse(list)
-	return list
-}()
-
 // Each revision has its place in what session ids say.
 var _ = [1]struct{}{}[len(sessionid.Revisions)-1-int(November2025)]
 
 // Versions are the protocol versions that this server answers, newest first.
-func Versions() []string { return slices.Clone(versions) }
+func Versions() []string {
+	list := slices.Clone(sessionid.Revisions[:])
+	slices.Reverse(list)
+	return list
+}
 
 // Serves reports whether a protocol version is one of a revision.
-func Serves(version string) bool { return slices.Contains(versions, version) }
+func Serves(version string) bool { return slices.Contains(sessionid.Revisions[:], version) }
 
-// Negotiate returns the revision that a client asked for, or the newest if this
-// server does not have that one (MCP 2025-11-25, basic/lifecycle, version
-// negotiation).
+// Negotiate returns the revision that a client asked for, or the newest if it is not known (MCP 2025-11-25, basic/lifecycle).
 func Negotiate(version string) Revision {
-	if i := slices.Index(versions, version); i >= 0 {
-		return November2025 - Revision(i)
+	if i := slices.Index(sessionid.Revisions[:], version); i >= 0 {
+		return Revision(i)
 	}
 	return November2025
 }
 
 // String returns what the revision is called in the protocol.
-func (r Revision) String() string { return versions[November2025-r] }
+func (r Revision) String() string { return sessionid.Revisions[r] }
 
 // What the changelogs of the revisions say.
 
-// Batches reports whether several messages may come in one array. They came and went with this
-// revision.
+// Batches reports whether several messages may come in one array, as in this revision only.
 func (r Revision) Batches() bool { return r == March2025 }
 
 // audio reports whether there are blocks of audio.
@@ -79,9 +72,8 @@ func (r Revision) EventIDs() bool { return r >= March2025 }
 // Tasks reports whether clients can know of tasks.
 func (r Revision) Tasks() bool { return r >= November2025 }
 
-// Features restricts what a client declared to what its revision has. Elicitation
-// came with 2025-06-18, with forms only; URL mode and sampling with tools came with
-// 2025-11-25. Before, asking for context needed no capability of its own.
+// Features restricts what a client declared to what its revision has: since 2025-06-18 forms, and since 2025-11-25 URL mode and
+// sampling with tools. Before, asking for context needed no capability of its own.
 func (r Revision) Features(declared dialect.Capabilities) steps.Features {
 	f := declared.Features
 	if r < November2025 {
@@ -115,8 +107,7 @@ func (r Revision) Question(s steps.Step) (params json.RawMessage, err error) {
 	return s.Params, nil
 }
 
-// choices writes the titles of a form's choices as 2025-06-18 has them. A
-// choice of several did not exist; it stays as it is, for clients that manage.
+// choices writes the titles of choices as 2025-06-18 has them. A choice of several, which it has not, stays as it is.
 func choices(params json.RawMessage) (json.RawMessage, error) {
 	form, err := steps.Step{Params: params}.Form()
 	if err != nil {
@@ -136,8 +127,7 @@ func choices(params json.RawMessage) (json.RawMessage, error) {
 	return form.AppendParams(nil), nil
 }
 
-// messages gives each message one block, as it was before 2025-11-25: several
-// become messages of the same role. Audio becomes text where it did not exist.
+// messages gives each message one block, as before 2025-11-25, and text for audio where that did not exist.
 func (r Revision) messages(params json.RawMessage) (json.RawMessage, error) {
 	plain := true
 	for m := range jsonview.Elements(jsonview.Get(params, "messages")) {
@@ -172,8 +162,7 @@ func (r Revision) Result(in *content.Result) *content.Result {
 	if structured == nil {
 		return &out
 	}
-	// Only objects could be structured results (SEP-2106 allowed the rest). Let a
-	// model see what it would.
+	// Only objects could be structured results (SEP-2106 allowed the rest). A model sees it all the same.
 	out.StructuredContent = nil
 	if len(out.Content) == 0 {
 		out.Content = content.Blocks{content.Text{Text: string(structured)}}
