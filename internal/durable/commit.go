@@ -160,9 +160,7 @@ func (h *hold) send() error {
 	}
 	ctx, cancel := writing(h.ctx)
 	defer cancel()
-	h.c.hub.writes(w.r.ID, w.change.Items[len(w.change.Items)-1].N)
 	if err := h.c.rows.send(ctx, w); err != nil {
-		h.c.hub.wrote(w.r.ID, nil)
 		if !w.unsure {
 			h.notes.back(w.told)
 			h.sent = nil
@@ -172,7 +170,6 @@ func (h *hold) send() error {
 	h.c.worker.works()
 	h.c.clock.hear(w.r.Now)
 	h.row, h.sent = w.r, nil
-	h.c.hub.wrote(h.row.ID, h.row)
 	if h.rested = !h.row.Running.Held; h.rested && !h.row.Wake.IsZero() {
 		signal(h.c.worker.look)
 	}

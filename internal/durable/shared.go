@@ -258,7 +258,7 @@ func (c *Core) noticed(ctx context.Context, after uint64) (list []Notice, newest
 // store is closed. newest is the number of the last one; lost says that there were more before them. report is
 // called with each failure of the store, and with nil when it works.
 func (c *Core) Notices(ctx context.Context, heard func(list []Notice, newest uint64, lost bool), report func(context.Context, error)) error {
-	w, stop := c.hub.wait(c.noticesID())
+	changed, stop := c.hub.wait(c.noticesID())
 	defer stop()
 	for after, first := uint64(0), true; ; {
 		reading, cancel := context.WithTimeoutCause(ctx, noticeTime, ErrSlow)
@@ -276,7 +276,7 @@ func (c *Core) Notices(ctx context.Context, heard func(list []Notice, newest uin
 		if err != nil {
 			wait = min(wait, time.Second)
 		}
-		awaits(ctx, w.changed, wait)
+		awaits(ctx, changed, wait)
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}

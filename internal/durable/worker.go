@@ -61,7 +61,7 @@ func (w *worker) init(c *Core) {
 		slots = 0
 	}
 	w.slots.init(slots, c.PerPrincipal, c.PerTool)
-	c.hub.store, c.hub.all = c.Store, w.changed
+	c.hub.store, c.hub.all, c.hub.waiting = c.Store, w.changed, make(map[store.ID]map[chan struct{}]bool)
 }
 
 // changed is called when a saga has changed: if it is not driven here, it may be due.
