@@ -100,17 +100,15 @@ func NeedLedger(registry *engine.Registry) error {
 	for _, kind := range kinds {
 		for _, newest := range registry.Of(kind) {
 			for _, p := range registry.Revisions(kind, newest.Name) {
-				if p.AsksOthers() {
-					missing = append(missing, &engine.DefinitionError{Tool: p.Name, Problem: "it asks others than its caller, for which the server needs a ledger"})
-				} else if p.Waits() {
-					missing = append(missing, &engine.DefinitionError{Tool: p.Name, Problem: "it waits for events, for which the server needs a ledger"})
+				needs := func(is bool, what string) {
+					if is {
+						missing = append(missing, &engine.DefinitionError{Tool: p.Name, Problem: what + ", for which the server needs a ledger"})
+					}
 				}
-				if p.Tasks.Mode == engine.TasksRequired {
-					missing = append(missing, &engine.DefinitionError{Tool: p.Name, Problem: "its Tasks are required, for which the server needs a ledger"})
-				}
-				if p.SingleUse == engine.SingleUseRequired {
-					missing = append(missing, &engine.DefinitionError{Tool: p.Name, Problem: "its SingleUse is required, for which the server needs a ledger"})
-				}
+				needs(p.AsksOthers(), "it asks others than its caller")
+				needs(p.Waits() && !p.AsksOthers(), "it waits for events")
+				needs(p.Tasks.Mode == engine.TasksRequired, "its Tasks are required")
+				needs(p.SingleUse == engine.SingleUseRequired, "its SingleUse is required")
 			}
 		}
 	}
