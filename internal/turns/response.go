@@ -19,9 +19,9 @@ import (
 // again, byte for byte. The token is kept beside it.
 type response struct {
 	Steps     []recordedStep     `json:"steps,omitempty"`
-	Yielded   json.RawMessage    `json:"yielded,omitzero"`
-	Wake      *time.Time         `json:"wake,omitzero"`
-	Expires   *time.Time         `json:"expires,omitzero"`
+	Yielded   content.Blocks     `json:"yielded,omitzero"`
+	Wake      time.Time          `json:"wake,omitzero"`
+	Expires   time.Time          `json:"expires,omitzero"`
 	Reworded  []string           `json:"reworded,omitempty"`
 	Result    json.RawMessage    `json:"result,omitempty"`
 	Messages  json.RawMessage    `json:"messages,omitempty"`
@@ -84,17 +84,9 @@ func BrokeOff(err error) (undone *engine.UndoneError, ok bool) {
 	return undone, ok
 }
 
-// timeOrNil is a time that most responses do not have, and that is to cost them nothing.
-func timeOrNil(t time.Time) *time.Time {
-	if t.IsZero() {
-		return nil
-	}
-	return &t
-}
-
 // EncodeResponse encodes how a turn ended, err being an error for which [EndsWith] holds.
 func EncodeResponse(end *End, err error) ([]byte, error) {
-	r := response{Reworded: end.Reworded, Disclosed: end.Disclosed, Gone: end.Gone, Wake: timeOrNil(end.Wake), Expires: timeOrNil(end.Expires)}
+	r := response{Reworded: end.Reworded, Disclosed: end.Disclosed, Gone: end.Gone, Wake: end.Wake, Expires: end.Expires, Yielded: end.Yielded}
 	for i := range end.Steps {
 		s := &end.Steps[i]
 		r.Steps = append(r.Steps, recordedStep{s.ID, s.Kind, s.Params, s.Needs})
@@ -102,9 +94,6 @@ func EncodeResponse(end *End, err error) ([]byte, error) {
 	var encoding error
 	if end.Result != nil {
 		r.Result, encoding = jsonv2.Marshal(end.Result, responseOptions)
-	}
-	if end.Yielded != nil && encoding == nil {
-		r.Yielded, encoding = end.Yielded.AppendJSON(nil)
 	}
 	if end.Messages != nil && encoding == nil {
 		r.Messages, encoding = jsonv2.Marshal(end.Messages, responseOptions)
@@ -138,19 +127,9 @@ func DecodeResponse(raw []byte) (end End, failure, err error) {
 		return end, nil, fmt.Errorf("a recorded response cannot be read: %w", err)
 	}
 	end.Reworded, end.Disclosed, end.Gone, end.recorded = r.Reworded, r.Disclosed, r.Gone, true
-	if r.Wake != nil {
-		end.Wake = *r.Wake
-	}
-	if r.Expires != nil {
-		end.Expires = *r.Expires
-	}
+	end.Wake, end.Expires, end.Yielded = r.Wake, r.Expires, r.Yielded
 	for _, s := range r.Steps {
 		end.Steps = append(end.Steps, steps.Step{ID: s.ID, Kind: s.Kind, Params: s.Params, Needs: s.Needs})
-	}
-	if r.Yielded != nil {
-		if err := end.Yielded.UnmarshalJSON(r.Yielded); err != nil {
-			return end, nil, fmt.Errorf("a recorded part of a result cannot be read: %w", err)
-		}
 	}
 	if r.Result != nil {
 		if end.Result, err = decodeResult(r.Result); err != nil {
