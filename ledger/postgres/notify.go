@@ -29,15 +29,8 @@ func (d *database) Listen(ctx context.Context, changed func(id store.ID, head ui
 	if err := cmp.Or(ctx.Err(), d.ctx.Err()); err != nil {
 		return d.failed(ctx, what, err)
 	}
-	d.listening.Lock()
-	d.listeners[&changed] = true
-	d.listening.Unlock()
+	defer d.listeners.Add(changed)()
 	poke(d.came)
-	defer func() {
-		d.listening.Lock()
-		defer d.listening.Unlock()
-		delete(d.listeners, &changed)
-	}()
 	for {
 		changed(store.ID{}, 0) // what is not notified of may have been missed
 		pause := lookAlone
@@ -54,18 +47,9 @@ func (d *database) Listen(ctx context.Context, changed func(id store.ID, head ui
 	}
 }
 
-// call calls all listeners.
-func (d *database) call(id store.ID, head uint64) {
-	d.listening.Lock()
-	defer d.listening.Unlock()
-	for changed := range d.listeners {
-		(*changed)(id, head)
-	}
-}
-
 // changed calls those in this process who listen, and has others notified, of a write.
 func (d *database) changed(id store.ID, head uint64) {
-	d.call(id, head)
+	d.listeners.Tell(id, head)
 	d.gathering.Lock()
 	defer d.gathering.Unlock()
 	d.heads[id] = max(d.heads[id], head)
@@ -124,7 +108,7 @@ func (d *database) listen() {
 		}
 		if d.notified.Swap(false) {
 			growing.Reset()
-			d.call(store.ID{}, 0)
+			d.listeners.Tell(store.ID{}, 0)
 		}
 		select {
 		case <-time.After(growing.NextBackOff()):
@@ -157,7 +141,7 @@ func (d *database) hear() (pooled bool) {
 		return false
 	}
 	d.notified.Store(true)
-	d.call(store.ID{}, 0) // for what was said before
+	d.listeners.Tell(store.ID{}, 0) // for what was said before
 	for {
 		message, err := conn.WaitForNotification(d.ctx)
 		if err != nil {
@@ -167,7 +151,7 @@ func (d *database) hear() (pooled bool) {
 		for word := range strings.FieldsSeq(words) {
 			raw, err := hex.DecodeString(word)
 			if err == nil && len(raw) == 24 && from != d.self { // else listeners were called already
-				d.call(store.ID(raw[:16]), binary.BigEndian.Uint64(raw[16:]))
+				d.listeners.Tell(store.ID(raw[:16]), binary.BigEndian.Uint64(raw[16:]))
 			}
 		}
 	}

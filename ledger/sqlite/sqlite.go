@@ -60,8 +60,7 @@ type database struct {
 	clock sync.Mutex
 	last  time.Time // see now
 
-	listening sync.Mutex
-	listeners map[*listener]bool
+	listeners store.Listeners
 }
 
 // Open opens the ledger in a file, which it creates if there is none; its directory is to be there. Only its owner
@@ -81,7 +80,7 @@ func open(ctx context.Context, path string, set settings) (store.Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("sqlite: %w", err)
 	}
-	l := &database{path: path, set: set, lock: newLock(path, set.patience), pool: make(chan *conn, readers), closing: make(chan struct{}), listeners: map[*listener]bool{}}
+	l := &database{path: path, set: set, lock: newLock(path, set.patience), pool: make(chan *conn, readers), closing: make(chan struct{})}
 	if err := createFile(path); err != nil {
 		return nil, l.explain("open", err)
 	}

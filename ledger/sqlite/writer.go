@@ -148,7 +148,7 @@ func (w *writer) group(first *op) {
 			o.err = failed
 		}
 		if o.err == nil && o.id != (store.ID{}) {
-			w.ledger.tell(o.id, o.head)
+			w.ledger.listeners.Tell(o.id, o.head)
 		}
 		o.done <- o.err
 	}
@@ -194,6 +194,6 @@ func (w *writer) look() {
 	}
 	if err != nil || version != w.told {
 		w.told = version
-		w.ledger.tell(store.ID{}, 0)
+		w.ledger.listeners.Tell(store.ID{}, 0)
 	}
 }
