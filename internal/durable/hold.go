@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -263,40 +262,9 @@ type term struct {
 }
 
 // term returns a term that begins now.
-func (c *Core) term() term { return term{time.Now(), c.Turns.Now(), c.rows.pace.lease(c.Lease)} }
+func (c *Core) term() term { return term{time.Now(), c.Turns.Now(), c.Lease} }
 
 // after reports whether a lease for a term may be over now, by either clock.
 func (now term) after(t *term) bool {
 	return now.began.Sub(t.began) >= t.takes || now.wall.Round(0).Sub(t.wall.Round(0)) >= t.takes
-}
-
-// pace is how long the store takes for a write, for all that is known. A store that is slow takes its
-// time to renew a lease as well: without more room for that, processes would take each other's sagas
-// until each counts as one that breaks servers.
-type pace struct {
-	mu         sync.Mutex
-	slow, last time.Duration
-	ended      time.Time // when the last write that counts was over
-}
-
-// took notes that a write, begun then, is over, whether or not it succeeded. A store is as slow as two writes in a row
-// say: one alone may say that this process stood still, as may what was under way beside it, which does not count.
-// That the store was slow is forgotten over the next few times, not at once.
-func (p *pace) took(began time.Time) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if began.Before(p.ended) {
-		return
-	}
-	p.ended = time.Now()
-	d := p.ended.Sub(began)
-	p.slow = max(min(d, p.last), p.slow-p.slow/8)
-	p.last = d
-}
-
-// lease is for how long a saga is acquired, where it would be for so long in a store that is fast.
-func (p *pace) lease(least time.Duration) time.Duration {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return least + min(4*p.slow, 6*least)
 }

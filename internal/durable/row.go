@@ -32,7 +32,6 @@ type rows struct {
 	sealer
 	store         store.Store
 	reads, writes patience
-	pace          pace
 }
 
 // load returns a row, or nil if there is none.
@@ -220,7 +219,6 @@ func (s *rows) write(ctx context.Context, r *row, most int, events ...event) err
 // send is write for what is prepared. If it fails and is unsure, it can be sent again later.
 func (s *rows) send(ctx context.Context, w *sending) error {
 	settled, err := s.append(ctx, w.r, w.change.Items[0], &w.unsure, func() error {
-		defer s.pace.took(time.Now())
 		return s.store.Write(ctx, &w.record, w.change)
 	})
 	if err != nil {
@@ -288,7 +286,6 @@ func (s *rows) signal(ctx context.Context, r *row, input event) error {
 
 // renew has leases end so long from now, and returns those that are others' now, or were given up.
 func (s *rows) renew(ctx context.Context, held []store.Held, lease time.Duration) (lost []store.ID, err error) {
-	defer s.pace.took(time.Now())
 	lost, err = s.store.Renew(ctx, held, lease)
 	return lost, failure(ctx, err)
 }
