@@ -33,9 +33,10 @@ package durable
 import (
 	"cmp"
 	"errors"
-	"sync"
 	"sync/atomic"
 	"time"
+
+	"golang.org/x/time/rate"
 
 	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/internal/store"
@@ -78,7 +79,7 @@ type Core struct {
 	hub    hub
 	worker worker
 	clock  clock
-	unread atomic.Int64 // when a saga that cannot be read was logged last, in microseconds
+	unread rate.Sometimes // logs sagas that cannot be read
 
 	identity atomic.Pointer[store.ID] // of the store, once it is known
 }
@@ -104,7 +105,7 @@ func New(c Config) (*Core, error) {
 	if c.Now == nil {
 		c.Now = time.Now
 	}
-	core := &Core{Config: c, clock: clock{process: c.Now}}
+	core := &Core{Config: c, clock: clock{process: c.Now}, unread: rate.Sometimes{Interval: 10 * time.Minute}}
 	core.rows.store, core.rows.keys, core.rows.audience = c.Store, c.Turns.Codec.Keyset, c.Turns.Codec.Options().Audience
 	core.worker.init(core)
 	c.Turns.Remember(core)
@@ -124,23 +125,16 @@ func (c *Core) tools() (list []store.Tool) {
 // clock is the store's time, for rows that are not read: what it was when it was heard last, and how
 // long ago that is. Until then it is this process's.
 type clock struct {
-	process   func() time.Time
-	mu        sync.Mutex
-	told, own time.Time
+	process func() time.Time
+	heard   atomic.Pointer[struct{ then, own time.Time }]
 }
 
-// hear notes the store's time.
-func (c *clock) hear(now time.Time) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.told, c.own = now, time.Now()
-}
+func (c *clock) hear(now time.Time) { c.heard.Store(&struct{ then, own time.Time }{now, time.Now()}) }
 
 func (c *clock) now() time.Time {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.told.IsZero() {
-		return c.process().UTC().Truncate(time.Microsecond)
+	now := c.process()
+	if h := c.heard.Load(); h != nil {
+		now = h.then.Add(time.Since(h.own))
 	}
-	return c.told.Add(time.Since(c.own)).UTC().Truncate(time.Microsecond)
+	return now.UTC().Truncate(time.Microsecond)
 }

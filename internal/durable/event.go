@@ -159,24 +159,12 @@ func (p *progress) engine() *engine.Progress {
 }
 
 func (e ending) status() tasks.Status {
-	switch e {
-	case completed:
-		return tasks.Completed
-	case failed:
-		return tasks.Failed
-	}
-	return tasks.Cancelled
+	return [...]tasks.Status{tasks.Cancelled, completed: tasks.Completed, failed: tasks.Failed, cancelled: tasks.Cancelled}[min(e, cancelled)]
 }
 
 // String returns the ending as operators read it.
 func (e ending) String() string {
-	switch e {
-	case completed:
-		return "completed"
-	case failed:
-		return "failed"
-	}
-	return "undone"
+	return [...]string{"undone", completed: "completed", failed: "failed", cancelled: "undone"}[min(e, cancelled)]
 }
 
 // mostGiven is how many answers a saga knows again that come twice.

@@ -80,14 +80,9 @@ func (c *Core) owned(ctx context.Context, principal, name string) (*row, error) 
 // forgets is what is said of a row that cannot be read any more: there is no such task. The log says so once
 // in a while.
 func (c *Core) forgets(ctx context.Context, id store.ID, err error) error {
-	if last := c.unread.Load(); time.Since(time.UnixMicro(last)) > unreadPause && c.unread.CompareAndSwap(last, time.Now().UnixMicro()) {
-		c.Turns.Log.WarnContext(ctx, "a saga is forgotten", "record", id.String(), "error", err)
-	}
+	c.unread.Do(func() { c.Turns.Log.WarnContext(ctx, "a saga is forgotten", "record", id.String(), "error", err) })
 	return fmt.Errorf("%w: %w", tasks.ErrNotFound, err)
 }
-
-// unreadPause is for how long no other such saga is logged.
-const unreadPause = 10 * time.Minute
 
 // Get implements [tasks.Viewer].
 func (c *Core) Get(ctx context.Context, principal, id string) (*tasks.Task, error) {

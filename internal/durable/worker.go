@@ -9,6 +9,8 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/time/rate"
+
 	"github.com/mcpsaga/mcpsaga/internal/store"
 )
 
@@ -110,7 +112,7 @@ func (w *worker) begin(live context.Context) {
 // take takes sagas that are due, as long as there is room.
 func (w *worker) take(ctx, live context.Context) error {
 	log := w.c.Turns.Log
-	var warned time.Time
+	warn := rate.Sometimes{Interval: warnPause}
 	var outage time.Duration
 	for ctx.Err() == nil {
 		room := w.slots.await(ctx)
@@ -120,9 +122,10 @@ func (w *worker) take(ctx, live context.Context) error {
 		}
 		t := w.c.term()
 		taken, unreadable, next, err := w.c.rows.take(ctx, w.c.tools(), room, t.takes)
-		if unreadable > 0 && time.Since(warned) >= warnPause {
-			warned = time.Now()
-			log.ErrorContext(ctx, "sagas cannot be read: they were sealed with a key that is not enabled, by a newer program or one before the first release, or were altered", "sagas", unreadable)
+		if unreadable > 0 {
+			warn.Do(func() {
+				log.ErrorContext(ctx, "sagas cannot be read: they were sealed with a key that is not enabled, by a newer program or one before the first release, or were altered", "sagas", unreadable)
+			})
 		}
 		switch {
 		case errors.Is(err, store.ErrClosed):
@@ -283,21 +286,12 @@ func (w *worker) renew(ctx context.Context) {
 			continue // the next time, or the next commit
 		}
 		for _, id := range lost {
-			go of[id].missed()
+			go of[id].sync() // which finds out why
 			delete(of, id)
 		}
 		for _, h := range of {
 			h.renewed(t)
 		}
-	}
-}
-
-// missed finds out why a lease could not be renewed.
-func (h *hold) missed() {
-	h.lock()
-	defer h.unlock()
-	if !h.rested && !h.lost {
-		_ = h.reload()
 	}
 }
 
