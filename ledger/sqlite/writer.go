@@ -3,6 +3,7 @@ package sqlite
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"runtime"
 	"sync/atomic"
@@ -154,13 +155,12 @@ func (w *writer) group(first *op) {
 	}
 	if failed == nil {
 		w.shorten()
-		w.ledger.lock.yield()
 	}
 }
 
 // begin begins a transaction that may write, when no other process does.
 func (w *writer) begin() error {
-	err := w.ledger.lock.wait(w.ledger.closing, func() error { return w.exec("BEGIN IMMEDIATE") })
+	err := w.ledger.wait(w.ledger.closing, func() error { return w.exec("BEGIN IMMEDIATE") })
 	if err == errStopped {
 		return store.ErrClosed
 	}
@@ -168,6 +168,24 @@ func (w *writer) begin() error {
 		return err
 	}
 	return w.ledger.files.check()
+}
+
+// lockPoll is about how often a process that waits for the file tries to lock it. SQLite's own way to wait pauses for
+// ever longer, so that nearly always the process that has just let go of the file gets it again.
+const lockPoll = time.Millisecond
+
+// wait tries until no other process is in the way, but no longer than the patience of the settings. Stop ends it with
+// [errStopped].
+func (l *database) wait(stop <-chan struct{}, try func() error) error {
+	err := try()
+	for began := time.Now(); isBusy(err) && time.Since(began) < l.set.patience; err = try() {
+		select {
+		case <-stop:
+			return errStopped
+		case <-time.After(lockPoll/2 + rand.N(lockPoll)):
+		}
+	}
+	return err
 }
 
 // shorten empties the -wal file when it has grown large. SQLite does so by itself only at a moment at
