@@ -36,7 +36,6 @@ func (h *hold) commit(change func(r *row) []event) error {
 	return h.commitLocked(change)
 }
 
-// commitLocked is commit for a hold that is locked.
 func (h *hold) commitLocked(change func(r *row) []event) error {
 	if h.calling != nil {
 		return h.make(change)
@@ -200,7 +199,6 @@ func (h *hold) renewed(t term) {
 // dueAt is a time that has come, also if the store's clock is not known to the millisecond.
 func dueAt(now time.Time) time.Time { return now.Add(-100 * time.Millisecond) }
 
-// nothing is a change that changes nothing.
 func nothing(*row) []event { return []event{{kind: kindTurn}} }
 
 // rest puts a row to rest within a change, in a status, until it is to be looked at.

@@ -134,7 +134,6 @@ func (c *Core) AtKey(target, event, key string) Address {
 // newSecret draws what the handles of the saga of a row are made of.
 func (c *Core) newSecret(row store.ID) []byte { return append(c.Turns.NewSecret(), row[:]...) }
 
-// awaits are the events that a saga waits for at a position.
 func (c *Core) awaits(p *engine.Program, pos *engine.Position) (list []awaited) {
 	for _, a := range p.Awaited(pos) {
 		e := awaited{ID: a.StepID, Event: c.EventOf(p, &a).Event, Until: a.Until, Message: a.Message, Question: a.Question}

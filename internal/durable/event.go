@@ -122,7 +122,6 @@ func (s *sealer) sealItems(id store.ID, after uint64, events []event) ([]store.I
 	return items, nil
 }
 
-// openItem opens an item.
 func (s *sealer) openItem(id store.ID, i *store.Item) (e event, err error) {
 	e = event{kind: kind(i.Kind), n: i.N, at: i.At}
 	return e, s.open(id, placeItem, i.N, i.Body, &e.body)
@@ -170,7 +169,6 @@ func (e ending) String() string {
 // mostGiven is how many answers a saga knows again that come twice.
 const mostGiven = 8
 
-// answersTo are those of the answers that are to one of the questions.
 func answersTo(questions []steps.Step, answers []steps.Answer) (list []steps.Answer) {
 	for _, a := range answers {
 		if slices.ContainsFunc(questions, func(q steps.Step) bool { return q.ID == a.StepID }) {
@@ -180,7 +178,6 @@ func answersTo(questions []steps.Step, answers []steps.Answer) (list []steps.Ans
 	return list
 }
 
-// hasAnswer reports whether one of the answers is to a question.
 func hasAnswer(answers []steps.Answer, question string) bool {
 	return slices.ContainsFunc(answers, func(a steps.Answer) bool { return a.StepID == question })
 }

@@ -73,7 +73,6 @@ func (c *Core) loadAgain(ctx context.Context, was *row) (r *row, err error) {
 	return r, err
 }
 
-// loading returns a function that loads a row.
 func (c *Core) loading(ctx context.Context, id store.ID) func() (*row, error) {
 	return func() (*row, error) { return c.rows.load(ctx, id) }
 }
@@ -240,7 +239,6 @@ func (h *hub) listen(ctx context.Context) {
 	}
 }
 
-// changed is what the store calls.
 func (h *hub) changed(id store.ID, _ uint64) {
 	h.mu.Lock()
 	for c := range h.waiting[id] {

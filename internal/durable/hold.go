@@ -136,7 +136,6 @@ func (h *hold) newTurn() (ctx context.Context, end context.CancelCauseFunc) {
 	return ctx, end
 }
 
-// lose notes that another process has the saga.
 func (h *hold) lose() {
 	h.lost = true
 	h.stop(errLost)
@@ -180,7 +179,6 @@ func (h *hold) final(ctx context.Context, n int) error {
 	})
 }
 
-// renew has the lease begin anew.
 func (h *hold) renew() error {
 	ctx, cancel := writing(h.ctx)
 	defer cancel()
@@ -228,7 +226,6 @@ func (h *hold) sync() error {
 	return h.reload()
 }
 
-// kindOf is the kind of the program that is driven.
 func (h *hold) kindOf() engine.Kind {
 	if h.program == nil {
 		return engine.KindTool
@@ -271,7 +268,6 @@ type term struct {
 	takes time.Duration
 }
 
-// term returns a term that begins now.
 func (c *Core) term() term { return term{time.Now(), c.Turns.Now(), c.Lease} }
 
 // after reports whether a lease for a term may be over now, by either clock.

@@ -24,7 +24,6 @@ type row struct {
 	written uint64
 }
 
-// now is the store's time.
 func (r *row) now() time.Time { return r.Now.Add(time.Since(r.read)) }
 
 // rows reads and writes the rows of one audience. It is safe for concurrent use.

@@ -187,7 +187,6 @@ const (
 	noticeTime = 3 * time.Second
 )
 
-// noticesID is the row of the notices of the audience.
 func (c *Core) noticesID() store.ID { return c.rows.hashID("notices") }
 
 // Tell tells all processes of the audience something, and numbers the notices.

@@ -107,7 +107,6 @@ func (c *Core) Status(ctx context.Context, principal, id string) (*tasks.Task, e
 	return t, err
 }
 
-// view shows a row.
 func (c *Core) view(r *row) (*tasks.Task, error) {
 	t := c.summarized(&r.Record, &r.summary)
 	t.Status, t.Progress, t.Given, t.Told, t.Final, t.Rests = statusOf(r), r.Progress.engine(), r.Stand.Given, r.Shown.Told, r.Final, r.rests()
@@ -143,7 +142,6 @@ func (c *Core) view(r *row) (*tasks.Task, error) {
 	return t, nil
 }
 
-// summarized shows what the summary of a record says.
 func (c *Core) summarized(record *store.Record, s *summary) *tasks.Task {
 	t := &tasks.Task{
 		ID: s.Name, Saga: s.Saga, Note: json.RawMessage(s.Note), Created: record.Created, Updated: later(s.Shown.Updated, record.Created),
@@ -159,7 +157,6 @@ func (r *row) rests() bool {
 	return !r.Status.Over() && !r.Running.Held && r.Wake.After(r.now())
 }
 
-// theirs are the questions that the client has not answered yet.
 func (r *row) theirs() []steps.Step {
 	_, theirs := open(r.Stand.Questions, r.Stand.Answers, engine.UnpackFeatures(r.Begun.Client))
 	return theirs

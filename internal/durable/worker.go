@@ -263,7 +263,6 @@ func (w *worker) awaitBegin(ctx context.Context) {
 	}
 }
 
-// all returns what is driven here.
 func (w *worker) all() []*hold {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -325,7 +324,6 @@ func (w *worker) forget(ctx context.Context) {
 	}
 }
 
-// handOver ends the work.
 func (w *worker) handOver(leave func()) {
 	w.mu.Lock()
 	w.stopping = true
@@ -357,7 +355,6 @@ func (w *worker) handOver(leave func()) {
 // mostPause is for how long a process takes nothing at most, after a write has failed.
 const mostPause = 5 * time.Minute
 
-// fails notes that what is driven here cannot be written.
 func (w *worker) fails() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -365,7 +362,6 @@ func (w *worker) fails() {
 	w.failing = time.Now().Add(min(2*w.c.Lease<<min(w.failures/10, 10), mostPause))
 }
 
-// works notes that something was written.
 func (w *worker) works() {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -269,7 +269,6 @@ func (m *memory) load(ctx context.Context, id func() ID) (found *Record, err err
 	return found, err
 }
 
-// copy returns the record for a caller.
 func (r *row) copy(now time.Time) *Record {
 	c := r.Record
 	c.State, c.Summary = slices.Clone(r.State), slices.Clone(r.Summary)
@@ -277,7 +276,6 @@ func (r *row) copy(now time.Time) *Record {
 	return &c
 }
 
-// after returns the items with greater numbers.
 func (r *row) after(n uint64) []Item {
 	from, found := slices.BinarySearchFunc(r.items, n, func(i Item, n uint64) int { return cmp.Compare(i.N, n) })
 	if found {

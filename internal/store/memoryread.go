@@ -19,7 +19,6 @@ func (m *memory) Take(ctx context.Context, t Take) (taken []*Record, next time.T
 	return taken, next, err
 }
 
-// take is Take with the lock held.
 func (m *memory) take(t *Take, now time.Time) (taken []*Record, next time.Time) {
 	var due []*row
 	sooner := func(at time.Time) {

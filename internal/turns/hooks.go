@@ -124,7 +124,6 @@ func (e *HookError) Error() string { return e.Err.Error() }
 // Unwrap returns the cause.
 func (e *HookError) Unwrap() error { return e.Err }
 
-// watched reports whether a hook or an observer learns of turns.
 func (r *Runner) watched() bool { return r.Hook != nil || r.Watch != nil }
 
 // hears adds to the answers of t, unless that is nil, what others than the client have answered.
@@ -136,7 +135,6 @@ func (t *Turn) hears(events []steps.Answer) {
 	}
 }
 
-// ended puts into t how it has ended.
 func (t *Turn) ended(end End, err error) {
 	t.Outcome, t.Reason = outcome(t.Action, end, err)
 	t.Asked, t.TokenSize = end.Steps, len(end.Token)

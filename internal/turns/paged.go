@@ -23,7 +23,6 @@ func (q *Request) policyOf(out *engine.Outcome) Policy {
 	return q.Policy
 }
 
-// sealNext seals the token that a suspended turn ends with.
 func (r *Runner) sealNext(ctx context.Context, q *Request, t *engine.Program, end *End) (err error) {
 	if end.Policy = q.policyOf(&end.Outcome); end.Policy != q.Policy {
 		other := *q

@@ -36,7 +36,6 @@ type TaskTurn struct {
 	Found bool
 }
 
-// number counts the turns from 1.
 func (t *TaskTurn) number() uint32 {
 	if t.Position == nil {
 		return 1
@@ -122,7 +121,6 @@ func (r *Runner) UndoTask(ctx context.Context, t TaskTurn, lost, served bool, wh
 	})
 }
 
-// taskCall is what a task's turn is taken with.
 func (r *Runner) taskCall(ctx context.Context, t *TaskTurn) engine.Call {
 	c := t.Call
 	c.ID, c.Client, c.Limit = t.Saga, r.Features(t.Client), r.limit(ctx)

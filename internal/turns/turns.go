@@ -324,7 +324,6 @@ func (r *Runner) finish(ctx context.Context, q *Request, of Identity, out *engin
 	return end, nil
 }
 
-// logFailed logs that a tool has failed.
 func (r *Runner) logFailed(ctx context.Context, of Identity, out *engine.Outcome) {
 	level, what := slog.LevelWarn, "tool failed"
 	if out.Disclosed { // what the caller reads, that the user declined above all, is no alarm

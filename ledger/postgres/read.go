@@ -61,7 +61,6 @@ func instant(t *time.Time) time.Time {
 	return t.UTC()
 }
 
-// scanUnread reads records with their unread items.
 func scanUnread(rows pgx.Rows) (list []*store.Record, err error) {
 	defer rows.Close()
 	for rows.Next() {
@@ -82,7 +81,6 @@ func scanUnread(rows pgx.Rows) (list []*store.Record, err error) {
 	return list, rows.Err()
 }
 
-// appendItem appends an item, if it is one.
 func appendItem(list []store.Item, i store.Item) []store.Item {
 	if i.N == 0 {
 		return list
@@ -111,7 +109,6 @@ func (d *database) load(ctx context.Context, what, condition string, id store.ID
 	return list[0], nil
 }
 
-// query reads rows.
 func query[T any](ctx context.Context, d *database, what string, scan func(pgx.Rows) (T, error), sql string, args ...any) (found T, err error) {
 	err = d.read(ctx, what, func(ctx context.Context, conn *pgxpool.Conn) error {
 		rows, err := conn.Query(ctx, sql, args...)
@@ -140,7 +137,6 @@ func (d *database) Log(ctx context.Context, id store.ID, after uint64, limit int
 	return l, err
 }
 
-// scanID reads an ID from a row.
 func scanID(row pgx.CollectableRow) (store.ID, error) {
 	id, err := pgx.RowTo[pgtype.UUID](row)
 	return id.Bytes, err

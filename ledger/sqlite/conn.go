@@ -38,7 +38,6 @@ func dial(path string, set settings) (*conn, error) {
 	return c, nil
 }
 
-// script executes statements once, one after the other.
 func (c *conn) script(queries string) error {
 	for queries = strings.TrimSpace(queries); queries != ""; {
 		s, rest, err := c.PrepareTransient(queries)

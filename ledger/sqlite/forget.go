@@ -26,7 +26,6 @@ func (l *database) Forget(ctx context.Context, limit int) (removed int, err erro
 	return removed, l.explain("clean", err)
 }
 
-// forget removes records that need not be kept.
 func (w *writer) forget(limit int) (int, error) {
 	var over []int64
 	_, err := w.each("SELECT n FROM records WHERE keep <= ? ORDER BY keep LIMIT ?", func(r *row) { over = append(over, r.ColumnInt64(0)) }, w.ledger.now(), limit)
@@ -41,7 +40,6 @@ func (w *writer) forget(limit int) (int, error) {
 	return len(over), err
 }
 
-// remove removes a record with all that belongs to it.
 func (w *writer) remove(n int64) error {
 	for _, query := range []string{"DELETE FROM items WHERE record = ?", "DELETE FROM states WHERE record = ?", "DELETE FROM records WHERE n = ?"} {
 		if err := w.exec(query, n); err != nil {

@@ -81,7 +81,6 @@ func (w *writer) room(r *store.Record, most int) error {
 	return err
 }
 
-// create makes a record and returns its row.
 func (w *writer) create(r *store.Record, head uint64, lease int64) (n int64, err error) {
 	err = w.exec(`INSERT INTO records (id, audience, owner, account, request, tool, revision, format, mode, status, fence, head, seen, floor, tries,
 			lease, wake, due, keep, created, updated, summary) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?12, ?12, 0, 0, ?13, ?14, max(?14, ?13), ?15, ?16, ?16, ?17)`,
@@ -94,7 +93,6 @@ func (w *writer) create(r *store.Record, head uint64, lease int64) (n int64, err
 	return n, err
 }
 
-// replace writes a record in the place of another.
 func (w *writer) replace(r, old *store.Record, n int64, head uint64, lease int64) error {
 	floor := max(old.Floor, min(r.Floor, old.Head))
 	if floor > old.Floor {
@@ -128,7 +126,6 @@ func (w *writer) replace(r, old *store.Record, n int64, head uint64, lease int64
 	return w.exec("INSERT INTO states (record, body) VALUES (?, ?) ON CONFLICT (record) DO UPDATE SET body = excluded.body", n, r.State)
 }
 
-// append appends items to the log of a record.
 func (w *writer) append(n int64, head uint64, items []store.Item, now time.Time) error {
 	for i := range items {
 		err := w.exec("INSERT INTO items (record, n, kind, lasting, at, body) VALUES (?, ?, ?, ?, ?, ?)",

@@ -80,7 +80,6 @@ func (w *writer) do(ctx context.Context, o *op) error {
 	return <-o.done
 }
 
-// run is the writer's goroutine.
 func (w *writer) run() {
 	defer close(w.ended)
 	for {
