@@ -98,18 +98,9 @@ func (c *Core) Get(ctx context.Context, principal, id string) (*tasks.Task, erro
 	return t, err
 }
 
-// Status implements [tasks.Viewer].
-func (c *Core) Status(ctx context.Context, principal, id string) (*tasks.Task, error) {
-	t, err := c.Get(ctx, principal, id)
-	if err == nil {
-		t.End, t.Found = nil, nil
-	}
-	return t, err
-}
-
 func (c *Core) view(r *row) (*tasks.Task, error) {
 	t := c.summarized(&r.Record, &r.summary)
-	t.Status, t.Progress, t.Given, t.Told, t.Final, t.Rests = statusOf(r), r.Progress.engine(), r.Stand.Given, r.Shown.Told, r.Final, r.rests()
+	t.Status, t.Progress, t.Given, t.Final, t.Rests = statusOf(r), r.Progress.engine(), r.Stand.Given, r.Final, r.rests()
 	for _, h := range r.Heard {
 		t.Happened = append(t.Happened, h.Question)
 	}

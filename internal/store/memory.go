@@ -23,7 +23,7 @@ type MemoryOptions struct {
 func NewMemory(o MemoryOptions) Store {
 	m := &memory{
 		now: o.Now, closed: make(chan struct{}), rows: map[ID]*row{}, requests: map[ID]ID{}, counts: map[account]int{},
-		due: newIndex(), owned: newIndex(), statuses: newIndex(), keep: newIndex(),
+		due: newIndex(), owned: newIndex(),
 	}
 	if m.now == nil {
 		m.now = time.Now
@@ -43,9 +43,9 @@ type memory struct {
 	rows     map[ID]*row
 	requests map[ID]ID
 	counts   map[account]int // of records that are not over
-	// Each is sorted by a group and a time: audience and tool by Wake; audience, owner and mode by Created;
-	// audience and status by Created; Keep.
-	due, owned, statuses, keep index
+	// Each is sorted by a group and a time: audience and tool by Wake; audience, owner and mode by Created. What is
+	// asked by anything else is looked for among all.
+	due, owned index
 
 	listeners Listeners
 }
@@ -86,31 +86,22 @@ func (i index) of(from entry, each func(entry) bool) {
 }
 
 // entries are those of a record in the indexes, in their order. One without a group is in none.
-func (r *row) entries() (list [4]entry) {
+func (r *row) entries() (list [2]entry) {
 	if !r.Wake.IsZero() {
 		list[0] = entry{dueGroup(r.Audience, r.Tool), r.Wake.UnixMicro(), r.ID}
 	}
 	if r.Owner != (ID{}) {
 		list[1] = entry{ownedGroup(r.Audience, r.Owner, r.Mode), r.Created.UnixMicro(), r.ID}
 	}
-	list[2] = entry{statusGroup(r.Audience, r.Status), r.Created.UnixMicro(), r.ID}
-	if !r.Keep.IsZero() {
-		list[3] = entry{keepGroup, r.Keep.UnixMicro(), r.ID}
-	}
 	return list
 }
-
-const keepGroup = "keep"
 
 func dueGroup(audience, tool string) string { return audience + "\x00" + tool }
 func ownedGroup(audience string, owner ID, mode Mode) string {
 	return audience + "\x00" + string(owner[:]) + string(mode)
 }
-func statusGroup(audience string, status Status) string { return audience + "\x00" + string(status) }
 
-func (m *memory) indexes() [4]index {
-	return [4]index{m.due, m.owned, m.statuses, m.keep}
-}
+func (m *memory) indexes() [2]index { return [2]index{m.due, m.owned} }
 
 // do does something with the store locked, unless the context has ended.
 func (m *memory) do(ctx context.Context, something func(now time.Time) error) error {
@@ -297,12 +288,11 @@ func cloneItems(items []Item) []Item {
 
 func (m *memory) Forget(ctx context.Context, limit int) (n int, err error) {
 	err = m.do(ctx, func(now time.Time) error {
-		for ; n < limit; n++ {
-			first, ok := m.keep.Min()
-			if !ok || first.at > now.UnixMicro() {
-				break
+		for _, r := range m.rows {
+			if n < limit && !r.Keep.IsZero() && !r.Keep.After(now) {
+				m.put(r, nil)
+				n++
 			}
-			m.put(m.rows[first.id], nil)
 		}
 		return nil
 	})

@@ -98,29 +98,28 @@ func (m *memory) Log(ctx context.Context, id ID, after uint64, limit int) (l *Lo
 
 func (m *memory) List(ctx context.Context, f Filter, after Cursor, limit int) (list []*Record, err error) {
 	err = m.do(ctx, func(now time.Time) error {
-		collect := func(in index, group string) {
-			n := 0
-			from := entry{group, after.Created.UnixMicro(), after.ID}
-			if after.Created.IsZero() {
-				from.at = earliest.UnixMicro()
-			}
-			in.of(from, func(e entry) bool {
-				if e != from && n < limit {
-					c := m.rows[e.id].Record
-					c.State, c.Summary, c.Now = nil, slices.Clone(c.Summary), now
-					list = append(list, &c)
-					n++
-				}
-				return n < limit
-			})
+		from := entry{ownedGroup(f.Audience, f.Owner, f.Mode), after.Created.UnixMicro(), after.ID}
+		if after.Created.IsZero() {
+			from.at = earliest.UnixMicro()
+		}
+		add := func(r *row) {
+			c := r.Record
+			c.State, c.Summary, c.Now = nil, slices.Clone(r.Summary), now
+			list = append(list, &c)
 		}
 		if f.Owner != (ID{}) {
-			collect(m.owned, ownedGroup(f.Audience, f.Owner, f.Mode))
+			m.owned.of(from, func(e entry) bool {
+				if e != from && len(list) < limit {
+					add(m.rows[e.id])
+				}
+				return len(list) < limit
+			})
 			return nil
 		}
-		for i, s := range f.Statuses {
-			if !slices.Contains(f.Statuses[:i], s) {
-				collect(m.statuses, statusGroup(f.Audience, s))
+		for _, r := range m.rows {
+			at := cmp.Or(cmp.Compare(r.Created.UnixMicro(), from.at), bytes.Compare(r.ID[:], from.id[:]))
+			if at > 0 && r.Audience == f.Audience && slices.Contains(f.Statuses, r.Status) {
+				add(r)
 			}
 		}
 		return nil

@@ -97,14 +97,13 @@ type Task struct {
 	// Given are the last answers that the task was given.
 	Given []Given
 	// End is the result of a task that is Completed. Of one that is Cancelled it is what was
-	// undone, if it had done anything. It is nil where only the status was asked for.
+	// undone, if it had done anything.
 	End *turns.End
 	// Err is why the task is Failed: an error as [turns.Runner] has them, without what only
 	// the operator may see.
 	Err error
-	// Events is the number of the newest event, and Told how many of those so far are of
-	// [EventProgress] and [EventLog].
-	Events, Told uint64
+	// Events is the number of the newest event.
+	Events uint64
 
 	// Rev grows with each change; see [Viewer].
 	Rev uint64
@@ -225,8 +224,6 @@ type Viewer interface {
 	Start(ctx context.Context, s Start) (*Task, error)
 	// Get returns a task of the principal's, or [ErrNotFound].
 	Get(ctx context.Context, principal, id string) (*Task, error)
-	// Status is Get without the task's End, which may be large.
-	Status(ctx context.Context, principal, id string) (*Task, error)
 	// Follow yields what comes of the task: each event of [EventProgress] and [EventLog] with a
 	// number greater than after, in order, and after those the task as it stands, first of all and
 	// whenever it has changed. Whenever the time is there that wake says, if that is not nil, it yields

@@ -144,9 +144,4 @@ func (c *Config) expires(p *engine.Position) time.Time {
 	return expires
 }
 
-func later(a, b time.Time) time.Time {
-	if a.After(b) {
-		return a
-	}
-	return b
-}
+func later(a, b time.Time) time.Time { return slices.MaxFunc([]time.Time{a, b}, time.Time.Compare) }
