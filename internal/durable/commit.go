@@ -112,11 +112,11 @@ func (h *hold) prepare(change func(r *row) []event) error {
 		next.Shown.Updated = next.now()
 	}
 	next.Keep = keepUntil(next)
-	t := h.c.term()
+	t, lease := h.c.term(), h.c.Lease
 	if !next.Running.Held {
-		t.takes = 0 // the write ends the lease
+		lease = 0 // the write ends it
 	}
-	w, err := h.c.rows.prepare(next, t.takes, h.most, events...)
+	w, err := h.c.rows.prepare(next, lease, h.most, events...)
 	if err != nil {
 		h.notes.back(told)
 		return err
@@ -184,7 +184,7 @@ func (h *hold) send() error {
 	return nil
 }
 
-// acquire notes that the row is this process's for a term, and renewed that it is for another one.
+// acquire notes that the row is this process's from then on, and renewed that its lease has begun anew.
 func (h *hold) acquire(t term) {
 	h.acquired, h.most, h.held = true, 0, store.Held{ID: h.row.ID, Fence: h.row.Fence}
 	h.term.Store(&t)

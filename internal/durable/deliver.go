@@ -225,14 +225,7 @@ func (c *Core) stillWaits(ctx context.Context, d *delivery) error {
 
 // tellRow has a saga go on that waits for an event which has happened.
 func (c *Core) tellRow(ctx context.Context, id store.ID, name Name, result []byte) error {
-	find := func() (*row, error) {
-		r, err := c.rows.load(ctx, id)
-		if errors.Is(err, ErrUnreadable) {
-			return nil, nil
-		}
-		return r, err
-	}
-	_, err := c.input(ctx, find, func(r *row) (*event, bool, error) { return r.happened(name, result) })
+	_, err := c.input(ctx, func() (*row, error) { return c.loadReadable(ctx, id) }, func(r *row) (*event, bool, error) { return r.happened(name, result) })
 	if errors.Is(err, tasks.ErrNotFound) { // it was there just now
 		return nil
 	}
@@ -323,11 +316,17 @@ func (c *Core) endedOf(ctx context.Context, name Name) (ended []store.ID, err er
 
 // rowWaits reports whether a row may still wait for events.
 func (c *Core) rowWaits(ctx context.Context, id store.ID) (bool, error) {
+	r, err := c.loadReadable(ctx, id)
+	return r != nil && !r.Status.Over() && !r.Cancelled && r.Undoing == nil, err
+}
+
+// loadReadable returns a row, or nil if there is none that can be read here.
+func (c *Core) loadReadable(ctx context.Context, id store.ID) (*row, error) {
 	r, err := c.rows.load(ctx, id)
-	if err != nil && !errors.Is(err, ErrUnreadable) {
-		return false, err
+	if errors.Is(err, ErrUnreadable) {
+		return nil, nil
 	}
-	return r != nil && !r.Status.Over() && !r.Cancelled && r.Undoing == nil, nil
+	return r, err
 }
 
 // tryRegister is one attempt of registerOne, in which rows that have ended give way. row is nil for a saga that its client

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"iter"
+	"slices"
 	"sync"
 	"time"
 
@@ -30,29 +31,18 @@ func (c *Core) follow(ctx context.Context, id store.ID, wake func() time.Time, f
 		if err == nil && r == nil {
 			err = tasks.ErrNotFound
 		}
-		woken := func() bool { return yield(nil, nil) }
-		for yield(r, err) && err == nil && c.awaitChange(ctx, changed, wake, woken) {
-			r, err = c.loadAgain(ctx, r)
-		}
-	}
-}
-
-// awaitChange waits until a row may have changed, as that was heard or nothing was heard for long, or until ctx ends.
-// Whenever the time is there that wake says, it calls woken. It returns false as soon as woken does.
-func (c *Core) awaitChange(ctx context.Context, changed <-chan struct{}, wake func() time.Time, woken func() bool) bool {
-	end := time.Now().Add(c.Poll)
-	for {
-		next := end
-		if wake != nil {
-			if at := wake(); at.Before(end) {
-				next = at
+		for yield(r, err) && err == nil {
+			for end, over := time.Now().Add(c.Poll), false; !over; { // until something was heard, or nothing for long
+				next := end
+				if wake != nil {
+					next = slices.MinFunc([]time.Time{wake(), end}, time.Time.Compare)
+				}
+				over = !awaits(ctx, changed, time.Until(next)) || next.Equal(end) || ctx.Err() != nil
+				if !over && !yield(nil, nil) {
+					return
+				}
 			}
-		}
-		if !awaits(ctx, changed, time.Until(next)) || next == end || ctx.Err() != nil {
-			return true
-		}
-		if !woken() {
-			return false
+			r, err = c.loadAgain(ctx, r)
 		}
 	}
 }

@@ -46,7 +46,7 @@ type hold struct {
 	most             int
 	// sent is what was written last, as long as it is not known whether it was made.
 	sent *sending
-	// held names the lease once the row is acquired, and term is for how long it is.
+	// held names the lease once the row is acquired, and term is when that began.
 	held store.Held
 	term atomic.Pointer[term]
 	// lost: the saga is another process's. rested: it was put to rest, and is not this process's any more.
@@ -150,7 +150,7 @@ func (h *hold) acting(context.Context) error {
 			return err
 		}
 	}
-	if !h.lost && h.c.term().after(h.term.Load()) {
+	if !h.lost && h.expired() {
 		if err := h.reload(); err != nil {
 			return err
 		}
@@ -183,7 +183,7 @@ func (h *hold) renew() error {
 	ctx, cancel := writing(h.ctx)
 	defer cancel()
 	t := h.c.term()
-	lost, err := h.c.rows.renew(ctx, []store.Held{h.held}, t.takes)
+	lost, err := h.c.rows.renew(ctx, []store.Held{h.held}, h.c.Lease)
 	switch {
 	case err != nil:
 		return err
@@ -261,16 +261,16 @@ func (h *hold) taskTurn(r *row, now time.Time, why error) (t turns.TaskTurn, err
 	return t, err
 }
 
-// term is for how long a lease is asked for, from when on. It counts from before the store is asked.
+// term is when a lease begins: before the store is asked for it.
 type term struct {
 	began time.Time // by the clock that only goes forward
 	wall  time.Time // by the one that runs while a machine is suspended
-	takes time.Duration
 }
 
-func (c *Core) term() term { return term{time.Now(), c.Turns.Now(), c.Lease} }
+func (c *Core) term() term { return term{time.Now(), c.Turns.Now()} }
 
-// after reports whether a lease for a term may be over now, by either clock.
-func (now term) after(t *term) bool {
-	return now.began.Sub(t.began) >= t.takes || now.wall.Round(0).Sub(t.wall.Round(0)) >= t.takes
+// expired reports whether the lease may be over now, by either clock.
+func (h *hold) expired() bool {
+	now, t := h.c.term(), h.term.Load()
+	return now.began.Sub(t.began) >= h.c.Lease || now.wall.Round(0).Sub(t.wall.Round(0)) >= h.c.Lease
 }

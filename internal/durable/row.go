@@ -151,7 +151,7 @@ type sending struct {
 	change store.Change
 	// unsure: the store did not say whether it has made the change, so it is to be sent again.
 	unsure bool
-	// told are those of the events that tools have told, and term is for how long the row is acquired, if it is.
+	// told are those of the events that tools have told, and term is from when on the row is acquired, if it is.
 	told []event
 	term term
 }
@@ -260,7 +260,7 @@ func (s *rows) append(ctx context.Context, r *row, first store.Item, unsure *boo
 				return false, store.ErrConflict
 			}
 		}
-		if !*unsure || time.Since(began) > outage || s.writes.failsLong() || sleep(ctx, pause) != nil {
+		if !*unsure || time.Since(began) > outage || sleep(ctx, pause) != nil {
 			return false, err
 		}
 	}

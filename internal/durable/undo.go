@@ -109,7 +109,7 @@ func (h *hold) undoing(why error) func(context.Context, engine.Undoing) error {
 		if err = h.commitUndoing(mark, u); err != nil {
 			return err
 		}
-		if _, lost, _ := h.look(); lost || h.c.term().after(h.term.Load()) {
+		if _, lost, _ := h.look(); lost || h.expired() {
 			return h.acting(ctx)
 		}
 		return nil

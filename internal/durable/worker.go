@@ -121,7 +121,7 @@ func (w *worker) take(ctx, live context.Context) error {
 			continue
 		}
 		t := w.c.term()
-		taken, unreadable, next, err := w.c.rows.take(ctx, w.c.tools(), room, t.takes)
+		taken, unreadable, next, err := w.c.rows.take(ctx, w.c.tools(), room, w.c.Lease)
 		if unreadable > 0 {
 			warn.Do(func() {
 				log.ErrorContext(ctx, "sagas cannot be read: they were sealed with a key that is not enabled, by a newer program or one before the first release, or were altered", "sagas", unreadable)
@@ -279,7 +279,7 @@ func (w *worker) renew(ctx context.Context) {
 		}
 		t := w.c.term()
 		renewing, cancel := context.WithTimeout(ctx, writeTime)
-		lost, err := w.c.rows.renew(renewing, leases, t.takes)
+		lost, err := w.c.rows.renew(renewing, leases, w.c.Lease)
 		cancel()
 		if err != nil {
 			continue // the next time, or the next commit
