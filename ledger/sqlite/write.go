@@ -100,24 +100,11 @@ func (w *writer) replace(r, old *store.Record, n int64, head uint64, lease int64
 			return err
 		}
 	}
-	// To set a column costs a change of each index that it is in, even to the same value. So those that
-	// often stay as they are are left out then.
-	query := `UPDATE records SET tool = ?, revision = ?, format = ?, fence = ?, head = ?, seen = ?, floor = ?, tries = 0, lease = ?,
-		wake = ?, due = max(?, ?), updated = ?, summary = ?`
-	args := []any{r.Tool, int(r.Revision), int(r.Format), r.Fence, head, head, floor, lease, r.Wake, r.Wake, lease, r.Updated, r.Summary}
-	if r.Status != old.Status {
-		query, args = query+", status = ?", append(args, string(r.Status))
-	}
-	if r.Mode != old.Mode {
-		query, args = query+", mode = ?", append(args, string(r.Mode))
-	}
-	if r.Request != old.Request {
-		query, args = query+", request = ?", append(args, r.Request)
-	}
-	if !store.Micro(r.Keep).Equal(old.Keep) {
-		query, args = query+", keep = ?", append(args, r.Keep)
-	}
-	if err := w.exec(query+" WHERE n = ?", append(args, n)...); err != nil {
+	err := w.exec(`UPDATE records SET tool = ?, revision = ?, format = ?, mode = ?, status = ?, request = ?, keep = ?, fence = ?, head = ?9, seen = ?9,
+			floor = ?, tries = 0, lease = ?11, wake = ?12, due = max(?12, ?11), updated = ?, summary = ? WHERE n = ?`,
+		r.Tool, int(r.Revision), int(r.Format), string(r.Mode), string(r.Status), r.Request, r.Keep, r.Fence, head,
+		floor, lease, r.Wake, r.Updated, r.Summary, n)
+	if err != nil {
 		return err
 	}
 	if len(r.State) == 0 {
