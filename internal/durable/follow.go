@@ -13,11 +13,9 @@ import (
 	"github.com/mcpsaga/mcpsaga/internal/turns"
 )
 
-// follow yields the row of a saga whenever it may have changed, beginning with the present one, and nil
-// whenever the time is there that wake says, if that is not nil. It ends with an error, or when ctx ends. It
-// is the only way in which anything waits for a saga.
-//
-// id is the row's, unless find finds it by another name. Its changes are listened for before it is read.
+// follow yields the row of a saga whenever it may have changed, beginning with the present one, and nil whenever the time is
+// there that wake says, if that is not nil. It ends with an error, or when ctx ends. id is the row's, unless find finds it by
+// another name. Its changes are listened for before it is read.
 func (c *Core) follow(ctx context.Context, id store.ID, wake func() time.Time, find func() (*row, error)) iter.Seq2[*row, error] {
 	return func(yield func(*row, error) bool) {
 		changed, stop := c.hub.wait(id)

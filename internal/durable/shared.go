@@ -61,12 +61,10 @@ func ReadDocument[T any](ctx context.Context, c *Core, name Name) (*Document[T],
 	return d, nil
 }
 
-// ChangeDocument changes a document, or makes it, and has it kept until then. It begins with what was found
-// before, or with nil; whenever another process was faster, change is called again with what there is
-// then. If change fails, or reports that there is nothing to change, nothing is written. What a principal
-// has in documents is counted apart from its sagas.
-//
-// It is tried again until ctx ends, and fails with [ErrConflict] if others were faster all that time.
+// ChangeDocument changes a document, or makes it, and has it kept until then. It begins with what was found before, or with
+// nil; whenever another process was faster, change is called again with what there is then, until ctx ends: then it fails
+// with [ErrConflict]. If change fails, or reports that there is nothing to change, nothing is written. What a principal has in
+// documents is counted apart from its sagas.
 func ChangeDocument[T any](ctx context.Context, c *Core, principal string, name Name, keep time.Time, found *Document[T], change func(*T) (bool, error)) (*Document[T], error) {
 	return changeDocument(ctx, c, name, found, func(v *T, _ bool) (*kept, error) {
 		changed, err := change(v)

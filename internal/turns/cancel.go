@@ -77,10 +77,9 @@ func (r *Runner) cancel(ctx context.Context, brought *Request, o *Opened) (End, 
 	return r.finish(turn, &q, o.Identity, out, err, false, nil)
 }
 
-// inner returns how a request would have gone on without its client, as [Runner.advance] does, after
-// a turn whose response may have been lost. Nothing is waited for: a request that slept has had its
-// time. What the server's model says now may be something else than it said then, but the effects
-// that come next have the same keys.
+// inner returns how a request would have gone on without its client, as [Runner.advance] does, after a turn whose response
+// may have been lost. Nothing is waited for. What the server's model says now may be something else than it said then, but
+// the effects that come next have the same keys.
 func (r *Runner) inner(q *Request, t *engine.Program) func(context.Context, *engine.Outcome) (*engine.Call, error) {
 	now, left, n := r.Now(), r.longest(), 0
 	client := q.Client

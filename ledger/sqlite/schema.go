@@ -11,12 +11,9 @@ const (
 	nextFormat    = 3000       // the first that this program cannot use: until then, later programs only add to the tables
 )
 
-// schema are the tables. What may be large is in tables of its own, so that to take, renew or list a
-// record does not touch it.
-//
-// due is when a record can be taken. Its index has with it what says who can drive the record, so that what a
-// server cannot drive is passed over within the index. (SQLite does not answer from an index alone what asks for a
-// generated column.)
+// schema are the tables. What may be large is in tables of its own, so that to take, renew or list a record does not touch
+// it. due is when a record can be taken. Its index has with it what says who can drive the record, so that what a server
+// cannot drive is passed over within the index. (SQLite does not answer from an index alone what asks for a generated column.)
 const schema = `
 CREATE TABLE records (
 	n        INTEGER PRIMARY KEY,
