@@ -283,26 +283,43 @@ func (c *Core) registerOne(ctx context.Context, principal string, row *store.ID,
 	if err := c.announce(ctx, e); err != nil {
 		return nil, err
 	}
-	a, err := c.tryRegister(ctx, principal, row, p, e, nil)
-	if errors.Is(err, errCrowded) {
-		var ended []store.ID
-		if ended, err = c.endedOf(ctx, e.Event); err == nil {
-			a, err = c.tryRegister(ctx, principal, row, p, e, ended)
-		}
-	}
-	return a, err
-}
-
-// errCrowded: as many sagas wait for a key as may.
-var errCrowded = fmt.Errorf("%d sagas wait for the same key of the event", maxPerKey)
-
-// endedOf are those rows that an event's document names and that wait no more.
-func (c *Core) endedOf(ctx context.Context, name Name) (ended []store.ID, err error) {
-	found, err := ReadDocument[delivery](ctx, c, name)
+	found, err := ReadDocument[delivery](ctx, c, e.Event)
 	if err != nil {
 		return nil, err
 	}
-	for _, id := range found.Value.Rows {
+	var ended []store.ID // give way
+	if rows := found.Value.Rows; len(rows) >= maxPerKey && row != nil && !slices.Contains(rows, *row) {
+		if ended, err = c.endedOf(ctx, rows); err != nil {
+			return nil, err
+		}
+	}
+	now := c.clock.now()
+	found, err = changeDocument(ctx, c, e.Event, found, func(d *delivery, _ bool) (*kept, error) {
+		if d.Result != nil && p.CheckEvent(e.Question, d.Result) != nil && d.Until.IsZero() {
+			c.Turns.Log.WarnContext(ctx, "what was delivered early does not fit the event, and is ignored", "tool", p.Name, "event", e.Question)
+			d.Result = nil
+		}
+		changed, err := d.await(now, row, e, ended)
+		if err != nil || !changed {
+			return nil, err
+		}
+		d.Principal, d.Tool, d.Revision, d.Question = principal, p.Target, p.Revision, e.Question
+		return d.kept(now), nil
+	})
+	switch {
+	case err != nil:
+		return nil, err
+	case found.Value.Result != nil:
+		return &steps.Answer{StepID: e.ID, Result: found.Value.Result, By: answeredBy(found.Value.Result)}, nil
+	case !now.Before(e.Until):
+		return &steps.Answer{StepID: e.ID, Result: json.RawMessage(timedOut), By: byEvent}, nil
+	}
+	return nil, nil
+}
+
+// endedOf are those of the rows that wait no more.
+func (c *Core) endedOf(ctx context.Context, rows []store.ID) (ended []store.ID, err error) {
+	for _, id := range rows {
 		waits, err := c.rowWaits(ctx, id)
 		if err != nil {
 			return nil, err
@@ -329,33 +346,6 @@ func (c *Core) loadReadable(ctx context.Context, id store.ID) (*row, error) {
 	return r, err
 }
 
-// tryRegister is one attempt of registerOne, in which rows that have ended give way. row is nil for a saga that its client
-// drives.
-func (c *Core) tryRegister(ctx context.Context, principal string, row *store.ID, p *engine.Program, e *awaited, ended []store.ID) (*steps.Answer, error) {
-	now := c.clock.now()
-	found, err := changeDocument(ctx, c, e.Event, nil, func(d *delivery, _ bool) (*kept, error) {
-		if d.Result != nil && p.CheckEvent(e.Question, d.Result) != nil && d.Until.IsZero() {
-			c.Turns.Log.WarnContext(ctx, "what was delivered early does not fit the event, and is ignored", "tool", p.Name, "event", e.Question)
-			d.Result = nil
-		}
-		changed, err := d.await(now, row, e, ended)
-		if err != nil || !changed {
-			return nil, err
-		}
-		d.Principal, d.Tool, d.Revision, d.Question = principal, p.Target, p.Revision, e.Question
-		return d.kept(now), nil
-	})
-	switch {
-	case err != nil:
-		return nil, err
-	case found.Value.Result != nil:
-		return &steps.Answer{StepID: e.ID, Result: found.Value.Result, By: answeredBy(found.Value.Result)}, nil
-	case !now.Before(e.Until):
-		return &steps.Answer{StepID: e.ID, Result: json.RawMessage(timedOut), By: byEvent}, nil
-	}
-	return nil, nil
-}
-
 // await has the document say that a saga waits for the event: a row, or one that its client drives if that is nil. It
 // reports whether that says anything new.
 func (d *delivery) await(now time.Time, row *store.ID, e *awaited, ended []store.ID) (changed bool, err error) {
@@ -373,7 +363,7 @@ func (d *delivery) await(now time.Time, row *store.ID, e *awaited, ended []store
 		d.ByClient = true
 	case d.Result != nil, !now.Before(e.Until): // there is nothing to wait for
 	case len(d.Rows) >= maxPerKey+len(ended):
-		return false, errCrowded
+		return false, fmt.Errorf("%d sagas wait for the same key of the event", maxPerKey)
 	default:
 		d.Rows = append(slices.DeleteFunc(slices.Clone(d.Rows), func(id store.ID) bool { return slices.Contains(ended, id) }), *row)
 	}

@@ -90,7 +90,7 @@ func (m *memory) Log(ctx context.Context, id ID, after uint64, limit int) (l *Lo
 			return ErrNotFound
 		}
 		items := r.after(after)
-		l = &Log{Items: cloneItems(items[:max(0, min(limit, len(items)))]), Head: r.Head, Floor: r.Floor, Status: r.Status}
+		l = &Log{Items: cloneItems(items[:max(0, min(limit, len(items)))]), Head: r.Head, Floor: r.Floor}
 		return nil
 	})
 	return l, err

@@ -225,8 +225,6 @@ type Log struct {
 	// Head and Floor are the record's. The piece reaches to Head if it has fewer items than were
 	// asked for. Items up to Floor that are not Lasting are gone.
 	Head, Floor uint64
-	// Status is the record's.
-	Status Status
 }
 
 // Store keeps records. Its methods are safe for concurrent use, by any number of processes where the

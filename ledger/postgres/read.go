@@ -24,7 +24,7 @@ r.wake, r.keep, r.summary, r.fence, r.head, r.floor, r.lease, r.tries, r.created
 
 	loadRecords = `SELECT ` + unread + ` FROM mcpsaga_ledger.records AS r
 LEFT JOIN mcpsaga_ledger.items AS i ON i.id = r.id AND i.n > r.applied WHERE `
-	readLog = `SELECT r.head, r.floor, r.status, ` + itemColumns + ` FROM mcpsaga_ledger.records AS r LEFT JOIN LATERAL (
+	readLog = `SELECT r.head, r.floor, ` + itemColumns + ` FROM mcpsaga_ledger.records AS r LEFT JOIN LATERAL (
 	SELECT * FROM mcpsaga_ledger.items WHERE id = r.id AND n > $2::bigint ORDER BY n LIMIT $3::bigint
 ) AS i ON true WHERE r.id = $1::uuid ORDER BY i.n`
 	listOwned = `SELECT ` + columns + `, statement_timestamp() FROM mcpsaga_ledger.records AS r
@@ -125,7 +125,7 @@ func (d *database) Log(ctx context.Context, id store.ID, after uint64, limit int
 	l, err := query(ctx, d, what, func(rows pgx.Rows) (l *store.Log, err error) {
 		var read store.Log
 		var i store.Item
-		_, err = pgx.ForEachRow(rows, []any{&read.Head, &read.Floor, &read.Status, &i.N, &i.Kind, &i.Lasting, &i.At, &i.Body}, func() error {
+		_, err = pgx.ForEachRow(rows, []any{&read.Head, &read.Floor, &i.N, &i.Kind, &i.Lasting, &i.At, &i.Body}, func() error {
 			l, read.Items, i.Body = &read, appendItem(read.Items, i), nil
 			return nil
 		})
