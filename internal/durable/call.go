@@ -199,28 +199,18 @@ func (h *hold) make(change func(r *row) []event) error {
 	return errNoRow
 }
 
-// prepareCall has the hold have the row of a call as it is to be made. It fails with [errNoRow] if the same call
-// was made before.
-func (h *hold) prepareCall(ctx context.Context, one *calling) error {
-	r := h.c.newRow(one.start, one.turn)
-	known, err := h.c.identify(ctx, one.start, one.turn, r)
-	if known != nil || err != nil {
-		return h.madeBefore(known, err)
-	}
-	if one.saved != nil {
-		r.Stand.Position, r.Stand.Answers = r.encode(one.saved), nil
-	}
-	h.row = r
-	return nil
-}
-
 // insert is one attempt to make the row of a call. It fails with [errNoRow] if the same call was made before, or
 // others continue with the row. The caller has the row then.
 func (h *hold) insert(ctx context.Context, one *calling, change func(r *row) []event) error {
 	if h.sent == nil { // else it may have been made before
-		if err := h.prepareCall(ctx, one); err != nil {
-			return err
+		r := h.c.newRow(one.start, one.turn)
+		if known, err := h.c.identify(ctx, one.start, one.turn, r); known != nil || err != nil {
+			return h.madeBefore(known, err)
 		}
+		if one.saved != nil {
+			r.Stand.Position, r.Stand.Answers = r.encode(one.saved), nil
+		}
+		h.row = r
 	}
 	h.c.worker.awaitBegin(ctx)
 	live, here := h.c.worker.serves(true)

@@ -184,7 +184,6 @@ func (c *Core) attend(ctx context.Context, p *engine.Program, saga *tokens.ID, f
 	}
 }
 
-// attendOpened is attend for the saga of a token.
 func (c *Core) attendOpened(ctx context.Context, q *turns.Request, o *turns.Opened, act func(context.Context, *row) (turns.End, error)) (turns.End, error) {
 	saga := o.Saga
 	find := func(ctx context.Context) (*row, error) { return c.rows.load(ctx, c.rows.sagaID(q.Principal, saga)) }
@@ -331,7 +330,6 @@ func (c *Core) await(ctx context.Context, r *row, until func(now *row) time.Time
 	return turns.UnderWay(ctx)
 }
 
-// repeat is what a turn was answered before.
 func (c *Core) repeat(q *turns.Request, r *row) (turns.End, error) {
 	program, _ := c.Turns.ProgramOf(r.Tool, r.Revision)
 	fail := func(err error) (turns.End, error) { return turns.End{}, c.Turns.Failed(program, r.Saga, err) }

@@ -10,7 +10,6 @@ import (
 
 // What a row says of a saga that waits for its client, or has ended, and how long it is kept.
 
-// suspendClient notes in a row that the saga waits for its client.
 func (c *Core) suspendClient(r *row, end *turns.End, position []byte) []event {
 	s, pos, now := r.Client, end.Position, c.Turns.Now()
 	s.At, s.Token, s.Purpose, r.Effects = pos.Turn, end.Token, end.Policy.Purpose, pos.Effects()

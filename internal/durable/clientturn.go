@@ -77,7 +77,6 @@ func (c *Core) holdForClient(ctx context.Context, r *row) *hold {
 	return h
 }
 
-// newClientRow is the row of a saga of which there is none yet.
 func (c *Core) newClientRow(q *turns.Request, p *engine.Program, saga tokens.ID) *row {
 	r := &row{read: time.Now()}
 	owner := c.rows.owner(q.Principal)
@@ -189,7 +188,6 @@ func overtaken(err error) error {
 	return err
 }
 
-// put notes in the row that the turn is under way.
 func (t *clientTurn) put(r *row) []event {
 	begun := t.begun
 	r.Client.Turn = &begun

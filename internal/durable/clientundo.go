@@ -145,7 +145,6 @@ func (c *Core) cancelTask(ctx context.Context, r *row) (turns.End, error) {
 	return turns.End{}, turns.UnderWay(ctx)
 }
 
-// taskEnded says how a task has ended, to a client that cancels it by a token.
 func (c *Core) taskEnded(r *row) (turns.End, error) {
 	t, err := c.view(r)
 	if err != nil {

@@ -36,7 +36,6 @@ func (h *hold) commit(change func(r *row) []event) error {
 	return h.commitLocked(change)
 }
 
-// commitLocked is commit for a hold that is locked.
 func (h *hold) commitLocked(change func(r *row) []event) error {
 	if h.calling != nil {
 		return h.make(change)
@@ -113,11 +112,11 @@ func (h *hold) prepare(change func(r *row) []event) error {
 		next.Shown.Updated = next.now()
 	}
 	next.Keep = keepUntil(next)
-	t := h.c.term()
+	t, lease := h.c.term(), h.c.Lease
 	if !next.Running.Held {
-		t.takes = 0 // the write ends the lease
+		lease = 0 // the write ends it
 	}
-	w, err := h.c.rows.prepare(next, t.takes, h.most, events...)
+	w, err := h.c.rows.prepare(next, lease, h.most, events...)
 	if err != nil {
 		h.notes.back(told)
 		return err
@@ -160,9 +159,7 @@ func (h *hold) send() error {
 	}
 	ctx, cancel := writing(h.ctx)
 	defer cancel()
-	h.c.hub.writes(w.r.ID, w.change.Items[len(w.change.Items)-1].N)
 	if err := h.c.rows.send(ctx, w); err != nil {
-		h.c.hub.wrote(w.r.ID, nil)
 		if !w.unsure {
 			h.notes.back(w.told)
 			h.sent = nil
@@ -172,7 +169,6 @@ func (h *hold) send() error {
 	h.c.worker.works()
 	h.c.clock.hear(w.r.Now)
 	h.row, h.sent = w.r, nil
-	h.c.hub.wrote(h.row.ID, h.row)
 	if h.rested = !h.row.Running.Held; h.rested && !h.row.Wake.IsZero() {
 		signal(h.c.worker.look)
 	}
@@ -188,7 +184,7 @@ func (h *hold) send() error {
 	return nil
 }
 
-// acquire notes that the row is this process's for a term, and renewed that it is for another one.
+// acquire notes that the row is this process's from then on, and renewed that its lease has begun anew.
 func (h *hold) acquire(t term) {
 	h.acquired, h.most, h.held = true, 0, store.Held{ID: h.row.ID, Fence: h.row.Fence}
 	h.term.Store(&t)
@@ -203,7 +199,6 @@ func (h *hold) renewed(t term) {
 // dueAt is a time that has come, also if the store's clock is not known to the millisecond.
 func dueAt(now time.Time) time.Time { return now.Add(-100 * time.Millisecond) }
 
-// nothing is a change that changes nothing.
 func nothing(*row) []event { return []event{{kind: kindTurn}} }
 
 // rest puts a row to rest within a change, in a status, until it is to be looked at.
@@ -238,12 +233,7 @@ func keepUntil(r *row) time.Time {
 	return later(later(r.Times.over(), r.Times.Due), r.Times.Keep).Add(maxSlack) // a server ends it before
 }
 
-func later(a, b time.Time) time.Time {
-	if a.After(b) {
-		return a
-	}
-	return b
-}
+func later(a, b time.Time) time.Time { return slices.MaxFunc([]time.Time{a, b}, time.Time.Compare) }
 
 // clip bounds what is kept of an error.
 func clip(text string) string {

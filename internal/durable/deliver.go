@@ -134,7 +134,6 @@ func (c *Core) AtKey(target, event, key string) Address {
 // newSecret draws what the handles of the saga of a row are made of.
 func (c *Core) newSecret(row store.ID) []byte { return append(c.Turns.NewSecret(), row[:]...) }
 
-// awaits are the events that a saga waits for at a position.
 func (c *Core) awaits(p *engine.Program, pos *engine.Position) (list []awaited) {
 	for _, a := range p.Awaited(pos) {
 		e := awaited{ID: a.StepID, Event: c.EventOf(p, &a).Event, Until: a.Until, Message: a.Message, Question: a.Question}
@@ -226,14 +225,7 @@ func (c *Core) stillWaits(ctx context.Context, d *delivery) error {
 
 // tellRow has a saga go on that waits for an event which has happened.
 func (c *Core) tellRow(ctx context.Context, id store.ID, name Name, result []byte) error {
-	find := func() (*row, error) {
-		r, err := c.rows.load(ctx, id)
-		if errors.Is(err, ErrUnreadable) {
-			return nil, nil
-		}
-		return r, err
-	}
-	_, err := c.input(ctx, find, func(r *row) (*event, bool, error) { return r.happened(name, result) })
+	_, err := c.input(ctx, func() (*row, error) { return c.loadReadable(ctx, id) }, func(r *row) (*event, bool, error) { return r.happened(name, result) })
 	if errors.Is(err, tasks.ErrNotFound) { // it was there just now
 		return nil
 	}
@@ -291,51 +283,18 @@ func (c *Core) registerOne(ctx context.Context, principal string, row *store.ID,
 	if err := c.announce(ctx, e); err != nil {
 		return nil, err
 	}
-	a, err := c.tryRegister(ctx, principal, row, p, e, nil)
-	if errors.Is(err, errCrowded) {
-		var ended []store.ID
-		if ended, err = c.endedOf(ctx, e.Event); err == nil {
-			a, err = c.tryRegister(ctx, principal, row, p, e, ended)
-		}
-	}
-	return a, err
-}
-
-// errCrowded: as many sagas wait for a key as may.
-var errCrowded = fmt.Errorf("%d sagas wait for the same key of the event", maxPerKey)
-
-// endedOf are those rows that an event's document names and that wait no more.
-func (c *Core) endedOf(ctx context.Context, name Name) (ended []store.ID, err error) {
-	found, err := ReadDocument[delivery](ctx, c, name)
+	found, err := ReadDocument[delivery](ctx, c, e.Event)
 	if err != nil {
 		return nil, err
 	}
-	for _, id := range found.Value.Rows {
-		waits, err := c.rowWaits(ctx, id)
-		if err != nil {
+	var ended []store.ID // give way
+	if rows := found.Value.Rows; len(rows) >= maxPerKey && row != nil && !slices.Contains(rows, *row) {
+		if ended, err = c.endedOf(ctx, rows); err != nil {
 			return nil, err
 		}
-		if !waits {
-			ended = append(ended, id)
-		}
 	}
-	return ended, nil
-}
-
-// rowWaits reports whether a row may still wait for events.
-func (c *Core) rowWaits(ctx context.Context, id store.ID) (bool, error) {
-	r, err := c.rows.load(ctx, id)
-	if err != nil && !errors.Is(err, ErrUnreadable) {
-		return false, err
-	}
-	return r != nil && !r.Status.Over() && !r.Cancelled && r.Undoing == nil, nil
-}
-
-// tryRegister is one attempt of registerOne, in which rows that have ended give way. row is nil for a saga that its client
-// drives.
-func (c *Core) tryRegister(ctx context.Context, principal string, row *store.ID, p *engine.Program, e *awaited, ended []store.ID) (*steps.Answer, error) {
 	now := c.clock.now()
-	found, err := changeDocument(ctx, c, e.Event, nil, func(d *delivery, _ bool) (*kept, error) {
+	found, err = changeDocument(ctx, c, e.Event, found, func(d *delivery, _ bool) (*kept, error) {
 		if d.Result != nil && p.CheckEvent(e.Question, d.Result) != nil && d.Until.IsZero() {
 			c.Turns.Log.WarnContext(ctx, "what was delivered early does not fit the event, and is ignored", "tool", p.Name, "event", e.Question)
 			d.Result = nil
@@ -358,6 +317,35 @@ func (c *Core) tryRegister(ctx context.Context, principal string, row *store.ID,
 	return nil, nil
 }
 
+// endedOf are those of the rows that wait no more.
+func (c *Core) endedOf(ctx context.Context, rows []store.ID) (ended []store.ID, err error) {
+	for _, id := range rows {
+		waits, err := c.rowWaits(ctx, id)
+		if err != nil {
+			return nil, err
+		}
+		if !waits {
+			ended = append(ended, id)
+		}
+	}
+	return ended, nil
+}
+
+// rowWaits reports whether a row may still wait for events.
+func (c *Core) rowWaits(ctx context.Context, id store.ID) (bool, error) {
+	r, err := c.loadReadable(ctx, id)
+	return r != nil && !r.Status.Over() && !r.Cancelled && r.Undoing == nil, err
+}
+
+// loadReadable returns a row, or nil if there is none that can be read here.
+func (c *Core) loadReadable(ctx context.Context, id store.ID) (*row, error) {
+	r, err := c.rows.load(ctx, id)
+	if errors.Is(err, ErrUnreadable) {
+		return nil, nil
+	}
+	return r, err
+}
+
 // await has the document say that a saga waits for the event: a row, or one that its client drives if that is nil. It
 // reports whether that says anything new.
 func (d *delivery) await(now time.Time, row *store.ID, e *awaited, ended []store.ID) (changed bool, err error) {
@@ -375,7 +363,7 @@ func (d *delivery) await(now time.Time, row *store.ID, e *awaited, ended []store
 		d.ByClient = true
 	case d.Result != nil, !now.Before(e.Until): // there is nothing to wait for
 	case len(d.Rows) >= maxPerKey+len(ended):
-		return false, errCrowded
+		return false, fmt.Errorf("%d sagas wait for the same key of the event", maxPerKey)
 	default:
 		d.Rows = append(slices.DeleteFunc(slices.Clone(d.Rows), func(id store.ID) bool { return slices.Contains(ended, id) }), *row)
 	}

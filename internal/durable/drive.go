@@ -179,7 +179,7 @@ func (h *hold) watched(turn context.Context, r *row) (stop func()) {
 }
 
 func (h *hold) watch(turn context.Context) {
-	w, stop := h.c.hub.wait(h.held.ID)
+	changed, stop := h.c.hub.wait(h.held.ID)
 	defer stop()
 	for turn.Err() == nil {
 		h.lock()
@@ -193,7 +193,7 @@ func (h *hold) watch(turn context.Context) {
 		if over := r.Times.over(); !over.IsZero() && over.Sub(r.now()) < left {
 			left, timed = over.Sub(r.now()), true
 		}
-		if awaits(turn, w.changed, left) && timed && turn.Err() == nil && isOver(r, r.now()) {
+		if awaits(turn, changed, left) && timed && turn.Err() == nil && isOver(r, r.now()) {
 			h.stop(errOver)
 		}
 	}

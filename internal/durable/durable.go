@@ -1,41 +1,37 @@
-// Package durable drives sagas that a server remembers. Each is a row in a [store.Store] and a log
-// of what has happened to it. A process that takes a turn acquires the row, runs the turn, and
-// commits the new state together with the events of the turn in one write. Everything that waits for
-// a saga, lists sagas or shows one is a reader of rows and logs.
+// Package durable drives sagas that a server remembers. Each is a row in a [store.Store] and a log of what has happened to
+// it. A process that takes a turn acquires the row, runs the turn, and commits the new state together with the events of the
+// turn in one write. Everything that waits for a saga, lists sagas or shows one is a reader of rows and logs.
 //
-// Make a [Core] with [New] and have [Core.Work] run. A dialect has [Core.Start] begin a task,
-// and looks at it with [Core.Get], [Core.Follow], [Core.Events] and [Core.List]; [Core.Answer],
-// [Core.Cancel] and [Core.Renew] are what a client may do to it. All of them may be called on any replica.
+// Make a [Core] with [New] and have [Core.Work] run. Dialects use it as a [tasks.Viewer], on any replica.
 //
 // # How a saga is driven
 //
-// A row is at rest, with a time at which it is due, or held by one process until its lease is over
-// ([hold]). A worker takes rows that are due; a client's answer has the process that it has reached take
-// the row at once. What a client writes while another process holds the row is an input: an item of
-// the log that the holder folds in before it writes again, as its next write then meets a conflict.
-// So nothing is overwritten, and nothing rests with an input unread.
+// A row is at rest, with a time at which it is due, or held by one process until its lease is over ([hold]). A worker takes
+// rows that are due; a client's answer has the process that it has reached take the row at once. What a client writes while
+// another process holds the row is an input: an item of the log that the holder folds in before it writes again, as its next
+// write then meets a conflict. So nothing is overwritten, and nothing rests with an input unread.
 //
 // If a process dies, another one takes the row when the lease is over. It is then in doubt what was done since the
 // last commit, so the turn is taken again from there, and its effects with the keys that they had.
 //
 // # Where to read
 //
-// state.go and event.go say what is kept, seal.go how it is sealed, row.go how rows are read and
-// written. hold.go is what a process knows of a saga that it drives, and commit.go how it writes that, drive.go
-// decides what comes next, step.go takes turns, undo.go undoes them and end.go ends sagas. start.go and call.go
-// begin tasks and calls, and signal.go is what clients do to them. client.go, clientturn.go, clientundo.go and
-// clientend.go are the sagas that clients drive. view.go and follow.go show sagas, and operate.go shows them to
-// operators. worker.go finds what is due, slots.go shares the workers among callers, patience.go waits for a
-// store that fails, shared.go has what is no saga, deliver.go and heard.go the events that sagas wait for, people.go
-// the questions to other people, and notes.go what tools tell while they work.
+// state.go and event.go say what is kept, seal.go how it is sealed, row.go how rows are read and written. hold.go is what a
+// process knows of a saga that it drives, and commit.go how it writes that, drive.go decides what comes next, step.go takes
+// turns, undo.go undoes them and end.go ends sagas. start.go and call.go begin tasks and calls, and signal.go is what clients
+// do to them. client*.go are the sagas that clients drive. view.go and follow.go show sagas, and operate.go shows them to
+// operators. worker.go finds what is due, slots.go shares the workers among callers, patience.go waits for a store that
+// fails, shared.go has what is no saga, deliver.go and heard.go the events that sagas wait for, people.go the questions to
+// other people, and notes.go what tools tell while they work.
 package durable
 
 import (
 	"cmp"
 	"errors"
-	"sync"
 	"sync/atomic"
 	"time"
+
+	"golang.org/x/time/rate"
 
 	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/internal/store"
@@ -78,7 +74,7 @@ type Core struct {
 	hub    hub
 	worker worker
 	clock  clock
-	unread atomic.Int64 // when a saga that cannot be read was logged last, in microseconds
+	unread rate.Sometimes // logs sagas that cannot be read
 
 	identity atomic.Pointer[store.ID] // of the store, once it is known
 }
@@ -104,7 +100,7 @@ func New(c Config) (*Core, error) {
 	if c.Now == nil {
 		c.Now = time.Now
 	}
-	core := &Core{Config: c, clock: clock{process: c.Now}}
+	core := &Core{Config: c, clock: clock{process: c.Now}, unread: rate.Sometimes{Interval: 10 * time.Minute}}
 	core.rows.store, core.rows.keys, core.rows.audience = c.Store, c.Turns.Codec.Keyset, c.Turns.Codec.Options().Audience
 	core.worker.init(core)
 	c.Turns.Remember(core)
@@ -124,23 +120,16 @@ func (c *Core) tools() (list []store.Tool) {
 // clock is the store's time, for rows that are not read: what it was when it was heard last, and how
 // long ago that is. Until then it is this process's.
 type clock struct {
-	process   func() time.Time
-	mu        sync.Mutex
-	told, own time.Time
+	process func() time.Time
+	heard   atomic.Pointer[struct{ then, own time.Time }]
 }
 
-// hear notes the store's time.
-func (c *clock) hear(now time.Time) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.told, c.own = now, time.Now()
-}
+func (c *clock) hear(now time.Time) { c.heard.Store(&struct{ then, own time.Time }{now, time.Now()}) }
 
 func (c *clock) now() time.Time {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.told.IsZero() {
-		return c.process().UTC().Truncate(time.Microsecond)
+	now := c.process()
+	if h := c.heard.Load(); h != nil {
+		now = h.then.Add(time.Since(h.own))
 	}
-	return c.told.Add(time.Since(c.own)).UTC().Truncate(time.Microsecond)
+	return now.UTC().Truncate(time.Microsecond)
 }

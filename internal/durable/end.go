@@ -35,7 +35,6 @@ func (h *hold) revoked(r *row) bool {
 	return err == nil && (pos == nil || !h.program.IsFinal(pos))
 }
 
-// finish records that the saga has ended with a result.
 func (h *hold) finish(end *turns.End, how ending) error {
 	raw, err := turns.EncodeResponse(end, nil)
 	if err != nil {
@@ -59,7 +58,6 @@ func (h *hold) finish(end *turns.End, how ending) error {
 	return err
 }
 
-// fail records that the saga has failed.
 func (h *hold) fail(why error, report *engine.UndoReport) error {
 	r, _, _ := h.look()
 	f := failureOf(h.kindOf(), why, r.Saga.String())
@@ -178,7 +176,6 @@ type lacks struct {
 	Needs  uint64 `cbor:"3,keyasint"`
 }
 
-// failureOf says of an error what a client may know.
 func failureOf(kind engine.Kind, err error, saga string) recordedFailure {
 	f := recordedFailure{Saga: saga}
 	var unsupported *engine.UnsupportedError
@@ -204,7 +201,6 @@ func failureOf(kind engine.Kind, err error, saga string) recordedFailure {
 // errUnknownFailure is what a record says that says nothing.
 var errUnknownFailure = errors.New("the reason of a failure is not in its record")
 
-// err is the error that a saga has failed with.
 func (f *recordedFailure) err() error {
 	switch {
 	case f.Refused != nil:

@@ -122,7 +122,6 @@ func (s *sealer) sealItems(id store.ID, after uint64, events []event) ([]store.I
 	return items, nil
 }
 
-// openItem opens an item.
 func (s *sealer) openItem(id store.ID, i *store.Item) (e event, err error) {
 	e = event{kind: kind(i.Kind), n: i.N, at: i.At}
 	return e, s.open(id, placeItem, i.N, i.Body, &e.body)
@@ -159,30 +158,17 @@ func (p *progress) engine() *engine.Progress {
 }
 
 func (e ending) status() tasks.Status {
-	switch e {
-	case completed:
-		return tasks.Completed
-	case failed:
-		return tasks.Failed
-	}
-	return tasks.Cancelled
+	return [...]tasks.Status{tasks.Cancelled, completed: tasks.Completed, failed: tasks.Failed, cancelled: tasks.Cancelled}[min(e, cancelled)]
 }
 
 // String returns the ending as operators read it.
 func (e ending) String() string {
-	switch e {
-	case completed:
-		return "completed"
-	case failed:
-		return "failed"
-	}
-	return "undone"
+	return [...]string{"undone", completed: "completed", failed: "failed", cancelled: "undone"}[min(e, cancelled)]
 }
 
 // mostGiven is how many answers a saga knows again that come twice.
 const mostGiven = 8
 
-// answersTo are those of the answers that are to one of the questions.
 func answersTo(questions []steps.Step, answers []steps.Answer) (list []steps.Answer) {
 	for _, a := range answers {
 		if slices.ContainsFunc(questions, func(q steps.Step) bool { return q.ID == a.StepID }) {
@@ -192,7 +178,6 @@ func answersTo(questions []steps.Step, answers []steps.Answer) (list []steps.Ans
 	return list
 }
 
-// hasAnswer reports whether one of the answers is to a question.
 func hasAnswer(answers []steps.Answer, question string) bool {
 	return slices.ContainsFunc(answers, func(a steps.Answer) bool { return a.StepID == question })
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"iter"
+	"slices"
 	"sync"
 	"time"
 
@@ -12,66 +13,34 @@ import (
 	"github.com/mcpsaga/mcpsaga/internal/turns"
 )
 
-// follow yields the row of a saga whenever it may have changed, beginning with the present one, and nil
-// whenever the time is there that wake says, if that is not nil. It ends with an error, or when ctx ends. It
-// is the only way in which anything waits for a saga.
-//
-// id is the row's, unless find finds it by another name. Its changes are listened for before it is read.
+// follow yields the row of a saga whenever it may have changed, beginning with the present one, and nil whenever the time is
+// there that wake says, if that is not nil. It ends with an error, or when ctx ends. id is the row's, unless find finds it by
+// another name. Its changes are listened for before it is read.
 func (c *Core) follow(ctx context.Context, id store.ID, wake func() time.Time, find func() (*row, error)) iter.Seq2[*row, error] {
 	return func(yield func(*row, error) bool) {
-		w, stop := c.hub.wait(id)
+		changed, stop := c.hub.wait(id)
 		defer func() { stop() }()
 		r, err := find()
 		if err == nil && r != nil && r.ID != id {
 			stop()
-			w, stop = c.hub.wait(r.ID)
+			changed, stop = c.hub.wait(r.ID)
 			r, err = find()
 		}
 		if err == nil && r == nil {
 			err = tasks.ErrNotFound
 		}
-		woken := func() bool { return yield(nil, nil) }
 		for yield(r, err) && err == nil {
-			was := r
-			for r = was; r == was && err == nil; r, err = c.newest(ctx, w, was) {
-				if !c.awaitChange(ctx, w.changed, wake, woken) {
+			for end, over := time.Now().Add(c.Poll), false; !over; { // until something was heard, or nothing for long
+				next := end
+				if wake != nil {
+					next = slices.MinFunc([]time.Time{wake(), end}, time.Time.Compare)
+				}
+				over = !awaits(ctx, changed, time.Until(next)) || next.Equal(end) || ctx.Err() != nil
+				if !over && !yield(nil, nil) {
 					return
 				}
 			}
-		}
-	}
-}
-
-// newest returns what has become of a row since was, which is was if nothing has. What this process has written need not
-// be loaded.
-func (c *Core) newest(ctx context.Context, w *waiter, was *row) (*row, error) {
-	written, head, sure := c.hub.heard(w)
-	switch {
-	case !sure || ctx.Err() != nil:
-	case head <= was.Head:
-		return was, nil
-	case written != nil && written.Head == head && written.Saga == was.Saga:
-		return written.clone(), nil
-	}
-	return c.loadAgain(ctx, was)
-}
-
-// awaitChange waits until a row may have changed, as that was heard or nothing was heard for long, or until ctx ends.
-// Whenever the time is there that wake says, it calls woken. It returns false as soon as woken does.
-func (c *Core) awaitChange(ctx context.Context, changed <-chan struct{}, wake func() time.Time, woken func() bool) bool {
-	end := time.Now().Add(c.Poll)
-	for {
-		next := end
-		if wake != nil {
-			if at := wake(); at.Before(end) {
-				next = at
-			}
-		}
-		if !awaits(ctx, changed, time.Until(next)) || next == end || ctx.Err() != nil {
-			return true
-		}
-		if !woken() {
-			return false
+			r, err = c.loadAgain(ctx, r)
 		}
 	}
 }
@@ -92,7 +61,6 @@ func (c *Core) loadAgain(ctx context.Context, was *row) (r *row, err error) {
 	return r, err
 }
 
-// loading returns a function that loads a row.
 func (c *Core) loading(ctx context.Context, id store.ID) func() (*row, error) {
 	return func() (*row, error) { return c.rows.load(ctx, id) }
 }
@@ -193,47 +161,33 @@ func (c *Core) events(ctx context.Context, r *row, after uint64, limit int) ([]t
 	return list, nil
 }
 
-// hub tells what waits in this process for a saga that it has changed. It listens to the store as long as
+// hub has what waits in this process for a saga hear that it has changed. It listens to the store as long as
 // anything waits.
 type hub struct {
 	store store.Store
 	all   func(id store.ID) // called for every change
 
 	mu      sync.Mutex
-	waiting map[store.ID]map[*waiter]bool
-	writing map[store.ID]uint64 // the heads of rows that this process is writing
+	waiting map[store.ID]map[chan struct{}]bool // each has one when the saga may have changed
 	users   int
 	stop    context.CancelFunc // ends listening
 }
 
-// waiter waits for changes of a saga.
-type waiter struct {
-	changed chan struct{} // has one when the saga may have changed
-	// written is the newest row that this process has written, and head the newest head that was heard of, since
-	// it was last read. unsure: there may be others.
-	written *row
-	head    uint64
-	unsure  bool
-}
-
 // wait has changes of a saga heard until stop is called.
-func (h *hub) wait(id store.ID) (w *waiter, stop func()) {
-	w = &waiter{changed: make(chan struct{}, 1)}
+func (h *hub) wait(id store.ID) (changed chan struct{}, stop func()) {
+	changed = make(chan struct{}, 1)
 	leave := h.enter()
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.waiting == nil {
-		h.waiting = make(map[store.ID]map[*waiter]bool)
-	}
 	if h.waiting[id] == nil {
-		h.waiting[id] = make(map[*waiter]bool)
+		h.waiting[id] = make(map[chan struct{}]bool)
 	}
-	h.waiting[id][w] = true
-	return w, sync.OnceFunc(func() {
+	h.waiting[id][changed] = true
+	return changed, sync.OnceFunc(func() {
 		leave()
 		h.mu.Lock()
 		defer h.mu.Unlock()
-		if delete(h.waiting[id], w); len(h.waiting[id]) == 0 {
+		if delete(h.waiting[id], changed); len(h.waiting[id]) == 0 {
 			delete(h.waiting, id)
 		}
 	})
@@ -273,57 +227,16 @@ func (h *hub) listen(ctx context.Context) {
 	}
 }
 
-// heard returns what was heard since it was last called: the newest head, and the row if this process has written it.
-// sure says that there is nothing newer: else nothing was heard, or something may have been missed.
-func (h *hub) heard(w *waiter) (written *row, head uint64, sure bool) {
+func (h *hub) changed(id store.ID, _ uint64) {
 	h.mu.Lock()
-	defer h.mu.Unlock()
-	written, head, sure = w.written, w.head, w.head > 0 && !w.unsure
-	w.written, w.head, w.unsure = nil, 0, false
-	return written, head, sure
-}
-
-// writes says that this process is about to write a row with a head. Those who wait hear of it by wrote, which is to
-// follow, and not by the store, which may be faster.
-func (h *hub) writes(id store.ID, head uint64) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.writing == nil {
-		h.writing = make(map[store.ID]uint64)
+	for c := range h.waiting[id] {
+		signal(c)
 	}
-	h.writing[id] = head
-}
-
-// wrote says that this process has written a row, which is not to be changed; nil is none, as far as is known.
-func (h *hub) wrote(id store.ID, r *row) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	delete(h.writing, id)
-	for w := range h.waiting[id] {
-		if r != nil {
-			w.written, w.head = r, max(w.head, r.Head)
-		} else {
-			w.unsure = true
-		}
-		signal(w.changed)
-	}
-}
-
-// changed is what the store calls.
-func (h *hub) changed(id store.ID, head uint64) {
-	h.mu.Lock()
 	if id == (store.ID{}) { // anything may have changed
 		for _, those := range h.waiting {
-			for w := range those {
-				w.unsure = true
-				signal(w.changed)
+			for c := range those {
+				signal(c)
 			}
-		}
-	}
-	if head > h.writing[id] {
-		for w := range h.waiting[id] {
-			w.head = max(w.head, head)
-			signal(w.changed)
 		}
 	}
 	h.mu.Unlock()

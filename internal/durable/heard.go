@@ -71,7 +71,6 @@ type heard struct {
 	Question string `cbor:"2,keyasint"`
 }
 
-// hears notes that the saga has taken events.
 func (r *row) hears(events []heard) {
 	for _, e := range events {
 		if !slices.Contains(r.Heard, e) {

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -47,7 +46,7 @@ type hold struct {
 	most             int
 	// sent is what was written last, as long as it is not known whether it was made.
 	sent *sending
-	// held names the lease once the row is acquired, and term is for how long it is.
+	// held names the lease once the row is acquired, and term is when that began.
 	held store.Held
 	term atomic.Pointer[term]
 	// lost: the saga is another process's. rested: it was put to rest, and is not this process's any more.
@@ -137,7 +136,6 @@ func (h *hold) newTurn() (ctx context.Context, end context.CancelCauseFunc) {
 	return ctx, end
 }
 
-// lose notes that another process has the saga.
 func (h *hold) lose() {
 	h.lost = true
 	h.stop(errLost)
@@ -152,7 +150,7 @@ func (h *hold) acting(context.Context) error {
 			return err
 		}
 	}
-	if !h.lost && h.c.term().after(h.term.Load()) {
+	if !h.lost && h.expired() {
 		if err := h.reload(); err != nil {
 			return err
 		}
@@ -181,12 +179,11 @@ func (h *hold) final(ctx context.Context, n int) error {
 	})
 }
 
-// renew has the lease begin anew.
 func (h *hold) renew() error {
 	ctx, cancel := writing(h.ctx)
 	defer cancel()
 	t := h.c.term()
-	lost, err := h.c.rows.renew(ctx, []store.Held{h.held}, t.takes)
+	lost, err := h.c.rows.renew(ctx, []store.Held{h.held}, h.c.Lease)
 	switch {
 	case err != nil:
 		return err
@@ -219,7 +216,16 @@ func (h *hold) reload() error {
 	return nil
 }
 
-// kindOf is the kind of the program that is driven.
+// sync finds out what others have written, if there is a row that is this process's.
+func (h *hold) sync() error {
+	h.lock()
+	defer h.unlock()
+	if h.calling != nil || h.rested || h.lost {
+		return nil
+	}
+	return h.reload()
+}
+
 func (h *hold) kindOf() engine.Kind {
 	if h.program == nil {
 		return engine.KindTool
@@ -255,48 +261,16 @@ func (h *hold) taskTurn(r *row, now time.Time, why error) (t turns.TaskTurn, err
 	return t, err
 }
 
-// term is for how long a lease is asked for, from when on. It counts from before the store is asked.
+// term is when a lease begins: before the store is asked for it.
 type term struct {
 	began time.Time // by the clock that only goes forward
 	wall  time.Time // by the one that runs while a machine is suspended
-	takes time.Duration
 }
 
-// term returns a term that begins now.
-func (c *Core) term() term { return term{time.Now(), c.Turns.Now(), c.rows.pace.lease(c.Lease)} }
+func (c *Core) term() term { return term{time.Now(), c.Turns.Now()} }
 
-// after reports whether a lease for a term may be over now, by either clock.
-func (now term) after(t *term) bool {
-	return now.began.Sub(t.began) >= t.takes || now.wall.Round(0).Sub(t.wall.Round(0)) >= t.takes
-}
-
-// pace is how long the store takes for a write, for all that is known. A store that is slow takes its
-// time to renew a lease as well: without more room for that, processes would take each other's sagas
-// until each counts as one that breaks servers.
-type pace struct {
-	mu         sync.Mutex
-	slow, last time.Duration
-	ended      time.Time // when the last write that counts was over
-}
-
-// took notes that a write, begun then, is over, whether or not it succeeded. A store is as slow as two writes in a row
-// say: one alone may say that this process stood still, as may what was under way beside it, which does not count.
-// That the store was slow is forgotten over the next few times, not at once.
-func (p *pace) took(began time.Time) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if began.Before(p.ended) {
-		return
-	}
-	p.ended = time.Now()
-	d := p.ended.Sub(began)
-	p.slow = max(min(d, p.last), p.slow-p.slow/8)
-	p.last = d
-}
-
-// lease is for how long a saga is acquired, where it would be for so long in a store that is fast.
-func (p *pace) lease(least time.Duration) time.Duration {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return least + min(4*p.slow, 6*least)
+// expired reports whether the lease may be over now, by either clock.
+func (h *hold) expired() bool {
+	now, t := h.c.term(), h.term.Load()
+	return now.began.Sub(t.began) >= h.c.Lease || now.wall.Round(0).Sub(t.wall.Round(0)) >= h.c.Lease
 }

@@ -106,7 +106,6 @@ func (n *notes) Disconnect(retry time.Duration) {
 	}
 }
 
-// empty reports whether nothing waits to be written.
 func (n *notes) empty() bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -138,7 +137,6 @@ func (n *notes) flush() {
 	}
 }
 
-// stop ends what is planned.
 func (n *notes) stop() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -172,7 +170,6 @@ func (n *notes) take(r *row) (told []event) {
 	return told
 }
 
-// back takes back what was not written.
 func (n *notes) back(told []event) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

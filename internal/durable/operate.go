@@ -112,7 +112,6 @@ func concerns(r *store.Record) bool {
 	return isSaga(r) && r.Status != store.Ended && (!idle || r.Status == store.Outstanding)
 }
 
-// waiting shows a record to operators.
 func (o *Operator) waiting(r *store.Record) Waiting {
 	w := Waiting{ID: r.ID, Saga: r.ID.String(), Effects: []string{}, Tool: r.Tool, Revision: r.Revision, Began: r.Created, Updated: r.Updated, Due: r.Wake}
 	w.Task, w.Call = r.Mode == store.ModeTask, r.Mode == store.ModeCall

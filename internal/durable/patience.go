@@ -14,10 +14,9 @@ import (
 	"github.com/mcpsaga/mcpsaga/internal/turns"
 )
 
-// A database is restarted, or another takes its place, within seconds. A request that is refused meanwhile may have
-// no way to come again: clients do not send an answer twice. So what a request asks of the store in vain is asked
-// again, until the store has failed for outage altogether. From then on every failure is reported at once, so that
-// requests do not gather while an outage lasts. At any time at most mostPatient wait, each with what it is to write.
+// A database is restarted, or another takes its place, within seconds, and clients do not send an answer twice. So what a
+// request asks of the store in vain is asked again, until the store has failed for outage altogether. From then on every
+// failure is reported at once, so that requests do not gather. At most mostPatient wait, each with what it is to write.
 // Workers come again by themselves.
 const (
 	outage      = 8 * time.Second
@@ -111,13 +110,6 @@ func (p *patience) note(began time.Time, err error) (again bool) {
 	p.failures++
 	p.last = now
 	return now.Sub(p.since) < outage && !errors.Is(err, store.ErrUnknown)
-}
-
-// failsLong reports whether the store fails for so long that nothing waits for it.
-func (p *patience) failsLong() bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return !p.since.IsZero() && p.last.Sub(p.since) >= outage
 }
 
 // sleep waits, or until ctx ends.

@@ -83,7 +83,6 @@ func answeredBy(result []byte) string {
 	return byPerson + who + " from " + from
 }
 
-// namesOf are those who may answer a question.
 func namesOf(asked []byte) []string {
 	names, _ := jsonview.Strings(jsonview.Get(asked, "by"))
 	return names

@@ -24,7 +24,6 @@ type row struct {
 	written uint64
 }
 
-// now is the store's time.
 func (r *row) now() time.Time { return r.Now.Add(time.Since(r.read)) }
 
 // rows reads and writes the rows of one audience. It is safe for concurrent use.
@@ -32,7 +31,6 @@ type rows struct {
 	sealer
 	store         store.Store
 	reads, writes patience
-	pace          pace
 }
 
 // load returns a row, or nil if there is none.
@@ -153,7 +151,7 @@ type sending struct {
 	change store.Change
 	// unsure: the store did not say whether it has made the change, so it is to be sent again.
 	unsure bool
-	// told are those of the events that tools have told, and term is for how long the row is acquired, if it is.
+	// told are those of the events that tools have told, and term is from when on the row is acquired, if it is.
 	told []event
 	term term
 }
@@ -220,7 +218,6 @@ func (s *rows) write(ctx context.Context, r *row, most int, events ...event) err
 // send is write for what is prepared. If it fails and is unsure, it can be sent again later.
 func (s *rows) send(ctx context.Context, w *sending) error {
 	settled, err := s.append(ctx, w.r, w.change.Items[0], &w.unsure, func() error {
-		defer s.pace.took(time.Now())
 		return s.store.Write(ctx, &w.record, w.change)
 	})
 	if err != nil {
@@ -263,7 +260,7 @@ func (s *rows) append(ctx context.Context, r *row, first store.Item, unsure *boo
 				return false, store.ErrConflict
 			}
 		}
-		if !*unsure || time.Since(began) > outage || s.writes.failsLong() || sleep(ctx, pause) != nil {
+		if !*unsure || time.Since(began) > outage || sleep(ctx, pause) != nil {
 			return false, err
 		}
 	}
@@ -288,7 +285,6 @@ func (s *rows) signal(ctx context.Context, r *row, input event) error {
 
 // renew has leases end so long from now, and returns those that are others' now, or were given up.
 func (s *rows) renew(ctx context.Context, held []store.Held, lease time.Duration) (lost []store.ID, err error) {
-	defer s.pace.took(time.Now())
 	lost, err = s.store.Renew(ctx, held, lease)
 	return lost, failure(ctx, err)
 }

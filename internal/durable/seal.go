@@ -46,7 +46,6 @@ func (s *sealer) place(id store.ID, place string, n uint64) []byte {
 	return binary.BigEndian.AppendUint64(b, n)
 }
 
-// appendParts appends each part with its length.
 func appendParts(b []byte, parts ...string) []byte {
 	for _, part := range parts {
 		b = append(binary.AppendUvarint(b, uint64(len(part))), part...)
@@ -73,7 +72,6 @@ func (s *sealer) seal(id store.ID, place string, n uint64, v any) ([]byte, error
 	return body, nil
 }
 
-// open decrypts and decodes what seal has made.
 func (s *sealer) open(id store.ID, place string, n uint64, body []byte, v any) error {
 	plain, err := s.keys().Decrypt(body, s.place(id, place, n))
 	if err != nil {

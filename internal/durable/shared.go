@@ -61,12 +61,10 @@ func ReadDocument[T any](ctx context.Context, c *Core, name Name) (*Document[T],
 	return d, nil
 }
 
-// ChangeDocument changes a document, or makes it, and has it kept until then. It begins with what was found
-// before, or with nil; whenever another process was faster, change is called again with what there is
-// then. If change fails, or reports that there is nothing to change, nothing is written. What a principal
-// has in documents is counted apart from its sagas.
-//
-// It is tried again until ctx ends, and fails with [ErrConflict] if others were faster all that time.
+// ChangeDocument changes a document, or makes it, and has it kept until then. It begins with what was found before, or with
+// nil; whenever another process was faster, change is called again with what there is then, until ctx ends: then it fails
+// with [ErrConflict]. If change fails, or reports that there is nothing to change, nothing is written. What a principal has in
+// documents is counted apart from its sagas.
 func ChangeDocument[T any](ctx context.Context, c *Core, principal string, name Name, keep time.Time, found *Document[T], change func(*T) (bool, error)) (*Document[T], error) {
 	return changeDocument(ctx, c, name, found, func(v *T, _ bool) (*kept, error) {
 		changed, err := change(v)
@@ -187,7 +185,6 @@ const (
 	noticeTime = 3 * time.Second
 )
 
-// noticesID is the row of the notices of the audience.
 func (c *Core) noticesID() store.ID { return c.rows.hashID("notices") }
 
 // Tell tells all processes of the audience something, and numbers the notices.
@@ -258,7 +255,7 @@ func (c *Core) noticed(ctx context.Context, after uint64) (list []Notice, newest
 // store is closed. newest is the number of the last one; lost says that there were more before them. report is
 // called with each failure of the store, and with nil when it works.
 func (c *Core) Notices(ctx context.Context, heard func(list []Notice, newest uint64, lost bool), report func(context.Context, error)) error {
-	w, stop := c.hub.wait(c.noticesID())
+	changed, stop := c.hub.wait(c.noticesID())
 	defer stop()
 	for after, first := uint64(0), true; ; {
 		reading, cancel := context.WithTimeoutCause(ctx, noticeTime, ErrSlow)
@@ -276,7 +273,7 @@ func (c *Core) Notices(ctx context.Context, heard func(list []Notice, newest uin
 		if err != nil {
 			wait = min(wait, time.Second)
 		}
-		awaits(ctx, w.changed, wait)
+		awaits(ctx, changed, wait)
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}

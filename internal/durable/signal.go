@@ -238,7 +238,6 @@ func (c *Core) renew(ctx context.Context, id store.ID, patience time.Duration, c
 	})
 }
 
-// viewed shows a row, if there was no error.
 func (c *Core) viewed(r *row, err error) (*tasks.Task, error) {
 	if err != nil {
 		return nil, c.report(context.Background(), "task", err)

@@ -134,7 +134,6 @@ func (c *Core) newRow(s *tasks.Start, turn *turns.TaskTurn) *row {
 	return r
 }
 
-// answersToIDs are those of the answers that have one of the ids.
 func answersToIDs(ids []string, answers []steps.Answer) (list []steps.Answer) {
 	for _, a := range answers {
 		if slices.Contains(ids, a.StepID) {
@@ -342,7 +341,6 @@ func shareOf(apart bool, limit int) int {
 // apart reports whether a row is on another account than its principal's.
 func (c *Core) apart(r *row) bool { return r.Account != c.rows.owner(r.Principal) }
 
-// full says in words of a dialect that an account is full.
 func full(err error) error {
 	if errors.Is(err, store.ErrFull) {
 		return tasks.ErrTooMany

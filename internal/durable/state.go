@@ -226,7 +226,6 @@ type position struct {
 	Secrets  []byte    `cbor:"8,keyasint,omitempty"`
 }
 
-// encodePosition encodes a position with the arguments.
 func encodePosition(p *engine.Position) []byte {
 	e := p.Encode()
 	raw, err := cbor.Marshal(position{p.Turn, p.Tool, p.Revision, p.Deadline, e.Body, e.State, e.Effects, e.Secrets})
@@ -254,7 +253,6 @@ func encodeAgain(report *engine.UndoReport) []byte {
 	return encodePosition(report.Again)
 }
 
-// decodePosition returns nil for none.
 func decodePosition(b []byte, saga tokens.ID) (*engine.Position, error) {
 	if len(b) == 0 {
 		return nil, nil

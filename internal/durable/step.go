@@ -346,16 +346,6 @@ func (h *hold) brokeOff(r *row, err, why error) (again bool, _ error) {
 	return false, h.failed(r, err)
 }
 
-// sync finds out what others have written.
-func (h *hold) sync() error {
-	h.lock()
-	defer h.unlock()
-	if h.calling != nil {
-		return nil
-	}
-	return h.reload()
-}
-
 // refused is called when a hook has kept a turn from being taken; why is why the turn was cut
 // meanwhile. Nothing of the turn has happened.
 func (h *hold) refused(r *row, err *turns.HookError, why error) (again bool, _ error) {

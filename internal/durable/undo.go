@@ -51,7 +51,6 @@ func textOf(why error) string {
 	return why.Error()
 }
 
-// pending are those of the answers that a position waits for.
 func pending(pos *engine.Position, answers []steps.Answer) []steps.Answer {
 	if pos == nil {
 		return nil
@@ -59,7 +58,6 @@ func pending(pos *engine.Position, answers []steps.Answer) []steps.Answer {
 	return answersToIDs(pos.PendingIDs(), answers)
 }
 
-// markOf says what is being undone for a reason.
 func markOf(why error) *undoing {
 	u := &undoing{Why: whyFailed}
 	var failed *tasks.FailedError
@@ -111,7 +109,7 @@ func (h *hold) undoing(why error) func(context.Context, engine.Undoing) error {
 		if err = h.commitUndoing(mark, u); err != nil {
 			return err
 		}
-		if _, lost, _ := h.look(); lost || h.c.term().after(h.term.Load()) {
+		if _, lost, _ := h.look(); lost || h.expired() {
 			return h.acting(ctx)
 		}
 		return nil
@@ -157,7 +155,6 @@ func (h *hold) commitUndoing(mark *undoing, u engine.Undoing) error {
 	return err
 }
 
-// goOnUndoing ends a saga whose undo was begun.
 func (h *hold) goOnUndoing(r *row) (again bool, err error) {
 	why := r.Undoing.reason()
 	if r.Client != nil && r.Cancelled && why != nil {

@@ -80,14 +80,9 @@ func (c *Core) owned(ctx context.Context, principal, name string) (*row, error) 
 // forgets is what is said of a row that cannot be read any more: there is no such task. The log says so once
 // in a while.
 func (c *Core) forgets(ctx context.Context, id store.ID, err error) error {
-	if last := c.unread.Load(); time.Since(time.UnixMicro(last)) > unreadPause && c.unread.CompareAndSwap(last, time.Now().UnixMicro()) {
-		c.Turns.Log.WarnContext(ctx, "a saga is forgotten", "record", id.String(), "error", err)
-	}
+	c.unread.Do(func() { c.Turns.Log.WarnContext(ctx, "a saga is forgotten", "record", id.String(), "error", err) })
 	return fmt.Errorf("%w: %w", tasks.ErrNotFound, err)
 }
-
-// unreadPause is for how long no other such saga is logged.
-const unreadPause = 10 * time.Minute
 
 // Get implements [tasks.Viewer].
 func (c *Core) Get(ctx context.Context, principal, id string) (*tasks.Task, error) {
@@ -103,19 +98,9 @@ func (c *Core) Get(ctx context.Context, principal, id string) (*tasks.Task, erro
 	return t, err
 }
 
-// Status implements [tasks.Viewer].
-func (c *Core) Status(ctx context.Context, principal, id string) (*tasks.Task, error) {
-	t, err := c.Get(ctx, principal, id)
-	if err == nil {
-		t.End, t.Found = nil, nil
-	}
-	return t, err
-}
-
-// view shows a row.
 func (c *Core) view(r *row) (*tasks.Task, error) {
 	t := c.summarized(&r.Record, &r.summary)
-	t.Status, t.Progress, t.Given, t.Told, t.Final, t.Rests = statusOf(r), r.Progress.engine(), r.Stand.Given, r.Shown.Told, r.Final, r.rests()
+	t.Status, t.Progress, t.Given, t.Final, t.Rests = statusOf(r), r.Progress.engine(), r.Stand.Given, r.Final, r.rests()
 	for _, h := range r.Heard {
 		t.Happened = append(t.Happened, h.Question)
 	}
@@ -148,7 +133,6 @@ func (c *Core) view(r *row) (*tasks.Task, error) {
 	return t, nil
 }
 
-// summarized shows what the summary of a record says.
 func (c *Core) summarized(record *store.Record, s *summary) *tasks.Task {
 	t := &tasks.Task{
 		ID: s.Name, Saga: s.Saga, Note: json.RawMessage(s.Note), Created: record.Created, Updated: later(s.Shown.Updated, record.Created),
@@ -164,7 +148,6 @@ func (r *row) rests() bool {
 	return !r.Status.Over() && !r.Running.Held && r.Wake.After(r.now())
 }
 
-// theirs are the questions that the client has not answered yet.
 func (r *row) theirs() []steps.Step {
 	_, theirs := open(r.Stand.Questions, r.Stand.Answers, engine.UnpackFeatures(r.Begun.Client))
 	return theirs

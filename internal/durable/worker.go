@@ -9,6 +9,8 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/time/rate"
+
 	"github.com/mcpsaga/mcpsaga/internal/store"
 )
 
@@ -61,7 +63,7 @@ func (w *worker) init(c *Core) {
 		slots = 0
 	}
 	w.slots.init(slots, c.PerPrincipal, c.PerTool)
-	c.hub.store, c.hub.all = c.Store, w.changed
+	c.hub.store, c.hub.all, c.hub.waiting = c.Store, w.changed, make(map[store.ID]map[chan struct{}]bool)
 }
 
 // changed is called when a saga has changed: if it is not driven here, it may be due.
@@ -110,7 +112,7 @@ func (w *worker) begin(live context.Context) {
 // take takes sagas that are due, as long as there is room.
 func (w *worker) take(ctx, live context.Context) error {
 	log := w.c.Turns.Log
-	var warned time.Time
+	warn := rate.Sometimes{Interval: warnPause}
 	var outage time.Duration
 	for ctx.Err() == nil {
 		room := w.slots.await(ctx)
@@ -119,10 +121,11 @@ func (w *worker) take(ctx, live context.Context) error {
 			continue
 		}
 		t := w.c.term()
-		taken, unreadable, next, err := w.c.rows.take(ctx, w.c.tools(), room, t.takes)
-		if unreadable > 0 && time.Since(warned) >= warnPause {
-			warned = time.Now()
-			log.ErrorContext(ctx, "sagas cannot be read: they were sealed with a key that is not enabled, by a newer program or one before the first release, or were altered", "sagas", unreadable)
+		taken, unreadable, next, err := w.c.rows.take(ctx, w.c.tools(), room, w.c.Lease)
+		if unreadable > 0 {
+			warn.Do(func() {
+				log.ErrorContext(ctx, "sagas cannot be read: they were sealed with a key that is not enabled, by a newer program or one before the first release, or were altered", "sagas", unreadable)
+			})
 		}
 		switch {
 		case errors.Is(err, store.ErrClosed):
@@ -260,7 +263,6 @@ func (w *worker) awaitBegin(ctx context.Context) {
 	}
 }
 
-// all returns what is driven here.
 func (w *worker) all() []*hold {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -277,27 +279,18 @@ func (w *worker) renew(ctx context.Context) {
 		}
 		t := w.c.term()
 		renewing, cancel := context.WithTimeout(ctx, writeTime)
-		lost, err := w.c.rows.renew(renewing, leases, t.takes)
+		lost, err := w.c.rows.renew(renewing, leases, w.c.Lease)
 		cancel()
 		if err != nil {
 			continue // the next time, or the next commit
 		}
 		for _, id := range lost {
-			go of[id].missed()
+			go of[id].sync() // which finds out why
 			delete(of, id)
 		}
 		for _, h := range of {
 			h.renewed(t)
 		}
-	}
-}
-
-// missed finds out why a lease could not be renewed.
-func (h *hold) missed() {
-	h.lock()
-	defer h.unlock()
-	if !h.rested && !h.lost {
-		_ = h.reload()
 	}
 }
 
@@ -331,7 +324,6 @@ func (w *worker) forget(ctx context.Context) {
 	}
 }
 
-// handOver ends the work.
 func (w *worker) handOver(leave func()) {
 	w.mu.Lock()
 	w.stopping = true
@@ -363,7 +355,6 @@ func (w *worker) handOver(leave func()) {
 // mostPause is for how long a process takes nothing at most, after a write has failed.
 const mostPause = 5 * time.Minute
 
-// fails notes that what is driven here cannot be written.
 func (w *worker) fails() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -371,7 +362,6 @@ func (w *worker) fails() {
 	w.failing = time.Now().Add(min(2*w.c.Lease<<min(w.failures/10, 10), mostPause))
 }
 
-// works notes that something was written.
 func (w *worker) works() {
 	w.mu.Lock()
 	defer w.mu.Unlock()

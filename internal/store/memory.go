@@ -23,7 +23,7 @@ type MemoryOptions struct {
 func NewMemory(o MemoryOptions) Store {
 	m := &memory{
 		now: o.Now, closed: make(chan struct{}), rows: map[ID]*row{}, requests: map[ID]ID{}, counts: map[account]int{},
-		due: newIndex(), owned: newIndex(), statuses: newIndex(), keep: newIndex(), listeners: map[*listener]bool{},
+		due: newIndex(), owned: newIndex(),
 	}
 	if m.now == nil {
 		m.now = time.Now
@@ -32,8 +32,7 @@ func NewMemory(o MemoryOptions) Store {
 	return m
 }
 
-// memory is the store in memory. One lock guards all of it. It is held for microseconds, and never
-// while bodies are copied or a caller's code runs.
+// memory is the store in memory. One lock guards all of it. It is never held while a caller's code runs.
 type memory struct {
 	now      func() time.Time
 	closed   chan struct{}
@@ -44,15 +43,12 @@ type memory struct {
 	rows     map[ID]*row
 	requests map[ID]ID
 	counts   map[account]int // of records that are not over
-	// Each is sorted by a group and a time: audience and tool by Wake; audience, owner and mode by Created;
-	// audience and status by Created; Keep.
-	due, owned, statuses, keep index
+	// Each is sorted by a group and a time: audience and tool by Wake; audience, owner and mode by Created. What is
+	// asked by anything else is looked for among all.
+	due, owned index
 
-	listening sync.Mutex
-	listeners map[*listener]bool
+	listeners Listeners
 }
-
-type listener struct{ changed func(ID, uint64) }
 
 // account is what [Change.Most] counts.
 type account struct {
@@ -90,44 +86,35 @@ func (i index) of(from entry, each func(entry) bool) {
 }
 
 // entries are those of a record in the indexes, in their order. One without a group is in none.
-func (r *row) entries() (list [4]entry) {
+func (r *row) entries() (list [2]entry) {
 	if !r.Wake.IsZero() {
 		list[0] = entry{dueGroup(r.Audience, r.Tool), r.Wake.UnixMicro(), r.ID}
 	}
 	if r.Owner != (ID{}) {
 		list[1] = entry{ownedGroup(r.Audience, r.Owner, r.Mode), r.Created.UnixMicro(), r.ID}
 	}
-	list[2] = entry{statusGroup(r.Audience, r.Status), r.Created.UnixMicro(), r.ID}
-	if !r.Keep.IsZero() {
-		list[3] = entry{keepGroup, r.Keep.UnixMicro(), r.ID}
-	}
 	return list
 }
-
-const keepGroup = "keep"
 
 func dueGroup(audience, tool string) string { return audience + "\x00" + tool }
 func ownedGroup(audience string, owner ID, mode Mode) string {
 	return audience + "\x00" + string(owner[:]) + string(mode)
 }
-func statusGroup(audience string, status Status) string { return audience + "\x00" + string(status) }
 
-func (m *memory) indexes() [4]index {
-	return [4]index{m.due, m.owned, m.statuses, m.keep}
-}
+func (m *memory) indexes() [2]index { return [2]index{m.due, m.owned} }
 
-// begin locks the store. Nothing is done in a context that has ended.
-func (m *memory) begin(ctx context.Context) (now time.Time, err error) {
+// do does something with the store locked, unless the context has ended.
+func (m *memory) do(ctx context.Context, something func(now time.Time) error) error {
 	if err := ctx.Err(); err != nil {
-		return now, err
+		return err
 	}
-	now = Micro(m.now())
+	now := Micro(m.now())
 	m.mu.Lock()
+	defer m.mu.Unlock()
 	if m.ended {
-		m.mu.Unlock()
-		return now, ErrClosed
+		return ErrClosed
 	}
-	return now, nil
+	return something(now)
 }
 
 // put puts a record in the place of another, which may be nil. Both may not be nil.
@@ -170,24 +157,16 @@ func (m *memory) Write(ctx context.Context, r *Record, c Change) error {
 	next := &row{Record: *r}
 	next.State, next.Summary = slices.Clone(r.State), slices.Clone(r.Summary)
 	next.Wake, next.Keep = Micro(r.Wake), Micro(r.Keep)
-	added := cloneItems(c.Items)
-
-	now, err := m.begin(ctx)
-	if err != nil {
+	if err := m.do(ctx, func(now time.Time) error { return m.write(next, c, now) }); err != nil {
 		return err
 	}
-	if err := m.write(next, added, c, now); err != nil {
-		m.mu.Unlock()
-		return err
-	}
-	m.mu.Unlock()
-	r.Head, r.Until, r.Created, r.Updated, r.Now, r.Tries, r.Unread = next.Head, next.Until, next.Created, now, now, 0, nil
-	m.tell(r.ID, r.Head)
+	r.Head, r.Until, r.Created, r.Updated, r.Now, r.Tries, r.Unread = next.Head, next.Until, next.Created, next.Updated, next.Updated, 0, nil
+	m.listeners.Tell(r.ID, r.Head)
 	return nil
 }
 
 // write is Write with the lock held.
-func (m *memory) write(next *row, added []Item, c Change, now time.Time) error {
+func (m *memory) write(next *row, c Change, now time.Time) error {
 	old := m.rows[next.ID]
 	if other, taken := m.requests[next.Request]; taken && other != next.ID {
 		return ErrConflict
@@ -210,7 +189,7 @@ func (m *memory) write(next *row, added []Item, c Change, now time.Time) error {
 	if c.Most > 0 && (old == nil || next.Mode != old.Mode) && m.counts[account{next.Audience, next.Account, next.Mode}] >= c.Most {
 		return ErrFull
 	}
-	next.append(added, now)
+	next.append(c.Items, now)
 	next.applied = next.Head
 	next.Until, next.Updated, next.Tries, next.Unread = time.Time{}, now, 0, nil
 	if c.Lease > 0 {
@@ -227,43 +206,38 @@ func (r *row) writableWith(fence uint64, now time.Time) bool {
 
 // append appends items. The memory behind the end of those that there are is not shared: all
 // writes come one after the other.
-func (r *row) append(added []Item, now time.Time) {
-	for i := range added {
+func (r *row) append(items []Item, now time.Time) {
+	for _, i := range cloneItems(items) {
 		r.Head++
-		added[i].N, added[i].At = r.Head, now
+		i.N, i.At = r.Head, now
+		r.items = append(r.items, i)
 	}
-	r.items = append(r.items, added...)
 }
 
 func (m *memory) Signal(ctx context.Context, id ID, head uint64, items ...Item) error {
 	if err := CheckItems(items); err != nil {
 		return err
 	}
-	added := cloneItems(items)
-	now, err := m.begin(ctx)
-	if err != nil {
-		return err
+	err := m.do(ctx, func(now time.Time) error {
+		old := m.rows[id]
+		switch {
+		case old == nil || old.Status.Over():
+			return ErrNotFound
+		case old.Head != head:
+			return ErrConflict
+		}
+		next := *old
+		next.append(items, now)
+		if next.Wake.IsZero() || next.Wake.After(now) {
+			next.Wake = now
+		}
+		m.put(old, &next)
+		return nil
+	})
+	if err == nil {
+		m.listeners.Tell(id, head+uint64(len(items)))
 	}
-	old := m.rows[id]
-	switch {
-	case old == nil || old.Status.Over():
-		err = ErrNotFound
-	case old.Head != head:
-		err = ErrConflict
-	}
-	if err != nil {
-		m.mu.Unlock()
-		return err
-	}
-	next := *old
-	next.append(added, now)
-	if next.Wake.IsZero() || next.Wake.After(now) {
-		next.Wake = now
-	}
-	m.put(old, &next)
-	m.mu.Unlock()
-	m.tell(id, next.Head)
-	return nil
+	return err
 }
 
 func (m *memory) Load(ctx context.Context, id ID) (*Record, error) {
@@ -274,20 +248,18 @@ func (m *memory) Find(ctx context.Context, request ID) (*Record, error) {
 	return m.load(ctx, func() ID { return m.requests[request] })
 }
 
-func (m *memory) load(ctx context.Context, id func() ID) (*Record, error) {
-	now, err := m.begin(ctx)
-	if err != nil {
-		return nil, err
-	}
-	found := m.rows[id()]
-	m.mu.Unlock()
-	if found == nil {
-		return nil, ErrNotFound
-	}
-	return found.copy(now), nil
+func (m *memory) load(ctx context.Context, id func() ID) (found *Record, err error) {
+	err = m.do(ctx, func(now time.Time) error {
+		r := m.rows[id()]
+		if r == nil {
+			return ErrNotFound
+		}
+		found = r.copy(now)
+		return nil
+	})
+	return found, err
 }
 
-// copy returns the record for a caller.
 func (r *row) copy(now time.Time) *Record {
 	c := r.Record
 	c.State, c.Summary = slices.Clone(r.State), slices.Clone(r.Summary)
@@ -295,7 +267,6 @@ func (r *row) copy(now time.Time) *Record {
 	return &c
 }
 
-// after returns the items with greater numbers.
 func (r *row) after(n uint64) []Item {
 	from, found := slices.BinarySearchFunc(r.items, n, func(i Item, n uint64) int { return cmp.Compare(i.N, n) })
 	if found {
@@ -316,35 +287,25 @@ func cloneItems(items []Item) []Item {
 }
 
 func (m *memory) Forget(ctx context.Context, limit int) (n int, err error) {
-	now, err := m.begin(ctx)
-	if err != nil {
-		return 0, err
-	}
-	defer m.mu.Unlock()
-	for ; n < limit; n++ {
-		first, ok := m.keep.Min()
-		if !ok || first.at > now.UnixMicro() {
-			break
+	err = m.do(ctx, func(now time.Time) error {
+		for _, r := range m.rows {
+			if n < limit && !r.Keep.IsZero() && !r.Keep.After(now) {
+				m.put(r, nil)
+				n++
+			}
 		}
-		m.put(m.rows[first.id], nil)
-	}
-	return n, nil
+		return nil
+	})
+	return n, err
 }
 
 func (m *memory) Identity(ctx context.Context) (ID, error) {
-	if _, err := m.begin(ctx); err != nil {
-		return ID{}, err
-	}
-	defer m.mu.Unlock()
-	return m.identity, nil
+	return m.identity, m.do(ctx, func(time.Time) error { return nil })
 }
 
-func (m *memory) Check(ctx context.Context) (time.Time, error) {
-	now, err := m.begin(ctx)
-	if err == nil {
-		m.mu.Unlock()
-	}
-	return now, err
+func (m *memory) Check(ctx context.Context) (at time.Time, err error) {
+	err = m.do(ctx, func(now time.Time) error { at = now; return nil })
+	return at, err
 }
 
 func (m *memory) Close() error {

@@ -12,10 +12,14 @@ func (m *memory) Take(ctx context.Context, t Take) (taken []*Record, next time.T
 	if err := t.Check(); err != nil {
 		return nil, next, err
 	}
-	now, err := m.begin(ctx)
-	if err != nil {
-		return nil, next, err
-	}
+	err = m.do(ctx, func(now time.Time) error {
+		taken, next = m.take(&t, now)
+		return nil
+	})
+	return taken, next, err
+}
+
+func (m *memory) take(t *Take, now time.Time) (taken []*Record, next time.Time) {
 	var due []*row
 	sooner := func(at time.Time) {
 		if next.IsZero() || at.Before(next) {
@@ -47,128 +51,95 @@ func (m *memory) Take(ctx context.Context, t Take) (taken []*Record, next time.T
 	if len(due) > t.Limit {
 		due, next = due[:t.Limit], now
 	}
-	for i, old := range due {
+	for _, old := range due {
 		r := *old
 		r.Fence++
 		r.Tries++
 		r.Until = now.Add(t.Lease)
 		m.put(old, &r)
 		sooner(r.Until)
-		due[i] = &r
-	}
-	m.mu.Unlock()
-	for _, r := range due {
 		taken = append(taken, r.copy(now))
 	}
-	return taken, next, nil
+	return taken, next
 }
 
 func (m *memory) Renew(ctx context.Context, held []Held, lease time.Duration) (lost []ID, err error) {
-	now, err := m.begin(ctx)
-	if err != nil {
-		return nil, err
-	}
-	defer m.mu.Unlock()
-	for _, h := range held {
-		old := m.rows[h.ID]
-		if old == nil || old.Fence != h.Fence || old.Until.IsZero() {
-			lost = append(lost, h.ID)
-			continue
+	err = m.do(ctx, func(now time.Time) error {
+		for _, h := range held {
+			old := m.rows[h.ID]
+			if old == nil || old.Fence != h.Fence || old.Until.IsZero() {
+				lost = append(lost, h.ID)
+				continue
+			}
+			r := *old
+			r.Until = now.Add(lease)
+			if h.Unread {
+				r.Tries = max(0, r.Tries-1)
+			}
+			m.put(old, &r)
 		}
-		r := *old
-		r.Until = now.Add(lease)
-		if h.Unread {
-			r.Tries = max(0, r.Tries-1)
-		}
-		m.put(old, &r)
-	}
-	return lost, nil
+		return nil
+	})
+	return lost, err
 }
 
-func (m *memory) Log(ctx context.Context, id ID, after uint64, limit int) (*Log, error) {
-	if _, err := m.begin(ctx); err != nil {
-		return nil, err
-	}
-	r := m.rows[id]
-	m.mu.Unlock()
-	if r == nil {
-		return nil, ErrNotFound
-	}
-	items := r.after(after)
-	return &Log{Items: cloneItems(items[:max(0, min(limit, len(items)))]), Head: r.Head, Floor: r.Floor, Status: r.Status}, nil
+func (m *memory) Log(ctx context.Context, id ID, after uint64, limit int) (l *Log, err error) {
+	err = m.do(ctx, func(time.Time) error {
+		r := m.rows[id]
+		if r == nil {
+			return ErrNotFound
+		}
+		items := r.after(after)
+		l = &Log{Items: cloneItems(items[:max(0, min(limit, len(items)))]), Head: r.Head, Floor: r.Floor}
+		return nil
+	})
+	return l, err
 }
 
-func (m *memory) List(ctx context.Context, f Filter, after Cursor, limit int) ([]*Record, error) {
-	now, err := m.begin(ctx)
-	if err != nil {
-		return nil, err
-	}
-	var found []*row
-	collect := func(in index, group string) {
-		n := 0
-		from := entry{group, after.Created.UnixMicro(), after.ID}
+func (m *memory) List(ctx context.Context, f Filter, after Cursor, limit int) (list []*Record, err error) {
+	err = m.do(ctx, func(now time.Time) error {
+		from := entry{ownedGroup(f.Audience, f.Owner, f.Mode), after.Created.UnixMicro(), after.ID}
 		if after.Created.IsZero() {
 			from.at = earliest.UnixMicro()
 		}
-		in.of(from, func(e entry) bool {
-			if e != from && n < limit {
-				found = append(found, m.rows[e.id])
-				n++
-			}
-			return n < limit
-		})
-	}
-	switch {
-	case f.Owner != (ID{}):
-		collect(m.owned, ownedGroup(f.Audience, f.Owner, f.Mode))
-	default:
-		for i, s := range f.Statuses {
-			if !slices.Contains(f.Statuses[:i], s) {
-				collect(m.statuses, statusGroup(f.Audience, s))
+		add := func(r *row) {
+			c := r.Record
+			c.State, c.Summary, c.Now = nil, slices.Clone(r.Summary), now
+			list = append(list, &c)
+		}
+		if f.Owner != (ID{}) {
+			m.owned.of(from, func(e entry) bool {
+				if e != from && len(list) < limit {
+					add(m.rows[e.id])
+				}
+				return len(list) < limit
+			})
+			return nil
+		}
+		for _, r := range m.rows {
+			at := cmp.Or(cmp.Compare(r.Created.UnixMicro(), from.at), bytes.Compare(r.ID[:], from.id[:]))
+			if at > 0 && r.Audience == f.Audience && slices.Contains(f.Statuses, r.Status) {
+				add(r)
 			}
 		}
-	}
-	m.mu.Unlock()
-	slices.SortFunc(found, func(a, b *row) int {
+		return nil
+	})
+	slices.SortFunc(list, func(a, b *Record) int {
 		return cmp.Or(a.Created.Compare(b.Created), bytes.Compare(a.ID[:], b.ID[:]))
 	})
-	list := make([]*Record, 0, min(len(found), max(0, limit)))
-	for _, r := range found[:cap(list)] {
-		c := r.Record
-		c.State, c.Summary, c.Now = nil, slices.Clone(r.Summary), now
-		list = append(list, &c)
-	}
-	return list, nil
+	return list[:min(len(list), max(0, limit))], err
 }
 
 func (m *memory) Listen(ctx context.Context, changed func(id ID, head uint64)) error {
-	if _, err := m.begin(ctx); err != nil {
+	if err := m.do(ctx, func(time.Time) error { return nil }); err != nil {
 		return err
 	}
-	m.mu.Unlock()
-	l := &listener{changed}
-	m.listening.Lock()
-	m.listeners[l] = true
-	m.listening.Unlock()
-	defer func() {
-		m.listening.Lock()
-		defer m.listening.Unlock()
-		delete(m.listeners, l)
-	}()
+	defer m.listeners.Add(changed)()
 	changed(ID{}, 0) // earlier writes are not announced
 	select {
 	case <-ctx.Done():
 		return ctx.Err()
 	case <-m.closed:
 		return ErrClosed
-	}
-}
-
-// tell calls those who listen.
-func (m *memory) tell(id ID, head uint64) {
-	m.listening.Lock()
-	defer m.listening.Unlock()
-	for l := range m.listeners {
-		l.changed(id, head)
 	}
 }

@@ -225,8 +225,6 @@ type Log struct {
 	// Head and Floor are the record's. The piece reaches to Head if it has fewer items than were
 	// asked for. Items up to Floor that are not Lasting are gone.
 	Head, Floor uint64
-	// Status is the record's.
-	Status Status
 }
 
 // Store keeps records. Its methods are safe for concurrent use, by any number of processes where the
@@ -241,15 +239,14 @@ type Store interface {
 
 	// Write creates or replaces a record, and appends to its log.
 	//
-	// If r.Head is 0 it is created; if there is a record of its ID or its Request that is
-	// [ErrConflict], and if its account is full [ErrFull]. Otherwise the record must be at r.Head, not have
-	// been taken since it was read, as r.Tries shows, and r.Fence be either the record's, or one more if its lease is over or it was given up; else it is
-	// [ErrConflict]. ID, Audience, Owner, Account and Created do not change. Where r.Floor is
-	// higher than before, items up to it that are not Lasting are removed; beyond r.Head it counts as
-	// r.Head, since what is appended stays.
+	// If r.Head is 0 it is created; if there is a record of its ID or its Request that is [ErrConflict], and if its account is
+	// full [ErrFull]. Otherwise the record must be at r.Head, not have been taken since it was read, as r.Tries shows, and
+	// r.Fence be either the record's, or one more if its lease is over or it was given up; else it is [ErrConflict]. ID,
+	// Audience, Owner, Account and Created do not change. Where r.Floor is higher than before, items up to it that are not
+	// Lasting are removed, but none that is appended.
 	//
-	// On success r.Head is the number of the last item, r.Until the end of the lease, r.Tries 0, r.Unread
-	// empty, and r.Updated and r.Now the present. On failure nothing is changed.
+	// On success r.Head is the number of the last item, r.Until the end of the lease, r.Tries 0, r.Unread empty, and r.Updated
+	// and r.Now the present. On failure nothing is changed.
 	Write(ctx context.Context, r *Record, c Change) error
 	// Signal appends to the log of a record that is at head, held or not, and makes it due now. It
 	// fails with [ErrConflict] if the record is elsewhere, and with [ErrNotFound] if it is over.

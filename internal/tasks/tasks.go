@@ -97,14 +97,13 @@ type Task struct {
 	// Given are the last answers that the task was given.
 	Given []Given
 	// End is the result of a task that is Completed. Of one that is Cancelled it is what was
-	// undone, if it had done anything. It is nil where only the status was asked for.
+	// undone, if it had done anything.
 	End *turns.End
 	// Err is why the task is Failed: an error as [turns.Runner] has them, without what only
 	// the operator may see.
 	Err error
-	// Events is the number of the newest event, and Told how many of those so far are of
-	// [EventProgress] and [EventLog].
-	Events, Told uint64
+	// Events is the number of the newest event.
+	Events uint64
 
 	// Rev grows with each change; see [Viewer].
 	Rev uint64
@@ -145,18 +144,13 @@ type Start struct {
 	// AtOnce has the task begin with the call, whatever its program says: what comes before
 	// the task's question After is asked in the task as well.
 	AtOnce bool
-	// Delay, if it is positive, makes the task a call: its client waits for it, so it runs at once
-	// in this process and takes no worker's place, also after an answer that came here. Any program
-	// may be called. It begins without a record, which is made when it asks, before it performs an
-	// effect, when it tells something, and at the latest after Delay; until then nothing that it
-	// does has an effect, and the end of the caller's context ends it. A call that ends before has
-	// no record, and so no ID: [Viewer.Start] returns its end, or its error, as [turns.Runner.Call]
-	// does. As long as there is no record what it tells goes to Request.Notifier, if there is one;
-	// then telling something does not make a record. Calls are not counted, nor listed, among their
-	// principal's tasks: [ErrTooMany] is for those that need a record where as many of the principal's
-	// are under way as the ledger's limit says (100 000 by default). They end with their Patience, or as
-	// their program says. If the ledger fails when Delay is over, the call continues and tries again. Delay does
-	// nothing if the Request has a Token.
+	// Delay, if it is positive, makes the task a call, of any program: its client waits for it, so it runs at once in this
+	// process, also after an answer that came here, and takes no worker's place. It gets a record when it asks, before it
+	// performs an effect, when it tells something that Request.Notifier is not there for, and at the latest after Delay,
+	// which is tried again while the ledger fails. Until then nothing that it does has an effect, and the end of the caller's
+	// context ends it: [Viewer.Start] then returns its end, without an ID, or its error, as [turns.Runner.Call] does. Calls
+	// are neither counted nor listed among their principal's tasks: [ErrTooMany] is for those that need a record where as
+	// many are under way as the ledger's limit says. Delay does nothing if the Request has a Token.
 	Delay time.Duration
 	// TTL is how long the client wants the task to be kept; zero: as the program says.
 	TTL time.Duration
@@ -225,8 +219,6 @@ type Viewer interface {
 	Start(ctx context.Context, s Start) (*Task, error)
 	// Get returns a task of the principal's, or [ErrNotFound].
 	Get(ctx context.Context, principal, id string) (*Task, error)
-	// Status is Get without the task's End, which may be large.
-	Status(ctx context.Context, principal, id string) (*Task, error)
 	// Follow yields what comes of the task: each event of [EventProgress] and [EventLog] with a
 	// number greater than after, in order, and after those the task as it stands, first of all and
 	// whenever it has changed. Whenever the time is there that wake says, if that is not nil, it yields

@@ -39,7 +39,6 @@ func (r *Runner) Cancel(ctx context.Context, q Request, others ...Policy) (End, 
 	return end, err
 }
 
-// cancel ends a saga from an opened token on.
 func (r *Runner) cancel(ctx context.Context, brought *Request, o *Opened) (End, error) {
 	if r.remembers(o.Program) {
 		return r.memory.CancelOnce(ctx, brought, o)

@@ -75,7 +75,6 @@ type Sender interface {
 	Pause() (back func())
 }
 
-// pause is Pause of the sender, if there is one.
 func (q *Request) pause() (back func()) {
 	if q.Sender == nil {
 		return func() {}
@@ -96,7 +95,6 @@ func (q *Request) undoes(ctx context.Context) bool {
 	return q.Policy.UndoBroken || q.Unwanted != nil && errors.Is(context.Cause(ctx), q.Unwanted)
 }
 
-// closes reports whether nothing is waited for any more.
 func (q *Request) closes() bool { return q.Closing != nil && q.Closing.Err() != nil }
 
 // Caller is who sent the message, and what that is.

@@ -13,11 +13,10 @@ import (
 
 // Client is asked while its request is served.
 type Client interface {
-	// Ask asks all steps at once and waits for the answers, which are in the order of the
-	// steps; their step ids are not read. There may be no steps: the tool has paused. When
-	// ctx ends with the cause [ErrLate], Ask returns the answers that there are; those
-	// that are missing have neither a result nor an error. It fails when ctx ends
-	// otherwise, and when the client cannot be asked (see [ErrGone]).
+	// Ask asks all steps at once and waits for the answers, in the order of the steps; their step ids are not read. There may
+	// be no steps: the tool has paused. When ctx ends with the cause [ErrLate], Ask returns the answers that there are; those
+	// that are missing have neither a result nor an error. It fails when ctx ends otherwise, and when the client cannot be
+	// asked (see [ErrGone]).
 	Ask(ctx context.Context, asked []steps.Step) ([]steps.Answer, error)
 }
 
@@ -37,10 +36,9 @@ const (
 	codeInternal  = -32603
 )
 
-// Drive takes all turns of a saga of q.Program, or from q.Token on. Each turn ends with a
-// sealed token and each next one opens it, as if the client had carried it. If the client gets
-// parts, it ends with the next one as well, with the token for the rest. If the saga cannot go on,
-// what it has done is undone, unless the client can come back with q.Token.
+// Drive takes all turns of a saga of q.Program, or from q.Token on, as if the client had carried the tokens. If the client
+// gets parts, it ends with the next one as well, with the token for the rest. If the saga cannot go on, what it has done is
+// undone, unless the client can come back with q.Token.
 func (r *Runner) Drive(ctx context.Context, q Request, client Client) (End, error) {
 	take := r.Call
 	if q.Token != "" {

@@ -264,10 +264,8 @@ func failureOf(err error) *engine.ToolError {
 	return nil
 }
 
-// levelOf is how loud the refusal of a token is. What anybody can send who pleases, or
-// too late, is no alarm. The rest may be: replicas that differ in their keys or code,
-// or a caller with another's token. Among it is what any caller can make up, a
-// key id above all: it looks the same.
+// levelOf is how loud the refusal of a token is. What anybody can send who pleases, or too late, is no alarm. The rest may
+// be: replicas that differ in their keys or code, or a caller with another's token.
 func levelOf(why tokens.Reason) slog.Level {
 	switch why {
 	case tokens.ReasonMalformed, tokens.ReasonTooLong, tokens.ReasonExpired, tokens.ReasonDeadline, tokens.ReasonRequest:

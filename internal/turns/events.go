@@ -45,35 +45,48 @@ func (c *Config) wake(p *engine.Position) time.Time {
 	return p.Wake
 }
 
-// ready is awake, and waits for an event as well, if the saga waits for nothing else. If none happens in good time it is
-// where it was, and so is its token.
+// ready takes a turn that comes after an opened token when it is time for it, or something has come of the events that
+// the saga waits for if it waits for nothing else. If neither is so in good time, the saga is where it was, and so is its
+// token.
 func (r *Runner) ready(ctx context.Context, q *Request, o *Opened) (End, error) {
-	if o.Gone != nil || !o.Position.Awaits() || o.Position.Asks() || r.memory == nil {
-		return r.awake(ctx, q, o)
+	waits := r.memory != nil && o.Position.Awaits() && !o.Position.Asks()
+	if o.Gone != nil || !waits && !r.Now().Before(o.Position.Wake) {
+		return r.take(ctx, q, o)
 	}
 	turn := r.Begin(ctx)
 	defer turn.Cancel()
-	end := r.Now().Add(r.longest())
-	for {
-		events, err := r.memory.Register(turn, q.Principal, o.Program, o.Position)
-		if err != nil {
-			return End{}, r.failed(o.Identity, err)
+	is, err := r.hasEnded(turn, q, o)
+	if err == nil && !is {
+		if waits {
+			is, err = r.delivered(turn, q, o)
+		} else {
+			is, err = r.wait(turn, q, o.Position.Wake)
 		}
-		over := len(events) > 0
-		if !over {
-			if over, err = r.hasEnded(turn, q, o); err != nil {
-				return End{}, r.failed(o.Identity, err)
-			}
-		}
-		if over {
-			return r.take(turn, q, o)
+	}
+	switch {
+	case err != nil:
+		return End{}, r.failed(o.Identity, err)
+	case is:
+		return r.take(ctx, q, o)
+	}
+	return End{Token: q.Token, Policy: q.Policy, Wake: r.wake(o.Position), Outcome: engine.Outcome{Position: o.Position}}, nil
+}
+
+// delivered waits for events, and reports whether something has come of one, or the saga has ended.
+func (r *Runner) delivered(ctx context.Context, q *Request, o *Opened) (bool, error) {
+	for end := r.Now().Add(r.longest()); ; {
+		if events, err := r.memory.Register(ctx, q.Principal, o.Program, o.Position); err != nil || len(events) > 0 {
+			return true, err
 		}
 		next := r.Now().Add(lookAgain)
 		if r.Sleep != nil || next.After(end) || q.closes() { // a test does not wait
-			return End{Token: q.Token, Policy: q.Policy, Wake: r.wake(o.Position), Outcome: engine.Outcome{Position: o.Position}}, nil
+			return false, nil
 		}
-		if err := r.pause(turn, q, next); err != nil {
-			return End{}, r.failed(o.Identity, err)
+		if err := r.pause(ctx, q, next); err != nil {
+			return false, err
+		}
+		if ended, err := r.hasEnded(ctx, q, o); ended || err != nil {
+			return true, err
 		}
 	}
 }

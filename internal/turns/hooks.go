@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/mcpsaga/mcpsaga/internal/engine"
-	"github.com/mcpsaga/mcpsaga/internal/hook"
 	"github.com/mcpsaga/mcpsaga/internal/tokens"
 	"github.com/mcpsaga/mcpsaga/steps"
 )
@@ -125,7 +124,6 @@ func (e *HookError) Error() string { return e.Err.Error() }
 // Unwrap returns the cause.
 func (e *HookError) Unwrap() error { return e.Err }
 
-// watched reports whether a hook or an observer learns of turns.
 func (r *Runner) watched() bool { return r.Hook != nil || r.Watch != nil }
 
 // hears adds to the answers of t, unless that is nil, what others than the client have answered.
@@ -137,7 +135,6 @@ func (t *Turn) hears(events []steps.Answer) {
 	}
 }
 
-// ended puts into t how it has ended.
 func (t *Turn) ended(end End, err error) {
 	t.Outcome, t.Reason = outcome(t.Action, end, err)
 	t.Asked, t.TokenSize = end.Steps, len(end.Token)
@@ -163,36 +160,6 @@ func (r *Runner) around(ctx context.Context, t *Turn, take func(context.Context)
 		return end, err
 	}
 	return r.hooked(ctx, t, take)
-}
-
-// hooked has the hook called around a turn.
-func (r *Runner) hooked(ctx context.Context, t *Turn, take func(context.Context) (End, error)) (end End, err error) {
-	taken := false
-	hookCtx, clock := r.timeHook(ctx, t)
-	hooked := hook.Around(hookCtx, func(ctx context.Context, next func(context.Context) error) error {
-		return r.Hook(ctx, t, next)
-	}, func(ctx context.Context) error {
-		ctx, late := clock.pause(ctx)
-		if late != nil {
-			return late
-		}
-		defer clock.goOn()
-		taken = true
-		end, err = take(ctx)
-		t.ended(end, err)
-		return err
-	})
-	hooked = clock.stop(hookCtx, hooked)
-	switch {
-	case taken:
-		return end, err
-	case t.must:
-		_ = r.Report(ctx, t.Caller.Method, &Error{program: t.Program.Name, saga: t.Saga, Err: hooked})
-		end, err = take(ctx)
-		t.ended(end, err)
-		return end, err
-	}
-	return End{}, hooked
 }
 
 // hookedOpen is what a hook learns before a later turn; o is nil if the token was refused.

@@ -7,10 +7,9 @@ import (
 	"github.com/mcpsaga/mcpsaga/internal/tokens"
 )
 
-// A part of a result goes out with a token, with which the client may go on or not (SEP-1003).
-// Clients of the saga proposal get the token that they carry anyway. All others get one of the
-// policy [Paged]: also where the server holds the token otherwise, so that a saga is held until
-// its first part, from a part until it has asked, and so on.
+// A part of a result goes out with a token, with which the client may go on or not (SEP-1003). Clients of the saga proposal
+// get the token that they carry anyway, all others one of the policy [Paged]: also where the server holds the token
+// otherwise.
 
 // policyOf returns the policy of the token of a turn that has suspended with out.
 func (q *Request) policyOf(out *engine.Outcome) Policy {
@@ -23,7 +22,6 @@ func (q *Request) policyOf(out *engine.Outcome) Policy {
 	return q.Policy
 }
 
-// sealNext seals the token that a suspended turn ends with.
 func (r *Runner) sealNext(ctx context.Context, q *Request, t *engine.Program, end *End) (err error) {
 	if end.Policy = q.policyOf(&end.Outcome); end.Policy != q.Policy {
 		other := *q

@@ -11,7 +11,6 @@ import (
 
 	"github.com/mcpsaga/mcpsaga/content"
 	"github.com/mcpsaga/mcpsaga/internal/engine"
-	"github.com/mcpsaga/mcpsaga/internal/jsonview"
 	"github.com/mcpsaga/mcpsaga/internal/tokens"
 	"github.com/mcpsaga/mcpsaga/steps"
 )
@@ -20,9 +19,9 @@ import (
 // again, byte for byte. The token is kept beside it.
 type response struct {
 	Steps     []recordedStep     `json:"steps,omitempty"`
-	Yielded   json.RawMessage    `json:"yielded,omitzero"`
-	Wake      *time.Time         `json:"wake,omitzero"`
-	Expires   *time.Time         `json:"expires,omitzero"`
+	Yielded   content.Blocks     `json:"yielded,omitzero"`
+	Wake      time.Time          `json:"wake,omitzero"`
+	Expires   time.Time          `json:"expires,omitzero"`
 	Reworded  []string           `json:"reworded,omitempty"`
 	Result    json.RawMessage    `json:"result,omitempty"`
 	Messages  json.RawMessage    `json:"messages,omitempty"`
@@ -85,17 +84,9 @@ func BrokeOff(err error) (undone *engine.UndoneError, ok bool) {
 	return undone, ok
 }
 
-// timeOrNil is a time that most responses do not have, and that is to cost them nothing.
-func timeOrNil(t time.Time) *time.Time {
-	if t.IsZero() {
-		return nil
-	}
-	return &t
-}
-
 // EncodeResponse encodes how a turn ended, err being an error for which [EndsWith] holds.
 func EncodeResponse(end *End, err error) ([]byte, error) {
-	r := response{Reworded: end.Reworded, Disclosed: end.Disclosed, Gone: end.Gone, Wake: timeOrNil(end.Wake), Expires: timeOrNil(end.Expires)}
+	r := response{Reworded: end.Reworded, Disclosed: end.Disclosed, Gone: end.Gone, Wake: end.Wake, Expires: end.Expires, Yielded: end.Yielded}
 	for i := range end.Steps {
 		s := &end.Steps[i]
 		r.Steps = append(r.Steps, recordedStep{s.ID, s.Kind, s.Params, s.Needs})
@@ -103,9 +94,6 @@ func EncodeResponse(end *End, err error) ([]byte, error) {
 	var encoding error
 	if end.Result != nil {
 		r.Result, encoding = jsonv2.Marshal(end.Result, responseOptions)
-	}
-	if end.Yielded != nil && encoding == nil {
-		r.Yielded, encoding = end.Yielded.AppendJSON(nil)
 	}
 	if end.Messages != nil && encoding == nil {
 		r.Messages, encoding = jsonv2.Marshal(end.Messages, responseOptions)
@@ -139,19 +127,9 @@ func DecodeResponse(raw []byte) (end End, failure, err error) {
 		return end, nil, fmt.Errorf("a recorded response cannot be read: %w", err)
 	}
 	end.Reworded, end.Disclosed, end.Gone, end.recorded = r.Reworded, r.Disclosed, r.Gone, true
-	if r.Wake != nil {
-		end.Wake = *r.Wake
-	}
-	if r.Expires != nil {
-		end.Expires = *r.Expires
-	}
+	end.Wake, end.Expires, end.Yielded = r.Wake, r.Expires, r.Yielded
 	for _, s := range r.Steps {
 		end.Steps = append(end.Steps, steps.Step{ID: s.ID, Kind: s.Kind, Params: s.Params, Needs: s.Needs})
-	}
-	if r.Yielded != nil {
-		if err := end.Yielded.UnmarshalJSON(r.Yielded); err != nil {
-			return end, nil, fmt.Errorf("a recorded part of a result cannot be read: %w", err)
-		}
 	}
 	if r.Result != nil {
 		if end.Result, err = decodeResult(r.Result); err != nil {
@@ -159,8 +137,7 @@ func DecodeResponse(raw []byte) (end End, failure, err error) {
 		}
 	}
 	if r.Messages != nil {
-		end.Messages = new(engine.Messages)
-		if err := decodeMessages(r.Messages, end.Messages); err != nil {
+		if end.Messages, err = decodeMessages(r.Messages); err != nil {
 			return end, nil, err
 		}
 	}
@@ -184,45 +161,44 @@ func DecodeResponse(raw []byte) (end End, failure, err error) {
 }
 
 func decodeResult(raw []byte) (*content.Result, error) {
-	r := new(content.Result)
-	if err := r.Content.UnmarshalJSON(jsonview.Get(raw, "content")); err != nil {
+	var v struct {
+		content.Result
+		Meta map[string]json.RawMessage `json:"_meta"`
+	}
+	if err := jsonv2.Unmarshal(raw, &v); err != nil {
 		return nil, fmt.Errorf("a recorded result cannot be read: %w", err)
 	}
-	r.StructuredContent = jsonview.Get(raw, "structuredContent")
-	r.IsError = string(jsonview.Get(raw, "isError")) == "true"
-	meta := jsonview.Get(raw, "_meta")
-	if meta == nil {
-		return r, nil
+	r := &v.Result
+	if v.Meta != nil {
+		r.Meta = make(map[string]any, len(v.Meta))
 	}
-	var members map[string]json.RawMessage
-	if err := jsonv2.Unmarshal(meta, &members); err != nil {
-		return nil, fmt.Errorf("a recorded result cannot be read: %w", err)
-	}
-	r.Meta = make(map[string]any, len(members))
-	for name, v := range members {
+	for name, v := range v.Meta {
 		r.Meta[name] = v
-	}
-	if v := members[engine.UndoMetaKey]; v != nil {
-		report := new(engine.UndoReport)
-		if err := jsonv2.Unmarshal(v, report); err == nil {
-			r.Meta[engine.UndoMetaKey] = report
+		if report := new(engine.UndoReport); name == engine.UndoMetaKey && jsonv2.Unmarshal(v, report) == nil {
+			r.Meta[name] = report
 		}
 	}
 	return r, nil
 }
 
-func decodeMessages(raw []byte, m *engine.Messages) error {
-	m.Description, _ = jsonview.String(jsonview.Get(raw, "description"))
-	m.Messages = []content.Message{}
-	for item := range jsonview.Elements(jsonview.Get(raw, "messages")) {
-		role, _ := jsonview.String(jsonview.Get(item, "role"))
-		block, err := content.ParseBlock(jsonview.Get(item, "content"))
-		if err != nil {
-			return fmt.Errorf("a recorded message cannot be read: %w", err)
-		}
-		m.Messages = append(m.Messages, content.Message{Role: content.Role(role), Content: block})
+func decodeMessages(raw []byte) (*engine.Messages, error) {
+	var v struct {
+		Description string `json:"description"`
+		Messages    []struct {
+			Role    content.Role    `json:"role"`
+			Content json.RawMessage `json:"content"`
+		} `json:"messages"`
 	}
-	return nil
+	err := jsonv2.Unmarshal(raw, &v)
+	m := &engine.Messages{Description: v.Description, Messages: make([]content.Message, len(v.Messages))}
+	for i := 0; i < len(v.Messages) && err == nil; i++ {
+		m.Messages[i].Role = v.Messages[i].Role
+		m.Messages[i].Content, err = content.ParseBlock(v.Messages[i].Content)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("a recorded message cannot be read: %w", err)
+	}
+	return m, nil
 }
 
 // UndoReport is what the result of a saga says of its effects, or nil.

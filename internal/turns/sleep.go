@@ -91,27 +91,6 @@ func (c *Config) hold(ctx context.Context, q *Request, wake time.Time) error {
 	return err
 }
 
-// awake takes a turn that comes after an opened token when it is time for it. Before, and if
-// that cannot be waited for, the saga is where it was, and so is its token.
-func (r *Runner) awake(ctx context.Context, q *Request, o *Opened) (End, error) {
-	if o.Gone != nil || !r.Now().Before(o.Position.Wake) {
-		return r.take(ctx, q, o)
-	}
-	turn := r.Begin(ctx)
-	defer turn.Cancel()
-	awake, err := r.hasEnded(turn, q, o)
-	if err == nil && !awake {
-		awake, err = r.wait(turn, q, o.Position.Wake)
-	}
-	switch {
-	case err != nil:
-		return End{}, r.failed(o.Identity, err)
-	case awake:
-		return r.take(turn, q, o)
-	}
-	return End{Token: q.Token, Policy: q.Policy, Wake: o.Position.Wake, Outcome: engine.Outcome{Position: o.Position}}, nil
-}
-
 // hasEnded reports whether there is nothing more to wait for, as the saga has ended.
 func (r *Runner) hasEnded(ctx context.Context, q *Request, o *Opened) (bool, error) {
 	if !r.remembers(o.Program) {
@@ -165,9 +144,4 @@ func (c *Config) expires(p *engine.Position) time.Time {
 	return expires
 }
 
-func later(a, b time.Time) time.Time {
-	if a.After(b) {
-		return a
-	}
-	return b
-}
+func later(a, b time.Time) time.Time { return slices.MaxFunc([]time.Time{a, b}, time.Time.Compare) }

@@ -36,7 +36,6 @@ type TaskTurn struct {
 	Found bool
 }
 
-// number counts the turns from 1.
 func (t *TaskTurn) number() uint32 {
 	if t.Position == nil {
 		return 1
@@ -88,10 +87,9 @@ func (r *Runner) TakeTask(ctx context.Context, t TaskTurn) (End, error) {
 	})
 }
 
-// UndoTask ends a task and undoes what it did, up to its position. Lost says that another process has
-// begun the turn after that, with t.Answers, and may have done more: it is run to find that, unless
-// only its own revision can, which Program is not. Its end is that turn's if that ends well after
-// all. why is said to the client if it is not that it has cancelled the task.
+// UndoTask ends a task and undoes what it did, up to its position. lost says that another process has begun the turn after
+// that, with t.Answers, and may have done more: it is run to find that, if Program can take it, as served says. Its end is
+// that turn's if that ends well after all. why is said to the client if it is not that it has cancelled the task.
 func (r *Runner) UndoTask(ctx context.Context, t TaskTurn, lost, served bool, why string) (End, error) {
 	action := "cancel"
 	if why != "" {
@@ -122,7 +120,6 @@ func (r *Runner) UndoTask(ctx context.Context, t TaskTurn, lost, served bool, wh
 	})
 }
 
-// taskCall is what a task's turn is taken with.
 func (r *Runner) taskCall(ctx context.Context, t *TaskTurn) engine.Call {
 	c := t.Call
 	c.ID, c.Client, c.Limit = t.Saga, r.Features(t.Client), r.limit(ctx)

@@ -293,13 +293,9 @@ func (q *Request) size() int {
 	return n
 }
 
-// digestArguments identifies the arguments of a saga, whatever their spelling.
-//
-// 16 bytes suffice because of the saga's id. It is no secret: texts of failures
-// tell it. But it is drawn at random when the arguments of the first turn are
-// there already, and with it their digest is fixed. So a client cannot look for
-// two arguments with one digest (2⁶⁴ tries), only for others with a digest that
-// is given (2¹²⁸), and for each saga from the beginning.
+// digestArguments identifies the arguments of a saga, whatever their spelling. 16 bytes suffice because of the saga's id:
+// it is drawn at random when the arguments are there already, so a client cannot look for two arguments with one digest
+// (2⁶⁴ tries), only for others with a digest that is given (2¹²⁸), and for each saga from the beginning.
 func digestArguments(id tokens.ID, args json.RawMessage) ([]byte, error) {
 	// Numbers stay as they are spelt: the canonical form rounds them to 64-bit floats,
 	// and what the user approved for one account would then do for its neighbour.

@@ -1,22 +1,16 @@
-// Package turns takes the turns of sagas. A turn opens the token that the client has
-// brought, runs the engine, and seals the next token; nothing of a saga is in the server
-// between two turns. A [Memory], which package durable is, remembers which turns were taken,
-// and has undone what sagas did whose clients do not come back.
+// Package turns takes the turns of sagas. A turn opens the token that the client has brought, runs the engine, and seals the
+// next token; nothing of a saga is in the server between two turns. A [Memory], which package durable is, remembers which
+// turns were taken, and has undone what sagas did whose clients do not come back.
 //
-// Make a [Runner] with [New]. A dialect describes what a client's message asks for as a
-// [Request] and hands it to [Runner.Call], [Runner.Resume] or [Runner.Cancel]; one whose
-// clients know nothing of turns has [Runner.Drive] take them all. What comes of it is an
-// [End], or an error that the dialect translates (see [Error]). The runner has then
-// logged what operators should know.
+// Make a [Runner] with [New]. A dialect describes what a client's message asks for as a [Request] and hands it to
+// [Runner.Call], [Runner.Resume] or [Runner.Cancel]; one whose clients know nothing of turns has [Runner.Drive] take them
+// all. What comes of it is an [End], or an error that the dialect translates (see [Error]). The runner has then logged what
+// operators should know. The package knows nothing of JSON-RPC and of how messages travel.
 //
-// The package knows nothing of JSON-RPC and of how messages travel.
-//
-// turns.go takes turns, and token.go opens and seals their tokens. cancel.go and drive.go are the other
-// ways through a saga, and sleep.go and paged.go are about pauses. memory.go is what a memory does for the
-// runner, and the runner for a memory; events.go waits for what is delivered, and task.go takes the turns that a
-// server takes by itself. apart.go keeps in the memory what is too long for a token. hooks.go and hooktime.go call
-// the hooks around turns, routes.go and dialects.go say by which ways a question can be asked, response.go records
-// responses, digest.go names requests, and errors.go has what turns fail with.
+// turns.go takes turns, and token.go opens and seals their tokens, of which apart.go keeps in the memory what is too long.
+// cancel.go and drive.go are the other ways through a saga, task.go takes the turns that a server takes by itself, and
+// sleep.go, paged.go and events.go are about pauses. memory.go is what a memory does for the runner, and the runner for a
+// memory, and hooks.go calls the hooks around turns.
 package turns
 
 import (
@@ -100,17 +94,15 @@ func NeedLedger(registry *engine.Registry) error {
 	for _, kind := range kinds {
 		for _, newest := range registry.Of(kind) {
 			for _, p := range registry.Revisions(kind, newest.Name) {
-				if p.AsksOthers() {
-					missing = append(missing, &engine.DefinitionError{Tool: p.Name, Problem: "it asks others than its caller, for which the server needs a ledger"})
-				} else if p.Waits() {
-					missing = append(missing, &engine.DefinitionError{Tool: p.Name, Problem: "it waits for events, for which the server needs a ledger"})
+				needs := func(is bool, what string) {
+					if is {
+						missing = append(missing, &engine.DefinitionError{Tool: p.Name, Problem: what + ", for which the server needs a ledger"})
+					}
 				}
-				if p.Tasks.Mode == engine.TasksRequired {
-					missing = append(missing, &engine.DefinitionError{Tool: p.Name, Problem: "its Tasks are required, for which the server needs a ledger"})
-				}
-				if p.SingleUse == engine.SingleUseRequired {
-					missing = append(missing, &engine.DefinitionError{Tool: p.Name, Problem: "its SingleUse is required, for which the server needs a ledger"})
-				}
+				needs(p.AsksOthers(), "it asks others than its caller")
+				needs(p.Waits() && !p.AsksOthers(), "it waits for events")
+				needs(p.Tasks.Mode == engine.TasksRequired, "its Tasks are required")
+				needs(p.SingleUse == engine.SingleUseRequired, "its SingleUse is required")
 			}
 		}
 	}
@@ -284,10 +276,9 @@ func (r *Runner) Begin(ctx context.Context) *lazyctx.Context {
 	return turn
 }
 
-// finish brings a turn to its end after its tool's code has run: what needs no client is
-// answered, and the token sealed that the client needs to go on, or to have tried again
-// what could not be undone. If the turn breaks off there, and is the first or one that
-// no one can take again, what it did is undone.
+// finish brings a turn to its end after its tool's code has run: what needs no client is answered, and the token sealed
+// that the client needs to go on, or to have an undo tried again. If that fails, and the turn is the first or one that no
+// one can take again, what it did is undone.
 func (r *Runner) finish(ctx context.Context, q *Request, of Identity, out *engine.Outcome, err error, first bool, m Remembered) (End, error) {
 	if err == nil {
 		var ahead []steps.Answer
@@ -326,7 +317,6 @@ func (r *Runner) finish(ctx context.Context, q *Request, of Identity, out *engin
 	return end, nil
 }
 
-// logFailed logs that a tool has failed.
 func (r *Runner) logFailed(ctx context.Context, of Identity, out *engine.Outcome) {
 	level, what := slog.LevelWarn, "tool failed"
 	if out.Disclosed { // what the caller reads, that the user declined above all, is no alarm
@@ -343,10 +333,9 @@ func (r *Runner) Features(client steps.Features) steps.Features {
 	return client.With(modelFeatures)
 }
 
-// advance takes the turns for which the client is not needed: its answers are
-// here already, sent ahead, or the server's own model gives them; it sleeps, but not for long;
-// or it has yielded what the dialect cannot tell. The client gets the
-// steps that are left. With an error comes the last outcome before it.
+// advance takes the turns for which the client is not needed: its answers were sent ahead, or the server's own model gives
+// them; it sleeps, but not for long; or it has yielded what the dialect cannot tell. The client gets the steps that are
+// left. With an error comes the last outcome before it.
 func (r *Runner) advance(ctx context.Context, q *Request, t *engine.Program, out *engine.Outcome, ahead []steps.Answer, m Remembered) (*engine.Outcome, error) {
 	ahead = slices.Clone(ahead)
 	for n := range maxOwnTurns {

@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/binary"
 	"encoding/hex"
-	"slices"
 	"strings"
 	"time"
 
@@ -18,7 +17,7 @@ import (
 const (
 	// channel is what processes notify one another on.
 	channel = "mcpsaga_ledger"
-	// mostWords is how many words of 48 bytes a message has: PostgreSQL allows 7999 bytes.
+	// mostWords is how many words of 48 bytes a message may have: PostgreSQL allows 7999 bytes.
 	mostWords = 160
 	// lookAlone is how often listeners look for themselves while the server does not notify.
 	lookAlone = 500 * time.Millisecond
@@ -29,15 +28,8 @@ func (d *database) Listen(ctx context.Context, changed func(id store.ID, head ui
 	if err := cmp.Or(ctx.Err(), d.ctx.Err()); err != nil {
 		return d.failed(ctx, what, err)
 	}
-	d.listening.Lock()
-	d.listeners[&changed] = true
-	d.listening.Unlock()
+	defer d.listeners.Add(changed)()
 	poke(d.came)
-	defer func() {
-		d.listening.Lock()
-		defer d.listening.Unlock()
-		delete(d.listeners, &changed)
-	}()
 	for {
 		changed(store.ID{}, 0) // what is not notified of may have been missed
 		pause := lookAlone
@@ -54,38 +46,29 @@ func (d *database) Listen(ctx context.Context, changed func(id store.ID, head ui
 	}
 }
 
-// call calls all listeners.
-func (d *database) call(id store.ID, head uint64) {
-	d.listening.Lock()
-	defer d.listening.Unlock()
-	for changed := range d.listeners {
-		(*changed)(id, head)
-	}
-}
-
 // changed calls those in this process who listen, and has others notified, of a write.
 func (d *database) changed(id store.ID, head uint64) {
-	d.call(id, head)
+	d.listeners.Tell(id, head)
 	d.gathering.Lock()
 	defer d.gathering.Unlock()
 	d.heads[id] = max(d.heads[id], head)
 	poke(d.full)
 }
 
-// gathered returns messages about what has changed since it was last called, as few as it fits into.
-func (d *database) gathered() (messages []string) {
+// gathered returns a message about what has changed since it was last called: anything, if that was much.
+func (d *database) gathered() string {
 	d.gathering.Lock()
 	heads := d.heads
 	d.heads = map[store.ID]uint64{}
 	d.gathering.Unlock()
-	words := make([]string, 0, len(heads))
+	if len(heads) > mostWords {
+		heads = map[store.ID]uint64{{}: 0}
+	}
+	message := d.self
 	for id, head := range heads {
-		words = append(words, hex.EncodeToString(binary.BigEndian.AppendUint64(id[:], head)))
+		message += " " + hex.EncodeToString(binary.BigEndian.AppendUint64(id[:], head))
 	}
-	for some := range slices.Chunk(words, mostWords) {
-		messages = append(messages, d.self+" "+strings.Join(some, " "))
-	}
-	return messages
+	return message
 }
 
 // notify notifies other processes of changes until the store is closed, and then of the last.
@@ -98,7 +81,7 @@ func (d *database) notify() {
 		}
 		ctx, cancel := d.late(d.ctx)
 		pause := d.gather
-		if _, err := d.pool.Exec(ctx, `SELECT pg_notify($1::text, message) FROM unnest($2::text[]) AS message`, channel, d.gathered()); err != nil {
+		if _, err := d.pool.Exec(ctx, `SELECT pg_notify($1::text, $2::text)`, channel, d.gathered()); err != nil {
 			d.changed(store.ID{}, 0) // others may have missed some
 			pause = d.look
 		}
@@ -124,7 +107,7 @@ func (d *database) listen() {
 		}
 		if d.notified.Swap(false) {
 			growing.Reset()
-			d.call(store.ID{}, 0)
+			d.listeners.Tell(store.ID{}, 0)
 		}
 		select {
 		case <-time.After(growing.NextBackOff()):
@@ -157,7 +140,7 @@ func (d *database) hear() (pooled bool) {
 		return false
 	}
 	d.notified.Store(true)
-	d.call(store.ID{}, 0) // for what was said before
+	d.listeners.Tell(store.ID{}, 0) // for what was said before
 	for {
 		message, err := conn.WaitForNotification(d.ctx)
 		if err != nil {
@@ -167,7 +150,7 @@ func (d *database) hear() (pooled bool) {
 		for word := range strings.FieldsSeq(words) {
 			raw, err := hex.DecodeString(word)
 			if err == nil && len(raw) == 24 && from != d.self { // else listeners were called already
-				d.call(store.ID(raw[:16]), binary.BigEndian.Uint64(raw[16:]))
+				d.listeners.Tell(store.ID(raw[:16]), binary.BigEndian.Uint64(raw[16:]))
 			}
 		}
 	}

@@ -59,8 +59,7 @@ type database struct {
 	pool *pgxpool.Pool
 	jobs chan *job
 
-	listening sync.Mutex
-	listeners map[*func(store.ID, uint64)]bool
+	listeners store.Listeners
 	came      chan struct{} // has something as soon as there is one
 	notified  atomic.Bool   // whether the server notifies of writes by other processes
 
@@ -109,7 +108,7 @@ func open(ctx context.Context, url string, set settings) (store.Store, error) {
 		return nil, wrapped("open", err)
 	}
 	d := &database{
-		settings: set, pool: pool, jobs: make(chan *job), listeners: map[*func(store.ID, uint64)]bool{}, came: make(chan struct{}, 1),
+		settings: set, pool: pool, jobs: make(chan *job), came: make(chan struct{}, 1),
 		self: rand.Text(), heads: map[store.ID]uint64{}, full: make(chan struct{}, 1),
 	}
 	d.ctx, d.end = context.WithCancel(context.Background())

@@ -24,7 +24,7 @@ r.wake, r.keep, r.summary, r.fence, r.head, r.floor, r.lease, r.tries, r.created
 
 	loadRecords = `SELECT ` + unread + ` FROM mcpsaga_ledger.records AS r
 LEFT JOIN mcpsaga_ledger.items AS i ON i.id = r.id AND i.n > r.applied WHERE `
-	readLog = `SELECT r.head, r.floor, r.status, ` + itemColumns + ` FROM mcpsaga_ledger.records AS r LEFT JOIN LATERAL (
+	readLog = `SELECT r.head, r.floor, ` + itemColumns + ` FROM mcpsaga_ledger.records AS r LEFT JOIN LATERAL (
 	SELECT * FROM mcpsaga_ledger.items WHERE id = r.id AND n > $2::bigint ORDER BY n LIMIT $3::bigint
 ) AS i ON true WHERE r.id = $1::uuid ORDER BY i.n`
 	listOwned = `SELECT ` + columns + `, statement_timestamp() FROM mcpsaga_ledger.records AS r
@@ -61,7 +61,6 @@ func instant(t *time.Time) time.Time {
 	return t.UTC()
 }
 
-// scanUnread reads records with their unread items.
 func scanUnread(rows pgx.Rows) (list []*store.Record, err error) {
 	defer rows.Close()
 	for rows.Next() {
@@ -82,7 +81,6 @@ func scanUnread(rows pgx.Rows) (list []*store.Record, err error) {
 	return list, rows.Err()
 }
 
-// appendItem appends an item, if it is one.
 func appendItem(list []store.Item, i store.Item) []store.Item {
 	if i.N == 0 {
 		return list
@@ -111,7 +109,6 @@ func (d *database) load(ctx context.Context, what, condition string, id store.ID
 	return list[0], nil
 }
 
-// query reads rows.
 func query[T any](ctx context.Context, d *database, what string, scan func(pgx.Rows) (T, error), sql string, args ...any) (found T, err error) {
 	err = d.read(ctx, what, func(ctx context.Context, conn *pgxpool.Conn) error {
 		rows, err := conn.Query(ctx, sql, args...)
@@ -128,7 +125,7 @@ func (d *database) Log(ctx context.Context, id store.ID, after uint64, limit int
 	l, err := query(ctx, d, what, func(rows pgx.Rows) (l *store.Log, err error) {
 		var read store.Log
 		var i store.Item
-		_, err = pgx.ForEachRow(rows, []any{&read.Head, &read.Floor, &read.Status, &i.N, &i.Kind, &i.Lasting, &i.At, &i.Body}, func() error {
+		_, err = pgx.ForEachRow(rows, []any{&read.Head, &read.Floor, &i.N, &i.Kind, &i.Lasting, &i.At, &i.Body}, func() error {
 			l, read.Items, i.Body = &read, appendItem(read.Items, i), nil
 			return nil
 		})
@@ -140,7 +137,6 @@ func (d *database) Log(ctx context.Context, id store.ID, after uint64, limit int
 	return l, err
 }
 
-// scanID reads an ID from a row.
 func scanID(row pgx.CollectableRow) (store.ID, error) {
 	id, err := pgx.RowTo[pgtype.UUID](row)
 	return id.Bytes, err

@@ -14,12 +14,9 @@ import (
 // format is the version of the tables that this program makes. Version 1 had records of another kind.
 const format = 2
 
-// tables makes the tables. Names in the clear are compared byte by byte, and what is sealed cannot be
-// compressed.
-//
-// A record that is held is due when its lease is over, so that those who look for work need not
-// pass over what others are at. Each query has an index; those with a condition hold only the rows
-// that are asked for.
+// tables makes the tables. Names in the clear are compared byte by byte, and what is sealed cannot be compressed. A record
+// that is held is due when its lease is over, so that those who look for work need not pass over what others are at. Each
+// query has an index; those with a condition hold only the rows that are asked for.
 const tables = `
 -- IF NOT EXISTS would ask for the right all the same.
 DO $$ BEGIN IF to_regnamespace('mcpsaga_ledger') IS NULL THEN CREATE SCHEMA mcpsaga_ledger; END IF; END $$;

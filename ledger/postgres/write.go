@@ -34,34 +34,26 @@ const (
 SELECT free OR EXISTS (SELECT FROM mcpsaga_ledger.records WHERE id = $1::uuid) OR EXISTS (SELECT FROM mcpsaga_ledger.records WHERE request = $11::uuid),
 	written.created, written.updated, written.lease FROM room LEFT JOIN written ON true`
 
-	// updateRecord returns a row if the record was written. Items are only looked for if the floor has
-	// risen.
-	updateRecord = `WITH ` + update + updated + `
-SELECT true, created, updated, lease FROM written`
-
-	// updateWithin is updateRecord for one that may get another mode, unless its account is full.
-	updateWithin = `WITH room AS (
-	SELECT mode = $18::text OR $20::bigint > (SELECT count(*) FROM (
+	// updateRecord returns a row if there is such a record, which says whether that is why it was not written. Items are
+	// only looked for if the floor has risen, and other records only for one that gets another mode.
+	updateRecord = `WITH room AS (
+	SELECT $20::bigint = 0 OR mode = $18::text OR $20::bigint > (SELECT count(*) FROM (
 		SELECT FROM mcpsaga_ledger.records AS r WHERE r.audience = old.audience AND r.account = old.account AND r.mode = $18::text AND ` + live + ` LIMIT $20::bigint
 	) AS found) AS free FROM mcpsaga_ledger.records AS old WHERE ` + updatable + `
-), ` + update + ` AND (SELECT free FROM room)` + updated + `
-SELECT free OR EXISTS (SELECT FROM mcpsaga_ledger.records WHERE request = $11::uuid AND id <> $1::uuid),
-	written.created, written.updated, written.lease FROM room LEFT JOIN written ON true`
-
-	updatable = `id = $1::uuid AND head = $2::bigint AND tries = $19::int AND (fence = $6::bigint OR fence = $6::bigint - 1 AND (lease IS NULL OR lease <= statement_timestamp()))`
-
-	update = `written AS (
+), written AS (
 	UPDATE mcpsaga_ledger.records SET head = $2::bigint + cardinality($3::text[]), applied = $2::bigint + cardinality($3::text[]), fence = $6::bigint,
 		tool = $7::text, revision = $8::bigint, format = $9::int, status = $10::text, request = $11::uuid, wake = $12::timestamptz, keep = $13::timestamptz,
 		summary = $14::bytea, state = $15::bytea, floor = greatest(floor, least($16::bigint, $2::bigint)), tries = 0, lease = statement_timestamp() + $17::interval, updated = statement_timestamp(), mode = $18::text
-	WHERE ` + updatable
-
-	updated = `
+	WHERE ` + updatable + ` AND (SELECT free FROM room)
 	RETURNING id, created, updated, lease
 ), trimmed AS (
 	DELETE FROM mcpsaga_ledger.items WHERE id = $1::uuid AND n <= $16::bigint AND NOT lasting
 		AND $16::bigint > (SELECT floor FROM mcpsaga_ledger.records WHERE id = $1::uuid) AND EXISTS (SELECT FROM written)
-), ` + appendItems
+), ` + appendItems + `
+SELECT free OR EXISTS (SELECT FROM mcpsaga_ledger.records WHERE request = $11::uuid AND id <> $1::uuid),
+	written.created, written.updated, written.lease FROM room LEFT JOIN written ON true`
+
+	updatable = `id = $1::uuid AND head = $2::bigint AND tries = $19::int AND (fence = $6::bigint OR fence = $6::bigint - 1 AND (lease IS NULL OR lease <= statement_timestamp()))`
 
 	appendItems = `appended AS (
 	INSERT INTO mcpsaga_ledger.items (id, n, kind, lasting, at, body)
@@ -146,11 +138,8 @@ func writing(r *store.Record, c store.Change) (sql string, args []any, size int)
 		orNull(store.Micro(r.Wake)), orNull(store.Micro(r.Keep)), clone(r.Summary), clone(r.State), int64(min(r.Floor, math.MaxInt64)), orNull(c.Lease),
 	}
 	size += len(r.State)
-	switch {
-	case r.Head > 0 && c.Most > 0:
-		return updateWithin, append(args, string(r.Mode), int32(r.Tries), int64(c.Most)), size
-	case r.Head > 0:
-		return updateRecord, append(args, string(r.Mode), int32(r.Tries)), size
+	if r.Head > 0 {
+		return updateRecord, append(args, string(r.Mode), int32(r.Tries), int64(max(0, c.Most))), size
 	}
 	return createRecord, append(args, int64(max(0, c.Most)), r.Audience, pgtype.UUID{Bytes: r.Account, Valid: true}, string(r.Mode), uuid(r.Owner)), size
 }

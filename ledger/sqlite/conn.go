@@ -20,7 +20,7 @@ type conn struct {
 	says func(query string)
 }
 
-// dial makes a connection that does not wait for others: [lock] does.
+// dial makes a connection that does not wait for others: [database.wait] does.
 func dial(path string, set settings) (*conn, error) {
 	d, err := driver.OpenConn(path, driver.OpenReadWrite)
 	if err != nil {
@@ -38,7 +38,6 @@ func dial(path string, set settings) (*conn, error) {
 	return c, nil
 }
 
-// script executes statements once, one after the other.
 func (c *conn) script(queries string) error {
 	for queries = strings.TrimSpace(queries); queries != ""; {
 		s, rest, err := c.PrepareTransient(queries)

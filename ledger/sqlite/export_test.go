@@ -8,9 +8,6 @@ import (
 	"github.com/mcpsaga/mcpsaga/internal/store"
 )
 
-// LockPause is how long who has written leaves the file alone, if others wait.
-const LockPause = lockPause
-
 // OpenPatient is [Open] of a store that waits for others only so long. It does not wait for the disk, unless
 // long tests are wanted: what was not synced is lost with the machine, not with the process.
 func OpenPatient(ctx context.Context, path string, patience time.Duration) (store.Store, error) {

@@ -3,7 +3,7 @@ module github.com/mcpsaga/mcpsaga/ledger/sqlite
 go 1.26.0
 
 require (
-	github.com/gofrs/flock v0.13.1
+	github.com/gofrs/flock v0.13.1 // indirect
 	github.com/stretchr/testify v1.12.1
 	github.com/tidwall/btree v1.8.2 // indirect
 	go.uber.org/goleak v1.3.0 // indirect

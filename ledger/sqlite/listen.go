@@ -12,22 +12,12 @@ import (
 // listenPoll is how often to look whether other processes have changed something, while anything listens.
 const listenPoll = 45 * time.Millisecond
 
-type listener struct{ changed func(store.ID, uint64) }
-
 // Listen implements [store.Store]. What another process changes is not known by its ID.
 func (l *database) Listen(ctx context.Context, changed func(id store.ID, head uint64)) error {
 	if err := l.usable(ctx); err != nil {
 		return err
 	}
-	me := &listener{changed}
-	l.listening.Lock()
-	l.listeners[me] = true
-	l.listening.Unlock()
-	defer func() {
-		l.listening.Lock()
-		defer l.listening.Unlock()
-		delete(l.listeners, me)
-	}()
+	defer l.listeners.Add(changed)()
 	changed(store.ID{}, 0) // what was written before may be missed
 	poll := time.NewTicker(listenPoll)
 	defer poll.Stop()
@@ -67,13 +57,4 @@ func (a *activity) quiet() bool {
 		a.written, a.change = now, time.Now()
 	}
 	return time.Since(a.change) > time.Second
-}
-
-// tell calls all that listen.
-func (l *database) tell(id store.ID, head uint64) {
-	l.listening.Lock()
-	defer l.listening.Unlock()
-	for one := range l.listeners {
-		one.changed(id, head)
-	}
 }

@@ -107,8 +107,8 @@ func (l *database) Log(ctx context.Context, id store.ID, after uint64, limit int
 	found := new(store.Log)
 	err := l.read(ctx, func(c *conn) error {
 		var n int64
-		_, err := c.each("SELECT n, head, floor, status FROM records WHERE id = ?", func(r *row) {
-			n, found.Head, found.Floor, found.Status = r.ColumnInt64(0), r.uint(1), r.uint(2), store.Status(r.ColumnText(3))
+		_, err := c.each("SELECT n, head, floor FROM records WHERE id = ?", func(r *row) {
+			n, found.Head, found.Floor = r.ColumnInt64(0), r.uint(1), r.uint(2)
 		}, id)
 		if err == nil && n == 0 {
 			err = store.ErrNotFound

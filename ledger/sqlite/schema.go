@@ -11,12 +11,9 @@ const (
 	nextFormat    = 3000       // the first that this program cannot use: until then, later programs only add to the tables
 )
 
-// schema are the tables. What may be large is in tables of its own, so that to take, renew or list a
-// record does not touch it.
-//
-// due is when a record can be taken. Its index has with it what says who can drive the record, so that what a
-// server cannot drive is passed over within the index. (SQLite does not answer from an index alone what asks for a
-// generated column.)
+// schema are the tables. What may be large is in tables of its own, so that to take, renew or list a record does not touch
+// it. due is when a record can be taken. Its index has with it what says who can drive the record, so that what a server
+// cannot drive is passed over within the index. (SQLite does not answer from an index alone what asks for a generated column.)
 const schema = `
 CREATE TABLE records (
 	n        INTEGER PRIMARY KEY,
@@ -75,13 +72,6 @@ func (c *conn) prepareFile() error {
 	found, err := c.format()
 	if err != nil {
 		return err
-	}
-	if found == 0 {
-		// What must be set before the first table is there: pages that become free can be given back to the
-		// file system.
-		if err := c.script("PRAGMA auto_vacuum = INCREMENTAL"); err != nil {
-			return err
-		}
 	}
 	mode := "" // readers do not wait for the writer; a copy that VACUUM INTO has made is in another mode
 	if _, err := c.each("PRAGMA journal_mode = WAL", func(r *row) { mode = r.ColumnText(0) }); err != nil {

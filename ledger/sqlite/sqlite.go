@@ -12,12 +12,12 @@
 // goroutine of each process writes, and commits together what waits, so that many small writes share
 // one sync of the disk. The store's time is the machine's.
 //
-// Beside the file are three more with its name: "-wal" and "-shm" belong to SQLite, and "-wait" shows
-// a process that others want to write. To copy the file while it is open, use SQLite's own means
-// (VACUUM INTO, .backup). A ledger that is restored from a copy has forgotten what was done since.
+// Beside the file are two more with its name, "-wal" and "-shm", which belong to SQLite. To copy the file while it is
+// open, use SQLite's own means (VACUUM INTO, .backup). A ledger that is restored from a copy has forgotten what was
+// done since.
 //
-// file.go and schema.go ready the file; writer.go commits, when lock.go says so, what write.go, take.go
-// and forget.go change; read.go and listen.go look; conn.go has what they say to SQLite with.
+// file.go and schema.go ready the file; writer.go commits what write.go, take.go and forget.go change; read.go and
+// listen.go look; conn.go has what they say to SQLite with.
 package sqlite
 
 import (
@@ -50,7 +50,6 @@ type database struct {
 	set      settings
 	identity store.ID
 	files    files
-	lock     *lock
 	writer   *writer
 	pool     chan *conn // connections that only read
 
@@ -60,8 +59,7 @@ type database struct {
 	clock sync.Mutex
 	last  time.Time // see now
 
-	listening sync.Mutex
-	listeners map[*listener]bool
+	listeners store.Listeners
 }
 
 // Open opens the ledger in a file, which it creates if there is none; its directory is to be there. Only its owner
@@ -81,13 +79,13 @@ func open(ctx context.Context, path string, set settings) (store.Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("sqlite: %w", err)
 	}
-	l := &database{path: path, set: set, lock: newLock(path, set.patience), pool: make(chan *conn, readers), closing: make(chan struct{}), listeners: map[*listener]bool{}}
+	l := &database{path: path, set: set, pool: make(chan *conn, readers), closing: make(chan struct{})}
 	if err := createFile(path); err != nil {
 		return nil, l.explain("open", err)
 	}
 	l.writer = newWriter(l)
 	l.shut = sync.OnceValue(l.shutDown)
-	if err := l.lock.wait(ctx.Done(), l.connect); err == errStopped {
+	if err := l.wait(ctx.Done(), l.connect); err == errStopped {
 		return nil, ctx.Err()
 	} else if err != nil {
 		return nil, l.explain("open", err)

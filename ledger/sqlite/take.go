@@ -66,7 +66,6 @@ func sooner(a, b time.Time) time.Time {
 	return a
 }
 
-// acquire takes records that are due.
 func (w *writer) acquire(t *store.Take) (taken []*store.Record, next time.Time, err error) {
 	now := w.ledger.now()
 	list, next, err := w.due(t, now)

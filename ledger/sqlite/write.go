@@ -81,7 +81,6 @@ func (w *writer) room(r *store.Record, most int) error {
 	return err
 }
 
-// create makes a record and returns its row.
 func (w *writer) create(r *store.Record, head uint64, lease int64) (n int64, err error) {
 	err = w.exec(`INSERT INTO records (id, audience, owner, account, request, tool, revision, format, mode, status, fence, head, seen, floor, tries,
 			lease, wake, due, keep, created, updated, summary) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?12, ?12, 0, 0, ?13, ?14, max(?14, ?13), ?15, ?16, ?16, ?17)`,
@@ -94,7 +93,6 @@ func (w *writer) create(r *store.Record, head uint64, lease int64) (n int64, err
 	return n, err
 }
 
-// replace writes a record in the place of another.
 func (w *writer) replace(r, old *store.Record, n int64, head uint64, lease int64) error {
 	floor := max(old.Floor, min(r.Floor, old.Head))
 	if floor > old.Floor {
@@ -102,24 +100,11 @@ func (w *writer) replace(r, old *store.Record, n int64, head uint64, lease int64
 			return err
 		}
 	}
-	// To set a column costs a change of each index that it is in, even to the same value. So those that
-	// often stay as they are are left out then.
-	query := `UPDATE records SET tool = ?, revision = ?, format = ?, fence = ?, head = ?, seen = ?, floor = ?, tries = 0, lease = ?,
-		wake = ?, due = max(?, ?), updated = ?, summary = ?`
-	args := []any{r.Tool, int(r.Revision), int(r.Format), r.Fence, head, head, floor, lease, r.Wake, r.Wake, lease, r.Updated, r.Summary}
-	if r.Status != old.Status {
-		query, args = query+", status = ?", append(args, string(r.Status))
-	}
-	if r.Mode != old.Mode {
-		query, args = query+", mode = ?", append(args, string(r.Mode))
-	}
-	if r.Request != old.Request {
-		query, args = query+", request = ?", append(args, r.Request)
-	}
-	if !store.Micro(r.Keep).Equal(old.Keep) {
-		query, args = query+", keep = ?", append(args, r.Keep)
-	}
-	if err := w.exec(query+" WHERE n = ?", append(args, n)...); err != nil {
+	err := w.exec(`UPDATE records SET tool = ?, revision = ?, format = ?, mode = ?, status = ?, request = ?, keep = ?, fence = ?, head = ?9, seen = ?9,
+			floor = ?, tries = 0, lease = ?11, wake = ?12, due = max(?12, ?11), updated = ?, summary = ? WHERE n = ?`,
+		r.Tool, int(r.Revision), int(r.Format), string(r.Mode), string(r.Status), r.Request, r.Keep, r.Fence, head,
+		floor, lease, r.Wake, r.Updated, r.Summary, n)
+	if err != nil {
 		return err
 	}
 	if len(r.State) == 0 {
@@ -128,7 +113,6 @@ func (w *writer) replace(r, old *store.Record, n int64, head uint64, lease int64
 	return w.exec("INSERT INTO states (record, body) VALUES (?, ?) ON CONFLICT (record) DO UPDATE SET body = excluded.body", n, r.State)
 }
 
-// append appends items to the log of a record.
 func (w *writer) append(n int64, head uint64, items []store.Item, now time.Time) error {
 	for i := range items {
 		err := w.exec("INSERT INTO items (record, n, kind, lasting, at, body) VALUES (?, ?, ?, ?, ?, ?)",

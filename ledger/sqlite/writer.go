@@ -3,6 +3,7 @@ package sqlite
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"runtime"
 	"sync/atomic"
@@ -79,7 +80,6 @@ func (w *writer) do(ctx context.Context, o *op) error {
 	return <-o.done
 }
 
-// run is the writer's goroutine.
 func (w *writer) run() {
 	defer close(w.ended)
 	for {
@@ -148,19 +148,18 @@ func (w *writer) group(first *op) {
 			o.err = failed
 		}
 		if o.err == nil && o.id != (store.ID{}) {
-			w.ledger.tell(o.id, o.head)
+			w.ledger.listeners.Tell(o.id, o.head)
 		}
 		o.done <- o.err
 	}
 	if failed == nil {
 		w.shorten()
-		w.ledger.lock.yield()
 	}
 }
 
 // begin begins a transaction that may write, when no other process does.
 func (w *writer) begin() error {
-	err := w.ledger.lock.wait(w.ledger.closing, func() error { return w.exec("BEGIN IMMEDIATE") })
+	err := w.ledger.wait(w.ledger.closing, func() error { return w.exec("BEGIN IMMEDIATE") })
 	if err == errStopped {
 		return store.ErrClosed
 	}
@@ -168,6 +167,24 @@ func (w *writer) begin() error {
 		return err
 	}
 	return w.ledger.files.check()
+}
+
+// lockPoll is about how often a process that waits for the file tries to lock it. SQLite's own way to wait pauses for
+// ever longer, so that nearly always the process that has just let go of the file gets it again.
+const lockPoll = time.Millisecond
+
+// wait tries until no other process is in the way, but no longer than the patience of the settings. Stop ends it with
+// [errStopped].
+func (l *database) wait(stop <-chan struct{}, try func() error) error {
+	err := try()
+	for began := time.Now(); isBusy(err) && time.Since(began) < l.set.patience; err = try() {
+		select {
+		case <-stop:
+			return errStopped
+		case <-time.After(lockPoll/2 + rand.N(lockPoll)):
+		}
+	}
+	return err
 }
 
 // shorten empties the -wal file when it has grown large. SQLite does so by itself only at a moment at
@@ -194,6 +211,6 @@ func (w *writer) look() {
 	}
 	if err != nil || version != w.told {
 		w.told = version
-		w.ledger.tell(store.ID{}, 0)
+		w.ledger.listeners.Tell(store.ID{}, 0)
 	}
 }

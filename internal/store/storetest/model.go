@@ -156,7 +156,7 @@ func coarse(t time.Time) int64 {
 }
 
 func listed(l *store.Log) string {
-	s := fmt.Sprintf("head %d floor %d %s:", l.Head, l.Floor, l.Status)
+	s := fmt.Sprintf("head %d floor %d:", l.Head, l.Floor)
 	for _, i := range l.Items {
 		s += fmt.Sprintf(" %d %t %q", i.N, i.Lasting, i.Body)
 	}

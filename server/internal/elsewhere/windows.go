@@ -101,7 +101,7 @@ func (r *Router) Find(ctx context.Context, x *dialect.Exchange, c *Client, s *So
 		if w.Frame == s.Frame {
 			return w.Task, nil
 		}
-		t, err := r.Tasks.Status(ctx, x.Principal, w.Task)
+		t, err := r.Tasks.Get(ctx, x.Principal, w.Task)
 		if err != nil && !errors.Is(err, tasks.ErrNotFound) {
 			return "", err
 		}

@@ -45,7 +45,7 @@ func (s *scripted) set(change func(*tasks.Task)) {
 	defer s.mu.Unlock()
 	change(&s.task)
 	s.task.Rev++
-	s.task.Events, s.task.Told = uint64(len(s.events)), uint64(len(s.events))
+	s.task.Events = uint64(len(s.events))
 	close(s.changed)
 	s.changed = make(chan struct{})
 }

@@ -167,7 +167,7 @@ func (c *call) taskGet(ctx context.Context) (json.RawMessage, error) {
 	if err != nil {
 		return nil, err
 	}
-	task, err := c.Tasks.Status(ctx, c.Principal, id)
+	task, err := c.Tasks.Get(ctx, c.Principal, id)
 	if err != nil {
 		return nil, err
 	}
@@ -209,7 +209,7 @@ func (c *call) taskCancel(ctx context.Context) (json.RawMessage, error) {
 	if err != nil {
 		return nil, err
 	}
-	task, err := c.Tasks.Status(ctx, c.Principal, id)
+	task, err := c.Tasks.Get(ctx, c.Principal, id)
 	if err == nil && task.Status.Ended() {
 		return nil, wire.NewError(wire.CodeInvalidParams, endedTaskText)
 	}
