@@ -257,8 +257,7 @@ func New(o Options) (*Server, error) {
 	if o.Permit != nil {
 		config.Permit = s.permit
 	}
-	hooks := newHooks(&o)
-	hooks.configure(&config)
+	hooks := newHooks(&o, &config)
 	s.host = &dialect.Host{
 		Info: dialect.Implementation{Name: o.Name, Title: o.Title, Version: o.Version}, Instructions: o.Instructions,
 		Questions: o.Questions.dialect(), Tools: tools, Hub: new(dialect.Hub), Log: o.Logger, Revisions: revisions(o.dialects),
