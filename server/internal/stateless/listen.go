@@ -163,7 +163,7 @@ var tooManyTasksText = fmt.Sprintf("params.notifications.taskIds has too many ta
 // findTasks puts into h the tasks with these ids that are the caller's. It says nothing of the
 // others.
 func (d *stateless) findTasks(ctx context.Context, r *request, ids []string, h *listenFilter) error {
-	if !r.tasks {
+	if !r.Tasks {
 		return missingTasks()
 	}
 	if len(ids) > maxWatched {
