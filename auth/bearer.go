@@ -31,9 +31,6 @@ func bearer(r *http.Request) string {
 	return token
 }
 
-// hasCredentials reports whether a request tries to show who sends it.
-func hasCredentials(r *http.Request) bool { return len(r.Header.Values("Authorization")) > 0 }
-
 // Checking bounds what the checks of tokens cost.
 type Checking struct {
 	// Remember is for how long a token that was checked is not checked again: default, and at most, one minute. One that is
