@@ -109,11 +109,11 @@ func result(s *shown) *content.Result {
 func (l *look) find(ctx context.Context) (err error) {
 	id := l.asked.ResumeToken
 	if id == "" {
-		sought := &elsewhere.Sought{Frame: l.asked.Frame, Tool: l.asked.Tool}
+		var arguments json.RawMessage
 		if l.asked.Arguments.Kind() == '{' {
-			sought.Arguments = json.RawMessage(l.asked.Arguments)
+			arguments = json.RawMessage(l.asked.Arguments)
 		}
-		if id, err = l.Find(ctx, l.Exchange, l.client, sought); err != nil {
+		if id, err = l.Find(ctx, l.Exchange, l.client, l.asked.Frame, l.asked.Tool, arguments); err != nil {
 			return err
 		}
 	}
