@@ -33,9 +33,6 @@ func credentials(r *http.Request) (token string, proving bool) {
 	return token, proving
 }
 
-// hasCredentials reports whether a request tries to show who sends it.
-func hasCredentials(r *http.Request) bool { return len(r.Header.Values("Authorization")) > 0 }
-
 // Checking bounds what the checks of tokens cost.
 type Checking struct {
 	// Remember is for how long a token that was checked is not checked again: default, and at most, one minute. One that is

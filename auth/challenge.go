@@ -79,12 +79,9 @@ func (g *Guard) asked(scopes []string) (asked []string) {
 
 // has reports whether a caller's scopes cover all that are needed.
 func (g *Guard) has(who saga.Caller, needed []string) bool {
-	for _, n := range needed {
-		if !slices.ContainsFunc(who.Scopes, func(s string) bool { return g.opts.Covers(s, n) }) {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(needed, func(n string) bool {
+		return !slices.ContainsFunc(who.Scopes, func(s string) bool { return g.opts.Covers(s, n) })
+	})
 }
 
 func covers(granted, needed string) bool {
@@ -101,8 +98,7 @@ func isScope(s string) bool {
 func refuse(w http.ResponseWriter, err error) {
 	w.Header().Set("Content-Type", "application/json")
 	status, text := http.StatusServiceUnavailable, `{"error":"temporarily_unavailable"}`
-	var auth *server.AuthError
-	if errors.As(err, &auth) {
+	if auth, ok := errors.AsType[*server.AuthError](err); ok {
 		status, text = auth.Status, `{"error":"unauthorized"}`
 		w.Header().Set("WWW-Authenticate", auth.Challenge)
 		if status == http.StatusForbidden {

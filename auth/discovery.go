@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net/http"
 	"net/url"
 	"strings"
 	"time"
@@ -86,11 +85,7 @@ func (d *discovery) ask(ctx context.Context) (found issuerMetadata, err error) {
 }
 
 func (d *discovery) read(ctx context.Context, place string) (found issuerMetadata, err error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, place, nil)
-	if err != nil {
-		return found, err
-	}
-	raw, err := fetchBody(d.from.Client, request, maxMetadata)
+	raw, err := fetch(ctx, d.from.Client, place, maxMetadata)
 	if err != nil {
 		return found, err
 	}

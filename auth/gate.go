@@ -51,10 +51,9 @@ func (g *gate) enter(ctx context.Context) error {
 	case g.slots <- struct{}{}:
 		return nil
 	case <-timer.C:
-		return busy()
 	case <-ctx.Done(): // it says nothing about the credentials
-		return busy()
 	}
+	return busy()
 }
 
 func (g *gate) leave() { <-g.slots }

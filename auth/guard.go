@@ -171,7 +171,7 @@ func (g *Guard) Authenticate(r *http.Request) (saga.Caller, error) {
 		}
 		return saga.Caller{}, g.unauthorized(r, "invalid_token", err)
 	}
-	if hasCredentials(r) {
+	if len(r.Header.Values("Authorization")) > 0 {
 		return saga.Caller{}, g.unauthorized(r, "invalid_token", errors.New("credentials of no kind that is taken here"))
 	}
 	return saga.Caller{}, g.unauthorized(r, "", errors.New("no credentials"))

@@ -59,11 +59,10 @@ func (m *introspectionMethod) Identify(r *http.Request) (saga.Caller, error) {
 
 func (m *introspectionMethod) read(ctx context.Context, _ *pass, token string) (map[string]any, error) { // its place bounds what the issuer is asked
 	claims, err := m.ask(ctx, token)
-	var status *statusError
-	switch {
-	case errors.As(err, &status) && status.code == http.StatusBadRequest: // some say so of tokens of another kind
+	if status, ok := errors.AsType[*statusError](err); ok && status.code == http.StatusBadRequest { // some say so of tokens of another kind
 		return map[string]any{"active": false}, nil
-	case err != nil:
+	}
+	if err != nil {
 		return nil, away("the authorization server cannot be asked", err)
 	}
 	return claims, nil

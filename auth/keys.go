@@ -160,11 +160,7 @@ func (k *keys) get(ctx context.Context) ([]jose.JSONWebKey, error) {
 	if err != nil {
 		return nil, err
 	}
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, at, nil)
-	if err != nil {
-		return nil, err
-	}
-	raw, err := fetchBody(k.jwt.Client, request, maxKeys)
+	raw, err := fetch(ctx, k.jwt.Client, at, maxKeys)
 	if err != nil {
 		return nil, err
 	}
@@ -184,6 +180,15 @@ func (k *keys) get(ctx context.Context) ([]jose.JSONWebKey, error) {
 		return nil, errors.New("the issuer has no keys that can verify a signature")
 	}
 	return set, nil
+}
+
+// fetch is fetchBody of what is at a URL.
+func fetch(ctx context.Context, client *http.Client, url string, most int64) ([]byte, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return nil, err
+	}
+	return fetchBody(client, request, most)
 }
 
 // fetchBody returns the body of a response with the status 200, of at most so many bytes.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/netip"
+	"slices"
 	"strings"
 
 	"github.com/mcpsaga/mcpsaga/saga"
@@ -92,10 +93,5 @@ func (m *proxyMethod) trusted(remote string) bool {
 	if err != nil {
 		return false
 	}
-	for _, n := range m.networks {
-		if n.Contains(from.Addr().Unmap().WithZone("")) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(m.networks, func(n netip.Prefix) bool { return n.Contains(from.Addr().Unmap().WithZone("")) })
 }

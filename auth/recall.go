@@ -217,6 +217,5 @@ func (m *recall) read(ctx context.Context, token string, v verifier, limits []*r
 
 // isLater reports whether an error says nothing about the credentials.
 func isLater(err error) bool {
-	var later *server.Error
-	return errors.As(err, &later)
+	return errors.As(err, new(*server.Error))
 }

@@ -6,12 +6,12 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"slices"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/internal/jsonview"
 	"github.com/mcpsaga/mcpsaga/saga"
 	"github.com/mcpsaga/mcpsaga/server"
@@ -97,14 +97,10 @@ func (m *Mounted) handle(call context.Context, method string, ss *mcp.ServerSess
 		}
 	}
 	result, err := m.server.Handle(ctx, r)
-	var refused *server.Error
-	switch {
-	case errors.As(err, &refused):
+	if refused, ok := errors.AsType[*server.Error](err); ok { // as all are
 		return nil, &jsonrpc.Error{Code: refused.Code, Message: refused.Message, Data: refused.Data}
-	case err != nil:
-		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "internal error"}
 	}
-	return result, nil
+	return result, err
 }
 
 const (
@@ -120,12 +116,8 @@ func (m *Mounted) callerOf(extra *mcp.RequestExtra) (c saga.Caller, err error) {
 	if extra == nil || extra.TokenInfo == nil {
 		return saga.Caller{}, nil
 	}
-	defer func() {
-		if v := recover(); v != nil {
-			err = fmt.Errorf("Options.Caller panicked: %v", v)
-		}
-	}()
-	return m.caller(extra.TokenInfo)
+	err = engine.Protect(func() (err error) { c, err = m.caller(extra.TokenInfo); return err })
+	return c, err
 }
 
 // declared writes what a client has declared. The SDK's own encoding always has

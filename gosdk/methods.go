@@ -225,20 +225,17 @@ func (m *Mounted) ask(ctx context.Context, ss *mcp.ServerSession, r mcp.Request,
 	if !ok {
 		return nil
 	}
-	schemas, page := map[string]json.RawMessage{}, &mcp.ListToolsParams{}
+	schemas, all := map[string]json.RawMessage{}, &mcp.ListToolsParams{}
 	if params != nil {
-		page.Meta = params.Meta
+		all.Meta = params.Meta
 	}
-	for more := true; more; more = page.Cursor != "" {
-		raw, err := m.handle(ctx, "tools/list", ss, page, r.GetExtra())
-		if err != nil {
-			return err
-		}
-		for t := range jsonview.Elements(jsonview.Get(raw, "tools")) {
-			name, _ := jsonview.String(jsonview.Get(t, "name"))
-			schemas[name] = json.RawMessage(jsonview.Get(t, "inputSchema"))
-		}
-		page.Cursor, _ = jsonview.String(jsonview.Get(raw, "nextCursor"))
+	raw, err := m.handle(ctx, "tools/list", ss, all, r.GetExtra())
+	if err != nil {
+		return err
+	}
+	for t := range jsonview.Elements(jsonview.Get(raw, "tools")) {
+		name, _ := jsonview.String(jsonview.Get(t, "name"))
+		schemas[name] = json.RawMessage(jsonview.Get(t, "inputSchema"))
 	}
 	for i, t := range list.Tools {
 		if _, ours := m.tools[t.Name]; ours && schemas[t.Name] != nil {

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"net/http"
 	"runtime"
 	"sync"
@@ -105,6 +106,7 @@ func Mount(s *mcp.Server, o Options, sagas ...saga.Definition) (*Mounted, error)
 	inner, err := server.New(server.Options{
 		Tools: sagas, Keys: o.Keys, Audience: o.Audience, TokenTTL: o.TokenTTL, UndoGrace: o.UndoGrace,
 		TurnTimeout: o.TurnTimeout, Ledger: o.Ledger, LedgerLimit: o.LedgerLimit, CallerRate: o.CallerRate, ToolRates: o.ToolRates, MaxTurns: o.MaxTurns, Hooks: o.Hooks, Sampler: o.Sampler, Logger: o.Logger, Now: o.Now, Questions: o.Questions, Permit: o.Permit,
+		PageSize: math.MaxInt, // pages are the SDK's
 	})
 	if err != nil {
 		return nil, fmt.Errorf("gosdk: %w", err)

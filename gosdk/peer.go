@@ -37,26 +37,26 @@ func (p *peer) Notify(method string, params json.RawMessage) {
 	var err error
 	switch method {
 	case "notifications/progress":
-		v := new(mcp.ProgressNotificationParams)
-		if err = json.Unmarshal(params, v); err == nil {
+		err = notify(p, params, p.ss.NotifyProgress, func(v *mcp.ProgressNotificationParams) {
 			v.ProgressToken = json.RawMessage(jsonview.Get(params, "progressToken"))
-			err = p.ss.NotifyProgress(p.ctx, v)
-		}
+		})
 	case "notifications/message":
-		v := new(mcp.LoggingMessageParams)
-		if err = json.Unmarshal(params, v); err == nil {
-			v.Data = json.RawMessage(jsonview.Get(params, "data")) // numbers as they are
-			err = p.ss.Log(p.ctx, v)
-		}
+		err = notify(p, params, p.ss.Log, func(v *mcp.LoggingMessageParams) { v.Data = json.RawMessage(jsonview.Get(params, "data")) }) // numbers as they are
 	case "notifications/elicitation/complete":
-		v := new(mcp.ElicitationCompleteParams)
-		if err = json.Unmarshal(params, v); err == nil {
-			err = p.ss.NotifyElicitationComplete(p.ctx, v)
-		}
+		err = notify(p, params, p.ss.NotifyElicitationComplete, func(*mcp.ElicitationCompleteParams) {})
 	}
 	if err != nil && p.ctx.Err() == nil {
 		p.log.DebugContext(p.ctx, "notification not sent", "method", method, "error", err)
 	}
+}
+
+func notify[P any](p *peer, params json.RawMessage, send func(context.Context, *P) error, amend func(*P)) error {
+	v := new(P)
+	if err := json.Unmarshal(params, v); err != nil {
+		return err
+	}
+	amend(v)
+	return send(p.ctx, v)
 }
 
 func (p *peer) Ask(ctx context.Context, method string, params json.RawMessage) (steps.Answer, error) {

@@ -3,11 +3,10 @@ package gosdk
 import (
 	"context"
 	"errors"
-	"fmt"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"github.com/mcpsaga/mcpsaga/saga"
+	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/server"
 )
 
@@ -37,16 +36,6 @@ func (m *Mounted) visible(ctx context.Context, r mcp.Request, result mcp.Result)
 	return err
 }
 
-// permits asks whether a caller may use something. The SDK recovers from no panic.
-func (m *Mounted) permits(ctx context.Context, who saga.Caller, kind, name string) (err error) {
-	defer func() {
-		if v := recover(); v != nil {
-			err = fmt.Errorf("Options.Permit panicked: %v", v)
-		}
-	}()
-	return m.permit(ctx, who, kind, name)
-}
-
 // permitted returns what of a list the caller may see; of says what an entry is called, and whether it is mounted.
 func permitted[T any](ctx context.Context, m *Mounted, r mcp.Request, kind string, list []T, of func(T) (name string, ours bool)) ([]T, error) {
 	who, err := m.callerOf(r.GetExtra())
@@ -57,7 +46,7 @@ func permitted[T any](ctx context.Context, m *Mounted, r mcp.Request, kind strin
 	for _, e := range list {
 		name, ours := of(e)
 		if ours {
-			err := m.permits(ctx, who, kind, name)
+			err := engine.Protect(func() error { return m.permit(ctx, who, kind, name) }) // the SDK recovers from no panic
 			if errors.Is(err, server.ErrHidden) {
 				continue
 			}

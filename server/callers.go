@@ -299,18 +299,15 @@ func (e *AuthError) refusal() *wire.Error {
 	return rerr
 }
 
-// refusalOf is what a client gets that is refused with an error of Options.Authenticate.
+// refusalOf is what a client gets that is refused with an error of the program's; nil if that does not say.
 func refusalOf(err error) *wire.Error {
-	var auth *AuthError
-	var public *Error
-	switch {
-	case errors.As(err, &auth):
-	case errors.As(err, &public):
-		return wireErrorOf(public)
-	default:
-		auth = new(AuthError)
+	if auth, ok := errors.AsType[*AuthError](err); ok {
+		return auth.refusal()
 	}
-	return auth.refusal()
+	if public, ok := errors.AsType[*Error](err); ok {
+		return wireErrorOf(public)
+	}
+	return nil
 }
 
 // callerOf finds out who sends a request; nil is an anonymous caller.
@@ -321,7 +318,7 @@ func (s *Server) callerOf(r *http.Request) (*engine.Caller, *wire.Error) {
 	who, err := s.opts.Authenticate(r)
 	if err != nil {
 		s.log.InfoContext(r.Context(), "request refused", "reason", "not authenticated", "error", err)
-		return nil, refusalOf(err)
+		return nil, cmp.Or(refusalOf(err), new(AuthError).refusal())
 	}
 	c, err := checked(who)
 	if err != nil {

@@ -48,11 +48,6 @@
 // transport of MCP 2024-11-05 with two HTTP endpoints is not served; clients of that
 // revision are, over Streamable HTTP and stdio.
 //
-// # Hooks
-//
-// [Options.Hooks] are called around requests, turns and effects: for tracing, metrics,
-// limits and authorization. They cost nothing where there are none.
-//
 // # Errors
 //
 // A refused token is the error -32602 with one fixed text, whatever is wrong

@@ -66,11 +66,6 @@ type Peer interface {
 	Ask(ctx context.Context, method string, params json.RawMessage) (steps.Answer, error)
 }
 
-// disconnecter is a [Peer] whose connection can be given up.
-type disconnecter interface {
-	Disconnect(retry time.Duration)
-}
-
 // Handle answers a request and returns its result. An error is always an [*Error],
 // which can be sent to the client as it is.
 func (s *Server) Handle(ctx context.Context, r *Request) (json.RawMessage, error) {
@@ -150,7 +145,7 @@ func (w peerWay) Call(ctx context.Context, method string, params json.RawMessage
 }
 
 func (w peerWay) Hangup(retry time.Duration) {
-	if d, ok := w.Peer.(disconnecter); ok {
+	if d, ok := w.Peer.(interface{ Disconnect(time.Duration) }); ok {
 		d.Disconnect(retry)
 	}
 }

@@ -170,30 +170,26 @@ type hooks struct {
 	admit     func(context.Context, *dialect.Exchange) *wire.Error
 	observers []Observer
 	list      []Hooks
-	calls     bool // there are hooks
 	log       *slog.Logger
 }
 
-func newHooks(o *Options) *hooks {
-	list := slices.DeleteFunc(slices.Clone(o.Hooks), func(h Hooks) bool { return h.Request == nil && h.Turn == nil && h.Effect == nil })
-	observers := slices.DeleteFunc(slices.Clone(o.Observers), func(o Observer) bool { return o.Request == nil && o.Turn == nil && o.Effect == nil })
-	if len(list) == 0 && len(observers) == 0 {
-		return nil
+// newHooks has requests, turns and effects call the observers and hooks of the options.
+func newHooks(o *Options, c *turns.Config) *hooks {
+	h := &hooks{
+		observers: slices.DeleteFunc(slices.Clone(o.Observers), func(o Observer) bool { return o.Request == nil && o.Turn == nil && o.Effect == nil }),
+		list:      slices.DeleteFunc(slices.Clone(o.Hooks), func(h Hooks) bool { return h.Request == nil && h.Turn == nil && h.Effect == nil }),
+		log:       o.Logger,
 	}
-	return &hooks{observers: observers, list: list, calls: len(list) > 0, log: o.Logger}
-}
-
-// configure has turns call the observers and hooks.
-func (h *hooks) configure(c *turns.Config) {
-	if h == nil {
-		return
-	}
-	if h.calls {
+	if len(h.list) > 0 {
 		c.Hook, c.EffectHook = h.turn, h.effect
 	}
 	if len(h.observers) > 0 {
 		c.Watch, c.EffectHook = h.watch, h.watchEffect
 	}
+	if c.EffectHook == nil {
+		return nil
+	}
+	return h
 }
 
 type (
@@ -210,42 +206,24 @@ func (h *hooks) exchange(ctx context.Context, x *dialect.Exchange, next dialect.
 	}
 	ctx = context.WithValue(ctx, requestInfoKey{}, info)
 	ctx, ended := observe(ctx, h.log, h.observers, info, func(o *Observer) observerOf[RequestInfo] { return o.Request })
-	if ended == nil {
-		return h.serve(ctx, x, info, next)
-	}
 	err := errPanic
 	defer func() { over(h.log, ended, err) }()
-	result, rerr = h.serve(ctx, x, info, next)
+	if rerr = h.admit(ctx, x); rerr == nil {
+		result, rerr = h.around(ctx, x, info, next)
+	}
 	if err = nil; rerr != nil {
 		err, info.Bound = publicError(rerr), rerr.Bound
 	}
 	return result, rerr
 }
 
-// serve has a request served that is taken up.
-func (h *hooks) serve(ctx context.Context, x *dialect.Exchange, info *RequestInfo, next dialect.Handler) (json.RawMessage, *wire.Error) {
-	if rerr := h.admit(ctx, x); rerr != nil {
-		return nil, rerr
-	}
-	if !h.calls {
-		info.begins(x)
-		return next(ctx, x)
-	}
-	return h.around(ctx, x, info, next)
-}
-
-// begins gives the sagas that begin with the request the trace context that r has now.
-func (r *RequestInfo) begins(x *dialect.Exchange) {
-	if x.Trace == (turns.Trace{}) && r.Trace != "" {
-		x.Trace, _ = turns.ParseTrace(r.Trace)
-	}
-}
-
 // around has a request served with the hooks around that.
 func (h *hooks) around(ctx context.Context, x *dialect.Exchange, info *RequestInfo, next dialect.Handler) (result json.RawMessage, rerr *wire.Error) {
 	served := false
 	err := around(ctx, h, info, func(one *Hooks) hookOf[RequestInfo] { return one.Request }, func(ctx context.Context) error {
-		info.begins(x)
+		if x.Trace == (turns.Trace{}) && info.Trace != "" { // the sagas that begin with the request have it from now on
+			x.Trace, _ = turns.ParseTrace(info.Trace)
+		}
 		result, rerr = next(ctx, x)
 		served = true
 		if rerr != nil {
@@ -253,19 +231,15 @@ func (h *hooks) around(ctx context.Context, x *dialect.Exchange, info *RequestIn
 		}
 		return nil
 	})
-	var auth *AuthError
-	var public *Error
-	var panicked *hook.PanicError
-	switch {
-	case served:
+	if served {
 		return result, rerr
-	case errors.As(err, &auth):
-		return nil, auth.refusal()
-	case errors.As(err, &public):
-		return nil, wireErrorOf(public)
-	case errors.As(err, &panicked):
+	}
+	if rerr = refusalOf(err); rerr != nil {
+		return nil, rerr
+	}
+	if panicked, ok := errors.AsType[*hook.PanicError](err); ok {
 		h.log.ErrorContext(ctx, "a hook panicked", "method", info.Method, "error", err, "stack", string(panicked.Stack))
-	default:
+	} else {
 		h.log.ErrorContext(ctx, "a hook failed", "method", info.Method, "error", err)
 	}
 	return nil, wire.NewError(wire.CodeInternalError, dialect.InternalText)
@@ -292,8 +266,7 @@ func (h *hooks) turnInfo(ctx context.Context, t *turns.Turn) *TurnInfo {
 func (i *TurnInfo) ended(t *turns.Turn) {
 	i.Saga = saga.ID(t.Saga) // a call that is repeated is of the saga that the first one has begun
 	if t.Outcome != "" {
-		i.Saga, i.Answers = saga.ID(t.Saga), t.Answers
-		i.Outcome, i.Reason, i.TokenSize = t.Outcome, t.Reason, t.TokenSize
+		i.Answers, i.Outcome, i.Reason, i.TokenSize = t.Answers, t.Outcome, t.Reason, t.TokenSize
 		for _, q := range t.Asked {
 			i.Asked = append(i.Asked, q.ID)
 		}
@@ -311,10 +284,8 @@ func (h *hooks) turn(ctx context.Context, t *turns.Turn, take func(context.Conte
 		info.ended(t)
 		return err
 	})
-	var auth *AuthError
-	var public *Error
-	if !taken && (errors.As(err, &auth) || errors.As(err, &public)) {
-		return refusedTurn(refusalOf(err), err)
+	if rerr := refusalOf(err); !taken && rerr != nil {
+		return refusedTurn(rerr, err)
 	}
 	return err
 }

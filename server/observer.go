@@ -39,8 +39,8 @@ func observe[T any](ctx context.Context, log *slog.Logger, list []Observer, info
 		if one == nil {
 			continue
 		}
-		inner, done := begun(ctx, log, one, info)
-		ctx = inner
+		var done func(error)
+		ctx, done = begun(ctx, log, one, info)
 		switch outer := ended; {
 		case done == nil:
 		case outer == nil:
@@ -97,11 +97,7 @@ func (h *hooks) watchEffect(ctx context.Context, c engine.EffectCall, try func(c
 	ctx, ended := observe(ctx, h.log, h.observers, info, func(o *Observer) observerOf[EffectInfo] { return o.Effect })
 	err := errPanic
 	defer func() { over(h.log, ended, err) }()
-	if h.calls {
-		err = h.effect(ctx, c, try)
-	} else {
-		err = try(ctx)
-	}
+	err = h.effect(ctx, c, try)
 	return err
 }
 

@@ -24,13 +24,11 @@ func (s *Server) permit(ctx context.Context, p *engine.Program) error {
 	if err == nil {
 		return nil
 	}
-	var auth *AuthError
-	var public *Error
-	switch {
-	case errors.Is(err, ErrHidden):
+	if errors.Is(err, ErrHidden) {
 		return turns.ErrHidden
-	case errors.As(err, &auth), errors.As(err, &public):
-		return refusedTurn(refusalOf(err), err)
+	}
+	if rerr := refusalOf(err); rerr != nil {
+		return refusedTurn(rerr, err)
 	}
 	s.log.ErrorContext(ctx, "Options.Permit failed", "kind", kind.String(), "name", name, "error", err)
 	refused := refusedTurn(wire.NewError(wire.CodeInternalError, dialect.InternalText), err)

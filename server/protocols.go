@@ -3,7 +3,6 @@ package server
 import (
 	"net/http"
 	"slices"
-	"strings"
 
 	"github.com/mcpsaga/mcpsaga/server/internal/async"
 	"github.com/mcpsaga/mcpsaga/server/internal/dialect"
@@ -21,15 +20,15 @@ import (
 type registration struct {
 	new dialect.New
 	// revisions are those of MCP that it speaks, newest first.
-	revisions func() []string
+	revisions []string
 }
 
 // registered are the dialects. The first that matches a message serves it.
 var registered = []registration{
-	{stateless.New, stateless.Revisions},
+	{stateless.New, stateless.Revisions()},
 	{proposal.New, nil},
 	{async.New, nil},
-	{handshake.New, handshake.Revisions},
+	{handshake.New, handshake.Revisions()},
 }
 
 // Revisions returns the revisions of MCP that a [Server] speaks, newest first. It
@@ -38,11 +37,10 @@ func Revisions() []string { return revisions(registered) }
 
 func revisions(of []registration) (all []string) {
 	for _, r := range of {
-		if r.revisions != nil {
-			all = append(all, r.revisions()...)
-		}
+		all = append(all, r.revisions...)
 	}
-	slices.SortFunc(all, func(a, b string) int { return strings.Compare(b, a) })
+	slices.Sort(all)
+	slices.Reverse(all)
 	return all
 }
 

@@ -257,8 +257,7 @@ func New(o Options) (*Server, error) {
 	if o.Permit != nil {
 		config.Permit = s.permit
 	}
-	hooks := newHooks(&o)
-	hooks.configure(&config)
+	hooks := newHooks(&o, &config)
 	s.host = &dialect.Host{
 		Info: dialect.Implementation{Name: o.Name, Title: o.Title, Version: o.Version}, Instructions: o.Instructions,
 		Questions: o.Questions.dialect(), Tools: tools, Hub: new(dialect.Hub), Log: o.Logger, Revisions: revisions(o.dialects),
@@ -378,22 +377,18 @@ func positive[N int | int64 | time.Duration](option, otherwise N) N {
 	return option
 }
 
-// ToolsChanged tells subscribed clients that the list of tools is to be read
-// again.
+// ToolsChanged tells subscribed clients that the list of tools is to be read again.
 func (s *Server) ToolsChanged() { s.host.Hub.Publish(dialect.Event{Method: dialect.ToolsChanged}) }
 
-// PromptsChanged tells subscribed clients that the list of prompts is to be read
-// again.
+// PromptsChanged tells subscribed clients that the list of prompts is to be read again.
 func (s *Server) PromptsChanged() { s.host.Hub.Publish(dialect.Event{Method: dialect.PromptsChanged}) }
 
-// ResourcesChanged tells subscribed clients that the list of resources is to be
-// read again.
+// ResourcesChanged tells subscribed clients that the list of resources is to be read again.
 func (s *Server) ResourcesChanged() {
 	s.host.Hub.Publish(dialect.Event{Method: dialect.ResourcesChanged})
 }
 
-// ResourceUpdated tells clients that subscribed to the URI that the resource is
-// to be read again.
+// ResourceUpdated tells clients that subscribed to the URI that the resource is to be read again.
 func (s *Server) ResourceUpdated(uri string) {
 	s.host.Hub.Publish(dialect.Event{Method: dialect.ResourceUpdated, URI: uri})
 }

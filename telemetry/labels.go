@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"strconv"
-	"sync"
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
@@ -60,105 +59,42 @@ func methodOf(r *server.RequestInfo) string {
 	return "_OTHER"
 }
 
-// labels are what a measurement is of. Metrics have few different ones: each is turned into
-// attributes once.
-type labels struct {
-	of                        family
-	method, kind, name        string
-	action, outcome, reason   string
-	effect, errorType, called string
-	undo                      bool
-	status                    int64
+// option are labels as instruments take them.
+func option(labels ...attribute.KeyValue) metric.MeasurementOption {
+	return metric.WithAttributeSet(attribute.NewSet(labels...))
 }
 
-// family says which of the labels a metric has.
-type family uint8
-
-const (
-	ofRequest family = iota
-	ofTurn
-	ofProgram
-	ofEffect
-	ofCall
-)
-
-// set are labels in the forms that instruments take.
-type set struct {
-	add    []metric.AddOption
-	record []metric.RecordOption
-}
-
-// most is how many sets are kept. There are no more unless hooks of the program's make up codes of errors.
-const most = 4096
-
-// sets keeps the sets of labels.
-type sets struct {
-	mu   sync.RWMutex
-	made map[labels]*set
-}
-
-func (s *sets) of(l labels) *set {
-	s.mu.RLock()
-	made := s.made[l]
-	s.mu.RUnlock()
-	if made != nil {
-		return made
-	}
-	attributes := metric.WithAttributeSet(attribute.NewSet(l.attributes()...))
-	made = &set{[]metric.AddOption{attributes}, []metric.RecordOption{attributes}}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if len(s.made) < most {
-		s.made[l] = made
-	}
-	return made
-}
-
-// attributes are the labels of a metric. All of a family have the same names but for those of errors.
-func (l labels) attributes() (list []attribute.KeyValue) {
-	switch l.of {
-	case ofRequest:
-		list = append([]attribute.KeyValue{keyMethod.String(l.method)}, l.target()...)
-	case ofTurn:
-		list = []attribute.KeyValue{keyKind.String(l.kind), keyName.String(l.name), keyAction.String(l.action), keyOutcome.String(l.outcome), keyReason.String(l.reason)}
-	case ofProgram:
-		list = []attribute.KeyValue{keyKind.String(l.kind), keyName.String(l.name)}
-	case ofEffect:
-		list = []attribute.KeyValue{keyKind.String(l.kind), keyName.String(l.name), keyEffect.String(l.effect), keyUndo.Bool(l.undo)}
-	case ofCall:
-		list = []attribute.KeyValue{keyCall.String(l.called)}
-	}
-	if l.status != 0 {
-		list = append(list, keyStatus.String(strconv.FormatInt(l.status, 10)))
-	}
-	if l.errorType != "" {
-		list = append(list, keyError.String(l.errorType))
-	}
-	return list
+// program are the labels of what is called.
+func program(kind, name string, more ...attribute.KeyValue) []attribute.KeyValue {
+	return append([]attribute.KeyValue{keyKind.String(kind), keyName.String(name)}, more...)
 }
 
 // target are the attributes that MCP's conventions have for what is called.
-func (l labels) target() []attribute.KeyValue {
+func target(kind, name string) []attribute.KeyValue {
 	switch {
-	case l.kind == "tool" && l.name != "":
-		return []attribute.KeyValue{keyOperation.String("execute_tool"), keyTool.String(l.name)}
-	case l.kind == "prompt" && l.name != "":
-		return []attribute.KeyValue{keyPrompt.String(l.name)}
+	case kind == "tool" && name != "":
+		return []attribute.KeyValue{keyOperation.String("execute_tool"), keyTool.String(name)}
+	case kind == "prompt" && name != "":
+		return []attribute.KeyValue{keyPrompt.String(name)}
 	}
 	return nil
 }
 
-// failed puts into labels how a request failed, which err tells, or else its turn. What was refused for a bound of the
+// failure are the labels of how a request failed, which err tells, or else its turn. What was refused for a bound of the
 // server's has the name of that as its type.
-func (l *labels) failed(err error, bound string, tool bool) {
-	var public *server.Error
-	switch {
-	case errors.As(err, &public):
-		l.status = public.Code
-		l.errorType = cmp.Or(bound, strconv.FormatInt(public.Code, 10))
-	case err != nil:
-		l.errorType = "_OTHER"
-	case tool:
-		l.errorType = "tool_error"
+func failure(err error, bound string, tool bool) (labels []attribute.KeyValue, errorType string) {
+	if public, ok := errors.AsType[*server.Error](err); ok {
+		code := strconv.FormatInt(public.Code, 10)
+		errorType = cmp.Or(bound, code)
+		return []attribute.KeyValue{keyStatus.String(code), keyError.String(errorType)}, errorType
 	}
+	switch {
+	case err != nil:
+		errorType = "_OTHER"
+	case tool:
+		errorType = "tool_error"
+	default:
+		return nil, ""
+	}
+	return []attribute.KeyValue{keyError.String(errorType)}, errorType
 }

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
 
 	"github.com/mcpsaga/mcpsaga/internal/store"
@@ -22,8 +23,11 @@ func (t *Telemetry) timed(of ledger.Store) ledger.Store {
 		}
 		began := time.Now()
 		err := next()
-		l := labels{of: ofCall, called: c.Method, errorType: ledgerError(ctx, err)}
-		t.meters.calls.Record(ctx, time.Since(began).Seconds(), t.meters.sets.of(l).record...)
+		labels := []attribute.KeyValue{keyCall.String(c.Method)}
+		if failed := ledgerError(ctx, err); failed != "" {
+			labels = append(labels, keyError.String(failed))
+		}
+		t.meters.calls.Record(ctx, time.Since(began).Seconds(), option(labels...))
 		return err
 	}}
 }

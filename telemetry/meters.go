@@ -12,8 +12,6 @@ import (
 
 // meters are what is measured.
 type meters struct {
-	sets sets
-
 	requests, turn, waited, effects, calls metric.Float64Histogram
 	turns, asked                           metric.Int64Counter
 	token                                  metric.Int64Histogram
@@ -42,7 +40,6 @@ func newMeters(m metric.Meter) (*meters, error) {
 	}
 	token, err := m.Int64Histogram("mcpsaga.token.size", metric.WithUnit("By"), metric.WithDescription("Sizes of the tokens that clients were given."), tokenBounds)
 	return &meters{
-		sets:     sets{made: make(map[labels]*set)},
 		requests: seconds("mcp.server.operation.duration", "How long requests took.", requestBounds),
 		turn:     seconds("mcpsaga.turn.duration", "How long turns took.", turnBounds),
 		waited:   seconds("mcpsaga.question.age", "How long clients had a token before they came back with answers.", waitedBounds),
@@ -56,17 +53,16 @@ func newMeters(m metric.Meter) (*meters, error) {
 
 // turnTaken measures a turn that took so long.
 func (m *meters) turnTaken(ctx context.Context, t *server.TurnInfo, took time.Duration) {
-	of := m.sets.of(labels{of: ofProgram, kind: t.Kind, name: t.Name})
-	program := of.record
-	m.turns.Add(ctx, 1, m.sets.of(labels{of: ofTurn, kind: t.Kind, name: t.Name, action: t.Action, outcome: t.Outcome, reason: t.Reason}).add...)
-	m.turn.Record(ctx, took.Seconds(), program...)
+	of := option(program(t.Kind, t.Name)...)
+	m.turns.Add(ctx, 1, option(program(t.Kind, t.Name, keyAction.String(t.Action), keyOutcome.String(t.Outcome), keyReason.String(t.Reason))...))
+	m.turn.Record(ctx, took.Seconds(), of)
 	if len(t.Answers) > 0 && t.Outcome != "refused" { // else anybody makes them up
-		m.waited.Record(ctx, t.Waited.Seconds(), program...)
+		m.waited.Record(ctx, t.Waited.Seconds(), of)
 	}
 	if len(t.Asked) > 0 && t.Reason != "recorded" {
-		m.asked.Add(ctx, int64(len(t.Asked)), of.add...)
+		m.asked.Add(ctx, int64(len(t.Asked)), of)
 	}
 	if t.TokenSize > 0 {
-		m.token.Record(ctx, int64(t.TokenSize), program...)
+		m.token.Record(ctx, int64(t.TokenSize), of)
 	}
 }

@@ -1,8 +1,8 @@
 package telemetry
 
 import (
+	"cmp"
 	"context"
-	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -46,20 +46,19 @@ func (t *Telemetry) request(ctx context.Context, r *server.RequestInfo) (context
 }
 
 func (r *request) end(ctx context.Context, err error, bound string) {
-	l := labels{of: ofRequest, method: r.method}
+	labels, name := []attribute.KeyValue{keyMethod.String(r.method)}, r.method
 	if turn := r.turn.Load(); turn != nil {
-		l.kind, l.name = turn.Kind, turn.Name
+		labels, name = append(labels, target(turn.Kind, turn.Name)...), strings.TrimSpace(name+" "+turn.Name)
 	}
-	l.failed(err, bound, r.failed.Load())
+	failed, errorType := failure(err, bound, r.failed.Load())
+	labels = append(labels, failed...)
 	if m := r.t.meters; m != nil {
-		m.requests.Record(measured(ctx, r.span), time.Since(r.began).Seconds(), m.sets.of(l).record...)
+		m.requests.Record(measured(ctx, r.span), time.Since(r.began).Seconds(), option(labels...))
 	}
 	if r.span != nil {
-		if l.name != "" {
-			r.span.SetName(l.method + " " + l.name)
-		}
-		r.span.SetAttributes(l.attributes()...)
-		end(r.span, l.errorType)
+		r.span.SetName(name)
+		r.span.SetAttributes(labels...)
+		end(r.span, errorType)
 	}
 }
 
@@ -69,20 +68,18 @@ func (t *Telemetry) requestSpan(ctx context.Context, r *server.RequestInfo, meth
 	if t.tracer == nil {
 		return ctx, nil
 	}
-	options := ofServer
+	var links []trace.Link
 	around := trace.SpanContextFromContext(ctx) // of a program that traces HTTP
 	if r.Trace != "" {
 		if around.IsValid() {
-			options = append(slices.Clip(options), trace.WithLinks(trace.Link{SpanContext: around}))
+			links = append(links, trace.Link{SpanContext: around})
 		}
 		ctx = trace.ContextWithRemoteSpanContext(ctx, spanContext(r.Trace, r.TraceState()))
 	}
-	if ambient := headerOf(r, "Traceparent"); ambient != "" && ambient != r.Trace {
-		if of := spanContext(ambient, ""); of.IsValid() {
-			options = append(slices.Clip(options), trace.WithLinks(trace.Link{SpanContext: of}))
-		}
+	if ambient := spanContext(headerOf(r, "Traceparent"), ""); ambient.IsValid() && headerOf(r, "Traceparent") != r.Trace {
+		links = append(links, trace.Link{SpanContext: ambient})
 	}
-	ctx, span := t.tracer.Start(ctx, method, options...)
+	ctx, span := t.tracer.Start(ctx, method, trace.WithSpanKind(trace.SpanKindServer), trace.WithLinks(links...))
 	if !span.IsRecording() {
 		return ctx, nil
 	}
@@ -178,10 +175,8 @@ func endTurn(span trace.Span, i *server.TurnInfo) {
 
 func (t *Telemetry) effect(ctx context.Context, e *server.EffectInfo) (context.Context, func(error)) {
 	began := time.Now()
-	l := labels{of: ofEffect, effect: e.Name, undo: e.Undo}
-	if e.Turn != nil {
-		l.kind, l.name = e.Turn.Kind, e.Turn.Name
-	}
+	turn := cmp.Or(e.Turn, new(server.TurnInfo))
+	labels := program(turn.Kind, turn.Name, keyEffect.String(e.Name), keyUndo.Bool(e.Undo))
 	var span trace.Span
 	if t.tracer != nil && trace.SpanContextFromContext(ctx).IsSampled() {
 		what := "mcpsaga.effect "
@@ -191,22 +186,20 @@ func (t *Telemetry) effect(ctx context.Context, e *server.EffectInfo) (context.C
 		ctx, span = t.tracer.Start(ctx, what+e.Name, trace.WithSpanKind(trace.SpanKindClient))
 	}
 	return ctx, func(err error) {
+		errorType := ""
 		if err != nil {
-			l.errorType = "effect_error" // its text is the tool's own
+			errorType = "effect_error" // its text is the tool's own
+			labels = append(labels, keyError.String(errorType))
 		}
 		if t.meters != nil {
-			t.meters.effects.Record(measured(ctx, span), time.Since(began).Seconds(), t.meters.sets.of(l).record...)
+			t.meters.effects.Record(measured(ctx, span), time.Since(began).Seconds(), option(labels...))
 		}
 		if span != nil {
-			span.SetAttributes(l.attributes()...)
-			span.SetAttributes(keyAttempt.Int(e.Attempt))
-			end(span, l.errorType)
+			span.SetAttributes(append(labels, keyAttempt.Int(e.Attempt))...)
+			end(span, errorType)
 		}
 	}
 }
-
-// ofServer are the options of spans of requests.
-var ofServer = []trace.SpanStartOption{trace.WithSpanKind(trace.SpanKindServer)}
 
 // measured is the context for what is measured: that of a span which is recorded, an example of what was measured, or one
 // in which there is nothing to look for.

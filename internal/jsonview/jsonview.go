@@ -238,26 +238,17 @@ func Far(v []byte) bool {
 // Valid reports whether v is one JSON value: in UTF-8, and without two members of one
 // name in any object.
 func Valid(v []byte) bool {
-	if valid, _ := isPlain(v); valid {
-		return true
-	}
 	return jsontext.Value(v).IsValid()
 }
 
 // ValidWithin is Valid, and also reports whether v is neither [Deeper] nor [Far].
 func ValidWithin(v []byte, levels int) (valid, within bool) {
-	if valid, _ := isPlain(v); valid && levels >= maxDepth {
-		return true, true
-	}
 	return jsontext.Value(v).IsValid(), !Deeper(v, levels) && !Far(v)
 }
 
 // Canonical returns JSON in the form of RFC 8785, with jsontext's options for it: v itself
 // if it has that form. It fails if v is not JSON.
 func Canonical(v []byte, options ...jsontext.Options) ([]byte, error) {
-	if valid, canonical := isPlain(v); valid && canonical {
-		return v, nil
-	}
 	c := jsontext.Value(bytes.Clone(v))
 	err := c.Canonicalize(options...)
 	return c, err

@@ -21,7 +21,8 @@ type Network struct {
 
 // Listen returns a listener at the next address: localhost:1 is the first.
 func (n *Network) Listen() *Listener {
-	l := &Listener{address: addr(fmt.Sprintf("localhost:%d", n.ports.Add(1))), conns: make(chan net.Conn), closed: make(chan struct{})}
+	l := &Listener{address: addr(fmt.Sprintf("localhost:%d", n.ports.Add(1))), conns: make(chan net.Conn)}
+	l.open, l.close = context.WithCancel(context.Background())
 	n.listeners.Store(l.address.String(), l)
 	return l
 }
@@ -56,8 +57,8 @@ func Serve(t testing.TB, h http.Handler) (url string, through http.RoundTripper)
 type Listener struct {
 	address addr
 	conns   chan net.Conn
-	once    sync.Once
-	closed  chan struct{}
+	open    context.Context
+	close   context.CancelFunc
 }
 
 // Dial connects to the listener.
@@ -66,7 +67,7 @@ func (l *Listener) Dial(ctx context.Context) (net.Conn, error) {
 	select {
 	case l.conns <- there:
 		return here, nil
-	case <-l.closed:
+	case <-l.open.Done():
 		return nil, net.ErrClosed
 	case <-ctx.Done():
 		return nil, ctx.Err()
@@ -78,14 +79,14 @@ func (l *Listener) Accept() (net.Conn, error) {
 	select {
 	case c := <-l.conns:
 		return c, nil
-	case <-l.closed:
+	case <-l.open.Done():
 		return nil, net.ErrClosed
 	}
 }
 
 // Close implements [net.Listener].
 func (l *Listener) Close() error {
-	l.once.Do(func() { close(l.closed) })
+	l.close()
 	return nil
 }
 

@@ -1,6 +1,7 @@
 package apps
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -108,11 +109,11 @@ func result(s *shown) *content.Result {
 func (l *look) find(ctx context.Context) (err error) {
 	id := l.asked.ResumeToken
 	if id == "" {
-		sought := &elsewhere.Sought{Frame: l.asked.Frame, Tool: l.asked.Tool}
+		var arguments json.RawMessage
 		if l.asked.Arguments.Kind() == '{' {
-			sought.Arguments = json.RawMessage(l.asked.Arguments)
+			arguments = json.RawMessage(l.asked.Arguments)
 		}
-		if id, err = l.Find(ctx, l.Exchange, l.client, sought); err != nil {
+		if id, err = l.Find(ctx, l.Exchange, l.client, l.asked.Frame, l.asked.Tool, arguments); err != nil {
 			return err
 		}
 	}
@@ -237,16 +238,13 @@ func (l *look) open() []steps.Step {
 
 // shown is what the form is to show.
 func (l *look) shown(ctx context.Context) (*shown, error) {
-	t, n := l.task, elsewhere.Note{}
-	n, _ = elsewhere.NoteOf(t)
+	t := l.task
+	n, _ := elsewhere.NoteOf(t)
 	name := t.Program.Name
 	s := &shown{
-		Status: dialect.TaskStatus(t.Status), Token: t.ID, Tool: name, Title: name, Refused: l.refused,
+		Status: dialect.TaskStatus(t.Status), Token: t.ID, Tool: name, Title: cmp.Or(t.Program.Title, name), Refused: l.refused,
 		Held:     l.Turns.Now().UnixMilli() < n.Held,
 		Sentence: fmt.Sprintf("The form is answered. Call the tool %q again with the same arguments and in addition resumeToken: %s", name, t.ID),
-	}
-	if t.Program.Title != "" {
-		s.Title = t.Program.Title
 	}
 	switch {
 	case l.late:

@@ -104,49 +104,7 @@ func (h *Hub) Subscribe(tools, prompts, resources bool, uris []string) *Subscrip
 	return s
 }
 
-// Watch has the subscriber hear of a resource too. It reports false if there are too many already.
-func (s *Subscription) Watch(uri string) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.watch(uri)
-}
-
-func (s *Subscription) watch(uri string) bool {
-	e := Event{ResourceUpdated, uri}
-	if _, wanted := s.wanted[e]; wanted {
-		return true
-	}
-	if s.uris >= MaxURIs || s.size+len(uri) > MaxURIBytes {
-		return false
-	}
-	s.wanted[e] = false
-	s.uris++
-	s.size += len(uri)
-	return true
-}
-
-// Unwatch has the subscriber hear of a resource no more.
-func (s *Subscription) Unwatch(uri string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.unwatch(uri)
-}
-
-func (s *Subscription) unwatch(uri string) {
-	e := Event{ResourceUpdated, uri}
-	waits, wanted := s.wanted[e]
-	if !wanted {
-		return
-	}
-	delete(s.wanted, e)
-	s.uris--
-	s.size -= len(uri)
-	if waits {
-		s.waiting = slices.DeleteFunc(s.waiting, func(other Event) bool { return other == e })
-	}
-}
-
-// SetURIs replaces the resources that the subscriber hears of, and returns those that are new.
+// SetURIs replaces the resources that the subscriber hears of, as far as there is room, and returns those that are new.
 func (s *Subscription) SetURIs(uris []string) (added []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -154,16 +112,26 @@ func (s *Subscription) SetURIs(uris []string) (added []string) {
 	for _, uri := range uris {
 		listed[uri] = true
 	}
-	for e := range s.wanted {
-		if e.Method == ResourceUpdated && !listed[e.URI] {
-			s.unwatch(e.URI)
+	for e, waits := range s.wanted {
+		if e.Method != ResourceUpdated || listed[e.URI] {
+			continue
+		}
+		delete(s.wanted, e)
+		s.uris--
+		s.size -= len(e.URI)
+		if waits {
+			s.waiting = slices.DeleteFunc(s.waiting, func(other Event) bool { return other == e })
 		}
 	}
 	for _, uri := range uris {
-		_, wanted := s.wanted[Event{ResourceUpdated, uri}]
-		if s.watch(uri) && !wanted {
-			added = append(added, uri)
+		e := Event{ResourceUpdated, uri}
+		if _, wanted := s.wanted[e]; wanted || s.uris >= MaxURIs || s.size+len(uri) > MaxURIBytes {
+			continue
 		}
+		s.wanted[e] = false
+		s.uris++
+		s.size += len(uri)
+		added = append(added, uri)
 	}
 	return added
 }

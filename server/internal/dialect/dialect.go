@@ -316,20 +316,19 @@ func (h *Host) Dispatch(ctx context.Context, x *Exchange, to Handler) (result js
 		}
 	}()
 	x.Closing = cmp.Or(x.Closing, h.Draining)
-	if h.Around == nil {
-		if rerr = h.Admit(ctx, x); rerr != nil {
-			return nil, rerr
+	if h.Around != nil {
+		if to == nil {
+			to = x.Dialect.Serve
 		}
+		return h.Around(ctx, x, to)
 	}
-	switch {
-	case h.Around == nil && to == nil: // as most, without a function made of a method
+	if rerr = h.Admit(ctx, x); rerr != nil {
+		return nil, rerr
+	}
+	if to == nil { // as for most, without a function made of a method
 		return x.Dialect.Serve(ctx, x)
-	case h.Around == nil:
-		return to(ctx, x)
-	case to == nil:
-		to = x.Dialect.Serve
 	}
-	return h.Around(ctx, x, to)
+	return to(ctx, x)
 }
 
 // namingMembers are the members of params that the header Mcp-Name repeats, by

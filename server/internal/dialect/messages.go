@@ -169,18 +169,11 @@ func bounded(bound string) func(text string) *wire.Error {
 // Translate decides what the client learns of an error. Those of turns are logged
 // already; it logs the rest.
 func (h *Host) Translate(ctx context.Context, name string, err error) *wire.Error {
-	var rerr *wire.Error
-	if errors.As(err, &rerr) {
+	if rerr, ok := errors.AsType[*wire.Error](err); ok {
 		return rerr
 	}
-	var large *turns.RequestTooLargeError
-	var answers *engine.AnswerError
-	var arguments *engine.ArgumentsError
-	var failed *engine.ToolError
-	var refused *turns.RefusedError
-	var route *turns.RouteError
 	if text := final(err); text != "" {
-		return wire.NewError(wire.CodeInternalError, text)
+		return internal(text)
 	}
 	if why, ok := errors.AsType[gone](err); ok { // which is no fault, and not logged as one
 		if turn, ok := errors.AsType[*turns.Error](err); ok && !turn.Once && why == ErrStopping { // the client has a token or a key
@@ -188,7 +181,7 @@ func (h *Host) Translate(ctx context.Context, name string, err error) *wire.Erro
 		}
 		return internal(why.Error())
 	}
-	if errors.As(err, &refused) { // it comes from a record
+	if refused, ok := errors.AsType[*turns.RefusedError](err); ok { // it comes from a record
 		return &wire.Error{Code: refused.Code, Message: refused.Message, Data: refused.Data}
 	}
 	for _, known := range translations {
@@ -196,38 +189,42 @@ func (h *Host) Translate(ctx context.Context, name string, err error) *wire.Erro
 			return known.answer(known.text)
 		}
 	}
+	var arguments *engine.ArgumentsError
+	var route *turns.RouteError
+	var failed *engine.ToolError
+	var answers *engine.AnswerError
+	var large *turns.RequestTooLargeError
+	panicked := errors.As(err, new(*engine.PanicError))
 	switch {
 	case errors.As(err, &arguments):
-		return wire.NewError(wire.CodeInvalidParams, arguments.Error())
+		return invalid(arguments.Error())
 	case errors.As(err, &route):
-		return wire.NewError(wire.CodeInvalidParams, route.Error())
+		return invalid(route.Error())
 	case errors.As(err, new(*engine.UnsettledError)):
 		return wire.TryAgain(unsettledText)
-	case errors.As(err, &failed):
+	case errors.As(err, &failed) && failed.Disclosed:
 		// Of a prompt or a resource, which have no results that say that they are errors. What
 		// lies with the caller and the user, such as a question declined, is no fault inside.
-		code := int64(wire.CodeInternalError)
-		if failed.Disclosed {
-			code = wire.CodeInvalidParams
-		}
-		return wire.NewError(code, failed.Text)
+		return invalid(failed.Text)
+	case errors.As(err, &failed):
+		return internal(failed.Text)
 	case errors.Is(err, tokens.ErrRejected):
-		return wire.NewError(wire.CodeInvalidParams, rejectedText)
+		return invalid(rejectedText)
 	case errors.As(err, &answers):
-		return wire.NewError(wire.CodeInvalidParams, answers.Error())
+		return invalid(answers.Error())
 	case errors.As(err, &large):
-		rerr := wire.NewError(wire.CodeInvalidParams, fmt.Sprintf(
+		rerr := invalid(fmt.Sprintf(
 			"the arguments and answers are too large for a tool that asks: what it has to remember takes %d bytes, and %d are the most; send less", large.Size, large.Limit))
 		rerr.Data = fmt.Appendf(nil, `{"size":%d,"limit":%d}`, large.Size, large.Limit)
 		return rerr
-	case !errors.As(err, new(*engine.PanicError)) && errors.Is(err, context.DeadlineExceeded):
-		return wire.NewError(wire.CodeInternalError, timeoutText)
-	case !errors.As(err, new(*engine.PanicError)) && errors.Is(err, context.Canceled):
+	case !panicked && errors.Is(err, context.DeadlineExceeded):
+		return internal(timeoutText)
+	case !panicked && errors.Is(err, context.Canceled):
 		h.Log.InfoContext(ctx, "request cancelled", "method", name, "error", err)
 	case !errors.As(err, new(*turns.Error)):
 		h.Log.ErrorContext(ctx, "turn failed", "method", name, "error", err)
 	}
-	return wire.NewError(wire.CodeInternalError, InternalText)
+	return internal(InternalText)
 }
 
 // Stopped is the result of a call that broke off with err: the text, and what was undone of what it had done.

@@ -19,24 +19,16 @@ import (
 // capabilities, that says: this is a saga, call it with tools/callSaga.
 const SagaMarker = "io.github.mcpsaga/saga"
 
-// The methods of the saga proposal: tools/callSaga and tools/resumeSaga with
-// the shapes of its TypeScript schema, and tools/cancelSaga, which is this project's.
-// Several dialects serve them. There is one addition to the proposal: steps of the type
-// "roots", whose params are those of roots/list.
+// The methods of the saga proposal, with the shapes of its TypeScript schema, and this project's tools/cancelSaga, which
+// ends a suspended saga and undoes its effects. Several dialects serve them. Steps of the type "roots" are an addition to
+// the proposal, whose params are those of roots/list.
 //
-// tools/cancelSaga ends a suspended saga and undoes its effects.
-//
-//	params: { sagaToken: string; completedSteps?: SagaStepResult[]; arguments?: object }
+//	params of tools/cancelSaga: { sagaToken: string; completedSteps?: SagaStepResult[]; arguments?: object }
 //	result: CallToolResult, with the report in _meta["io.github.mcpsaga/undo"]
 //
-// If something could not be undone, here or when a tool failed, the report has a
-// sagaToken of its own: cancelled, it is tried again. While it is not known whether
-// an irreversible effect was performed, the error is wire.CodeTryAgain.
-//
-// A client that has sent answers and got no response sends them again as
-// completedSteps, so that what the lost turn did is undone as well. The token may
-// also be a requestState of MCP 2026-07-28; with completedSteps, arguments are
-// then those of the call.
+// completedSteps are answers that were sent and got no response, so that what the lost turn did is undone as well. The token
+// may also be that of a report, to try again what could not be undone, or a requestState of MCP 2026-07-28: with
+// completedSteps, arguments are then those of the call.
 const (
 	MethodCall   = "tools/callSaga"
 	MethodResume = "tools/resumeSaga"

@@ -25,8 +25,8 @@ import (
 const (
 	// tellEvery is how often a replica writes notices at most; what comes meanwhile waits.
 	tellEvery = 50 * time.Millisecond
-	// shortPause and longPause are how soon the ledger is tried again when it has failed.
-	shortPause, longPause = 100 * time.Millisecond, 5 * time.Second
+	// tellAgain is how soon the ledger is tried again when it has failed.
+	tellAgain = time.Second
 	// tellTime is how long a write may take, lastTime the one when the server stops.
 	tellTime = 3 * time.Second
 	lastTime = time.Second
@@ -133,20 +133,16 @@ func (h *Hub) Work(ctx context.Context) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	var hearing sync.WaitGroup
 	hearing.Go(func() { cancel(h.core.Notices(ctx, h.hear, h.report)) })
-	for pause := tellEvery; ctx.Err() == nil; {
+	for ctx.Err() == nil {
 		select {
 		case <-h.wake:
 		case <-ctx.Done():
 			continue
 		}
-		err := h.write(ctx)
-		h.report(ctx, err)
-		wait := tellEvery
-		if err != nil {
-			wait, pause = pause, min(max(2*pause, shortPause), longPause)
+		err, wait := h.write(ctx), tellEvery
+		if h.report(ctx, err); err != nil {
+			wait = tellAgain
 			signal(h.wake)
-		} else {
-			pause = tellEvery
 		}
 		select {
 		case <-time.After(wait):

@@ -159,9 +159,8 @@ func (h *Host) TaskResult(ctx context.Context, principal string, t *tasks.Task) 
 // TaskFailure is the error of JSON-RPC by which a task has failed: what a request that waited
 // for it would have got. It is the end, so it says nothing of trying again.
 func (h *Host) TaskFailure(ctx context.Context, t *tasks.Task) *wire.Error {
-	var failed *tasks.FailedError
-	if errors.As(t.Err, &failed) {
-		return wire.NewError(wire.CodeInternalError, failed.Text)
+	if failed, ok := errors.AsType[*tasks.FailedError](t.Err); ok {
+		return internal(failed.Text)
 	}
 	err := t.Err
 	if !errors.As(err, new(*turns.Error)) {
@@ -169,7 +168,7 @@ func (h *Host) TaskFailure(ctx context.Context, t *tasks.Task) *wire.Error {
 	}
 	rerr := h.Translate(ctx, "", err)
 	if rerr.Code == wire.CodeTryAgain {
-		return wire.NewError(wire.CodeInternalError, InternalText)
+		return internal(InternalText)
 	}
 	return &wire.Error{Code: rerr.Code, Message: rerr.Message, Data: rerr.Data}
 }

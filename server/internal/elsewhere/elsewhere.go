@@ -12,7 +12,6 @@ package elsewhere
 import (
 	"context"
 	"errors"
-	"sync"
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -34,13 +33,10 @@ const (
 )
 
 // Router has questions asked elsewhere. Its zero value is none; use [New].
-type Router struct {
-	*dialect.Host
-	lists sync.Map // see [Router.Listed]
-}
+type Router struct{ *dialect.Host }
 
 // New returns the router of a host. All of a host's are the same.
-func New(h *dialect.Host) *Router { return &Router{Host: h} }
+func New(h *dialect.Host) *Router { return &Router{h} }
 
 // Client is what a client says of itself.
 type Client struct {

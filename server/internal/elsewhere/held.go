@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -274,13 +275,7 @@ func (v *view) show(ctx context.Context) error {
 
 // next is when there is something to do although nothing has changed.
 func (v *view) next() time.Time {
-	next := v.renews
-	for _, at := range []time.Time{v.holds(), v.alive} {
-		if at.Before(next) {
-			next = at
-		}
-	}
-	return next
+	return slices.MinFunc([]time.Time{v.renews, v.holds(), v.alive}, time.Time.Compare)
 }
 
 // heldUntil is until when a call is held at most for a form.
@@ -406,8 +401,7 @@ func (v *view) giveUp(ctx context.Context, question string) (*content.Result, er
 func (v *view) ended(ctx context.Context) (*content.Result, error) {
 	t := v.task
 	if t.Status == tasks.Failed {
-		var failed *tasks.FailedError
-		if errors.As(t.Err, &failed) {
+		if failed, ok := errors.AsType[*tasks.FailedError](t.Err); ok {
 			return wrong(failed.Text), nil
 		}
 		return nil, v.TaskFailure(ctx, t)

@@ -63,28 +63,15 @@ func (v *view) remember(ctx context.Context) {
 	}
 }
 
-// Sought is what a form knows of its call.
-type Sought struct {
-	// Frame tells it from other forms.
-	Frame string
-	// Tool and Arguments are those of the call, or empty if the host has not said.
-	Tool      string
-	Arguments json.RawMessage
-}
-
-func (s *Sought) matches(w *window) bool {
-	return (w.Frame == "" || w.Frame == s.Frame) && (s.Tool == "" || w.Tool == s.Tool) &&
-		(s.Arguments == nil || bytes.Equal(w.Call, dialect.DigestCall(w.Tool, withoutOurs(s.Arguments))))
-}
-
 // withoutOurs are arguments of a call without those that go on with it.
 func withoutOurs(arguments json.RawMessage) json.RawMessage {
 	return dialect.With(dialect.With(arguments, "resumeToken", nil), answersArgument, nil)
 }
 
 // Find returns the name of the call that a form is for, as far as that can be known; empty if there is none. It is the
-// same as long as the form asks.
-func (r *Router) Find(ctx context.Context, x *dialect.Exchange, c *Client, s *Sought) (string, error) {
+// same as long as the form asks. frame tells the form from others; tool and arguments are those of the call, or empty if
+// the host has not said.
+func (r *Router) Find(ctx context.Context, x *dialect.Exchange, c *Client, frame, tool string, arguments json.RawMessage) (string, error) {
 	name, ok := r.windowsOf(x, c)
 	if !ok {
 		return "", nil
@@ -95,10 +82,11 @@ func (r *Router) Find(ctx context.Context, x *dialect.Exchange, c *Client, s *So
 	}
 	now := r.Turns.Now()
 	for _, w := range slices.Backward(found.Value) {
-		if !now.Before(w.Until) || !s.matches(&w) {
+		switch {
+		case !now.Before(w.Until), w.Frame != "" && w.Frame != frame, tool != "" && w.Tool != tool,
+			arguments != nil && !bytes.Equal(w.Call, dialect.DigestCall(w.Tool, withoutOurs(arguments))):
 			continue
-		}
-		if w.Frame == s.Frame {
+		case w.Frame == frame:
 			return w.Task, nil
 		}
 		t, err := r.Tasks.Get(ctx, x.Principal, w.Task)
@@ -108,7 +96,7 @@ func (r *Router) Find(ctx context.Context, x *dialect.Exchange, c *Client, s *So
 		if err != nil || t.Status.Ended() {
 			continue
 		}
-		if taken, err := r.take(ctx, x.Principal, name, found, w.Task, s.Frame); err != nil || taken {
+		if taken, err := r.take(ctx, x.Principal, name, found, w.Task, frame); err != nil || taken {
 			return w.Task, err
 		}
 	}

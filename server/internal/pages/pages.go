@@ -16,6 +16,7 @@ import (
 	"html/template"
 	"mime"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -151,9 +152,7 @@ func (p *Pages) protect(h http.Header) {
 
 // refuse fails if a request is none that a page makes.
 func (p *Pages) refuse(w http.ResponseWriter, r *http.Request) error {
-	switch r.Method {
-	case http.MethodGet, http.MethodHead, http.MethodPost:
-	default:
+	if !slices.Contains([]string{http.MethodGet, http.MethodHead, http.MethodPost}, r.Method) {
 		w.Header().Set("Allow", "GET, HEAD, POST")
 		return errMethod
 	}

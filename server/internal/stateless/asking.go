@@ -48,7 +48,7 @@ func (d *stateless) callTool(ctx context.Context, r *request) ([]byte, error) {
 	if d.ForGuest(r.Message) {
 		return d.serveGuest(ctx, r)
 	}
-	asTask := r.tasks && d.TaskMode(t) != engine.TasksForbidden
+	asTask := r.Tasks && d.TaskMode(t) != engine.TasksForbidden
 	call, rerr := d.elsewhere.Read(r.Message.Params, t, p.Arguments, *d.client(r), asTask)
 	switch {
 	case rerr != nil:
@@ -67,7 +67,7 @@ func (d *stateless) callTool(ctx context.Context, r *request) ([]byte, error) {
 	}
 	args := json.RawMessage(p.Resumed.Arguments)
 	switch mode := d.TaskMode(t); {
-	case mode == engine.TasksRequired && !r.tasks:
+	case mode == engine.TasksRequired && !r.Tasks:
 		return nil, missingTasks()
 	// A resume token is of a call that is no task; beside a state it says nothing, and so cannot
 	// make a call of what has to be a task.
@@ -209,7 +209,7 @@ func (d *stateless) turn(ctx context.Context, r *request, t *engine.Program, arg
 // prepare reads what a turn needs to know. It is the first, unless there is a state.
 func (d *stateless) prepare(r *request, t *engine.Program, args json.RawMessage, p *dialect.Params) (q turns.Request, err error) {
 	q = r.Turn(turns.Resent)
-	q.Client, q.Program, q.Arguments = r.features, t, args
+	q.Client, q.Program, q.Arguments = r.Features, t, args
 	if q.Answers, err = answers(p.Answers); err != nil {
 		return q, err
 	}

@@ -124,7 +124,8 @@ func (d *stateless) readFilter(ctx context.Context, r *request) (h listenFilter,
 		size += len(uri)
 	}
 	if len(f.URIs) > dialect.MaxURIs || size > dialect.MaxURIBytes {
-		return h, wire.Refuse(http.StatusBadRequest, wire.CodeInvalidParams, tooManyURIsText)
+		return h, wire.Refuse(http.StatusBadRequest, wire.CodeInvalidParams, fmt.Sprintf(
+			"params.notifications.resourceSubscriptions has too many URIs: %d with %d bytes altogether may be there", dialect.MaxURIs, dialect.MaxURIBytes))
 	}
 	h = listenFilter{
 		Tools:     f.Tools && len(d.Tools.Of(engine.KindTool)) > 0,
@@ -150,24 +151,21 @@ func (d *stateless) readFilter(ctx context.Context, r *request) (h listenFilter,
 	return h, d.findTasks(ctx, r, f.TaskIDs, &h)
 }
 
-var tooManyURIsText = fmt.Sprintf("params.notifications.resourceSubscriptions has too many URIs: %d with %d bytes altogether may be there", dialect.MaxURIs, dialect.MaxURIBytes)
-
 // Subscriptions to tasks. Each notification has the whole task, as tasks/get shows it.
 
 // maxWatched is how many tasks one subscription tells of: each is looked for when it begins,
 // and watched until it ends.
 const maxWatched = 100
 
-var tooManyTasksText = fmt.Sprintf("params.notifications.taskIds has too many tasks: %d may be there; open another subscription, or use tasks/get", maxWatched)
-
 // findTasks puts into h the tasks with these ids that are the caller's. It says nothing of the
 // others.
 func (d *stateless) findTasks(ctx context.Context, r *request, ids []string, h *listenFilter) error {
-	if !r.tasks {
+	if !r.Tasks {
 		return missingTasks()
 	}
 	if len(ids) > maxWatched {
-		return wire.Refuse(http.StatusBadRequest, wire.CodeInvalidParams, tooManyTasksText)
+		return wire.Refuse(http.StatusBadRequest, wire.CodeInvalidParams, fmt.Sprintf(
+			"params.notifications.taskIds has too many tasks: %d may be there; open another subscription, or use tasks/get", maxWatched))
 	}
 	for i, id := range ids {
 		if !dialect.OwnTaskID(id) || slices.Contains(ids[:i], id) {

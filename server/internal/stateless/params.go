@@ -6,24 +6,9 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
-	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/internal/jsonview"
-	"github.com/mcpsaga/mcpsaga/internal/paramheader"
-	"github.com/mcpsaga/mcpsaga/saga"
 	"github.com/mcpsaga/mcpsaga/server/internal/wire"
 )
-
-type paramHeader = paramheader.Param
-
-// paramHeaders finds a tool's arguments that clients repeat in headers. It fails with a *saga.DefinitionError
-// if an annotation is not allowed.
-func paramHeaders(t *engine.Program) ([]paramHeader, error) {
-	found, err := paramheader.Find(t.InputSchema)
-	if err != nil {
-		err = &saga.DefinitionError{Tool: t.Name, Problem: "the input schema has an " + paramheader.Keyword + " that is not allowed", Err: err}
-	}
-	return found, err
-}
 
 // matchParams demands that the headers of a tool's arguments say what the
 // arguments say (MCP 2026-07-28, basic/transports/streamable-http, custom

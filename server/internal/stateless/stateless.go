@@ -17,7 +17,9 @@ import (
 
 	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/internal/jsonview"
+	"github.com/mcpsaga/mcpsaga/internal/paramheader"
 	"github.com/mcpsaga/mcpsaga/internal/tokens"
+	"github.com/mcpsaga/mcpsaga/saga"
 	"github.com/mcpsaga/mcpsaga/server/internal/apps"
 	"github.com/mcpsaga/mcpsaga/server/internal/dialect"
 	"github.com/mcpsaga/mcpsaga/server/internal/elsewhere"
@@ -43,7 +45,7 @@ type stateless struct {
 	// info is this server's Implementation, which is in every result.
 	info []byte
 	// params are the arguments that HTTP headers repeat, by tool; most have none.
-	params  map[string][]paramHeader
+	params  map[string][]paramheader.Param
 	streams dialect.Limit
 }
 
@@ -64,7 +66,7 @@ type method struct {
 // New is of the type [dialect.New]. It fails if a tool's schema has annotations that are
 // not allowed.
 func New(h *dialect.Host) (dialect.Dialect, error) {
-	d := &stateless{Host: h, elsewhere: elsewhere.New(h), apps: apps.New(h), params: make(map[string][]paramHeader)}
+	d := &stateless{Host: h, elsewhere: elsewhere.New(h), apps: apps.New(h), params: make(map[string][]paramheader.Param)}
 	d.streams.What, d.streams.Most, d.streams.MostOwned = "subscriptions", h.Limits.MaxStreams, h.Limits.MaxStreamsPerPrincipal
 	var err error
 	if d.info, err = wire.Marshal(h.Info); err != nil {
@@ -72,8 +74,10 @@ func New(h *dialect.Host) (dialect.Dialect, error) {
 	}
 	var wrong []error
 	for _, t := range h.Tools.Of(engine.KindTool) {
-		found, err := paramHeaders(t)
-		wrong = append(wrong, err)
+		found, err := paramheader.Find(t.InputSchema)
+		if err != nil {
+			wrong = append(wrong, &saga.DefinitionError{Tool: t.Name, Problem: "the input schema has an " + paramheader.Keyword + " that is not allowed", Err: err})
+		}
 		if found != nil {
 			d.params[t.Name] = found
 		}
@@ -279,14 +283,14 @@ func (d *stateless) complete(ctx context.Context, r *request) ([]byte, error) {
 
 // caller is what the guest learns of a client.
 func (d *stateless) caller(r *request) *dialect.Caller {
-	return &dialect.Caller{Features: r.features, Declared: d.DeclaresGuest(r.experimental), Tasks: r.tasks, Result: d.toolResult}
+	return &dialect.Caller{Features: r.Features, Declared: d.DeclaresGuest(r.Experimental), Tasks: r.Tasks, Result: d.toolResult}
 }
 
 // client is what the client says of itself to those who ask its user elsewhere.
 func (d *stateless) client(r *request) *elsewhere.Client {
-	c := &elsewhere.Client{Features: r.features, Apps: r.apps, Tasks: r.tasks}
-	if r.apps {
-		name, _ := jsonview.String(jsonview.Get(r.meta.Client, "name"))
+	c := &elsewhere.Client{Features: r.Features, Apps: r.Apps, Tasks: r.Tasks}
+	if r.Apps {
+		name, _ := jsonview.String(jsonview.Get(r.client, "name"))
 		c.Trusted = d.Questions.Trusts(name)
 	}
 	return c

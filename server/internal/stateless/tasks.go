@@ -20,11 +20,9 @@ import (
 // with tasks/update, and ends it with tasks/cancel. Whether there is a task is for the tool to
 // say. The parameter task of older revisions means nothing here.
 
-const needsTasksText = "this needs the extension " + dialect.TasksExtension + " among the client's capabilities"
-
 // missingTasks is the error of a client that has not declared the extension.
 func missingTasks() *wire.Error {
-	rerr := wire.Refuse(http.StatusBadRequest, wire.CodeMissingCapability, needsTasksText)
+	rerr := wire.Refuse(http.StatusBadRequest, wire.CodeMissingCapability, "this needs the extension "+dialect.TasksExtension+" among the client's capabilities")
 	rerr.Data = json.RawMessage(`{"requiredCapabilities":{"extensions":{"` + dialect.TasksExtension + `":{}}}}`)
 	return rerr
 }

@@ -10,30 +10,16 @@ import (
 	"github.com/mcpsaga/mcpsaga/internal/jsonview"
 	"github.com/mcpsaga/mcpsaga/server/internal/dialect"
 	"github.com/mcpsaga/mcpsaga/server/internal/wire"
-	"github.com/mcpsaga/mcpsaga/steps"
 )
 
 // request is a request that was validated.
 type request struct {
 	*dialect.Exchange
-	served   method
-	meta     meta
-	features steps.Features
-	// tasks: the client takes tasks for results.
-	tasks bool
-	// apps: the client shows forms of the server's (MCP Apps).
-	apps bool
-	// experimental are the client's experimental capabilities.
-	experimental jsontext.Value
-}
-
-// meta is what a request says about itself in _meta, as far as it is
-// used here. clientInfo decides nothing (MCP 2026-07-28, basic/index) but whether
-// the operator trusts the client's window with consents.
-type meta struct {
-	Version, Capabilities, LogLevel, ProgressToken, Client jsontext.Value
-
-	version string
+	served method
+	// Capabilities are what the client has declared, in the request itself.
+	dialect.Capabilities
+	version                         string
+	logLevel, progressToken, client jsontext.Value // as they are in _meta
 }
 
 // validate checks what can be checked of a request without its method's knowledge. The
@@ -54,13 +40,13 @@ func (d *stateless) validate(x *dialect.Exchange) (*request, *wire.Error) {
 		return nil, rerr
 	}
 	if onHTTP {
-		if rerr := wire.MatchHeader(x.Header, wire.VersionHeader, r.meta.version, false); rerr != nil {
+		if rerr := wire.MatchHeader(x.Header, wire.VersionHeader, r.version, false); rerr != nil {
 			return nil, rerr
 		}
 	}
-	if r.meta.version != version {
+	if r.version != version {
 		return nil, wire.Refuse(http.StatusBadRequest, wire.CodeUnsupportedProtocol, "this protocol version is not supported").
-			WithData(`{"supported":["`+version+`"],"requested":`, r.meta.version)
+			WithData(`{"supported":["`+version+`"],"requested":`, r.version)
 	}
 	if onHTTP {
 		if rerr := wire.MatchHeader(x.Header, wire.MethodHeader, x.Message.Method, false); rerr != nil {
@@ -74,7 +60,7 @@ func (d *stateless) validate(x *dialect.Exchange) (*request, *wire.Error) {
 		}
 		r.served = method{handle: d.serveGuest}
 	}
-	if r.served.tasks && !r.tasks { // before anything is said of the task that it names
+	if r.served.tasks && !r.Tasks { // before anything is said of the task that it names
 		return nil, missingTasks()
 	}
 	// Nor do such transports know which header names a task.
@@ -96,30 +82,28 @@ func (r *request) readMeta() *wire.Error {
 	if meta.Kind() != '{' {
 		return bad("params._meta is missing: it must say what the request is, with " + versionKey + " and " + capabilitiesKey)
 	}
+	var version, capabilities jsontext.Value
 	for name, v := range jsonview.Members(meta) {
 		switch string(name) {
 		case versionKey:
-			r.meta.Version = v
+			version = v
 		case capabilitiesKey:
-			r.meta.Capabilities = v
+			capabilities = v
 		case logLevelKey:
-			r.meta.LogLevel = v
+			r.logLevel = v
 		case "progressToken":
-			r.meta.ProgressToken = v
+			r.progressToken = v
 		case clientKey:
-			r.meta.Client = v
+			r.client = v
 		}
 	}
 	var ok bool
-	if r.meta.version, ok = jsonview.String(r.meta.Version); !ok {
+	if r.version, ok = jsonview.String(version); !ok {
 		return bad("params._meta lacks " + versionKey + ", a string")
 	}
-	capabilities, _, ok := dialect.ReadCapabilities(r.meta.Capabilities)
-	if !ok {
+	if r.Capabilities, _, ok = dialect.ReadCapabilities(capabilities); !ok {
 		return bad("params._meta lacks " + capabilitiesKey + ", a ClientCapabilities object")
 	}
-	r.features, r.tasks, r.experimental = capabilities.Features, capabilities.Tasks, capabilities.Experimental
-	r.apps = capabilities.Apps
 	return nil
 }
 
@@ -127,7 +111,8 @@ func (r *request) readMeta() *wire.Error {
 // for this request only.
 const capabilitiesKey = "io.modelcontextprotocol/clientCapabilities"
 
-// clientKey is where a request says what the client is.
+// clientKey is where a request says what the client is. It decides nothing (MCP 2026-07-28, basic/index) but whether
+// the operator trusts the client's window with consents.
 const clientKey = "io.modelcontextprotocol/clientInfo"
 
 // logLevelKey is where a request says which log messages it wants.
@@ -135,15 +120,15 @@ const logLevelKey = "io.modelcontextprotocol/logLevel"
 
 // readOptions reads what a request may say about itself.
 func (r *request) readOptions() *wire.Error {
-	if len(r.meta.ProgressToken) > wire.MaxID {
+	if len(r.progressToken) > wire.MaxID {
 		return wire.Refuse(http.StatusBadRequest, wire.CodeInvalidParams, wire.LongTokenText)
 	}
-	if t := r.meta.ProgressToken; t != nil && !wire.ValidID(t) {
+	if t := r.progressToken; t != nil && !wire.ValidID(t) {
 		return wire.Refuse(http.StatusBadRequest, wire.CodeInvalidParams, "params._meta.progressToken must be a string or an integer")
 	}
 	var wanted *slog.LevelVar
-	if r.meta.LogLevel != nil {
-		name, _ := jsonview.String(r.meta.LogLevel)
+	if r.logLevel != nil {
+		name, _ := jsonview.String(r.logLevel)
 		level, ok := engine.ParseLevel(name)
 		if !ok {
 			return wire.Refuse(http.StatusBadRequest, wire.CodeInvalidParams,
@@ -152,8 +137,8 @@ func (r *request) readOptions() *wire.Error {
 		wanted = new(slog.LevelVar)
 		wanted.Set(level)
 	}
-	if r.Way != nil && (wanted != nil || r.meta.ProgressToken != nil) {
-		r.Notifier = &dialect.Notifier{Way: r.Way, Token: r.meta.ProgressToken, Level: wanted}
+	if r.Way != nil && (wanted != nil || r.progressToken != nil) {
+		r.Notifier = &dialect.Notifier{Way: r.Way, Token: r.progressToken, Level: wanted}
 	}
 	return nil
 }

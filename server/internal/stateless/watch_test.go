@@ -98,7 +98,7 @@ func TestWatch(t *testing.T) {
 			closing, hangUp := context.WithTimeout(t.Context(), stay)
 			defer hangUp()
 			way := notified(func(method string) { heard = append(heard, method) })
-			_, err = known.(*stateless).listen(t.Context(), &request{Exchange: &dialect.Exchange{Message: m, Way: way, Closing: closing}, tasks: true})
+			_, err = known.(*stateless).listen(t.Context(), &request{Exchange: &dialect.Exchange{Message: m, Way: way, Closing: closing}, Capabilities: dialect.Capabilities{Tasks: true}})
 			require.NoError(t, err)
 			assert.Less(t, time.Since(began), 9*time.Second, "the server ends it")
 			want := []string{ack}
@@ -158,7 +158,7 @@ func TestNoRoomToWatch(t *testing.T) {
 	require.NoError(t, err)
 	d := &stateless{Host: &dialect.Host{Tools: tools, Turns: new(turns.Runner), Tasks: nothing{}}, streams: dialect.Limit{What: "subscriptions"}}
 	m := &wire.Message{ID: []byte("1"), Params: []byte(`{"notifications":{"taskIds":["` + watchedID + `"]}}`)}
-	_, err = d.listen(t.Context(), &request{Exchange: &dialect.Exchange{Message: m, Way: notified(nil)}, tasks: true})
+	_, err = d.listen(t.Context(), &request{Exchange: &dialect.Exchange{Message: m, Way: notified(nil)}, Capabilities: dialect.Capabilities{Tasks: true}})
 	var rerr *wire.Error
 	require.ErrorAs(t, err, &rerr)
 	assert.Contains(t, rerr.Message, "too many subscriptions")
@@ -174,7 +174,7 @@ func TestWatchHoldsOneResult(t *testing.T) {
 		d := &stateless{Host: &dialect.Host{Tasks: ends{looked: &looked}}}
 		filter := listenFilter{}
 		ids := []string{watchedID, "BBBBBBBBBBBBBBBBBBBBBB", "CCCCCCCCCCCCCCCCCCCCCC"}
-		r := &request{Exchange: &dialect.Exchange{}, tasks: true}
+		r := &request{Exchange: &dialect.Exchange{}, Capabilities: dialect.Capabilities{Tasks: true}}
 		require.NoError(t, d.findTasks(t.Context(), r, ids, &filter))
 		for _, task := range filter.tasks {
 			assert.Nil(t, task.End)
