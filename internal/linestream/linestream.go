@@ -8,12 +8,19 @@ import (
 	"context"
 	"encoding/json"
 	"io"
+	"log"
+	"strconv"
 	"sync"
 	"sync/atomic"
+
+	"github.com/sourcegraph/jsonrpc2"
 )
 
-// Conn is a connection that has messages handled, and finds the call that a response is for. Fill in
-// the fields and call Start before anything else; do not copy it.
+// Conn is a connection of package jsonrpc2, which has messages handled, finds the call that a response
+// is for, and closes. Fill in the fields and call Start before anything else; do not copy it.
+//
+// Of a message, the library sees only what it needs for that: what it decodes, it writes anew. So
+// messages are checked before, and written as they are. TestWhatTheLibraryChanges has the details.
 type Conn struct {
 	// In is read, and Out written to. They stay open.
 	In  *bufio.Reader
@@ -26,14 +33,18 @@ type Conn struct {
 	// Ended is called with why no more is read, before calls fail, or why nothing can be written.
 	Ended func(error)
 
-	ended context.Context
-	end   context.CancelFunc
+	rpc *jsonrpc2.Conn
+	// What follows belongs to the goroutine that reads.
+	arrived  []Message // and not handled
+	now      Message   // the one that is handled
+	wrong    error     // why no more is handled
+	skipping bool      // the rest of a line that is too long
 
 	writing sync.Mutex
 	failed  atomic.Pointer[error] // asked for while a write hangs
 
-	mu    sync.Mutex
-	calls map[uint64]chan json.RawMessage // which get the responses, by the ids of their requests
+	forgetting sync.Mutex // guards forgotten
+	forgotten  []Message
 }
 
 // Message is a message that was read.
@@ -48,13 +59,10 @@ type Message struct {
 // Start begins to read. The connection ends with In or ctx. Then ended is closed, and nothing more is
 // handled; Write still writes.
 func (c *Conn) Start(ctx context.Context) (ended <-chan struct{}) {
-	c.ended, c.end = context.WithCancel(ctx)
-	c.calls = make(map[uint64]chan json.RawMessage)
-	go func() {
-		defer c.end()
-		c.Ended(c.read())
-	}()
-	return c.ended.Done()
+	s := (*stream)(c)
+	jsonrpc2.NewConn(ctx, s, s, jsonrpc2.OnRecv(s.arrive), jsonrpc2.SetLogger(log.New(io.Discard, "", 0)),
+		func(rpc *jsonrpc2.Conn) { c.rpc = rpc }) // before anything is read
+	return c.rpc.DisconnectNotify()
 }
 
 // Fail has all writes fail from now on.
@@ -87,81 +95,87 @@ func (c *Conn) Write(message []byte) error {
 // Call writes a request with that id, which is not 0. wait fails when ctx or the connection has ended;
 // the response is then ignored, until Forget.
 func (c *Conn) Call(ctx context.Context, id uint64, request []byte) (wait func() (json.RawMessage, error), err error) {
-	if c.ended.Err() != nil {
-		return nil, io.ErrClosedPipe
+	call, err := c.rpc.DispatchCall(ctx, "", nil, jsonrpc2.PickID(jsonrpc2.ID{Num: id}))
+	if err == nil {
+		err = c.Write(request)
 	}
-	answer := make(chan json.RawMessage, 1)
-	c.mu.Lock()
-	c.calls[id] = answer
-	c.mu.Unlock()
-	return func() (json.RawMessage, error) {
-		select {
-		case response := <-answer:
-			return response, nil
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		case <-c.ended.Done():
-		}
-		select {
-		case response := <-answer: // it was the last
-			return response, nil
-		default:
-			return nil, io.ErrClosedPipe
-		}
-	}, c.Write(request)
+	return func() (response json.RawMessage, err error) {
+		err = call.Wait(ctx, &response)
+		return response, err
+	}, err
 }
 
-// Forget frees what is kept of a call.
+// Forget frees what the library keeps of a call, with the next line, by giving it a response.
 func (c *Conn) Forget(id uint64) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	delete(c.calls, id)
+	c.forgetting.Lock()
+	defer c.forgetting.Unlock()
+	c.forgotten = append(c.forgotten, Message{Answers: id, Handle: func() error { return nil }})
 }
 
-// read has messages handled, and returns why there are no more.
-func (c *Conn) read() error {
-	for skipping := false; ; {
-		var line []byte
-		err := bufio.ErrBufferFull
-		for err == bufio.ErrBufferFull && len(line) <= c.Limit {
-			var part []byte
-			if part, err = c.In.ReadSlice('\n'); !skipping {
-				line = append(line, part...)
-			}
+// stream is a Conn as the library sees it.
+type stream Conn
+
+// ReadObject implements [jsonrpc2.ObjectStream].
+func (c *stream) ReadObject(v any) error {
+	for c.now = (Message{}); len(c.arrived) == 0 && c.wrong == nil; {
+		c.wrong = c.readLine()
+	}
+	if c.wrong != nil {
+		c.Ended(c.wrong)
+		return c.wrong
+	}
+	c.now, c.arrived = c.arrived[0], c.arrived[1:]
+	if c.now.Answers == 0 {
+		return json.Unmarshal([]byte(`{"method":""}`), v)
+	}
+	return json.Unmarshal(append(strconv.AppendUint([]byte(`{"result":0,"id":`), c.now.Answers, 10), '}'), v)
+}
+
+// readLine has what is in the next line arrive.
+func (c *stream) readLine() error {
+	var line []byte
+	err := bufio.ErrBufferFull
+	for err == bufio.ErrBufferFull && len(line) <= c.Limit {
+		var part []byte
+		if part, err = c.In.ReadSlice('\n'); !c.skipping {
+			line = append(line, part...)
 		}
-		skipping = err == bufio.ErrBufferFull // the rest of a line that is too long
-		switch {
-		case len(line) > c.Limit:
-			line = nil
-		case err != nil && (err != io.EOF || len(line) == 0):
-			return err
-		case len(bytes.TrimSpace(line)) == 0:
-			continue
-		}
-		if c.ended.Err() != nil {
-			return io.ErrClosedPipe
-		}
-		messages, err := c.Read(line)
-		for _, m := range messages {
-			if err == nil && !c.answers(m) {
-				err = m.Handle()
-			}
-		}
-		if err != nil {
-			return err
-		}
+	}
+	c.skipping = err == bufio.ErrBufferFull
+	switch {
+	case len(line) > c.Limit:
+		line = nil
+	case err != nil && (err != io.EOF || len(line) == 0):
+		return err
+	case len(bytes.TrimSpace(line)) == 0:
+		return nil
+	}
+	select {
+	case <-c.rpc.DisconnectNotify():
+		return jsonrpc2.ErrClosed
+	default:
+	}
+	messages, err := c.Read(line)
+	c.forgetting.Lock()
+	defer c.forgetting.Unlock()
+	c.arrived, c.forgotten = append(c.forgotten, messages...), nil
+	return err
+}
+
+// arrive puts a response itself in the place of what the library has seen of it.
+func (c *stream) arrive(call *jsonrpc2.Request, response *jsonrpc2.Response) {
+	if text := c.now.Text; response != nil && call != nil {
+		response.Result = &text
+	} else if response != nil {
+		c.wrong = c.now.Handle()
 	}
 }
 
-// answers reports whether a call has waited for the message, which it gets.
-func (c *Conn) answers(m Message) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	answer := c.calls[m.Answers]
-	if answer == nil {
-		return false
-	}
-	delete(c.calls, m.Answers)
-	answer <- m.Text
-	return true
-}
+// Handle implements [jsonrpc2.Handler].
+func (c *stream) Handle(context.Context, *jsonrpc2.Conn, *jsonrpc2.Request) { c.wrong = c.now.Handle() }
+
+// WriteObject implements [jsonrpc2.ObjectStream]. What there is to write are requests, which Call writes.
+func (c *stream) WriteObject(any) error { return nil }
+
+// Close implements [jsonrpc2.ObjectStream].
+func (c *stream) Close() error { return nil }

@@ -8,11 +8,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log"
 	"os"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/sourcegraph/jsonrpc2"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -21,6 +23,13 @@ import (
 )
 
 func TestMain(m *testing.M) { leaktest.Main(m) }
+
+// methods are a handler that notes what it handles.
+type methods chan string
+
+func (m methods) Handle(_ context.Context, _ *jsonrpc2.Conn, r *jsonrpc2.Request) { m <- r.Method }
+
+func quietly() jsonrpc2.ConnOpt { return jsonrpc2.SetLogger(log.New(io.Discard, "", 0)) }
 
 // end is one end of a connection, and what it was sent.
 type end struct {
@@ -110,7 +119,8 @@ func TestCallsGetTheirResponses(t *testing.T) {
 	assert.Equal(t, `{"id":1}`, <-e.handled, "it was answered before")
 }
 
-// What is kept of a call that was given up is freed by Forget. Before, a late response is ignored.
+// What is kept of a call that was given up is freed by Forget. Before, a late response is ignored, and
+// the library keeps the call.
 func TestCallsAreForgotten(t *testing.T) {
 	e := open(t)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -141,7 +151,7 @@ func TestEndOfAConnection(t *testing.T) {
 			wait := e.call(t, t.Context(), 1)
 			finish.do(e)
 			_, err := wait()
-			require.ErrorIs(t, err, io.ErrClosedPipe)
+			require.ErrorIs(t, err, jsonrpc2.ErrClosed)
 			require.Len(t, e.why, 1, "it is known why before calls fail")
 			assert.Equal(t, finish.want, <-e.why)
 			<-e.ended
@@ -152,7 +162,7 @@ func TestEndOfAConnection(t *testing.T) {
 			go func() { assert.NoError(t, e.Write([]byte("due"))) }()
 			assert.Equal(t, "due", e.hears(t), "what is due can be written")
 			_, err = e.Call(t.Context(), 2, []byte("a question"))
-			assert.ErrorIs(t, err, io.ErrClosedPipe)
+			assert.ErrorIs(t, err, jsonrpc2.ErrClosed)
 		})
 	}
 }
@@ -172,7 +182,7 @@ func TestEndOfTheContext(t *testing.T) {
 	stop()
 	<-ended
 	fmt.Fprintln(say, "two")
-	assert.ErrorIs(t, <-why, io.ErrClosedPipe)
+	assert.ErrorIs(t, <-why, jsonrpc2.ErrClosed)
 	assert.Empty(t, read)
 	say.Close()
 }
