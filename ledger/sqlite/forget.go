@@ -2,10 +2,13 @@ package sqlite
 
 import "context"
 
-// forgetBatch is how many records are removed in one transaction, so that others need not wait long.
-const forgetBatch = 64
+const (
+	forgetBatch = 64   // records that are removed in one transaction, so that others need not wait long
+	shrinkSteps = 16   // times that a call of Forget gives 256 pages, 1 MiB, back to the file system
+	spare       = 1024 // free pages that are kept at least; beyond that, a quarter of the file
+)
 
-// Forget implements [store.Store]. The file keeps its size, and what was removed makes room for others.
+// Forget implements [store.Store].
 func (l *database) Forget(ctx context.Context, limit int) (removed int, err error) {
 	for err == nil && removed < limit {
 		n := 0
@@ -13,6 +16,9 @@ func (l *database) Forget(ctx context.Context, limit int) (removed int, err erro
 		if err == nil {
 			removed += n
 		}
+	}
+	for step := 0; step < shrinkSteps && (err == nil || err == errNothing && step == 0); step++ {
+		err = l.writer.do(ctx, &op{run: (*writer).shrink})
 	}
 	if err == errNothing {
 		err = nil
@@ -41,4 +47,21 @@ func (w *writer) remove(n int64) error {
 		}
 	}
 	return nil
+}
+
+// shrink gives free pages at the end of the file back, if there are many more than will soon
+// be used again.
+func (w *writer) shrink() error {
+	free, err := w.number("PRAGMA freelist_count")
+	if err != nil {
+		return err
+	}
+	all, err := w.number("PRAGMA page_count")
+	if err != nil {
+		return err
+	}
+	if free <= spare || free <= all/4 {
+		return errNothing
+	}
+	return w.exec("PRAGMA incremental_vacuum(256)") // each row is a page
 }

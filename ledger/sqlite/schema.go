@@ -73,6 +73,13 @@ func (c *conn) prepareFile() error {
 	if err != nil {
 		return err
 	}
+	if found == 0 {
+		// What must be set before the first table is there: pages that become free can be given back to the
+		// file system.
+		if err := c.script("PRAGMA auto_vacuum = INCREMENTAL"); err != nil {
+			return err
+		}
+	}
 	mode := "" // readers do not wait for the writer; a copy that VACUUM INTO has made is in another mode
 	if _, err := c.each("PRAGMA journal_mode = WAL", func(r *row) { mode = r.ColumnText(0) }); err != nil {
 		return err
