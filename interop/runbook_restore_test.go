@@ -40,7 +40,7 @@ var restorable = map[string]func(t *testing.T) (url string, save, restore func()
 			require.NoError(t, err)
 		}
 		return path, save, func() {
-			for _, beside := range []string{"-wal", "-shm", "-wait"} {
+			for _, beside := range []string{"-wal", "-shm"} {
 				require.NoError(t, os.RemoveAll(path+beside))
 			}
 			require.NoError(t, os.Rename(path+".copy", path))

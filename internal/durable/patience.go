@@ -112,6 +112,13 @@ func (p *patience) note(began time.Time, err error) (again bool) {
 	return now.Sub(p.since) < outage && !errors.Is(err, store.ErrUnknown)
 }
 
+// failsLong reports whether the store fails for so long that nothing waits for it.
+func (p *patience) failsLong() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return !p.since.IsZero() && p.last.Sub(p.since) >= outage
+}
+
 // sleep waits, or until ctx ends.
 func sleep(ctx context.Context, d time.Duration) error {
 	awaits(ctx, nil, d)

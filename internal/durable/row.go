@@ -260,7 +260,7 @@ func (s *rows) append(ctx context.Context, r *row, first store.Item, unsure *boo
 				return false, store.ErrConflict
 			}
 		}
-		if !*unsure || time.Since(began) > outage || sleep(ctx, pause) != nil {
+		if !*unsure || time.Since(began) > outage || s.writes.failsLong() || sleep(ctx, pause) != nil {
 			return false, err
 		}
 	}

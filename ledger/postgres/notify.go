@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/binary"
 	"encoding/hex"
+	"slices"
 	"strings"
 	"time"
 
@@ -17,7 +18,7 @@ import (
 const (
 	// channel is what processes notify one another on.
 	channel = "mcpsaga_ledger"
-	// mostWords is how many words of 48 bytes a message may have: PostgreSQL allows 7999 bytes.
+	// mostWords is how many words of 48 bytes a message has: PostgreSQL allows 7999 bytes.
 	mostWords = 160
 	// lookAlone is how often listeners look for themselves while the server does not notify.
 	lookAlone = 500 * time.Millisecond
@@ -55,20 +56,20 @@ func (d *database) changed(id store.ID, head uint64) {
 	poke(d.full)
 }
 
-// gathered returns a message about what has changed since it was last called: anything, if that was much.
-func (d *database) gathered() string {
+// gathered returns messages about what has changed since it was last called, as few as it fits into.
+func (d *database) gathered() (messages []string) {
 	d.gathering.Lock()
 	heads := d.heads
 	d.heads = map[store.ID]uint64{}
 	d.gathering.Unlock()
-	if len(heads) > mostWords {
-		heads = map[store.ID]uint64{{}: 0}
-	}
-	message := d.self
+	words := make([]string, 0, len(heads))
 	for id, head := range heads {
-		message += " " + hex.EncodeToString(binary.BigEndian.AppendUint64(id[:], head))
+		words = append(words, hex.EncodeToString(binary.BigEndian.AppendUint64(id[:], head)))
 	}
-	return message
+	for some := range slices.Chunk(words, mostWords) {
+		messages = append(messages, d.self+" "+strings.Join(some, " "))
+	}
+	return messages
 }
 
 // notify notifies other processes of changes until the store is closed, and then of the last.
@@ -81,7 +82,7 @@ func (d *database) notify() {
 		}
 		ctx, cancel := d.late(d.ctx)
 		pause := d.gather
-		if _, err := d.pool.Exec(ctx, `SELECT pg_notify($1::text, $2::text)`, channel, d.gathered()); err != nil {
+		if _, err := d.pool.Exec(ctx, `SELECT pg_notify($1::text, message) FROM unnest($2::text[]) AS message`, channel, d.gathered()); err != nil {
 			d.changed(store.ID{}, 0) // others may have missed some
 			pause = d.look
 		}
