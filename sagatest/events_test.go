@@ -141,8 +141,8 @@ func TestSweepFindsEventsThatCannotBeDelivered(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			c := sagatest.Case{
 				New: func(testing.TB) sagatest.Subject {
-					told := &counter{Asked: map[saga.Key]string{}}
-					tell := told.effect("tell", told.Asked)
+					c := &counter{Asked: map[saga.Key]string{}}
+					tell := c.effect("tell", c.Asked)
 					return sagatest.Subject{Tool: saga.Flow[struct{}, string]{
 						Info: saga.Info{Name: "buy", Asks: []steps.Question{sure, paid}, Effects: []saga.Declared{tell}},
 						Run: func(r *saga.Run, _ struct{}) (string, error) {
