@@ -43,7 +43,9 @@ type Options struct {
 	Extensions map[string]any
 	Lists      *Handlers // if not nil, servers list what they show a client that answers with these
 	// MaxRounds is how often a tool may ask in one Call or Resume before it stops
-	// with a [*LimitError]. 0 means 20.
+	// with a [*LimitError]. 0 means 20. Turns that ask nothing do not count: a tool that
+	// sleeps or waits for an event may take weeks, so bound the call by its context. The
+	// client comes back when the server says, and at most ten times a second.
 	MaxRounds int
 	// Timeout is how long one turn may take on the server, or a whole list; how long
 	// handlers take is not limited. 0 means 5 minutes.

@@ -79,7 +79,7 @@ func (c *Client) turns(ctx context.Context, p *Position, h *Handlers) (json.RawM
 	if p.Task != "" {
 		return c.follow(ctx, p, h, nil)
 	}
-	for rounds := 0; rounds <= c.options.MaxRounds; rounds++ {
+	for rounds := 0; rounds <= c.options.MaxRounds; {
 		for _, step := range p.Pending() {
 			if err := answerStep(ctx, p, h, step); err != nil {
 				return nil, err
@@ -88,6 +88,7 @@ func (c *Client) turns(ctx context.Context, p *Position, h *Handlers) (json.RawM
 		next := d.next(p, h)
 		next.later = p.Round > 0
 		c.mirror(ctx, p, &next)
+		began := time.Now()
 		raw, err := c.send(ctx, next)
 		if other := c.taskDialect(ctx, p, d, raw, err); other != nil {
 			d = other
@@ -107,29 +108,33 @@ func (c *Client) turns(ctx context.Context, p *Position, h *Handlers) (json.RawM
 		case turn.task != nil:
 			return c.follow(ctx, p, h, turn.task)
 		}
-		if err := c.suspend(ctx, p, h, turn); err != nil {
+		if err := c.suspend(ctx, p, h, turn, began); err != nil {
 			return nil, err
 		}
-		if len(turn.parts) > 0 && len(turn.steps) == 0 {
-			rounds-- // it has asked nothing, and its parts come to an end
+		if len(turn.steps) > 0 {
+			rounds++
 		}
 	}
 	return nil, tooManyRounds(c.options.MaxRounds)
 }
 
-// suspend moves p to a suspension, and waits for as long as the tool sleeps.
-func (c *Client) suspend(ctx context.Context, p *Position, h *Handlers, t turn) error {
+// suspend moves p to the suspension of a turn that began then. If it asks nothing, suspend waits for as long as the tool sleeps, and
+// longer if servers could keep the client busy otherwise: nothing else bounds these turns, unless they bring parts.
+func (c *Client) suspend(ctx context.Context, p *Position, h *Handlers, t turn, began time.Time) error {
 	if err := c.options.Limits.checkForms(t.steps); err != nil {
 		return err
 	}
 	if err := p.suspended(t, c.options.Limits); err != nil {
 		return err
 	}
-	if err := h.report(ctx, p); err != nil || len(t.steps) > 0 || t.wait <= 0 {
+	if err := h.report(ctx, p); err != nil || len(t.steps) > 0 {
 		return err
 	}
-	if h.OnProgress != nil {
+	if t.wait > 0 && h.OnProgress != nil {
 		h.OnProgress(Progress{Until: time.Now().Add(t.wait)})
+	}
+	if len(t.parts) == 0 {
+		t.wait = max(t.wait, minPoll-time.Since(began))
 	}
 	return sleep(ctx, t.wait)
 }

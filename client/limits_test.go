@@ -9,6 +9,7 @@ import (
 	"net/http/httptest"
 	"runtime"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -239,17 +240,47 @@ func TestSlowResponsesArrive(t *testing.T) {
 	})
 }
 
-// A tool that always asks once more ends with the rounds, with and without steps.
+// A tool that always asks once more ends with the rounds.
 func TestEndlessSuspensions(t *testing.T) {
 	t.Parallel()
-	for name, steps := range map[string]string{"with steps": `{"type":"roots","stepId":"%d"}`, "without": ""} {
-		t.Run(name, func(t *testing.T) {
-			s, asked := endless(t, func(n int) string { return suspended("v", many(1, strings.ReplaceAll(steps, "%d", fmt.Sprint(n)))) })
-			c := client.New(&client.HTTP{URL: s.URL}, client.Options{Protocol: "saga", MaxRounds: 5})
+	s, asked := endless(t, func(n int) string { return suspended("v", fmt.Sprintf(`{"type":"roots","stepId":"%d"}`, n)) })
+	c := client.New(&client.HTTP{URL: s.URL}, client.Options{Protocol: "saga", MaxRounds: 5})
+	t.Cleanup(func() { _ = c.Close() })
+	_, err := c.Call(context.Background(), "x", nil, client.Handlers{})
+	require.ErrorAs(t, err, new(*client.LimitError))
+	assert.Equal(t, 6, *asked)
+}
+
+// A server that pauses without end is asked ten times a second at most, until the context ends.
+func TestEndlessPauses(t *testing.T) {
+	t.Parallel()
+	for _, answer := range []string{
+		suspended("v"), fmt.Sprintf(aPause, "0.001"), fmt.Sprintf(aPause, "-1"),
+		`{"state":"suspended","sagaToken":"v","content":[]}`,
+		`{"resultType":"input_required","requestState":"v"}`,
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			protocol := "saga"
+			if strings.Contains(answer, "resultType") {
+				protocol = "2026-07-28"
+			}
+			var turns atomic.Int64
+			url, through := memoryhttp.Serve(t, http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
+				var r asked
+				assert.NoError(t, json.NewDecoder(q.Body).Decode(&r))
+				if turns.Add(1); r.Method == "tools/list" {
+					result(`{"tools":[]}`)(w, r)
+					return
+				}
+				result(answer)(w, r)
+			}))
+			c := client.New(&client.HTTP{URL: url, RoundTripper: through}, client.Options{Protocol: protocol, MaxRounds: 5})
 			t.Cleanup(func() { _ = c.Close() })
-			_, err := c.Call(context.Background(), "x", nil, client.Handlers{})
-			require.ErrorAs(t, err, new(*client.LimitError))
-			assert.Equal(t, 6, *asked)
+			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+			defer cancel()
+			_, err := c.Call(ctx, "x", nil, client.Handlers{})
+			require.ErrorIs(t, err, context.DeadlineExceeded, answer)
+			assert.InDelta(t, 100, turns.Load(), 2, answer)
 		})
 	}
 }

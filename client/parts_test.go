@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -135,6 +136,29 @@ func TestPausesAreWaitedFor(t *testing.T) {
 		var stopped *client.InterruptedError
 		require.ErrorAs(t, err, &stopped)
 		assert.Equal(t, "v9", stopped.Position.Token)
+	})
+}
+
+// A tool that sleeps, or waits for an event, may have its client come back as often as it takes: only what it asks
+// counts as a round.
+func TestPausesAreNoRounds(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var replies []reply
+		for n := range 3 {
+			replies = append(replies, slices.Repeat([]reply{result(fmt.Sprintf(aPause, "46000"))}, 50)...)
+			replies = append(replies, result(suspended("v", stepOf("elicitation", fmt.Sprint("s", n), emptyForm))))
+		}
+		s := playAtOnce(t, replies...)
+		c := client.New(&client.HTTP{URL: s.URL, RoundTripper: s.through}, client.Options{Protocol: "saga", MaxRounds: 2})
+		t.Cleanup(func() { _ = c.Close() })
+		var who people
+		began := time.Now()
+		_, err := c.Call(t.Context(), "tool", nil, who.handlers())
+		require.ErrorAs(t, err, new(*client.LimitError))
+		assert.Equal(t, 2, who.elicited, "the third round is not asked")
+		assert.Len(t, s.got(), len(replies))
+		assert.GreaterOrEqual(t, time.Since(began), 3*50*46*time.Second)
 	})
 }
 
