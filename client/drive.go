@@ -13,17 +13,12 @@ type parser[R any] func(json.RawMessage, Limits) (*R, error)
 
 // start begins the call of what p names.
 func start[R any](ctx context.Context, c *Client, p Position, arguments any, h Handlers, parse parser[R]) (*R, error) {
-	p.Version = positionVersion
-	if p.Subject() == "" {
-		return drive(ctx, c, p, positionError("it names no tool, prompt or resource"), h, parse)
+	var err error
+	if p.Arguments, err = encodeArguments(arguments); err == nil {
+		p.Version = positionVersion // without it, nobody resumes the call
 	}
-	spoken, err := c.speak(ctx)
-	if err == nil {
-		p.Dialect = spoken.features
-		if p.Kind() == "tool" {
-			p.Dialect = spoken.tools
-		}
-		p.Arguments, err = encodeArguments(arguments)
+	if p.Subject() == "" {
+		err = positionError("it names no tool, prompt or resource")
 	}
 	return drive(ctx, c, p, err, h, parse)
 }
@@ -72,6 +67,16 @@ func parsed[R any](c *Client, raw json.RawMessage, err error, p *Position, parse
 
 // turns returns the result of the last turn.
 func (c *Client) turns(ctx context.Context, p *Position, h *Handlers) (json.RawMessage, error) {
+	if p.Dialect == "" { // nothing has begun
+		spoken, err := c.speak(ctx)
+		if err != nil {
+			return nil, err
+		}
+		p.Dialect = spoken.features
+		if p.Kind() == "tool" {
+			p.Dialect = spoken.tools
+		}
+	}
 	d, err := c.dialect(p)
 	if err != nil {
 		return nil, err
@@ -181,7 +186,7 @@ func (c *Client) cancel(ctx context.Context, p Position) (json.RawMessage, error
 		return c.cancelTask(ctx, &p)
 	case p.Tool == "":
 		return nil, positionError("a %s changes nothing, so there is nothing to undo: do not resume it", p.Kind())
-	case p.Token == "" && p.Key != "":
+	case p.Token == "" && p.Key != "" && p.Dialect != "":
 		return nil, positionError("the server has not answered the first turn, so there is nothing to cancel the call by: resume it, or leave it to a ledger to undo")
 	case p.Token == "":
 		return nil, positionError("the call has not begun: the server knows nothing of it")

@@ -107,7 +107,8 @@ func malformed(format string, args ...any) error {
 type InterruptedError struct {
 	// Position is where the call stands. [Client.Resume] continues from it, and repeats the turn that
 	// failed, if one did. If it has no token, the call never got an answer, and Resume starts it
-	// (possibly for the second time, unless the tool takes idempotency keys).
+	// (possibly for the second time, unless the tool takes idempotency keys). If it has no version, the
+	// arguments could not be sent, and Resume refuses it.
 	Position Position
 	Err      error // the cause
 }

@@ -19,7 +19,8 @@ const positionVersion = 1
 type Position struct {
 	Version int `json:"version"` // of the format: 1
 	// Dialect names the wire protocol of the call: "saga", "mcp-2026-07-28", or
-	// "mcp-sessions", whose calls cannot be continued.
+	// "mcp-sessions", whose calls cannot be continued. It is empty until the server has
+	// said what it speaks: then nothing has begun.
 	Dialect string `json:"dialect"`
 	// Tool, Prompt or URI is what was called, got or read. One of them is set.
 	Tool      string          `json:"tool,omitempty"`
@@ -181,6 +182,8 @@ func (p *Position) check() error {
 		return positionError("it is of a tool, a prompt and a resource at once")
 	case p.Version > positionVersion:
 		return positionError("it was written by a newer version of this program (%d, this one reads up to %d): update", p.Version, positionVersion)
+	case p.Dialect == "" && (p.Token+p.Task != "" || p.Round+len(p.Steps)+len(p.Answers) > 0):
+		return positionError("the call has begun, and it does not say by which protocol")
 	case p.Token == "" && p.Task == "" && p.Tool != "" && p.Dialect == sagaProposal && len(p.Steps)+len(p.Answers) > 0:
 		return positionError("it has steps but no token; start the call again")
 	}

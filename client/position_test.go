@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -108,12 +109,71 @@ func TestPositionsAreSnapshots(t *testing.T) {
 	}
 }
 
+// A call whose server could not say what it speaks continues once it can, with its arguments and its key.
+func TestResumeAfterTheServerWasAway(t *testing.T) {
+	t.Parallel()
+	const speaks = `{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{%s}}`
+	away := func(t *testing.T, replies ...reply) (*script, *client.Client) {
+		s := play(t, append([]reply{cut}, replies...)...)
+		c := client.New(&client.HTTP{URL: s.URL}, client.Options{Retries: -1})
+		t.Cleanup(func() { _ = c.Close() })
+		return s, c
+	}
+	for method, capabilities := range map[string]string{"tools/callSaga": `"experimental":{"io.github.mcpsaga/saga":{}}`, "tools/call": ""} {
+		t.Run(method, func(t *testing.T) {
+			replies := []reply{result(fmt.Sprintf(speaks, capabilities)), result(deployed)}
+			if method == "tools/call" {
+				replies = slices.Insert(replies, 1, result(`{"tools":[]}`)) // which says what headers it wants
+			}
+			s, c := away(t, replies...)
+			_, err := c.Call(t.Context(), "complex_tool", map[string]any{"a": 1}, client.Handlers{})
+			require.ErrorAs(t, err, new(*client.TransportError))
+			position := throughJSON(t, interrupted(t, err))
+			_, err = c.Cancel(t.Context(), position)
+			require.ErrorContains(t, err, "the call has not begun")
+			_, err = c.Resume(t.Context(), position, client.Handlers{})
+			require.NoError(t, err)
+			last := s.got()[len(s.got())-1]
+			assert.Equal(t, method, last.Method)
+			assert.Contains(t, string(last.Params), `"arguments":{"a":1}`)
+			assert.Contains(t, string(last.Params), position.Key)
+		})
+	}
+	t.Run("prompts/get", func(t *testing.T) {
+		s, c := away(t, result(fmt.Sprintf(speaks, `"experimental":{"io.github.mcpsaga/saga":{}}`)), result(`{"messages":[]}`))
+		_, err := c.GetPrompt(t.Context(), "p", map[string]string{"a": "b"}, client.Handlers{})
+		require.ErrorAs(t, err, new(*client.TransportError))
+		_, err = c.ResumePrompt(t.Context(), throughJSON(t, interrupted(t, err)), client.Handlers{})
+		require.NoError(t, err)
+		assert.Contains(t, string(s.got()[2].Params), `"arguments":{"a":"b"}`)
+	})
+	t.Run("still away", func(t *testing.T) {
+		_, c := away(t, cut)
+		_, err := c.Call(t.Context(), "x", nil, client.Handlers{})
+		before := interrupted(t, err)
+		_, err = c.Resume(t.Context(), before, client.Handlers{})
+		require.ErrorAs(t, err, new(*client.TransportError))
+		assert.Equal(t, before, interrupted(t, err))
+	})
+}
+
+// A call is not resumed without the arguments that it was to have.
+func TestResumeWithoutItsArguments(t *testing.T) {
+	t.Parallel()
+	c := play(t).client(t)
+	_, err := c.Call(t.Context(), "x", []int{1}, client.Handlers{})
+	require.ErrorContains(t, err, "must be a JSON object")
+	_, err = c.Resume(t.Context(), throughJSON(t, interrupted(t, err)), client.Handlers{})
+	require.ErrorAs(t, err, new(*client.PositionError))
+}
+
 func TestResumeRefusesWhatIsNoPosition(t *testing.T) {
 	good := `{"version":1,"dialect":"saga","tool":"x","token":"v","round":1}`
 	for name, text := range map[string]string{
 		"empty":               `{}`,
 		"newer":               `{"version":99,"dialect":"saga","tool":"x"}`,
 		"other protocol":      `{"version":1,"dialect":"smoke","tool":"x"}`,
+		"no protocol":         `{"version":1,"tool":"x","token":"v","round":1}`,
 		"steps but no token":  `{"version":1,"dialect":"saga","tool":"x","steps":[{"stepId":"a"}]}`,
 		"answer without both": `{"version":1,"dialect":"saga","tool":"x","token":"v","answers":[{"stepId":"a"}]}`,
 		"two answers":         `{"version":1,"dialect":"saga","tool":"x","token":"v","answers":[{"stepId":"a","result":{}},{"stepId":"a","result":{}}]}`,
