@@ -204,6 +204,12 @@ func TestBoundTokensThatAreRequired(t *testing.T) {
 	assert.True(t, metadata.Required)
 	assert.Equal(t, []string{"ES256", "EdDSA"}, metadata.Algs)
 
+	wrapped := struct{ auth.Method }{i.method(t, nil)}
+	_, err = auth.New(auth.Options{Resource: resource, Methods: []auth.Method{machines, wrapped}, DPoP: true, RequireDPoP: true})
+	assert.ErrorContains(t, err, "RequireDPoP cannot be held by the method")
+	g = newGuard(t, auth.Options{Methods: []auth.Method{wrapped}, DPoP: true})
+	_, err = g.Authenticate(proving(token, h.proof(t, token, nil, nil)))
+	assert.Error(t, err, "as its own method has it")
 	_, err = auth.New(auth.Options{Resource: resource, Methods: []auth.Method{machines}, RequireDPoP: true})
 	assert.ErrorContains(t, err, "needs DPoP")
 }

@@ -49,7 +49,8 @@ type Options struct {
 
 	// DPoP takes access tokens that are bound to a key of their client's, if each request proves that it has the key (RFC 9449).
 	// They are refused otherwise. A proof is for this Resource's URL, at most five minutes old, and taken once by each replica,
-	// which remembers the last 50 000. RequireDPoP, which needs DPoP, refuses access tokens that are not bound.
+	// which remembers the last 50 000. RequireDPoP, which needs DPoP and Methods of this package, refuses access tokens that
+	// are not bound.
 	DPoP, RequireDPoP bool
 
 	// MetadataURL is where clients find the metadata, if it is not at the well-known place of Resource.
@@ -104,8 +105,14 @@ func (g *Guard) prove() error {
 	p := newProofs(g.opts.Resource, g.opts.RequireDPoP)
 	g.opts.Methods = slices.Clone(g.opts.Methods)
 	for i, m := range g.opts.Methods {
-		if m, ok := m.(interface{ proving(*proofs) Method }); ok {
+		switch m := m.(type) {
+		case interface{ proving(*proofs) Method }:
 			g.opts.Methods[i] = m.proving(p)
+		case *APIKeys, *proxyMethod: // have no access tokens
+		default:
+			if g.opts.RequireDPoP {
+				return fmt.Errorf("auth: Options.RequireDPoP cannot be held by the method %T, which is not of this package: it may take tokens of bearers", m)
+			}
 		}
 	}
 	return nil

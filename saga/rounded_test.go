@@ -29,7 +29,7 @@ func TestNumbersAreNotRounded(t *testing.T) {
 		value   any
 		rounded bool
 	}{
-		"a large integer": {int64(id), true}, "in a list": {[]any{1, []any{uint64(math.MaxUint64)}}, true}, "a negative one": {-id, true},
+		"a large integer": {int64(id), true}, "in a list": {[]any{1, []any{uint64(math.MaxUint64)}}, true}, "a negative one": {int64(-id), true},
 		"as it was sent": {json.Number("9007199254740993"), true}, "in raw JSON": {json.RawMessage(`{"id": 9007199254740993}`), true}, "in a struct": {struct{ ID int64 }{id}, true}, "a power of two": {uint64(1 << 60), true},
 		"a small integer": {int64(1 << 53), false}, "a float": {1.5, false}, "a large float": {1e300, false}, "a text": {"9007199254740993", false},
 		"nothing": {nil, false}, "a time": {time.Unix(0, 0), false}, "a sorted struct": {struct {

@@ -62,7 +62,7 @@ func (v *flowCode) ignores(call *ast.CallExpr, c toolCode, flow bool) bool {
 	case name != "":
 		v.report(call.Pos(), name+" has no context: "+ends, "Take its sibling that has one, or wait for the context's Done too")
 	default:
-		if name := v.through(f, 3); name != "" && name != "time.Sleep" {
+		if name := v.through(f); name != "" && name != "time.Sleep" {
 			v.report(call.Pos(), "%s uses %s, which does not end by this context: "+ends, "Hand it the context that the function gets", f.Name(), name)
 		}
 	}

@@ -39,8 +39,8 @@ func (v *flowCode) inFlow(lit *ast.FuncLit) bool {
 }
 
 // through returns what a function of the package uses, or those that it calls, or "".
-func (v *flowCode) through(f *types.Func, depth int) string {
-	if f == nil || depth == 0 || flowSignature(f.Signature()) || v.passes(f.Signature()) {
+func (v *flowCode) through(f *types.Func) string {
+	if f == nil || flowSignature(f.Signature()) || v.passes(f.Signature()) {
 		return ""
 	}
 	f = f.Origin()
@@ -62,7 +62,7 @@ func (v *flowCode) through(f *types.Func, depth int) string {
 			if onlyLogs(called) {
 				return false
 			}
-			found = cmp.Or(found, v.through(called, depth-1))
+			found = cmp.Or(found, v.through(called))
 		case *ast.Ident:
 			used, _ := v.uses(v.TypesInfo.Uses[n])
 			found = cmp.Or(found, used)
@@ -85,7 +85,7 @@ func (v *flowCode) examine(body ast.Node, wrong, advice string) {
 			if onlyLogs(f) {
 				return false
 			}
-			if name := v.through(f, 3); name != "" {
+			if name := v.through(f); name != "" {
 				v.report(n.Pos(), "%s uses %s, which "+wrong, advice, f.Name(), name)
 			}
 		case *ast.Ident:

@@ -60,8 +60,7 @@ const (
 	countEvery = 30 * time.Second
 	// countTime is how long the ledger may take to be counted.
 	countTime = 2 * time.Second
-	// countMost is how many records are counted of what has not ended, and of what is to be undone; countPage
-	// of them are read at once.
+	// countMost is how many sagas are counted of each status; countPage records are read at once.
 	countMost, countPage = 2000, 500
 )
 
@@ -78,13 +77,13 @@ type counter struct {
 
 	mu      sync.Mutex
 	counted time.Time
-	last    map[standing]int64 // nil if it could not be counted
+	last    map[standing]int64 // of the statuses that could be counted
 }
 
 // count has metrics say how many sagas the ledger looks after.
 func (t *Telemetry) count(of ledger.Store, audience string) error {
 	gauge, err := t.meter.Int64ObservableGauge("mcpsaga.ledger.sagas", metric.WithUnit("{saga}"),
-		metric.WithDescription(fmt.Sprintf("Sagas that the ledger looks after, of all servers: those that have not ended, and those to be undone, counted up to %d each.", countMost)))
+		metric.WithDescription(fmt.Sprintf("Sagas that the ledger looks after, of all servers, counted up to %d of each state.", countMost)))
 	if err != nil {
 		return err
 	}
@@ -108,37 +107,40 @@ func (c *counter) read(ctx context.Context) map[standing]int64 {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), countTime) // others read it as well
 	defer cancel()
-	n := make(map[standing]int64)
-	for _, mode := range []store.Mode{store.ModeClient, store.ModeTask, store.ModeCall} {
-		for _, status := range []store.Status{store.Working, store.Waiting, store.Sleeping, store.Undoing, store.Outstanding} {
-			n[standing{mode, status}] = 0
+	c.last = make(map[standing]int64)
+	for _, status := range []store.Status{store.Undoing, store.Outstanding, store.Working, store.Sleeping, store.Waiting} {
+		n, err := c.of(ctx, status)
+		if err != nil {
+			break // of a ledger that is away
+		}
+		for _, mode := range []store.Mode{store.ModeClient, store.ModeTask, store.ModeCall} {
+			c.last[standing{mode, status}] = n[mode]
 		}
 	}
-	err := errors.Join(c.add(ctx, n, store.Undoing, store.Outstanding), c.add(ctx, n, store.Working, store.Waiting, store.Sleeping))
-	if c.counted = time.Now(); err != nil {
-		n = nil
-	}
-	c.last = n
-	return n
+	c.counted = time.Now()
+	return c.last
 }
 
-// add counts the records that have one of the statuses.
-func (c *counter) add(ctx context.Context, n map[standing]int64, statuses ...store.Status) error {
+// of counts the sagas that have a status, by modes. What sessions keep waits as well, and is passed over.
+func (c *counter) of(ctx context.Context, status store.Status) (map[store.Mode]int64, error) {
+	n, sagas := make(map[store.Mode]int64), 0
 	var after store.Cursor
-	for range countMost / countPage {
-		page, err := c.store.List(ctx, store.Filter{Audience: c.audience, Statuses: statuses}, after, countPage)
+	for {
+		page, err := c.store.List(ctx, store.Filter{Audience: c.audience, Statuses: []store.Status{status}}, after, countPage)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		for _, r := range page {
-			if s := (standing{r.Mode, r.Status}); r.Mode != store.ModeSession && r.Mode != store.ModeNotices {
-				n[s]++
+			if after = (store.Cursor{Created: r.Created, ID: r.ID}); r.Mode == store.ModeSession || r.Mode == store.ModeNotices {
+				continue
 			}
-			after = store.Cursor{Created: r.Created, ID: r.ID}
+			n[r.Mode]++
+			if sagas++; sagas == countMost {
+				return n, nil
+			}
 		}
 		if len(page) < countPage {
-			return nil
+			return n, nil
 		}
 	}
-	return nil
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/mcpsaga/mcpsaga/internal/store"
 	"github.com/mcpsaga/mcpsaga/internal/store/intercept"
 	"github.com/mcpsaga/mcpsaga/ledger"
 	"github.com/mcpsaga/mcpsaga/server"
@@ -75,7 +76,7 @@ func TestMetricsOfALedger(t *testing.T) {
 	memory := ledger.NewMemory(ledger.MemoryOptions{})
 	defer memory.Close()
 	down, lists := true, 0
-	store := &intercept.Store{Store: memory, Around: func(_ context.Context, c intercept.Call, next func() error) error {
+	failing := &intercept.Store{Store: memory, Around: func(_ context.Context, c intercept.Call, next func() error) error {
 		if c.Method == "List" {
 			if lists++; down {
 				return errors.New("no route to the host of " + theSecret)
@@ -85,7 +86,7 @@ func TestMetricsOfALedger(t *testing.T) {
 	}}
 	exported, err := telemetry.Start(t.Context(), telemetry.Options{Prometheus: true})
 	require.NoError(t, err)
-	o := server.Options{Ledger: store}
+	o := server.Options{Ledger: failing}
 	require.NoError(t, exported.Instrument(&o))
 	r := &replica{t: t, exported: exported}
 	r.scrape()
@@ -93,7 +94,26 @@ func TestMetricsOfALedger(t *testing.T) {
 	assert.Empty(t, sample(m, "mcpsaga_ledger_sagas"))
 	assert.Len(t, sample(m, "mcpsaga_ledger_duration_seconds_count", `mcpsaga_ledger_operation="List"`, `error_type="unreachable"`), 1)
 	assert.NotContains(t, m, theSecret)
-	assert.Equal(t, 2, lists, "it was asked for each scrape")
+	assert.Equal(t, 1, lists, "it was asked for each scrape")
+	require.NoError(t, exported.Shutdown(t.Context()))
+}
+
+// What sessions keep in the ledger does not hide sagas that are counted.
+func TestManySessionsHideNoSagas(t *testing.T) {
+	memory := ledger.NewMemory(ledger.MemoryOptions{})
+	defer memory.Close()
+	for n := range 2500 {
+		r := store.Record{ID: store.ID{byte(n), byte(n >> 8), 1}, Audience: "here", Tool: "document", Mode: store.ModeSession, Status: store.Waiting}
+		if n >= 2490 {
+			r.Tool, r.Mode = "book", store.ModeTask
+		}
+		require.NoError(t, memory.Write(t.Context(), &r, store.Change{Items: []store.Item{{Kind: "k"}}}))
+	}
+	exported, err := telemetry.Start(t.Context(), telemetry.Options{Prometheus: true})
+	require.NoError(t, err)
+	require.NoError(t, exported.Instrument(&server.Options{Ledger: memory, Audience: "here"}))
+	r := &replica{t: t, exported: exported}
+	assert.Equal(t, []string{`mcpsaga_ledger_sagas{mcpsaga_mode="task",mcpsaga_status="waiting"} 10`}, sample(r.scrape(), "mcpsaga_ledger_sagas", `mcpsaga_mode="task"`, `mcpsaga_status="waiting"`))
 	require.NoError(t, exported.Shutdown(t.Context()))
 }
 

@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -67,6 +68,9 @@ func TestOwnLedgersAreOfOneDirectory(t *testing.T) {
 	other := *h
 	other.dir = filepath.Join(h.dir, "other")
 	require.NoError(t, os.Mkdir(other.dir, 0o700))
+	odd := *h
+	odd.dir = filepath.Join(h.dir, "odd \xff")
+	require.NoError(t, os.Mkdir(odd.dir, 0o700))
 	h.ok("keys", "new", "--keyset", "k.json")
 	for _, args := range [][]string{{"serve"}, {"stdio", "--keyset", "k.json"}, {"stdio", "--ledger", "sqlite:l.db"}} {
 		assert.Empty(t, audience(args...), args)
@@ -79,4 +83,7 @@ func TestOwnLedgersAreOfOneDirectory(t *testing.T) {
 	cancel := `{"jsonrpc":"2.0","id":2,"method":"tools/cancelSaga","params":{"sagaToken":"` + token[1] + `"}}` + "\n"
 	assert.Contains(t, other.stdio(cancel), `"error"`, "another project's")
 	assert.Contains(t, h.stdio(cancel), `"result"`)
+	shown := odd.ok("stdio", "--print-config")
+	assert.Contains(t, shown, `odd \xff`, "stores take UTF-8 alone")
+	assert.True(t, utf8.ValidString(shown))
 }

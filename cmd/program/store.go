@@ -13,6 +13,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -78,7 +79,7 @@ func (p *program) audienceOf(c *cli.Command) (string, error) {
 	if sum := h.Sum(nil); !bytes.Equal(sum, sha256.New().Sum(nil)) {
 		dir += fmt.Sprintf(" %x", sum[:4])
 	}
-	return "stdio " + dir, nil
+	return "stdio " + strings.Trim(strconv.Quote(dir), `"`), nil // a directory's name may be anything
 }
 
 // shownLedger returns the name for a log: of a URL no user, no password and no parameters, which

@@ -48,12 +48,18 @@ func today() string { return time.Now().Format(time.DateOnly) }
 
 func day() string { return "on " + today() }
 
+// deep comes to the clock before day does, and from further away.
+func deep() string { return deeper() + deeper() }
+
+func deeper() string { return day() }
+
 func within(r *saga.Run) error {
 	go func() { _ = time.Now() }() // want `time.Now does not do the same`
 	return r.AskAll(askSure)
 }
 
 func behindFunction(r *saga.Run) error {
+	_, _ = saga.Do(r, note, deep())                     // want `deep uses time.Now, which does not do the same`
 	return r.AskAll(askSure.With(steps.Message(day()))) // want `day uses time.Now, which does not do the same`
 }
 
