@@ -1,7 +1,6 @@
 package apps
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -238,13 +237,16 @@ func (l *look) open() []steps.Step {
 
 // shown is what the form is to show.
 func (l *look) shown(ctx context.Context) (*shown, error) {
-	t := l.task
-	n, _ := elsewhere.NoteOf(t)
+	t, n := l.task, elsewhere.Note{}
+	n, _ = elsewhere.NoteOf(t)
 	name := t.Program.Name
 	s := &shown{
-		Status: dialect.TaskStatus(t.Status), Token: t.ID, Tool: name, Title: cmp.Or(t.Program.Title, name), Refused: l.refused,
+		Status: dialect.TaskStatus(t.Status), Token: t.ID, Tool: name, Title: name, Refused: l.refused,
 		Held:     l.Turns.Now().UnixMilli() < n.Held,
 		Sentence: fmt.Sprintf("The form is answered. Call the tool %q again with the same arguments and in addition resumeToken: %s", name, t.ID),
+	}
+	if t.Program.Title != "" {
+		s.Title = t.Program.Title
 	}
 	switch {
 	case l.late:

@@ -12,6 +12,7 @@ package elsewhere
 import (
 	"context"
 	"errors"
+	"sync"
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -33,10 +34,13 @@ const (
 )
 
 // Router has questions asked elsewhere. Its zero value is none; use [New].
-type Router struct{ *dialect.Host }
+type Router struct {
+	*dialect.Host
+	lists sync.Map // see [Router.Listed]
+}
 
 // New returns the router of a host. All of a host's are the same.
-func New(h *dialect.Host) *Router { return &Router{h} }
+func New(h *dialect.Host) *Router { return &Router{Host: h} }
 
 // Client is what a client says of itself.
 type Client struct {

@@ -6,7 +6,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"slices"
 	"sync/atomic"
 	"time"
 
@@ -275,7 +274,13 @@ func (v *view) show(ctx context.Context) error {
 
 // next is when there is something to do although nothing has changed.
 func (v *view) next() time.Time {
-	return slices.MinFunc([]time.Time{v.renews, v.holds(), v.alive}, time.Time.Compare)
+	next := v.renews
+	for _, at := range []time.Time{v.holds(), v.alive} {
+		if at.Before(next) {
+			next = at
+		}
+	}
+	return next
 }
 
 // heldUntil is until when a call is held at most for a form.
@@ -401,7 +406,8 @@ func (v *view) giveUp(ctx context.Context, question string) (*content.Result, er
 func (v *view) ended(ctx context.Context) (*content.Result, error) {
 	t := v.task
 	if t.Status == tasks.Failed {
-		if failed, ok := errors.AsType[*tasks.FailedError](t.Err); ok {
+		var failed *tasks.FailedError
+		if errors.As(t.Err, &failed) {
 			return wrong(failed.Text), nil
 		}
 		return nil, v.TaskFailure(ctx, t)

@@ -22,8 +22,29 @@ func (r *Router) Varies() bool {
 	return slices.ContainsFunc(r.Tools.Of(engine.KindTool), func(t *engine.Program) bool { return r.Takes(t, able) || r.takesTask(t, able) })
 }
 
-// Listed returns a list of all tools as a client is to see it: those that are answered here have arguments for that.
+// listKey names a list: by its first item, and by what of a client decides how it is shown. There are a few of each.
+type listKey struct {
+	first         *json.RawMessage
+	features      steps.Features
+	apps, trusted bool
+	tasks         bool
+}
+
+// Listed returns a list of all tools as a client is to see it: those that are answered here have arguments for that. The
+// list is made once for all clients that are alike, and is not to be changed.
 func (r *Router) Listed(items []json.RawMessage, c *Client) []json.RawMessage {
+	if len(items) == 0 {
+		return items
+	}
+	key := listKey{&items[0], c.Features, c.Apps, c.Trusted, c.Tasks}
+	if made, ok := r.lists.Load(key); ok {
+		return made.([]json.RawMessage)
+	}
+	made, _ := r.lists.LoadOrStore(key, r.list(items, c))
+	return made.([]json.RawMessage)
+}
+
+func (r *Router) list(items []json.RawMessage, c *Client) []json.RawMessage {
 	cloned := false
 	for n, t := range r.Tools.Of(engine.KindTool) {
 		if !r.Takes(t, c) && !r.takesTask(t, c) {

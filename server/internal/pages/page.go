@@ -64,14 +64,15 @@ func (p *Pages) show(w http.ResponseWriter, status int, shown *page) {
 }
 
 // tool is what the tool of the call is called.
-func (v *visit) tool() string { return toolOf(v.task.Program, "A tool") }
-
-// toolOf is what a tool is called for people; the program is nil if this server does not have it.
-func toolOf(p *engine.Program, otherwise string) string {
-	if p == nil {
-		return otherwise
+func (v *visit) tool() string {
+	switch p := v.task.Program; {
+	case p == nil:
+		return "A tool"
+	case p.Title != "":
+		return p.Title
+	default:
+		return p.Name
 	}
-	return cmp.Or(p.Title, p.Name)
 }
 
 // asks are the open questions that can be answered on a page.

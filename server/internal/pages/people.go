@@ -1,6 +1,7 @@
 package pages
 
 import (
+	"cmp"
 	"context"
 	"crypto/hmac"
 	"crypto/sha256"
@@ -159,7 +160,7 @@ func (o *other) list(r *http.Request) error {
 		if o.may(a) != nil {
 			continue
 		}
-		e := waiting{URL: listPage + "/" + a.Name, Tool: toolOf(a.Program, a.Tool), Person: o.person(a.Principal), Until: a.Until}
+		e := waiting{URL: listPage + "/" + a.Name, Tool: toolOf(a), Person: o.person(a.Principal), Until: a.Until}
 		message, _ := jsonview.String(jsonview.Get(a.Step.Params, "message"))
 		e.Message = clipped(message)
 		shown.Waiting = append(shown.Waiting, e)
@@ -183,9 +184,16 @@ func clipped(text string) string {
 	return text
 }
 
+func toolOf(a *durable.Asked) string {
+	if a.Program == nil {
+		return a.Tool
+	}
+	return cmp.Or(a.Program.Title, a.Program.Name)
+}
+
 // page is how the question stands.
 func (o *other) page() *page {
-	a, tool := o.asked, toolOf(o.asked.Program, o.asked.Tool)
+	a, tool := o.asked, toolOf(o.asked)
 	shown := &page{Title: tool + " asks for your answer", Tool: tool, Person: o.person(a.Principal), Server: o.server(), Back: "../" + listPage}
 	switch {
 	case a.Open && a.Program == nil:
