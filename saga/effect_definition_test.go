@@ -53,6 +53,11 @@ type redacted struct{ Number string }
 
 func (redacted) MarshalJSON() ([]byte, error) { return []byte(`{"Number":"****"}`), nil }
 
+// label is for people.
+type label int
+
+func (label) MarshalText() ([]byte, error) { return []byte("x"), nil }
+
 func unrecordableAs[In any](name string) saga.Declared {
 	return &saga.Effect[In, int]{Name: name, Do: func(context.Context, saga.Key, In) (int, error) { return 0, nil }}
 }
@@ -80,7 +85,9 @@ func TestEffectDeclarations(t *testing.T) {
 				Room string
 			}
 		}, int]()},
-		"its result encodes itself as JSON but does not decode itself": {unrecordable[int, redacted]()},
+		"its result's element encodes itself as JSON but":                                                         {unrecordable[int, []redacted]()},
+		"its input has keys of the type saga_test.label, which encodes itself as text but does not decode itself": {unrecordable[map[label]int, int]()},
+		"its result encodes itself as JSON but does not decode itself":                                            {unrecordable[int, redacted]()},
 		`fields ID and ID of its input are both "ID" in JSON, so one would be lost`: {unrecordable[struct {
 			Numbered
 			Otherwise

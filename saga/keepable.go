@@ -67,7 +67,12 @@ func jsonKeeps(t reflect.Type, at string, seen map[reflect.Type]bool) error {
 		if t.NumMethod() > 0 {
 			return fmt.Errorf("%s is the interface %v; a decoder cannot know what to put there, use a concrete type", at, t)
 		}
-	case reflect.Pointer, reflect.Slice, reflect.Array, reflect.Map:
+	case reflect.Map:
+		if k := t.Key(); implements(k, ownJSON[2][0]) && !implements(k, ownJSON[2][1]) {
+			return fmt.Errorf("%s has keys of the type %v, which encodes itself as text but does not decode itself", at, k)
+		}
+		return jsonKeeps(t.Elem(), at+"'s element", seen)
+	case reflect.Pointer, reflect.Slice, reflect.Array:
 		return jsonKeeps(t.Elem(), at+"'s element", seen)
 	case reflect.Struct:
 		var found engine.Problems
