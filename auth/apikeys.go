@@ -1,6 +1,7 @@
 package auth
 
 import (
+	"bytes"
 	"crypto/rand"
 	"crypto/sha256"
 	"crypto/subtle"
@@ -62,6 +63,9 @@ func (k *APIKeys) Set(list ...APIKey) error {
 		if err != nil || len(hash) != sha256.Size {
 			return fmt.Errorf("auth: the hash of the key of %q must have %d hexadecimal digits: take that of NewAPIKey", key.Caller.Subject, 2*sha256.Size)
 		}
+		if bytes.Equal(hash, emptyHash[:]) {
+			return fmt.Errorf("auth: the hash of the key of %q is that of no text at all: the variable with the key was empty when it was made", key.Caller.Subject)
+		}
 		if key.Caller.Subject == "" {
 			return errors.New("auth: an API key needs a Caller.Subject: who uses it")
 		}
@@ -73,6 +77,9 @@ func (k *APIKeys) Set(list ...APIKey) error {
 	k.keys.Store(&stored)
 	return nil
 }
+
+// emptyHash is what sha256sum prints of nothing.
+var emptyHash = sha256.Sum256(nil)
 
 // Identify implements Method.
 func (k *APIKeys) Identify(r *http.Request) (saga.Caller, error) {
@@ -90,6 +97,9 @@ func (k *APIKeys) Identify(r *http.Request) (saga.Caller, error) {
 		if len(values) > 1 {
 			return saga.Caller{}, errors.New("several API keys")
 		}
+	}
+	if key == "" {
+		return saga.Caller{}, unknown
 	}
 	sum := sha256.Sum256([]byte(key))
 	var found *storedKey

@@ -176,6 +176,7 @@ func TestAPIKeys(t *testing.T) {
 	}
 	for name, bad := range map[string]auth.APIKey{
 		"the key itself": {Hash: key, Caller: saga.Caller{Subject: "x"}}, "short": {Hash: "00ff", Caller: saga.Caller{Subject: "x"}}, "nobody's": {Hash: hash},
+		"of an empty text": {Hash: "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855", Caller: saga.Caller{Subject: "x"}},
 	} {
 		_, err := auth.NewAPIKeys("", bad)
 		require.Error(t, err, name)

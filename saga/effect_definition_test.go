@@ -41,6 +41,23 @@ func (d dated) MarshalJSON() ([]byte, error) { return json.Marshal(d.Room) }
 
 func (d *dated) UnmarshalJSON(raw []byte) error { return json.Unmarshal(raw, &d.Room) }
 
+// clockwork encodes itself.
+type clockwork struct{ At string }
+
+func (h clockwork) MarshalJSON() ([]byte, error) { return json.Marshal(h.At) }
+
+func (h *clockwork) UnmarshalJSON(raw []byte) error { return json.Unmarshal(raw, &h.At) }
+
+// redacted does not say all that it has.
+type redacted struct{ Number string }
+
+func (redacted) MarshalJSON() ([]byte, error) { return []byte(`{"Number":"****"}`), nil }
+
+// label is for people.
+type label int
+
+func (label) MarshalText() ([]byte, error) { return []byte("x"), nil }
+
 func unrecordableAs[In any](name string) saga.Declared {
 	return &saga.Effect[In, int]{Name: name, Do: func(context.Context, saga.Key, In) (int, error) { return 0, nil }}
 }
@@ -62,6 +79,15 @@ func TestEffectDeclarations(t *testing.T) {
 		"its result holds a Secret in a ptr":                                                       {unrecordable[int, *saga.Secret]()},
 		"its result's field key is a Secret but not exported":                                      {unrecordable[int, struct{ key saga.Secret }]()},
 		"field username of field User of its input's element is not exported, so it would be lost": {unrecordable[url.URL, int]()},
+		`field Inner of its input has the JSON of its embedded field clockwork alone`: {unrecordable[struct {
+			Inner struct {
+				clockwork
+				Room string
+			}
+		}, int]()},
+		"its result's element encodes itself as JSON but":                                                         {unrecordable[int, []redacted]()},
+		"its input has keys of the type saga_test.label, which encodes itself as text but does not decode itself": {unrecordable[map[label]int, int]()},
+		"its result encodes itself as JSON but does not decode itself":                                            {unrecordable[int, redacted]()},
 		`fields ID and ID of its input are both "ID" in JSON, so one would be lost`: {unrecordable[struct {
 			Numbered
 			Otherwise

@@ -57,6 +57,9 @@ func jsonKeeps(t reflect.Type, at string, seen map[reflect.Type]bool) error {
 	if seen[t] = true; encodesItself(t) {
 		return embeddedAlone(t, at)
 	}
+	if implements(t, ownJSON[0][0]) || implements(t, ownJSON[1][0]) {
+		return fmt.Errorf("%s encodes itself as JSON but does not decode itself, so what it leaves out would be lost", at)
+	}
 	switch t.Kind() {
 	case reflect.Chan, reflect.Func, reflect.UnsafePointer, reflect.Complex64, reflect.Complex128, reflect.Uintptr:
 		return fmt.Errorf("%s is a %s, which cannot be encoded", at, t.Kind())
@@ -64,7 +67,12 @@ func jsonKeeps(t reflect.Type, at string, seen map[reflect.Type]bool) error {
 		if t.NumMethod() > 0 {
 			return fmt.Errorf("%s is the interface %v; a decoder cannot know what to put there, use a concrete type", at, t)
 		}
-	case reflect.Pointer, reflect.Slice, reflect.Array, reflect.Map:
+	case reflect.Map:
+		if k := t.Key(); implements(k, ownJSON[2][0]) && !implements(k, ownJSON[2][1]) {
+			return fmt.Errorf("%s has keys of the type %v, which encodes itself as text but does not decode itself", at, k)
+		}
+		return jsonKeeps(t.Elem(), at+"'s element", seen)
+	case reflect.Pointer, reflect.Slice, reflect.Array:
 		return jsonKeeps(t.Elem(), at+"'s element", seen)
 	case reflect.Struct:
 		var found engine.Problems
@@ -99,17 +107,19 @@ func embeddedAlone(t reflect.Type, at string) error {
 		if !f.Anonymous || f.Type.Kind() == reflect.Interface || !encodesItself(f.Type) {
 			continue
 		}
-		whole := reflect.New(t).Elem()
-		part := whole.FieldByIndex(f.Index)
-		if f.Type.Kind() == reflect.Pointer && part.CanSet() {
-			part.Set(reflect.New(f.Type.Elem()))
+		whole, part := reflect.New(t), reflect.New(f.Type)
+		if f.Type.Kind() == reflect.Pointer && f.IsExported() {
+			part.Elem().Set(reflect.New(f.Type.Elem()))
+			whole.Elem().FieldByIndex(f.Index).Set(part.Elem())
 		}
-		if !part.CanInterface() {
-			continue
-		}
-		a, errA := jsonv2.Marshal(whole.Addr().Interface(), schema.JSONOptions)
-		b, errB := jsonv2.Marshal(part.Interface(), schema.JSONOptions)
-		if errA == nil && errB == nil && string(a) == string(b) {
+		var a, b []byte
+		err := engine.Protect(func() (err error) {
+			if a, err = jsonv2.Marshal(whole.Interface(), schema.JSONOptions); err == nil {
+				b, err = jsonv2.Marshal(part.Interface(), schema.JSONOptions)
+			}
+			return err
+		})
+		if err == nil && string(a) == string(b) {
 			return fmt.Errorf("%s has the JSON of its embedded field %s alone, so the others would be lost: give that field a name", at, f.Name)
 		}
 	}

@@ -119,6 +119,10 @@ func TestTagsWithoutMeaningAreRefused(t *testing.T) {
 		shared `title:"x"`
 	}](t, "an embedded struct has no member of its own")
 	refusedTag[struct {
+		Numbered
+		Otherwise
+	}](t, ".Numbered: is embedded beside another struct that has a field ID too, so JSON has neither")
+	refusedTag[struct {
 		A string `json:"B"`
 		B string
 	}](t, `.B: has the same name "B" as A`)

@@ -147,7 +147,7 @@ func (t *Turn[Args, State]) Textf(format string, args ...any) (Next, error) {
 // against the tool's output schema. The same JSON is given as text for clients
 // that do not read structured results (MCP, server/tools, structured content).
 func (t *Turn[Args, State]) Structured(v any) (Next, error) {
-	raw, err := jsonv2.Marshal(v, schema.JSONOptions)
+	raw, err := jsonv2.Marshal(v, schema.ResultJSONOptions)
 	if err != nil {
 		return nil, fmt.Errorf("Structured: %w", err)
 	}

@@ -96,7 +96,7 @@ func flowResult(out any) (*content.Result, error) {
 	if t := reflect.TypeOf(out); t != nil && t.Kind() == reflect.Struct && t.NumField() == 0 {
 		return &content.Result{}, nil
 	}
-	raw, err := jsonv2.Marshal(out, schema.JSONOptions)
+	raw, err := jsonv2.Marshal(out, schema.ResultJSONOptions)
 	if err != nil {
 		return nil, fmt.Errorf("the result cannot be encoded: %w", err)
 	}

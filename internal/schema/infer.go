@@ -149,6 +149,9 @@ func (in inference) annotateStruct(s *jsonschema.Schema, t reflect.Type, given *
 			problems = append(problems, &FieldError{t.String() + "." + f.Name, tag, reason})
 		}
 		name, tag, reason := in.nameOf(f)
+		if other := ambiguous(t, f); reason == "" && other != "" {
+			reason = fmt.Sprintf("is embedded beside another struct that has a field %s too, so JSON has neither", other)
+		}
 		switch other, taken := fields[name]; {
 		case reason != "":
 			fail(tag, reason)
@@ -157,6 +160,9 @@ func (in inference) annotateStruct(s *jsonschema.Schema, t reflect.Type, given *
 			fail("", fmt.Sprintf("has the same name %q as %s", name, other))
 		default:
 			fields[name] = f.Name
+			if byPointer(t, f.Index[:len(f.Index)-1]) { // whose members a nil one does not have
+				s.Required = slices.DeleteFunc(s.Required, func(n string) bool { return n == name })
+			}
 			if err := in.annotate(s.Properties[name], f.Type, cmp.Or(given.Properties[name], nothing)); err != nil {
 				problems = append(problems, err)
 			} else if tag, reason := in.annotateField(s, name, t, f, given); reason != "" {
@@ -165,6 +171,33 @@ func (in inference) annotateStruct(s *jsonschema.Schema, t reflect.Type, given *
 		}
 	}
 	return errors.Join(problems...)
+}
+
+// ambiguous returns the name of a field of an embedded struct that another one has as well, or "".
+func ambiguous(t reflect.Type, embedded reflect.StructField) string {
+	of := embedded.Type
+	if of.Kind() == reflect.Pointer {
+		of = of.Elem()
+	}
+	if !embedded.Anonymous || of.Kind() != reflect.Struct {
+		return ""
+	}
+	for f := range of.Fields() {
+		if _, ok := t.FieldByName(f.Name); !ok && f.IsExported() && f.Tag.Get("json") != "-" {
+			return f.Name
+		}
+	}
+	return ""
+}
+
+// byPointer reports whether the way to a field of t leads through an embedded pointer.
+func byPointer(t reflect.Type, way []int) bool {
+	for n := range way {
+		if t.FieldByIndex(way[:n+1]).Type.Kind() == reflect.Pointer {
+			return true
+		}
+	}
+	return false
 }
 
 // nameOf returns the name of a field in JSON, or "" if it has none. Otherwise it returns

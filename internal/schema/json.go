@@ -21,6 +21,9 @@ import (
 var JSONOptions = jsonv2.JoinOptions(jsonv1.DefaultOptionsV1(), jsontext.EscapeForHTML(false), jsontext.EscapeForJS(false),
 	jsonv2.WithMarshalers(MarshalNumber), jsonv2.WithUnmarshalers(readNumber))
 
+// ResultJSONOptions encode results. A nil map is an empty one, as schemas say of maps.
+var ResultJSONOptions = jsonv2.JoinOptions(JSONOptions, jsonv2.FormatNilMapAsNull(false))
+
 // StrictJSONOptions refuse what the type has no place for.
 var StrictJSONOptions = jsonv2.JoinOptions(JSONOptions, jsonv2.RejectUnknownMembers(true))
 
