@@ -157,6 +157,9 @@ func mayRepeat(err error, harmless bool) bool {
 
 // attempt sends r once, within the time limit of a turn.
 func (c *Client) attempt(ctx context.Context, r request) (json.RawMessage, error) {
+	if cause := context.Cause(ctx); cause != nil {
+		return nil, cause // before a process is started, or a session opened, for nothing
+	}
 	if r.session {
 		return c.inSession(ctx, &r)
 	}

@@ -72,7 +72,7 @@ type openSession struct {
 	call   atomic.Pointer[sessionCall] // the one that has the session, or nil
 }
 
-// keep keeps a session for the next request, or closes it if there is one.
+// keep keeps a session, whose requests are all answered, for the next request, or closes it if there is one.
 func (c *Client) keep(s *openSession) {
 	select {
 	case c.idle <- s:
@@ -168,6 +168,7 @@ func (c *Client) inSession(ctx context.Context, r *request) (json.RawMessage, er
 	} else {
 		result, err = s.Request(call.ctx, r.method, params)
 	}
+	answered := err == nil || errors.As(err, new(*Error))
 	if cause := context.Cause(call.ctx); err != nil && cause != nil {
 		err = cause
 	}
@@ -176,10 +177,10 @@ func (c *Client) inSession(ctx context.Context, r *request) (json.RawMessage, er
 	call.handling.Lock() // no handler works after the call
 	call.patience.Stop()
 	call.handling.Unlock()
-	if errors.As(err, new(*TransportError)) {
-		_ = s.Close()
-	} else {
+	if answered {
 		c.keep(s)
+	} else {
+		_ = s.Close() // what the server still asks for this call, nothing tells from what it asks for the next
 	}
 	return result, err
 }

@@ -45,8 +45,9 @@ type Stdio struct {
 	Stderr  io.Writer // gets its standard error; nil means this process's
 	MaxLine int       // limits the length of one message in bytes; 0 means 8 MiB
 	// Grace is how long Close waits after closing the process's input before it
-	// asks the process to terminate, and then again before it kills it. 0 means
-	// 3 seconds.
+	// asks the process to terminate, and then again before it kills it. It is also
+	// how long the process may leave a request half read whose context has ended.
+	// 0 means 3 seconds.
 	Grace time.Duration
 	// Initialize has every process greeted with initialize before its first request.
 	// This module's server does not need it; servers on other SDKs answer nothing
@@ -132,6 +133,7 @@ type child struct {
 	out    io.WriteCloser
 	grace  time.Duration
 	lastID atomic.Uint64
+	turn   chan struct{} // held by what writes a request, or a cancellation
 
 	mu      sync.Mutex
 	hearing map[uint64]func(method string, params json.RawMessage) // what gets notifications, by the ids of its requests
@@ -154,7 +156,10 @@ type child struct {
 
 // launch starts a process.
 func launch(s *Stdio) (*child, error) {
-	c := &child{grace: cmp.Or(s.Grace, defaultGrace), done: make(chan struct{}), hearing: map[uint64]func(string, json.RawMessage){}}
+	c := &child{
+		grace: cmp.Or(s.Grace, defaultGrace), turn: make(chan struct{}, 1), done: make(chan struct{}),
+		hearing: map[uint64]func(string, json.RawMessage){},
+	}
 	c.ctx, c.end = context.WithCancelCause(context.Background())
 	c.cmd = exec.CommandContext(c.ctx, s.Command, s.Args...)
 	c.cmd.Dir, c.cmd.Env = s.Dir, s.Env
@@ -283,13 +288,15 @@ func (c *child) call(ctx context.Context, r *request) (json.RawMessage, error) {
 		c.hear(id, r.notify)
 		defer c.hear(id, nil)
 	}
-	// A process that does not read would block the write for ever.
-	unblock := context.AfterFunc(ctx, func() { c.close(nil) })
-	wait, err := c.lines.Call(ctx, id, line)
-	if !unblock() {
+	var wait func() (json.RawMessage, error)
+	err = c.inTurn(ctx, func() (err error) {
+		wait, err = c.lines.Call(ctx, id, line)
+		return err
+	})
+	switch {
+	case err != nil && ctx.Err() != nil:
 		return nil, ctx.Err()
-	}
-	if err != nil {
+	case err != nil:
 		return nil, c.lost(err)
 	}
 	response, err := wait()
@@ -298,11 +305,38 @@ func (c *child) call(ctx context.Context, r *request) (json.RawMessage, error) {
 		return parseResponse(response, id)
 	case ctx.Err() != nil:
 		// The process hears that the caller has given the request up.
-		defer time.AfterFunc(c.grace, func() { c.close(nil) }).Stop()
-		_ = c.write(message{JSONRPC: "2.0", Method: "notifications/cancelled", Params: map[string]any{"requestId": id}})
+		soon, cancel := context.WithTimeout(context.Background(), c.grace)
+		defer cancel()
+		_ = c.inTurn(soon, func() error {
+			return c.write(message{JSONRPC: "2.0", Method: "notifications/cancelled", Params: map[string]any{"requestId": id}})
+		})
 		return nil, ctx.Err()
 	}
 	return nil, c.lost(io.ErrUnexpectedEOF)
+}
+
+// inTurn has something written unless ctx ends before its turn comes. Others have requests under way, so a line that was
+// begun is finished even if ctx ends meanwhile.
+func (c *child) inTurn(ctx context.Context, write func() error) error {
+	select {
+	case c.turn <- struct{}{}:
+		defer func() { <-c.turn }()
+	case <-ctx.Done():
+	}
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	written := make(chan struct{})
+	defer close(written)
+	// A process that does not read would block it for ever.
+	defer context.AfterFunc(ctx, func() {
+		select {
+		case <-written:
+		case <-time.After(c.grace):
+			c.close(nil)
+		}
+	})()
+	return write()
 }
 
 // hear has notify get notifications while a request waits, or no more of them if it is nil.

@@ -27,7 +27,13 @@ func playServer(mode string) int {
 	if mode == "stubborn" {
 		signal.Ignore(syscall.SIGTERM)
 	}
-	in := bufio.NewScanner(os.Stdin)
+	stdin := bufio.NewReader(os.Stdin)
+	if mode == "drowsy" {
+		sleepInTheFirstLine(stdin)
+	}
+	in := bufio.NewScanner(stdin)
+	in.Buffer(nil, 1<<22)
+	var before asked
 	for in.Scan() {
 		var request asked
 		if err := json.Unmarshal(in.Bytes(), &request); err != nil {
@@ -63,6 +69,12 @@ func playServer(mode string) int {
 			} else {
 				_ = os.WriteFile(os.Getenv("MARK"), []byte(request.Method), 0o600)
 			}
+		case mode == "pairs" && before.ID == nil:
+			before = request
+			firstTime()
+		case mode == "pairs":
+			answerLine(before, `{"tools":[]}`)
+			answerLine(request, `{"tools":[]}`)
 		case mode == "mortal" && request.Method == "tools/resumeSaga" && firstTime():
 			return 7 // in the middle of a turn
 		case mode == "later" && request.Method != "tools/callSaga" && firstTime(),

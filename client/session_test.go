@@ -1,0 +1,111 @@
+package client_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"sync/atomic"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/mcpsaga/mcpsaga/client"
+)
+
+// heldSession is a session whose server answers when, and what, it is told to.
+type heldSession struct {
+	config  client.SessionConfig
+	begun   chan<- *heldSession // with every request
+	answers chan error          // to requests; nil is a result
+	closed  atomic.Bool
+}
+
+// Request implements [client.Session].
+func (s *heldSession) Request(ctx context.Context, _ string, _ json.RawMessage) (json.RawMessage, error) {
+	s.begun <- s
+	select {
+	case err := <-s.answers:
+		return json.RawMessage(`{"content":[]}`), err
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// Close implements [client.Session].
+func (s *heldSession) Close() error {
+	s.closed.Store(true)
+	return nil
+}
+
+func (s *heldSession) ask() (json.RawMessage, error) {
+	form := `{"message":"Really?","requestedSchema":{"type":"object","properties":{}}}`
+	return s.config.Answer(context.Background(), "elicitation/create", json.RawMessage(form))
+}
+
+// What a call asks that was given up, nobody is asked on behalf of the next: nothing tells whose a question is.
+func TestQuestionsOfCallsThatWereGivenUp(t *testing.T) {
+	t.Parallel()
+	for name, call := range map[string]struct {
+		end  func(s *heldSession, cancel func())
+		kept bool // the session is for the next call as well
+	}{
+		"cancelled": {end: func(_ *heldSession, cancel func()) { cancel() }},
+		"paused":    {end: func(s *heldSession, _ func()) { _, _ = s.ask() }},
+		"malformed": {end: func(s *heldSession, _ func()) { s.answers <- &client.ProtocolError{Reason: "what is this?"} }},
+		"lost": {end: func(s *heldSession, _ func()) {
+			s.answers <- &client.TransportError{Sent: true, Err: errors.New("lost")}
+		}},
+		"answered": {end: func(s *heldSession, _ func()) { s.answers <- nil }, kept: true},
+		"refused":  {end: func(s *heldSession, _ func()) { s.answers <- &client.Error{Code: -32602, Message: "no"} }, kept: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			begun := make(chan *heldSession, 9)
+			c := client.New(&client.HTTP{URL: "http://unused.example/"}, client.Options{
+				Protocol: "2025-06-18",
+				Sessions: func(_ context.Context, config client.SessionConfig) (client.Session, error) {
+					return &heldSession{config: config, begun: begun, answers: make(chan error)}, nil
+				},
+			})
+			defer c.Close()
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			given := inBackground(func() error {
+				_, err := c.Call(ctx, "delete_all", nil, client.Handlers{
+					Elicit: func(context.Context, *client.Request) (*client.ElicitResult, error) { return nil, client.ErrPause },
+				})
+				return err
+			})
+			first := <-begun
+			call.end(first, cancel)
+			if err := <-given; name != "answered" {
+				require.Error(t, err)
+			}
+
+			asked := 0
+			next := inBackground(func() error {
+				_, err := c.Call(t.Context(), "make_tea", nil, client.Handlers{
+					Elicit: func(context.Context, *client.Request) (*client.ElicitResult, error) {
+						asked++
+						return client.Decline(), nil
+					},
+				})
+				return err
+			})
+			second := <-begun
+			_, err := first.ask()
+			if call.kept {
+				assert.NoError(t, err)
+				assert.Same(t, first, second)
+			} else {
+				assert.ErrorContains(t, err, "this client has called nothing that could ask")
+				assert.NotSame(t, first, second)
+				assert.True(t, first.closed.Load())
+			}
+			second.answers <- nil
+			require.NoError(t, <-next)
+			assert.Equal(t, call.kept, asked == 1)
+		})
+	}
+}
