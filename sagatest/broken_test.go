@@ -179,7 +179,7 @@ func TestBrokenTools(t *testing.T) {
 				if _, err := saga.Ask(r, askCity); err != nil {
 					return "", err
 				}
-				for city := range cities {
+				for city := range cities { //sagavet:ignore broken on purpose
 					if _, err := saga.Do(r, h.room, fmt.Sprint(city)); err != nil {
 						return "", err
 					}
@@ -411,7 +411,7 @@ func TestGoroutineThatOutlivesTheTurn(t *testing.T) {
 					return "", err
 				}
 				begin.Do(func() {
-					left.Go(func() {
+					left.Go(func() { //sagavet:ignore broken on purpose
 						<-over
 						_, _ = saga.Do(r, h.room, "late")
 					})

@@ -6,12 +6,14 @@
 // or take [Analyzers] into a command of your own:
 //
 //   - sagareplay: a flow that does not do the same when it runs again, as it depends
-//     on the clock or on chance;
+//     on the clock, chance, the order of a map or goroutines;
 //   - sagaoutside: files, processes, the network, databases and the environment in a
 //     flow, outside of an effect;
 //   - sagasecrets: fields that are named like secrets, in states and effects, but
 //     are no saga.Secret;
-//   - sagacontext: code of tools that ignores its context.
+//   - sagacontext: code of tools that ignores its context;
+//   - sagabackground: uses of a turn that may come when it has ended, or in another;
+//   - sagaevents: events that cannot be delivered, or that nothing waits for.
 //
 // They look at one package at a time.
 //
@@ -27,5 +29,7 @@ import "golang.org/x/tools/go/analysis"
 
 // Analyzers returns all analyzers of this package.
 func Analyzers() []*analysis.Analyzer {
-	return []*analysis.Analyzer{replayAnalyzer, outsideAnalyzer, secretsAnalyzer, contextAnalyzer}
+	return []*analysis.Analyzer{
+		replayAnalyzer, outsideAnalyzer, secretsAnalyzer, contextAnalyzer, backgroundAnalyzer, eventsAnalyzer,
+	}
 }

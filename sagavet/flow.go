@@ -5,6 +5,7 @@ import (
 	"go/ast"
 	"go/types"
 	"iter"
+	"slices"
 )
 
 // flowCode finds objects that code of tools must not use, directly or by functions of the package.
@@ -74,9 +75,13 @@ func (v *flowCode) through(f *types.Func) string {
 }
 
 // examine reports what the code of a flow uses that it must not, directly or by functions of the package: wrong says what
-// that does, advice what to do instead.
-func (v *flowCode) examine(body ast.Node, wrong, advice string) {
+// that does, advice what to do instead. Where goroutines are not to be started, started reports them.
+func (v *flowCode) examine(body ast.Node, wrong, advice string, started func(ast.Node)) {
 	ast.Inspect(body, func(n ast.Node) bool {
+		if started != nil && v.starts(n) {
+			started(n)
+			return false
+		}
 		switch n := n.(type) {
 		case *ast.FuncLit:
 			return v.inFlow(n)
@@ -97,18 +102,22 @@ func (v *flowCode) examine(body ast.Node, wrong, advice string) {
 	})
 }
 
-// flowBodies returns the bodies of the functions that run in flows. Those of flows that declare no questions run once, and
-// are left out.
+// flowBodies returns the bodies of the functions that run in flows that suspend. Other flows run once.
 func (v *flowCode) flowBodies() iter.Seq[*ast.BlockStmt] {
 	once := make(map[ast.Node]bool)
+	begins := func(x ast.Expr) {
+		f := v.code(x)
+		once[f] = !v.suspends(f, make(map[ast.Node]bool))
+	}
 	for n := range v.nodes() {
-		lit, ok := n.(*ast.CompositeLit)
-		if !ok || !isSaga(v.TypesInfo.TypeOf(lit), "Flow") {
-			continue
+		if lit, ok := n.(*ast.CompositeLit); ok && isSaga(v.TypesInfo.TypeOf(lit), "Flow") {
+			begins(field(lit, "Run"))
 		}
-		if info, ok := field(lit, "Info").(*ast.CompositeLit); ok && field(info, "Asks") == nil && field(info, "Yields") == nil {
-			once[v.code(field(lit, "Run"))] = true
-		}
+		assigned(n, func(to, value ast.Expr) {
+			if f, ok := to.(*ast.SelectorExpr); ok && value != nil && f.Sel.Name == "Run" && isSaga(v.TypesInfo.TypeOf(f.X), "Flow") {
+				begins(ast.Unparen(value))
+			}
+		})
 	}
 	return func(yield func(*ast.BlockStmt) bool) {
 		for c := range v.functions(flowSignature) {
@@ -125,4 +134,32 @@ func (v *flowCode) code(x ast.Expr) ast.Node {
 		return v.decls[f.Origin()]
 	}
 	return x
+}
+
+// suspends reports whether code may suspend the saga: by itself, or by what it hands the Run to. What is not in the
+// package is taken to do so.
+func (v *flowCode) suspends(code ast.Node, seen map[ast.Node]bool) (found bool) {
+	switch code.(type) {
+	case *ast.FuncLit, *ast.FuncDecl:
+	default:
+		return true // it is known at run time only
+	}
+	if seen[code] {
+		return false
+	}
+	seen[code] = true
+	for call := range calls(code) {
+		if found {
+			break
+		}
+		f := v.called(call)
+		switch {
+		case suspending.has(f):
+			return true
+		case f != nil && f.Pkg() != nil && f.Pkg().Path() == sagaPath:
+		case slices.ContainsFunc(call.Args, func(x ast.Expr) bool { return isRun(v.TypesInfo.TypeOf(x)) || carries(v.TypesInfo.TypeOf(x), isRun) }), f != nil && flowSignature(f.Signature()):
+			found = v.suspends(v.code(call.Fun), seen)
+		}
+	}
+	return found
 }

@@ -48,6 +48,18 @@ func major(path string) string {
 	return path[:i]
 }
 
+// What tools do with a saga.
+var (
+	performing = table{sagaPath: {"Do", "DoAll"}}
+	// suspending are what may suspend a flow, and counting what it must not take in another order.
+	suspending = table{sagaPath: {"Ask"}, sagaPath + ".Run": {"AskAll", "Yield", "Sleep", "Until"}}
+	counting   = table{sagaPath + ".Run": {"NewID", "Now", "Rand"}}
+	handles    = table{sagaPath: {"Handle"}}
+)
+
+// starting run their arguments concurrently.
+var starting = table{"sync.WaitGroup": {"Go"}, "golang.org/x/sync/errgroup.Group": {"Go", "TryGo"}, "time": {"AfterFunc"}}
+
 // telling are packages whose functions only write messages for people.
 var telling = []string{"log", "log/slog", "testing", "github.com/stretchr/testify/assert", "github.com/stretchr/testify/require"}
 

@@ -16,7 +16,7 @@ in an effect, whose result is recorded. Flows that ask nothing are left alone.`,
 	v := newFlowCode(src, outside, func(*types.Signature) bool { return false })
 	for body := range v.flowBodies() {
 		v.examine(body, "reaches outside of the saga: the flow runs from its beginning in every turn, so this may find something else, or act again",
-			"Do it in an effect, whose result is recorded")
+			"Do it in an effect, whose result is recorded", nil)
 	}
 })
 

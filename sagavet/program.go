@@ -70,7 +70,8 @@ func machineSignature(sig *types.Signature) bool { return takes(sig, isTurn) || 
 
 // flowSignature reports whether a function gets the Run, by itself or in a struct.
 func flowSignature(sig *types.Signature) bool {
-	return takes(sig, hasRun) || sig.Recv() != nil && hasRun(sig.Recv().Type())
+	has := func(t types.Type) bool { return isRun(t) || carries(t, isRun) }
+	return takes(sig, has) || sig.Recv() != nil && has(sig.Recv().Type())
 }
 
 // toolSignature reports whether a function runs in a flow, a machine or an effect.
@@ -82,10 +83,49 @@ func (c toolCode) has(o types.Object) bool {
 	return c.Pos() <= o.Pos() && o.Pos() < c.End() && (recv == nil || o.Pos() != recv.Pos())
 }
 
+// calls returns the calls in a node, those that a literal makes included.
+func calls(in ast.Node) iter.Seq[*ast.CallExpr] {
+	return func(yield func(*ast.CallExpr) bool) {
+		for n := range ast.Preorder(in) {
+			if call, ok := n.(*ast.CallExpr); ok && !yield(call) {
+				return
+			}
+		}
+	}
+}
+
 // called returns the function or method that a call names, or nil.
 func (v *source) called(call *ast.CallExpr) *types.Func {
 	f, _ := typeutil.Callee(v.TypesInfo, call).(*types.Func)
 	return f
+}
+
+// starts reports whether a node starts a goroutine, or has one started.
+func (v *source) starts(n ast.Node) bool {
+	call, ok := n.(*ast.CallExpr)
+	_, isGo := n.(*ast.GoStmt)
+	return isGo || ok && starting.has(v.called(call))
+}
+
+// assigned calls f for each variable of a declaration or an assignment. value is nil if one call
+// returns several.
+func assigned(n ast.Node, f func(to, value ast.Expr)) {
+	switch n := n.(type) {
+	case *ast.ValueSpec:
+		for i, name := range n.Names {
+			if len(n.Values) == len(n.Names) {
+				f(name, n.Values[i])
+			}
+		}
+	case *ast.AssignStmt:
+		for i, to := range n.Lhs {
+			if len(n.Lhs) == len(n.Rhs) {
+				f(to, n.Rhs[i])
+			} else {
+				f(to, nil)
+			}
+		}
+	}
 }
 
 // field returns what a composite literal sets a field to, or nil.

@@ -43,7 +43,7 @@ func longTool(held *atomic.Int32, heeds bool) saga.Definition {
 		select {
 		case <-done:
 			return "", r.Err()
-		case <-time.After(40 * time.Second): //sagavet:ignore it is work, in virtual time
+		case <-time.After(40 * time.Second):
 			return "the end", nil
 		}
 	}}

@@ -38,7 +38,7 @@ var groups = []struct {
 	{"clients", 3_980, []string{"client"}},
 	{"the mount on the Go SDK, and what compares the two", 1_590, []string{"gosdk"}},
 	{"the test kit", 3_880, []string{"sagatest"}},
-	{"analyzers", 1_341, []string{"sagavet", "cmd/sagavet"}},
+	{"analyzers", 2_161, []string{"sagavet", "cmd/sagavet"}},
 	{"the command", 8_190, []string{"cmd/saga", "cmd/program"}},
 	{"examples", 2_773, []string{"examples"}},
 	{"benchmarks", 15, []string{"bench"}},

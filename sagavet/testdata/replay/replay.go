@@ -7,7 +7,12 @@ import (
 	crand "crypto/rand"
 	"log"
 	"log/slog"
+	"maps"
 	"math/rand/v2"
+	"slices"
+	"sort"
+	"strings"
+	"sync"
 	"time"
 
 	"github.com/mcpsaga/mcpsaga/saga"
@@ -53,14 +58,78 @@ func deep() string { return deeper() + deeper() }
 
 func deeper() string { return day() }
 
-func within(r *saga.Run) error {
-	go func() { _ = time.Now() }() // want `time.Now does not do the same`
-	return r.AskAll(askSure)
-}
-
 func behindFunction(r *saga.Run) error {
 	_, _ = saga.Do(r, note, deep())                     // want `deep uses time.Now, which does not do the same`
 	return r.AskAll(askSure.With(steps.Message(day()))) // want `day uses time.Now, which does not do the same`
+}
+
+func goroutines(r *saga.Run) error {
+	go today() // want `a flow must not start goroutines`
+	var group sync.WaitGroup
+	group.Go(func() {}) // want `a flow must not start goroutines`
+	return r.AskAll(askSure)
+}
+
+func maps1(r *saga.Run, m map[string]int) error {
+	for k := range m { // want `a question, an effect or an id in a loop over a map`
+		if _, err := saga.Do(r, note, k); err != nil {
+			return err
+		}
+	}
+	for k := range maps.Keys(m) { // want `a question, an effect or an id in a loop over a map`
+		if err := helper(r, k); err != nil {
+			return err
+		}
+	}
+	return r.AskAll(askSure)
+}
+
+func helper(r *saga.Run, in string) error {
+	_, err := saga.Do(r, note, in)
+	return err
+}
+
+func maps2(r *saga.Run, m map[string]int) error {
+	text := ""
+	for k := range m { // want `text gets the order of a map`
+		text += k
+	}
+	keys := slices.Collect(maps.Keys(m))   // want `keys gets the order of a map`
+	inputs := slices.Collect(maps.Keys(m)) // want `inputs gets the order of a map`
+	if _, err := saga.DoAll(r, note, inputs); err != nil {
+		return err
+	}
+	if err := r.AskAll(askSure.With(steps.Message(text))); err != nil {
+		return err
+	}
+	_, err := saga.Do(r, note, strings.Join(keys, " "))
+	return err
+}
+
+func maps3(r *saga.Run) error {
+	first, largest, found := "", "", ""
+	for k := range map[string]int{"a": 1, "b": 2} { // want `first gets the order of a map`
+		first = k
+		break
+	}
+	for k := range map[string]int{"a": 1, "b": 2} {
+		largest = max(largest, k)
+		if k == "b" {
+			found = k
+			break
+		}
+	}
+	_, err := saga.Do(r, note, first+largest+found)
+	return err
+}
+
+func notOneByOne(r *saga.Run, in []string) error {
+	_, err := saga.DoAll(r, note, in)
+	for range in {
+		go today() // want `a flow must not start goroutines`
+	}
+	_ = r.AskAll(askSure)
+	return err
 }
 
 var flow = saga.Flow[form, string]{
@@ -87,6 +156,22 @@ func telling(r *saga.Run, l *slog.Logger) error {
 	l.Info("asking", "at", time.Now())
 	r.Log(slog.LevelInfo, time.Now().String())
 	return r.AskAll(askSure)
+}
+
+func sorted(r *saga.Run, m map[string]int) error {
+	sum, keys := 0, []string(nil)
+	for k, v := range m {
+		sum += v
+		keys = append(keys, k)
+	}
+	sort.Strings(keys)
+	for _, k := range slices.Sorted(maps.Keys(m)) {
+		if err := helper(r, k); err != nil {
+			return err
+		}
+	}
+	_, err := saga.Do(r, note, strings.Join(keys, " "))
+	return err
 }
 
 // once asks nothing, so it runs once.
