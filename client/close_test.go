@@ -2,9 +2,12 @@ package client_test
 
 import (
 	"context"
+	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -18,6 +21,7 @@ func TestCloseEndsCallsOverHTTP(t *testing.T) {
 	t.Parallel()
 	came := make(chan struct{}, 9)
 	web := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body) // or the end of the connection is not noticed
 		came <- struct{}{}
 		select {
 		case <-r.Context().Done():
@@ -41,4 +45,35 @@ func TestCloseEndsCallsOverHTTP(t *testing.T) {
 	_, err = c.Call(ctx, "slow", nil, client.Handlers{})
 	require.ErrorContains(t, err, "the client was closed")
 	assert.Empty(t, came)
+}
+
+// Nor does a call go on that sleeps, or whose handler works, for as long as that takes.
+func TestCloseEndsCallsThatWait(t *testing.T) {
+	t.Parallel()
+	for name, reply := range map[string]reply{
+		"sleeps": result(fmt.Sprintf(aPause, "3600000")), "is asked": result(suspended("v", stepOf("elicitation", "s", emptyForm))),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				s := playAtOnce(t, reply)
+				c := client.New(&client.HTTP{URL: s.URL, RoundTripper: s.through}, client.Options{Protocol: "saga"})
+				failed := make(chan error, 1)
+				go func() {
+					_, err := c.Call(t.Context(), "tool", nil, client.Handlers{Elicit: func(ctx context.Context, _ *client.Request) (*client.ElicitResult, error) {
+						<-ctx.Done()
+						return nil, context.Cause(ctx)
+					}})
+					failed <- err
+				}()
+				synctest.Wait()
+				began := time.Now()
+				require.NoError(t, c.Close())
+				err := <-failed
+				require.ErrorContains(t, err, "the client was closed")
+				require.ErrorAs(t, err, new(*client.InterruptedError), "it can be resumed by another client")
+				assert.Zero(t, time.Since(began))
+			})
+		})
+	}
 }

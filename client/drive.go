@@ -65,8 +65,11 @@ func parsed[R any](c *Client, raw json.RawMessage, err error, p *Position, parse
 	return nil, &InterruptedError{Position: p.snapshot(), Err: err}
 }
 
-// turns returns the result of the last turn.
+// turns returns the result of the last turn. It ends when the client is closed, also while a handler or nothing works.
 func (c *Client) turns(ctx context.Context, p *Position, h *Handlers) (json.RawMessage, error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	defer context.AfterFunc(c.closed, func() { cancel(&TransportError{Sent: true, Err: errClosed, final: true}) })()
 	if p.Dialect == "" { // nothing has begun
 		spoken, err := c.speak(ctx)
 		if err != nil {

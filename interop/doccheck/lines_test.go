@@ -35,7 +35,7 @@ var groups = []struct {
 	{"sessions", 4_816, []string{"server/internal/handshake"}},
 	{"asynchronous tools", 615, []string{"server/internal/async"}},
 	{"who may call", 2_121, []string{"auth"}},
-	{"clients", 3_980, []string{"client"}},
+	{"clients", 3_991, []string{"client"}},
 	{"the mount on the Go SDK, and what compares the two", 1_590, []string{"gosdk"}},
 	{"the test kit", 3_880, []string{"sagatest"}},
 	{"analyzers", 2_161, []string{"sagavet", "cmd/sagavet"}},
