@@ -37,7 +37,8 @@ func TestOwnProgram(t *testing.T) {
 	t.Parallel()
 	h := newLunch(t)
 	ledger := []string{"--ledger", "sqlite:" + filepath.Join(h.dir, "x.db")}
-	url, served := h.serve(ledger...)
+	url, served := h.serve(append(ledger, "--skills")...)
+	assert.Contains(t, h.ok("read", "--server", url, "skill://order-lunch/SKILL.md"), "order_lunch")
 	address := strings.TrimSuffix(strings.TrimPrefix(url, "http://"), server.Endpoint)
 
 	_, stderr, code := h.run("call", "--server", url, "order_lunch", "office=Berlin")

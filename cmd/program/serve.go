@@ -36,6 +36,7 @@ func (p *program) serverFlags(own ...cli.Flag) []cli.Flag {
 		p.ledgerFlag("sqlite:, a file beside this user's own keyset; off with --keyset"),
 		p.stringFlag("log-level", "what to log: debug, info, warn or error", "info"),
 		p.boolFlag("log-json", "log in JSON"),
+		into(&p.server.Skills, p.boolFlag("skills", "offer a manual of each tool that asks or acts, as an Agent Skill and as a resource")),
 		p.stringFlag("metrics", "the `ADDRESS`, such as :9464, at whose "+metricsPath+" Prometheus reads metrics; of this machine alone unless it names a host", ""),
 		&cli.BoolFlag{Name: "print-config", Usage: "print what is set, and where, as a file for --config, and end"},
 		p.stringFlag("audit", "write who did what to this `FILE`, a JSON object on each line (- for the standard output)", ""),

@@ -39,7 +39,7 @@ var groups = []struct {
 	{"the mount on the Go SDK, and what compares the two", 1_590, []string{"gosdk"}},
 	{"the test kit", 3_880, []string{"sagatest"}},
 	{"analyzers", 2_161, []string{"sagavet", "cmd/sagavet"}},
-	{"the command", 8_190, []string{"cmd/saga", "cmd/program"}},
+	{"the command", 8_191, []string{"cmd/saga", "cmd/program"}},
 	{"examples", 2_773, []string{"examples"}},
 	{"benchmarks", 15, []string{"bench"}},
 	{"telemetry", 896, []string{"telemetry"}},
