@@ -65,8 +65,9 @@
 // The first turn of a tool is sent again if it certainly did not reach the server, or if
 // the server's list says that the tool takes idempotency keys: the client sends one
 // with it, and a server with a ledger continues the saga that it began. Requests about
-// tasks can be repeated. A call in a session is never sent again; if it is given up, so is
-// the session, and over Stdio its process.
+// tasks can be repeated. A call in a session is sent again if it did not reach the server,
+// or the server had forgotten the session; if it is given up, so is the session, and over
+// Stdio its process.
 //
 // What the server has answered is never repeated, except for the error -31503, by
 // which this module's servers ask for the same request again.

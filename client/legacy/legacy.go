@@ -215,7 +215,8 @@ func (w *watcher) RoundTrip(r *http.Request) (*http.Response, error) {
 	ended := context.AfterFunc(w.session.broken, end)
 	r = r.WithContext(ctx)
 	cancels, owed := false, 1
-	if sent, is := r.Context().Value(sentKey{}).(*atomic.Bool); is {
+	sent, is := r.Context().Value(sentKey{}).(*atomic.Bool)
+	if is {
 		sent.Store(true)
 		owed = 0
 	}
@@ -247,6 +248,9 @@ func (w *watcher) RoundTrip(r *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	w.status.Store(int64(response.StatusCode))
+	if is && r.Method == http.MethodPost && response.StatusCode == http.StatusNotFound { // it does not have the session any more
+		sent.Store(false)
+	}
 	body := &paced{ReadCloser: response.Body, backlog: w.session.backlog, closed: func() { end(); ended() }}
 	if strings.HasPrefix(response.Header.Get("Content-Type"), "text/event-stream") {
 		body.limit = w.limit

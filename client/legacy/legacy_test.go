@@ -316,6 +316,34 @@ func TestStreamsAreAskedForAgain(t *testing.T) {
 	})
 }
 
+// A server may forget a session that is kept for the next call. As it has not taken that call, it is made in another session.
+func TestSessionsThatServersForget(t *testing.T) {
+	t.Parallel()
+	var calls atomic.Int32
+	replaced := func() http.Handler {
+		s := newServer()
+		mcp.AddTool(s, &mcp.Tool{Name: "count"}, func(context.Context, *mcp.CallToolRequest, struct{}) (*mcp.CallToolResult, any, error) {
+			calls.Add(1)
+			return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: "counted"}}}, nil, nil
+		})
+		return mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return s }, nil)
+	}
+	var now atomic.Pointer[http.Handler]
+	replace := func() { h := replaced(); now.Store(&h) }
+	replace()
+	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { (*now.Load()).ServeHTTP(w, r) }))
+	t.Cleanup(web.Close)
+	c := client.New(&client.HTTP{URL: web.URL}, client.Options{Protocol: "2025-11-25", Sessions: legacy.Open})
+	defer c.Close()
+	for n := range 3 {
+		result, err := c.Call(t.Context(), "count", nil, client.Handlers{})
+		require.NoError(t, err)
+		assert.Equal(t, "counted", result.Content.Text())
+		assert.EqualValues(t, n+1, calls.Load())
+		replace()
+	}
+}
+
 // A server that answers with more than the client takes is cut off.
 func TestHugeAnswers(t *testing.T) {
 	t.Parallel()
