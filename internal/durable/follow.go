@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"iter"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -169,6 +170,9 @@ type hub struct {
 
 	mu      sync.Mutex
 	waiting map[store.ID]map[chan struct{}]bool // each has one when the saga may have changed
+	due     []chan struct{}                     // what is still to hear that anything may have changed
+	pauses  bool                                // until the next of that do
+	again   bool                                // anything may have changed since
 	users   int
 	stop    context.CancelFunc // ends listening
 }
@@ -232,15 +236,48 @@ func (h *hub) changed(id store.ID, _ uint64) {
 	for c := range h.waiting[id] {
 		signal(c)
 	}
-	if id == (store.ID{}) { // anything may have changed
-		for _, those := range h.waiting {
-			for c := range those {
-				signal(c)
-			}
-		}
+	if id == (store.ID{}) {
+		h.anything()
 	}
 	h.mu.Unlock()
 	h.all(id)
+}
+
+// Each that hears that anything may have changed reads its row again. Of a crowd, so many do at once, and the next after a
+// while: otherwise all of them would have the store do little else where other processes write to it all the time.
+const (
+	crowd      = 100
+	crowdPause = 100 * time.Millisecond
+)
+
+// anything has all that waits hear that anything may have changed.
+func (h *hub) anything() {
+	if h.again = h.pauses; h.pauses {
+		return
+	}
+	for _, those := range h.waiting {
+		h.due = slices.AppendSeq(h.due, maps.Keys(those))
+	}
+	h.next()
+}
+
+// next has the next of them hear.
+func (h *hub) next() {
+	n := min(crowd, len(h.due))
+	for _, c := range h.due[:n] {
+		signal(c)
+	}
+	h.due = slices.Delete(h.due, 0, n)
+	if h.pauses = n == crowd; h.pauses {
+		time.AfterFunc(crowdPause, func() {
+			h.mu.Lock()
+			defer h.mu.Unlock()
+			h.pauses = false
+			h.next()
+		})
+	} else if h.again {
+		h.anything()
+	}
 }
 
 func signal(c chan<- struct{}) {

@@ -12,15 +12,14 @@ import (
 
 // Settings are what a test changes of a store. What is zero is as programs have it.
 type Settings struct {
-	Patience, Look, Gather time.Duration
-	Connect                func(*pgx.ConnConfig)
+	Patience, Gather time.Duration
+	Connect          func(*pgx.ConnConfig)
 }
 
 // OpenWith is Open with other settings.
 func OpenWith(ctx context.Context, url string, change Settings) (store.Store, error) {
 	set := usual()
 	set.patience = cmp.Or(change.Patience, set.patience)
-	set.look = cmp.Or(change.Look, set.look)
 	set.gather = cmp.Or(change.Gather, set.gather)
 	if change.Connect != nil {
 		set.connect = change.Connect

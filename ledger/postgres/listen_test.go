@@ -19,9 +19,6 @@ import (
 	"github.com/mcpsaga/mcpsaga/ledger/postgres"
 )
 
-// never has a store not have its listeners look for themselves while they are notified.
-var never = postgres.Settings{Look: 24 * time.Hour}
-
 // listeners returns the processes of the server that serve connections which listen, of a database or all.
 func listeners(t testing.TB, server *postgrestest.Server, database string) (pids []int) {
 	t.Helper()
@@ -70,7 +67,7 @@ func TestListening(t *testing.T) {
 	t.Parallel()
 	server := postgrestest.Shared(t)
 	name, url := newDatabase(t, server)
-	s := openWith(t, url, never)
+	s := open(t, url)
 	time.Sleep(100 * time.Millisecond)
 	require.Empty(t, listeners(t, server, name), "there are no listeners")
 	heard := listen(t, s)
@@ -91,7 +88,7 @@ func TestOthersAreNotified(t *testing.T) {
 	t.Parallel()
 	server := postgrestest.Shared(t)
 	name, url := newDatabase(t, server)
-	s, other := open(t, url), openWith(t, url, never)
+	s, other := open(t, url), open(t, url)
 	heard, own := listen(t, other), listen(t, s)
 	require.Eventually(t, func() bool { return len(listeners(t, server, name)) == 2 }, long, 20*time.Millisecond)
 	const n = 20
@@ -155,7 +152,7 @@ func TestManyChangesAtOnce(t *testing.T) {
 	t.Parallel()
 	server := postgrestest.Shared(t)
 	_, url := newDatabase(t, server)
-	s, other := openWith(t, url, postgres.Settings{Gather: 2 * time.Second}), openWith(t, url, never)
+	s, other := openWith(t, url, postgres.Settings{Gather: 2 * time.Second}), open(t, url)
 	heard := listen(t, other)
 	require.Eventually(t, func() bool { return heard(store.ID{}) >= 2 }, long, time.Millisecond, "at its beginning, and when it is notified")
 	create(t, s) // of this others are notified at once, and of the following together
@@ -175,7 +172,7 @@ func TestListeningBehindAPooler(t *testing.T) {
 	server := postgrestest.Shared(t)
 	pooler := startPooler(t, server)
 	name, _ := newDatabase(t, server)
-	s := openWith(t, pooler.url(name), never)
+	s := open(t, pooler.url(name))
 	heard := listen(t, s)
 	useAll(t, s)
 	time.Sleep(3200 * time.Millisecond)
@@ -192,13 +189,14 @@ func TestIdle(t *testing.T) {
 	name, _ := newDatabase(t, server)
 	network := newProxy(t, server)
 	s := open(t, network.url(name))
-	listen(t, s)
+	heard := listen(t, s)
 	create(t, s)
 	hears(t, server, name)
 	time.Sleep(time.Second)
-	before := network.requests.Load()
+	before, looked := network.requests.Load(), heard(store.ID{})
 	time.Sleep(3 * time.Second)
 	assert.LessOrEqual(t, network.requests.Load()-before, int64(1))
+	assert.Equal(t, looked, heard(store.ID{}), "nor has it all who wait read again")
 }
 
 // The clock of the process does not matter: in the bubble it is the year 2000.

@@ -20,7 +20,8 @@ const (
 	channel = "mcpsaga_ledger"
 	// mostWords is how many words of 48 bytes a message has: PostgreSQL allows 7999 bytes.
 	mostWords = 160
-	// lookAlone is how often listeners look for themselves while the server does not notify.
+	// lookAlone is how often listeners look for themselves while the server does not notify. While it does, they would read
+	// everything again and again for the process that dies between its write and the notification.
 	lookAlone = 500 * time.Millisecond
 )
 
@@ -31,14 +32,13 @@ func (d *database) Listen(ctx context.Context, changed func(id store.ID, head ui
 	}
 	defer d.listeners.Add(changed)()
 	poke(d.came)
+	changed(store.ID{}, 0) // what was written before may have been missed
 	for {
-		changed(store.ID{}, 0) // what is not notified of may have been missed
-		pause := lookAlone
-		if d.notified.Load() {
-			pause = d.look
+		if !d.notified.Load() {
+			changed(store.ID{}, 0)
 		}
 		select {
-		case <-time.After(pause):
+		case <-time.After(lookAlone):
 		case <-ctx.Done():
 			return d.failed(ctx, what, ctx.Err())
 		case <-d.ctx.Done():
@@ -84,7 +84,7 @@ func (d *database) notify() {
 		pause := d.gather
 		if _, err := d.pool.Exec(ctx, `SELECT pg_notify($1::text, message) FROM unnest($2::text[]) AS message`, channel, d.gathered()); err != nil {
 			d.changed(store.ID{}, 0) // others may have missed some
-			pause = d.look
+			pause = time.Second
 		}
 		cancel()
 		select {

@@ -40,9 +40,6 @@ import (
 type settings struct {
 	// patience is how long one request may take at most, also of callers that set no deadline.
 	patience time.Duration
-	// look is how often listeners look for themselves although they are notified: a process may die
-	// between its write and the notification.
-	look time.Duration
 	// gather is for how long changes are gathered before others are notified of them. A NOTIFY in each
 	// transaction would have commits wait for one another.
 	gather time.Duration
@@ -51,7 +48,7 @@ type settings struct {
 }
 
 func usual() settings {
-	return settings{patience: 10 * time.Second, look: time.Second, gather: 2 * time.Millisecond, connect: func(*pgx.ConnConfig) {}}
+	return settings{patience: 10 * time.Second, gather: 2 * time.Millisecond, connect: func(*pgx.ConnConfig) {}}
 }
 
 type database struct {
