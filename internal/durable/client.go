@@ -238,7 +238,7 @@ func (c *Core) callAgain(ctx context.Context, q *turns.Request, r *row, digest [
 		return turns.End{}, err
 	case bound && r.now().Before(r.Client.Expires): // which may still take them
 		return turns.End{}, c.await(ctx, r, func(now *row) time.Time { return now.Client.Expires })
-	case v == wait:
+	case v == wait, (bound || v == undone) && r.Until.After(r.now()): // a worker undoes it
 		return turns.End{}, c.awaitTurn(ctx, r)
 	case bound, v == undone: // it broke off
 		return turns.End{}, c.releaseKey(ctx, r)

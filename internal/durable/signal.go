@@ -226,6 +226,8 @@ func (c *Core) renew(ctx context.Context, id store.ID, patience time.Duration, c
 		// What was renewed just now need not be written again, however often it is asked for.
 		until, soon := r.now().Add(patience), patience/16
 		switch {
+		case r.Status.Over() && r.Until.After(r.now()):
+			return nil, false, nil // it is just being undone, and what is to be undone is kept for longer
 		case r.Status.Over() && r.Times.Keep.Before(until.Add(-soon)):
 			return &event{kind: kindKeep, body: body{Until: until, Note: input.Note}}, false, nil
 		case !r.Status.Over() && !r.Times.Wanted.IsZero() && r.Times.Wanted.Before(until.Add(-soon)):
