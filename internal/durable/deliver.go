@@ -207,7 +207,8 @@ func (d *delivery) kept(now time.Time) *kept {
 	if d.Until.IsZero() {
 		return &kept{principal: earlyAccount, until: now.Add(keepEarly)}
 	}
-	return &kept{principal: d.Principal, until: later(d.Until, now).Add(keepLate)}
+	// Its saga counts. Once it has happened, it is only remembered, lest it happens again.
+	return &kept{principal: d.Principal, until: later(d.Until, now).Add(keepLate), uncounted: true, over: d.Result != nil}
 }
 
 // stillWaits fails with [ErrEventGone] if all sagas have ended that have waited for an event which has not happened.

@@ -76,11 +76,11 @@ func ChangeDocument[T any](ctx context.Context, c *Core, principal string, name 
 }
 
 // kept is for whom a document is kept, and until when. account is on whose account it counts, if that is not the
-// principal's. uncounted: it comes with something that counts.
+// principal's. uncounted: it comes with something that counts. over: it does not count against others either.
 type kept struct {
 	principal, account string
 	until              time.Time
-	uncounted          bool
+	uncounted, over    bool
 }
 
 // changeDocument is [ChangeDocument] where change, which learns whether there is a document, says for whom it is kept and
@@ -139,6 +139,9 @@ func (c *Core) writeDocument(ctx context.Context, keep *kept, r *row, value any)
 		most = 0
 	}
 	r.Audience, r.Owner, r.Account, r.Tool, r.Mode, r.Status = c.rows.audience, owner, account, "document", store.ModeSession, store.Waiting
+	if keep.over {
+		r.Status = store.Ended
+	}
 	r.Keep, r.Floor = keep.until, r.Head
 	err = c.rows.write(ctx, r, most, event{kind: kindShared})
 	if errors.Is(err, store.ErrFull) {
