@@ -164,16 +164,12 @@ func (o *office) send(q request) reply {
 	}
 	if rep.End = *task.End; rep.Result != nil && !rep.cancelled && !o.rig.parts {
 		// The client has what was yielded in front of the result.
-		events, err := o.desk.Events(o.ctx, o.rig.caller.Binding(), o.id, 0, int(task.Events))
+		parts, err := o.desk.Parts(o.ctx, o.rig.caller.Binding(), o.id)
 		if err != nil {
 			return reply{err: err}
 		}
 		whole := *rep.Result
-		whole.Content = nil
-		for _, e := range events {
-			whole.Content = append(whole.Content, e.Content...)
-		}
-		whole.Content = append(whole.Content, rep.Result.Content...)
+		whole.Content = append(parts, rep.Result.Content...)
 		rep.Result = &whole
 	}
 	return rep

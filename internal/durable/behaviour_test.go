@@ -66,11 +66,9 @@ func TestSleepsAndParts(t *testing.T) {
 		assert.Equal(t, tasks.Working, now.Status)
 		r.until(m, task.ID, tasks.Completed)
 		assert.InDelta(t, 6*time.Hour, time.Since(began), float64(time.Second))
-		events, err := m.Events(t.Context(), "p", task.ID, 0, 10)
+		parts, err := m.Parts(t.Context(), "p", task.ID)
 		require.NoError(t, err)
-		require.Len(t, events, 2)
-		assert.Equal(t, tasks.EventPartial, events[0].Kind)
-		assert.Equal(t, content.Text{Text: "one"}, events[0].Content[0])
+		assert.Equal(t, content.Blocks{content.Text{Text: "one"}}, parts)
 	})
 }
 
@@ -120,7 +118,7 @@ func TestClientsDoNotDisturbWhatRuns(t *testing.T) {
 		}
 		r.until(b, task.ID, tasks.Completed)
 		assert.EqualValues(t, 1, runs.Load())
-		events, err := b.Events(t.Context(), "p", task.ID, 0, 10)
+		events, err := b.Logged(t.Context(), "p", task.ID, 0)
 		require.NoError(t, err)
 		require.Len(t, events, 1)
 		time.Sleep(40 * time.Hour)

@@ -38,18 +38,18 @@ func TestProgressIsCoalesced(t *testing.T) {
 		assert.InDelta(t, 3000, now.Progress.Done, 0)
 		assert.Equal(t, "at 3000", now.Message)
 		done := r.until(m, task.ID, tasks.Completed)
-		events, err := m.Events(t.Context(), "p", task.ID, 0, 100)
+		events, err := m.Logged(t.Context(), "p", task.ID, 0)
 		require.NoError(t, err)
 		assert.Equal(t, done.Events, events[len(events)-1].N)
 		assert.Less(t, len(events), 36)
 		var logs int
 		for i, e := range events {
-			if assert.True(t, i == 0 || e.N > events[i-1].N); e.Kind == tasks.EventLog {
+			if assert.True(t, i == 0 || e.N > events[i-1].N); e.Log {
 				logs++
 			}
 		}
 		assert.Equal(t, 1, logs)
-		rest, err := m.Events(t.Context(), "p", task.ID, done.Events-2, 100)
+		rest, err := m.Logged(t.Context(), "p", task.ID, done.Events-2)
 		require.NoError(t, err)
 		assert.Equal(t, events[len(events)-2:], rest)
 	})
@@ -68,7 +68,7 @@ func TestEventsAreBounded(t *testing.T) {
 		r.work(m)
 		task := r.start(m, call(m, "progress", ""))
 		done := r.until(m, task.ID, tasks.Completed)
-		events, err := m.Events(t.Context(), "p", task.ID, 0, 100_000)
+		events, err := m.Logged(t.Context(), "p", task.ID, 0)
 		require.NoError(t, err)
 		assert.InDelta(t, 750, len(events), 260)
 		assert.InDelta(t, 36000, done.Progress.Done, 0, "the last one counts all the same")

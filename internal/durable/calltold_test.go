@@ -77,28 +77,22 @@ func (h *heard) Log(l engine.Log) {
 // listen hears what a task tells until it has ended, as dialects do. asked is called when it asks.
 func listen(t *testing.T, m *durable.Core, id string, to *heard, asked ...func()) {
 	var told uint64
-	for task, err := range m.Watch(context.Background(), "p", id, 0) {
+	for n, err := range m.Follow(context.Background(), "p", id, 0, nil) {
 		require.NoError(t, err)
-		if len(task.Questions) > 0 {
+		if n.Task != nil && len(n.Task.Questions) > 0 {
 			for _, answer := range asked {
 				answer()
 			}
 		}
-		for more := told < task.Events; more; {
-			const limit = 7
-			events, err := m.Events(context.Background(), "p", id, told, limit)
-			require.NoError(t, err)
-			for _, e := range events {
-				require.Greater(t, e.N, told)
-				told = e.N
-				switch {
-				case e.Progress != nil:
-					to.Progress(*e.Progress)
-				case e.Log != nil:
-					to.Log(*e.Log)
-				}
-			}
-			more = len(events) == limit
+		if n.Event == nil {
+			continue
+		}
+		require.Greater(t, n.Event.N, told)
+		told = n.Event.N
+		if n.Event.Progress != nil {
+			to.Progress(*n.Event.Progress)
+		} else {
+			to.Log(*n.Event.Log)
 		}
 	}
 }
@@ -236,7 +230,7 @@ func TestWhatACallTellsThoughWritesAreUncertain(t *testing.T) {
 		var here heard
 		listen(t, m, task.ID, &here)
 		assert.Equal(t, want, here.list)
-		events, err := m.Events(t.Context(), "p", task.ID, 0, 100)
+		events, err := m.Logged(t.Context(), "p", task.ID, 0)
 		require.NoError(t, err)
 		assert.Len(t, events, len(want)+1)
 	})

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/mcpsaga/mcpsaga/content"
 	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/internal/store"
 	"github.com/mcpsaga/mcpsaga/internal/tasks"
@@ -127,27 +126,13 @@ func (s *sealer) openItem(id store.ID, i *store.Item) (e event, err error) {
 	return e, s.open(id, placeItem, i.N, i.Body, &e.body)
 }
 
-// shown returns the event as clients see it; ok is false if it is none of theirs.
-func (e *event) shown() (t tasks.Event, ok bool, err error) {
-	t = tasks.Event{N: e.n, At: e.at}
-	switch e.kind {
-	case kindProgress:
-		t.Kind, t.Progress = tasks.EventProgress, e.Progress.engine()
-	case kindLog:
-		t.Kind, t.Log = tasks.EventLog, &engine.Log{Level: e.Log.Level, Logger: e.Log.Logger, Data: json.RawMessage(e.Log.Data)}
-	case kindPartial:
-		t.Kind = tasks.EventPartial
-		var blocks content.Blocks
-		err = blocks.UnmarshalJSON(e.Partial)
-		t.Content = blocks
-	case kindQuestion:
-		t.Kind, t.Question = tasks.EventQuestion, e.Question
-	case kindEnd:
-		t.Kind, t.Status = tasks.EventStatus, e.Ending.status()
-	default:
-		return t, false, nil
+// shown is the event as clients see it, which tells of Progress or has a Log.
+func (e *event) shown() *tasks.Event {
+	t := &tasks.Event{N: e.n, Progress: e.Progress.engine()}
+	if e.Log != nil {
+		t.Log = &engine.Log{Level: e.Log.Level, Logger: e.Log.Logger, Data: json.RawMessage(e.Log.Data)}
 	}
-	return t, true, err
+	return t
 }
 
 func (p *progress) engine() *engine.Progress {

@@ -9,6 +9,7 @@ import (
 	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/internal/store"
 	"github.com/mcpsaga/mcpsaga/internal/tasks"
+	"github.com/mcpsaga/mcpsaga/steps"
 )
 
 // PageSize is how many records are read at a time.
@@ -64,3 +65,29 @@ func (c *Core) Asks(ctx context.Context, p *engine.Program, place engine.Place, 
 
 // ErrEnding is what who delivers an event learns while its saga is being ended: to deliver again.
 var ErrEnding = errEnding
+
+// Logged is an entry of a task's log that tells what the task has told, asked or come to.
+type Logged struct {
+	N                  uint64
+	Kind               string
+	Question           *steps.Step
+	Progress, Log, End bool
+	Status             tasks.Status
+}
+
+// Logged returns such entries after a number.
+func (c *Core) Logged(ctx context.Context, principal, id string, after uint64) (list []Logged, err error) {
+	r, err := c.find(ctx, principal, id)
+	if err != nil {
+		return nil, err
+	}
+	for e, err := range c.rows.events(ctx, r.ID, after) {
+		if err != nil {
+			return nil, c.report(ctx, "task", err)
+		}
+		if traits[e.kind]&told != 0 {
+			list = append(list, Logged{e.n, string(e.kind), e.Question, e.Progress != nil, e.Log != nil, e.kind == kindEnd, e.Ending.status()})
+		}
+	}
+	return list, nil
+}

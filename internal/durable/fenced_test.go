@@ -228,7 +228,7 @@ func TestWhoIsLateAsksForEvents(t *testing.T) {
 		b := r.manager(nil, step(func(*turn) error { return nil }))
 		r.work(b)
 		r.until(b, task.ID, tasks.Completed)
-		events, err := a.Events(t.Context(), "p", task.ID, 0, 10)
+		events, err := a.Logged(t.Context(), "p", task.ID, 0)
 		require.NoError(t, err)
 		assert.Len(t, events, 1)
 	})

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/mcpsaga/mcpsaga/content"
 	"github.com/mcpsaga/mcpsaga/internal/store"
 	"github.com/mcpsaga/mcpsaga/internal/tasks"
 	"github.com/mcpsaga/mcpsaga/internal/turns"
@@ -88,12 +89,18 @@ func (c *Core) Follow(ctx context.Context, principal, id string, after uint64, w
 			if last != nil && r.Shown.Changes == last.Shown.Changes && statusOf(r) == statusOf(last) && r.rests() == last.rests() {
 				continue
 			}
-			if r.Shown.Told != told {
-				for e, err := range c.messages(ctx, r, after) {
-					if !yield(tasks.News{Event: e}, err) || err != nil {
+			if r.Shown.Told != told && r.Shown.Newest > after {
+				for e, err := range c.rows.events(ctx, r.ID, after) {
+					switch {
+					case err != nil:
+						yield(tasks.News{}, c.report(ctx, "task", err))
+						return
+					case e.Progress == nil && e.Log == nil:
+						continue
+					case !yield(tasks.News{Event: e.shown()}, nil):
 						return
 					}
-					after = e.N
+					after = e.n
 				}
 			}
 			last, told, after = r, r.Shown.Told, max(after, r.Shown.Newest)
@@ -105,61 +112,26 @@ func (c *Core) Follow(ctx context.Context, principal, id string, after uint64, w
 	}
 }
 
-// messages yields the reports of progress and the messages for the log after an event.
-func (c *Core) messages(ctx context.Context, r *row, after uint64) iter.Seq2[*tasks.Event, error] {
-	return func(yield func(*tasks.Event, error) bool) {
-		for more := true; more && r.Shown.Newest > after; {
-			events, err := c.events(ctx, r, after, eventsAtOnce)
-			if err != nil {
-				yield(nil, err)
-				return
-			}
-			for i := range events {
-				e := &events[i]
-				if after = e.N; (e.Progress != nil || e.Log != nil) && !yield(e, nil) {
-					return
-				}
-			}
-			more = len(events) == eventsAtOnce
-		}
-	}
-}
-
-// eventsAtOnce is how many events are read at once.
-const eventsAtOnce = 100
-
-// Events implements [tasks.Viewer].
-func (c *Core) Events(ctx context.Context, principal, id string, after uint64, limit int) ([]tasks.Event, error) {
+// Parts implements [tasks.Viewer].
+func (c *Core) Parts(ctx context.Context, principal, id string) (parts content.Blocks, err error) {
 	r, err := c.find(ctx, principal, id)
 	if err != nil {
 		return nil, err
 	}
-	return c.events(ctx, r, after, limit)
-}
-
-func (c *Core) events(ctx context.Context, r *row, after uint64, limit int) ([]tasks.Event, error) {
-	var list []tasks.Event
-	for limit > 0 && after < r.Head {
-		events, log, err := c.rows.log(ctx, r.ID, after, limit)
+	for e, err := range c.rows.events(ctx, r.ID, 0) {
 		if err != nil {
 			return nil, c.report(ctx, "task", err)
 		}
-		for i := range events {
-			after = events[i].n
-			t, ok, err := events[i].shown()
-			if err != nil {
-				return nil, damaged(err)
-			}
-			if ok && !(r.Mode == store.ModeCall && t.Kind == tasks.EventQuestion) { // who waits for a call has its questions
-				list = append(list, t)
-				limit--
-			}
+		if e.kind != kindPartial {
+			continue
 		}
-		if len(events) == 0 || after >= log.Head {
-			break
+		var part content.Blocks
+		if err := part.UnmarshalJSON(e.Partial); err != nil {
+			return nil, damaged(err)
 		}
+		parts = append(parts, part...)
 	}
-	return list, nil
+	return parts, nil
 }
 
 // hub has what waits in this process for a saga hear that it has changed. It listens to the store as long as

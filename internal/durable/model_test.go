@@ -134,9 +134,9 @@ func (w *world) client(n int) {
 	}
 }
 
-func (w *world) events(id string) (events []tasks.Event) {
+func (w *world) events(id string) (events []durable.Logged) {
 	w.tries(id, func(m *durable.Core) (err error) {
-		events, err = m.Events(context.Background(), "p", id, 0, 1000)
+		events, err = m.Logged(context.Background(), "p", id, 0)
 		return err
 	})
 	return events
@@ -151,13 +151,13 @@ func (w *world) check(id, tool string, fail, idle, final bool, task *tasks.Task)
 	for _, e := range events {
 		assert.Greater(t, e.N, last, "%s: numbers of events", id)
 		last = e.N
-		if e.Kind == tasks.EventQuestion {
+		if e.Question != nil {
 			asked[e.Question.ID]++
 			assert.Equal(t, 1, asked[e.Question.ID], "%s: %q was asked twice", id, e.Question.ID)
 		}
 	}
 	if assert.NotEmpty(t, events) {
-		assert.Equal(t, tasks.EventStatus, events[len(events)-1].Kind, id)
+		assert.True(t, events[len(events)-1].End, id)
 		assert.LessOrEqual(t, last, task.Events, id)
 		assert.Equal(t, task.Status, events[len(events)-1].Status, id)
 	}

@@ -233,8 +233,7 @@ type Entry struct {
 // History returns what has happened to a saga, in order. Entries of progress may be gone.
 func (o *Operator) History(ctx context.Context, id store.ID) iter.Seq2[Entry, error] {
 	return func(yield func(Entry, error) bool) {
-		for after := uint64(0); ; {
-			events, _, err := o.rows.log(ctx, id, after, pageSize)
+		for e, err := range o.rows.events(ctx, id, 0) {
 			if errors.Is(err, store.ErrNotFound) {
 				err = ErrNothingWaits
 			}
@@ -242,25 +241,18 @@ func (o *Operator) History(ctx context.Context, id store.ID) iter.Seq2[Entry, er
 				yield(Entry{}, err)
 				return
 			}
-			for i := range events {
-				e := &events[i]
-				after = e.n
-				what := string(e.kind)
-				switch {
-				case e.kind == kindEnd && e.Ending == cancelled && len(e.Effects) > 0:
-					e.Text = "not undone"
-				case e.kind == kindEnd:
-					e.Text = e.Ending.String() // not the tool's words
-				case e.kind == kindAnswer:
-					e.Text = givenBy(e.Answers)
-				case e.kind == kindUndone && len(e.Effects) > 0:
-					what = "not undone"
-				}
-				if !yield(Entry{e.n, e.at, what, e.Effects, e.Text, e.Answers, e.Question}, nil) {
-					return
-				}
+			what := string(e.kind)
+			switch {
+			case e.kind == kindEnd && e.Ending == cancelled && len(e.Effects) > 0:
+				e.Text = "not undone"
+			case e.kind == kindEnd:
+				e.Text = e.Ending.String() // not the tool's words
+			case e.kind == kindAnswer:
+				e.Text = givenBy(e.Answers)
+			case e.kind == kindUndone && len(e.Effects) > 0:
+				what = "not undone"
 			}
-			if len(events) < pageSize {
+			if !yield(Entry{e.n, e.at, what, e.Effects, e.Text, e.Answers, e.Question}, nil) {
 				return
 			}
 		}

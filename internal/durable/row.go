@@ -331,6 +331,26 @@ func (s *rows) log(ctx context.Context, id store.ID, after uint64, limit int) (l
 // pageSize is how many records, or entries of a log, are read at a time.
 const pageSize = 200
 
+// events yields the events of a log after a number, in order. It ends after an error.
+func (s *rows) events(ctx context.Context, id store.ID, after uint64) iter.Seq2[*event, error] {
+	return func(yield func(*event, error) bool) {
+		for more := true; more; {
+			events, _, err := s.log(ctx, id, after, pageSize)
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			for i := range events {
+				if !yield(&events[i], nil) {
+					return
+				}
+				after = events[i].n
+			}
+			more = len(events) == pageSize
+		}
+	}
+}
+
 // list yields the records that a filter names, without their states, from a place on. So many are read at a time.
 // It ends after an error.
 func (s *rows) list(ctx context.Context, f store.Filter, after store.Cursor, page int) iter.Seq2[*store.Record, error] {

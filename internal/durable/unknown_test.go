@@ -209,11 +209,11 @@ func TestWhatIsToldWithAnUnknownWrite(t *testing.T) {
 		unheard(t, way)
 		task = r.until(m, task.ID, tasks.Completed)
 		assert.Equal(t, "Completed.", task.Message)
-		events, err := m.Events(t.Context(), "p", task.ID, 0, 10)
+		events, err := m.Logged(t.Context(), "p", task.ID, 0)
 		require.NoError(t, err)
 		require.Len(t, events, 2)
-		assert.Equal(t, tasks.EventProgress, events[0].Kind)
-		assert.Equal(t, tasks.EventStatus, events[1].Kind)
+		assert.True(t, events[0].Progress)
+		assert.True(t, events[1].End)
 	})
 }
 

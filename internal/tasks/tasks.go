@@ -169,35 +169,12 @@ type Start struct {
 // IsCall reports whether a client waits for it: see Delay.
 func (s *Start) IsCall() bool { return s.Delay > 0 }
 
-// EventKind says what an event tells.
-type EventKind uint8
-
-// The kinds of events.
-const (
-	// EventProgress is Event.Progress, EventLog Event.Log.
-	EventProgress EventKind = iota + 1
-	EventLog
-	// EventPartial is a part of the result, Event.Content.
-	EventPartial
-	// EventQuestion is a question that was asked, Event.Question. Those of calls are none: they
-	// are in Task.Questions.
-	EventQuestion
-	// EventStatus: the task has ended with Event.Status. It is the last event. Other changes of the
-	// status are seen by [Viewer].Follow only.
-	EventStatus
-)
-
-// Event is something that a task has sent. Events of a task are numbered from 1 on; old ones
-// may be left out when there are many.
+// Event is what a task has told while it worked: Progress, or Log. N is its number among all that has happened to the task,
+// which counts from 1 on. Old ones may be left out when there are many.
 type Event struct {
 	N        uint64
-	At       time.Time
-	Kind     EventKind
 	Progress *engine.Progress
 	Log      *engine.Log
-	Content  content.Blocks
-	Question *steps.Step
-	Status   Status
 }
 
 // News is what [Viewer].Follow yields: an event, the task as it is after all events so far, or neither.
@@ -219,14 +196,13 @@ type Viewer interface {
 	Start(ctx context.Context, s Start) (*Task, error)
 	// Get returns a task of the principal's, or [ErrNotFound].
 	Get(ctx context.Context, principal, id string) (*Task, error)
-	// Follow yields what comes of the task: each event of [EventProgress] and [EventLog] with a
-	// number greater than after, in order, and after those the task as it stands, first of all and
-	// whenever it has changed. Whenever the time is there that wake says, if that is not nil, it yields
+	// Follow yields what comes of the task: each event with a number greater than after, in order, and
+	// after those the task as it stands, first of all and whenever it has changed. Whenever the time is there that wake says, if that is not nil, it yields
 	// News of nothing. It ends after a task that has ended, or with an error. Who wants no events says
 	// that after is [NoEvents].
 	Follow(ctx context.Context, principal, id string, after uint64, wake func() time.Time) iter.Seq2[News, error]
-	// Events returns events with numbers greater than after, in order, at most limit.
-	Events(ctx context.Context, principal, id string, after uint64, limit int) ([]Event, error)
+	// Parts returns all parts of its result that the task has yielded.
+	Parts(ctx context.Context, principal, id string) (content.Blocks, error)
 	// Answer gives a task answers to its questions. Those to others are ignored; those that
 	// cannot be read fail with an *[engine.AnswerError], and none is taken.
 	Answer(ctx context.Context, principal, id string, answers []steps.Answer) (*Task, error)

@@ -129,9 +129,6 @@ func AppendInputRequests(b []byte, asked []steps.Step) []byte {
 	return append(b, '}')
 }
 
-// eventPage is how many events are read at once.
-const eventPage = 100
-
 // TaskResult is a copy of the result of a task, which begins with the parts that the tool has yielded:
 // a client that waits for a task has not had them.
 func (h *Host) TaskResult(ctx context.Context, principal string, t *tasks.Task) (*content.Result, error) {
@@ -139,18 +136,9 @@ func (h *Host) TaskResult(ctx context.Context, principal string, t *tasks.Task) 
 	if t.Program == nil || !t.Program.Yields {
 		return &result, nil
 	}
-	var parts content.Blocks
-	for n := uint64(0); n < t.Events; {
-		events, err := h.Tasks.Events(ctx, principal, t.ID, n, eventPage)
-		if err != nil {
-			return nil, err
-		}
-		for i := range events {
-			parts, n = append(parts, events[i].Content...), events[i].N
-		}
-		if len(events) < eventPage {
-			break
-		}
+	parts, err := h.Tasks.Parts(ctx, principal, t.ID)
+	if err != nil {
+		return nil, err
 	}
 	result.Content = append(parts, result.Content...)
 	return &result, nil
