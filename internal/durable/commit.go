@@ -82,7 +82,6 @@ func (h *hold) retry(write func() error) error {
 			failing = time.Now()
 			h.c.Turns.Log.Error("the ledger cannot be used: a saga cannot be recorded", "tool", h.row.Tool, "error", err)
 		}
-		h.c.worker.fails()
 		if time.Since(failing) > writePatience || sleep(h.ctx, pause) != nil {
 			return err
 		}
@@ -166,7 +165,6 @@ func (h *hold) send() error {
 		}
 		return err
 	}
-	h.c.worker.works()
 	h.c.clock.hear(w.r.Now)
 	h.row, h.sent = w.r, nil
 	if h.rested = !h.row.Running.Held; h.rested && !h.row.Wake.IsZero() {

@@ -73,17 +73,10 @@ func TestAServerThatCannotWriteTakesNothing(t *testing.T) {
 		r.until(a, task.ID, tasks.Completed)
 		assert.LessOrEqual(t, time.Since(began), 5*time.Second)
 
-		// Nobody else is there. Each time that it tries again two writes fail for five minutes each.
+		// Nobody else is there, and it gives the next one up after five minutes. It does not take it again before it can write.
 		task = r.start(a, call(a, "steps", ""))
 		time.Sleep(time.Hour)
-		when := seen.all()
-		require.Len(t, when, 3)
-		for i, before := range when[:2] {
-			assert.InDelta(t, 5*time.Minute, when[i+1].Sub(before)-10*time.Minute, float64(5*time.Second), "the %dth", i)
-		}
-		// Between two tries it has all that others have left, as soon as it can write again.
-		time.Sleep(time.Until(when[2].Add(10*time.Minute + 40*time.Second)))
-		require.Len(t, seen.all(), 3)
+		require.Empty(t, seen.all())
 		tool = step(func(*turn) error { return nil })
 		b := r.manager(many, tool)
 		queued := r.start(b, call(b, "steps", ""))
@@ -92,7 +85,7 @@ func TestAServerThatCannotWriteTakesNothing(t *testing.T) {
 		began = time.Now()
 		r.start(a, call(a, "steps", ""))
 		r.until(b, queued.ID, tasks.Completed)
-		assert.LessOrEqual(t, time.Since(began), time.Second)
+		assert.LessOrEqual(t, time.Since(began), 2*time.Second)
 		// And whoever can write takes what it has lost.
 		r.work(b)
 		r.until(b, task.ID, tasks.Completed)

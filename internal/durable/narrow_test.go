@@ -38,7 +38,7 @@ var errNarrow = errors.New("nothing goes through here")
 
 func (n *narrow) around(ctx context.Context, c storetest.Call, next func() error) error {
 	switch c.Method {
-	case "Write", "Signal", "Renew":
+	case "Write", "Signal", "Renew", "Check":
 		return n.write(ctx, c, next)
 	case "Take":
 		if n.noTake.Load() {

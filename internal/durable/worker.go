@@ -50,9 +50,6 @@ type worker struct {
 	begun             chan struct{} // closed when work has begun
 	idle              chan struct{} // has one when nothing is held any more
 	look              chan struct{} // has one when something may be due
-	// failing is until when nothing is taken, as what was driven here could not be written.
-	failing  time.Time
-	failures int
 }
 
 func (w *worker) init(c *Core) {
@@ -116,8 +113,8 @@ func (w *worker) take(ctx, live context.Context) error {
 	var outage time.Duration
 	for ctx.Err() == nil {
 		room := w.slots.await(ctx)
-		if pause := w.pauses(); pause > 0 || room == 0 {
-			_ = sleep(ctx, pause)
+		if room == 0 || !w.canWrite(ctx) {
+			_ = sleep(ctx, time.Second)
 			continue
 		}
 		t := w.c.term()
@@ -348,29 +345,18 @@ func (w *worker) handOver(leave func()) {
 	}
 }
 
-// A process that can take sagas and cannot write what it has done would lose each, take it again and
-// lose it again, until the saga counts as one that breaks servers. So as long as its writes fail it takes
-// none: others, whose writes may not fail, are to have the first chance.
-
-// mostPause is for how long a process takes nothing at most, after a write has failed.
-const mostPause = 5 * time.Minute
-
-func (w *worker) fails() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.failures++
-	w.failing = time.Now().Add(min(2*w.c.Lease<<min(w.failures/10, 10), mostPause))
-}
-
-func (w *worker) works() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.failures, w.failing = 0, time.Time{}
-}
-
-// pauses returns for how long no sagas are to be taken.
-func (w *worker) pauses() time.Duration {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return min(time.Until(w.failing), time.Second)
+// canWrite reports whether what is taken can be written as well. A process that can take sagas and cannot write what it
+// has done would lose each, take it again and lose it again, until the saga counts as one that breaks servers. So once
+// writes have failed it takes none until one has succeeded: first of what it drives, whose leases may be over.
+func (w *worker) canWrite(ctx context.Context) bool {
+	if !w.c.rows.writes.fails() {
+		return true
+	}
+	if len(w.all()) > 0 {
+		return false
+	}
+	ctx, cancel := writing(ctx)
+	defer cancel()
+	_, err := insist(ctx, &w.c.rows.writes, func() (time.Time, error) { return w.c.rows.store.Check(ctx) })
+	return err == nil
 }
