@@ -20,6 +20,8 @@ type narrow struct {
 	// noWrite: nothing is written, nor is a lease renewed. noTake: nothing is taken. noLoad: nothing is
 	// read. noListen: it hears of no change.
 	noWrite, noTake, noLoad, noListen atomic.Bool
+	// noRenew: no lease is renewed, and it does not learn that.
+	noRenew atomic.Bool
 	hangs                             atomic.Bool // what is to be written
 
 	before atomic.Pointer[func()] // called once before something is written or renewed
@@ -38,7 +40,12 @@ var errNarrow = errors.New("nothing goes through here")
 
 func (n *narrow) around(ctx context.Context, c storetest.Call, next func() error) error {
 	switch c.Method {
-	case "Write", "Signal", "Renew", "Check":
+	case "Renew":
+		if n.noRenew.Load() {
+			return nil
+		}
+		return n.write(ctx, c, next)
+	case "Write", "Signal", "Check":
 		return n.write(ctx, c, next)
 	case "Take":
 		if n.noTake.Load() {
