@@ -130,7 +130,10 @@ func (t *clientTurn) take(ctx context.Context, o *turns.Opened) (end turns.End, 
 func (t *clientTurn) fail(err error) error { return t.c.Turns.Failed(t.program, t.saga, err) }
 
 // Begun implements [turns.Remembered].
-func (t *clientTurn) Begun() (now time.Time, held, lost bool) { return t.begun.Now, t.lazy, t.lost }
+func (t *clientTurn) Begun() (now time.Time, lost bool) { return t.begun.Now, t.lost }
+
+// Unrepeatable implements [turns.Remembered].
+func (t *clientTurn) Unrepeatable() bool { return t.lazy }
 
 // Did implements [turns.Remembered].
 func (t *clientTurn) Did(pos *engine.Position) { t.did = pos }

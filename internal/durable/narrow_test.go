@@ -22,7 +22,7 @@ type narrow struct {
 	noWrite, noTake, noLoad, noListen atomic.Bool
 	// noRenew: no lease is renewed, and it does not learn that.
 	noRenew atomic.Bool
-	hangs                             atomic.Bool // what is to be written
+	hangs   atomic.Bool // what is to be written
 
 	before atomic.Pointer[func()] // called once before something is written or renewed
 

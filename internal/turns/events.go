@@ -26,17 +26,6 @@ func (r *Runner) Mark(ctx context.Context, p *engine.Program, c *engine.Call) (e
 	return err
 }
 
-// happened supplies the turn after an opened token with the events that have happened.
-func (r *Runner) happened(ctx context.Context, q *Request, o *Opened, c *engine.Call) (err error) {
-	if o.Position.Awaits() && r.memory != nil {
-		c.Events, err = r.memory.Register(ctx, q.Principal, o.Program, o.Position)
-	}
-	if err == nil {
-		err = r.Mark(ctx, o.Program, c)
-	}
-	return err
-}
-
 // wake is when the client of a saga is to come back that stands there; the zero time if with answers, or at once.
 func (c *Config) wake(p *engine.Position) time.Time {
 	if p.Wake.IsZero() && p.Awaits() && !p.Asks() {
@@ -50,26 +39,34 @@ func (c *Config) wake(p *engine.Position) time.Time {
 // token.
 func (r *Runner) ready(ctx context.Context, q *Request, o *Opened) (End, error) {
 	waits := r.memory != nil && o.Position.Awaits() && !o.Position.Asks()
-	if o.Gone != nil || !waits && !r.Now().Before(o.Position.Wake) {
-		return r.take(ctx, q, o)
-	}
-	turn := r.Begin(ctx)
-	defer turn.Cancel()
-	is, err := r.hasEnded(turn, q, o)
-	if err == nil && !is {
-		if waits {
-			is, err = r.delivered(turn, q, o)
-		} else {
-			is, err = r.wait(turn, q, o.Position.Wake)
+	if o.Gone == nil && (waits || r.Now().Before(o.Position.Wake)) {
+		is, err := r.isTime(ctx, q, o, waits)
+		switch {
+		case err != nil:
+			return End{}, r.failed(o.Identity, err)
+		case !is:
+			return End{Token: q.Token, Policy: q.Policy, Wake: r.wake(o.Position), Outcome: engine.Outcome{Position: o.Position}}, nil
 		}
 	}
-	switch {
-	case err != nil:
-		return End{}, r.failed(o.Identity, err)
-	case is:
-		return r.take(ctx, q, o)
+	if r.remembers(o.Program) {
+		return r.memory.ResumeOnce(ctx, q, o)
 	}
-	return End{Token: q.Token, Policy: q.Policy, Wake: r.wake(o.Position), Outcome: engine.Outcome{Position: o.Position}}, nil
+	return r.Continue(ctx, q, o, nil)
+}
+
+// isTime waits within the time of a turn, for events or until the saga goes on by itself, and reports whether that is so,
+// or the saga has ended.
+func (r *Runner) isTime(ctx context.Context, q *Request, o *Opened, events bool) (bool, error) {
+	turn := r.Begin(ctx)
+	defer turn.Cancel()
+	ended, err := r.hasEnded(turn, q, o)
+	switch {
+	case err != nil, ended:
+		return ended, err
+	case events:
+		return r.delivered(turn, q, o)
+	}
+	return r.wait(turn, q, o.Position.Wake)
 }
 
 // delivered waits for events, and reports whether something has come of one, or the saga has ended.

@@ -41,9 +41,10 @@ func (r *Runner) Remember(m Memory) { r.memory = m }
 
 // Remembered is a turn that is remembered, while it is taken.
 type Remembered interface {
-	// Begun returns the time of the turn, whether it cannot be taken again, so that what it did is undone at once if it
-	// breaks off, and whether it was begun before and lost.
-	Begun() (now time.Time, unrepeatable, lost bool)
+	// Begun returns the time of the turn, and whether it was begun before and lost.
+	Begun() (now time.Time, lost bool)
+	// Unrepeatable reports whether it cannot be taken again, so that what it did is undone at once if it breaks off.
+	Unrepeatable() bool
 	// Acting, Final and Undoing are as in [engine.Call].
 	Acting(ctx context.Context) error
 	Final(ctx context.Context, n int) error

@@ -126,28 +126,22 @@ type Identity struct {
 }
 
 // Call takes the first turn of a saga of q.Program.
-func (r *Runner) Call(ctx context.Context, q Request) (end End, err error) {
+func (r *Runner) Call(ctx context.Context, q Request) (End, error) {
 	if err := r.MayAsk(&q, q.Program); err != nil {
 		return End{}, r.Report(ctx, q.Method, err)
 	}
 	of := Identity{q.Program, r.NewID()}
-	switch {
-	case r.watched():
-		hooked := q // only a hook has it live on
-		t := &Turn{Action: "call", Program: q.Program, Saga: of.Saga, Number: 1, Trace: q.Trace, Caller: q.Caller(), Arguments: q.Arguments, Answers: q.Answers}
-		hooked.turn = t
-		end, err = r.around(ctx, t, func(ctx context.Context) (End, error) {
-			if r.remembers(hooked.Program) {
-				return r.memory.CallOnce(ctx, &hooked, &t.Saga)
-			}
-			return r.Start(ctx, &hooked, of, nil)
-		})
-	case r.remembers(q.Program):
-		kept := q
-		end, err = r.memory.CallOnce(ctx, &kept, &of.Saga)
-	default:
-		end, err = r.Start(ctx, &q, of, nil)
+	saga := &of.Saga
+	if r.watched() {
+		q.turn = &Turn{Action: "call", Program: q.Program, Saga: of.Saga, Number: 1, Trace: q.Trace, Caller: q.Caller(), Arguments: q.Arguments, Answers: q.Answers}
+		saga = &q.turn.Saga
 	}
+	end, err := r.around(ctx, q.turn, func(ctx context.Context) (End, error) {
+		if r.remembers(q.Program) {
+			return r.memory.CallOnce(ctx, &q, saga)
+		}
+		return r.Start(ctx, &q, of, nil)
+	})
 	if err != nil {
 		if err = r.Report(ctx, q.Method, err); q.IdempotencyKey == "" || !r.remembers(q.Program) {
 			err = once(err)
@@ -157,28 +151,20 @@ func (r *Runner) Call(ctx context.Context, q Request) (end End, err error) {
 }
 
 // Resume takes the next turn of the saga that the token holds.
-func (r *Runner) Resume(ctx context.Context, q Request) (end End, err error) {
-	o, err := r.open(ctx, &q, false)
-	if err == nil && !q.Elsewhere {
-		err = r.MayAnswer(o.Program, q.Answers)
+func (r *Runner) Resume(ctx context.Context, q Request) (End, error) {
+	o, refused := r.open(ctx, &q, false)
+	if refused == nil && !q.Elsewhere {
+		refused = r.MayAnswer(o.Program, q.Answers)
 	}
-	switch { // each case has a copy of its own, so that the plain turn, which is the last, has q on its stack
-	case r.watched():
-		hooked, refused := q, err
-		hooked.turn = r.hookedOpen("resume", &q, o)
-		end, err = r.around(ctx, hooked.turn, func(ctx context.Context) (End, error) {
-			if refused != nil {
-				return End{}, refused
-			}
-			return r.ready(ctx, &hooked, o)
-		})
-	case err != nil:
-	case !o.Position.Wake.IsZero(), o.Position.Awaits(), r.remembers(o.Program):
-		kept := q
-		end, err = r.ready(ctx, &kept, o)
-	default:
-		end, err = r.Continue(ctx, &q, o, nil)
+	if r.watched() {
+		q.turn = r.hookedOpen("resume", &q, o)
 	}
+	end, err := r.around(ctx, q.turn, func(ctx context.Context) (End, error) {
+		if refused != nil {
+			return End{}, refused
+		}
+		return r.ready(ctx, &q, o)
+	})
 	if err != nil {
 		if err = r.Report(ctx, q.Method, err); q.Policy.UndoBroken {
 			err = once(err)
@@ -187,27 +173,26 @@ func (r *Runner) Resume(ctx context.Context, q Request) (end End, err error) {
 	return end, err
 }
 
-// take takes the turn that comes after an opened token, and has it remembered if it is to be.
-func (r *Runner) take(ctx context.Context, q *Request, o *Opened) (End, error) {
-	if r.remembers(o.Program) {
-		return r.memory.ResumeOnce(ctx, q, o)
+// call is what a turn of a request is taken with, which m remembers, unless that is nil.
+func (r *Runner) call(q *Request, m Remembered) engine.Call {
+	c := engine.Call{Now: r.Now(), Client: r.Features(q.Client), Notifier: q.Notifier, Held: q.Policy.UndoBroken, Unwanted: q.Unwanted}
+	if m != nil {
+		c.Now, c.Lost = m.Begun()
+		c.Acting, c.Final, c.Undoing, c.Did = m.Acting, m.Final, m.Undoing, m.Did
 	}
-	return r.Continue(ctx, q, o, nil)
+	return c
 }
 
 // Start takes the first turn. m remembers it, or is nil.
 func (r *Runner) Start(ctx context.Context, q *Request, of Identity, m Remembered) (End, error) {
 	turn := r.Begin(ctx)
 	defer turn.Cancel()
+	call := r.call(q, m)
 	// No one can take a first turn again, whatever the policy, unless it is remembered by
 	// a key: the next call is another saga. What this one did before it broke off would
 	// stay done for ever.
-	call := engine.Call{ID: of.Saga, Now: r.Now(), Client: r.Features(q.Client), Arguments: q.Arguments, Notifier: q.Notifier, Held: true}
-	if m != nil {
-		call.Now, call.Held, call.Lost = m.Begun()
-		call.Held = call.Held || q.Policy.UndoBroken
-		call.Acting, call.Final, call.Undoing, call.Did = m.Acting, m.Final, m.Undoing, m.Did
-	}
+	call.Held = call.Held || m == nil || m.Unrepeatable()
+	call.ID, call.Arguments = of.Saga, q.Arguments
 	if call.Secret = q.Secret; call.Secret == nil {
 		call.Secret = r.NewSecret()
 	}
@@ -226,11 +211,8 @@ func (r *Runner) Continue(ctx context.Context, q *Request, o *Opened, m Remember
 	}
 	turn := r.Begin(ctx)
 	defer turn.Cancel()
-	res := engine.Call{Now: r.Now(), Client: r.Features(q.Client), Answers: q.Answers, Arguments: o.Arguments, Notifier: q.Notifier, Held: q.Policy.UndoBroken, Unwanted: q.Unwanted}
-	if m != nil {
-		res.Now, _, res.Lost = m.Begun()
-		res.Acting, res.Final, res.Undoing, res.Did = m.Acting, m.Final, m.Undoing, m.Did
-	}
+	res := r.call(q, m)
+	res.Answers, res.Arguments = q.Answers, o.Arguments
 	if q.Policy.Resent {
 		res.Arguments = OrEmpty(q.Arguments)
 		ids := o.Position.PendingIDs()
@@ -239,13 +221,14 @@ func (r *Runner) Continue(ctx context.Context, q *Request, o *Opened, m Remember
 	if o.Position.Wake.After(res.Now) {
 		res.Now = o.Position.Wake // it was waited for
 	}
-	if err := r.happened(turn, q, o, &res); err != nil {
+	err := r.Mark(turn, o.Program, &res)
+	if err == nil && o.Position.Awaits() && r.memory != nil {
+		res.Events, err = r.memory.Register(turn, q.Principal, o.Program, o.Position)
+	}
+	if err != nil {
 		return End{}, r.failed(o.Identity, err)
 	}
-	q.turn.hears(res.Events)
-	if m != nil {
-		m.Heard(o.Program, o.Position, res.Events)
-	}
+	q.hears(o.Program, o.Position, res.Events, m)
 	out, err := o.Program.Resume(turn, o.Position, res)
 	if len(o.Position.Parts) > 0 {
 		carry(out, o.Position)
@@ -260,6 +243,14 @@ func (r *Runner) Continue(ctx context.Context, q *Request, o *Opened, m Remember
 		}
 	}
 	return r.finish(turn, q, o.Identity, out, err, false, m)
+}
+
+// hears tells those who watch a turn, and what remembers it, what has become of the events of a position.
+func (q *Request) hears(p *engine.Program, pos *engine.Position, events []steps.Answer, m Remembered) {
+	q.turn.hears(events)
+	if m != nil {
+		m.Heard(p, pos, events)
+	}
 }
 
 // Begin returns the context of a turn.
@@ -304,11 +295,7 @@ func (r *Runner) finish(ctx context.Context, q *Request, of Identity, out *engin
 			return r.abandon(ctx, q, of, out.Position, tokens.Reject(tokens.ReasonDeadline, "%w", err), m)
 		}
 	}
-	unrepeatable := m == nil
-	if m != nil {
-		_, unrepeatable, _ = m.Begun()
-	}
-	if err != nil && out != nil && (first && unrepeatable || q.undoes(ctx)) {
+	if err != nil && out != nil && (first && (m == nil || m.Unrepeatable()) || q.undoes(ctx)) {
 		err = r.undoBroken(ctx, of, out.Position, err, m)
 	}
 	if err != nil {
@@ -378,16 +365,15 @@ func (r *Runner) advance(ctx context.Context, q *Request, t *engine.Program, out
 		if len(answers)+len(events) == 0 && !goesOn {
 			return out, nil
 		}
-		res := engine.Call{Now: later(r.Now(), out.Position.Wake), Client: r.Features(q.Client), Answers: answers, Events: events, Notifier: q.Notifier, Held: q.Policy.UndoBroken, Unwanted: q.Unwanted}
+		res := r.call(q, m)
+		res.Now, res.Lost, res.Answers, res.Events = later(r.Now(), out.Position.Wake), false, answers, events
 		if err := r.Mark(ctx, t, &res); err != nil {
 			return out, err
 		}
-		q.turn.hears(events)
 		if m != nil {
 			m.GoesOn(out.Position, answers)
-			m.Heard(t, out.Position, events)
-			res.Acting, res.Final, res.Undoing, res.Did = m.Acting, m.Final, m.Undoing, m.Did
 		}
+		q.hears(t, out.Position, events, m)
 		next, err := t.Resume(ctx, out.Position, res)
 		if len(out.Position.Parts) > 0 {
 			carry(next, out.Position)
