@@ -49,20 +49,11 @@ const (
 // Encode returns the position's parts, which [Position.Restore] takes. They share
 // memory with the position.
 func (p *Position) Encode() Encoded {
-	n := 16 + len(p.next) + len(p.args) + len(p.kept) + 12*len(p.seen)
-	for i := range p.pending {
-		n += 16 + len(p.pending[i].id) + len(p.pending[i].params)
-		if a := p.pending[i].answer; a != nil {
-			n += len(a.raw)
-		}
-	}
-	b := make([]byte, 0, n+64)
 	version := byte(bodyApart)
 	if !p.Wake.IsZero() || len(p.Parts) > 0 || p.running != nil {
 		version = bodyMore
 	}
-	b = append(b, version)
-	b = appendBytes(b, p.next)
+	b := appendBytes([]byte{version}, p.next)
 	b = binary.AppendUvarint(b, uint64(len(p.pending)))
 	for i := range p.pending {
 		b = p.pending[i].append(b)

@@ -374,7 +374,7 @@ func (t *Program) suspend(pos *Position, r *Ended, log *effectLog, now time.Time
 	out := &Outcome{Steps: slices.Clone(r.Asked.Steps), Yielded: r.Asked.Yielded, Position: pos, Reworded: r.Reworded}
 	for i := range out.Steps {
 		step, p := &out.Steps[i], &pos.pending[i]
-		p.id, p.digest = step.ID, t.digest(step)
+		p.id, p.digest = step.ID, digest(step.Params)
 		if step.Varied {
 			p.kind, p.needs, p.params = step.Kind, step.Needs, step.Params
 		}

@@ -165,7 +165,7 @@ func (r *Replay) Ask(questions ...steps.Request) error {
 	missing := wanted[:0] // wanted is ours
 	for _, s := range wanted {
 		r.turn.mu.Lock() // answers may be read in goroutines
-		found, err := r.rec.take(s, r.turn)
+		found, err := r.rec.take(&s)
 		r.turn.mu.Unlock()
 		if err != nil {
 			return r.turn.diverges(err)
@@ -244,7 +244,7 @@ func (r *Replay) answered(s *steps.Step) *steps.Step {
 	var found *steps.Step
 	first := len(r.rec.entries)
 	for ; s != nil; s = s.Otherwise {
-		if i := r.rec.next(s, r.turn.program); i >= 0 && i < first {
+		if i := r.rec.next(s); i >= 0 && i < first {
 			found, first = s, i
 		}
 	}

@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"bytes"
 	"cmp"
 	"encoding/json"
 	"fmt"
@@ -12,7 +11,6 @@ import (
 
 	jsonv2 "github.com/go-json-experiment/json"
 	"github.com/mcpsaga/mcpsaga/content"
-	"github.com/mcpsaga/mcpsaga/internal/ident"
 	"github.com/mcpsaga/mcpsaga/internal/schema"
 	"github.com/mcpsaga/mcpsaga/steps"
 )
@@ -157,21 +155,11 @@ func (t *Program) current(pos *Position) error {
 // present returns the name that a question of an older revision has now.
 func (t *Program) present(id string) string { return cmp.Or(t.renamed[id], id) }
 
-// digest pins the wording of a step. Most are asked as they are declared, and the
-// digests of those are known.
-func (t *Program) digest(s *steps.Step) [4]byte {
-	if q := t.questions[ident.Base(s.ID)]; q != nil && bytes.Equal(q.step.Params, s.Params) {
-		return q.digest
-	}
-	return digest(s.Params)
-}
-
 // question is a question and what it asks as it is declared, which is worked out once.
 type question struct {
 	steps.Question
-	step   steps.Step
-	digest [4]byte
-	err    error // why it cannot be asked as it is declared: With has to supply something
+	step steps.Step
+	err  error // why it cannot be asked as it is declared: With has to supply something
 }
 
 // Registry is a set of tools, prompts and resources, in the order they were given.

@@ -43,14 +43,14 @@ type recordEntry struct {
 const maxReworded = 3
 
 // next returns the place of the next answer to a question in these words, or -1.
-func (r *record) next(s *steps.Step, t *Program) int {
+func (r *record) next(s *steps.Step) int {
 	return slices.IndexFunc(r.entries, func(e recordEntry) bool {
-		return !e.reached && !e.reworded && e.id == s.ID && e.digest == t.digest(s)
+		return !e.reached && !e.reworded && e.id == s.ID && e.digest == digest(s.Params)
 	})
 }
 
 // take looks for the answer to a question that the flow asks now.
-func (r *record) take(s steps.Step, tc *Turn) (bool, error) {
+func (r *record) take(s *steps.Step) (bool, error) {
 	reworded := 0
 	for i := range r.entries {
 		e := &r.entries[i]
@@ -66,7 +66,7 @@ func (r *record) take(s steps.Step, tc *Turn) (bool, error) {
 			e.reached = true
 			continue
 		}
-		if e.digest == tc.program.digest(&s) {
+		if e.digest == digest(s.Params) {
 			e.reached, e.taken = true, true
 			return true, nil
 		}
@@ -166,11 +166,7 @@ func (r *Replay) soFar() []byte {
 }
 
 func (r *record) encode() []byte {
-	n := 16 + 10*len(r.times)
-	for i := range r.entries {
-		n += 16 + len(r.entries[i].id) + len(r.entries[i].stored.raw)
-	}
-	b := binary.AppendUvarint(make([]byte, 0, n), uint64(len(r.times)))
+	b := binary.AppendUvarint(nil, uint64(len(r.times)))
 	for _, t := range r.times {
 		b = binary.AppendUvarint(b, uint64(t))
 	}

@@ -15,20 +15,6 @@ func TestStepIDsTellRepetitionsApart(t *testing.T) {
 	}
 }
 
-func TestDigestsOfDeclaredQuestionsAreKnown(t *testing.T) {
-	type form struct {
-		Name string `json:"name"`
-	}
-	q := &steps.Form[form]{ID: "q", Message: "Who?"}
-	tool := asking(q, &steps.Sample{ID: "open"})
-	assert.Error(t, tool.questions["open"].err, "it has no messages yet")
-	for _, ask := range []steps.Request{q, q.Nth(3), q.With(steps.Message("Who is it?")), &steps.Form[form]{ID: "other", Message: "Who?"}} {
-		s, err := ask.Step()
-		assert.NoError(t, err)
-		assert.Equal(t, digest(s.Params), tool.digest(&s))
-	}
-}
-
 // A question that has another id now is found by the old one, but asked by the new one only.
 func TestRenamedQuestionsAreAskedByTheirPresentIDs(t *testing.T) {
 	type form struct {
