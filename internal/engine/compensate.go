@@ -124,8 +124,7 @@ func (u *compensation) undo(ctx context.Context, c *Call, e Effect, r *EffectRec
 		if u.t.undosHanging.Load() >= maxHanging {
 			return errUndos
 		}
-		c := call{t: u.t, hanging: &u.t.undosHanging, work: workFunc{fmt.Sprintf("Undo of effect %q", r.name), f}}
-		return c.within(ctx)
+		return u.t.within(ctx, &u.t.undosHanging, func() string { return fmt.Sprintf("Undo of effect %q", r.name) }, f)
 	}
 	if !redoes(c, e.Declaration()) {
 		return e.Undo(ctx, key, r, bound)

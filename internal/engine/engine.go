@@ -313,8 +313,7 @@ func (t *Program) turn(tc *Turn) (end *Outcome, err error) {
 // one is left to that. What ends after the turn's time counts for nothing, however it ends.
 func (t *Program) run(tc *Turn) (*Turn, error) {
 	tc.Step = tc.pos.next
-	tc.code = call{work: tc, t: t, hanging: &t.hanging}
-	err := tc.code.within(tc)
+	err := t.within(tc, &t.hanging, tc.doing, tc.run)
 	switch err.(type) {
 	case nil:
 		if err = tc.Err(); !errors.Is(err, context.DeadlineExceeded) {
@@ -343,12 +342,10 @@ func (tc *Turn) run() (err error) {
 		}
 	}()
 	tc.guard.way = int(called.Add(1)) % len(ways)
-	return by[tc.guard.way](tc)
-}
-
-func (tc *Turn) call() (err error) {
-	tc.end, err = tc.program.Code.Run(tc, tc.pos.args, tc.pos.kept, tc.pos.secrets)
-	return err
+	return by[tc.guard.way](func() (err error) {
+		tc.end, err = tc.program.Code.Run(tc, tc.pos.args, tc.pos.kept, tc.pos.secrets)
+		return err
+	})
 }
 
 // suspend makes the next position of the one whose answers were just used. That is

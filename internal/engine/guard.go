@@ -90,10 +90,10 @@ func (tc *Turn) Together(n int, f func(i int)) {
 		ends[i] = exited // unless it returns or panics
 		calls.Go(func() {
 			ends[i] = Protect(func() error {
-				return by[tc.guard.way](callFunc(func() error {
+				return by[tc.guard.way](func() error {
 					f(i)
 					return nil
-				}))
+				})
 			})
 		})
 	}
@@ -111,28 +111,21 @@ func (tc *Turn) Together(n int, f func(i int)) {
 // and goroutines that the code has started have none of these places on theirs.
 
 // by calls code in one of several places: the instances of in, whose machine code differs as their types do.
-var by = [...]func(callee) error{
+var by = [...]func(code func() error) error{
 	in[[0]byte], in[[1]byte], in[[2]byte], in[[3]byte], in[[4]byte], in[[5]byte], in[[6]byte], in[[7]byte],
 	in[[8]byte], in[[9]byte], in[[10]byte], in[[11]byte], in[[12]byte], in[[13]byte], in[[14]byte], in[[15]byte],
 }
 
-// callee is what is called there. An interface, as a function would be on the heap.
-type callee interface{ call() error }
-
-type callFunc func() error
-
-func (f callFunc) call() error { return f() }
-
 //go:noinline
-func in[place any](c callee) error { return c.call() }
+func in[place any](code func() error) error { return code() }
 
 // ways are the places in by where it calls code.
 var ways = func() (at [len(by)]uintptr) {
 	for way := range at {
-		by[way](callFunc(func() error {
-			runtime.Callers(3, at[way:way+1])
+		_ = by[way](func() error {
+			runtime.Callers(2, at[way:way+1])
 			return nil
-		}))
+		})
 	}
 	return at
 }()

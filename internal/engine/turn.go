@@ -31,10 +31,9 @@ type Turn struct {
 	over error
 	// limit is the context if it has a limit of its own, as in [Call], or nil.
 	limit *budget
-	// code is the call of the code, which runs from pos and ends with end.
-	code call
-	pos  *Position
-	end  Ended
+	// The code runs from pos and ends with end.
+	pos *Position
+	end Ended
 
 	program *Program
 	// halted is how a function of the Call failed, and refused why an effect was not begun as the context had ended.

@@ -14,7 +14,7 @@ func TestWays(t *testing.T) {
 	runs := func(ways []uintptr) bool { return runsBy(ways) } // the caller is left out
 	assert.False(t, runs(ways[:]))
 	for way := range ways {
-		_ = by[way](callFunc(func() error {
+		_ = by[way](func() error {
 			own, others := ways[way:way+1], slices.Delete(slices.Clone(ways[:]), way, way+1)
 			for depth := range 30 { // more than is looked at in one go
 				deeper(depth, func() {
@@ -26,7 +26,7 @@ func TestWays(t *testing.T) {
 			go func() { done <- runs(ways[:]) }()
 			assert.False(t, <-done)
 			return nil
-		}))
+		})
 	}
 }
 

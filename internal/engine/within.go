@@ -82,21 +82,6 @@ func (t *Program) told(h Hang) {
 	}
 }
 
-// work is code of an author's that is called.
-type work interface {
-	run() error
-	doing() string // what it is at
-}
-
-// work implements it with functions.
-type workFunc struct {
-	what string
-	f    func() error
-}
-
-func (w workFunc) run() error    { return w.f() }
-func (w workFunc) doing() string { return w.what }
-
 // Within calls code of an author's, of the program t, and waits for it until the deadline of ctx, if
 // that has one, and a moment more. Then it fails with a *[HangError], and from some of these on with
 // [ErrHanging]. f must share nothing with its caller that may not be used concurrently. A panic is a
@@ -107,69 +92,57 @@ func Within[T any](ctx context.Context, t *Program, what string, f func() (T, er
 		return none, ErrHanging
 	}
 	v := new(T) // of the code alone if that is left alone
-	c := call{t: t, hanging: &t.hanging, work: workFunc{what, func() (err error) {
+	err := t.within(ctx, &t.hanging, func() string { return what }, func() (err error) {
 		*v, err = f()
 		return err
-	}}}
-	err := c.within(ctx)
+	})
 	if errors.As(err, new(*HangError)) {
 		return none, err
 	}
 	return *v, err
 }
 
-// call is a call of work whose time is bounded.
-type call struct {
-	work
-	t       *Program
-	hanging *atomic.Int32
-	err     error
-	left    atomic.Bool // it has ended, or was left alone, whichever was first
-	wakes   chan bool   // true when it has ended, false when its time is over
-}
-
-func (c *call) within(ctx context.Context) error {
-	until, bounded := ctx.Deadline()
-	if !bounded {
-		return Protect(c.work.run)
+// within is Within for what is counted apart. doing says what the code is at.
+func (t *Program) within(ctx context.Context, hanging *atomic.Int32, doing func() string, f func() error) error {
+	if _, bounded := ctx.Deadline(); !bounded {
+		return Protect(f)
 	}
-	c.wakes = make(chan bool, 2)
-	go c.run()
-	timer := time.AfterFunc(time.Until(until)+grace, func() { c.wakes <- false })
-	defer timer.Stop()
-	for !<-c.wakes {
-		until, _ = ctx.Deadline() // it may be later now, as a turn waits for its checkpoints
-		if left := time.Until(until) + grace; left > 0 {
-			timer.Reset(left)
+	began, ended := time.Now(), make(chan error, 1)
+	var left atomic.Bool // it has ended, or was left alone, whichever was first
+	go func() {
+		err := error(exited) // unless it returns or panics
+		defer func() {
+			if v := recover(); v != nil {
+				err = recovered(v)
+			}
+			if left.CompareAndSwap(false, true) {
+				ended <- err
+				return
+			}
+			hanging.Add(-1)
+			t.told(Hang{Doing: doing(), Returned: true, Took: time.Since(began)})
+		}()
+		err = f()
+	}()
+	for {
+		until, _ := ctx.Deadline()
+		select {
+		case err := <-ended:
+			return err
+		case <-time.After(time.Until(until) + grace):
+		}
+		if later, _ := ctx.Deadline(); later.After(until) { // as a turn waits for its checkpoints
 			continue
 		}
-		c.hanging.Add(1)
-		if !c.left.CompareAndSwap(false, true) {
-			c.hanging.Add(-1)
-			continue // it ends just now
+		hanging.Add(1)
+		if !left.CompareAndSwap(false, true) {
+			hanging.Add(-1)
+			return <-ended // it ends just now
 		}
-		h := &HangError{c.t.Name, c.doing()}
-		c.t.told(Hang{Doing: h.Doing})
+		h := &HangError{t.Name, doing()}
+		t.told(Hang{Doing: h.Doing})
 		return h
 	}
-	return c.err
-}
-
-func (c *call) run() {
-	began := time.Now()
-	c.err = exited // unless it returns or panics
-	defer func() {
-		if v := recover(); v != nil {
-			c.err = recovered(v)
-		}
-		if c.left.CompareAndSwap(false, true) {
-			c.wakes <- true
-			return
-		}
-		c.hanging.Add(-1)
-		c.t.told(Hang{Doing: c.doing(), Returned: true, Took: time.Since(began)})
-	}()
-	c.err = c.work.run()
 }
 
 // leave ends a turn whose code hangs, and returns the turn as it is then: what the code has begun with
