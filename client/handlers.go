@@ -252,11 +252,7 @@ func encodeResult(r *Request, result any) (json.RawMessage, error) {
 			return nil, errors.New("returned an answer without role or model; return an error to refuse")
 		}
 	case []steps.Root:
-		list := make([]root, len(v))
-		for i, r := range v {
-			list[i] = root(r)
-		}
-		result = map[string]any{"roots": list}
+		result = map[string]any{"roots": append([]steps.Root{}, v...)} // not null
 	}
 	raw, err := json.Marshal(result)
 	if err != nil {
@@ -266,9 +262,4 @@ func encodeResult(r *Request, result any) (json.RawMessage, error) {
 		return nil, errors.New("returned what is not a JSON object")
 	}
 	return raw, nil
-}
-
-type root struct {
-	URI  string `json:"uri"`
-	Name string `json:"name,omitempty"`
 }

@@ -147,8 +147,12 @@ func (t *Terminal) link(ctx context.Context, r *client.Request) (*client.ElicitR
 		return nil, &client.Error{Code: jsonrpc2.CodeInvalidParams, Message: err.Error()}
 	}
 	t.heading(r.Tool+" asks you to visit a web page", link.Message)
-	host, remarks := t.showAddress(link.URL)
-	for _, remark := range remarks {
+	address, err := url.Parse(link.URL)
+	if err != nil { // Link has parsed it
+		return nil, err
+	}
+	host := t.showAddress(address)
+	for _, remark := range oddities(address) {
 		t.say("Careful: " + remark)
 	}
 	choice, err := t.choose(ctx, "Visit "+host+"?", append([]huh.Option[string]{huh.NewOption("Agree, and open it in a browser", optionAgree)}, refusals...)...)
@@ -163,38 +167,24 @@ func (t *Terminal) link(ctx context.Context, r *client.Request) (*client.ElicitR
 	return t.refused(choice), nil
 }
 
-// showAddress prints an address with its host emphasized, and returns the host and what is
-// suspicious about it.
-func (t *Terminal) showAddress(address string) (host string, remarks []string) {
-	parsed, err := url.Parse(address)
-	if err != nil || parsed.Host == "" {
-		return plain.Line(address), []string{"this is not an ordinary web address."}
-	}
-	host = plain.Line(parsed.Host)
-	shown := plain.Line(address)
+// showAddress prints an address with its host emphasized, and returns the host.
+func (t *Terminal) showAddress(address *url.URL) string {
+	host := plain.Line(address.Host)
+	shown := plain.Line(address.String())
 	if before, after, found := strings.Cut(shown, host); found {
 		shown = before + t.styled(lipgloss.NewStyle().Bold(true).Underline(true), host) + after
 	}
 	lipgloss.Fprintln(t.out, "  "+shown) // not wrapped, so that it can be copied
 	lipgloss.Fprintln(t.out, "  Host: "+host)
-	return host, oddities(parsed)
+	return host
 }
 
-func oddities(address *url.URL) []string {
-	var remarks []string
-	name := address.Hostname()
-	ip := net.ParseIP(name)
-	local := name == "localhost" || ip != nil && ip.IsLoopback()
-	if address.Scheme != "https" && !local {
-		remarks = append(remarks, "what you send to this page can be read on the way (it is not https).")
-	}
-	if address.User != nil {
-		remarks = append(remarks, "the address contains a user name, often used to disguise where it leads.")
-	}
-	if ip != nil && !local {
+// oddities are what is suspicious about an address that [steps.Step.Link] lets pass.
+func oddities(address *url.URL) (remarks []string) {
+	if ip := net.ParseIP(address.Hostname()); ip != nil && !ip.IsLoopback() {
 		remarks = append(remarks, "the host is a bare number.")
 	}
-	for label := range strings.SplitSeq(name, ".") {
+	for label := range strings.SplitSeq(address.Hostname(), ".") {
 		if strings.HasPrefix(strings.ToLower(label), "xn--") || strings.ContainsFunc(label, func(r rune) bool { return r > 0x7f }) {
 			remarks = append(remarks, "the host's name uses letters that can look like others.")
 			break
