@@ -98,7 +98,7 @@ func (m *Mounted) addMethods(s *mcp.Server) error {
 			if !ok {
 				return nil, m.internal(ctx, method, errors.New("middleware has replaced the request's context, so it is not known who sent it"))
 			}
-			if _, ours := m.tools[p.called()]; method == "tools/callSaga" && !ours && p.called() != "" {
+			if method == "tools/callSaga" && !m.tools[p.called()] && p.called() != "" {
 				// Not passed on to the SDK: middleware that decides who may call its
 				// tools need not know of this method.
 				return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "there is no saga of that name; other tools are called with tools/call"}
@@ -154,7 +154,7 @@ func (m *Mounted) middleware(next mcp.MethodHandler) mcp.MethodHandler {
 		}
 		result, err := next(ctx, method, r)
 		if err == nil {
-			err = m.visible(ctx, r, result)
+			err = m.relist(ctx, r, result)
 		}
 		if err != nil {
 			return result, err
@@ -172,13 +172,6 @@ func (m *Mounted) middleware(next mcp.MethodHandler) mcp.MethodHandler {
 				declared.Capabilities.AddExtension(tasksExtension, nil)
 			}
 			return &declared, nil
-		case *mcp.ListToolsResult:
-			if ss, ok := r.GetSession().(*mcp.ServerSession); ok {
-				m.simplify(ss, result)
-				if err := m.ask(ctx, ss, r, result); err != nil {
-					return nil, err
-				}
-			}
 		}
 		return result, nil
 	}
@@ -201,50 +194,6 @@ func (m *Mounted) declare(known *mcp.ServerCapabilities) *mcp.ServerCapabilities
 	maps.Copy(experimental, c.Experimental)
 	c.Experimental = experimental
 	return c
-}
-
-// simplify takes from our tools the output schemas that older clients cannot read:
-// until 2026-07-28 all were of the type object (SEP-2106), and some clients refuse
-// the whole list for one that is not.
-func (m *Mounted) simplify(ss *mcp.ServerSession, list *mcp.ListToolsResult) {
-	if p := ss.InitializeParams(); p == nil || p.ProtocolVersion >= newest {
-		return
-	}
-	for i, t := range list.Tools {
-		if m.tools[t.Name] {
-			plain := *t
-			plain.OutputSchema = nil
-			list.Tools[i] = &plain
-		}
-	}
-}
-
-// ask has our tools in a list take the arguments by which a client continues whose user is asked elsewhere.
-func (m *Mounted) ask(ctx context.Context, ss *mcp.ServerSession, r mcp.Request, list *mcp.ListToolsResult) error {
-	params, ok := r.GetParams().(*mcp.ListToolsParams)
-	if !ok {
-		return nil
-	}
-	schemas, all := map[string]json.RawMessage{}, &mcp.ListToolsParams{}
-	if params != nil {
-		all.Meta = params.Meta
-	}
-	raw, err := m.handle(ctx, "tools/list", ss, all, r.GetExtra())
-	if err != nil {
-		return err
-	}
-	for t := range jsonview.Elements(jsonview.Get(raw, "tools")) {
-		name, _ := jsonview.String(jsonview.Get(t, "name"))
-		schemas[name] = json.RawMessage(jsonview.Get(t, "inputSchema"))
-	}
-	for i, t := range list.Tools {
-		if _, ours := m.tools[t.Name]; ours && schemas[t.Name] != nil {
-			asking := *t
-			asking.InputSchema = schemas[t.Name]
-			list.Tools[i] = &asking
-		}
-	}
-	return nil
 }
 
 // suggests reports whether what is to be completed is ours.

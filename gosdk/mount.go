@@ -19,7 +19,6 @@ import (
 
 	"github.com/mcpsaga/mcpsaga/codec"
 	"github.com/mcpsaga/mcpsaga/internal/engine"
-	"github.com/mcpsaga/mcpsaga/internal/jsonview"
 	"github.com/mcpsaga/mcpsaga/internal/tally"
 	"github.com/mcpsaga/mcpsaga/ledger"
 	"github.com/mcpsaga/mcpsaga/saga"
@@ -34,7 +33,7 @@ type Options struct {
 	// Audience, TokenTTL, UndoGrace, TurnTimeout, Ledger, LedgerLimit, CallerRate, ToolRates, MaxTurns, Hooks, Sampler, Logger
 	// and Now are those of [server.Options]. With a Ledger, goroutines undo abandoned sagas and
 	// work on tasks until [Mounted.Shutdown] is called, or the ledger's store is closed. Hooks
-	// are called for sagas and for lists of tools; around other tools there is the SDK's middleware. Anonymous callers have
+	// are called for sagas and for lists of tools, with Permit for all lists; around other tools there is the SDK's middleware. Anonymous callers have
 	// one rate, and what is refused has an error without an HTTP status of its own.
 	Audience    string
 	TokenTTL    time.Duration
@@ -66,13 +65,12 @@ type Options struct {
 type Mounted struct {
 	server *server.Server
 	caller func(*auth.TokenInfo) (saga.Caller, error)
-	permit func(ctx context.Context, who saga.Caller, kind, name string) error // or nil
 	log    *slog.Logger
 	ledger ledger.Store // or nil
-	// completing are the prompts and resources for which we suggest values.
-	prompts, resources map[string]bool
-	// tools says of each whether it has an output schema that older clients cannot read.
-	tools map[string]bool
+	// tools, prompts and resources are what is mounted, by names and addresses.
+	tools, prompts, resources map[string]bool
+	// permits: not all callers may see all.
+	permits bool
 	// tasks are the tools whose calls may become tasks.
 	tasks map[string]bool
 	// calls are under way, and unsaid are those whose result the SDK has not written yet.
@@ -111,7 +109,7 @@ func Mount(s *mcp.Server, o Options, sagas ...saga.Definition) (*Mounted, error)
 	if err != nil {
 		return nil, fmt.Errorf("gosdk: %w", err)
 	}
-	m := &Mounted{server: inner, caller: o.Caller, permit: o.Permit, log: o.Logger, ledger: o.Ledger, tasks: map[string]bool{}}
+	m := &Mounted{server: inner, caller: o.Caller, permits: o.Permit != nil, log: o.Logger, ledger: o.Ledger, tasks: map[string]bool{}}
 	for _, d := range sagas {
 		p, err := d.Compile()
 		if err != nil {
@@ -232,13 +230,7 @@ func (m *Mounted) entries() (*entries, error) {
 	}
 	m.tools, m.prompts, m.resources = map[string]bool{}, map[string]bool{}, map[string]bool{}
 	for i, t := range e.tools {
-		// The SDK reads schemas into maps, which forget the order of properties.
-		t.InputSchema = json.RawMessage(jsonview.Get(listed[i], "inputSchema"))
-		output := jsonview.Get(listed[i], "outputSchema")
-		if output != nil {
-			t.OutputSchema = json.RawMessage(output)
-		}
-		m.tools[t.Name] = output != nil && !jsonview.Is(jsonview.Get(output, "type"), "object")
+		e.tools[i], m.tools[t.Name] = withSchemas(t, listed[i]), true
 	}
 	for _, p := range e.prompts {
 		m.prompts[p.Name] = true
