@@ -169,10 +169,13 @@ func (c *Core) Deliver(ctx context.Context, at Address, result json.RawMessage) 
 	if err == nil {
 		found, err = changeDocument(ctx, c, at.Event, found, func(d *delivery, _ bool) (*kept, error) { return c.receive(d, result) })
 	}
-	switch {
-	case errors.Is(err, errHeard): // who delivers it again need not give back anything
-		return false, nil
-	case err != nil:
+	if errors.Is(err, errHeard) { // who delivers it again need not give back anything, unless another was faster just now
+		if found, err = ReadDocument[delivery](ctx, c, at.Event); err == nil && found.Value.Result != nil && !bytes.Equal(found.Value.Result, result) {
+			err = ErrEventOther
+		}
+		return false, err
+	}
+	if err != nil {
 		return false, err
 	}
 	d := &found.Value
