@@ -211,7 +211,7 @@ func TestAnswersOfOthersAreWritten(t *testing.T) {
 			}
 		}
 	}
-	assert.Equal(t, "end with paid by event", by, "in the ledger")
+	assert.Equal(t, "turn with paid by event", by, "in the ledger")
 }
 
 // What fails is undone, and what is refused has its reason.
@@ -319,4 +319,27 @@ func TestAnswersToNoQuestionAreNotWritten(t *testing.T) {
 	var written audit.Record
 	require.NoError(t, json.Unmarshal(text.Bytes(), &written))
 	assert.Equal(t, []audit.Answer{{Question: "sure"}, {Question: "item#2"}, {Question: "sure~3"}, {Question: "item#2~13"}}, written.Answers)
+}
+
+// A ledger has the effects of a saga's last turn, as those of the turns before.
+func TestLedgersHaveTheEffectsOfLastTurns(t *testing.T) {
+	store := ledger.NewMemory(ledger.MemoryOptions{})
+	defer store.Close()
+	s := newShop(t, func() error { return nil }, store)
+	token, err := s.send(0, ann, "tools/callSaga", called)
+	require.NoError(t, err)
+	_, err = s.send(1, ann, "tools/resumeSaga", `{"sagaToken":"`+token+`"`+answers)
+	require.NoError(t, err)
+	o := durable.NewOperator(store, func() *codec.Keyset { return s.keys }, "shop")
+	var said []string
+	for w, err := range o.All(t.Context()) {
+		require.NoError(t, err)
+		for e, err := range o.History(t.Context(), w.ID) {
+			require.NoError(t, err)
+			if len(e.Effects) > 0 {
+				said = append(said, e.Kind+": "+strings.Join(e.Effects, ", "))
+			}
+		}
+	}
+	assert.Equal(t, []string{"turn: book", "turn: book, charge"}, said)
 }

@@ -3,6 +3,7 @@ package durable
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/mcpsaga/mcpsaga/internal/engine"
@@ -299,7 +300,11 @@ func (t *clientTurn) record(end *turns.End, err error, ends bool) error {
 		if end.Token != "" {
 			return t.c.suspendClient(r, end, t.row.encode(end.Position))
 		}
-		events = t.c.endClient(r, end, turns.UndoReport(end.Result))
+		report := turns.UndoReport(end.Result)
+		events = t.c.endClient(r, end, report)
+		if did := t.did; did != nil && did.HasEffects() && report == nil {
+			events = slices.Insert(events, 0, event{kind: kindTurn, body: body{Effects: did.Begun(t.earlier).Effects()}})
+		}
 		if t.begun.Once && r.Request == (store.ID{}) && r.Client.Page == 0 && len(r.Again) == 0 {
 			r.Times.Keep = t.c.Turns.Now().Add(time.Minute) // no client has a token or a key of it
 		}

@@ -69,7 +69,7 @@ type Call struct {
 	// Checkpoint fails nothing more is done, and the turn ends with a *[HaltedError]. The context may have
 	// ended already. The position is not to be kept, but what it encodes to. nil is not called.
 	Checkpoint func(context.Context, *Position) error
-	// Did gets what the saga has begun, if the turn ends with an error. nil is not called.
+	// Did gets what the saga has begun, if the turn ends the saga or with an error. nil is not called.
 	Did func(*Position)
 	// Limit bounds the turn's code besides the deadline of the context, but neither the undo nor what
 	// Acting and Checkpoint take; zero does not. Code that ignores both is left alone a moment later.
@@ -261,7 +261,7 @@ func (t *Program) turn(tc *Turn) (end *Outcome, err error) {
 		if tc.halted != nil {
 			end, err = nil, tc.halted
 		}
-		if err != nil && tc.Did != nil {
+		if tc.Did != nil && (err != nil || end != nil && end.Position == nil) {
 			tc.Did(t.toCancel(tc.ID, tc.log))
 		}
 	}()

@@ -49,8 +49,8 @@ type Remembered interface {
 	Acting(ctx context.Context) error
 	Final(ctx context.Context, n int) error
 	Undoing(ctx context.Context, u engine.Undoing) error
-	// Did is called with where the saga stands when a turn ends, or with all that it has begun if it ends with an
-	// error; with nil once the saga has ended.
+	// Did is called with where the saga stands when a turn ends, or with all that it has begun if that was its end, or an
+	// error.
 	Did(pos *engine.Position)
 	// GoesOn is called when the turn continues from a position without its client.
 	GoesOn(pos *engine.Position, answers []steps.Answer)

@@ -326,11 +326,11 @@ func (r *Runner) Features(client steps.Features) steps.Features {
 func (r *Runner) advance(ctx context.Context, q *Request, t *engine.Program, out *engine.Outcome, ahead []steps.Answer, m Remembered) (*engine.Outcome, error) {
 	ahead = slices.Clone(ahead)
 	for n := range maxOwnTurns {
-		if m != nil {
-			m.Did(out.Position)
-		}
 		if out.Position == nil {
 			return out, nil
+		}
+		if m != nil {
+			m.Did(out.Position)
 		}
 		goesOn := false
 		if out.Yielded != nil && !q.Parts || !out.Position.Wake.IsZero() {
