@@ -178,7 +178,7 @@ func (c *Core) attend(ctx context.Context, p *engine.Program, saga *tokens.ID, f
 			err = tokens.Reject(tokens.ReasonSpent, "%w", err)
 		}
 		if err != nil && !errors.As(err, new(*turns.Error)) {
-			err = c.Turns.Failed(p, *saga, err)
+			err = c.Turns.Failed(turns.Identity{Program: p, Saga: *saga}, err)
 		}
 		return end, err
 	}
@@ -199,11 +199,11 @@ func (c *Core) CallOnce(ctx context.Context, q *turns.Request, id *tokens.ID) (t
 		t.begun.Once, t.lazy = true, true
 		end, err := t.take(ctx, nil)
 		if errors.Is(err, errOvertaken) {
-			err = c.Turns.Failed(q.Program, saga, errTooSlow)
+			err = c.Turns.Failed(turns.Identity{Program: q.Program, Saga: saga}, errTooSlow)
 		}
 		return end, err
 	}
-	key, digest := c.rows.hashID("key", q.Principal, q.IdempotencyKey), turns.DigestCall(q, nil)
+	key, digest := c.rows.hashID("key", q.Principal, q.IdempotencyKey), turns.DigestCall(q)
 	find := func(ctx context.Context) (*row, error) { return c.rows.find(ctx, key) }
 	take := func(r *row) (turns.End, error) {
 		t := c.newTurn(ctx, q, *id, r)
@@ -332,7 +332,9 @@ func (c *Core) await(ctx context.Context, r *row, until func(now *row) time.Time
 
 func (c *Core) repeat(q *turns.Request, r *row) (turns.End, error) {
 	program, _ := c.Turns.ProgramOf(r.Tool, r.Revision)
-	fail := func(err error) (turns.End, error) { return turns.End{}, c.Turns.Failed(program, r.Saga, err) }
+	fail := func(err error) (turns.End, error) {
+		return turns.End{}, c.Turns.Failed(turns.Identity{Program: program, Saga: r.Saga}, err)
+	}
 	if program == nil {
 		return turns.End{}, turns.ErrNewer
 	}

@@ -128,7 +128,9 @@ func (t *clientTurn) take(ctx context.Context, o *turns.Opened) (end turns.End, 
 	return t.settle(ctx, end, err)
 }
 
-func (t *clientTurn) fail(err error) error { return t.c.Turns.Failed(t.program, t.saga, err) }
+func (t *clientTurn) fail(err error) error {
+	return t.c.Turns.Failed(turns.Identity{Program: t.program, Saga: t.saga}, err)
+}
 
 // Begun implements [turns.Remembered].
 func (t *clientTurn) Begun() (now time.Time, lost bool) { return t.begun.Now, t.lost }

@@ -179,7 +179,7 @@ func (c *Core) whatBecame(o *turns.Opened, r *row, digest []byte) (turns.End, er
 	}
 	end, failure, err := turns.DecodeResponse(raw)
 	if err != nil {
-		return turns.End{}, c.Turns.Failed(o.Program, o.Saga, err)
+		return turns.End{}, c.Turns.Failed(o.Identity, err)
 	}
 	if failure != nil || end.Result == nil {
 		return tooLate(o, end), nil

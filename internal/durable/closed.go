@@ -98,7 +98,12 @@ func (o *Operator) ended(ctx context.Context, id store.ID) error {
 	if stays == nil {
 		return ErrNothingWaits
 	}
-	return &StaysError{slices.DeleteFunc(counted(begun), func(name string) bool { return slices.Contains(stays, name) }), stays}
+	text := "what has no Undo stays: " + strings.Join(stays, ", ")
+	undone := slices.DeleteFunc(counted(begun), func(name string) bool { return slices.Contains(stays, name) })
+	if len(undone) > 0 {
+		text += "\nUndone: " + strings.Join(undone, ", ")
+	}
+	return errors.New(text)
 }
 
 // unknownEffects is instead of a list of effects that is empty.
@@ -106,15 +111,3 @@ const unknownEffects = "nothing that the ledger knows of"
 
 // ErrClosed: an operator has closed the saga.
 var ErrClosed = errors.New("it is not undone: an operator has closed it, and what it did stays")
-
-// StaysError says that a saga has ended, and that some of what it did has no Undo.
-type StaysError struct{ Undone, Stays []string }
-
-// Error implements error.
-func (e *StaysError) Error() string {
-	text := "what has no Undo stays: " + strings.Join(e.Stays, ", ")
-	if len(e.Undone) > 0 {
-		text += "\nUndone: " + strings.Join(e.Undone, ", ")
-	}
-	return text
-}

@@ -81,19 +81,6 @@ type delivery struct {
 	Row store.ID `cbor:"11,keyasint,omitzero"`
 }
 
-// awaited is an event that a row waits for.
-type awaited struct {
-	ID       string    `cbor:"1,keyasint"`
-	Event    Name      `cbor:"2,keyasint"`
-	Until    time.Time `cbor:"3,keyasint"`
-	Message  string    `cbor:"4,keyasint"`
-	Question string    `cbor:"5,keyasint"`
-	// Asked is what others are asked, and Place where they answer; nil if it is an event.
-	Asked []byte        `cbor:"6,keyasint,omitempty"`
-	Place *engine.Place `cbor:"7,keyasint,omitempty"`
-	Row   store.ID      `cbor:"8,keyasint,omitzero"`
-}
-
 // Mark implements [turns.Memory].
 func (c *Core) Mark(ctx context.Context) ([]byte, error) {
 	if _, err := c.Identity(ctx); err != nil {
@@ -134,9 +121,9 @@ func (c *Core) AtKey(target, event, key string) Address {
 // newSecret draws what the handles of the saga of a row are made of.
 func (c *Core) newSecret(row store.ID) []byte { return append(c.Turns.NewSecret(), row[:]...) }
 
-func (c *Core) awaits(p *engine.Program, pos *engine.Position) (list []awaited) {
+func (c *Core) awaits(p *engine.Program, pos *engine.Position) (list []tasks.Awaited) {
 	for _, a := range p.Awaited(pos) {
-		e := awaited{ID: a.StepID, Event: c.EventOf(p, &a).Event, Until: a.Until, Message: a.Message, Question: a.Question}
+		e := tasks.Awaited{ID: a.StepID, Event: c.EventOf(p, &a).Event, Until: a.Until, Message: a.Message, Question: a.Question}
 		if a.Asked != nil {
 			e.Asked, e.Place, e.Row = a.Asked, &a.Place, a.Row
 		}
@@ -268,7 +255,7 @@ func happenedOf(answers []steps.Answer) (list []steps.Answer) {
 }
 
 // events are what the row waits for from outside.
-func (r *row) events() (list []awaited) {
+func (r *row) events() (list []tasks.Awaited) {
 	happened := happenedOf(r.Stand.Answers)
 	for _, e := range r.Stand.Events {
 		if !hasAnswer(happened, e.ID) {
@@ -283,7 +270,7 @@ func (r *row) waits() bool { return len(r.theirs()) > 0 || len(r.events()) > 0 }
 
 // registerOne has the document of an event say that a saga waits for it, which is a row's unless that is nil, and returns
 // the answer; nil as long as there is none.
-func (c *Core) registerOne(ctx context.Context, principal string, row *store.ID, p *engine.Program, e *awaited) (*steps.Answer, error) {
+func (c *Core) registerOne(ctx context.Context, principal string, row *store.ID, p *engine.Program, e *tasks.Awaited) (*steps.Answer, error) {
 	if err := c.announce(ctx, e); err != nil {
 		return nil, err
 	}
@@ -352,7 +339,7 @@ func (c *Core) loadReadable(ctx context.Context, id store.ID) (*row, error) {
 
 // await has the document say that a saga waits for the event: a row, or one that its client drives if that is nil. It
 // reports whether that says anything new.
-func (d *delivery) await(now time.Time, row *store.ID, e *awaited, ended []store.ID) (changed bool, err error) {
+func (d *delivery) await(now time.Time, row *store.ID, e *tasks.Awaited, ended []store.ID) (changed bool, err error) {
 	before := d.Until
 	reworded := !bytes.Equal(d.Asked, e.Asked)
 	if reworded { // what was answered was another question

@@ -59,7 +59,7 @@ func (c *Core) Extend(ctx context.Context, principal, id string, until time.Time
 
 // Asks has others be asked as a saga does that its client drives.
 func (c *Core) Asks(ctx context.Context, p *engine.Program, place engine.Place, question string, asked []byte, until time.Time) error {
-	_, err := c.registerOne(ctx, "p", nil, p, &awaited{ID: question, Event: c.atOthers(place), Until: until, Question: question, Asked: asked, Place: &place})
+	_, err := c.registerOne(ctx, "p", nil, p, &tasks.Awaited{ID: question, Event: c.atOthers(place), Until: until, Question: question, Asked: asked, Place: &place})
 	return err
 }
 

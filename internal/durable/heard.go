@@ -7,6 +7,7 @@ import (
 
 	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/internal/store"
+	"github.com/mcpsaga/mcpsaga/internal/tasks"
 	"github.com/mcpsaga/mcpsaga/steps"
 )
 
@@ -87,7 +88,7 @@ func (h *hold) hears(p *engine.Program, pos *engine.Position, happened []steps.A
 }
 
 // heardOf are those of the events that have one of the answers, unless that says that nothing came.
-func heardOf(events []awaited, answers []steps.Answer) (list []heard) {
+func heardOf(events []tasks.Awaited, answers []steps.Answer) (list []heard) {
 	for _, e := range events {
 		for _, a := range happenedOf(answers) {
 			if a.StepID == e.ID && string(a.Result) != timedOut {

@@ -150,7 +150,7 @@ var ErrNothingWaits = errors.New("no such saga waits with something to be undone
 
 // Look returns how it is with a saga that [Operator.Waiting] has listed. It fails with [ErrNothingWaits] if it waits
 // for nothing any more, with [ErrTooLate] if it is a task that is not undone any more, with [ErrInPart] if it was
-// undone as far as it can be, with a [*StaysError] if it did something without an Undo, and with [ErrClosed].
+// undone as far as it can be, with another error if it did something without an Undo, and with [ErrClosed].
 func (o *Operator) Look(ctx context.Context, id store.ID) (Waiting, error) {
 	record, err := insist(ctx, &o.rows.reads, func() (*store.Record, error) { return o.rows.store.Load(ctx, id) })
 	switch {

@@ -89,7 +89,7 @@ func namesOf(asked []byte) []string {
 }
 
 // announce has the lists of those who may answer a question show it; an event is in none.
-func (c *Core) announce(ctx context.Context, e *awaited) error {
+func (c *Core) announce(ctx context.Context, e *tasks.Awaited) error {
 	if e.Asked == nil {
 		return nil
 	}

@@ -207,7 +207,7 @@ func (c *Core) identify(ctx context.Context, s *tasks.Start, turn *turns.TaskTur
 		r.Digest = turns.Digest(turn.Position, turn.Answers)
 	case turn.Position == nil && q.IdempotencyKey != "":
 		r.Request = c.rows.hashID("key", q.Principal, q.IdempotencyKey)
-		r.Digest, r.Times.Keep = turns.DigestCall(q, nil), c.clock.now().Add(keepKey)
+		r.Digest, r.Times.Keep = turns.DigestCall(q), c.clock.now().Add(keepKey)
 	default:
 		return nil, nil
 	}

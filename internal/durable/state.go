@@ -130,7 +130,7 @@ type stand struct {
 	// Given are the last answers that were taken, to know them when they come again.
 	Given []tasks.Given `cbor:"5,keyasint,omitempty"`
 	// Events are waited for besides.
-	Events []awaited `cbor:"6,keyasint,omitempty"`
+	Events []tasks.Awaited `cbor:"6,keyasint,omitempty"`
 }
 
 // running says what has become of the attempts to go on from where the saga stands.

@@ -161,7 +161,7 @@ func (h *hold) askModel(r *row, own []steps.Step, answers []steps.Answer, wait b
 
 // awaitEvents has the documents of events say that the saga waits for them, takes what has happened, and puts the saga
 // to rest if it waits for more. A process that takes it over does that again.
-func (h *hold) awaitEvents(r *row, events []awaited) (again bool, err error) {
+func (h *hold) awaitEvents(r *row, events []tasks.Awaited) (again bool, err error) {
 	var answers []steps.Answer
 	for i := range events {
 		a, err := h.c.registerOne(h.ctx, r.Principal, &r.ID, h.program, &events[i])

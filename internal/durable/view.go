@@ -109,7 +109,7 @@ func (c *Core) view(r *row) (*tasks.Task, error) {
 			break
 		}
 		t.Message = cmp.Or(t.Message, e.Message)
-		t.Awaits = append(t.Awaits, tasks.Awaited{Question: e.Question, Event: e.Event, Until: e.Until, Asked: e.Asked, Place: e.Place})
+		t.Awaits = append(t.Awaits, e)
 	}
 	switch t.Status {
 	case tasks.InputRequired:

@@ -111,15 +111,19 @@ type Task struct {
 	Found any
 }
 
-// Awaited is an event that a task waits for: the question that it is, by what name it is delivered, and until when it is
-// waited for.
+// Awaited is an event that a saga waits for: the question that it is, by what name it is delivered, and until when it is
+// waited for. ID is that of its answer. It is kept in records: the numbers of fields are never used again.
 type Awaited struct {
-	Question string
-	Event    [16]byte
-	Until    time.Time
+	ID       string    `cbor:"1,keyasint"`
+	Event    [16]byte  `cbor:"2,keyasint"`
+	Until    time.Time `cbor:"3,keyasint"`
+	Message  string    `cbor:"4,keyasint"`
+	Question string    `cbor:"5,keyasint"`
 	// Asked is what others are asked, and Place where they answer; nil if it is an event.
-	Asked []byte
-	Place *engine.Place
+	Asked []byte        `cbor:"6,keyasint,omitempty"`
+	Place *engine.Place `cbor:"7,keyasint,omitempty"`
+	// Row is that of the saga, if its handle names it.
+	Row [16]byte `cbor:"8,keyasint,omitzero"`
 }
 
 // Given is an answer that a task was given: the number of its question, and what [Sum] makes of it.

@@ -14,11 +14,10 @@ import (
 	"github.com/mcpsaga/mcpsaga/steps"
 )
 
-// DigestCall identifies what a first call asks for, whatever its spelling. The id of its saga may be in it.
-func DigestCall(q *Request, id []byte) []byte {
+// DigestCall identifies what a first call asks for, whatever its spelling.
+func DigestCall(q *Request) []byte {
 	h := sha256.New()
 	fmt.Fprintf(h, "mcpsaga call 1 %q %q ", q.Program.Target, q.Policy.Purpose)
-	h.Write(id)
 	h.Write([]byte(canonical(OrEmpty(q.Arguments))))
 	return h.Sum(nil)
 }

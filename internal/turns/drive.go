@@ -149,7 +149,7 @@ func (r *Runner) giveUp(ctx context.Context, q Request, why error) error {
 		r.Log.ErrorContext(ctx, "saga not ended", "tool", q.Program.Name, "error", err)
 		why = once(errors.Join(why, err))
 	} else if report := UndoReport(end.Result); report != nil && (report.Final != "" || len(report.Outstanding) > 0) {
-		why = once(r.failed(o.Identity, &engine.UndoneError{Err: why, Report: report}))
+		why = once(r.Failed(o.Identity, &engine.UndoneError{Err: why, Report: report}))
 	}
 	return why
 }

@@ -104,9 +104,9 @@ type RequestTooLargeError struct{ *tokens.TooLargeError }
 // Unwrap returns the cause.
 func (e *RequestTooLargeError) Unwrap() error { return e.TooLargeError }
 
-// failed says of which saga an error is. That the tool cannot go on from a position is
+// Failed says of which saga an error is. That the tool cannot go on from a position is
 // the token's fault, as far as the client is concerned.
-func (r *Runner) failed(of Identity, err error) error {
+func (r *Runner) Failed(of Identity, err error) error {
 	var undone *engine.UndoneError
 	if errors.As(err, &undone) && undone.Report != nil && len(undone.Report.Outstanding) > 0 {
 		r.Log.Error("effects of a saga that failed were not undone", "tool", of.Program.Name, "saga", of.Saga.String(), "error", err)

@@ -43,7 +43,7 @@ func (r *Runner) ready(ctx context.Context, q *Request, o *Opened) (End, error) 
 		is, err := r.isTime(ctx, q, o, waits)
 		switch {
 		case err != nil:
-			return End{}, r.failed(o.Identity, err)
+			return End{}, r.Failed(o.Identity, err)
 		case !is:
 			return End{Token: q.Token, Policy: q.Policy, Wake: r.wake(o.Position), Outcome: engine.Outcome{Position: o.Position}}, nil
 		}

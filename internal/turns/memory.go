@@ -66,11 +66,6 @@ func (r *Runner) SealUndo(ctx context.Context, principal string, p *engine.Progr
 	return r.sealUndo(ctx, &Request{Policy: Carried, Principal: principal}, p, end.Result)
 }
 
-// Failed says of which saga an error is.
-func (r *Runner) Failed(p *engine.Program, saga tokens.ID, err error) error {
-	return r.failed(Identity{p, saga}, err)
-}
-
 // Repeated says that an error is what a turn was answered before.
 func Repeated(p *engine.Program, saga tokens.ID, err error) error {
 	return &Error{program: p.Name, kind: p.Kind, saga: saga, recorded: true, Err: err}

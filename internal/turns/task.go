@@ -141,7 +141,7 @@ func (r *Runner) taskTurn(ctx context.Context, t *TaskTurn, action string, take 
 			return err
 		})
 		if err != nil {
-			return End{}, r.failed(t.Identity, err)
+			return End{}, r.Failed(t.Identity, err)
 		}
 		if out.Err != nil {
 			r.logFailed(ctx, t.Identity, out)
@@ -166,7 +166,7 @@ func (r *Runner) taskTurn(ctx context.Context, t *TaskTurn, action string, take 
 		end, err = r.around(ctx, at, hooked)
 	}
 	if !taken {
-		err = r.failed(t.Identity, &HookError{err})
+		err = r.Failed(t.Identity, &HookError{err})
 	}
 	if err != nil {
 		err = r.Report(ctx, cmp.Or(t.Caller.Method, "task"), err)

@@ -164,7 +164,7 @@ func (r *Runner) abandon(ctx context.Context, q *Request, of Identity, pos *engi
 	c := engine.Call{Why: GoneText(gone.Reason)}
 	if m != nil {
 		if err := m.Acting(ctx); err != nil {
-			return End{}, r.failed(of, err)
+			return End{}, r.Failed(of, err)
 		}
 		// Should the server die meanwhile, the turn ends so all the same.
 		over := engine.Outcome{Result: content.Resultf("%s", c.Why)}

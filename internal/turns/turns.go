@@ -198,7 +198,7 @@ func (r *Runner) Start(ctx context.Context, q *Request, of Identity, m Remembere
 	}
 	err := r.Mark(turn, q.Program, &call)
 	if err != nil {
-		return End{}, r.failed(of, err)
+		return End{}, r.Failed(of, err)
 	}
 	out, err := q.Program.Start(turn, call)
 	return r.finish(turn, q, of, out, err, true, m)
@@ -226,7 +226,7 @@ func (r *Runner) Continue(ctx context.Context, q *Request, o *Opened, m Remember
 		res.Events, err = r.memory.Register(turn, q.Principal, o.Program, o.Position)
 	}
 	if err != nil {
-		return End{}, r.failed(o.Identity, err)
+		return End{}, r.Failed(o.Identity, err)
 	}
 	q.hears(o.Program, o.Position, res.Events, m)
 	out, err := o.Program.Resume(turn, o.Position, res)
@@ -299,7 +299,7 @@ func (r *Runner) finish(ctx context.Context, q *Request, of Identity, out *engin
 		err = r.undoBroken(ctx, of, out.Position, err, m)
 	}
 	if err != nil {
-		return End{}, r.failed(of, err)
+		return End{}, r.Failed(of, err)
 	}
 	return end, nil
 }
