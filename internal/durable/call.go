@@ -214,7 +214,7 @@ func (h *hold) insert(ctx context.Context, one *calling, change func(r *row) []e
 	}
 	h.c.worker.awaitBegin(ctx)
 	live, here := h.c.worker.serves(true)
-	h.passes, h.most = !here, shareOf(one.start.Account != "", h.c.MaxCalls)
+	h.passes, h.most = !here, shareOf(one.start.Account != "", h.c.MaxSagas)
 	h.notes.record()
 	err := h.write(func(r *row) []event {
 		if r.Head > 0 {

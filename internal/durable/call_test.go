@@ -290,7 +290,7 @@ func TestACallWhereNobodyWorks(t *testing.T) {
 
 func TestCallsOnly(t *testing.T) {
 	inBubble(t, func(t *testing.T, r *rig) {
-		only := r.manager(func(c *durable.Config) { c.CallsOnly = true }, greeter())
+		only := r.manager(func(c *durable.Config) { c.Workers = -1 }, greeter())
 		r.work(only)
 		idle := r.manager(nil, greeter())
 		task := r.start(idle, call(idle, "greet", ""))

@@ -22,7 +22,7 @@ func TestAServerWithoutWorkersWorksOnNoTask(t *testing.T) {
 			Start: func(t *turn) (saga.Next, error) { turns++; return t.Ask("end", nameForm) },
 			Steps: saga.Steps[none, none]{"end": func(t *turn) (saga.Next, error) { turns++; return t.Textf("done") }},
 		}
-		serves := r.manager(func(c *durable.Config) { c.CallsOnly = true }, tool)
+		serves := r.manager(func(c *durable.Config) { c.Workers = -1 }, tool)
 		r.work(serves)
 		task := r.start(serves, call(serves, "ask", ""))
 		time.Sleep(time.Hour)

@@ -79,16 +79,8 @@ func (c *Core) holdForClient(ctx context.Context, r *row) *hold {
 }
 
 func (c *Core) newClientRow(q *turns.Request, p *engine.Program, saga tokens.ID) *row {
-	r := &row{read: time.Now()}
-	owner := c.rows.owner(q.Principal)
-	r.Record = store.Record{ID: c.rows.sagaID(q.Principal, saga), Audience: c.rows.audience, Owner: owner, Account: owner, Mode: store.ModeClient, Now: c.clock.now()}
-	if account := q.Account(); account != "" {
-		r.Account = c.rows.hashID("account", account)
-	}
-	if p != nil {
-		r.Tool, r.Revision = p.Target, p.Revision
-	}
-	r.state = state{summary: summary{Saga: saga}, Principal: q.Principal, Client: new(clientState)}
+	r := c.blankRow(q.Principal, q.Account(), p, saga)
+	r.ID, r.Mode, r.Client = c.rows.sagaID(q.Principal, saga), store.ModeClient, new(clientState)
 	r.Begun = request{Method: q.Method, Dialect: q.Dialect, Client: engine.PackFeatures(q.Client), Trace: q.Trace}
 	return r
 }

@@ -45,20 +45,18 @@ type Config struct {
 	Turns *turns.Runner
 	// Store has the rows.
 	Store store.Store
-	// Workers is how many sagas run at once in this process while [Core.Work] runs. Default 16.
+	// Workers is how many sagas run at once in this process while [Core.Work] runs. Default 16. If it is negative, nothing
+	// that is due is taken: this process drives nothing but the calls that it has begun, or whose answers have come here.
 	Workers int
 	// PerPrincipal is how many of them may be one principal's. Default: half of the workers, and at least one.
 	PerPrincipal int
 	// PerTool is how many of them may be of a tool, by its name; those that it has not have no limit of their own.
 	PerTool map[string]int
-	// Limit is how many tasks a principal may have under way. Default 1000; negative is any
-	// number. MaxCalls is the same for calls, and MaxSagas for sagas that clients drive. Default 100 000.
-	Limit, MaxCalls, MaxSagas int
+	// Limit is how many tasks a principal may have under way. Default 1000; negative is any number. MaxSagas is the same for
+	// calls, for sagas that clients drive, and for documents. Default 100 000.
+	Limit, MaxSagas int
 	// Lease is how long a saga is a process's unless that shows that it is alive. Default 10 seconds.
 	Lease time.Duration
-	// CallsOnly has [Core.Work] take nothing that is due: this process drives nothing but the calls that it
-	// has begun, or whose answers have come here.
-	CallsOnly bool
 	// Attempts is how many processes in a row may go down with a saga before it is given up. Default 5.
 	Attempts int
 	// Poll is how often what is waited for is looked at although nothing was heard of it. Default: 10 seconds.
@@ -86,14 +84,12 @@ func New(c Config) (*Core, error) {
 	if c.Turns == nil || c.Store == nil {
 		return nil, errors.New("durable: turns and a store are needed")
 	}
-	if c.Workers <= 0 {
-		c.Workers = 16
-	}
+	c.Workers = cmp.Or(c.Workers, 16)
 	if c.PerPrincipal <= 0 {
 		c.PerPrincipal = max(1, c.Workers/2)
 	}
 	c.Limit = cmp.Or(c.Limit, 1000)
-	c.MaxCalls, c.MaxSagas = cmp.Or(c.MaxCalls, 100_000), cmp.Or(c.MaxSagas, 100_000)
+	c.MaxSagas = cmp.Or(c.MaxSagas, 100_000)
 	c.Lease = cmp.Or(c.Lease, 10*time.Second)
 	c.Attempts = cmp.Or(c.Attempts, 5)
 	c.Poll = cmp.Or(c.Poll, 10*time.Second)

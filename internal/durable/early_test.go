@@ -16,7 +16,7 @@ import (
 func TestACallThatActsBeforeWorkHasBegun(t *testing.T) {
 	inBubble(t, func(t *testing.T, r *rig) {
 		tool, calls, _ := holding(0, time.Minute, func(saga.Key) error { return nil })
-		m := r.manager(func(c *durable.Config) { c.CallsOnly = true }, tool) // nobody else would go on with it
+		m := r.manager(func(c *durable.Config) { c.Workers = -1 }, tool) // nobody else would go on with it
 		began := time.Now()
 		var task *tasks.Task
 		var err error

@@ -41,7 +41,7 @@ func TestAHandoverAtTheLimit(t *testing.T) {
 		inBubble(t, func(t *testing.T, r *rig) {
 			tool := greeter().(saga.Machine[none, none])
 			tool.Tasks.After = c.after
-			m := r.manager(func(c *durable.Config) { c.Limit, c.MaxCalls = 1, 1 }, tool, single("long", func(t *turn) (saga.Next, error) { return t.Sleep(time.Hour, engine.StartStep) }))
+			m := r.manager(func(c *durable.Config) { c.Limit, c.MaxSagas = 1, 1 }, tool, single("long", func(t *turn) (saga.Next, error) { return t.Sleep(time.Hour, engine.StartStep) }))
 			r.work(m)
 			one := call(m, "long", "")
 			one.Delay = c.delay / 60

@@ -106,25 +106,32 @@ func begins(turn *turns.TaskTurn) bool {
 	})
 }
 
+// blankRow is a row for a saga of a principal's, of a program that may be nil, which counts on an account.
+func (c *Core) blankRow(principal, account string, p *engine.Program, saga tokens.ID) *row {
+	owner := c.rows.owner(principal)
+	r := &row{read: time.Now(), Record: store.Record{Audience: c.rows.audience, Owner: owner, Account: owner, Now: c.clock.now()}}
+	if r.Saga, r.Principal = saga, principal; account != "" {
+		r.Account = c.rows.hashID("account", account)
+	}
+	if p != nil {
+		r.Tool, r.Revision = p.Target, p.Revision
+	}
+	return r
+}
+
 // newRow is a row, which has no name yet, for a saga that begins, or continues, with a turn.
 func (c *Core) newRow(s *tasks.Start, turn *turns.TaskTurn) *row {
-	q, now := &s.Request, c.clock.now()
-	owner := c.rows.owner(q.Principal)
-	r := &row{read: time.Now(), Record: store.Record{
-		Audience: c.rows.audience, Owner: owner, Account: owner,
-		Tool: turn.Program.Target, Revision: turn.Program.Revision, Mode: store.ModeTask, Status: store.Working, Now: now,
-	}}
-	if s.Account != "" {
-		r.Account = c.rows.hashID("account", s.Account)
-	}
+	q := &s.Request
+	r := c.blankRow(q.Principal, s.Account, turn.Program, turn.Saga)
+	r.Mode, r.Status = store.ModeTask, store.Working
 	if s.Session != "" {
 		r.Owner = c.rows.owner(q.Principal, s.Session)
 	}
 	if s.IsCall() {
 		r.Mode = store.ModeCall
 	}
-	r.summary = summary{Saga: turn.Saga, Name: s.ID, Note: s.Note, Times: timesOf(s, turn, now), Shown: shown{Updated: now}}
-	r.Principal, r.Granted, r.Stand.Answers = q.Principal, grantedTo(turn.Who), turn.Answers
+	r.Name, r.Note, r.Times, r.Shown.Updated = s.ID, s.Note, timesOf(s, turn, r.Now), r.Now
+	r.Granted, r.Stand.Answers = grantedTo(turn.Who), turn.Answers
 	r.Begun = request{Method: q.Method, Dialect: q.Dialect, Client: engine.PackFeatures(q.Client), Arguments: turn.Arguments, Trace: turn.Trace, Secret: turn.Secret}
 	if turn.Position != nil {
 		r.Stand.Answers = answersToIDs(turn.Position.PendingIDs(), turn.Answers)

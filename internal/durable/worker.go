@@ -55,11 +55,7 @@ type worker struct {
 func (w *worker) init(c *Core) {
 	w.c, w.held = c, make(map[store.ID]*hold)
 	w.begun, w.idle, w.look = make(chan struct{}), make(chan struct{}, 1), make(chan struct{}, 1)
-	slots := c.Workers
-	if c.CallsOnly { // a call needs none
-		slots = 0
-	}
-	w.slots.init(slots, c.PerPrincipal, c.PerTool)
+	w.slots.init(max(0, c.Workers), c.PerPrincipal, c.PerTool)
 	c.hub.store, c.hub.all, c.hub.waiting = c.Store, w.changed, make(map[store.ID]map[chan struct{}]bool)
 }
 
@@ -85,13 +81,7 @@ func (c *Core) Work(ctx context.Context) error {
 	defer stop()
 	defer c.hub.enter()()
 	busy.Go(func() { w.forget(background) })
-	var err error
-	if c.CallsOnly {
-		<-ctx.Done()
-		err = ctx.Err()
-	} else {
-		err = w.take(ctx, live)
-	}
+	err := w.take(ctx, live)
 	w.handOver(leave)
 	return err
 }

@@ -142,14 +142,6 @@ func scanID(row pgx.CollectableRow) (store.ID, error) {
 	return id.Bytes, err
 }
 
-func uuids(ids []store.ID) []pgtype.UUID {
-	list := make([]pgtype.UUID, len(ids))
-	for i, id := range ids {
-		list[i] = pgtype.UUID{Bytes: id, Valid: true}
-	}
-	return list
-}
-
 func (d *database) List(ctx context.Context, f store.Filter, after store.Cursor, limit int) ([]*store.Record, error) {
 	scan := func(rows pgx.Rows) ([]*store.Record, error) {
 		return pgx.CollectRows(rows, func(row pgx.CollectableRow) (*store.Record, error) { return scanRecord(row) })

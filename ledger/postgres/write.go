@@ -199,12 +199,12 @@ func (d *database) Take(ctx context.Context, t store.Take) (taken []*store.Recor
 func (d *database) Renew(ctx context.Context, held []store.Held, length time.Duration) (lost []store.ID, err error) {
 	// All lock records in one order, lest two wait for each other.
 	held = slices.SortedFunc(slices.Values(held), func(a, b store.Held) int { return bytes.Compare(a.ID[:], b.ID[:]) })
-	ids, fences, unread := make([]store.ID, len(held)), make([]int64, len(held)), make([]bool, len(held))
+	ids, fences, unread := make([]pgtype.UUID, len(held)), make([]int64, len(held)), make([]bool, len(held))
 	for i, h := range held {
-		ids[i], fences[i], unread[i] = h.ID, int64(h.Fence), h.Unread
+		ids[i], fences[i], unread[i] = pgtype.UUID{Bytes: h.ID, Valid: true}, int64(h.Fence), h.Unread
 	}
 	err = d.change(ctx, func(ctx context.Context, conn *pgxpool.Conn) error {
-		rows, err := conn.Query(ctx, renewLeases, uuids(ids), fences, length, unread)
+		rows, err := conn.Query(ctx, renewLeases, ids, fences, length, unread)
 		if err == nil {
 			lost, err = pgx.CollectRows(rows, scanID)
 		}
