@@ -52,28 +52,13 @@ func KeptApart(x *tokens.Contents) bool {
 	return len(x.State) == 0 && len(x.Secret) == apartSize && x.Secret[0] == apartMark
 }
 
-// Blobs returns what is kept under an id for a principal; nil if there is nothing any more.
-type Blobs func(ctx context.Context, principal string, id [16]byte) ([]byte, error)
-
-// blobs are where the runner keeps what is too long for tokens; nil if it keeps nothing.
-func (r *Runner) blobs() Blobs {
+// partsApart returns what a token for a principal refers to, whose secret part is ref.
+func (r *Runner) partsApart(ctx context.Context, principal string, ref []byte) (parts engine.Encoded, err error) {
 	if r.memory == nil {
-		return nil
-	}
-	return r.memory.Blob
-}
-
-// Parts returns what a token holds, or refers to in blobs, which may be nil.
-func Parts(ctx context.Context, blobs Blobs, principal string, x *tokens.Contents) (engine.Encoded, error) {
-	parts := engine.Encoded{Body: x.State, State: x.Apart, Effects: x.Plain, Secrets: x.Secret}
-	if !KeptApart(x) {
-		return parts, nil
-	}
-	if blobs == nil {
 		return parts, tokens.Reject(tokens.ReasonState, "its state is in a ledger, which this server has none of")
 	}
-	ref := x.Secret[1:]
-	data, err := blobs(ctx, principal, [16]byte(ref[:16]))
+	ref = ref[1:]
+	data, err := r.memory.Blob(ctx, principal, [16]byte(ref[:16]))
 	digest := sha256.Sum256(data)
 	switch {
 	case err != nil:

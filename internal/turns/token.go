@@ -124,8 +124,8 @@ func (r *Runner) restore(ctx context.Context, q *Request, newest *engine.Program
 		Deadline: x.Claims.Deadline,
 	}
 	parts := engine.Encoded{Body: x.State, State: x.Apart, Effects: x.Plain, Secrets: x.Secret}
-	if len(x.State) == 0 { // which no position encodes to
-		parts, err = Parts(ctx, r.blobs(), q.Principal, x)
+	if KeptApart(x) {
+		parts, err = r.partsApart(ctx, q.Principal, x.Secret)
 	}
 	if err == nil {
 		if err := pos.Restore(parts); err != nil {
