@@ -201,7 +201,7 @@ func (r *rig) host(p *process) (h *host, err error) {
 	if r.ledger == nil {
 		return h, nil
 	}
-	if h.core, err = durable.New(durable.Config{Turns: h.Runner, Store: &p.store, Now: r.clock.now, Workers: 1}); err == nil {
+	if h.core, err = durable.New(durable.Config{Turns: h.Runner, Store: &p.store, Workers: 1}); err == nil {
 		h.mark, err = h.core.Mark(context.Background())
 	}
 	return h, err

@@ -278,7 +278,7 @@ func New(o Options) (*Server, error) {
 	} else {
 		s.host.TakesKeys = true
 		core, err := durable.New(durable.Config{
-			Turns: s.host.Turns, Store: o.Ledger, Workers: o.Workers, PerTool: o.WorkersPerTool, Lease: o.Lease, MaxSagas: o.LedgerLimit, Now: o.Now,
+			Turns: s.host.Turns, Store: o.Ledger, Workers: o.Workers, PerTool: o.WorkersPerTool, Lease: o.Lease, MaxSagas: o.LedgerLimit,
 		})
 		if err != nil {
 			return nil, fmt.Errorf("server: %w", err)

@@ -13,6 +13,7 @@ import (
 	"github.com/mcpsaga/mcpsaga/internal/durable"
 	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/internal/store"
+	"github.com/mcpsaga/mcpsaga/internal/store/storetest"
 	"github.com/mcpsaga/mcpsaga/internal/tasks"
 	"github.com/mcpsaga/mcpsaga/internal/tokens"
 	"github.com/mcpsaga/mcpsaga/internal/turns"
@@ -195,7 +196,7 @@ func TestTheProcessHasAClock(t *testing.T) {
 		s := newFleet(t, newOutside().trip(func(i *saga.Info) { i.Tasks = saga.Tasks{Mode: saga.TasksOptional, TTL: time.Hour} }))
 		s.store = store.NewMemory(store.MemoryOptions{Now: now})
 		a := s.replica(func(c *clientConfig) { c.Now = now })
-		core, err := durable.New(durable.Config{Turns: a.Runner, Store: s.store, Now: now})
+		core, err := durable.New(durable.Config{Turns: a.Runner, Store: s.store})
 		require.NoError(t, err)
 		a.core = core
 		q := turns.Request{Principal: "ann", Client: steps.AllFeatures(), Program: a.Registry.Find(engine.KindTool, "trip"), Arguments: []byte(`{"to":"Rome"}`)}
@@ -206,5 +207,34 @@ func TestTheProcessHasAClock(t *testing.T) {
 		task, err = core.Get(t.Context(), "ann", task.ID)
 		require.NoError(t, err)
 		assert.Equal(t, tasks.InputRequired, task.Status)
+	})
+}
+
+// A server whose clock is ahead of the store's asks it for what is due no more often than others.
+func TestAClockThatIsAheadAsksNoMoreOften(t *testing.T) {
+	inBubble(t, func(t *testing.T, r *rig) {
+		r.store = store.NewMemory(store.MemoryOptions{Now: func() time.Time { return time.Now().Add(-time.Minute) }})
+		napping := saga.Machine[none, none]{
+			Info:  saga.Info{Name: "naps", Tasks: optional},
+			Start: func(t *turn) (saga.Next, error) { return t.Sleep(30*time.Second, "end") },
+			Steps: saga.Steps[none, none]{"end": func(t *turn) (saga.Next, error) { return t.Textf("done") }},
+		}
+		a := r.manager(nil, napping)
+		stop := r.work(a)
+		id := r.start(a, call(a, "naps", "")).ID
+		time.Sleep(time.Second)
+		stop()
+		var takes atomic.Int32
+		counted := &storetest.Intercept{Store: r.store, Around: func(_ context.Context, c storetest.Call, next func() error) error {
+			if c.Method == "Take" && takes.Add(1) > 1000 {
+				time.Sleep(time.Second) // else the time stands still
+			}
+			return next()
+		}}
+		b := r.manager(func(c *durable.Config) { c.Store = counted }, napping)
+		r.work(b)
+		time.Sleep(5 * time.Second)
+		assert.Less(t, takes.Load(), int32(300))
+		r.until(b, id, tasks.Completed)
 	})
 }

@@ -61,8 +61,6 @@ type Config struct {
 	Attempts int
 	// Poll is how often what is waited for is looked at although nothing was heard of it. Default: 10 seconds.
 	Poll time.Duration
-	// Now is this process's clock, which counts until the store's has been heard. Default: [time.Now].
-	Now func() time.Time
 }
 
 // Core drives sagas. It is safe for concurrent use.
@@ -93,10 +91,7 @@ func New(c Config) (*Core, error) {
 	c.Lease = cmp.Or(c.Lease, 10*time.Second)
 	c.Attempts = cmp.Or(c.Attempts, 5)
 	c.Poll = cmp.Or(c.Poll, 10*time.Second)
-	if c.Now == nil {
-		c.Now = time.Now
-	}
-	core := &Core{Config: c, clock: clock{process: c.Now}, unread: rate.Sometimes{Interval: 10 * time.Minute}}
+	core := &Core{Config: c, clock: clock{process: c.Turns.Now}, unread: rate.Sometimes{Interval: 10 * time.Minute}}
 	core.rows.store, core.rows.keys, core.rows.audience = c.Store, c.Turns.Codec.Keyset, c.Turns.Codec.Options().Audience
 	core.worker.init(core)
 	c.Turns.Remember(core)

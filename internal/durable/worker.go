@@ -140,6 +140,9 @@ func (w *worker) take(ctx, live context.Context) error {
 			h.acquire(t)
 			w.receive(h)
 		}
+		if len(taken) == 0 { // the store's clock may not have been heard, and this process's be ahead of it
+			_ = sleep(ctx, lookPause)
+		}
 		w.await(ctx, t.began, next)
 	}
 	return ctx.Err()
