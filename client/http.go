@@ -92,14 +92,9 @@ func (h *HTTP) setUp() {
 		h.invalid = fmt.Errorf("%q is not an http or https URL", h.URL)
 	case strings.ContainsFunc(h.Bearer+fmt.Sprint(h.Header), func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }):
 		h.invalid = errors.New("the bearer token, or a header, has a line break or another control character: give it without")
-	case h.Bearer != "" && h.target.Scheme != "https" && !isLoopback(h.target.Hostname()):
+	case h.Bearer != "" && h.target.Scheme != "https" && !outgoing.IsLoopback(h.target.Hostname()):
 		h.invalid = fmt.Errorf("a bearer token would cross the network in the clear to %s: use https", h.target.Host)
 	}
-}
-
-func isLoopback(host string) bool {
-	ip := net.ParseIP(host)
-	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
 func checkRedirect(next *http.Request, via []*http.Request) error {

@@ -212,7 +212,7 @@ func TestDefaultMakesOptional(t *testing.T) {
 		return t.Messages(content.Message{Role: content.User, Content: content.Text{Text: t.Args.Day}})
 	}}}.Compile()
 	require.NoError(t, err)
-	assert.Equal(t, []engine.PromptArgument{{Name: "day"}}, prompt.Prompt.Arguments)
+	assert.Equal(t, []engine.PromptArgument{{Name: "day"}}, prompt.Arguments)
 }
 
 func TestTagsOfResultsAreEnforced(t *testing.T) {
@@ -360,7 +360,7 @@ func TestTagsOfPromptsAndResources(t *testing.T) {
 		},
 	}.Compile()
 	require.NoError(t, err)
-	assert.Equal(t, []engine.PromptArgument{{Name: "tone", Title: "Tone", Description: "how it sounds", Required: true}, {Name: "day"}}, prompt.Prompt.Arguments)
+	assert.Equal(t, []engine.PromptArgument{{Name: "tone", Title: "Tone", Description: "how it sounds", Required: true}, {Name: "day"}}, prompt.Arguments)
 	out, err := prompt.Start(t.Context(), engine.Call{Arguments: json.RawMessage(`{"tone":"sad"}`)})
 	require.NoError(t, err)
 	assert.Equal(t, content.Text{Text: "sad 2026-07-28"}, out.Messages.Messages[0].Content)

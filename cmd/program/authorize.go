@@ -13,6 +13,7 @@ import (
 	"github.com/urfave/cli/v3"
 
 	"github.com/mcpsaga/mcpsaga/auth"
+	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/server"
 )
 
@@ -136,7 +137,7 @@ func (p *program) resource(c *cli.Command, l net.Listener) string {
 func (p *program) toolScopes(c *cli.Command) (map[string][]string, error) {
 	var known []string
 	for _, d := range p.server.Tools {
-		if t, err := d.Compile(); err == nil && t.Prompt == nil && t.Resource == nil { // server.New says what is wrong with others
+		if t, err := d.Compile(); err == nil && t.Kind == engine.KindTool { // server.New says what is wrong with others
 			known = append(known, t.Name)
 		}
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/urfave/cli/v3"
 
+	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/saga"
 )
 
@@ -28,7 +29,7 @@ func exampleOf(o *Options, tools []saga.Definition) string {
 		return o.Example
 	}
 	for _, definition := range tools {
-		if t, err := definition.Compile(); err == nil && t.Prompt == nil && t.Resource == nil {
+		if t, err := definition.Compile(); err == nil && t.Kind == engine.KindTool {
 			return strings.TrimSpace(t.Name + " " + argumentNames(t.InputSchema))
 		}
 	}

@@ -30,12 +30,6 @@ type PromptArgument struct {
 	Required bool `json:"required,omitzero"`
 }
 
-// PromptInfo is what lists show of a prompt besides its name.
-type PromptInfo struct {
-	// Arguments are the prompt's arguments, in the order of their fields.
-	Arguments []PromptArgument
-}
-
 // ResourceInfo is what lists show of a resource besides its name.
 type ResourceInfo struct {
 	// URI is the resource's address, or the template of those of many (RFC 6570).
@@ -73,9 +67,9 @@ func (t *Program) MakePrompt(complete map[string]completer) error {
 		return err
 	}
 	input := t.input.Schema()
-	t.Prompt = &PromptInfo{Arguments: []PromptArgument{}}
+	t.Arguments = []PromptArgument{}
 	for _, name := range names {
-		t.Prompt.Arguments = append(t.Prompt.Arguments, PromptArgument{
+		t.Arguments = append(t.Arguments, PromptArgument{
 			Name: name, Title: input.Properties[name].Title, Description: input.Properties[name].Description, Required: slices.Contains(input.Required, name),
 		})
 	}

@@ -45,9 +45,9 @@ type Program struct {
 	// Annotations are hints for clients, MCP's ToolAnnotations, or nil.
 	Annotations json.RawMessage
 
-	// Prompt is set for prompts, Resource for resources.
-	Prompt   *PromptInfo
-	Resource *ResourceInfo
+	// Arguments are those of a prompt, in the order of their fields; Resource is what a resource has besides its name.
+	Arguments []PromptArgument
+	Resource  *ResourceInfo
 	// Complete suggests values for arguments of prompts and resources, by name.
 	Complete map[string]completer
 

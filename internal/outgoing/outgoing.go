@@ -5,6 +5,7 @@ package outgoing
 import (
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/url"
 	"strings"
@@ -30,6 +31,12 @@ func origin(u *url.URL) [3]string {
 		port = map[string]string{"http": "80", "https": "443"}[u.Scheme]
 	}
 	return [3]string{u.Scheme, strings.ToLower(u.Hostname()), port}
+}
+
+// IsLoopback reports whether a host is this machine.
+func IsLoopback(host string) bool {
+	ip := net.ParseIP(host)
+	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
 // TooLargeError says that a response is larger than it may be.

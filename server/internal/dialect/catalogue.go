@@ -95,7 +95,7 @@ func NewCatalogue(tools *engine.Registry, pageSize int, ttl time.Duration, takes
 		add(&c.BareTools, e)
 	}
 	for _, t := range tools.Of(engine.KindPrompt) {
-		add(&prompts, entry{Name: t.Name, Title: t.Title, Description: t.Description, Arguments: t.Prompt.Arguments})
+		add(&prompts, entry{Name: t.Name, Title: t.Title, Description: t.Description, Arguments: t.Arguments})
 	}
 	for _, t := range tools.Of(engine.KindResource) {
 		e := entry{URI: t.Resource.URI, Name: t.Name, Title: t.Title, Description: t.Description, MIMEType: t.Resource.MIMEType}

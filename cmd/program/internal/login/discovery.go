@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/url"
 	"slices"
@@ -103,18 +102,13 @@ func (o outsider) RoundTrip(r *http.Request) (*http.Response, error) {
 // check refuses addresses without TLS, and this machine unless the server is on it: another server would have the
 // command send requests to what listens here. What TLS leads to elsewhere has shown a certificate for its name.
 func (l *Login) check(u *url.URL) error {
-	switch local := isLoopback(u.Hostname()); {
+	switch local := outgoing.IsLoopback(u.Hostname()); {
 	case u.Host == "" || u.User != nil:
 		return errors.New("it is not the address of a server")
-	case local && !isLoopback(l.server.Hostname()):
+	case local && !outgoing.IsLoopback(l.server.Hostname()):
 		return fmt.Errorf("%s is on this machine, and the server is not", u.Host)
 	case local && u.Scheme == "http", u.Scheme == "https":
 		return nil
 	}
 	return fmt.Errorf("%s://%s is without TLS: it has to be https", u.Scheme, u.Host)
-}
-
-func isLoopback(host string) bool {
-	ip := net.ParseIP(host)
-	return host == "localhost" || ip != nil && ip.IsLoopback()
 }

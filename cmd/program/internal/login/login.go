@@ -17,6 +17,8 @@ import (
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/oauthex"
+
+	"github.com/mcpsaga/mcpsaga/internal/outgoing"
 )
 
 // Options say for which server, and how the user is asked. Server, Dir and Inner are required.
@@ -58,7 +60,7 @@ func New(ctx context.Context, o Options) (*Login, error) {
 		return nil, err
 	}
 	l := &Login{ctx: ctx, o: o, server: server, place: placeOf(o.Dir, o.Server), tried: make(map[string]error)}
-	if server.Scheme != "https" && !isLoopback(server.Hostname()) {
+	if server.Scheme != "https" && !outgoing.IsLoopback(server.Hostname()) {
 		if o.Show != nil {
 			return nil, fmt.Errorf("an access token would cross the network in the clear to %s: use https", server.Host)
 		}

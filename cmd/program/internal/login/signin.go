@@ -17,6 +17,7 @@ import (
 	"golang.org/x/oauth2"
 
 	"github.com/mcpsaga/mcpsaga/cmd/program/internal/plain"
+	"github.com/mcpsaga/mcpsaga/internal/outgoing"
 )
 
 // callback is where the browser comes back to, on a port of this machine (RFC 8252, section 7.3).
@@ -80,7 +81,7 @@ func (l *Login) client(ctx context.Context, old *kept, issues *oauthex.AuthServe
 	if old != nil && (l.o.ClientID == "" || l.o.ClientID == old.Client.ID) {
 		c = old.Client
 	}
-	if back, bad := url.Parse(c.Redirect); c.ID != "" && !c.Given && bad == nil && isLoopback(back.Hostname()) {
+	if back, bad := url.Parse(c.Redirect); c.ID != "" && !c.Given && bad == nil && outgoing.IsLoopback(back.Hostname()) {
 		if listener, err := net.Listen("tcp", back.Host); err == nil {
 			return listener, c, nil
 		}
