@@ -3,6 +3,7 @@
 package outgoing
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -39,23 +40,15 @@ func IsLoopback(host string) bool {
 	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
-// TooLargeError says that a response is larger than it may be.
-type TooLargeError struct {
-	// Limit is how large it may be, in bytes.
-	Limit int64
-}
-
-// Error says how large the response may be.
-func (e *TooLargeError) Error() string {
-	return fmt.Sprintf("its answer is larger than %d bytes", e.Limit)
-}
+// ErrTooLarge begins the error about a response that is larger than it may be.
+var ErrTooLarge = errors.New("its answer is larger")
 
 // ReadAll reads a response's body, which must not be larger than limit bytes. If it
-// is, the error is a *[TooLargeError].
+// is, the error is [ErrTooLarge].
 func ReadAll(body io.Reader, limit int64) ([]byte, error) {
 	data, err := io.ReadAll(io.LimitReader(body, limit+1))
 	if err == nil && int64(len(data)) > limit {
-		return nil, &TooLargeError{limit}
+		return nil, fmt.Errorf("%w than %d bytes", ErrTooLarge, limit)
 	}
 	return data, err
 }

@@ -54,8 +54,7 @@ func TestReadAll(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, "1234", string(data))
 	_, err = ReadAll(strings.NewReader("12345"), 4)
-	var large *TooLargeError
-	require.ErrorAs(t, err, &large)
+	require.ErrorIs(t, err, ErrTooLarge)
 	assert.EqualError(t, err, "its answer is larger than 4 bytes")
 	lost := errors.New("lost")
 	_, err = ReadAll(io.MultiReader(strings.NewReader("12"), failing{lost}), 4)

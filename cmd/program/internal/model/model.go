@@ -170,7 +170,7 @@ func (m *Model) post(ctx context.Context, body []byte) ([]byte, error) {
 	answer, err := outgoing.ReadAll(response.Body, maxAnswer)
 	code := response.StatusCode
 	switch {
-	case errors.As(err, new(*outgoing.TooLargeError)):
+	case errors.Is(err, outgoing.ErrTooLarge):
 		return nil, backoff.Permanent(err)
 	case err != nil, code == http.StatusOK:
 		return answer, err
