@@ -53,7 +53,7 @@ func (p *Position) Encode() Encoded {
 	if !p.Wake.IsZero() || len(p.Parts) > 0 || p.running != nil {
 		version = bodyMore
 	}
-	b := appendBytes([]byte{version}, p.next)
+	b := appendBytes(append(make([]byte, 0, 512), version), p.next)
 	b = binary.AppendUvarint(b, uint64(len(p.pending)))
 	for i := range p.pending {
 		b = p.pending[i].append(b)

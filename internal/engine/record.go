@@ -166,7 +166,7 @@ func (r *Replay) soFar() []byte {
 }
 
 func (r *record) encode() []byte {
-	b := binary.AppendUvarint(nil, uint64(len(r.times)))
+	b := binary.AppendUvarint(make([]byte, 0, 512), uint64(len(r.times)))
 	for _, t := range r.times {
 		b = binary.AppendUvarint(b, uint64(t))
 	}
