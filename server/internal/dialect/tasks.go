@@ -262,6 +262,19 @@ type Leaver interface {
 // ErrLeft says that the answer to a request is to be had by another.
 var ErrLeft = error(gone("the request can be resumed"))
 
+// Pass sends what a task reports, and says whether that is progress, which has clients wait on. A nil n sends nothing.
+func (n *Notifier) Pass(e *tasks.Event) (progress bool) {
+	switch {
+	case n == nil:
+	case e.Progress != nil:
+		n.Progress(*e.Progress)
+		return n.Token != nil
+	case e.Log != nil:
+		n.Log(*e.Log)
+	}
+	return false
+}
+
 // little is by how much progress grows when nothing has happened.
 const little = 1e-9
 

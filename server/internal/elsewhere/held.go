@@ -26,7 +26,7 @@ const (
 	// holdBriefly is how long a form in the host's window may take to show that it is there, and holdApp how long the call
 	// is held then in all. Clients give up after a minute.
 	holdBriefly, holdApp = 3 * time.Second, 45 * time.Second
-	// holdQuiet is how long a tool may work and say nothing.
+	// holdQuiet is how long a tool may work whose client hears of no progress.
 	holdQuiet = 45 * time.Second
 	// holdAll is how long it is held if the tool works on what the form has given; aliveTime is how often the client gets a
 	// sign meanwhile.
@@ -49,7 +49,7 @@ type view struct {
 
 	task   *tasks.Task // as it is known here
 	apps   uint64      // Note.Apps at first
-	quiet  time.Time   // since when nothing was heard of the tool
+	quiet  time.Time   // since when the client has heard nothing of the tool
 	renews time.Time   // when it is to be shown that the call is wanted
 	alive  time.Time   // when the client is to be shown that it is held
 	// remembered: forms find the call. cancelled: the client has just wanted it cancelled.
@@ -222,14 +222,11 @@ func (v *view) follow(ctx context.Context) (*content.Result, error) {
 		case err != nil:
 			return nil, err
 		case news.Event != nil:
-			v.quiet = time.Now()
 			if v.call.Request != nil {
 				v.call.Request.Passed(news.Event.N)
 			}
-			if e := news.Event; v.Notifier != nil && e.Progress != nil {
-				v.Notifier.Progress(*e.Progress)
-			} else if v.Notifier != nil && e.Log != nil {
-				v.Notifier.Log(*e.Log)
+			if v.Notifier.Pass(news.Event) {
+				v.quiet = time.Now()
 			}
 		case news.Task != nil:
 			if news.Task.Status != v.task.Status {
