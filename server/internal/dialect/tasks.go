@@ -187,14 +187,14 @@ func (h *Host) CancelCall(ctx context.Context, principal, id string, why error) 
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastWord)
 	defer cancel()
 	_, err := h.Tasks.Cancel(ctx, principal, id)
-	if err != nil && !errors.Is(err, tasks.ErrNotFound) {
-		h.Log.WarnContext(ctx, "call not cancelled: it continues until its time is over", "error", err)
-	}
-	if !errors.Is(why, ErrStopping) && !errors.Is(why, ErrSessionEnded) || errors.Is(err, tasks.ErrNotFound) {
+	switch {
+	case errors.Is(err, tasks.ErrNotFound):
 		return nil, why
-	}
-	if err != nil {
+	case err != nil:
+		h.Log.WarnContext(ctx, "call not cancelled: it continues until its time is over", "error", err)
 		return nil, ErrUnknown
+	case !errors.Is(why, ErrStopping) && !errors.Is(why, ErrSessionEnded) && !errors.Is(why, turns.ErrLedger):
+		return nil, why
 	}
 	ctx, enough := context.WithTimeout(ctx, learnTime)
 	defer enough()
