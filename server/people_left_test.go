@@ -12,11 +12,11 @@ import (
 	"github.com/mcpsaga/mcpsaga/steps"
 )
 
-// From where a person has answered is an address: that which CallerKey returns, as addresses are written, or else that of
-// the connection. What else tells callers apart is nobody's address.
+// From where a person has answered is an address: that which CallerKey returns, as addresses are written, or a network of them,
+// or else that of the connection. What else tells callers apart is nobody's address.
 func TestWhereOthersHaveAnswered(t *testing.T) {
 	for key, want := range map[string]string{
-		"": "127.0.0.1", "customer 7": "127.0.0.1", "2001:db8::/64": "127.0.0.1",
+		"": "127.0.0.1", "customer 7": "127.0.0.1", "2001:DB8::/64": "2001:db8::/64",
 		"203.0.113.9": "203.0.113.9", "2001:DB8:0::7": "2001:db8::7",
 	} {
 		t.Run(key, func(t *testing.T) {
