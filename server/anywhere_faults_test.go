@@ -100,7 +100,7 @@ func newFaultyRig(t *testing.T, replicas int, how fault) *faultyRig {
 	ctx, stop := context.WithCancel(t.Context())
 	var serving sync.WaitGroup
 	for range replicas {
-		s, err := server.New(server.Options{Keys: f.keys, Ledger: f.store, Tools: []saga.Definition{deskTool(&f.desk), legacySum}, Logger: slog.New(slog.DiscardHandler)})
+		s, err := server.New(server.Options{Keys: f.keys, Ledger: f.store, Tools: []saga.Definition{deskTool(&f.desk), aheadTool(&f.desk), legacySum}, Logger: slog.New(slog.DiscardHandler)})
 		require.NoError(t, err)
 		l := hosts.Listen()
 		serving.Go(func() { _ = s.Serve(ctx, l) })
@@ -315,33 +315,41 @@ func faultyCall(t *testing.T, replicas, n int, how fault, way func(*caller, sseE
 	return failed
 }
 
+// faults are how the ledger fails.
+var faults = map[string]fault{
+	"refuses once":                   {},
+	"does not know once":             {made: true},
+	"refuses for 3 s":                {lasts: 3 * time.Second},
+	"refuses for 90 s":               {lasts: 90 * time.Second},
+	"hangs for 15 s":                 {hangs: true, lasts: 15 * time.Second},
+	"does what it can for 15 s":      {hangs: true, made: true, lasts: 15 * time.Second},
+	"does what it can for 2 minutes": {hangs: true, made: true, lasts: 2 * time.Minute},
+}
+
+// faultyCalls are the calls of the ledger that fail: the first, and every so many.
+func faultyCalls() (first, every int) {
+	switch {
+	case os.Getenv("SAGA_NIGHTLY") != "":
+		return 1, 1
+	case testing.Short():
+		every = 12
+	case longtests.Wanted():
+		every = 4
+	default:
+		every = 16
+	}
+	return 1 + rand.N(every), every // others have the rest
+}
+
 // Wherever in a call the ledger fails, and however, its client gets its answer, if need be by sending
 // again what it is told to send again; nothing is done twice, and nothing is left behind.
 func TestLedgerFailsAtEachPointOfACall(t *testing.T) {
-	for name, how := range map[string]fault{
-		"refuses once":                   {},
-		"does not know once":             {made: true},
-		"refuses for 3 s":                {lasts: 3 * time.Second},
-		"refuses for 90 s":               {lasts: 90 * time.Second},
-		"hangs for 15 s":                 {hangs: true, lasts: 15 * time.Second},
-		"does what it can for 15 s":      {hangs: true, made: true, lasts: 15 * time.Second},
-		"does what it can for 2 minutes": {hangs: true, made: true, lasts: 2 * time.Minute},
-	} {
+	for name, how := range faults {
 		for does, way := range ways {
 			for _, replicas := range []int{1, 3} {
 				t.Run(fmt.Sprintf("%s/%s/%d", name, does, replicas), func(t *testing.T) {
 					t.Parallel()
-					first, every := 1, 1
-					if os.Getenv("SAGA_NIGHTLY") == "" { // others have the rest
-						every = 4
-						if !longtests.Wanted() {
-							every = 16
-						}
-						if testing.Short() {
-							every = 12
-						}
-						first += rand.N(every)
-					}
+					first, every := faultyCalls()
 					for n := first; faultyCall(t, replicas, n, how, way, does == "answers"); n += every {
 						require.Less(t, n, 500)
 					}

@@ -390,3 +390,14 @@ func TestFormsOfSessionsThatNobodyKnows(t *testing.T) {
 	}
 	assert.Contains(t, <-held, "seat in 7")
 }
+
+// A host that shows forms is offered that of tools whose tasks alone ask by it.
+func TestFormsOfTasksAreListed(t *testing.T) {
+	for _, mode := range []saga.TaskMode{saga.TasksOptional, saga.TasksRequired} {
+		both := object{"extensions": object{tasksExtension: object{}, "io.modelcontextprotocol/ui": showsApps["extensions"].(object)["io.modelcontextprotocol/ui"]}}
+		r := newRig(t, server.Options{Ledger: inMemory(t), Tools: []saga.Definition{asTask(new(seats).tool(), mode)}})
+		got := r.send(modernRequest("tools/list", nil).with(both)).raw
+		assert.Contains(t, got, `"resourceUri"`)
+		assert.Contains(t, got, `"name":"mcpsaga_form"`)
+	}
+}

@@ -3,6 +3,7 @@ package server_test
 import (
 	"context"
 	"encoding/json"
+	"log/slog"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -42,6 +43,35 @@ func TestLongWorkIsLetGo(t *testing.T) {
 		_, calls := s.now()
 		assert.Equal(t, 1, calls)
 	})
+}
+
+// Progress holds a client that gets it. Any other gives up after a minute, and would never learn of its handle.
+func TestProgressHoldsWhoHearsIt(t *testing.T) {
+	for hears, status := range map[bool]string{true: "waiting", false: "working"} {
+		inBubble(t, func(t *testing.T) {
+			s, store := new(seats), inMemory(t)
+			tool := s.tool()
+			run := tool.Run
+			tool.Run = func(r *saga.Run, in struct{}) (string, error) {
+				for i := range 8 {
+					time.Sleep(10 * time.Second) //sagavet:ignore in virtual time
+					r.Progress(float64(i+1), 8, "")
+					r.Log(slog.LevelInfo, "it works")
+				}
+				return run(r, in)
+			}
+			r := newRig(t, server.Options{Ledger: store, Tools: []saga.Definition{tool}, TurnTimeout: time.Hour, TokenTTL: time.Hour})
+			q := callTool("seat", nil)
+			if hears {
+				q.meta["progressToken"] = "p"
+			}
+			began := time.Now()
+			first := waitsOf(t, r.send(q).Result)
+			assert.Equal(t, status, first.Status)
+			assert.InDelta(t, map[bool]float64{true: 80, false: 45}[hears], time.Since(began).Seconds(), 1)
+			assert.Equal(t, "row", waitsOf(t, r.send(relay("seat", first, nil)).Result).Questions[0].ID)
+		})
+	}
 }
 
 // What a client without a handle leaves is undone. One with a handle may come back.

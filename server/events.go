@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 
 	jsonv2 "github.com/go-json-experiment/json"
@@ -58,14 +59,14 @@ func (s *Server) Reject(ctx context.Context, handle, reason string) error {
 }
 
 // Signal is Deliver for all sagas that have asked for an event of a tool with a [steps.Key], now or within a day. tool and event are
-// their names.
+// their names. The value has to fit the event of any revision that the server has.
 func (s *Server) Signal(ctx context.Context, tool, event, key string, value any) error {
 	if s.keeper == nil {
 		return errNoLedger
 	}
 	s.keeper.begin()
-	p := s.host.Tools.Find(engine.KindTool, tool)
-	if p == nil {
+	revisions := s.host.Tools.Revisions(engine.KindTool, tool)
+	if len(revisions) == 0 {
 		return fmt.Errorf("%w: this server has no tool %q", ErrNoEvent, tool)
 	}
 	if reason := ident.KeyProblem(key); reason != "" {
@@ -75,10 +76,11 @@ func (s *Server) Signal(ctx context.Context, tool, event, key string, value any)
 	if err != nil {
 		return err
 	}
-	if err := p.CheckEvent(event, result); err != nil {
+	fits := func(p *engine.Program) bool { return p.CheckEvent(event, result) == nil }
+	if err := revisions[0].CheckEvent(event, result); err != nil && !slices.ContainsFunc(revisions, fits) {
 		return fmt.Errorf("tool %q, event %q: %w", tool, event, err)
 	}
-	_, err = s.keeper.core.Deliver(ctx, s.keeper.core.AtKey(p.Target, event, key), result)
+	_, err = s.keeper.core.Deliver(ctx, s.keeper.core.AtKey(revisions[0].Target, event, key), result)
 	return err
 }
 

@@ -130,6 +130,36 @@ func TestEventsBySignal(t *testing.T) {
 	assert.Equal(t, "it is here", end.text())
 }
 
+// An event that the newest revision does not wait for, or with another value, reaches the sagas of an older one beside it.
+func TestSignalsReachOlderRevisions(t *testing.T) {
+	type weighed struct {
+		Grams int `json:"grams" minimum:"1"`
+	}
+	heavy := &steps.Event[weighed]{ID: "shipped", Message: "Waiting.", Within: time.Hour}
+	parcel := func(revision uint32, asks ...steps.Question) saga.Definition {
+		return saga.Flow[empty, string]{
+			Info: saga.Info{Name: "parcel", Revision: revision, Asks: asks, Tasks: saga.Tasks{Mode: saga.TasksOptional}},
+			Run: func(r *saga.Run, _ empty) (string, error) {
+				_, err := saga.Ask(r, shipped.With(steps.Key("17")))
+				return "it is here", err
+			},
+		}
+	}
+	for name, newest := range map[string]saga.Definition{"it is gone": parcel(1), "it is another": parcel(1, heavy)} {
+		t.Run(name, func(t *testing.T) {
+			keys, store := newKeys(t), inMemory(t)
+			older := newRig(t, server.Options{Keys: keys, Ledger: store, Tools: []saga.Definition{parcel(0, shipped)}})
+			task := older.begin(callTool("parcel", nil))
+			newer := newRig(t, server.Options{Keys: keys, Ledger: store, Tools: []saga.Definition{newest, parcel(0, shipped)}})
+			require.NoError(t, newer.srv.Signal(t.Context(), "parcel", "shipped", "17", nil))
+			require.Eventually(t, func() bool {
+				return readTask(t, older.send(taskRequest("get", task.TaskID)).Result).Status == "completed"
+			}, time.Minute, 5*time.Millisecond)
+			assert.Error(t, newer.srv.Signal(t.Context(), "parcel", "lost", "17", nil))
+		})
+	}
+}
+
 // A server that does nothing but pass on signals also does the work that they are for.
 func TestSignalsBeginTheWork(t *testing.T) {
 	here := make(chan struct{}, 9)

@@ -12,11 +12,11 @@ import (
 	"github.com/mcpsaga/mcpsaga/steps"
 )
 
-// From where a person has answered is an address: that which CallerKey returns, as addresses are written, or else that of
-// the connection. What else tells callers apart is nobody's address.
+// From where a person has answered is an address: that which CallerKey returns, as addresses are written, or a network of them,
+// or else that of the connection. What else tells callers apart is nobody's address.
 func TestWhereOthersHaveAnswered(t *testing.T) {
 	for key, want := range map[string]string{
-		"": "127.0.0.1", "customer 7": "127.0.0.1", "2001:db8::/64": "127.0.0.1",
+		"": "127.0.0.1", "customer 7": "127.0.0.1", "2001:DB8::/64": "2001:db8::/64",
 		"203.0.113.9": "203.0.113.9", "2001:DB8:0::7": "2001:db8::7",
 	} {
 		t.Run(key, func(t *testing.T) {
@@ -79,4 +79,25 @@ func TestOldRevisionsAreAnsweredByTheirOwnRoutes(t *testing.T) {
 	shown := after.page(first.URL)
 	require.Equal(t, http.StatusSeeOther, after.browse(http.MethodPost, first.URL, shown.form(t, "accept", "f0", "1"), nil).status)
 	assert.Equal(t, "tidied", after.send(ann(relay("tidy", first, nil))).result(t).text())
+}
+
+// During a rollout a server may be older than what asks: it says so, whatever the form has, and another one takes the answer.
+func TestOlderServersTakeNoAnswersOfOthers(t *testing.T) {
+	keys, store, o := newKeys(t), inMemory(t), &office{make(chan string, 100)}
+	at := func(revision uint32) *rig {
+		pays := o.pays(newApprove()).(saga.Flow[struct{}, string])
+		pays.Revision = revision
+		_, r := newOffice(t, newApprove(), func(o *server.Options) { o.Keys, o.Ledger = keys, store }, offering(pays))
+		return r
+	}
+	older, newer := at(0), at(1)
+	task, link := o.asks(newer)
+	shown := newer.opensFor("fin1", link)
+	for _, limit := range []string{"5", "0"} { // which does not fit
+		got := older.says("fin1", link, shown.form(t, "accept", "f0", limit))
+		assert.Equal(t, http.StatusServiceUnavailable, got.status)
+		assert.Contains(t, got.body, "A newer server continues this")
+	}
+	assert.Equal(t, http.StatusSeeOther, newer.says("fin1", link, shown.form(t, "accept", "f0", "5")).status)
+	assert.Equal(t, "5 by fin1, true", newer.endOf(task.TaskID, "completed"))
 }

@@ -98,8 +98,11 @@ func (s *Server) who() pages.Who {
 		}
 		p := saga.CallerOf(engine.WithCaller(r.Context(), c))
 		who = pages.Person{Subject: p.Subject, Names: []string{p.Subject}}
-		if from, err := netip.ParseAddr(s.opts.CallerKey(r)); err == nil {
+		key := s.opts.CallerKey(r)
+		if from, err := netip.ParseAddr(key); err == nil {
 			who.From = from.String() // behind a proxy
+		} else if network, err := netip.ParsePrefix(key); err == nil {
+			who.From = network.String() // all that ForwardedKey says of an address of IPv6
 		} else {
 			who.From, _, _ = net.SplitHostPort(r.RemoteAddr)
 		}

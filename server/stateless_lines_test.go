@@ -300,3 +300,13 @@ func TestStatelessStdioBadLines(t *testing.T) {
 		assert.Contains(t, out.String(), "Hello!", "%.30s", bad)
 	}
 }
+
+// Some clients write each slash as \/, which means the same.
+func TestEscapedSlashes(t *testing.T) {
+	s := new(seats)
+	r := newRig(t, server.Options{Ledger: inMemory(t), Tools: []saga.Definition{s.tool()}})
+	q := callTool("seat", nil).with(object{"elicitation": object{}})
+	got := lines(t, r.srv, strings.ReplaceAll(q.body(), "/", `\/`)+"\n")
+	require.Len(t, got, 1)
+	assert.Equal(t, "input_required", parseMessage(t, got[0]).result(t).ResultType)
+}

@@ -58,7 +58,7 @@ func (a *Apps) Shows(c *elsewhere.Client) bool { return a.Questions.Apps && c.Ap
 
 // Listed returns a list of tools as a client is to see it, with that of the form if it shows one for any of them.
 func (a *Apps) Listed(items []json.RawMessage, c *elsewhere.Client) []json.RawMessage {
-	if !a.Shows(c) || !slices.ContainsFunc(a.Tools.Of(engine.KindTool), func(t *engine.Program) bool { return a.Takes(t, c) }) {
+	if !a.Shows(c) || !slices.ContainsFunc(a.Tools.Of(engine.KindTool), func(t *engine.Program) bool { return a.Continues(t, c) }) {
 		return items
 	}
 	return append(items[:len(items):len(items)], json.RawMessage(listedTool))

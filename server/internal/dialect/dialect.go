@@ -195,7 +195,7 @@ var (
 	ErrCancelled    = error(gone("the client cancelled the request"))
 	ErrStopping     = error(gone("the server stops; call again"))
 	// ErrUnknown is for who would call again, though what the call did may stay.
-	ErrUnknown = error(gone("the server stops before it is known what becomes of the call: find out what it has done before you call again"))
+	ErrUnknown = error(gone("it is not known yet what becomes of the call: find out what it has done before you call again"))
 )
 
 // gone is an error about the client, which is no fault of a turn.

@@ -175,14 +175,14 @@ func (h *Host) CancelCall(ctx context.Context, principal, id string, why error) 
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastWord)
 	defer cancel()
 	_, err := h.Tasks.Cancel(ctx, principal, id)
-	if err != nil && !errors.Is(err, tasks.ErrNotFound) {
-		h.Log.WarnContext(ctx, "call not cancelled: it continues until its time is over", "error", err)
-	}
-	if !errors.Is(why, ErrStopping) && !errors.Is(why, ErrSessionEnded) || errors.Is(err, tasks.ErrNotFound) {
+	switch {
+	case errors.Is(err, tasks.ErrNotFound):
 		return nil, why
-	}
-	if err != nil {
+	case err != nil:
+		h.Log.WarnContext(ctx, "call not cancelled: it continues until its time is over", "error", err)
 		return nil, ErrUnknown
+	case !errors.Is(why, ErrStopping) && !errors.Is(why, ErrSessionEnded) && !errors.Is(why, turns.ErrLedger):
+		return nil, why
 	}
 	ctx, enough := context.WithTimeout(ctx, learnTime)
 	defer enough()
@@ -249,6 +249,19 @@ type Leaver interface {
 
 // ErrLeft says that the answer to a request is to be had by another.
 var ErrLeft = error(gone("the request can be resumed"))
+
+// Pass sends what a task reports, and says whether that is progress, which has clients wait on. A nil n sends nothing.
+func (n *Notifier) Pass(e *tasks.Event) (progress bool) {
+	switch {
+	case n == nil:
+	case e.Progress != nil:
+		n.Progress(*e.Progress)
+		return n.Token != nil
+	case e.Log != nil:
+		n.Log(*e.Log)
+	}
+	return false
+}
 
 // little is by how much progress grows when nothing has happened.
 const little = 1e-9

@@ -25,7 +25,7 @@ const (
 // readAnswers reads what a model says to open questions. It is none of it taken if refusal says why. cancel: the call is
 // to be given up.
 func (v *view) readAnswers(open []steps.Step) (list []steps.Answer, cancel bool, refusal string) {
-	list, cancel, refusal = v.readCarried(v.call, v.program())
+	list, cancel, refusal = v.readCarried(v.call, v.program().Routing)
 	if refusal != "" || cancel {
 		return nil, cancel, refusal
 	}
@@ -42,7 +42,7 @@ func (v *view) readAnswers(open []steps.Step) (list []steps.Answer, cancel bool,
 }
 
 // readCarried is readAnswers where it is not known what is open.
-func (r *Router) readCarried(c *Call, p *engine.Program) (list []steps.Answer, cancel bool, refusal string) {
+func (r *Router) readCarried(c *Call, routing func(question string) engine.Routing) (list []steps.Answer, cancel bool, refusal string) {
 	raw := c.Answers
 	if text, ok := jsonview.String(raw); ok { // some models quote their objects
 		if raw = jsontext.Value(text); text == sayCancel {
@@ -57,7 +57,7 @@ func (r *Router) readCarried(c *Call, p *engine.Program) (list []steps.Answer, c
 	}
 	for id, value := range jsonview.Members(raw) {
 		a := steps.Answer{StepID: string(id), By: ByRelay}
-		q := p.Routing(a.StepID)
+		q := routing(a.StepID)
 		switch {
 		case !q.User:
 			return nil, false, notOpen(a.StepID)

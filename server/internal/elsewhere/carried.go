@@ -6,6 +6,7 @@ import (
 	"errors"
 
 	"github.com/mcpsaga/mcpsaga/content"
+	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/internal/relay"
 	"github.com/mcpsaga/mcpsaga/internal/tokens"
 	"github.com/mcpsaga/mcpsaga/internal/turns"
@@ -21,7 +22,7 @@ func (r *Router) carried(ctx context.Context, x *dialect.Exchange, c *Call) (*co
 		end, err := r.Turns.Call(ctx, q)
 		return r.turned(ctx, &q, c, &end, err)
 	}
-	list, cancel, refusal := r.readCarried(c, c.Program)
+	list, cancel, refusal := r.readCarried(c, r.routing(c.Program))
 	if refusal != "" {
 		return wrong(refusal), nil
 	}
@@ -46,7 +47,7 @@ func (r *Router) turned(ctx context.Context, q *turns.Request, c *Call, end *tur
 	}
 	w := relay.Words{Program: c.Program, Token: end.Token, Working: len(end.Steps) == 0, Wake: end.Wake}
 	for _, s := range end.Steps {
-		routes := r.Routes(c.Program.Routing(s.ID), &c.Client)
+		routes := r.Routes(r.routing(c.Program)(s.ID), &c.Client)
 		if routes&steps.RouteRelay == 0 {
 			q.Token, q.Answers = end.Token, nil
 			undone, err := r.Turns.Cancel(ctx, *q)
@@ -58,4 +59,16 @@ func (r *Router) turned(ctx context.Context, q *turns.Request, c *Call, end *tur
 		w.Ask(s, routes)
 	}
 	return w.Result(), nil
+}
+
+// routing is that of the questions of all revisions of a tool: a token may be of an older one.
+func (r *Router) routing(newest *engine.Program) func(question string) engine.Routing {
+	return func(question string) (q engine.Routing) {
+		for _, p := range r.Tools.Revisions(newest.Kind, newest.Name) {
+			if q = p.Routing(question); q.User {
+				break
+			}
+		}
+		return q
+	}
 }

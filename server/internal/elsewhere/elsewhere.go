@@ -12,6 +12,7 @@ package elsewhere
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"time"
 
@@ -128,7 +129,8 @@ type Request interface {
 // Read reads a call of a tool, which may be to begin a task. It returns nil if that is not to be answered here.
 func (r *Router) Read(params jsontext.Value, t *engine.Program, arguments jsontext.Value, c Client, task bool) (*Call, *wire.Error) {
 	calls, asTask := r.Takes(t, &c), r.takesTask(t, &c)
-	takes := calls || asTask
+	older := func(p *engine.Program) bool { return r.Continues(p, &c) } // whose calls may still wait
+	takes := calls || asTask || !ownArguments(t) && slices.ContainsFunc(r.Tools.Revisions(t.Kind, t.Name), older)
 	if !takes && (r.Tasks == nil || t.Kind != engine.KindTool || len(t.Asks) == 0) {
 		return nil, nil
 	}

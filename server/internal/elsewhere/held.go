@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"math/rand/v2"
 	"sync/atomic"
 	"time"
 
@@ -26,7 +27,7 @@ const (
 	// holdBriefly is how long a form in the host's window may take to show that it is there, and holdApp how long the call
 	// is held then in all. Clients give up after a minute.
 	holdBriefly, holdApp = 3 * time.Second, 45 * time.Second
-	// holdQuiet is how long a tool may work and say nothing.
+	// holdQuiet is how long a tool may work whose client hears of no progress.
 	holdQuiet = 45 * time.Second
 	// holdAll is how long it is held if the tool works on what the form has given; aliveTime is how often the client gets a
 	// sign meanwhile.
@@ -48,8 +49,9 @@ type view struct {
 	refusal string
 
 	task   *tasks.Task // as it is known here
+	after  uint64      // the number of the last event that the client has
 	apps   uint64      // Note.Apps at first
-	quiet  time.Time   // since when nothing was heard of the tool
+	quiet  time.Time   // since when the client has heard nothing of the tool
 	renews time.Time   // when it is to be shown that the call is wanted
 	alive  time.Time   // when the client is to be shown that it is held
 	// remembered: forms find the call. cancelled: the client has just wanted it cancelled.
@@ -75,8 +77,8 @@ func (v *view) answer(ctx context.Context) (*content.Result, error) {
 		v.call.Request.Held(ctx, v.task)
 	}
 	result, err = v.follow(ctx)
-	if err != nil && ctx.Err() == nil && v.unnamed() && !v.task.Status.Ended() {
-		_, err = v.CancelCall(ctx, v.Principal, v.task.ID, err)
+	if err != nil && ctx.Err() == nil && v.unnamed() && (!v.task.Status.Ended() || v.outlasts(err)) {
+		return v.abandon(ctx, err)
 	}
 	return result, err
 }
@@ -196,22 +198,39 @@ func (r *Router) Readable(ctx context.Context, x *dialect.Exchange, t *tasks.Tas
 	return r.Turns.Report(ctx, x.Message.Method, turns.ErrNewer)
 }
 
+// outlasts reports whether the wait continues after it has failed: it was the ledger, and the client can only make the same call
+// anew, which does all of it twice.
+func (v *view) outlasts(err error) bool { return errors.Is(err, turns.ErrLedger) && v.unnamed() }
+
 // follow waits until the call has ended, or the client is to learn that it waits.
 func (v *view) follow(ctx context.Context) (*content.Result, error) {
 	defer v.Pause()()
 	served, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	leave := func() {
-		if why := context.Cause(v.Closing); v.rests.Load() || !errors.Is(why, dialect.ErrSessionEnded) {
+		if why := context.Cause(v.Closing); why != nil && (v.rests.Load() || !errors.Is(why, dialect.ErrSessionEnded)) {
 			stop(why)
 		}
 	}
 	defer context.AfterFunc(v.Closing, leave)()
-	after := v.task.Events
-	if v.call.Found != nil {
-		after = v.call.After
+	if v.after = v.call.After; v.call.Found == nil {
+		v.after = v.task.Events
 	}
-	for news, err := range v.Tasks.Follow(served, v.Principal, v.task.ID, after, v.next) {
+	for {
+		result, err := v.look(ctx, served, leave)
+		if !v.outlasts(err) || served.Err() != nil {
+			return result, err
+		}
+		select {
+		case <-time.After(time.Second + rand.N(2*time.Second)): // not all of them at once
+		case <-served.Done():
+		}
+	}
+}
+
+// look is follow for as long as the ledger does not fail.
+func (v *view) look(ctx, served context.Context, leave func()) (result *content.Result, failed error) {
+	for news, err := range v.Tasks.Follow(served, v.Principal, v.task.ID, v.after, v.next) {
 		switch {
 		case err != nil && ctx.Err() != nil:
 			return v.gone(ctx)
@@ -219,23 +238,24 @@ func (v *view) follow(ctx context.Context) (*content.Result, error) {
 			return v.waiting(ctx)
 		case err != nil && served.Err() != nil:
 			return v.gone(served)
-		case err != nil:
+		case err != nil && !v.outlasts(err):
 			return nil, err
+		case err != nil:
+			failed = err
 		case news.Event != nil:
-			v.quiet = time.Now()
+			v.after = news.Event.N
 			if v.call.Request != nil {
 				v.call.Request.Passed(news.Event.N)
 			}
-			if e := news.Event; v.Notifier != nil && e.Progress != nil {
-				v.Notifier.Progress(*e.Progress)
-			} else if v.Notifier != nil && e.Log != nil {
-				v.Notifier.Log(*e.Log)
+			if v.Notifier.Pass(news.Event) {
+				v.quiet = time.Now()
 			}
 		case news.Task != nil:
 			if news.Task.Status != v.task.Status {
 				v.quiet = time.Now()
 			}
-			if v.task = news.Task; v.task.Status.Ended() {
+			v.task, v.after = news.Task, max(v.after, news.Task.Events)
+			if v.task.Status.Ended() {
 				return v.ended(ctx)
 			}
 			v.rests.Store(v.task.Rests)
@@ -243,21 +263,17 @@ func (v *view) follow(ctx context.Context) (*content.Result, error) {
 				v.remember(ctx)
 			}
 		}
-		if err := v.show(ctx); err != nil {
-			return nil, err
-		}
+		v.show(ctx)
 		if !time.Now().Before(v.holds()) {
 			return v.waiting(ctx)
 		}
-		if v.Closing.Err() != nil {
-			leave()
-		}
+		leave()
 	}
-	return v.gone(ctx)
+	return nil, failed
 }
 
 // show shows the core that the call is wanted, and the client that it is held, when it is time for that.
-func (v *view) show(ctx context.Context) error {
+func (v *view) show(ctx context.Context) {
 	now := time.Now()
 	if !now.Before(v.alive) {
 		if v.alive = now.Add(aliveTime); v.Notifier != nil && v.Notifier.Token != nil {
@@ -265,11 +281,12 @@ func (v *view) show(ctx context.Context) error {
 		}
 	}
 	if now.Before(v.renews) {
-		return nil
+		return
 	}
 	v.renews = now.Add(v.patience() / 3)
-	_, err := v.Tasks.Renew(ctx, v.Principal, v.task.ID, v.patience(), nil)
-	return err
+	if _, err := v.Tasks.Renew(ctx, v.Principal, v.task.ID, v.patience(), nil); err != nil {
+		v.renews = now.Add(min(v.patience()/3, time.Minute))
+	}
 }
 
 // next is when there is something to do although nothing has changed.
@@ -318,12 +335,21 @@ func (v *view) gone(ctx context.Context) (*content.Result, error) {
 	if n, _ := NoteOf(v.task); n.Task || !errors.Is(why, dialect.ErrCancelled) && (!v.unnamed() || errors.Is(why, dialect.ErrLeft)) {
 		return nil, why
 	}
+	return v.abandon(ctx, why)
+}
+
+// abandon cancels the call, as its wait has failed with why, and returns what the client is to read of that.
+func (v *view) abandon(ctx context.Context, why error) (*content.Result, error) {
 	t, err := v.CancelCall(ctx, v.Principal, v.task.ID, why)
 	if t == nil {
 		return nil, err
 	}
 	v.task = t
-	return v.ended(context.WithoutCancel(ctx))
+	result, err := v.ended(context.WithoutCancel(ctx))
+	if errors.Is(err, turns.ErrLedger) {
+		err = dialect.ErrUnknown
+	}
+	return result, err
 }
 
 // unnamed reports whether the client has neither the token of the call nor a key to make it again.

@@ -19,7 +19,7 @@ const (
 // Varies reports whether lists of tools are not the same for all clients.
 func (r *Router) Varies() bool {
 	able := &Client{Apps: true, Trusted: true, Tasks: true}
-	return slices.ContainsFunc(r.Tools.Of(engine.KindTool), func(t *engine.Program) bool { return r.Takes(t, able) || r.takesTask(t, able) })
+	return slices.ContainsFunc(r.Tools.Of(engine.KindTool), func(t *engine.Program) bool { return r.Continues(t, able) })
 }
 
 // listKey names a list: by its first item, and by what of a client decides how it is shown. There are a few of each.
@@ -47,7 +47,7 @@ func (r *Router) Listed(items []json.RawMessage, c *Client) []json.RawMessage {
 func (r *Router) list(items []json.RawMessage, c *Client) []json.RawMessage {
 	cloned := false
 	for n, t := range r.Tools.Of(engine.KindTool) {
-		if !r.Takes(t, c) && !r.takesTask(t, c) {
+		if !r.Continues(t, c) {
 			continue
 		}
 		if !cloned {

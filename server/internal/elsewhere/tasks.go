@@ -38,6 +38,11 @@ func (r *Router) takesTask(t *engine.Program, c *Client) (some bool) {
 	return some
 }
 
+// Continues reports whether calls of a tool by such a client, or tasks, are continued by a call with a resumeToken.
+func (r *Router) Continues(t *engine.Program, c *Client) bool {
+	return r.Takes(t, c) || r.takesTask(t, c)
+}
+
 // Begin begins the task of a call; c is nil if that asks nothing elsewhere.
 func (r *Router) Begin(ctx context.Context, x *dialect.Exchange, c *Call, s tasks.Start) (*tasks.Task, error) {
 	if c == nil {

@@ -149,7 +149,7 @@ func (r *reader) follow(ctx context.Context, seen uint64) (last *tasks.Task, err
 			case news.Event != nil:
 				seen = news.Event.N
 				r.markPassed(seen)
-				r.pass(news.Event)
+				r.Notifier.Pass(news.Event)
 			case news.Task != nil:
 				last, failing, seen = news.Task, time.Time{}, max(seen, news.Task.Events)
 				r.markPassed(seen)
@@ -198,17 +198,6 @@ func (r *reader) waitsInVain() bool {
 func (r *reader) outlasts(ctx context.Context, err error, failing time.Duration) bool {
 	noWayBack := r.once && !r.token.Load() && ctx.Err() == nil
 	return errors.Is(err, turns.ErrLedger) && (failing <= outage || noWayBack)
-}
-
-// pass sends the client what the tool reports meanwhile.
-func (r *reader) pass(e *tasks.Event) {
-	switch {
-	case r.Notifier == nil:
-	case e.Progress != nil:
-		r.Notifier.Progress(*e.Progress)
-	case e.Log != nil:
-		r.Notifier.Log(*e.Log)
-	}
 }
 
 // changed leaves if another reader has taken over, or the client has cancelled the request elsewhere.

@@ -16,6 +16,7 @@ import (
 	"github.com/mcpsaga/mcpsaga/internal/durable"
 	"github.com/mcpsaga/mcpsaga/internal/jsonview"
 	"github.com/mcpsaga/mcpsaga/internal/tasks"
+	"github.com/mcpsaga/mcpsaga/internal/turns"
 	"github.com/mcpsaga/mcpsaga/server/internal/wire"
 )
 
@@ -235,6 +236,8 @@ func (o *other) post(r *http.Request) error {
 		return o.tooLate(r.Context())
 	case do != doAccept && do != doDecline, r.PostForm.Get(formQuestion) != a.Step.ID, !hmac.Equal([]byte(r.PostForm.Get(formToken)), []byte(o.token())):
 		return errForm
+	case a.Program == nil:
+		return o.host.Turns.Report(r.Context(), "page", turns.ErrNewer)
 	}
 	given := durable.PersonAnswer{Action: do, By: o.who.Subject, From: o.who.From}
 	if do == doAccept {

@@ -93,8 +93,8 @@ func (*stateless) Name() string { return "MCP " + version }
 func (*stateless) Strict() {}
 
 func (d *stateless) Match(m *wire.Message, h http.Header) bool {
-	// Most requests of the other dialects do not hold the key anywhere.
-	if bytes.Contains(m.Params, []byte(versionKey)) && jsonview.Get(jsonview.Get(m.Params, "_meta"), versionKey) != nil {
+	// Most requests of the other dialects do not hold the key anywhere. Of those that do, some write its slash as \/.
+	if bytes.Contains(m.Params, []byte("protocolVersion")) && jsonview.Get(jsonview.Get(m.Params, "_meta"), versionKey) != nil {
 		return true
 	}
 	// The version header names one of its revisions, which is every one that is not known
