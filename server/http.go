@@ -320,24 +320,17 @@ func (x *httpExchange) answer() {
 		defer leave()
 		ctx = joined
 	}
-	scratch, room := s.buffers.Get(), s.buffers.Get()
-	x.Scratch = *scratch
 	result, rerr := s.host.Dispatch(ctx, &x.Exchange, nil)
-	response := wire.AppendResponse(*room, x.message.ID, result, rerr)
+	response := wire.AppendResponse(nil, x.message.ID, result, rerr)
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.over = true
-	done := true // whether the response is no longer used
 	switch {
 	case x.gone(): // nothing is sent to a client that has cancelled by going away
 	case x.events != nil && x.events.Started():
 		x.send(func() error { return x.events.Event("", response) })
 	default:
-		done = x.reply.Response(response, rerr)
-	}
-	if done {
-		s.buffers.Put(room, response)
-		s.buffers.Put(scratch, *scratch)
+		x.reply.Response(response, rerr)
 	}
 }
 

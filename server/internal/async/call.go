@@ -227,7 +227,7 @@ func (d *async) result(ctx context.Context, x *dialect.Exchange) ([]byte, error)
 	if x.Caller != nil && x.Caller.Result != nil {
 		b, err = x.Caller.Result(r)
 	} else {
-		b, err = dialect.AppendToolResult(nil, r)
+		b, err = dialect.ToolResult(r)
 	}
 	if err != nil {
 		return nil, err

@@ -122,10 +122,6 @@ type Exchange struct {
 	// Trace is the trace context that the message came with, as far as hooks need it.
 	Trace turns.Trace
 
-	// Scratch is empty; a result that is appended to it need not be allocated. It is used
-	// again once the result has been sent.
-	Scratch []byte
-
 	// HTTPMethod is that of the HTTP request, or empty.
 	HTTPMethod string
 	// Batch are the messages that came as one, if they did. Message is empty then.

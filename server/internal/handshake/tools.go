@@ -135,7 +135,7 @@ func (c *call) toolResult(out turns.End, err error) (json.RawMessage, error) {
 			return nil, err
 		}
 	}
-	return dialect.AppendToolResult(nil, c.peer.revision.Result(result))
+	return dialect.ToolResult(c.peer.revision.Result(result))
 }
 
 // drive runs a saga to its end, with the client at hand.

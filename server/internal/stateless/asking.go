@@ -36,7 +36,7 @@ func (d *stateless) callTool(ctx context.Context, r *request) ([]byte, error) {
 		if err != nil {
 			return nil, err
 		}
-		return d.appendResult(r.Scratch, result, "")
+		return d.toolResult(result)
 	}
 	t, _, err := d.Tool(ctx, p.Name, p.Arguments)
 	if err != nil {
@@ -60,7 +60,7 @@ func (d *stateless) callTool(ctx context.Context, r *request) ([]byte, error) {
 		if err != nil {
 			return nil, err
 		}
-		return d.appendResult(r.Scratch, result, "")
+		return d.toolResult(result)
 	}
 	if p.Resumed, rerr = dialect.ReadResumed(r.Message.Params, t.Yields, p.Arguments); rerr != nil {
 		return nil, rerr
@@ -79,22 +79,22 @@ func (d *stateless) callTool(ctx context.Context, r *request) ([]byte, error) {
 		return question, err
 	}
 	if end.Yielded != nil {
-		return d.appendResult(r.Scratch, d.Part(&end, &p.Resumed), end.Token)
+		return d.partResult(d.Part(&end, &p.Resumed), end.Token)
 	}
-	return d.appendResult(r.Scratch, end.Result, "")
+	return d.toolResult(end.Result)
 }
 
-// toolResult is appendResult for a result without a next part.
+// toolResult is partResult for a result without a next part.
 func (d *stateless) toolResult(result *content.Result) ([]byte, error) {
-	return d.appendResult(nil, result, "")
+	return d.partResult(result, "")
 }
 
-// appendResult writes a CallToolResult, with the token for the next part if there is one. The
+// partResult is a CallToolResult, with the token for the next part if there is one. The
 // tool's _meta and the server's are one.
-func (d *stateless) appendResult(b []byte, result *content.Result, token string) ([]byte, error) {
+func (d *stateless) partResult(result *content.Result, token string) ([]byte, error) {
 	bare := *result
 	bare.Meta = nil
-	b, err := dialect.AppendToolResult(slices.Grow(b, 512), &bare)
+	b, err := dialect.ToolResult(&bare)
 	if err != nil {
 		return nil, err
 	}
@@ -201,7 +201,7 @@ func (d *stateless) turn(ctx context.Context, r *request, t *engine.Program, arg
 		}
 	}
 	if err == nil && end.Token != "" && end.Yielded == nil {
-		question = d.inputRequired(r.Scratch, &end)
+		question = d.inputRequired(&end)
 	}
 	return end, question, err
 }
@@ -247,11 +247,11 @@ func answers(responses jsontext.Value) ([]steps.Answer, error) {
 	return answers, nil
 }
 
-func (d *stateless) inputRequired(b []byte, t *turns.End) []byte {
-	b = append(slices.Grow(b, 512+len(t.Token)), `{"inputRequests":`...)
+func (d *stateless) inputRequired(t *turns.End) []byte {
+	b := append(make([]byte, 0, 512+len(t.Token)), `{"inputRequests":`...)
 	b = dialect.AppendInputRequests(b, t.Steps)
 	b = append(b, `,"requestState":"`...)
-	b = append(b, t.Token...) // as in AppendSagaResult
+	b = append(b, t.Token...) // as in Suspended
 	return d.finishAt(append(b, '"'), resultInputRequired, t)
 }
 
@@ -282,9 +282,9 @@ func (d *stateless) serveSaga(ctx context.Context, r *request) ([]byte, error) {
 		return nil, err
 	}
 	if end.Result != nil {
-		return d.appendResult(r.Scratch, end.Result, "")
+		return d.toolResult(end.Result)
 	}
-	b, err := dialect.AppendSuspended(slices.Grow(r.Scratch, 512+len(end.Token)), &end)
+	b, err := dialect.Suspended(&end)
 	if err != nil {
 		return nil, err
 	}

@@ -45,7 +45,7 @@ func (d *stateless) createTask(ctx context.Context, r *request, call *elsewhere.
 		_, status, message := d.elsewhere.Shown(ctx, r.Principal, task, d.client(r))
 		return d.finish(appendTask(nil, task, dialect.TaskStatus(status), message), resultTask), nil
 	case task.End.Token != "":
-		return d.inputRequired(r.Scratch, task.End), nil
+		return d.inputRequired(task.End), nil
 	}
 	return d.toolResult(task.End.Result)
 }
