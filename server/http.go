@@ -149,7 +149,7 @@ func (s *Server) read(w http.ResponseWriter, r *http.Request) *httpExchange {
 	}
 	x := &httpExchange{server: s, request: r, reply: reply}
 	m := &x.message
-	x.Exchange = dialect.Exchange{Message: m, Header: r.Header, HTTPMethod: r.Method, Remote: r.RemoteAddr, Owner: x}
+	x.Exchange = dialect.Exchange{Message: m, Header: r.Header, HTTPMethod: r.Method, Remote: r.RemoteAddr}
 	who, rerr := s.callerOf(r)
 	if rerr != nil {
 		s.refuse(reply, r, rerr)
@@ -157,6 +157,8 @@ func (s *Server) read(w http.ResponseWriter, r *http.Request) *httpExchange {
 	}
 	if who != nil {
 		x.Principal, x.request = who.Binding(), r.WithContext(engine.WithCaller(r.Context(), who))
+	} else {
+		x.Key = s.opts.CallerKey(r)
 	}
 	if r.Method == http.MethodPost {
 		rerr = s.readMessage(x, w)
@@ -286,19 +288,6 @@ type httpExchange struct {
 	alive  *time.Timer       // shows now and then that an open stream is; nil unless it is kept open
 	broken bool
 	over   bool
-}
-
-// Account implements [dialect.Owner]: the principal's account, or that of an anonymous caller's
-// key, so that one caller cannot take what is there for all. Those without a key are not distinguished
-// and share what is there.
-func (x *httpExchange) Account() string {
-	if x.Principal != "" {
-		return "principal " + x.Principal
-	}
-	if key := x.server.opts.CallerKey(x.request); key != "" {
-		return "key " + key
-	}
-	return ""
 }
 
 func (x *httpExchange) answer() {

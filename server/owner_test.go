@@ -25,9 +25,8 @@ func TestPublicAddress(t *testing.T) {
 // A principal is never counted with an anonymous caller, whatever their names.
 func TestOwners(t *testing.T) {
 	key := ""
-	s := &Server{opts: Options{CallerKey: func(*http.Request) string { return key }}}
 	account := func(c engine.Caller) string {
-		return (&httpExchange{Exchange: dialect.Exchange{Principal: c.Binding()}, server: s, request: new(http.Request)}).Account()
+		return (&dialect.Exchange{Principal: c.Binding(), Key: key}).Account()
 	}
 	assert.Empty(t, account(engine.Caller{}))
 	ann, bob := account(engine.Caller{Subject: "ann"}), account(engine.Caller{Subject: "bob"})

@@ -55,7 +55,6 @@ type shown struct {
 type look struct {
 	*Apps
 	*dialect.Exchange
-	client *elsewhere.Client
 	// asked is what the form knows, and brings.
 	asked struct {
 		Frame       string                    `json:"frame"`
@@ -71,8 +70,8 @@ type look struct {
 }
 
 // Call answers a call of the form's tool.
-func (a *Apps) Call(ctx context.Context, x *dialect.Exchange, c *elsewhere.Client, arguments jsontext.Value) (*content.Result, error) {
-	l := &look{Apps: a, Exchange: x, client: c, refused: make(map[string]string)}
+func (a *Apps) Call(ctx context.Context, x *dialect.Exchange, arguments jsontext.Value) (*content.Result, error) {
+	l := &look{Apps: a, Exchange: x, refused: make(map[string]string)}
 	if arguments != nil {
 		if rerr := wire.DecodeParams(arguments, &l.asked); rerr != nil {
 			return nil, rerr
@@ -112,7 +111,7 @@ func (l *look) find(ctx context.Context) (err error) {
 		if l.asked.Arguments.Kind() == '{' {
 			arguments = json.RawMessage(l.asked.Arguments)
 		}
-		if id, err = l.Find(ctx, l.Exchange, l.client, l.asked.Frame, l.asked.Tool, arguments); err != nil {
+		if id, err = l.Find(ctx, l.Exchange, l.asked.Frame, l.asked.Tool, arguments); err != nil {
 			return err
 		}
 	}
@@ -130,7 +129,7 @@ func (l *look) find(ctx context.Context) (err error) {
 		return nil
 	}
 	if l.task = t; l.asked.ResumeToken != "" {
-		if err := l.Keep(ctx, l.Exchange, l.client, id, l.asked.Frame); err != nil {
+		if err := l.Keep(ctx, l.Exchange, id, l.asked.Frame); err != nil {
 			return err
 		}
 	}
@@ -139,7 +138,7 @@ func (l *look) find(ctx context.Context) (err error) {
 
 // routes are those of an open question.
 func (l *look) routes(q *steps.Step) steps.Routes {
-	return l.Routes(l.task.Program.Routing(q.ID), l.client)
+	return l.Routes(l.task.Program.Routing(q.ID), l.Caller)
 }
 
 // answer gives the call the answers, as far as they may be given here and fit.

@@ -11,7 +11,6 @@ import (
 	"math"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -344,17 +343,13 @@ func plain(result []byte) json.RawMessage {
 
 // answer gives an operation the answers to what tools/async/status has shown.
 func (d *async) answer(ctx context.Context, x *dialect.Exchange, p *engine.Program, token string, responses jsontext.Value) ([]byte, error) {
-	if responses.Kind() != '{' {
-		return nil, wire.WrongParam("/inputResponses")
+	list, err := dialect.InputResponses(responses)
+	if err != nil {
+		return nil, err
 	}
-	var list []steps.Answer
-	for key, v := range jsonview.Members(responses) {
-		if jsontext.Value(v).Kind() != '{' {
-			return nil, wire.NewError(wire.CodeInvalidParams, "every member of params.inputResponses must be a result object")
-		}
-		list = append(list, steps.Answer{StepID: string(key), Result: plain(v)})
+	for i := range list {
+		list[i].Result = plain(list[i].Result)
 	}
-	slices.SortFunc(list, func(a, b steps.Answer) int { return strings.Compare(a.StepID, b.StepID) })
 	t, n, err := d.find(ctx, x, token)
 	if err != nil {
 		return nil, err

@@ -106,8 +106,8 @@ type Exchange struct {
 	Principal string
 	// Remote is the address that it came from, or empty.
 	Remote string
-	// Owner says on whose account limits count; nil if that is not known.
-	Owner Owner
+	// Key tells apart anonymous callers over HTTP, as far as it can: it is empty for all others.
+	Key string
 	// Way is the way back to the client while the message is answered; nil if there is
 	// none but the answer.
 	Way Way
@@ -137,10 +137,9 @@ type Exchange struct {
 	place bounds.Place
 }
 
-// Owner is on whose account limits count.
-type Owner interface {
-	// Account tells owners apart; empty if it is not known who it is.
-	Account() string
+// For is the exchange of a message that came together with others, without a way back.
+func (x *Exchange) For(m *wire.Message) *Exchange {
+	return &Exchange{Message: m, Header: x.Header, Principal: x.Principal, Key: x.Key, Remote: x.Remote, Dialect: x.Dialect}
 }
 
 // Batch are messages that came as one, or why that is none.
@@ -214,12 +213,16 @@ func (x *Exchange) Turn(p turns.Policy) turns.Request {
 	return q
 }
 
-// Account is on whose account limits count; empty if that is not known.
+// Account is on whose account limits count: the principal's, or that of an anonymous caller's key, so that one caller cannot
+// take what is there for all. It is empty for those without a key, who are not distinguished and share what is there.
 func (x *Exchange) Account() string {
-	if x.Owner == nil {
-		return ""
+	switch {
+	case x.Principal != "":
+		return "principal " + x.Principal
+	case x.Key != "":
+		return "key " + x.Key
 	}
-	return x.Owner.Account()
+	return ""
 }
 
 // anonymousAccounts is how many accounts there are for the sessions of those who are not known: so

@@ -40,12 +40,15 @@ type Guest interface {
 type Caller struct {
 	// Features are what it can be asked for.
 	Features steps.Features
-	// Declared: it has declared the capability of the guest.
-	Declared bool
-	// Tasks: it can have tasks by the rules of its own revision.
+	// Tasks: its calls may be tasks, by the rules of its own revision.
 	Tasks bool
+	// Apps: it shows forms of the server's in its window (MCP Apps). Trusted: these may give consents; see
+	// [Questions.Trusts].
+	Apps, Trusted bool
 	// Session names its session, as no one can guess; empty where there is none.
 	Session string
+	// Declared: it has declared the capability of the guest. What follows is for the guest alone.
+	Declared bool
 	// Asked are the questions of the guest that wait in the session; nil where there is none.
 	Asked *Asked
 	// Posted are those of them that were sent with this message.

@@ -19,23 +19,23 @@ func (r *Router) carried(ctx context.Context, x *dialect.Exchange, c *Call) (*co
 	q.Program, q.Arguments, q.Client, q.Elsewhere = c.Program, json.RawMessage(c.Arguments), asked, true
 	if c.Token == "" {
 		end, err := r.Turns.Call(ctx, q)
-		return r.turned(ctx, &q, c, &end, err)
+		return r.turned(ctx, x, &q, c, &end, err)
 	}
-	list, cancel, refusal := r.readCarried(c, c.Program)
+	list, cancel, refusal := r.readCarried(x, c, c.Program)
 	if refusal != "" {
 		return wrong(refusal), nil
 	}
 	q.Token, q.Answers = c.Token, list
 	if cancel {
 		end, err := r.Turns.Cancel(ctx, q)
-		return r.turned(ctx, &q, c, &end, err)
+		return r.turned(ctx, x, &q, c, &end, err)
 	}
 	end, err := r.Turns.Resume(ctx, q)
-	return r.turned(ctx, &q, c, &end, err)
+	return r.turned(ctx, x, &q, c, &end, err)
 }
 
 // turned is the result of a call after a turn.
-func (r *Router) turned(ctx context.Context, q *turns.Request, c *Call, end *turns.End, err error) (*content.Result, error) {
+func (r *Router) turned(ctx context.Context, x *dialect.Exchange, q *turns.Request, c *Call, end *turns.End, err error) (*content.Result, error) {
 	switch {
 	case errors.Is(err, tokens.ErrRejected):
 		return refused(), nil
@@ -46,7 +46,7 @@ func (r *Router) turned(ctx context.Context, q *turns.Request, c *Call, end *tur
 	}
 	w := relay.Words{Program: c.Program, Token: end.Token, Working: len(end.Steps) == 0, Wake: end.Wake}
 	for _, s := range end.Steps {
-		routes := r.Routes(c.Program.Routing(s.ID), &c.Client)
+		routes := r.Routes(c.Program.Routing(s.ID), x.Caller)
 		if routes&steps.RouteRelay == 0 {
 			q.Token, q.Answers = end.Token, nil
 			undone, err := r.Turns.Cancel(ctx, *q)

@@ -42,22 +42,8 @@ type Router struct {
 // New returns the router of a host. All of a host's are the same.
 func New(h *dialect.Host) *Router { return &Router{Host: h} }
 
-// Client is what a client says of itself.
-type Client struct {
-	// Features are what it can be asked.
-	Features steps.Features
-	// Apps: it shows forms of the server's in its window (MCP Apps).
-	Apps bool
-	// Trusted: these may give consents; see [dialect.Questions.Trusts].
-	Trusted bool
-	// Tasks: its calls may be tasks.
-	Tasks bool
-	// Session names its session, as no one can guess; empty where there is none.
-	Session string
-}
-
 // Routes are the routes by which a question can be asked of a client elsewhere.
-func (r *Router) Routes(q engine.Routing, c *Client) (open steps.Routes) {
+func (r *Router) Routes(q engine.Routing, c *dialect.Caller) (open steps.Routes) {
 	allowed := engine.BothRoutes(q.Allowed, r.Questions.Force)
 	if allowed.Has(steps.RouteApp) && r.Tasks != nil && r.Questions.Apps && c.Apps && (c.Trusted || !q.Consent) {
 		open |= steps.RouteApp
@@ -74,7 +60,7 @@ func (r *Router) Routes(q engine.Routing, c *Client) (open steps.Routes) {
 // Takes reports whether calls of a tool by such a client are answered here. They are if the client cannot be asked any of
 // the tool's questions to the user, or must not be asked all of them, and there is another way for one. But who answers
 // here cannot ask a client's model or its roots: a client that has what the tool needs of these is asked itself.
-func (r *Router) Takes(t *engine.Program, c *Client) bool {
+func (r *Router) Takes(t *engine.Program, c *dialect.Caller) bool {
 	if r.TaskMode(t) == engine.TasksRequired || t.Yields && r.Tasks == nil || ownArguments(t) {
 		return false
 	}
@@ -102,7 +88,6 @@ func ownArguments(t *engine.Program) bool {
 
 // Call is a call of a tool that is answered here.
 type Call struct {
-	Client  Client
 	Program *engine.Program
 	// Token is the handle of a call that waits; empty begins one.
 	Token string
@@ -126,13 +111,13 @@ type Request interface {
 }
 
 // Read reads a call of a tool, which may be to begin a task. It returns nil if that is not to be answered here.
-func (r *Router) Read(params jsontext.Value, t *engine.Program, arguments jsontext.Value, c Client, task bool) (*Call, *wire.Error) {
-	calls, asTask := r.Takes(t, &c), r.takesTask(t, &c)
+func (r *Router) Read(x *dialect.Exchange, t *engine.Program, arguments jsontext.Value, task bool) (*Call, *wire.Error) {
+	calls, asTask := r.Takes(t, x.Caller), r.takesTask(t, x.Caller)
 	takes := calls || asTask
 	if !takes && (r.Tasks == nil || t.Kind != engine.KindTool || len(t.Asks) == 0) {
 		return nil, nil
 	}
-	resumed, rerr := dialect.ReadResumed(params, takes, arguments)
+	resumed, rerr := dialect.ReadResumed(x.Message.Params, takes, arguments)
 	if rerr != nil {
 		return nil, rerr
 	}
@@ -142,7 +127,7 @@ func (r *Router) Read(params jsontext.Value, t *engine.Program, arguments jsonte
 	if resumed.Token == "" && (task && !asTask || !task && !calls) {
 		return nil, nil
 	}
-	call := &Call{Client: c, Program: t, Token: resumed.Token, Arguments: resumed.Arguments}
+	call := &Call{Program: t, Token: resumed.Token, Arguments: resumed.Arguments}
 	if call.Answers = jsonview.Get(resumed.Arguments, answersArgument); call.Answers != nil && takes {
 		call.Arguments = dialect.With(resumed.Arguments, answersArgument, nil)
 	}

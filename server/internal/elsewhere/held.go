@@ -115,7 +115,7 @@ func (v *view) begin(ctx context.Context) (*tasks.Task, error) {
 	}
 	q.IdempotencyKey = key
 	start := tasks.Start{
-		Request: q, Account: v.LedgerAccount(v.call.Client.Session), AtOnce: true, Delay: recordAfter,
+		Request: q, Account: v.LedgerAccount(v.Caller.Session), AtOnce: true, Delay: recordAfter,
 		Patience: v.patience(), Keep: max(keepResult, v.patience()), Note: raw,
 	}
 	if v.call.Request != nil {
@@ -239,7 +239,7 @@ func (v *view) follow(ctx context.Context) (*content.Result, error) {
 				return v.ended(ctx)
 			}
 			v.rests.Store(v.task.Rests)
-			if !v.remembered && v.call.Client.Apps && v.task.Status == tasks.InputRequired {
+			if !v.remembered && v.Caller.Apps && v.task.Status == tasks.InputRequired {
 				v.remember(ctx)
 			}
 		}
@@ -297,7 +297,7 @@ func (v *view) holds() time.Time {
 	}
 	apps := true
 	for _, q := range v.task.Questions {
-		apps = apps && v.Routes(v.program().Routing(q.ID), &v.call.Client)&steps.RouteApp != 0
+		apps = apps && v.Routes(v.program().Routing(q.ID), v.Caller)&steps.RouteApp != 0
 	}
 	switch {
 	case !apps || v.refusal != "" || v.cancelled:
@@ -346,7 +346,7 @@ func (v *view) waiting(ctx context.Context) (*content.Result, error) {
 	}
 	routes := make([]steps.Routes, len(v.task.Questions))
 	for i, q := range v.task.Questions {
-		if routes[i] = v.Routes(v.program().Routing(q.ID), &v.call.Client); routes[i] == 0 {
+		if routes[i] = v.Routes(v.program().Routing(q.ID), v.Caller); routes[i] == 0 {
 			return v.giveUp(ctx, q.ID)
 		}
 	}

@@ -18,7 +18,7 @@ const (
 
 // Varies reports whether lists of tools are not the same for all clients.
 func (r *Router) Varies() bool {
-	able := &Client{Apps: true, Trusted: true, Tasks: true}
+	able := &dialect.Caller{Apps: true, Trusted: true, Tasks: true}
 	return slices.ContainsFunc(r.Tools.Of(engine.KindTool), func(t *engine.Program) bool { return r.Takes(t, able) || r.takesTask(t, able) })
 }
 
@@ -32,7 +32,7 @@ type listKey struct {
 
 // Listed returns a list of all tools as a client is to see it: those that are answered here have arguments for that. The
 // list is made once for all clients that are alike, and is not to be changed.
-func (r *Router) Listed(items []json.RawMessage, c *Client) []json.RawMessage {
+func (r *Router) Listed(items []json.RawMessage, c *dialect.Caller) []json.RawMessage {
 	if len(items) == 0 {
 		return items
 	}
@@ -44,7 +44,7 @@ func (r *Router) Listed(items []json.RawMessage, c *Client) []json.RawMessage {
 	return made.([]json.RawMessage)
 }
 
-func (r *Router) list(items []json.RawMessage, c *Client) []json.RawMessage {
+func (r *Router) list(items []json.RawMessage, c *dialect.Caller) []json.RawMessage {
 	cloned := false
 	for n, t := range r.Tools.Of(engine.KindTool) {
 		if !r.Takes(t, c) && !r.takesTask(t, c) {

@@ -33,12 +33,12 @@ type window struct {
 const maxWindows = 16
 
 // windowsOf names the document for the sender of x; false if it may be anybody.
-func (r *Router) windowsOf(x *dialect.Exchange, c *Client) (durable.Name, bool) {
+func (r *Router) windowsOf(x *dialect.Exchange) (durable.Name, bool) {
 	switch {
 	case x.Principal != "":
 		return r.Core.DocumentName("windows", "principal", x.Principal), true
-	case c.Session != "":
-		return r.Core.DocumentName("windows", "session", c.Session), true
+	case x.Caller.Session != "":
+		return r.Core.DocumentName("windows", "session", x.Caller.Session), true
 	case x.Header == nil && x.Client == nil:
 		return r.Core.DocumentName("windows", "process", r.Hub.By()), true
 	}
@@ -47,7 +47,7 @@ func (r *Router) windowsOf(x *dialect.Exchange, c *Client) (durable.Name, bool) 
 
 // remember has forms find the call. If that fails, they find it by its result.
 func (v *view) remember(ctx context.Context) {
-	name, ok := v.windowsOf(v.Exchange, &v.call.Client)
+	name, ok := v.windowsOf(v.Exchange)
 	if v.remembered = true; !ok {
 		return
 	}
@@ -71,8 +71,8 @@ func withoutOurs(arguments json.RawMessage) json.RawMessage {
 // Find returns the name of the call that a form is for, as far as that can be known; empty if there is none. It is the
 // same as long as the form asks. frame tells the form from others; tool and arguments are those of the call, or empty if
 // the host has not said.
-func (r *Router) Find(ctx context.Context, x *dialect.Exchange, c *Client, frame, tool string, arguments json.RawMessage) (string, error) {
-	name, ok := r.windowsOf(x, c)
+func (r *Router) Find(ctx context.Context, x *dialect.Exchange, frame, tool string, arguments json.RawMessage) (string, error) {
+	name, ok := r.windowsOf(x)
 	if !ok {
 		return "", nil
 	}
@@ -104,8 +104,8 @@ func (r *Router) Find(ctx context.Context, x *dialect.Exchange, c *Client, frame
 }
 
 // Keep has a call belong to the form that has named it, if it belongs to none.
-func (r *Router) Keep(ctx context.Context, x *dialect.Exchange, c *Client, task, frame string) error {
-	name, ok := r.windowsOf(x, c)
+func (r *Router) Keep(ctx context.Context, x *dialect.Exchange, task, frame string) error {
+	name, ok := r.windowsOf(x)
 	if !ok || frame == "" {
 		return nil
 	}
@@ -132,8 +132,8 @@ func (r *Router) take(ctx context.Context, principal string, name durable.Name, 
 
 // mayHold reports whether a form may answer something that the call asks, so that it is worth waiting for.
 func (v *view) mayHold() bool {
-	return v.call.Client.Apps && slices.ContainsFunc(v.call.Program.Routings(), func(q engine.Routing) bool {
-		return v.Routes(q, &v.call.Client)&steps.RouteApp != 0
+	return v.Caller.Apps && slices.ContainsFunc(v.call.Program.Routings(), func(q engine.Routing) bool {
+		return v.Routes(q, v.Caller)&steps.RouteApp != 0
 	})
 }
 

@@ -172,6 +172,12 @@ func (d *handshake) serve(ctx context.Context, x *dialect.Exchange, p *peer, pos
 
 // newCall is a request as its method sees it.
 func (d *handshake) newCall(x *dialect.Exchange, p *peer, post *way, token jsontext.Value) *call {
+	session := ""
+	if post != nil {
+		session = post.agreed.session()
+	}
+	x.Caller = d.caller(p, session)
+	x.Caller.Tasks = x.Caller.Tasks && x.Client == nil // a foreign transport offers none
 	c := &call{handshake: d, Exchange: x, peer: p, post: post}
 	if p != nil && x.Way != nil {
 		c.features = p.Features
@@ -215,9 +221,11 @@ func (c *call) list(ctx context.Context) (json.RawMessage, error) {
 		case c.peer != nil && !c.peer.revision.Structured():
 			items = c.Catalogue.BareTools
 		}
-		items = c.elsewhere.Listed(items, c.client())
-		items = c.GuestTools(items, c.caller(c.peer, ""))
-		items = c.apps.Listed(items, c.client())
+		items = c.elsewhere.Listed(items, c.Caller)
+		if c.Client == nil { // a foreign transport has no guests
+			items = c.GuestTools(items, c.Caller)
+		}
+		items = c.apps.Listed(items, c.Caller)
 	}
 	items, err := c.Visible(ctx, c.Message.Method, items)
 	if err != nil {

@@ -14,7 +14,6 @@ import (
 	"github.com/mcpsaga/mcpsaga/internal/jsonview"
 	"github.com/mcpsaga/mcpsaga/internal/sessionid"
 	"github.com/mcpsaga/mcpsaga/server/internal/dialect"
-	"github.com/mcpsaga/mcpsaga/server/internal/elsewhere"
 	"github.com/mcpsaga/mcpsaga/server/internal/handshake/revision"
 	"github.com/mcpsaga/mcpsaga/server/internal/wire"
 	"github.com/mcpsaga/mcpsaga/steps"
@@ -60,7 +59,7 @@ func (d *handshake) agree(x *dialect.Exchange) (*peer, json.RawMessage, *wire.Er
 	if d.offersTasks(client) {
 		offers["tasks"] = taskCapability(listsTasks(x))
 	}
-	d.apps.Offers(offers, &elsewhere.Client{Apps: client.Apps})
+	d.apps.Offers(offers, d.caller(client, ""))
 	result, err := wire.Marshal(struct {
 		ProtocolVersion string                 `json:"protocolVersion"`
 		Capabilities    map[string]any         `json:"capabilities"`
@@ -187,21 +186,18 @@ func (c *connection) Close() {
 	c.telling.Wait()
 }
 
-// What the guest learns of a session's client; see [dialect.Guest].
-
-// caller is what is known of a client. session names its session to others than the client.
+// caller is what is known of a client, which is nil before the handshake. session names its session to others than the client.
 func (d *handshake) caller(p *peer, session string) *dialect.Caller {
-	if d.Guest == nil || p == nil {
-		return nil
+	if p == nil {
+		return &dialect.Caller{Session: session}
 	}
-	return &dialect.Caller{
-		Features: p.Features, Declared: p.Guest, Session: session, Asked: &p.asked,
-		Tasks: p.revision.Tasks(),
-		Question: func(s steps.Step) (string, json.RawMessage, error) {
-			return stepRequest(p.revision, s, rand.Text())
-		},
-		Result: func(r *content.Result) ([]byte, error) { return wire.Marshal(p.revision.Result(r)) },
+	c := &dialect.Caller{Features: p.Features, Tasks: d.offersTasks(p), Apps: p.Apps, Trusted: p.Trusted, Session: session}
+	if d.Guest != nil {
+		c.Declared, c.Asked = p.Guest, &p.asked
+		c.Question = func(s steps.Step) (string, json.RawMessage, error) { return stepRequest(p.revision, s, rand.Text()) }
+		c.Result = func(r *content.Result) ([]byte, error) { return wire.Marshal(p.revision.Result(r)) }
 	}
+	return c
 }
 
 // callerOf is caller for a session over HTTP.
@@ -211,15 +207,15 @@ func (d *handshake) callerOf(s *session) *dialect.Caller {
 
 // visitor is a message of a session as the guest sees it.
 func (d *handshake) visitor(x *dialect.Exchange, s *session, m *wire.Message) *dialect.Exchange {
-	return &dialect.Exchange{
-		Message: m, Header: x.Header, Principal: x.Principal, Remote: x.Remote, Owner: x.Owner, Dialect: d, HTTPMethod: x.HTTPMethod, Caller: d.callerOf(s),
-	}
+	v := x.For(m)
+	v.Caller = d.callerOf(s)
+	return v
 }
 
 // visited follows a request of a guest's. The session stays in memory while questions wait that
 // it was asked. If the client has gone, it has not read those that were sent with the request.
 func (s *session) visited(request context.Context, c *dialect.Caller) {
-	if c == nil {
+	if c.Asked == nil {
 		return
 	}
 	if request.Err() != nil {

@@ -47,7 +47,7 @@ func (r *reader) ask(ctx context.Context, failed func(error), t *tasks.Task) {
 		return
 	}
 	for i, step := range t.Questions {
-		if r.asked[step.ID] != nil || r.elsewhere.AsksElsewhere(t, step.ID, r.client()) {
+		if r.asked[step.ID] != nil || r.elsewhere.AsksElsewhere(t, step.ID, r.Caller) {
 			continue
 		}
 		if err := r.askFor(ctx, failed, t, step, t.Numbers[i]); err != nil {

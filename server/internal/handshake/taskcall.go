@@ -34,7 +34,7 @@ func (c *call) isTask(t *engine.Program) bool {
 // callTask calls a program for a client that waits for the result. The work is a task, so it outlives the connection and the server;
 // a call with the same idempotency key waits for the same. What ends soon and has done nothing leaves nothing behind.
 func (c *call) callTask(ctx context.Context, t *engine.Program, args json.RawMessage) (end turns.End, err error) {
-	start := tasks.Start{Account: c.LedgerAccount(c.client().Session), AtOnce: true, Delay: streamDelay, Keep: callKeep, Patience: patienceFor(callWait)}
+	start := tasks.Start{Account: c.LedgerAccount(c.Caller.Session), AtOnce: true, Delay: streamDelay, Keep: callKeep, Patience: patienceFor(callWait)}
 	if start.Request, err = c.taskRequest(t, args); err != nil {
 		return end, err
 	}
@@ -360,7 +360,7 @@ func (r *reading) askedElsewhere() bool { return r.Method == callMethod && asked
 
 // askOn answers a call that another request has begun, which was asked elsewhere. Its client has the events up to seen.
 func (c *call) askOn(ctx context.Context, found *reading, seen uint64) (json.RawMessage, error) {
-	q := &elsewhere.Call{Client: *c.client(), Program: found.task.Program, Found: found.task, After: seen}
+	q := &elsewhere.Call{Program: found.task.Program, Found: found.task, After: seen}
 	if note, _ := noteOf(found.task); note.Number == 0 { // the client has begun it with a key, or has its token
 		q.Token = found.TaskID
 	}

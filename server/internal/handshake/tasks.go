@@ -110,7 +110,7 @@ func (c *call) createTask(ctx context.Context, asks *elsewhere.Call, t *engine.P
 	if asks != nil && asks.Token != "" {
 		task, err = c.elsewhere.Resume(ctx, c.Exchange, asks)
 	} else {
-		start := tasks.Start{Account: c.LedgerAccount(c.client().Session), Shared: c.Shares(), AtOnce: true, TTL: ttl}
+		start := tasks.Start{Account: c.LedgerAccount(c.Caller.Session), Shared: c.Shares(), AtOnce: true, TTL: ttl}
 		if start.Request, err = c.taskRequest(t, args); err != nil {
 			return nil, err
 		}
@@ -128,7 +128,7 @@ func (c *call) createTask(ctx context.Context, asks *elsewhere.Call, t *engine.P
 
 // appendTask writes a task as the revision has it: one whose result says that the tool failed has failed.
 func (c *call) appendTask(ctx context.Context, b []byte, t *tasks.Task) []byte {
-	_, seen, message := c.elsewhere.Shown(ctx, c.Principal, t, c.client())
+	_, seen, message := c.elsewhere.Shown(ctx, c.Exchange, t)
 	status := dialect.TaskStatus(seen)
 	switch {
 	case t.Bad:

@@ -6,9 +6,6 @@ import (
 	"errors"
 	"maps"
 	"slices"
-	"strings"
-
-	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/mcpsaga/mcpsaga/content"
 	"github.com/mcpsaga/mcpsaga/internal/engine"
@@ -18,7 +15,6 @@ import (
 	"github.com/mcpsaga/mcpsaga/server/internal/apps"
 	"github.com/mcpsaga/mcpsaga/server/internal/dialect"
 	"github.com/mcpsaga/mcpsaga/server/internal/wire"
-	"github.com/mcpsaga/mcpsaga/steps"
 )
 
 // The three methods that may ask (MCP 2026-07-28,
@@ -31,8 +27,8 @@ func (d *stateless) callTool(ctx context.Context, r *request) ([]byte, error) {
 	if rerr != nil {
 		return nil, rerr
 	}
-	if client := d.client(r); p.Name == apps.Tool && d.apps.Shows(client) {
-		result, err := d.apps.Call(ctx, r.Exchange, client, p.Arguments)
+	if p.Name == apps.Tool && d.apps.Shows(r.Caller) {
+		result, err := d.apps.Call(ctx, r.Exchange, p.Arguments)
 		if err != nil {
 			return nil, err
 		}
@@ -49,7 +45,7 @@ func (d *stateless) callTool(ctx context.Context, r *request) ([]byte, error) {
 		return d.serveGuest(ctx, r)
 	}
 	asTask := r.Tasks && d.TaskMode(t) != engine.TasksForbidden
-	call, rerr := d.elsewhere.Read(r.Message.Params, t, p.Arguments, *d.client(r), asTask)
+	call, rerr := d.elsewhere.Read(r.Exchange, t, p.Arguments, asTask)
 	switch {
 	case rerr != nil:
 		return nil, rerr
@@ -210,7 +206,7 @@ func (d *stateless) turn(ctx context.Context, r *request, t *engine.Program, arg
 func (d *stateless) prepare(r *request, t *engine.Program, args json.RawMessage, p *dialect.Params) (q turns.Request, err error) {
 	q = r.Turn(turns.Resent)
 	q.Client, q.Program, q.Arguments = r.Features, t, args
-	if q.Answers, err = answers(p.Answers); err != nil {
+	if q.Answers, err = dialect.InputResponses(p.Answers); err != nil {
 		return q, err
 	}
 	if p.State != nil {
@@ -225,26 +221,6 @@ func (d *stateless) prepare(r *request, t *engine.Program, args json.RawMessage,
 		return q, rerr
 	}
 	return q, nil
-}
-
-// answers reads the inputResponses: results by key, without an envelope. Whether
-// they answer the questions is for the engine to decide.
-func answers(responses jsontext.Value) ([]steps.Answer, error) {
-	if responses == nil {
-		return nil, nil
-	}
-	if responses.Kind() != '{' {
-		return nil, wire.NewError(wire.CodeInvalidParams, "params.inputResponses must be an object")
-	}
-	answers := make([]steps.Answer, 0, 2)
-	for key, v := range jsonview.Members(responses) {
-		if jsontext.Value(v).Kind() != '{' {
-			return nil, wire.NewError(wire.CodeInvalidParams, "every member of params.inputResponses must be a result object")
-		}
-		answers = append(answers, steps.Answer{StepID: string(key), Result: json.RawMessage(v)})
-	}
-	slices.SortFunc(answers, func(a, b steps.Answer) int { return strings.Compare(a.StepID, b.StepID) })
-	return answers, nil
 }
 
 func (d *stateless) inputRequired(t *turns.End) []byte {
