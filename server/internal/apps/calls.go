@@ -125,7 +125,7 @@ func (l *look) find(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	if _, ours := elsewhere.NoteOf(t); !ours {
+	if !dialect.NoteOf(t).Elsewhere {
 		return nil
 	}
 	if l.task = t; l.asked.ResumeToken != "" {
@@ -236,8 +236,7 @@ func (l *look) open() []steps.Step {
 
 // shown is what the form is to show.
 func (l *look) shown(ctx context.Context) (*shown, error) {
-	t, n := l.task, elsewhere.Note{}
-	n, _ = elsewhere.NoteOf(t)
+	t, n := l.task, dialect.NoteOf(l.task)
 	name := t.Program.Name
 	s := &shown{
 		Status: dialect.TaskStatus(t.Status), Token: t.ID, Tool: name, Title: name, Refused: l.refused,

@@ -54,7 +54,7 @@ func (d *async) call(ctx context.Context, x *dialect.Exchange) ([]byte, error) {
 	if p.Answers != nil {
 		return d.answer(ctx, x, t, token, p.Answers)
 	}
-	n := note{Token: token, Request: x.Message.ID, Call: dialect.DigestCall(p.Name, args)}
+	n := dialect.Note{Operation: token, Request: x.Message.ID, Call: dialect.DigestCall(p.Name, args)}
 	keepAlive, rerr := readKeepAlive(jsonview.Get(operation, "keepAlive"), t)
 	if rerr != nil {
 		return nil, rerr
@@ -64,20 +64,20 @@ func (d *async) call(ctx context.Context, x *dialect.Exchange) ([]byte, error) {
 }
 
 // start begins an operation. One without a token gets one: the client's idempotency key, if there is one.
-func (d *async) start(ctx context.Context, x *dialect.Exchange, t *engine.Program, args json.RawMessage, n note) ([]byte, error) {
+func (d *async) start(ctx context.Context, x *dialect.Exchange, t *engine.Program, args json.RawMessage, n dialect.Note) ([]byte, error) {
 	q := x.Turn(policy)
-	own, again := n.Token != "", false
+	own, again := n.Operation != "", false
 	if !own {
 		key, rerr := d.IdempotencyKey(x)
 		if rerr != nil {
 			return nil, rerr
 		}
 		q.IdempotencyKey = key
-		if n.Token, again = key, key != ""; !again {
-			n.Token = rand.Text()
+		if n.Operation, again = key, key != ""; !again {
+			n.Operation = rand.Text()
 		}
 	}
-	if x.Principal == "" && len(n.Token) < leastUnknown {
+	if x.Principal == "" && len(n.Operation) < leastUnknown {
 		return nil, wire.NewError(wire.CodeInvalidParams, shortTokenText)
 	}
 	raw, err := wire.Marshal(n)
@@ -89,11 +89,11 @@ func (d *async) start(ctx context.Context, x *dialect.Exchange, t *engine.Progra
 	if x.Caller != nil {
 		q.Client = x.Caller.Features
 	}
-	id := idOf(x, n.Token)
-	task, err := d.Tasks.Start(ctx, tasks.Start{Request: q, Account: x.LedgerAccount(sessionOf(x)), Shared: x.Shares(), AtOnce: true, ID: id, Keep: n.keepAlive(), Note: raw})
+	id := idOf(x, n.Operation)
+	task, err := d.Tasks.Start(ctx, tasks.Start{Request: q, Account: x.LedgerAccount(sessionOf(x)), Shared: x.Shares(), AtOnce: true, ID: id, Keep: time.Duration(n.KeepAlive), Note: raw})
 	if errors.Is(err, tasks.ErrExists) && again {
-		var known note
-		if task, known, err = d.find(ctx, x, n.Token); err == nil && !bytes.Equal(known.Call, n.Call) {
+		var known dialect.Note
+		if task, known, err = d.find(ctx, x, n.Operation); err == nil && !bytes.Equal(known.Call, n.Call) {
 			return nil, turns.ErrKeyReused
 		}
 		n = known
@@ -114,13 +114,13 @@ func (d *async) start(ctx context.Context, x *dialect.Exchange, t *engine.Progra
 	}
 	shown := ""
 	if !own {
-		shown = n.Token
+		shown = n.Operation
 	}
 	return d.begun(task, &n, shown), nil
 }
 
 // begun is the result of a call: what the model reads meanwhile, and how the operation stands.
-func (d *async) begun(t *tasks.Task, n *note, token string) []byte {
+func (d *async) begun(t *tasks.Task, n *dialect.Note, token string) []byte {
 	name := "The tool"
 	if t.Program != nil {
 		name = t.Program.Name
@@ -131,7 +131,7 @@ func (d *async) begun(t *tasks.Task, n *note, token string) []byte {
 	if token != "" {
 		b = append(wire.AppendString(append(b, `"token":`...), token), ',')
 	}
-	b = appendSeconds(append(b, `"keepAlive":`...), n.keepAlive())
+	b = appendSeconds(append(b, `"keepAlive":`...), time.Duration(n.KeepAlive))
 	if t.Poll > 0 {
 		b = appendSeconds(append(b, `,"pollFrequency":`...), t.Poll)
 	}
@@ -168,9 +168,9 @@ var statuses = [...]string{
 
 // statusOf is how an operation stands. One that is to be cancelled counts as that, though its undo may be under way; one whose
 // result is not shown any more has failed, and expired is true.
-func (d *async) statusOf(t *tasks.Task, n *note) (status string, expired bool) {
+func (d *async) statusOf(t *tasks.Task, n *dialect.Note) (status string, expired bool) {
 	switch {
-	case t.Status.Ended() && !d.Turns.Now().Before(t.Updated.Add(n.keepAlive())):
+	case t.Status.Ended() && !d.Turns.Now().Before(t.Updated.Add(time.Duration(n.KeepAlive))):
 		return statuses[tasks.Failed], true
 	case t.Cancelling:
 		return statuses[tasks.Cancelled], false
@@ -199,7 +199,7 @@ func (d *async) status(ctx context.Context, x *dialect.Exchange) ([]byte, error)
 		b = dialect.AppendInputRequests(append(b, `,"inputRequests":`...), t.Questions)
 	}
 	if sessionOf(x) != "" {
-		d.ask(x, t, n.Token)
+		d.ask(x, t, n.Operation)
 	}
 	return append(b, '}'), nil
 }

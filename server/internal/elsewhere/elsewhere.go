@@ -103,8 +103,8 @@ type Call struct {
 
 // Request is the request of a client that comes back for the answer, to any server.
 type Request interface {
-	// Start begins the task of a call, or finds that of the same request.
-	Start(ctx context.Context, s *tasks.Start) (*tasks.Task, error)
+	// Start begins the task of a call without a key, with that note, or finds that of the same request.
+	Start(ctx context.Context, s *tasks.Start, note *dialect.Note) (*tasks.Task, error)
 	// Held says that the client waits for the task from now on, and Passed which event it gets next.
 	Held(ctx context.Context, t *tasks.Task)
 	Passed(event uint64)

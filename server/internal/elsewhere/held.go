@@ -48,7 +48,7 @@ type view struct {
 	refusal string
 
 	task   *tasks.Task // as it is known here
-	apps   uint64      // Note.Apps at first
+	apps   uint64      // its note's Apps at first
 	quiet  time.Time   // since when nothing was heard of the tool
 	renews time.Time   // when it is to be shown that the call is wanted
 	alive  time.Time   // when the client is to be shown that it is held
@@ -64,7 +64,7 @@ func (v *view) answer(ctx context.Context) (*content.Result, error) {
 	if result != nil || err != nil {
 		return result, err
 	}
-	n, _ := NoteOf(v.task)
+	n := dialect.NoteOf(v.task)
 	if v.apps = n.Apps; n.Held != 0 { // it may be held since the client has asked elsewhere
 		v.began = time.UnixMilli(n.Held).Add(-holdAll)
 		if n.Counted == n.Held {
@@ -99,13 +99,9 @@ func (v *view) find(ctx context.Context) (result *content.Result, err error) {
 
 // begin begins a call.
 func (v *view) begin(ctx context.Context) (*tasks.Task, error) {
-	note := Note{Elsewhere: true, Call: v.digest()}
+	note := dialect.Note{Elsewhere: true, Call: v.digest()}
 	if v.mayHold() {
 		note.Held = v.heldUntil().UnixMilli()
-	}
-	raw, err := wire.Marshal(note)
-	if err != nil {
-		return nil, err
 	}
 	q := v.Turn(turns.Policy{Purpose: "elsewhere"})
 	q.Program, q.Arguments, q.Client, q.Elsewhere = v.call.Program, json.RawMessage(v.call.Arguments), asked, true
@@ -116,10 +112,14 @@ func (v *view) begin(ctx context.Context) (*tasks.Task, error) {
 	q.IdempotencyKey = key
 	start := tasks.Start{
 		Request: q, Account: v.LedgerAccount(v.Caller.Session), AtOnce: true, Delay: recordAfter,
-		Patience: v.patience(), Keep: max(keepResult, v.patience()), Note: raw,
+		Patience: v.patience(), Keep: max(keepResult, v.patience()),
 	}
-	if v.call.Request != nil {
-		return v.call.Request.Start(ctx, &start)
+	if v.call.Request != nil && key == "" { // else the key leads to it
+		return v.call.Request.Start(ctx, &start, &note)
+	}
+	var err error
+	if start.Note, err = wire.Marshal(note); err != nil {
+		return nil, err
 	}
 	return v.Tasks.Start(ctx, start)
 }
@@ -141,8 +141,8 @@ func (v *view) goOn(ctx context.Context, held time.Time) (*content.Result, error
 	if err != nil {
 		return nil, err
 	}
-	n, ours := NoteOf(t)
-	if !ours {
+	n := dialect.NoteOf(t)
+	if !n.Elsewhere {
 		return nil, tasks.ErrNotFound
 	}
 	if err := v.Readable(ctx, v.Exchange, t); err != nil {
@@ -288,7 +288,7 @@ func (v *view) heldUntil() time.Time { return v.began.Add(holdAll) }
 
 // holds is until when the client's call is held.
 func (v *view) holds() time.Time {
-	n, _ := NoteOf(v.task)
+	n := dialect.NoteOf(v.task)
 	if v.task.Status != tasks.InputRequired {
 		if at := v.quiet.Add(holdQuiet); n.Apps == v.apps || at.Before(v.heldUntil()) {
 			return at
@@ -315,7 +315,7 @@ func (v *view) program() *engine.Program { return cmp.Or(v.task.Program, v.call.
 // come back, unless it has sent its request again.
 func (v *view) gone(ctx context.Context) (*content.Result, error) {
 	why := context.Cause(ctx)
-	if n, _ := NoteOf(v.task); n.Task || !errors.Is(why, dialect.ErrCancelled) && (!v.unnamed() || errors.Is(why, dialect.ErrLeft)) {
+	if n := dialect.NoteOf(v.task); n.Task || !errors.Is(why, dialect.ErrCancelled) && (!v.unnamed() || errors.Is(why, dialect.ErrLeft)) {
 		return nil, why
 	}
 	t, err := v.CancelCall(ctx, v.Principal, v.task.ID, why)
@@ -339,7 +339,7 @@ func (v *view) waiting(ctx context.Context) (*content.Result, error) {
 	if v.cancelled && v.task.Final {
 		v.refusal = relay.TooLate
 	}
-	n, _ := NoteOf(v.task)
+	n := dialect.NoteOf(v.task)
 	w := relay.Words{Program: v.call.Program, Token: v.task.ID, Refusal: v.refusal, Task: n.Task, Working: v.task.Status != tasks.InputRequired}
 	if w.Working {
 		return w.Result(), nil

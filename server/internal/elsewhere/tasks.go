@@ -46,7 +46,7 @@ func (r *Router) Begin(ctx context.Context, x *dialect.Exchange, c *Call, s task
 	v := &view{Router: r, Exchange: x, call: c}
 	s.Request.Elsewhere = true
 	s.AtOnce, s.Request.Client, s.Request.Arguments = true, s.Request.Client.With(asked), []byte(c.Arguments)
-	s.Note = changed(s.Note, func(n *Note) { n.Elsewhere, n.Task, n.Call = true, true, v.digest() })
+	s.Note = dialect.ChangeNote(func(n *dialect.Note) { n.Elsewhere, n.Task, n.Call = true, true, v.digest() })(s.Note)
 	var err error
 	if v.task, err = r.Tasks.Start(ctx, s); err == nil && v.task.ID != "" && v.mayHold() {
 		v.remember(ctx)
@@ -74,7 +74,7 @@ func (r *Router) Resume(ctx context.Context, x *dialect.Exchange, c *Call) (*tas
 // Shown is what a client is to see of a task: the questions that it is asked itself, and the status with its message. If
 // it is asked none, the task works as far as it can tell.
 func (r *Router) Shown(ctx context.Context, x *dialect.Exchange, t *tasks.Task) (own []steps.Step, status tasks.Status, message string) {
-	if n, _ := NoteOf(t); !n.Task || t.Status != tasks.InputRequired || t.Program == nil || len(t.Questions) == 0 { // lists have none
+	if !dialect.NoteOf(t).Task || t.Status != tasks.InputRequired || t.Program == nil || len(t.Questions) == 0 { // lists have none
 		return t.Questions, t.Status, t.Message
 	}
 	w := relay.Words{Program: t.Program, Token: t.ID, Task: true}
@@ -101,6 +101,5 @@ func (r *Router) Shown(ctx context.Context, x *dialect.Exchange, t *tasks.Task) 
 
 // AsksElsewhere reports whether a task does not wait for such a client to answer a question.
 func (r *Router) AsksElsewhere(t *tasks.Task, question string, c *dialect.Caller) bool {
-	n, _ := NoteOf(t)
-	return n.Task && t.Program != nil && !r.byClient(t.Program.Routing(question), c)
+	return dialect.NoteOf(t).Task && t.Program != nil && !r.byClient(t.Program.Routing(question), c)
 }

@@ -143,21 +143,32 @@ func (v *view) hold(until time.Time) func(json.RawMessage) json.RawMessage {
 	if !v.mayHold() {
 		return nil
 	}
-	return func(raw json.RawMessage) json.RawMessage {
-		return changed(raw, func(n *Note) {
-			if n.Held = 0; !until.IsZero() {
-				n.Held = until.UnixMilli()
-			}
-		})
-	}
+	return dialect.ChangeNote(func(n *dialect.Note) {
+		if n.Held = 0; !until.IsZero() && n.Elsewhere {
+			n.Held = until.UnixMilli()
+		}
+	})
 }
 
 // release notes that the client's call is not held any more. If that fails, it is over by itself soon.
 func (v *view) release(ctx context.Context) {
-	if n, _ := NoteOf(v.task); n.Held == 0 {
+	if n := dialect.NoteOf(v.task); n.Held == 0 {
 		return
 	}
 	if _, err := v.Tasks.Renew(ctx, v.Principal, v.task.ID, v.patience(), v.hold(time.Time{})); err != nil {
 		v.Log.WarnContext(ctx, "a form takes a call for held that is not", "error", err)
 	}
+}
+
+// seenAgain is how often a form is counted for the same hold: each time is an item of the log.
+const seenAgain = time.Minute
+
+// Present notes that a form in the host's window shows a call: the client's call is held for it.
+func (r *Router) Present(ctx context.Context, principal, task string) (*tasks.Task, error) {
+	return r.Tasks.Renew(ctx, principal, task, r.patience(), dialect.ChangeNote(func(n *dialect.Note) {
+		now := time.Now().UnixMilli()
+		if n.Elsewhere && (n.Apps == 0 || n.Counted != n.Held || now-n.Shown >= seenAgain.Milliseconds()) {
+			n.Apps, n.Counted, n.Shown = n.Apps+1, n.Held, now
+		}
+	}))
 }

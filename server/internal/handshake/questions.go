@@ -196,7 +196,7 @@ func (d *handshake) giveAnswer(ctx context.Context, principal, task string, foun
 	defer cancel()
 	a.StepID = step.ID
 	if opens(step, a) {
-		_, err := d.Tasks.Renew(ctx, principal, task, patienceFor(callWait), changeNote(func(n *taskNote) {
+		_, err := d.Tasks.Renew(ctx, principal, task, patienceFor(callWait), dialect.ChangeNote(func(n *dialect.Note) {
 			if !slices.Contains(n.Accepted, step.ID) {
 				n.Accepted = append(n.Accepted, step.ID)
 			}

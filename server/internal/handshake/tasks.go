@@ -115,7 +115,7 @@ func (c *call) createTask(ctx context.Context, asks *elsewhere.Call, t *engine.P
 			return nil, err
 		}
 		start.Request.Client = c.peer.Features // the request that waits for the result asks
-		if start.Note, err = wire.Marshal(taskNote{Token: c.progressToken()}); err != nil {
+		if start.Note, err = wire.Marshal(dialect.Note{Progress: c.progressToken()}); err != nil {
 			return nil, err
 		}
 		task, err = c.elsewhere.Begin(ctx, c.Exchange, asks, start)
@@ -260,8 +260,8 @@ func (c *call) readResult(ctx context.Context, r *reader, task *tasks.Task, seen
 	if c.Way != nil {
 		way := related{Way: c.Way, task: id}
 		c.Way, c.Notifier.Way = way, way
-		if note, _ := noteOf(task); c.Notifier.Token == nil && wire.ValidID(note.Token) {
-			c.Notifier.Token = note.Token
+		if note := dialect.NoteOf(task); c.Notifier.Token == nil && wire.ValidID(note.Progress) {
+			c.Notifier.Token = note.Progress
 		}
 		last := ""
 		r.seen = func(t *tasks.Task) {

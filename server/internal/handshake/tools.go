@@ -271,8 +271,7 @@ func (r *reader) finished(t *tasks.Task) {
 	if r.Way == nil || t.Program == nil || t.Status.Ended() { // the end says all
 		return
 	}
-	note, _ := noteOf(t)
-	for _, step := range note.Accepted {
+	for _, step := range dialect.NoteOf(t).Accepted {
 		id, _, _ := strings.Cut(step, "~")
 		if q := t.Program.Routing(step); q.Done != "" && slices.Contains(t.Happened, q.Done+strings.TrimPrefix(id, q.ID)) {
 			r.visited(t.ID, step)
