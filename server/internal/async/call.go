@@ -269,10 +269,7 @@ func (d *async) ask(x *dialect.Exchange, t *tasks.Task, token string) {
 		if !c.Features.Has(q.Needs) {
 			continue
 		}
-		method, params, err := dialect.RequestMethods[q.Kind], q.Params, error(nil)
-		if c.Question != nil {
-			method, params, err = c.Question(q)
-		}
+		method, params, err := c.Question(q)
 		if err != nil || !c.Asked.Add(id, token) {
 			continue
 		}

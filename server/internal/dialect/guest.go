@@ -53,8 +53,8 @@ type Caller struct {
 	Asked *Asked
 	// Posted are those of them that were sent with this message.
 	Posted []uint64
-	// Question is the request that asks for a step, and Result a tool's result, as its revision
-	// has them; nil: as they are.
+	// Question is the request that asks for a step in the session, and Result a tool's result, as its revision
+	// has them; nil is a result as it is.
 	Question func(steps.Step) (method string, params json.RawMessage, err error)
 	Result   func(*content.Result) ([]byte, error)
 }
