@@ -315,14 +315,17 @@ func (h *Host) Dispatch(ctx context.Context, x *Exchange, to Handler) (result js
 		}
 	}()
 	x.Closing = cmp.Or(x.Closing, h.Draining)
-	if to == nil {
-		to = x.Dialect.Serve
-	}
 	if h.Around != nil {
+		if to == nil {
+			to = x.Dialect.Serve
+		}
 		return h.Around(ctx, x, to)
 	}
 	if rerr = h.Admit(ctx, x); rerr != nil {
 		return nil, rerr
+	}
+	if to == nil { // as for most, without a function made of a method
+		return x.Dialect.Serve(ctx, x)
 	}
 	return to(ctx, x)
 }

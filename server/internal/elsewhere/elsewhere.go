@@ -110,28 +110,25 @@ type Request interface {
 	Passed(event uint64)
 }
 
-// Read reads a call of a tool, which may be to begin a task. It returns nil if that is not to be answered here.
-func (r *Router) Read(x *dialect.Exchange, t *engine.Program, arguments jsontext.Value, task bool) (*Call, *wire.Error) {
+// Read reads a call of a tool, which may be to begin a task: what goes on by its token, which is of a part unless there is a call.
+// That is nil if it is not to be answered here.
+func (r *Router) Read(x *dialect.Exchange, t *engine.Program, arguments jsontext.Value, task bool) (*Call, dialect.Resumed, *wire.Error) {
 	calls, asTask := r.Takes(t, x.Caller), r.takesTask(t, x.Caller)
 	takes := calls || asTask
-	if !takes && (r.Tasks == nil || t.Kind != engine.KindTool || len(t.Asks) == 0) {
-		return nil, nil
+	part, rerr := dialect.ReadResumed(x.Message.Params, takes || t.Yields, arguments)
+	handle := dialect.OwnTaskID(part.Token)
+	switch {
+	case rerr != nil,
+		!takes && (!handle || r.Tasks == nil || len(t.Asks) == 0),
+		r.Tasks != nil && part.Token != "" && !handle && t.Yields,
+		part.Token == "" && (task && !asTask || !task && !calls):
+		return nil, part, rerr
 	}
-	resumed, rerr := dialect.ReadResumed(x.Message.Params, takes, arguments)
-	if rerr != nil {
-		return nil, rerr
+	call := &Call{Program: t, Token: part.Token, Arguments: part.Arguments}
+	if call.Answers = jsonview.Get(part.Arguments, answersArgument); call.Answers != nil && takes {
+		call.Arguments = dialect.With(part.Arguments, answersArgument, nil)
 	}
-	if handle := dialect.OwnTaskID(resumed.Token); r.Tasks != nil && resumed.Token != "" && !handle && t.Yields || !takes && !handle {
-		return nil, nil // it is of a part
-	}
-	if resumed.Token == "" && (task && !asTask || !task && !calls) {
-		return nil, nil
-	}
-	call := &Call{Program: t, Token: resumed.Token, Arguments: resumed.Arguments}
-	if call.Answers = jsonview.Get(resumed.Arguments, answersArgument); call.Answers != nil && takes {
-		call.Arguments = dialect.With(resumed.Arguments, answersArgument, nil)
-	}
-	return call, nil
+	return call, part, nil
 }
 
 // answersArgument is the argument that has what the user has said.

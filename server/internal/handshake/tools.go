@@ -79,15 +79,10 @@ func (c *call) readToolsCall(ctx context.Context) (*toolsCallRequest, error) {
 		}
 	}
 	q := &toolsCallRequest{tool: t}
-	if q.part, rerr = dialect.ReadResumed(c.Message.Params, t.Yields, p.Arguments); rerr != nil {
-		return nil, rerr
-	}
 	task := jsontext.Value(jsonview.Get(c.Message.Params, "task"))
 	wants := c.Caller.Tasks && task.Kind() != jsontext.KindInvalid && task.Kind() != 'n'
-	if c.peer != nil {
-		if q.elsewhere, rerr = c.elsewhere.Read(c.Exchange, t, p.Arguments, wants); rerr != nil {
-			return nil, rerr
-		}
+	if q.elsewhere, q.part, rerr = c.elsewhere.Read(c.Exchange, t, p.Arguments, wants); rerr != nil {
+		return nil, rerr
 	}
 	if goesOn := q.elsewhere != nil && q.elsewhere.Token != "" && !wants; c.Caller.Tasks && !goesOn {
 		q.asTask, q.ttl, rerr = taskWanted(c.TaskMode(t), task)

@@ -45,8 +45,8 @@ func (d *stateless) callTool(ctx context.Context, r *request) ([]byte, error) {
 		return d.serveGuest(ctx, r)
 	}
 	asTask := r.Tasks && d.TaskMode(t) != engine.TasksForbidden
-	call, rerr := d.elsewhere.Read(r.Exchange, t, p.Arguments, asTask)
-	switch {
+	call, part, rerr := d.elsewhere.Read(r.Exchange, t, p.Arguments, asTask)
+	switch p.Resumed = part; {
 	case rerr != nil:
 		return nil, rerr
 	case p.State != nil || p.Answers != nil:
@@ -57,9 +57,6 @@ func (d *stateless) callTool(ctx context.Context, r *request) ([]byte, error) {
 			return nil, err
 		}
 		return d.toolResult(result)
-	}
-	if p.Resumed, rerr = dialect.ReadResumed(r.Message.Params, t.Yields, p.Arguments); rerr != nil {
-		return nil, rerr
 	}
 	args := json.RawMessage(p.Resumed.Arguments)
 	switch mode := d.TaskMode(t); {
