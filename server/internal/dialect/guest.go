@@ -68,17 +68,17 @@ func (h *Host) DeclaresGuest(object jsontext.Value) bool {
 func (h *Host) ForGuest(m *wire.Message) bool { return h.Guest != nil && h.Guest.Match(m, nil) }
 
 // GuestTools returns a list of all tools as a client is to see it.
-func (h *Host) GuestTools(items []json.RawMessage, c *Caller) (list []json.RawMessage) {
+func (h *Host) GuestTools(items []Entry, c *Caller) (list []Entry) {
 	if h.Guest == nil {
 		return items
 	}
-	for n, t := range h.Tools.Of(engine.KindTool) {
-		members, listed := h.Guest.Listed(t, c)
-		switch {
-		case members != "":
-			list = append(list, append(append(bytes.Clone(items[n][:len(items[n])-1]), members...), '}'))
-		case listed:
-			list = append(list, items[n])
+	for _, e := range items {
+		members, listed := h.Guest.Listed(e.Program, c)
+		if members != "" {
+			e.JSON = append(append(bytes.Clone(e.JSON[:len(e.JSON)-1]), members...), '}')
+		}
+		if listed {
+			list = append(list, e)
 		}
 	}
 	return list

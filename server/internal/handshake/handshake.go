@@ -40,7 +40,7 @@ type handshake struct {
 	// open are the calls under way in sessions over HTTP.
 	open dialect.Limit
 	// taskTools are the tools for clients that are offered tasks; nil without tasks.
-	taskTools []json.RawMessage
+	taskTools []dialect.Entry
 }
 
 // callsPer is how many calls may be under way for each session in memory, one of which may have [maxCalls].
@@ -227,13 +227,9 @@ func (c *call) list(ctx context.Context) (json.RawMessage, error) {
 		}
 		items = c.apps.Listed(items, c.Caller)
 	}
-	items, err := c.Visible(ctx, c.Message.Method, items)
+	open, err := c.List(ctx, c.Message, items)
 	if err != nil {
 		return nil, err
-	}
-	open, rerr := c.Catalogue.List(c.Message, items)
-	if rerr != nil {
-		return nil, rerr
 	}
 	return append(open, '}'), nil
 }

@@ -70,14 +70,13 @@ func taskCapability(lists bool) map[string]any {
 var support = map[engine.TaskMode]string{engine.TasksOptional: "optional", engine.TasksRequired: "required"}
 
 // taskTools are the tools for clients that are offered tasks.
-func taskTools(h *dialect.Host) []json.RawMessage {
-	list := make([]json.RawMessage, len(h.Catalogue.PlainTools))
-	for i, t := range h.Tools.Of(engine.KindTool) {
-		list[i] = h.Catalogue.PlainTools[i]
-		if says := support[h.TaskMode(t)]; says != "" {
-			b := append(json.RawMessage(nil), list[i][:len(list[i])-1]...)
-			list[i] = append(wire.AppendString(append(b, `,"execution":{"taskSupport":`...), says), `}}`...)
+func taskTools(h *dialect.Host) (list []dialect.Entry) {
+	for _, e := range h.Catalogue.PlainTools {
+		if says := support[h.TaskMode(e.Program)]; says != "" {
+			b := append(json.RawMessage(nil), e.JSON[:len(e.JSON)-1]...)
+			e.JSON = append(wire.AppendString(append(b, `,"execution":{"taskSupport":`...), says), `}}`...)
 		}
+		list = append(list, e)
 	}
 	return list
 }

@@ -251,13 +251,9 @@ func (d *stateless) list(ctx context.Context, r *request) ([]byte, error) {
 	if d.Turns.Permit != nil {
 		caching = cacheForOne
 	}
-	items, err := d.Visible(ctx, r.Message.Method, items)
+	open, err := d.List(ctx, r.Message, items)
 	if err != nil {
 		return nil, err
-	}
-	open, rerr := d.Catalogue.List(r.Message, items)
-	if rerr != nil {
-		return nil, rerr
 	}
 	return d.finish(append(open, caching...), resultComplete), nil
 }
