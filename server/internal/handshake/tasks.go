@@ -145,28 +145,24 @@ func (c *call) appendTask(ctx context.Context, b []byte, t *tasks.Task) []byte {
 	return append(dialect.AppendTask(b, t, status, message, "ttl", "pollInterval"), '}')
 }
 
-// taskID reads which task a request is about, if its client is offered tasks.
-func (c *call) taskID() (string, error) {
+// named is the task that a request is about, if its client is offered tasks.
+func (c *call) named(ctx context.Context) (*tasks.Task, error) {
 	if !c.offersTasks(c.peer) {
-		return "", wire.NotFound()
+		return nil, wire.NotFound()
 	}
 	id, rerr := c.param("taskId", "task")
 	switch {
 	case rerr != nil:
-		return "", rerr
+		return nil, rerr
 	case !c.MayName(id):
-		return "", tasks.ErrNotFound
+		return nil, tasks.ErrNotFound
 	}
-	return id, nil
+	return c.Tasks.Get(ctx, c.Principal, id)
 }
 
 // taskGet answers tasks/get.
 func (c *call) taskGet(ctx context.Context) (json.RawMessage, error) {
-	id, err := c.taskID()
-	if err != nil {
-		return nil, err
-	}
-	task, err := c.Tasks.Get(ctx, c.Principal, id)
+	task, err := c.named(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -204,23 +200,19 @@ func (c *call) taskList(ctx context.Context) (json.RawMessage, error) {
 
 // taskCancel answers tasks/cancel. It waits a while for the end.
 func (c *call) taskCancel(ctx context.Context) (json.RawMessage, error) {
-	id, err := c.taskID()
-	if err != nil {
-		return nil, err
-	}
-	task, err := c.Tasks.Get(ctx, c.Principal, id)
+	task, err := c.named(ctx)
 	if err == nil && task.Status.Ended() {
 		return nil, wire.NewError(wire.CodeInvalidParams, endedTaskText)
 	}
 	if err == nil {
-		task, err = c.Tasks.Cancel(ctx, c.Principal, id)
+		task, err = c.Tasks.Cancel(ctx, c.Principal, task.ID)
 	}
 	if err != nil {
 		return nil, err
 	}
 	within, cancel := context.WithTimeout(ctx, cancelTime)
 	defer cancel()
-	for n, err := range c.Tasks.Follow(within, c.Principal, id, tasks.NoEvents, nil) {
+	for n, err := range c.Tasks.Follow(within, c.Principal, task.ID, tasks.NoEvents, nil) {
 		switch {
 		case err == nil:
 			task = n.Task
@@ -238,17 +230,13 @@ func (c *call) taskCancel(ctx context.Context) (json.RawMessage, error) {
 
 // taskResult waits for the end of a task and answers as the call would have; what it sends says of which task it is.
 func (c *call) taskResult(ctx context.Context) (json.RawMessage, error) {
-	id, err := c.taskID()
-	if err != nil {
-		return nil, err
-	}
-	task, err := c.Tasks.Get(ctx, c.Principal, id)
+	task, err := c.named(ctx)
 	if err != nil {
 		return nil, err
 	}
 	r := &reader{call: c}
 	if c.streams() && !task.Status.Ended() {
-		r.enroll(ctx, id, false)
+		r.enroll(ctx, task.ID, false)
 	}
 	return c.readResult(ctx, r, task, 0)
 }
