@@ -79,20 +79,14 @@ func (g *Gate) Admit(ctx context.Context, p *Place, caller, tool string) (met st
 	if met, wait = g.allow(caller, tool); met != "" {
 		return met, wait
 	}
-	if p.gate, p.of = g, caller; !g.enter(ctx, p) {
+	g.mu.Lock()
+	p.gate, p.of = g, caller
+	if g.grant(p) {
+		g.mu.Unlock()
+	} else if !g.wait(ctx, p) {
 		return Busy, Patience
 	}
 	return "", 0
-}
-
-// enter gives a request a place of its caller's.
-func (g *Gate) enter(ctx context.Context, p *Place) bool {
-	g.mu.Lock()
-	if p.held || p.resting > 0 || p.over || g.grant(p) {
-		g.mu.Unlock()
-		return true
-	}
-	return g.wait(ctx, p)
 }
 
 // share is how many places a caller gets beyond those that are free to all.
@@ -189,10 +183,10 @@ func (p *Place) Rest() (back func()) {
 	g.release(p)
 	return func() {
 		g.mu.Lock()
-		p.resting--
-		g.mu.Unlock()
-		g.enter(context.Background(), p)
-		g.mu.Lock()
+		if p.resting--; p.resting == 0 && !p.over && !p.held && !g.grant(p) {
+			g.wait(context.Background(), p)
+			g.mu.Lock()
+		}
 		defer g.mu.Unlock()
 		if p.resting > 0 || p.over {
 			g.release(p)
