@@ -105,7 +105,7 @@ func (s *Server) handle(ctx context.Context, r *Request) (json.RawMessage, *wire
 	}
 	ctx = engine.WithCaller(ctx, who)
 	x := &dialect.Exchange{
-		Message: m, Header: r.Header, Principal: who.Binding(),
+		Message: m, Header: r.Header, Principal: who.Binding(), Account: who.Binding(),
 		Dialect: d, Client: &dialect.Introduction{Version: r.Version, Capabilities: r.Capabilities},
 	}
 	if r.Peer != nil {

@@ -157,8 +157,9 @@ func (s *Server) read(w http.ResponseWriter, r *http.Request) *httpExchange {
 	}
 	if who != nil {
 		x.Principal, x.request = who.Binding(), r.WithContext(engine.WithCaller(r.Context(), who))
-	} else {
-		x.Key = s.opts.CallerKey(r)
+		x.Account = "principal " + x.Principal
+	} else if key := s.opts.CallerKey(r); key != "" {
+		x.Account = "key " + key
 	}
 	if r.Method == http.MethodPost {
 		rerr = s.readMessage(x, w)

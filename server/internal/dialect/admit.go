@@ -30,7 +30,7 @@ func (h *Host) Admit(ctx context.Context, x *Exchange) *wire.Error {
 	if h.Gate == nil {
 		return nil
 	}
-	met, wait := h.Gate.Admit(ctx, &x.place, x.Account(), tool)
+	met, wait := h.Gate.Admit(ctx, &x.place, x.Account, tool)
 	if met == "" {
 		return nil
 	}
@@ -39,7 +39,7 @@ func (h *Host) Admit(ctx context.Context, x *Exchange) *wire.Error {
 		refused, level = wire.Later(http.StatusServiceUnavailable, met, crowdedText, wait), slog.LevelWarn
 	}
 	h.Gate.Log.Do(func() {
-		h.Log.Log(ctx, level, "requests refused", "reason", met, "method", x.Message.Method, "subject", saga.CallerOf(ctx).Subject, "address", x.Key)
+		h.Log.Log(ctx, level, "requests refused", "reason", met, "method", x.Message.Method, "subject", saga.CallerOf(ctx).Subject, "address", x.LedgerAccount(""))
 	})
 	return refused
 }

@@ -106,8 +106,9 @@ type Exchange struct {
 	Principal string
 	// Remote is the address that it came from, or empty.
 	Remote string
-	// Key tells apart anonymous callers over HTTP, as far as it can: it is empty for all others.
-	Key string
+	// Account is on whose account limits count: the principal's, or that of an anonymous caller's key, so that one caller cannot
+	// take what is there for all. It is empty for those without a key, who are not distinguished and share what is there.
+	Account string
 	// Way is the way back to the client while the message is answered; nil if there is
 	// none but the answer.
 	Way Way
@@ -139,7 +140,7 @@ type Exchange struct {
 
 // For is the exchange of a message that came together with others, without a way back.
 func (x *Exchange) For(m *wire.Message) *Exchange {
-	return &Exchange{Message: m, Header: x.Header, Principal: x.Principal, Key: x.Key, Remote: x.Remote, Dialect: x.Dialect}
+	return &Exchange{Message: m, Header: x.Header, Principal: x.Principal, Account: x.Account, Remote: x.Remote, Dialect: x.Dialect}
 }
 
 // Batch are messages that came as one, or why that is none.
@@ -213,18 +214,6 @@ func (x *Exchange) Turn(p turns.Policy) turns.Request {
 	return q
 }
 
-// Account is on whose account limits count: the principal's, or that of an anonymous caller's key, so that one caller cannot
-// take what is there for all. It is empty for those without a key, who are not distinguished and share what is there.
-func (x *Exchange) Account() string {
-	switch {
-	case x.Principal != "":
-		return "principal " + x.Principal
-	case x.Key != "":
-		return "key " + x.Key
-	}
-	return ""
-}
-
 // anonymousAccounts is how many accounts there are for the sessions of those who are not known: so
 // many bound what all of them may have together.
 const anonymousAccounts = 64
@@ -236,8 +225,8 @@ func (x *Exchange) LedgerAccount(session string) string {
 	switch {
 	case x.Principal != "" || x.Header == nil:
 		return ""
-	case x.Account() != "":
-		return x.Account()
+	case x.Account != "":
+		return x.Account
 	case session != "":
 		return "sessions " + strconv.Itoa(int(session[0])%anonymousAccounts)
 	}
@@ -247,7 +236,7 @@ func (x *Exchange) LedgerAccount(session string) string {
 // Shares reports whether what LedgerAccount returns is the account of several callers, who look
 // alike.
 func (x *Exchange) Shares() bool {
-	return x.Principal == "" && x.Header != nil && x.Account() == ""
+	return x.Principal == "" && x.Header != nil && x.Account == ""
 }
 
 // Host is what a server offers, for its dialects to serve.

@@ -116,7 +116,7 @@ func (r *Router) Read(x *dialect.Exchange, t *engine.Program, arguments jsontext
 	calls, asTask := r.Takes(t, x.Caller), r.takesTask(t, x.Caller)
 	takes := calls || asTask
 	part, rerr := dialect.ReadResumed(x.Message.Params, takes || t.Yields, arguments)
-	handle := dialect.OwnTaskID(part.Token)
+	handle := part.Token != "" && dialect.OwnTaskID(part.Token)
 	switch {
 	case rerr != nil,
 		!takes && (!handle || r.Tasks == nil || len(t.Asks) == 0),

@@ -16,12 +16,14 @@ package handshake
 
 import (
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"net/http"
 	"slices"
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/mcpsaga/mcpsaga/content"
 	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/internal/jsonview"
 	"github.com/mcpsaga/mcpsaga/server/internal/apps"
@@ -187,6 +189,25 @@ func (d *handshake) newCall(x *dialect.Exchange, p *peer, post *way, token jsont
 		}
 	}
 	return c
+}
+
+// caller is what is known of a client, which is nil before the handshake. session names its session to others than the client.
+func (d *handshake) caller(p *peer, session string) *dialect.Caller {
+	if p == nil {
+		return &dialect.Caller{Session: session}
+	}
+	c := &dialect.Caller{Features: p.Features, Tasks: d.offersTasks(p), Apps: p.Apps, Trusted: p.Trusted, Session: session}
+	if d.Guest != nil {
+		c.Declared, c.Asked = p.Guest, &p.asked
+		c.Question = func(s steps.Step) (string, json.RawMessage, error) { return stepRequest(p.revision, s, rand.Text()) }
+		c.Result = func(r *content.Result) ([]byte, error) { return wire.Marshal(p.revision.Result(r)) }
+	}
+	return c
+}
+
+// offersTasks reports whether a client is offered tasks.
+func (d *handshake) offersTasks(p *peer) bool {
+	return d.taskTools != nil && p != nil && p.revision.Tasks()
 }
 
 var emptyResult = json.RawMessage("{}")

@@ -10,13 +10,11 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
-	"github.com/mcpsaga/mcpsaga/content"
 	"github.com/mcpsaga/mcpsaga/internal/jsonview"
 	"github.com/mcpsaga/mcpsaga/internal/sessionid"
 	"github.com/mcpsaga/mcpsaga/server/internal/dialect"
 	"github.com/mcpsaga/mcpsaga/server/internal/handshake/revision"
 	"github.com/mcpsaga/mcpsaga/server/internal/wire"
-	"github.com/mcpsaga/mcpsaga/steps"
 )
 
 // peer is what the handshake fixed for a session (MCP 2025-11-25, basic/lifecycle), and what the client has set since.
@@ -184,20 +182,6 @@ func (c *connection) Close() {
 		p.changes.Close()
 	}
 	c.telling.Wait()
-}
-
-// caller is what is known of a client, which is nil before the handshake. session names its session to others than the client.
-func (d *handshake) caller(p *peer, session string) *dialect.Caller {
-	if p == nil {
-		return &dialect.Caller{Session: session}
-	}
-	c := &dialect.Caller{Features: p.Features, Tasks: d.offersTasks(p), Apps: p.Apps, Trusted: p.Trusted, Session: session}
-	if d.Guest != nil {
-		c.Declared, c.Asked = p.Guest, &p.asked
-		c.Question = func(s steps.Step) (string, json.RawMessage, error) { return stepRequest(p.revision, s, rand.Text()) }
-		c.Result = func(r *content.Result) ([]byte, error) { return wire.Marshal(p.revision.Result(r)) }
-	}
-	return c
 }
 
 // callerOf is caller for a session over HTTP.

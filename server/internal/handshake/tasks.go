@@ -47,11 +47,6 @@ const (
 	endedTaskText = "the task has ended already, so it cannot be cancelled"
 )
 
-// offersTasks reports whether a client is offered tasks.
-func (d *handshake) offersTasks(p *peer) bool {
-	return d.taskTools != nil && p != nil && p.revision.Tasks()
-}
-
 // listsTasks reports whether the sender of a message may see a list of tasks: over HTTP only those who are
 // known, as it would show anybody the tasks of all who are not.
 func listsTasks(x *dialect.Exchange) bool { return x.Header == nil || x.Principal != "" }
