@@ -105,7 +105,7 @@ func (s *Server) handle(ctx context.Context, r *Request) (json.RawMessage, *wire
 	}
 	ctx = engine.WithCaller(ctx, who)
 	x := &dialect.Exchange{
-		Message: m, Header: r.Header, Principal: who.Binding(),
+		Message: m, Header: r.Header, Principal: who.Binding(), Account: who.Binding(),
 		Dialect: d, Client: &dialect.Introduction{Version: r.Version, Capabilities: r.Capabilities},
 	}
 	if r.Peer != nil {
@@ -117,8 +117,11 @@ func (s *Server) handle(ctx context.Context, r *Request) (json.RawMessage, *wire
 // Entries returns what a list method of MCP shows, such as tools/list: one object
 // for each tool, prompt, resource or resource template, in the form of the newest
 // revision. Do not change them.
-func (s *Server) Entries(method string) []json.RawMessage {
-	return s.host.Catalogue.Lists[method]
+func (s *Server) Entries(method string) (list []json.RawMessage) {
+	for _, e := range s.host.Catalogue.Lists[method] {
+		list = append(list, e.JSON)
+	}
+	return list
 }
 
 // Completes reports whether completion/complete has anything to suggest: whether a

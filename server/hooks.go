@@ -207,7 +207,7 @@ func (h *hooks) exchange(ctx context.Context, x *dialect.Exchange, next dialect.
 	ctx = context.WithValue(ctx, requestInfoKey{}, info)
 	ctx, ended := observe(ctx, h.log, h.observers, info, func(o *Observer) observerOf[RequestInfo] { return o.Request })
 	err := errPanic
-	defer func() { over(h.log, ended, err) }()
+	defer func() { ended(err) }()
 	if rerr = h.admit(ctx, x); rerr == nil {
 		result, rerr = h.around(ctx, x, info, next)
 	}

@@ -149,7 +149,7 @@ func (s *Server) read(w http.ResponseWriter, r *http.Request) *httpExchange {
 	}
 	x := &httpExchange{server: s, request: r, reply: reply}
 	m := &x.message
-	x.Exchange = dialect.Exchange{Message: m, Header: r.Header, HTTPMethod: r.Method, Remote: r.RemoteAddr, Owner: x}
+	x.Exchange = dialect.Exchange{Message: m, Header: r.Header, HTTPMethod: r.Method, Remote: r.RemoteAddr}
 	who, rerr := s.callerOf(r)
 	if rerr != nil {
 		s.refuse(reply, r, rerr)
@@ -157,6 +157,9 @@ func (s *Server) read(w http.ResponseWriter, r *http.Request) *httpExchange {
 	}
 	if who != nil {
 		x.Principal, x.request = who.Binding(), r.WithContext(engine.WithCaller(r.Context(), who))
+		x.Account = "principal " + x.Principal
+	} else if key := s.opts.CallerKey(r); key != "" {
+		x.Account = "key " + key
 	}
 	if r.Method == http.MethodPost {
 		rerr = s.readMessage(x, w)
@@ -288,19 +291,6 @@ type httpExchange struct {
 	over   bool
 }
 
-// Account implements [dialect.Owner]: the principal's account, or that of an anonymous caller's
-// key, so that one caller cannot take what is there for all. Those without a key are not distinguished
-// and share what is there.
-func (x *httpExchange) Account() string {
-	if x.Principal != "" {
-		return "principal " + x.Principal
-	}
-	if key := x.server.opts.CallerKey(x.request); key != "" {
-		return "key " + key
-	}
-	return ""
-}
-
 func (x *httpExchange) answer() {
 	s := x.server
 	x.Way = x
@@ -320,24 +310,17 @@ func (x *httpExchange) answer() {
 		defer leave()
 		ctx = joined
 	}
-	scratch, room := s.buffers.Get(), s.buffers.Get()
-	x.Scratch = *scratch
 	result, rerr := s.host.Dispatch(ctx, &x.Exchange, nil)
-	response := wire.AppendResponse(*room, x.message.ID, result, rerr)
+	response := wire.AppendResponse(nil, x.message.ID, result, rerr)
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.over = true
-	done := true // whether the response is no longer used
 	switch {
 	case x.gone(): // nothing is sent to a client that has cancelled by going away
 	case x.events != nil && x.events.Started():
 		x.send(func() error { return x.events.Event("", response) })
 	default:
-		done = x.reply.Response(response, rerr)
-	}
-	if done {
-		s.buffers.Put(room, response)
-		s.buffers.Put(scratch, *scratch)
+		x.reply.Response(response, rerr)
 	}
 }
 

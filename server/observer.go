@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"runtime/debug"
+	"slices"
 
 	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/internal/turns"
@@ -31,25 +32,21 @@ var errPanic = errors.New("a panic")
 type observerOf[T any] = func(ctx context.Context, info *T) (context.Context, func(error))
 
 // observe tells the observers of the list that something begins. What it returns tells them that it has ended, the
-// innermost first; it is nil if there is nothing to call.
+// innermost first.
 func observe[T any](ctx context.Context, log *slog.Logger, list []Observer, info *T, of func(*Observer) observerOf[T]) (context.Context, func(error)) {
-	var ended func(error)
+	var ended []func(error)
 	for i := range list {
-		one := of(&list[i])
-		if one == nil {
-			continue
-		}
-		var done func(error)
-		ctx, done = begun(ctx, log, one, info)
-		switch outer := ended; {
-		case done == nil:
-		case outer == nil:
-			ended = done
-		default:
-			ended = func(err error) { defer outer(err); over(log, done, err) }
+		if one := of(&list[i]); one != nil {
+			var done func(error)
+			ctx, done = begun(ctx, log, one, info)
+			ended = append(ended, done)
 		}
 	}
-	return ctx, ended
+	return ctx, func(err error) {
+		for _, done := range slices.Backward(ended) {
+			over(log, done, err)
+		}
+	}
 }
 
 // begun calls an observer.
@@ -82,12 +79,9 @@ func (h *hooks) watch(ctx context.Context, t *turns.Turn) (context.Context, func
 	info := h.turnInfo(ctx, t)
 	ctx = context.WithValue(ctx, turnInfoKey{}, info)
 	ctx, ended := observe(ctx, h.log, h.observers, info, func(o *Observer) observerOf[TurnInfo] { return o.Turn })
-	if ended == nil {
-		return ctx, nil
-	}
 	return ctx, func(err error) {
 		info.ended(t)
-		over(h.log, ended, err)
+		ended(err)
 	}
 }
 
@@ -96,7 +90,7 @@ func (h *hooks) watchEffect(ctx context.Context, c engine.EffectCall, try func(c
 	info := effectInfo(ctx, c)
 	ctx, ended := observe(ctx, h.log, h.observers, info, func(o *Observer) observerOf[EffectInfo] { return o.Effect })
 	err := errPanic
-	defer func() { over(h.log, ended, err) }()
+	defer func() { ended(err) }()
 	err = h.effect(ctx, c, try)
 	return err
 }

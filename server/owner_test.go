@@ -1,13 +1,18 @@
 package server
 
 import (
+	"log/slog"
 	"net/http"
+	"net/http/httptest"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
+	"github.com/mcpsaga/mcpsaga/codec"
 	"github.com/mcpsaga/mcpsaga/internal/engine"
-	"github.com/mcpsaga/mcpsaga/server/internal/dialect"
+	"github.com/mcpsaga/mcpsaga/saga"
 )
 
 // Anonymous callers are told apart by their address, unless many may be behind it.
@@ -25,17 +30,28 @@ func TestPublicAddress(t *testing.T) {
 // A principal is never counted with an anonymous caller, whatever their names.
 func TestOwners(t *testing.T) {
 	key := ""
-	s := &Server{opts: Options{CallerKey: func(*http.Request) string { return key }}}
-	account := func(c engine.Caller) string {
-		return (&httpExchange{Exchange: dialect.Exchange{Principal: c.Binding()}, server: s, request: new(http.Request)}).Account()
+	keys, err := codec.NewKeyset()
+	require.NoError(t, err)
+	s, err := New(Options{
+		Keys: keys, Logger: slog.New(slog.DiscardHandler), CallerKey: func(*http.Request) string { return key },
+		Authenticate: func(r *http.Request) (saga.Caller, error) {
+			return saga.Caller{Subject: r.Header.Get("Subject")}, nil
+		},
+	})
+	require.NoError(t, err)
+	account := func(subject string) string {
+		r := httptest.NewRequest(http.MethodPost, "http://localhost"+Endpoint, strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"ping"}`))
+		r.Header.Set("Content-Type", "application/json")
+		r.Header.Set("Subject", subject)
+		return s.read(httptest.NewRecorder(), r).Account
 	}
-	assert.Empty(t, account(engine.Caller{}))
-	ann, bob := account(engine.Caller{Subject: "ann"}), account(engine.Caller{Subject: "bob"})
+	assert.Empty(t, account(""))
+	ann, bob := account("ann"), account("bob")
 	key = (&engine.Caller{Subject: "ann"}).Binding()
-	owners := []string{ann, bob, account(engine.Caller{})}
+	owners := []string{ann, bob, account("")}
 	for i, a := range owners {
 		assert.NotEmpty(t, a)
 		assert.NotContains(t, owners[i+1:], a)
 	}
-	assert.Equal(t, ann, account(engine.Caller{Subject: "ann"}))
+	assert.Equal(t, ann, account("ann"))
 }

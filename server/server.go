@@ -22,7 +22,6 @@ import (
 	"github.com/mcpsaga/mcpsaga/saga"
 	"github.com/mcpsaga/mcpsaga/server/internal/apps"
 	"github.com/mcpsaga/mcpsaga/server/internal/dialect"
-	"github.com/mcpsaga/mcpsaga/server/internal/wire"
 	"github.com/mcpsaga/mcpsaga/steps"
 )
 
@@ -198,14 +197,13 @@ type Options struct {
 // with the first use of Serve, ServeStdio, Handler, Handle or Work, and end with Close, or when
 // the ledger's store is closed.
 type Server struct {
-	opts    Options
-	codec   *tokens.Codec
-	log     *slog.Logger
-	guard   *guard
-	health  health
-	keeper  *keeper // nil without a ledger
-	skills  skills  // empty without Options.Skills
-	buffers wire.BufferPool
+	opts   Options
+	codec  *tokens.Codec
+	log    *slog.Logger
+	guard  *guard
+	health health
+	keeper *keeper // nil without a ledger
+	skills skills  // empty without Options.Skills
 	// keepAlive is how often an idle event stream shows that it is alive.
 	keepAlive time.Duration
 	// eventTimeout is how long a client may take to accept a message before the response,

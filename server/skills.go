@@ -13,6 +13,7 @@ import (
 	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/internal/jsonview"
 	"github.com/mcpsaga/mcpsaga/saga"
+	"github.com/mcpsaga/mcpsaga/server/internal/dialect"
 	"github.com/mcpsaga/mcpsaga/server/internal/wire"
 )
 
@@ -30,13 +31,14 @@ const mostSkillName, mostSkillDescription = 64, 1024
 // without the extension can read it, too.
 type skills struct {
 	// entries are the extension's Skill objects; tools are those described, by the names of their skills.
-	entries []json.RawMessage
+	entries []dialect.Entry
 	tools   map[string]string
 }
 
 // withSkills returns a registry of the definitions and of the manuals of the tools among them.
 func withSkills(definitions []saga.Definition, of *engine.Registry) (*engine.Registry, skills, error) {
 	s := skills{tools: make(map[string]string)}
+	var uris []string
 	definitions = definitions[:len(definitions):len(definitions)]
 	for _, t := range of.Of(engine.KindTool) {
 		if len(t.Asks) == 0 && !t.Acts() && t.Tasks.Mode == engine.TasksForbidden {
@@ -49,10 +51,13 @@ func withSkills(definitions []saga.Definition, of *engine.Registry) (*engine.Reg
 		if s.tools[manual.Name] != "" || of.Find(engine.KindResource, manual.Name) != nil {
 			return nil, s, fmt.Errorf("the manual of tool %q would be a second resource %q: rename one", t.Name, manual.Name)
 		}
-		s.tools[manual.Name] = t.Name
-		s.entries, definitions = append(s.entries, entry), append(definitions, manual)
+		s.tools[manual.Name], uris = t.Name, append(uris, manual.URI)
+		s.entries, definitions = append(s.entries, dialect.Entry{JSON: entry}), append(definitions, manual)
 	}
 	all, err := engine.NewRegistry(definitions...)
+	for i := 0; err == nil && i < len(s.entries); i++ {
+		s.entries[i].Program, _ = all.At(uris[i])
+	}
 	return all, s, err
 }
 

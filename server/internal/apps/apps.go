@@ -8,7 +8,6 @@ package apps
 
 import (
 	_ "embed"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -54,18 +53,18 @@ func Offer(h *dialect.Host) error {
 }
 
 // Shows reports whether a client shows the form.
-func (a *Apps) Shows(c *elsewhere.Client) bool { return a.Questions.Apps && c.Apps }
+func (a *Apps) Shows(c *dialect.Caller) bool { return a.Questions.Apps && c.Apps }
 
 // Listed returns a list of tools as a client is to see it, with that of the form if it shows one for any of them.
-func (a *Apps) Listed(items []json.RawMessage, c *elsewhere.Client) []json.RawMessage {
+func (a *Apps) Listed(items []dialect.Entry, c *dialect.Caller) []dialect.Entry {
 	if !a.Shows(c) || !slices.ContainsFunc(a.Tools.Of(engine.KindTool), func(t *engine.Program) bool { return a.Continues(t, c) }) {
 		return items
 	}
-	return append(items[:len(items):len(items)], json.RawMessage(listedTool))
+	return append(items[:len(items):len(items)], dialect.Entry{JSON: []byte(listedTool)})
 }
 
 // Offers adds to a server's capabilities, for a client that shows the form, what it needs for that.
-func (a *Apps) Offers(offers map[string]any, c *elsewhere.Client) {
+func (a *Apps) Offers(offers map[string]any, c *dialect.Caller) {
 	if !a.Shows(c) {
 		return
 	}

@@ -55,7 +55,6 @@ type shown struct {
 type look struct {
 	*Apps
 	*dialect.Exchange
-	client *elsewhere.Client
 	// asked is what the form knows, and brings.
 	asked struct {
 		Frame       string                    `json:"frame"`
@@ -71,8 +70,8 @@ type look struct {
 }
 
 // Call answers a call of the form's tool.
-func (a *Apps) Call(ctx context.Context, x *dialect.Exchange, c *elsewhere.Client, arguments jsontext.Value) (*content.Result, error) {
-	l := &look{Apps: a, Exchange: x, client: c, refused: make(map[string]string)}
+func (a *Apps) Call(ctx context.Context, x *dialect.Exchange, arguments jsontext.Value) (*content.Result, error) {
+	l := &look{Apps: a, Exchange: x, refused: make(map[string]string)}
 	if arguments != nil {
 		if rerr := wire.DecodeParams(arguments, &l.asked); rerr != nil {
 			return nil, rerr
@@ -112,7 +111,7 @@ func (l *look) find(ctx context.Context) (err error) {
 		if l.asked.Arguments.Kind() == '{' {
 			arguments = json.RawMessage(l.asked.Arguments)
 		}
-		if id, err = l.Find(ctx, l.Exchange, l.client, l.asked.Frame, l.asked.Tool, arguments); err != nil {
+		if id, err = l.Find(ctx, l.Exchange, l.asked.Frame, l.asked.Tool, arguments); err != nil {
 			return err
 		}
 	}
@@ -126,11 +125,11 @@ func (l *look) find(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	if _, ours := elsewhere.NoteOf(t); !ours {
+	if !dialect.NoteOf(t).Elsewhere {
 		return nil
 	}
 	if l.task = t; l.asked.ResumeToken != "" {
-		if err := l.Keep(ctx, l.Exchange, l.client, id, l.asked.Frame); err != nil {
+		if err := l.Keep(ctx, l.Exchange, id, l.asked.Frame); err != nil {
 			return err
 		}
 	}
@@ -139,7 +138,7 @@ func (l *look) find(ctx context.Context) (err error) {
 
 // routes are those of an open question.
 func (l *look) routes(q *steps.Step) steps.Routes {
-	return l.Routes(l.task.Program.Routing(q.ID), l.client)
+	return l.Routes(l.task.Program.Routing(q.ID), l.Caller)
 }
 
 // answer gives the call the answers, as far as they may be given here and fit.
@@ -237,8 +236,7 @@ func (l *look) open() []steps.Step {
 
 // shown is what the form is to show.
 func (l *look) shown(ctx context.Context) (*shown, error) {
-	t, n := l.task, elsewhere.Note{}
-	n, _ = elsewhere.NoteOf(t)
+	t, n := l.task, dialect.NoteOf(l.task)
 	name := t.Program.Name
 	s := &shown{
 		Status: dialect.TaskStatus(t.Status), Token: t.ID, Tool: name, Title: name, Refused: l.refused,

@@ -20,9 +20,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"time"
 
-	jsonv2 "github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/mcpsaga/mcpsaga/internal/engine"
@@ -179,43 +177,24 @@ func sessionOf(x *dialect.Exchange) string {
 	return x.Caller.Session
 }
 
-// note is what is kept with the task.
-type note struct {
-	// Token is the client's, KeepAlive for how many nanoseconds the result is shown after the end.
-	Token     string `json:"token"`
-	KeepAlive int64  `json:"keepAlive"`
-	// Request is the id of the call.
-	Request jsontext.Value `json:"request"`
-	// Call identifies the call.
-	Call []byte `json:"call"`
-}
-
-func (n *note) keepAlive() time.Duration { return time.Duration(n.KeepAlive) }
-
-// noteOf reads a task's note. It is false of tasks that are no operations.
-func noteOf(t *tasks.Task) (n note, ok bool) {
-	ok = len(t.Note) > 0 && jsonv2.Unmarshal(t.Note, &n) == nil && n.Token != ""
-	return n, ok
-}
-
 // find returns an operation of the client's, or [tasks.ErrNotFound].
-func (d *async) find(ctx context.Context, x *dialect.Exchange, token string) (*tasks.Task, note, error) {
+func (d *async) find(ctx context.Context, x *dialect.Exchange, token string) (*tasks.Task, dialect.Note, error) {
 	t, err := d.Tasks.Get(ctx, x.Principal, idOf(x, token))
 	if err != nil {
-		return nil, note{}, err
+		return nil, dialect.Note{}, err
 	}
-	n, ok := noteOf(t)
-	if !ok {
+	n := dialect.NoteOf(t)
+	if n.Operation == "" {
 		return nil, n, tasks.ErrNotFound
 	}
 	return t, n, nil
 }
 
 // named is find for the operation whose token the parameters have.
-func (d *async) named(ctx context.Context, x *dialect.Exchange) (*tasks.Task, note, error) {
+func (d *async) named(ctx context.Context, x *dialect.Exchange) (*tasks.Task, dialect.Note, error) {
 	token, rerr := readToken(jsonview.Get(x.Message.Params, "token"), ".token")
 	if rerr != nil {
-		return nil, note{}, rerr
+		return nil, dialect.Note{}, rerr
 	}
 	return d.find(ctx, x, token)
 }
@@ -235,7 +214,7 @@ func (d *async) Cancelled(ctx context.Context, x *dialect.Exchange) *wire.Error 
 		t, err = d.Tasks.Get(ctx, x.Principal, id)
 	}
 	if err == nil && t != nil && !t.Status.Ended() {
-		if n, ok := noteOf(t); ok && (!named || session == "" || bytes.Equal(n.Request, request)) {
+		if n := dialect.NoteOf(t); n.Operation != "" && (!named || session == "" || bytes.Equal(n.Request, request)) {
 			_, err = d.Tasks.Cancel(ctx, x.Principal, id)
 		}
 	}

@@ -11,7 +11,6 @@ import (
 	"math"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -55,7 +54,7 @@ func (d *async) call(ctx context.Context, x *dialect.Exchange) ([]byte, error) {
 	if p.Answers != nil {
 		return d.answer(ctx, x, t, token, p.Answers)
 	}
-	n := note{Token: token, Request: x.Message.ID, Call: dialect.DigestCall(p.Name, args)}
+	n := dialect.Note{Operation: token, Request: x.Message.ID, Call: dialect.DigestCall(p.Name, args)}
 	keepAlive, rerr := readKeepAlive(jsonview.Get(operation, "keepAlive"), t)
 	if rerr != nil {
 		return nil, rerr
@@ -65,20 +64,20 @@ func (d *async) call(ctx context.Context, x *dialect.Exchange) ([]byte, error) {
 }
 
 // start begins an operation. One without a token gets one: the client's idempotency key, if there is one.
-func (d *async) start(ctx context.Context, x *dialect.Exchange, t *engine.Program, args json.RawMessage, n note) ([]byte, error) {
+func (d *async) start(ctx context.Context, x *dialect.Exchange, t *engine.Program, args json.RawMessage, n dialect.Note) ([]byte, error) {
 	q := x.Turn(policy)
-	own, again := n.Token != "", false
+	own, again := n.Operation != "", false
 	if !own {
 		key, rerr := d.IdempotencyKey(x)
 		if rerr != nil {
 			return nil, rerr
 		}
 		q.IdempotencyKey = key
-		if n.Token, again = key, key != ""; !again {
-			n.Token = rand.Text()
+		if n.Operation, again = key, key != ""; !again {
+			n.Operation = rand.Text()
 		}
 	}
-	if x.Principal == "" && len(n.Token) < leastUnknown {
+	if x.Principal == "" && len(n.Operation) < leastUnknown {
 		return nil, wire.NewError(wire.CodeInvalidParams, shortTokenText)
 	}
 	raw, err := wire.Marshal(n)
@@ -90,11 +89,11 @@ func (d *async) start(ctx context.Context, x *dialect.Exchange, t *engine.Progra
 	if x.Caller != nil {
 		q.Client = x.Caller.Features
 	}
-	id := idOf(x, n.Token)
-	task, err := d.Tasks.Start(ctx, tasks.Start{Request: q, Account: x.LedgerAccount(sessionOf(x)), Shared: x.Shares(), AtOnce: true, ID: id, Keep: n.keepAlive(), Note: raw})
+	id := idOf(x, n.Operation)
+	task, err := d.Tasks.Start(ctx, tasks.Start{Request: q, Account: x.LedgerAccount(sessionOf(x)), Shared: x.Shares(), AtOnce: true, ID: id, Keep: time.Duration(n.KeepAlive), Note: raw})
 	if errors.Is(err, tasks.ErrExists) && again {
-		var known note
-		if task, known, err = d.find(ctx, x, n.Token); err == nil && !bytes.Equal(known.Call, n.Call) {
+		var known dialect.Note
+		if task, known, err = d.find(ctx, x, n.Operation); err == nil && !bytes.Equal(known.Call, n.Call) {
 			return nil, turns.ErrKeyReused
 		}
 		n = known
@@ -115,13 +114,13 @@ func (d *async) start(ctx context.Context, x *dialect.Exchange, t *engine.Progra
 	}
 	shown := ""
 	if !own {
-		shown = n.Token
+		shown = n.Operation
 	}
 	return d.begun(task, &n, shown), nil
 }
 
 // begun is the result of a call: what the model reads meanwhile, and how the operation stands.
-func (d *async) begun(t *tasks.Task, n *note, token string) []byte {
+func (d *async) begun(t *tasks.Task, n *dialect.Note, token string) []byte {
 	name := "The tool"
 	if t.Program != nil {
 		name = t.Program.Name
@@ -132,7 +131,7 @@ func (d *async) begun(t *tasks.Task, n *note, token string) []byte {
 	if token != "" {
 		b = append(wire.AppendString(append(b, `"token":`...), token), ',')
 	}
-	b = appendSeconds(append(b, `"keepAlive":`...), n.keepAlive())
+	b = appendSeconds(append(b, `"keepAlive":`...), time.Duration(n.KeepAlive))
 	if t.Poll > 0 {
 		b = appendSeconds(append(b, `,"pollFrequency":`...), t.Poll)
 	}
@@ -169,9 +168,9 @@ var statuses = [...]string{
 
 // statusOf is how an operation stands. One that is to be cancelled counts as that, though its undo may be under way; one whose
 // result is not shown any more has failed, and expired is true.
-func (d *async) statusOf(t *tasks.Task, n *note) (status string, expired bool) {
+func (d *async) statusOf(t *tasks.Task, n *dialect.Note) (status string, expired bool) {
 	switch {
-	case t.Status.Ended() && !d.Turns.Now().Before(t.Updated.Add(n.keepAlive())):
+	case t.Status.Ended() && !d.Turns.Now().Before(t.Updated.Add(time.Duration(n.KeepAlive))):
 		return statuses[tasks.Failed], true
 	case t.Cancelling:
 		return statuses[tasks.Cancelled], false
@@ -200,7 +199,7 @@ func (d *async) status(ctx context.Context, x *dialect.Exchange) ([]byte, error)
 		b = dialect.AppendInputRequests(append(b, `,"inputRequests":`...), t.Questions)
 	}
 	if sessionOf(x) != "" {
-		d.ask(x, t, n.Token)
+		d.ask(x, t, n.Operation)
 	}
 	return append(b, '}'), nil
 }
@@ -227,7 +226,7 @@ func (d *async) result(ctx context.Context, x *dialect.Exchange) ([]byte, error)
 	if x.Caller != nil && x.Caller.Result != nil {
 		b, err = x.Caller.Result(r)
 	} else {
-		b, err = dialect.AppendToolResult(nil, r)
+		b, err = dialect.ToolResult(r)
 	}
 	if err != nil {
 		return nil, err
@@ -270,10 +269,7 @@ func (d *async) ask(x *dialect.Exchange, t *tasks.Task, token string) {
 		if !c.Features.Has(q.Needs) {
 			continue
 		}
-		method, params, err := dialect.RequestMethods[q.Kind], q.Params, error(nil)
-		if c.Question != nil {
-			method, params, err = c.Question(q)
-		}
+		method, params, err := c.Question(q)
 		if err != nil || !c.Asked.Add(id, token) {
 			continue
 		}
@@ -344,17 +340,13 @@ func plain(result []byte) json.RawMessage {
 
 // answer gives an operation the answers to what tools/async/status has shown.
 func (d *async) answer(ctx context.Context, x *dialect.Exchange, p *engine.Program, token string, responses jsontext.Value) ([]byte, error) {
-	if responses.Kind() != '{' {
-		return nil, wire.WrongParam("/inputResponses")
+	list, err := dialect.InputResponses(responses)
+	if err != nil {
+		return nil, err
 	}
-	var list []steps.Answer
-	for key, v := range jsonview.Members(responses) {
-		if jsontext.Value(v).Kind() != '{' {
-			return nil, wire.NewError(wire.CodeInvalidParams, "every member of params.inputResponses must be a result object")
-		}
-		list = append(list, steps.Answer{StepID: string(key), Result: plain(v)})
+	for i := range list {
+		list[i].Result = plain(list[i].Result)
 	}
-	slices.SortFunc(list, func(a, b steps.Answer) int { return strings.Compare(a.StepID, b.StepID) })
 	t, n, err := d.find(ctx, x, token)
 	if err != nil {
 		return nil, err

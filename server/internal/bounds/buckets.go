@@ -18,10 +18,7 @@ type Rate struct {
 }
 
 // key says whose a bucket is. Tool is empty, or one that has a rate.
-type key struct {
-	Caller
-	tool string
-}
+type key struct{ caller, tool string }
 
 // buckets are those of the callers that have come lately. When there are many, those are forgotten that have not come
 // since half as many others did: who comes as often as it may is not among them.
@@ -48,17 +45,16 @@ func (b *buckets) of(k key, r Rate) *rate.Limiter {
 
 // allow counts a request, unless its caller has come too often: then it says which rate that is, and when there is room
 // again. What is refused counts for neither.
-func (g *Gate) allow(r Request) (met Bound, wait time.Duration) {
+func (g *Gate) allow(caller, tool string) (met string, wait time.Duration) {
 	c := &g.config
 	if c.Caller == (Rate{}) && len(c.Tools) == 0 {
 		return "", 0
 	}
-	now, who, name := c.Now(), r.Caller(), r.Tool()
+	now := c.Now()
 	bounds := [...]struct {
-		bound Bound
-		rate  Rate
-		tool  string
-	}{{CallerRate, c.Caller, ""}, {ToolRate, c.Tools[name], name}}
+		bound, tool string
+		rate        Rate
+	}{{CallerRate, "", c.Caller}, {ToolRate, tool, c.Tools[tool]}}
 	var takes [len(bounds)]*rate.Limiter
 	g.buckets.mu.Lock()
 	defer g.buckets.mu.Unlock()
@@ -66,7 +62,7 @@ func (g *Gate) allow(r Request) (met Bound, wait time.Duration) {
 		if b.rate == (Rate{}) {
 			continue
 		}
-		takes[i] = g.buckets.of(key{who, b.tool}, b.rate)
+		takes[i] = g.buckets.of(key{caller, b.tool}, b.rate)
 		if wait := time.Duration((1 - takes[i].TokensAt(now)) * float64(b.rate.Per) / float64(b.rate.Count)); wait > 0 {
 			return b.bound, wait
 		}

@@ -16,8 +16,8 @@ func clocked(c Config) (*Gate, *time.Time) {
 	return New(c), &now
 }
 
-func (g *Gate) comes(account, tool string) Bound {
-	met, _ := g.allow(one{account, tool})
+func (g *Gate) comes(account, tool string) string {
+	met, _ := g.allow(account, tool)
 	return met
 }
 
@@ -28,7 +28,7 @@ func TestRateOfACaller(t *testing.T) {
 		assert.Empty(t, g.comes("a", ""))
 	}
 	for range 100 { // what is refused does not count
-		met, wait := g.allow(one{account: "a"})
+		met, wait := g.allow("a", "")
 		assert.Equal(t, CallerRate, met)
 		assert.Equal(t, 20*time.Second, wait)
 	}

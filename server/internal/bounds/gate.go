@@ -4,7 +4,6 @@
 package bounds
 
 import (
-	"cmp"
 	"context"
 	"slices"
 	"sync"
@@ -34,25 +33,12 @@ const (
 	ofOneMost = 8
 )
 
-// Caller tells callers apart; those of whom nothing is known are one.
-type Caller struct{ Principal, Account string }
-
-// Bound is what a request has met that is refused.
-type Bound string
-
-// The bounds: the rate of a caller, that of one for a tool, and the places.
+// The bounds that a request may have met which is refused: the rate of a caller, that of one for a tool, and the places.
 const (
-	CallerRate Bound = "rate"
-	ToolRate   Bound = "tool_rate"
-	Busy       Bound = "busy"
+	CallerRate = "rate"
+	ToolRate   = "tool_rate"
+	Busy       = "busy"
 )
-
-// Request is what a gate wants to know of a request, when it does.
-type Request interface {
-	// Caller is who sent it, and Tool the name of the tool that it calls, or empty.
-	Caller() Caller
-	Tool() string
-}
 
 // Gate admits requests. It is safe for concurrent use.
 type Gate struct {
@@ -63,7 +49,7 @@ type Gate struct {
 
 	mu      sync.Mutex
 	taken   int
-	shares  map[Caller]int // of places beyond those that are free to all
+	shares  map[string]int // of places beyond those that are free to all
 	waiting []*waiter      // in the order in which they came
 }
 
@@ -75,50 +61,32 @@ type waiter struct {
 
 // New returns a gate.
 func New(c Config) *Gate {
-	return &Gate{config: c, shares: make(map[Caller]int), Log: rate.Sometimes{Interval: time.Second}}
+	return &Gate{config: c, shares: make(map[string]int), Log: rate.Sometimes{Interval: time.Second}}
 }
 
 // Place is the place of a request. The zero Place is none.
 type Place struct {
-	gate    *Gate
-	request Request
-	// The gate guards what follows. of is known once a place of the request's caller is needed; counted: it is part of
-	// the caller's share.
-	of                  *Caller
+	gate *Gate
+	of   string // whose it is
+	// The gate guards what follows. counted: it is part of the caller's share.
 	held, counted, over bool
 	resting             int32 // how much of the request waits for others than this server
 }
 
-// Admit gives a request a place, which may take as long as [Patience]. If it is refused, met says why, and wait, when it
-// may come again.
-func (g *Gate) Admit(ctx context.Context, p *Place, r Request) (met Bound, wait time.Duration) {
-	if met, wait = g.allow(r); met != "" {
+// Admit gives a request of a caller's a place, which may take as long as [Patience]. tool is the tool that it calls, or empty, and
+// callers of whom nothing is known are one. If it is refused, met says why, and wait, when it may come again.
+func (g *Gate) Admit(ctx context.Context, p *Place, caller, tool string) (met string, wait time.Duration) {
+	if met, wait = g.allow(caller, tool); met != "" {
 		return met, wait
 	}
 	g.mu.Lock()
-	if p.gate, p.request = g, r; g.taken < g.config.Places/freely {
-		g.taken++
-		p.held = true
+	p.gate, p.of = g, caller
+	if g.grant(p) {
 		g.mu.Unlock()
-		return "", 0
-	}
-	g.mu.Unlock()
-	if !g.enter(ctx, p) {
+	} else if !g.wait(ctx, p) {
 		return Busy, Patience
 	}
 	return "", 0
-}
-
-// enter gives a request a place of its caller's.
-func (g *Gate) enter(ctx context.Context, p *Place) bool {
-	of := p.request.Caller()
-	g.mu.Lock()
-	p.of = cmp.Or(p.of, &of) // the same, whatever is said of the caller now
-	if p.held || p.resting > 0 || p.over || g.grant(p) {
-		g.mu.Unlock()
-		return true
-	}
-	return g.wait(ctx, p)
 }
 
 // share is how many places a caller gets beyond those that are free to all.
@@ -128,8 +96,8 @@ func (g *Gate) share() int { return max(1, g.config.Places/ofOneMost) }
 func (g *Gate) grant(p *Place) bool {
 	switch {
 	case g.taken < g.config.Places/freely:
-	case g.taken < g.config.Places && g.shares[*p.of] < g.share():
-		g.shares[*p.of]++
+	case g.taken < g.config.Places && g.shares[p.of] < g.share():
+		g.shares[p.of]++
 		p.counted = true
 	default:
 		return false
@@ -143,7 +111,7 @@ func (g *Gate) grant(p *Place) bool {
 func (g *Gate) wait(ctx context.Context, p *Place) bool {
 	mine := 0
 	for _, w := range g.waiting {
-		if *w.place.of == *p.of {
+		if w.place.of == p.of {
 			mine++
 		}
 	}
@@ -176,8 +144,8 @@ func (g *Gate) release(p *Place) {
 	}
 	g.taken--
 	if p.counted {
-		if g.shares[*p.of]--; g.shares[*p.of] == 0 {
-			delete(g.shares, *p.of)
+		if g.shares[p.of]--; g.shares[p.of] == 0 {
+			delete(g.shares, p.of)
 		}
 	}
 	p.held, p.counted = false, false
@@ -215,10 +183,10 @@ func (p *Place) Rest() (back func()) {
 	g.release(p)
 	return func() {
 		g.mu.Lock()
-		p.resting--
-		g.mu.Unlock()
-		g.enter(context.Background(), p)
-		g.mu.Lock()
+		if p.resting--; p.resting == 0 && !p.over && !p.held && !g.grant(p) {
+			g.wait(context.Background(), p)
+			g.mu.Lock()
+		}
 		defer g.mu.Unlock()
 		if p.resting > 0 || p.over {
 			g.release(p)

@@ -12,16 +12,10 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// one is a request of a caller.
-type one struct{ account, tool string }
-
-func (o one) Caller() Caller { return Caller{Account: o.account} }
-func (o one) Tool() string   { return o.tool }
-
 // enters has a request of an account take a place, and reports whether it got one.
 func (g *Gate) enters(ctx context.Context, account string) (*Place, bool) {
 	p := new(Place)
-	met, _ := g.Admit(ctx, p, one{account: account})
+	met, _ := g.Admit(ctx, p, account, "")
 	return p, met == ""
 }
 
@@ -203,12 +197,11 @@ func TestPlacesAreGivenBack(t *testing.T) {
 // A server that is not busy pays next to nothing for its bounds.
 func BenchmarkAdmit(b *testing.B) {
 	g := gateOf(100)
-	var r Request = one{account: "a"}
 	place := new(Place)
 	b.ReportAllocs()
 	for b.Loop() {
 		*place = Place{}
-		g.Admit(b.Context(), place, r)
+		g.Admit(b.Context(), place, "a", "")
 		place.Leave()
 	}
 }

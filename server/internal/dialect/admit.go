@@ -19,44 +19,29 @@ const (
 // Admit gives a request that may run an author's code its place, before anything is done for it, or refuses it. What
 // makes no work for long passes: lists, looks at tasks, and all that ends something.
 func (h *Host) Admit(ctx context.Context, x *Exchange) *wire.Error {
+	tool := ""
 	switch x.Message.Method {
-	case "tools/call", MethodCall, MethodResume, "prompts/get", "resources/read", "completion/complete", "tasks/update":
+	case "tools/call", MethodCall:
+		tool, _ = jsonview.String(jsonview.Get(x.Message.Params, "name"))
+	case MethodResume, "prompts/get", "resources/read", "completion/complete", "tasks/update":
 	default:
 		return nil
 	}
 	if h.Gate == nil {
 		return nil
 	}
-	met, wait := h.Gate.Admit(ctx, &x.place, asked{x})
+	met, wait := h.Gate.Admit(ctx, &x.place, x.Account, tool)
 	if met == "" {
 		return nil
 	}
-	refused, level := wire.Later(http.StatusTooManyRequests, string(met), tooOftenText, wait), slog.LevelInfo
+	refused, level := wire.Later(http.StatusTooManyRequests, met, tooOftenText, wait), slog.LevelInfo
 	if met == bounds.Busy {
-		refused, level = wire.Later(http.StatusServiceUnavailable, string(met), crowdedText, wait), slog.LevelWarn
+		refused, level = wire.Later(http.StatusServiceUnavailable, met, crowdedText, wait), slog.LevelWarn
 	}
 	h.Gate.Log.Do(func() {
-		h.Log.Log(ctx, level, "requests refused", "reason", string(met), "method", x.Message.Method, "subject", saga.CallerOf(ctx).Subject, "address", asked{x}.Caller().Account)
+		h.Log.Log(ctx, level, "requests refused", "reason", met, "method", x.Message.Method, "subject", saga.CallerOf(ctx).Subject, "address", x.LedgerAccount(""))
 	})
 	return refused
-}
-
-// asked is what a gate learns of a request.
-type asked struct{ *Exchange }
-
-func (a asked) Caller() bounds.Caller {
-	if a.Principal != "" {
-		return bounds.Caller{Principal: a.Principal}
-	}
-	return bounds.Caller{Account: a.Account()}
-}
-
-func (a asked) Tool() string {
-	if m := a.Message.Method; m != "tools/call" && m != MethodCall {
-		return ""
-	}
-	name, _ := jsonview.String(jsonview.Get(a.Message.Params, "name"))
-	return name
 }
 
 // Pause has a request leave its place while it waits for its client, or for a task; back takes one again, when there is

@@ -21,16 +21,22 @@ import (
 )
 
 // Catalogue holds what lists show, encoded once. An entry is the same for
-// everybody, so lists may be cached by anybody, unless callers see some of it only: see [Host.Visible].
+// everybody, so lists may be cached by anybody, unless callers see some of it only: see [Host.List].
 type Catalogue struct {
 	// Lists are the lists by their methods, such as "tools/list". Those of nothing are nil.
-	Lists map[string][]json.RawMessage
+	Lists map[string][]Entry
 	// PlainTools are the tools for clients before 2026-07-28, which take no
 	// output schema but an object's (SEP-2106).
-	PlainTools []json.RawMessage
+	PlainTools []Entry
 	// BareTools are those for clients before 2025-06-18, which take none.
-	BareTools []json.RawMessage
+	BareTools []Entry
 	pageSize  int
+}
+
+// Entry is an entry of a list, and what it is of: nil is the server's own.
+type Entry struct {
+	JSON    json.RawMessage
+	Program *engine.Program
 }
 
 // listMembers are the members of results that hold a list, by method.
@@ -59,11 +65,11 @@ type entry struct {
 func NewCatalogue(tools *engine.Registry, pageSize int, ttl time.Duration, takesKeys bool) (*Catalogue, error) {
 	c := &Catalogue{pageSize: pageSize}
 	var wrong []error
-	add := func(list *[]json.RawMessage, e entry) {
+	add := func(list *[]Entry, t *engine.Program, e entry) {
 		raw, err := wire.Marshal(e)
-		wrong, *list = append(wrong, err), append(*list, raw)
+		wrong, *list = append(wrong, err), append(*list, Entry{raw, t})
 	}
-	var all, prompts, resources, templates []json.RawMessage
+	var all, prompts, resources, templates []Entry
 	for _, t := range tools.Of(engine.KindTool) {
 		e := entry{
 			Name: t.Name, Title: t.Title, Description: t.Description, InputSchema: listedSchema(t),
@@ -86,27 +92,27 @@ func NewCatalogue(tools *engine.Registry, pageSize int, ttl time.Duration, takes
 		if takesKeys && t.Remembered() {
 			e.Meta[KeyMember] = true
 		}
-		add(&all, e)
+		add(&all, t, e)
 		if !objectSchema(e.OutputSchema) {
 			e.OutputSchema = nil
 		}
-		add(&c.PlainTools, e)
+		add(&c.PlainTools, t, e)
 		e.OutputSchema = nil
-		add(&c.BareTools, e)
+		add(&c.BareTools, t, e)
 	}
 	for _, t := range tools.Of(engine.KindPrompt) {
-		add(&prompts, entry{Name: t.Name, Title: t.Title, Description: t.Description, Arguments: t.Arguments})
+		add(&prompts, t, entry{Name: t.Name, Title: t.Title, Description: t.Description, Arguments: t.Arguments})
 	}
 	for _, t := range tools.Of(engine.KindResource) {
 		e := entry{URI: t.Resource.URI, Name: t.Name, Title: t.Title, Description: t.Description, MIMEType: t.Resource.MIMEType}
 		if t.Resource.Template {
 			e.URI, e.URITemplate = "", e.URI
-			add(&templates, e)
+			add(&templates, t, e)
 		} else {
-			add(&resources, e)
+			add(&resources, t, e)
 		}
 	}
-	c.Lists = map[string][]json.RawMessage{"tools/list": all, "prompts/list": prompts, "resources/list": resources, "resources/templates/list": templates}
+	c.Lists = map[string][]Entry{"tools/list": all, "prompts/list": prompts, "resources/list": resources, "resources/templates/list": templates}
 	return c, errors.Join(wrong...)
 }
 
@@ -127,14 +133,17 @@ func objectSchema(schema json.RawMessage) bool {
 	return schema == nil || json.Unmarshal(schema, &s) == nil && s.Type == "object"
 }
 
-// List answers a method that lists items, by pages: a cursor is the place to go on from.
+// List answers a method that lists items, as far as the caller may see them, by pages: a cursor is the place to go on from.
 // The result lacks its closing brace, for a dialect to add what its revision has besides.
-func (c *Catalogue) List(m *wire.Message, items []json.RawMessage) (open []byte, rerr *wire.Error) {
+func (h *Host) List(ctx context.Context, m *wire.Message, items []Entry) (open []byte, err error) {
 	var p struct {
 		Cursor string `json:"cursor"`
 	}
 	if rerr := wire.DecodeParams(m.Params, &p); rerr != nil {
 		return nil, rerr
+	}
+	if items, err = h.visible(ctx, items); err != nil {
+		return nil, err
 	}
 	from := 0
 	if p.Cursor != "" {
@@ -146,14 +155,14 @@ func (c *Catalogue) List(m *wire.Message, items []json.RawMessage) (open []byte,
 			return nil, wire.NewError(wire.CodeInvalidParams, "the cursor is not one that this list gave")
 		}
 	}
-	to := min(from+c.pageSize, len(items))
+	to := min(from+h.Catalogue.pageSize, len(items))
 	b := append([]byte(`{"`), listMembers[m.Method]...)
 	b = append(b, `":[`...)
 	for i, item := range items[from:to] {
 		if i > 0 {
 			b = append(b, ',')
 		}
-		b = append(b, item...)
+		b = append(b, item.JSON...)
 	}
 	b = append(b, ']')
 	if to < len(items) {

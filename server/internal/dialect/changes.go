@@ -62,12 +62,12 @@ type Hub struct {
 	// delivered is the number of the newest notice that was read, and ready says that there was a reading.
 	delivered uint64
 	ready     bool
-	// heard has the number of the newest notice of each change, read or written here, of all after floor.
+	// heard has the number of the newest notice of each change, read or written here; what it has not is as anything.
 	heard map[Event]uint64
-	floor uint64
 	// waiting are to be written, and flying are being written.
-	waiting, flying queue
-	failing         bool
+	waiting queue
+	flying  []durable.Notice
+	failing bool
 }
 
 // Subscription collects events until it is closed. An event says only that
@@ -189,7 +189,7 @@ func (s *Subscription) Close() {
 // Publish tells subscribers of an event: those here at once, and if the hub is shared those of
 // other replicas as soon as may be. It waits for nothing.
 func (h *Hub) Publish(e Event) {
-	h.tell(e.notice()) // first, so that subscribers who come now find it
+	h.tell(h.notice(e)) // first, so that subscribers who come now find it
 	h.publish(e)
 }
 

@@ -106,8 +106,9 @@ type Exchange struct {
 	Principal string
 	// Remote is the address that it came from, or empty.
 	Remote string
-	// Owner says on whose account limits count; nil if that is not known.
-	Owner Owner
+	// Account is on whose account limits count: the principal's, or that of an anonymous caller's key, so that one caller cannot
+	// take what is there for all. It is empty for those without a key, who are not distinguished and share what is there.
+	Account string
 	// Way is the way back to the client while the message is answered; nil if there is
 	// none but the answer.
 	Way Way
@@ -121,10 +122,6 @@ type Exchange struct {
 	Notifier *Notifier
 	// Trace is the trace context that the message came with, as far as hooks need it.
 	Trace turns.Trace
-
-	// Scratch is empty; a result that is appended to it need not be allocated. It is used
-	// again once the result has been sent.
-	Scratch []byte
 
 	// HTTPMethod is that of the HTTP request, or empty.
 	HTTPMethod string
@@ -141,10 +138,9 @@ type Exchange struct {
 	place bounds.Place
 }
 
-// Owner is on whose account limits count.
-type Owner interface {
-	// Account tells owners apart; empty if it is not known who it is.
-	Account() string
+// For is the exchange of a message that came together with others, without a way back.
+func (x *Exchange) For(m *wire.Message) *Exchange {
+	return &Exchange{Message: m, Header: x.Header, Principal: x.Principal, Account: x.Account, Remote: x.Remote, Dialect: x.Dialect}
 }
 
 // Batch are messages that came as one, or why that is none.
@@ -218,14 +214,6 @@ func (x *Exchange) Turn(p turns.Policy) turns.Request {
 	return q
 }
 
-// Account is on whose account limits count; empty if that is not known.
-func (x *Exchange) Account() string {
-	if x.Owner == nil {
-		return ""
-	}
-	return x.Owner.Account()
-}
-
 // anonymousAccounts is how many accounts there are for the sessions of those who are not known: so
 // many bound what all of them may have together.
 const anonymousAccounts = 64
@@ -237,8 +225,8 @@ func (x *Exchange) LedgerAccount(session string) string {
 	switch {
 	case x.Principal != "" || x.Header == nil:
 		return ""
-	case x.Account() != "":
-		return x.Account()
+	case x.Account != "":
+		return x.Account
 	case session != "":
 		return "sessions " + strconv.Itoa(int(session[0])%anonymousAccounts)
 	}
@@ -248,7 +236,7 @@ func (x *Exchange) LedgerAccount(session string) string {
 // Shares reports whether what LedgerAccount returns is the account of several callers, who look
 // alike.
 func (x *Exchange) Shares() bool {
-	return x.Principal == "" && x.Header != nil && x.Account() == ""
+	return x.Principal == "" && x.Header != nil && x.Account == ""
 }
 
 // Host is what a server offers, for its dialects to serve.

@@ -40,18 +40,21 @@ type Guest interface {
 type Caller struct {
 	// Features are what it can be asked for.
 	Features steps.Features
-	// Declared: it has declared the capability of the guest.
-	Declared bool
-	// Tasks: it can have tasks by the rules of its own revision.
+	// Tasks: its calls may be tasks, by the rules of its own revision.
 	Tasks bool
+	// Apps: it shows forms of the server's in its window (MCP Apps). Trusted: these may give consents; see
+	// [Questions.Trusts].
+	Apps, Trusted bool
 	// Session names its session, as no one can guess; empty where there is none.
 	Session string
+	// Declared: it has declared the capability of the guest. What follows is for the guest alone.
+	Declared bool
 	// Asked are the questions of the guest that wait in the session; nil where there is none.
 	Asked *Asked
 	// Posted are those of them that were sent with this message.
 	Posted []uint64
-	// Question is the request that asks for a step, and Result a tool's result, as its revision
-	// has them; nil: as they are.
+	// Question is the request that asks for a step in the session, and Result a tool's result, as its revision
+	// has them; nil is a result as it is.
 	Question func(steps.Step) (method string, params json.RawMessage, err error)
 	Result   func(*content.Result) ([]byte, error)
 }
@@ -65,17 +68,17 @@ func (h *Host) DeclaresGuest(object jsontext.Value) bool {
 func (h *Host) ForGuest(m *wire.Message) bool { return h.Guest != nil && h.Guest.Match(m, nil) }
 
 // GuestTools returns a list of all tools as a client is to see it.
-func (h *Host) GuestTools(items []json.RawMessage, c *Caller) (list []json.RawMessage) {
+func (h *Host) GuestTools(items []Entry, c *Caller) (list []Entry) {
 	if h.Guest == nil {
 		return items
 	}
-	for n, t := range h.Tools.Of(engine.KindTool) {
-		members, listed := h.Guest.Listed(t, c)
-		switch {
-		case members != "":
-			list = append(list, append(append(bytes.Clone(items[n][:len(items[n])-1]), members...), '}'))
-		case listed:
-			list = append(list, items[n])
+	for _, e := range items {
+		members, listed := h.Guest.Listed(e.Program, c)
+		if members != "" {
+			e.JSON = append(append(bytes.Clone(e.JSON[:len(e.JSON)-1]), members...), '}')
+		}
+		if listed {
+			list = append(list, e)
 		}
 	}
 	return list

@@ -69,14 +69,13 @@ func EndError(end turns.End, err error) error {
 	return err
 }
 
-// AppendToolResult writes a CallToolResult.
-func AppendToolResult(b []byte, r *content.Result) ([]byte, error) {
+// ToolResult is a CallToolResult.
+func ToolResult(r *content.Result) ([]byte, error) {
 	if r.StructuredContent != nil || r.Meta != nil {
-		raw, err := wire.Marshal(r)
-		return append(b, raw...), err
+		return wire.Marshal(r)
 	}
 	// By hand, which takes a tenth of the time, what most results consist of.
-	b, err := r.Content.AppendJSON(append(b, `{"content":`...))
+	b, err := r.Content.AppendJSON(append(make([]byte, 0, 512), `{"content":`...))
 	if err != nil {
 		return nil, err
 	}

@@ -22,23 +22,23 @@ func TestToolResultsAreWrittenAsByReflection(t *testing.T) {
 	} {
 		want, err := wire.Marshal(r)
 		require.NoError(t, err)
-		got, err := AppendToolResult([]byte("before "), r)
+		got, err := ToolResult(r)
 		require.NoError(t, err)
-		assert.Equal(t, "before "+string(want), string(got))
+		assert.Equal(t, string(want), string(got))
 	}
 	for _, r := range []*content.Result{
 		{Content: content.Blocks{nil}}, {StructuredContent: json.RawMessage(`{`)}, {Content: content.Blocks{content.Text{Meta: json.RawMessage(`[]`)}}},
 	} {
 		_, err := wire.Marshal(r)
 		require.Error(t, err)
-		_, err = AppendToolResult(nil, r)
+		_, err = ToolResult(r)
 		require.Error(t, err)
 	}
 }
 
 func TestTokensNeedNoEscapes(t *testing.T) {
 	const token = "ABCXYZabcxyz0189-_"
-	got, err := AppendSuspended(nil, &turns.End{Token: token})
+	got, err := Suspended(&turns.End{Token: token})
 	require.NoError(t, err)
 	assert.Equal(t, `{"state":"suspended","sagaToken":`+string(wire.AppendString(nil, token))+`,"steps":[]}`, string(got))
 }

@@ -149,7 +149,7 @@ func (h *Host) Part(end *turns.End, r *Resumed) *content.Result {
 
 // AppendNextToken writes the member of a result that has the token, with the comma before it.
 func AppendNextToken(b []byte, token string) []byte {
-	b = append(append(b, `,"nextResumeToken":"`...), token...) // as in AppendSagaResult
+	b = append(append(b, `,"nextResumeToken":"`...), token...) // as in Suspended
 	return append(b, '"')
 }
 

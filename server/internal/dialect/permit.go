@@ -3,7 +3,6 @@ package dialect
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 
 	"github.com/mcpsaga/mcpsaga/internal/engine"
@@ -68,31 +67,13 @@ func (h *Host) Refusal(ctx context.Context, m *wire.Message) *wire.Error {
 	return h.Translate(ctx, m.Method, err)
 }
 
-// kinds are what the lists are of.
-var kinds = map[string]engine.Kind{
-	"tools/list": engine.KindTool, "prompts/list": engine.KindPrompt, "resources/list": engine.KindResource, "resources/templates/list": engine.KindResource,
-	MethodSkills: engine.KindResource,
-}
-
-// Visible returns those items of a list that the caller may see. What has no program is for all.
-func (h *Host) Visible(ctx context.Context, method string, items []json.RawMessage) (list []json.RawMessage, err error) {
+// visible returns those items of a list that the caller may see. What has no program is for all.
+func (h *Host) visible(ctx context.Context, items []Entry) (list []Entry, err error) {
 	if h.Turns.Permit == nil {
 		return items, nil
 	}
-	names := make(map[string]*engine.Program)
-	for _, t := range h.Tools.Of(kinds[method]) {
-		if names[t.Name] = t; t.Kind == engine.KindResource {
-			names[t.Resource.URI] = t
-		}
-	}
 	for _, item := range items {
-		var t *engine.Program
-		for _, member := range []string{"uri", "uriTemplate", "name"} {
-			if name, ok := jsonview.String(jsonview.Get(item, member)); ok && t == nil {
-				t = names[name]
-			}
-		}
-		switch err := h.Turns.Permitted(ctx, t); {
+		switch err := h.Turns.Permitted(ctx, item.Program); {
 		case errors.Is(err, turns.ErrHidden):
 			continue
 		case err != nil && !turns.WantsPermission(err): // what takes a permission is there to be asked for

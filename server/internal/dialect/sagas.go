@@ -167,21 +167,21 @@ func stepAnswers(results jsontext.Value) ([]steps.Answer, error) {
 	return answers, nil
 }
 
-// AppendSagaResult writes a ToolCallSagaResult or a CallToolResult.
-func (h *Host) AppendSagaResult(b []byte, t *turns.End) ([]byte, error) {
+// SagaResult is a ToolCallSagaResult or a CallToolResult.
+func (h *Host) SagaResult(t *turns.End) ([]byte, error) {
 	if t.Result != nil {
-		return AppendToolResult(b, t.Result)
+		return ToolResult(t.Result)
 	}
-	b, err := AppendSuspended(b, t)
+	b, err := Suspended(t)
 	if err == nil && !t.Wake.IsZero() {
 		b = append(h.AppendRetryAfter(append(b[:len(b)-1], `,"_meta":{`...), t.Wake), "}}"...)
 	}
 	return b, err
 }
 
-// AppendSuspended writes a ToolCallSagaResult without _meta.
-func AppendSuspended(b []byte, t *turns.End) ([]byte, error) {
-	b = append(b, `{"state":"suspended","sagaToken":"`...)
+// Suspended is a ToolCallSagaResult without _meta.
+func Suspended(t *turns.End) ([]byte, error) {
+	b := append(make([]byte, 0, 512+len(t.Token)), `{"state":"suspended","sagaToken":"`...)
 	b = append(b, t.Token...) // of A-Z a-z 0-9 - _ alone: there is nothing to escape
 	b = append(b, `","steps":[`...)
 	for i := range t.Steps {

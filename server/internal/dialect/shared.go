@@ -68,12 +68,12 @@ func (h *Hub) By() string { return h.by }
 
 // Touch tells the other replicas that the document of a session has changed.
 func (h *Hub) Touch(id SessionID) {
-	h.tell(durable.Notice{Kind: aboutSession, Of: sessionText(id)})
+	h.tell(durable.Notice{By: h.by, Kind: aboutSession, Of: sessionText(id)})
 }
 
 // Cancel tells the other replicas that a request is cancelled. When there are too many, it does not.
 func (h *Hub) Cancel(c GivenUp) {
-	h.tell(durable.Notice{Kind: aboutCancelled, Of: sessionText(c.Session) + "." + c.Request})
+	h.tell(durable.Notice{By: h.by, Kind: aboutCancelled, Of: sessionText(c.Session) + "." + c.Request})
 }
 
 func sessionText(id SessionID) string { return base64.RawURLEncoding.EncodeToString(id[:]) }
@@ -85,19 +85,15 @@ func (h *Hub) Position() uint64 {
 	return h.delivered
 }
 
-// notice is what is written of a change.
-func (e Event) notice() durable.Notice { return durable.Notice{Kind: e.Method, Of: e.URI} }
+// notice is what this process writes of a change.
+func (h *Hub) notice(e Event) durable.Notice {
+	return durable.Notice{By: h.by, Kind: e.Method, Of: e.URI}
+}
 
 // queue has notices that wait to be written, each once.
 type queue struct {
 	list            []durable.Notice
-	has             map[durable.Notice]struct{}
 	size, cancelled int // bytes, and how many are cancellations
-}
-
-func (q *queue) contains(n durable.Notice) bool {
-	_, has := q.has[n]
-	return has
 }
 
 // tell has a notice wait to be written, unless it does so already. If there is no room for it, all that
@@ -108,17 +104,13 @@ func (h *Hub) tell(n durable.Notice) {
 	}
 	h.sharing.Lock()
 	defer h.sharing.Unlock()
-	q, all := &h.waiting, Event{Method: anything}.notice()
-	if q.contains(n) || q.contains(all) || n.Kind == aboutCancelled && q.cancelled >= maxCancelled {
+	q, all := &h.waiting, h.notice(Event{Method: anything})
+	if slices.Contains(q.list, n) || slices.Contains(q.list, all) || n.Kind == aboutCancelled && q.cancelled >= maxCancelled {
 		return
 	}
 	if len(q.list) >= maxWaiting || q.size+len(n.Of) > maxWaitingBytes {
 		*q, n = queue{}, all
 	}
-	if q.has == nil {
-		q.has = make(map[durable.Notice]struct{})
-	}
-	q.has[n] = struct{}{}
 	q.list = append(q.list, n)
 	q.size += len(n.Of)
 	if n.Kind == aboutCancelled {
@@ -159,13 +151,10 @@ func (h *Hub) Work(ctx context.Context) error {
 // write writes what waits, or what could not be written the last time.
 func (h *Hub) write(ctx context.Context) error {
 	h.sharing.Lock()
-	if len(h.flying.list) == 0 {
-		h.flying, h.waiting = h.waiting, queue{}
-		for i := range h.flying.list {
-			h.flying.list[i].By = h.by
-		}
+	if len(h.flying) == 0 {
+		h.flying, h.waiting = h.waiting.list, queue{}
 	}
-	list := h.flying.list
+	list := slices.Clone(h.flying) // which gets numbers
 	h.sharing.Unlock()
 	if len(list) == 0 {
 		return nil
@@ -183,7 +172,7 @@ func (h *Hub) write(ctx context.Context) error {
 func (h *Hub) wrote(list []durable.Notice) {
 	h.sharing.Lock()
 	defer h.sharing.Unlock()
-	h.flying = queue{}
+	h.flying = nil
 	for _, n := range list {
 		h.note(n)
 	}
@@ -200,10 +189,9 @@ func (h *Hub) note(n durable.Notice) (e Event, isChange bool) {
 	e = Event{n.Kind, n.Of}
 	h.heard[e] = max(h.heard[e], n.N)
 	if len(h.heard) > maxHeard {
-		for _, last := range h.heard {
-			h.floor = max(h.floor, last)
-		}
+		last := slices.Max(slices.Collect(maps.Values(h.heard)))
 		clear(h.heard)
+		h.heard[Event{Method: anything}] = last
 	}
 	return e, true
 }
@@ -245,9 +233,11 @@ func (h *Hub) pass(list []durable.Notice, newest uint64, lost bool) (sessions []
 	first := !h.ready // of which cancellations are of long ago
 	if all = lost; lost {
 		maps.DeleteFunc(h.heard, func(_ Event, n uint64) bool { return n <= newest })
-		if h.floor = newest; len(list) > 0 {
-			h.floor = list[0].N - 1
+		before := newest
+		if len(list) > 0 {
+			before = list[0].N - 1
 		}
+		h.note(durable.Notice{N: before, Kind: anything})
 	}
 	for _, n := range list {
 		e, isChange := h.note(n)
@@ -289,9 +279,9 @@ func (h *Hub) missed(wanted []Event, from uint64) []Event {
 		return nil
 	}
 	since := func(e Event) bool {
-		return h.heard[e] > from || h.flying.contains(e.notice()) || h.waiting.contains(e.notice())
+		return h.heard[e] > from || slices.Contains(h.flying, h.notice(e)) || slices.Contains(h.waiting.list, h.notice(e))
 	}
-	if from >= h.floor && from <= h.delivered && !since(Event{Method: anything}) {
+	if from <= h.delivered && !since(Event{Method: anything}) {
 		wanted = slices.DeleteFunc(wanted, func(e Event) bool { return !since(e) })
 	}
 	slices.SortFunc(wanted, func(a, b Event) int { return cmp.Compare(h.heard[a], h.heard[b]) })

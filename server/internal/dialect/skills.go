@@ -5,7 +5,6 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
-	"github.com/mcpsaga/mcpsaga/internal/jsonview"
 	"github.com/mcpsaga/mcpsaga/server/internal/wire"
 )
 
@@ -32,9 +31,9 @@ func (h *Host) Skill(ctx context.Context, params jsontext.Value) (open []byte, e
 	if err != nil {
 		return nil, err
 	}
-	for _, entry := range h.Catalogue.Lists[MethodSkills] {
-		if uri, _ := jsonview.String(jsonview.Get(entry, "uri")); t != nil && uri == p.URI {
-			return append([]byte(`{"skill":`), entry...), nil
+	for _, e := range h.Catalogue.Lists[MethodSkills] {
+		if e.Program == t {
+			return append([]byte(`{"skill":`), e.JSON...), nil
 		}
 	}
 	return nil, wire.NewError(wire.CodeInvalidParams, "there is no skill at this URI")

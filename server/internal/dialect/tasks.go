@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -127,6 +128,25 @@ func AppendInputRequests(b []byte, asked []steps.Step) []byte {
 		b = append(b, '}')
 	}
 	return append(b, '}')
+}
+
+// InputResponses reads the answers to these: results by key. Whether they answer the questions is for the engine to decide.
+func InputResponses(responses jsontext.Value) ([]steps.Answer, error) {
+	if responses == nil {
+		return nil, nil
+	}
+	if responses.Kind() != '{' {
+		return nil, invalid("params.inputResponses must be an object")
+	}
+	answers := make([]steps.Answer, 0, 2)
+	for key, v := range jsonview.Members(responses) {
+		if jsontext.Value(v).Kind() != '{' {
+			return nil, invalid("every member of params.inputResponses must be a result object")
+		}
+		answers = append(answers, steps.Answer{StepID: string(key), Result: json.RawMessage(v)})
+	}
+	slices.SortFunc(answers, func(a, b steps.Answer) int { return strings.Compare(a.StepID, b.StepID) })
+	return answers, nil
 }
 
 // TaskResult is a copy of the result of a task, which begins with the parts that the tool has yielded:

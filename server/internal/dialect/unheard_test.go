@@ -29,7 +29,7 @@ func TestWhatWasWrittenIsNewUntilItIsRead(t *testing.T) {
 	isNew := func(e Event) bool { return len(h.missed([]Event{e}, read)) > 0 }
 	tools := Event{Method: ToolsChanged}
 	other := write(durable.Notice{Kind: aboutSession, Of: sessionText(SessionID{1})})
-	change := write(tools.notice())
+	change := write(h.notice(tools))
 	hear(other...)
 	assert.True(t, isNew(tools), "only the notice of a session was read")
 	hear(change...)
@@ -37,7 +37,7 @@ func TestWhatWasWrittenIsNewUntilItIsRead(t *testing.T) {
 
 	var many []durable.Notice
 	for i := range maxHeard + 1 {
-		many = append(many, Event{ResourceUpdated, fmt.Sprint("note:", i)}.notice())
+		many = append(many, h.notice(Event{ResourceUpdated, fmt.Sprint("note:", i)}))
 	}
 	many = write(many...)
 	hear(many[:maxHeard]...)

@@ -11,6 +11,7 @@ import (
 	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/internal/jsonview"
 	"github.com/mcpsaga/mcpsaga/internal/relay"
+	"github.com/mcpsaga/mcpsaga/server/internal/dialect"
 	"github.com/mcpsaga/mcpsaga/server/internal/wire"
 	"github.com/mcpsaga/mcpsaga/steps"
 )
@@ -25,7 +26,7 @@ const (
 // readAnswers reads what a model says to open questions. It is none of it taken if refusal says why. cancel: the call is
 // to be given up.
 func (v *view) readAnswers(open []steps.Step) (list []steps.Answer, cancel bool, refusal string) {
-	list, cancel, refusal = v.readCarried(v.call, v.program().Routing)
+	list, cancel, refusal = v.readCarried(v.Exchange, v.call, v.program().Routing)
 	if refusal != "" || cancel {
 		return nil, cancel, refusal
 	}
@@ -42,7 +43,7 @@ func (v *view) readAnswers(open []steps.Step) (list []steps.Answer, cancel bool,
 }
 
 // readCarried is readAnswers where it is not known what is open.
-func (r *Router) readCarried(c *Call, routing func(question string) engine.Routing) (list []steps.Answer, cancel bool, refusal string) {
+func (r *Router) readCarried(x *dialect.Exchange, c *Call, routing func(question string) engine.Routing) (list []steps.Answer, cancel bool, refusal string) {
 	raw := c.Answers
 	if text, ok := jsonview.String(raw); ok { // some models quote their objects
 		if raw = jsontext.Value(text); text == sayCancel {
@@ -61,7 +62,7 @@ func (r *Router) readCarried(c *Call, routing func(question string) engine.Routi
 		switch {
 		case !q.User:
 			return nil, false, notOpen(a.StepID)
-		case r.Routes(q, &c.Client)&steps.RouteRelay == 0:
+		case r.Routes(q, x.Caller)&steps.RouteRelay == 0:
 			return nil, false, relay.Person(a.StepID)
 		}
 		if a.Result = resultOf(value); a.Result == nil {

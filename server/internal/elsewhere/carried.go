@@ -18,25 +18,18 @@ import (
 func (r *Router) carried(ctx context.Context, x *dialect.Exchange, c *Call) (*content.Result, error) {
 	q := x.Turn(turns.Relayed)
 	q.Program, q.Arguments, q.Client, q.Elsewhere = c.Program, json.RawMessage(c.Arguments), asked, true
-	if c.Token == "" {
-		end, err := r.Turns.Call(ctx, q)
-		return r.turned(ctx, &q, c, &end, err)
+	take := r.Turns.Call
+	if c.Token != "" {
+		list, cancel, refusal := r.readCarried(x, c, r.routing(c.Program))
+		if refusal != "" {
+			return wrong(refusal), nil
+		}
+		q.Token, q.Answers, take = c.Token, list, r.Turns.Resume
+		if cancel {
+			take = func(ctx context.Context, q turns.Request) (turns.End, error) { return r.Turns.Cancel(ctx, q) }
+		}
 	}
-	list, cancel, refusal := r.readCarried(c, r.routing(c.Program))
-	if refusal != "" {
-		return wrong(refusal), nil
-	}
-	q.Token, q.Answers = c.Token, list
-	if cancel {
-		end, err := r.Turns.Cancel(ctx, q)
-		return r.turned(ctx, &q, c, &end, err)
-	}
-	end, err := r.Turns.Resume(ctx, q)
-	return r.turned(ctx, &q, c, &end, err)
-}
-
-// turned is the result of a call after a turn.
-func (r *Router) turned(ctx context.Context, q *turns.Request, c *Call, end *turns.End, err error) (*content.Result, error) {
+	end, err := take(ctx, q)
 	switch {
 	case errors.Is(err, tokens.ErrRejected):
 		return refused(), nil
@@ -47,10 +40,10 @@ func (r *Router) turned(ctx context.Context, q *turns.Request, c *Call, end *tur
 	}
 	w := relay.Words{Program: c.Program, Token: end.Token, Working: len(end.Steps) == 0, Wake: end.Wake}
 	for _, s := range end.Steps {
-		routes := r.Routes(r.routing(c.Program)(s.ID), &c.Client)
+		routes := r.Routes(r.routing(c.Program)(s.ID), x.Caller)
 		if routes&steps.RouteRelay == 0 {
 			q.Token, q.Answers = end.Token, nil
-			undone, err := r.Turns.Cancel(ctx, *q)
+			undone, err := r.Turns.Cancel(ctx, q)
 			if err != nil {
 				return nil, err
 			}

@@ -43,22 +43,8 @@ type Router struct {
 // New returns the router of a host. All of a host's are the same.
 func New(h *dialect.Host) *Router { return &Router{Host: h} }
 
-// Client is what a client says of itself.
-type Client struct {
-	// Features are what it can be asked.
-	Features steps.Features
-	// Apps: it shows forms of the server's in its window (MCP Apps).
-	Apps bool
-	// Trusted: these may give consents; see [dialect.Questions.Trusts].
-	Trusted bool
-	// Tasks: its calls may be tasks.
-	Tasks bool
-	// Session names its session, as no one can guess; empty where there is none.
-	Session string
-}
-
 // Routes are the routes by which a question can be asked of a client elsewhere.
-func (r *Router) Routes(q engine.Routing, c *Client) (open steps.Routes) {
+func (r *Router) Routes(q engine.Routing, c *dialect.Caller) (open steps.Routes) {
 	allowed := engine.BothRoutes(q.Allowed, r.Questions.Force)
 	if allowed.Has(steps.RouteApp) && r.Tasks != nil && r.Questions.Apps && c.Apps && (c.Trusted || !q.Consent) {
 		open |= steps.RouteApp
@@ -75,7 +61,7 @@ func (r *Router) Routes(q engine.Routing, c *Client) (open steps.Routes) {
 // Takes reports whether calls of a tool by such a client are answered here. They are if the client cannot be asked any of
 // the tool's questions to the user, or must not be asked all of them, and there is another way for one. But who answers
 // here cannot ask a client's model or its roots: a client that has what the tool needs of these is asked itself.
-func (r *Router) Takes(t *engine.Program, c *Client) bool {
+func (r *Router) Takes(t *engine.Program, c *dialect.Caller) bool {
 	if r.TaskMode(t) == engine.TasksRequired || t.Yields && r.Tasks == nil || ownArguments(t) {
 		return false
 	}
@@ -103,7 +89,6 @@ func ownArguments(t *engine.Program) bool {
 
 // Call is a call of a tool that is answered here.
 type Call struct {
-	Client  Client
 	Program *engine.Program
 	// Token is the handle of a call that waits; empty begins one.
 	Token string
@@ -119,36 +104,33 @@ type Call struct {
 
 // Request is the request of a client that comes back for the answer, to any server.
 type Request interface {
-	// Start begins the task of a call, or finds that of the same request.
-	Start(ctx context.Context, s *tasks.Start) (*tasks.Task, error)
+	// Start begins the task of a call without a key, with that note, or finds that of the same request.
+	Start(ctx context.Context, s *tasks.Start, note *dialect.Note) (*tasks.Task, error)
 	// Held says that the client waits for the task from now on, and Passed which event it gets next.
 	Held(ctx context.Context, t *tasks.Task)
 	Passed(event uint64)
 }
 
-// Read reads a call of a tool, which may be to begin a task. It returns nil if that is not to be answered here.
-func (r *Router) Read(params jsontext.Value, t *engine.Program, arguments jsontext.Value, c Client, task bool) (*Call, *wire.Error) {
-	calls, asTask := r.Takes(t, &c), r.takesTask(t, &c)
-	older := func(p *engine.Program) bool { return r.Continues(p, &c) } // whose calls may still wait
+// Read reads a call of a tool, which may be to begin a task: what goes on by its token, which is of a part unless there is a call.
+// That is nil if it is not to be answered here.
+func (r *Router) Read(x *dialect.Exchange, t *engine.Program, arguments jsontext.Value, task bool) (*Call, dialect.Resumed, *wire.Error) {
+	calls, asTask := r.Takes(t, x.Caller), r.takesTask(t, x.Caller)
+	older := func(p *engine.Program) bool { return r.Continues(p, x.Caller) } // whose calls may still wait
 	takes := calls || asTask || !ownArguments(t) && slices.ContainsFunc(r.Tools.Revisions(t.Kind, t.Name), older)
-	if !takes && (r.Tasks == nil || t.Kind != engine.KindTool || len(t.Asks) == 0) {
-		return nil, nil
+	part, rerr := dialect.ReadResumed(x.Message.Params, takes || t.Yields, arguments)
+	handle := part.Token != "" && dialect.OwnTaskID(part.Token)
+	switch {
+	case rerr != nil,
+		!takes && (!handle || r.Tasks == nil || len(t.Asks) == 0),
+		r.Tasks != nil && part.Token != "" && !handle && t.Yields,
+		part.Token == "" && (task && !asTask || !task && !calls):
+		return nil, part, rerr
 	}
-	resumed, rerr := dialect.ReadResumed(params, takes, arguments)
-	if rerr != nil {
-		return nil, rerr
+	call := &Call{Program: t, Token: part.Token, Arguments: part.Arguments}
+	if call.Answers = jsonview.Get(part.Arguments, answersArgument); call.Answers != nil && takes {
+		call.Arguments = dialect.With(part.Arguments, answersArgument, nil)
 	}
-	if handle := dialect.OwnTaskID(resumed.Token); r.Tasks != nil && resumed.Token != "" && !handle && t.Yields || !takes && !handle {
-		return nil, nil // it is of a part
-	}
-	if resumed.Token == "" && (task && !asTask || !task && !calls) {
-		return nil, nil
-	}
-	call := &Call{Client: c, Program: t, Token: resumed.Token, Arguments: resumed.Arguments}
-	if call.Answers = jsonview.Get(resumed.Arguments, answersArgument); call.Answers != nil && takes {
-		call.Arguments = dialect.With(resumed.Arguments, answersArgument, nil)
-	}
-	return call, nil
+	return call, part, nil
 }
 
 // answersArgument is the argument that has what the user has said.

@@ -50,7 +50,7 @@ type view struct {
 
 	task   *tasks.Task // as it is known here
 	after  uint64      // the number of the last event that the client has
-	apps   uint64      // Note.Apps at first
+	apps   uint64      // its note's Apps at first
 	quiet  time.Time   // since when the client has heard nothing of the tool
 	renews time.Time   // when it is to be shown that the call is wanted
 	alive  time.Time   // when the client is to be shown that it is held
@@ -66,7 +66,7 @@ func (v *view) answer(ctx context.Context) (*content.Result, error) {
 	if result != nil || err != nil {
 		return result, err
 	}
-	n, _ := NoteOf(v.task)
+	n := dialect.NoteOf(v.task)
 	if v.apps = n.Apps; n.Held != 0 { // it may be held since the client has asked elsewhere
 		v.began = time.UnixMilli(n.Held).Add(-holdAll)
 		if n.Counted == n.Held {
@@ -101,13 +101,9 @@ func (v *view) find(ctx context.Context) (result *content.Result, err error) {
 
 // begin begins a call.
 func (v *view) begin(ctx context.Context) (*tasks.Task, error) {
-	note := Note{Elsewhere: true, Call: v.digest()}
+	note := dialect.Note{Elsewhere: true, Call: v.digest()}
 	if v.mayHold() {
 		note.Held = v.heldUntil().UnixMilli()
-	}
-	raw, err := wire.Marshal(note)
-	if err != nil {
-		return nil, err
 	}
 	q := v.Turn(turns.Policy{Purpose: "elsewhere"})
 	q.Program, q.Arguments, q.Client, q.Elsewhere = v.call.Program, json.RawMessage(v.call.Arguments), asked, true
@@ -117,11 +113,15 @@ func (v *view) begin(ctx context.Context) (*tasks.Task, error) {
 	}
 	q.IdempotencyKey = key
 	start := tasks.Start{
-		Request: q, Account: v.LedgerAccount(v.call.Client.Session), AtOnce: true, Delay: recordAfter,
-		Patience: v.patience(), Keep: max(keepResult, v.patience()), Note: raw,
+		Request: q, Account: v.LedgerAccount(v.Caller.Session), AtOnce: true, Delay: recordAfter,
+		Patience: v.patience(), Keep: max(keepResult, v.patience()),
 	}
-	if v.call.Request != nil {
-		return v.call.Request.Start(ctx, &start)
+	if v.call.Request != nil && key == "" { // else the key leads to it
+		return v.call.Request.Start(ctx, &start, &note)
+	}
+	var err error
+	if start.Note, err = wire.Marshal(note); err != nil {
+		return nil, err
 	}
 	return v.Tasks.Start(ctx, start)
 }
@@ -143,8 +143,8 @@ func (v *view) goOn(ctx context.Context, held time.Time) (*content.Result, error
 	if err != nil {
 		return nil, err
 	}
-	n, ours := NoteOf(t)
-	if !ours {
+	n := dialect.NoteOf(t)
+	if !n.Elsewhere {
 		return nil, tasks.ErrNotFound
 	}
 	if err := v.Readable(ctx, v.Exchange, t); err != nil {
@@ -259,7 +259,7 @@ func (v *view) look(ctx, served context.Context, leave func()) (result *content.
 				return v.ended(ctx)
 			}
 			v.rests.Store(v.task.Rests)
-			if !v.remembered && v.call.Client.Apps && v.task.Status == tasks.InputRequired {
+			if !v.remembered && v.Caller.Apps && v.task.Status == tasks.InputRequired {
 				v.remember(ctx)
 			}
 		}
@@ -305,7 +305,7 @@ func (v *view) heldUntil() time.Time { return v.began.Add(holdAll) }
 
 // holds is until when the client's call is held.
 func (v *view) holds() time.Time {
-	n, _ := NoteOf(v.task)
+	n := dialect.NoteOf(v.task)
 	if v.task.Status != tasks.InputRequired {
 		if at := v.quiet.Add(holdQuiet); n.Apps == v.apps || at.Before(v.heldUntil()) {
 			return at
@@ -314,7 +314,7 @@ func (v *view) holds() time.Time {
 	}
 	apps := true
 	for _, q := range v.task.Questions {
-		apps = apps && v.Routes(v.program().Routing(q.ID), &v.call.Client)&steps.RouteApp != 0
+		apps = apps && v.Routes(v.program().Routing(q.ID), v.Caller)&steps.RouteApp != 0
 	}
 	switch {
 	case !apps || v.refusal != "" || v.cancelled:
@@ -332,7 +332,7 @@ func (v *view) program() *engine.Program { return cmp.Or(v.task.Program, v.call.
 // come back, unless it has sent its request again.
 func (v *view) gone(ctx context.Context) (*content.Result, error) {
 	why := context.Cause(ctx)
-	if n, _ := NoteOf(v.task); n.Task || !errors.Is(why, dialect.ErrCancelled) && (!v.unnamed() || errors.Is(why, dialect.ErrLeft)) {
+	if n := dialect.NoteOf(v.task); n.Task || !errors.Is(why, dialect.ErrCancelled) && (!v.unnamed() || errors.Is(why, dialect.ErrLeft)) {
 		return nil, why
 	}
 	return v.abandon(ctx, why)
@@ -365,14 +365,14 @@ func (v *view) waiting(ctx context.Context) (*content.Result, error) {
 	if v.cancelled && v.task.Final {
 		v.refusal = relay.TooLate
 	}
-	n, _ := NoteOf(v.task)
+	n := dialect.NoteOf(v.task)
 	w := relay.Words{Program: v.call.Program, Token: v.task.ID, Refusal: v.refusal, Task: n.Task, Working: v.task.Status != tasks.InputRequired}
 	if w.Working {
 		return w.Result(), nil
 	}
 	routes := make([]steps.Routes, len(v.task.Questions))
 	for i, q := range v.task.Questions {
-		if routes[i] = v.Routes(v.program().Routing(q.ID), &v.call.Client); routes[i] == 0 {
+		if routes[i] = v.Routes(v.program().Routing(q.ID), v.Caller); routes[i] == 0 {
 			return v.giveUp(ctx, q.ID)
 		}
 	}

@@ -1,7 +1,6 @@
 package elsewhere
 
 import (
-	"encoding/json"
 	"slices"
 
 	"github.com/mcpsaga/mcpsaga/internal/engine"
@@ -18,13 +17,13 @@ const (
 
 // Varies reports whether lists of tools are not the same for all clients.
 func (r *Router) Varies() bool {
-	able := &Client{Apps: true, Trusted: true, Tasks: true}
+	able := &dialect.Caller{Apps: true, Trusted: true, Tasks: true}
 	return slices.ContainsFunc(r.Tools.Of(engine.KindTool), func(t *engine.Program) bool { return r.Continues(t, able) })
 }
 
 // listKey names a list: by its first item, and by what of a client decides how it is shown. There are a few of each.
 type listKey struct {
-	first         *json.RawMessage
+	first         *dialect.Entry
 	features      steps.Features
 	apps, trusted bool
 	tasks         bool
@@ -32,34 +31,32 @@ type listKey struct {
 
 // Listed returns a list of all tools as a client is to see it: those that are answered here have arguments for that. The
 // list is made once for all clients that are alike, and is not to be changed.
-func (r *Router) Listed(items []json.RawMessage, c *Client) []json.RawMessage {
+func (r *Router) Listed(items []dialect.Entry, c *dialect.Caller) []dialect.Entry {
 	if len(items) == 0 {
 		return items
 	}
 	key := listKey{&items[0], c.Features, c.Apps, c.Trusted, c.Tasks}
 	if made, ok := r.lists.Load(key); ok {
-		return made.([]json.RawMessage)
+		return made.([]dialect.Entry)
 	}
 	made, _ := r.lists.LoadOrStore(key, r.list(items, c))
-	return made.([]json.RawMessage)
+	return made.([]dialect.Entry)
 }
 
-func (r *Router) list(items []json.RawMessage, c *Client) []json.RawMessage {
-	cloned := false
-	for n, t := range r.Tools.Of(engine.KindTool) {
+func (r *Router) list(items []dialect.Entry, c *dialect.Caller) []dialect.Entry {
+	items = slices.Clone(items)
+	for n := range items {
+		t, e := items[n].Program, &items[n].JSON
 		if !r.Continues(t, c) {
 			continue
 		}
-		if !cloned {
-			items, cloned = slices.Clone(items), true
-		}
-		schema := jsonview.Get(items[n], "inputSchema")
+		schema := jsonview.Get(*e, "inputSchema")
 		properties := dialect.With(jsonview.Get(schema, "properties"), engine.ResumeToken, []byte(tokenProperty))
 		properties = dialect.With(properties, answersArgument, []byte(answersProperty))
-		items[n] = dialect.With(items[n], "inputSchema", dialect.With(schema, "properties", properties))
+		*e = dialect.With(*e, "inputSchema", dialect.With(schema, "properties", properties))
 		if slices.ContainsFunc(t.Routings(), func(q engine.Routing) bool { return r.Routes(q, c)&steps.RouteApp != 0 }) {
-			meta := dialect.With(jsonview.Get(items[n], "_meta"), "ui", []byte(`{"resourceUri":"`+dialect.AppURI+`"}`))
-			items[n] = dialect.With(items[n], "_meta", dialect.With(meta, "ui/resourceUri", []byte(`"`+dialect.AppURI+`"`))) // as older hosts have it
+			meta := dialect.With(jsonview.Get(*e, "_meta"), "ui", []byte(`{"resourceUri":"`+dialect.AppURI+`"}`))
+			*e = dialect.With(*e, "_meta", dialect.With(meta, "ui/resourceUri", []byte(`"`+dialect.AppURI+`"`))) // as older hosts have it
 		}
 	}
 	return items

@@ -33,12 +33,12 @@ type window struct {
 const maxWindows = 16
 
 // windowsOf names the document for the sender of x; false if it may be anybody.
-func (r *Router) windowsOf(x *dialect.Exchange, c *Client) (durable.Name, bool) {
+func (r *Router) windowsOf(x *dialect.Exchange) (durable.Name, bool) {
 	switch {
 	case x.Principal != "":
 		return r.Core.DocumentName("windows", "principal", x.Principal), true
-	case c.Session != "":
-		return r.Core.DocumentName("windows", "session", c.Session), true
+	case x.Caller.Session != "":
+		return r.Core.DocumentName("windows", "session", x.Caller.Session), true
 	case x.Header == nil && x.Client == nil:
 		return r.Core.DocumentName("windows", "process", r.Hub.By()), true
 	}
@@ -47,7 +47,7 @@ func (r *Router) windowsOf(x *dialect.Exchange, c *Client) (durable.Name, bool) 
 
 // remember has forms find the call. If that fails, they find it by its result.
 func (v *view) remember(ctx context.Context) {
-	name, ok := v.windowsOf(v.Exchange, &v.call.Client)
+	name, ok := v.windowsOf(v.Exchange)
 	if v.remembered = true; !ok {
 		return
 	}
@@ -71,8 +71,8 @@ func withoutOurs(arguments json.RawMessage) json.RawMessage {
 // Find returns the name of the call that a form is for, as far as that can be known; empty if there is none. It is the
 // same as long as the form asks. frame tells the form from others; tool and arguments are those of the call, or empty if
 // the host has not said.
-func (r *Router) Find(ctx context.Context, x *dialect.Exchange, c *Client, frame, tool string, arguments json.RawMessage) (string, error) {
-	name, ok := r.windowsOf(x, c)
+func (r *Router) Find(ctx context.Context, x *dialect.Exchange, frame, tool string, arguments json.RawMessage) (string, error) {
+	name, ok := r.windowsOf(x)
 	if !ok {
 		return "", nil
 	}
@@ -104,8 +104,8 @@ func (r *Router) Find(ctx context.Context, x *dialect.Exchange, c *Client, frame
 }
 
 // Keep has a call belong to the form that has named it, if it belongs to none.
-func (r *Router) Keep(ctx context.Context, x *dialect.Exchange, c *Client, task, frame string) error {
-	name, ok := r.windowsOf(x, c)
+func (r *Router) Keep(ctx context.Context, x *dialect.Exchange, task, frame string) error {
+	name, ok := r.windowsOf(x)
 	if !ok || frame == "" {
 		return nil
 	}
@@ -132,8 +132,8 @@ func (r *Router) take(ctx context.Context, principal string, name durable.Name, 
 
 // mayHold reports whether a form may answer something that the call asks, so that it is worth waiting for.
 func (v *view) mayHold() bool {
-	return v.call.Client.Apps && slices.ContainsFunc(v.call.Program.Routings(), func(q engine.Routing) bool {
-		return v.Routes(q, &v.call.Client)&steps.RouteApp != 0
+	return v.Caller.Apps && slices.ContainsFunc(v.call.Program.Routings(), func(q engine.Routing) bool {
+		return v.Routes(q, v.Caller)&steps.RouteApp != 0
 	})
 }
 
@@ -143,21 +143,32 @@ func (v *view) hold(until time.Time) func(json.RawMessage) json.RawMessage {
 	if !v.mayHold() {
 		return nil
 	}
-	return func(raw json.RawMessage) json.RawMessage {
-		return changed(raw, func(n *Note) {
-			if n.Held = 0; !until.IsZero() {
-				n.Held = until.UnixMilli()
-			}
-		})
-	}
+	return dialect.ChangeNote(func(n *dialect.Note) {
+		if n.Held = 0; !until.IsZero() && n.Elsewhere {
+			n.Held = until.UnixMilli()
+		}
+	})
 }
 
 // release notes that the client's call is not held any more. If that fails, it is over by itself soon.
 func (v *view) release(ctx context.Context) {
-	if n, _ := NoteOf(v.task); n.Held == 0 {
+	if n := dialect.NoteOf(v.task); n.Held == 0 {
 		return
 	}
 	if _, err := v.Tasks.Renew(ctx, v.Principal, v.task.ID, v.patience(), v.hold(time.Time{})); err != nil {
 		v.Log.WarnContext(ctx, "a form takes a call for held that is not", "error", err)
 	}
+}
+
+// seenAgain is how often a form is counted for the same hold: each time is an item of the log.
+const seenAgain = time.Minute
+
+// Present notes that a form in the host's window shows a call: the client's call is held for it.
+func (r *Router) Present(ctx context.Context, principal, task string) (*tasks.Task, error) {
+	return r.Tasks.Renew(ctx, principal, task, r.patience(), dialect.ChangeNote(func(n *dialect.Note) {
+		now := time.Now().UnixMilli()
+		if n.Elsewhere && (n.Apps == 0 || n.Counted != n.Held || now-n.Shown >= seenAgain.Milliseconds()) {
+			n.Apps, n.Counted, n.Shown = n.Apps+1, n.Held, now
+		}
+	}))
 }

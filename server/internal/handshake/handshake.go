@@ -16,12 +16,14 @@ package handshake
 
 import (
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"net/http"
 	"slices"
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/mcpsaga/mcpsaga/content"
 	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/internal/jsonview"
 	"github.com/mcpsaga/mcpsaga/server/internal/apps"
@@ -40,7 +42,7 @@ type handshake struct {
 	// open are the calls under way in sessions over HTTP.
 	open dialect.Limit
 	// taskTools are the tools for clients that are offered tasks; nil without tasks.
-	taskTools []json.RawMessage
+	taskTools []dialect.Entry
 }
 
 // callsPer is how many calls may be under way for each session in memory, one of which may have [maxCalls].
@@ -172,6 +174,12 @@ func (d *handshake) serve(ctx context.Context, x *dialect.Exchange, p *peer, pos
 
 // newCall is a request as its method sees it.
 func (d *handshake) newCall(x *dialect.Exchange, p *peer, post *way, token jsontext.Value) *call {
+	session := ""
+	if post != nil {
+		session = post.agreed.session()
+	}
+	x.Caller = d.caller(p, session)
+	x.Caller.Tasks = x.Caller.Tasks && x.Client == nil // a foreign transport offers none
 	c := &call{handshake: d, Exchange: x, peer: p, post: post}
 	if p != nil && x.Way != nil {
 		c.features = p.Features
@@ -181,6 +189,25 @@ func (d *handshake) newCall(x *dialect.Exchange, p *peer, post *way, token jsont
 		}
 	}
 	return c
+}
+
+// caller is what is known of a client, which is nil before the handshake. session names its session to others than the client.
+func (d *handshake) caller(p *peer, session string) *dialect.Caller {
+	if p == nil {
+		return &dialect.Caller{Session: session}
+	}
+	c := &dialect.Caller{Features: p.Features, Tasks: d.offersTasks(p), Apps: p.Apps, Trusted: p.Trusted, Session: session}
+	if d.Guest != nil {
+		c.Declared, c.Asked = p.Guest, &p.asked
+		c.Question = func(s steps.Step) (string, json.RawMessage, error) { return stepRequest(p.revision, s, rand.Text()) }
+		c.Result = func(r *content.Result) ([]byte, error) { return wire.Marshal(p.revision.Result(r)) }
+	}
+	return c
+}
+
+// offersTasks reports whether a client is offered tasks.
+func (d *handshake) offersTasks(p *peer) bool {
+	return d.taskTools != nil && p != nil && p.revision.Tasks()
 }
 
 var emptyResult = json.RawMessage("{}")
@@ -215,17 +242,15 @@ func (c *call) list(ctx context.Context) (json.RawMessage, error) {
 		case c.peer != nil && !c.peer.revision.Structured():
 			items = c.Catalogue.BareTools
 		}
-		items = c.elsewhere.Listed(items, c.client())
-		items = c.GuestTools(items, c.caller(c.peer, ""))
-		items = c.apps.Listed(items, c.client())
+		items = c.elsewhere.Listed(items, c.Caller)
+		if c.Client == nil { // a foreign transport has no guests
+			items = c.GuestTools(items, c.Caller)
+		}
+		items = c.apps.Listed(items, c.Caller)
 	}
-	items, err := c.Visible(ctx, c.Message.Method, items)
+	open, err := c.List(ctx, c.Message, items)
 	if err != nil {
 		return nil, err
-	}
-	open, rerr := c.Catalogue.List(c.Message, items)
-	if rerr != nil {
-		return nil, rerr
 	}
 	return append(open, '}'), nil
 }

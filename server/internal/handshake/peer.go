@@ -10,14 +10,11 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
-	"github.com/mcpsaga/mcpsaga/content"
 	"github.com/mcpsaga/mcpsaga/internal/jsonview"
 	"github.com/mcpsaga/mcpsaga/internal/sessionid"
 	"github.com/mcpsaga/mcpsaga/server/internal/dialect"
-	"github.com/mcpsaga/mcpsaga/server/internal/elsewhere"
 	"github.com/mcpsaga/mcpsaga/server/internal/handshake/revision"
 	"github.com/mcpsaga/mcpsaga/server/internal/wire"
-	"github.com/mcpsaga/mcpsaga/steps"
 )
 
 // peer is what the handshake fixed for a session (MCP 2025-11-25, basic/lifecycle), and what the client has set since.
@@ -60,7 +57,7 @@ func (d *handshake) agree(x *dialect.Exchange) (*peer, json.RawMessage, *wire.Er
 	if d.offersTasks(client) {
 		offers["tasks"] = taskCapability(listsTasks(x))
 	}
-	d.apps.Offers(offers, &elsewhere.Client{Apps: client.Apps})
+	d.apps.Offers(offers, d.caller(client, ""))
 	result, err := wire.Marshal(struct {
 		ProtocolVersion string                 `json:"protocolVersion"`
 		Capabilities    map[string]any         `json:"capabilities"`
@@ -187,23 +184,6 @@ func (c *connection) Close() {
 	c.telling.Wait()
 }
 
-// What the guest learns of a session's client; see [dialect.Guest].
-
-// caller is what is known of a client. session names its session to others than the client.
-func (d *handshake) caller(p *peer, session string) *dialect.Caller {
-	if d.Guest == nil || p == nil {
-		return nil
-	}
-	return &dialect.Caller{
-		Features: p.Features, Declared: p.Guest, Session: session, Asked: &p.asked,
-		Tasks: p.revision.Tasks(),
-		Question: func(s steps.Step) (string, json.RawMessage, error) {
-			return stepRequest(p.revision, s, rand.Text())
-		},
-		Result: func(r *content.Result) ([]byte, error) { return wire.Marshal(p.revision.Result(r)) },
-	}
-}
-
 // callerOf is caller for a session over HTTP.
 func (d *handshake) callerOf(s *session) *dialect.Caller {
 	return d.caller(s.peer, s.agreed.session())
@@ -211,15 +191,15 @@ func (d *handshake) callerOf(s *session) *dialect.Caller {
 
 // visitor is a message of a session as the guest sees it.
 func (d *handshake) visitor(x *dialect.Exchange, s *session, m *wire.Message) *dialect.Exchange {
-	return &dialect.Exchange{
-		Message: m, Header: x.Header, Principal: x.Principal, Remote: x.Remote, Owner: x.Owner, Dialect: d, HTTPMethod: x.HTTPMethod, Caller: d.callerOf(s),
-	}
+	v := x.For(m)
+	v.Caller = d.callerOf(s)
+	return v
 }
 
 // visited follows a request of a guest's. The session stays in memory while questions wait that
 // it was asked. If the client has gone, it has not read those that were sent with the request.
 func (s *session) visited(request context.Context, c *dialect.Caller) {
-	if c == nil {
+	if c.Asked == nil {
 		return
 	}
 	if request.Err() != nil {

@@ -47,7 +47,7 @@ func (r *reader) ask(ctx context.Context, failed func(error), t *tasks.Task) {
 		return
 	}
 	for i, step := range t.Questions {
-		if r.asked[step.ID] != nil || r.elsewhere.AsksElsewhere(t, step.ID, r.client()) {
+		if r.asked[step.ID] != nil || r.elsewhere.AsksElsewhere(t, step.ID, r.Caller) {
 			continue
 		}
 		if err := r.askFor(ctx, failed, t, step, t.Numbers[i]); err != nil {
@@ -196,7 +196,7 @@ func (d *handshake) giveAnswer(ctx context.Context, principal, task string, foun
 	defer cancel()
 	a.StepID = step.ID
 	if opens(step, a) {
-		_, err := d.Tasks.Renew(ctx, principal, task, patienceFor(callWait), changeNote(func(n *taskNote) {
+		_, err := d.Tasks.Renew(ctx, principal, task, patienceFor(callWait), dialect.ChangeNote(func(n *dialect.Note) {
 			if !slices.Contains(n.Accepted, step.ID) {
 				n.Accepted = append(n.Accepted, step.ID)
 			}

@@ -88,7 +88,7 @@ func (r *reader) posts() bool { return r.streams() && r.number != 0 }
 // enter makes this reader the one of a task that has another, or none. seen is what the client shows to know.
 func (r *reader) enter(ctx context.Context, task *tasks.Task, seen uint64) (*tasks.Task, error) {
 	r.name = crand.Text()
-	return r.Tasks.Renew(ctx, r.Principal, task.ID, patienceFor(r.wait), changeNote(func(n *taskNote) {
+	return r.Tasks.Renew(ctx, r.Principal, task.ID, patienceFor(r.wait), dialect.ChangeNote(func(n *dialect.Note) {
 		n.Reader, n.MaxWait, n.Seen = r.name, int64(r.wait/time.Second), max(n.Seen, seen)
 	}))
 }
@@ -205,10 +205,10 @@ func (r *reader) changed(t *tasks.Task) {
 	if r.seen != nil {
 		r.seen(t)
 	}
-	note, ours := noteOf(t)
-	if !ours || t.Rev < r.rev {
+	if t.Rev < r.rev {
 		return
 	}
+	note := dialect.NoteOf(t)
 	if note.Dropped && r.post != nil {
 		r.post.call.cancel(dialect.ErrCancelled)
 	}

@@ -5,20 +5,17 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/binary"
-	"encoding/json"
 	"errors"
 	"maps"
 	"slices"
 	"strconv"
 
-	jsonv2 "github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/mcpsaga/mcpsaga/internal/durable"
 	"github.com/mcpsaga/mcpsaga/internal/tasks"
 	"github.com/mcpsaga/mcpsaga/internal/turns"
 	"github.com/mcpsaga/mcpsaga/server/internal/dialect"
-	"github.com/mcpsaga/mcpsaga/server/internal/elsewhere"
 	"github.com/mcpsaga/mcpsaga/server/internal/wire"
 )
 
@@ -64,7 +61,7 @@ func splitQuestionID(id uint64) (number, n uint64, ok bool) {
 
 // numberOfTask is a number for the requests that a task has one after the other, in any session.
 func numberOfTask(t *tasks.Task) uint64 {
-	if note, ok := noteOf(t); ok && note.Number != 0 {
+	if note := dialect.NoteOf(t); note.Number != 0 {
 		return note.Number
 	}
 	sum := sha256.Sum256([]byte("number of task " + t.ID))
@@ -106,11 +103,11 @@ func (d *handshake) findReading(ctx context.Context, a *agreed, principal string
 	r := &reading{number: number}
 	var err error
 	if r.task, err = d.Tasks.Get(ctx, principal, a.taskID(number)); err == nil {
-		note, ok := noteOf(r.task)
-		if !ok || note.Number == 0 {
+		note := dialect.NoteOf(r.task)
+		if note.Number == 0 {
 			return nil, nil // not one of ours
 		}
-		r.alias = alias{TaskID: r.task.ID, ID: note.ID, Method: callMethod, Token: note.Token, Alone: true}
+		r.alias = alias{TaskID: r.task.ID, ID: note.ID, Method: callMethod, Token: note.Progress, Alone: true}
 		return r, nil
 	} else if !errors.Is(err, tasks.ErrNotFound) {
 		return nil, err
@@ -164,7 +161,7 @@ func (d *handshake) cancelInLedger(ctx context.Context, a *agreed, principal str
 		if askedElsewhere(task) { // it may have been answered, and who holds it learns of that
 			return false, nil
 		}
-		_, err := d.Tasks.Renew(ctx, principal, task.ID, callWait, changeNote(func(n *taskNote) { n.Dropped = n.Number != 0 }))
+		_, err := d.Tasks.Renew(ctx, principal, task.ID, callWait, dialect.ChangeNote(func(n *dialect.Note) { n.Dropped = n.Number != 0 }))
 		if err == nil {
 			_, err = d.Tasks.Cancel(ctx, principal, task.ID)
 		}
@@ -196,7 +193,7 @@ func (d *handshake) cancelInLedger(ctx context.Context, a *agreed, principal str
 	case err != nil:
 		return false, err
 	}
-	if _, ours := noteOf(found); !ours {
+	if dialect.NoteOf(found).Operation != "" {
 		return true, nil // a guest's sees to it itself
 	}
 	return drop(found)
@@ -219,49 +216,4 @@ func requestText(id jsontext.Value) string {
 	canonical, _ := wire.CanonicalID(id)
 	sum := sha256.Sum256([]byte("cancelled " + canonical))
 	return base64.RawURLEncoding.EncodeToString(sum[:8])
-}
-
-// taskNote is what is kept with a task for the requests that look at it.
-type taskNote struct {
-	// Note is of what asks elsewhere as well.
-	elsewhere.Note
-	// Token is the progressToken of the call, which holds as long as the task does.
-	Token jsontext.Value `json:"progressToken,omitzero"`
-	// Number is that of a session's call if the task's id is made of it, ID the call's id, and Digest
-	// identifies what was called. Dropped: its client wants no response any more.
-	Number  uint64         `json:"number,omitzero"`
-	ID      jsontext.Value `json:"id,omitzero"`
-	Digest  []byte         `json:"digest,omitzero"`
-	Dropped bool           `json:"dropped,omitzero"`
-	// Reader names the reader that counts, if one request at a time waits for the task: the last. Seen is the number of the last
-	// event that the client has shown to know, and MaxWait for how long it may be away, in seconds.
-	Reader  string `json:"reader,omitzero"`
-	Seen    uint64 `json:"seen,omitzero"`
-	MaxWait int64  `json:"maxWait,omitzero"`
-	// Accepted are the questions by which the user has agreed to open pages.
-	Accepted []string `json:"accepted,omitzero"`
-}
-
-func readNote(raw []byte) (n taskNote, ours bool) {
-	err := jsonv2.Unmarshal(raw, &n, jsonv2.RejectUnknownMembers(true)) // other protocols keep other notes
-	return n, err == nil
-}
-
-// noteOf reads what is kept with a task. It is false if that is not ours.
-func noteOf(t *tasks.Task) (n taskNote, ours bool) { return readNote(t.Note) }
-
-// changeNote has change change what is kept with a task.
-func changeNote(change func(*taskNote)) func(json.RawMessage) json.RawMessage {
-	return func(old json.RawMessage) json.RawMessage {
-		n, ours := readNote(old)
-		if !ours && len(old) > 0 {
-			return old
-		}
-		change(&n)
-		note, err := wire.Marshal(n)
-		if err != nil {
-			return old
-		}
-		return note
-	}
 }

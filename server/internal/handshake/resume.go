@@ -138,7 +138,7 @@ func (c *call) resume(ctx context.Context) (json.RawMessage, error) {
 		return nil, notResumed(err)
 	}
 	c.Notifier.Token = t.Token
-	note, _ = noteOf(task)
+	note = dialect.NoteOf(task)
 	if c.post != nil {
 		r.number = numberOfTask(task)
 		if c.post.agreed.taskID(note.Number) != task.ID && !task.Status.Ended() {
@@ -158,14 +158,14 @@ func (c *call) requestStatus(ctx context.Context) (json.RawMessage, error) {
 	task, note, err := c.ticketed(ctx, t)
 	if err == nil {
 		seen := c.hasSeen(task)
-		task, err = c.Tasks.Renew(ctx, c.Principal, t.Task, patienceFor(time.Duration(note.MaxWait)*time.Second), changeNote(func(n *taskNote) {
+		task, err = c.Tasks.Renew(ctx, c.Principal, t.Task, patienceFor(time.Duration(note.MaxWait)*time.Second), dialect.ChangeNote(func(n *dialect.Note) {
 			n.Seen = max(n.Seen, seen)
 		}))
 	}
 	if err != nil {
 		return nil, notResumed(err)
 	}
-	note, _ = noteOf(task)
+	note = dialect.NoteOf(task)
 	status := "processing"
 	if task.Status.Ended() {
 		status = "completed"
@@ -182,12 +182,12 @@ func (c *call) requestStatus(ctx context.Context) (json.RawMessage, error) {
 }
 
 // ticketed returns the task of a ticket, if requests can be resumed that wait for it.
-func (c *call) ticketed(ctx context.Context, t ticket) (*tasks.Task, taskNote, error) {
+func (c *call) ticketed(ctx context.Context, t ticket) (*tasks.Task, dialect.Note, error) {
 	task, err := c.Tasks.Get(ctx, c.Principal, t.Task)
 	if err != nil {
-		return nil, taskNote{}, err
+		return nil, dialect.Note{}, err
 	}
-	note, _ := noteOf(task)
+	note := dialect.NoteOf(task)
 	if note.Reader == "" {
 		return nil, note, errResume
 	}
@@ -275,8 +275,7 @@ func (c *call) readOn(ctx context.Context, found *reading, seen uint64) (json.Ra
 			return nil, err
 		}
 	}
-	note, _ := noteOf(task)
-	keyed := note.Number == 0 || found.Method != callMethod
+	keyed := dialect.NoteOf(task).Number == 0 || found.Method != callMethod
 	end, err := r.called(ctx, task, seen, keyed)
 	return r.resultOf(task, end, err)
 }

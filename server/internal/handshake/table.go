@@ -86,7 +86,7 @@ func (d *handshake) sessionOf(ctx context.Context, x *dialect.Exchange, n needs)
 	if found != nil && found.Value.Ended {
 		d.sessions.end(a, d.Turns.Now())
 	}
-	s, rerr := d.use(a, x.Account(), n, late)
+	s, rerr := d.use(a, x.Account, n, late)
 	if s != nil && found != nil {
 		s.learn(found)
 	}

@@ -34,7 +34,7 @@ func (c *call) isTask(t *engine.Program) bool {
 // callTask calls a program for a client that waits for the result. The work is a task, so it outlives the connection and the server;
 // a call with the same idempotency key waits for the same. What ends soon and has done nothing leaves nothing behind.
 func (c *call) callTask(ctx context.Context, t *engine.Program, args json.RawMessage) (end turns.End, err error) {
-	start := tasks.Start{Account: c.LedgerAccount(c.client().Session), AtOnce: true, Delay: streamDelay, Keep: callKeep, Patience: patienceFor(callWait)}
+	start := tasks.Start{Account: c.LedgerAccount(c.Caller.Session), AtOnce: true, Delay: streamDelay, Keep: callKeep, Patience: patienceFor(callWait)}
 	if start.Request, err = c.taskRequest(t, args); err != nil {
 		return end, err
 	}
@@ -47,7 +47,7 @@ func (c *call) callTask(ctx context.Context, t *engine.Program, args json.RawMes
 	} else if own {
 		start.Session = c.post.agreed.session()
 	}
-	note := taskNote{Token: c.progressToken()}
+	note := dialect.Note{Progress: c.progressToken()}
 	if own || resumes {
 		r.name = rand.Text()
 		note.Reader, note.MaxWait = r.name, int64(r.wait/time.Second)
@@ -96,7 +96,7 @@ func (r *reader) offerToken(start *tasks.Start) {
 
 // takePlace makes r the reader of a task that may be that of a call made before.
 func (r *reader) takePlace(ctx context.Context, task *tasks.Task) (*tasks.Task, error) {
-	kept, _ := noteOf(task)
+	kept := dialect.NoteOf(task)
 	switch {
 	case r.name == "" && kept.Reader != "": // another call of the same key can be resumed
 		r.wait = time.Duration(kept.MaxWait) * time.Second
@@ -115,7 +115,7 @@ func (c *call) progressToken() jsontext.Value {
 }
 
 // startOwn begins the task of a call under an id made of the call's, or finds it if the client has made the same call before.
-func (r *reader) startOwn(ctx context.Context, start *tasks.Start, note *taskNote) (*tasks.Task, error) {
+func (r *reader) startOwn(ctx context.Context, start *tasks.Start, note *dialect.Note) (*tasks.Task, error) {
 	a := r.post.agreed
 	id, ok := wire.CanonicalID(r.Message.ID)
 	if !ok {
@@ -157,7 +157,7 @@ func (r *reader) sameCall(ctx context.Context, id string, digest []byte) (*tasks
 	if err != nil || found == nil || found.task.Status.Ended() {
 		return nil, err
 	}
-	known, _ := noteOf(found.task)
+	known := dialect.NoteOf(found.task)
 	if was, ok := wire.CanonicalID(found.ID); !ok || was != id || !bytes.Equal(known.Digest, digest) {
 		if found.askedElsewhere() { // that was answered, or the client does not know its own requests
 			return nil, nil
@@ -265,7 +265,7 @@ func (r *reader) outcome(ctx context.Context, t *tasks.Task) (end turns.End, err
 			end.Result.IsError = true
 		}
 	}
-	if note, _ := noteOf(t); r.Way != nil && (end.Result == nil || !end.Result.IsError) {
+	if note := dialect.NoteOf(t); r.Way != nil && (end.Result == nil || !end.Result.IsError) {
 		for _, step := range note.Accepted {
 			r.visited(t.ID, step)
 		}
@@ -321,16 +321,9 @@ func (c *call) askElsewhere(ctx context.Context, q *elsewhere.Call, number uint6
 }
 
 // Start implements [elsewhere.Request].
-func (h *heldCall) Start(ctx context.Context, s *tasks.Start) (*tasks.Task, error) {
-	if s.Request.IdempotencyKey != "" { // the key leads to it
-		return h.Tasks.Start(ctx, *s)
-	}
-	var note taskNote
-	if err := json.Unmarshal(s.Note, &note); err != nil {
-		return nil, err
-	}
-	note.Token = h.progressToken()
-	return h.startOwn(ctx, s, &note)
+func (h *heldCall) Start(ctx context.Context, s *tasks.Start, note *dialect.Note) (*tasks.Task, error) {
+	note.Progress = h.progressToken()
+	return h.startOwn(ctx, s, note)
 }
 
 // Held implements [elsewhere.Request].
@@ -351,8 +344,8 @@ func (h *heldCall) Passed(event uint64) {
 
 // askedElsewhere reports whether a task is that of a call that is asked elsewhere.
 func askedElsewhere(t *tasks.Task) bool {
-	n, ok := elsewhere.NoteOf(t)
-	return ok && !n.Task
+	n := dialect.NoteOf(t)
+	return n.Elsewhere && !n.Task
 }
 
 // askedElsewhere reports whether the request is a call that is asked elsewhere.
@@ -360,8 +353,8 @@ func (r *reading) askedElsewhere() bool { return r.Method == callMethod && asked
 
 // askOn answers a call that another request has begun, which was asked elsewhere. Its client has the events up to seen.
 func (c *call) askOn(ctx context.Context, found *reading, seen uint64) (json.RawMessage, error) {
-	q := &elsewhere.Call{Client: *c.client(), Program: found.task.Program, Found: found.task, After: seen}
-	if note, _ := noteOf(found.task); note.Number == 0 { // the client has begun it with a key, or has its token
+	q := &elsewhere.Call{Program: found.task.Program, Found: found.task, After: seen}
+	if dialect.NoteOf(found.task).Number == 0 { // the client has begun it with a key, or has its token
 		q.Token = found.TaskID
 	}
 	return c.askElsewhere(ctx, q, found.number)

@@ -47,11 +47,6 @@ const (
 	endedTaskText = "the task has ended already, so it cannot be cancelled"
 )
 
-// offersTasks reports whether a client is offered tasks.
-func (d *handshake) offersTasks(p *peer) bool {
-	return d.taskTools != nil && p != nil && p.revision.Tasks()
-}
-
 // listsTasks reports whether the sender of a message may see a list of tasks: over HTTP only those who are
 // known, as it would show anybody the tasks of all who are not.
 func listsTasks(x *dialect.Exchange) bool { return x.Header == nil || x.Principal != "" }
@@ -70,14 +65,13 @@ func taskCapability(lists bool) map[string]any {
 var support = map[engine.TaskMode]string{engine.TasksOptional: "optional", engine.TasksRequired: "required"}
 
 // taskTools are the tools for clients that are offered tasks.
-func taskTools(h *dialect.Host) []json.RawMessage {
-	list := make([]json.RawMessage, len(h.Catalogue.PlainTools))
-	for i, t := range h.Tools.Of(engine.KindTool) {
-		list[i] = h.Catalogue.PlainTools[i]
-		if says := support[h.TaskMode(t)]; says != "" {
-			b := append(json.RawMessage(nil), list[i][:len(list[i])-1]...)
-			list[i] = append(wire.AppendString(append(b, `,"execution":{"taskSupport":`...), says), `}}`...)
+func taskTools(h *dialect.Host) (list []dialect.Entry) {
+	for _, e := range h.Catalogue.PlainTools {
+		if says := support[h.TaskMode(e.Program)]; says != "" {
+			b := append(json.RawMessage(nil), e.JSON[:len(e.JSON)-1]...)
+			e.JSON = append(wire.AppendString(append(b, `,"execution":{"taskSupport":`...), says), `}}`...)
 		}
+		list = append(list, e)
 	}
 	return list
 }
@@ -110,12 +104,12 @@ func (c *call) createTask(ctx context.Context, asks *elsewhere.Call, t *engine.P
 	if asks != nil && asks.Token != "" {
 		task, err = c.elsewhere.Resume(ctx, c.Exchange, asks)
 	} else {
-		start := tasks.Start{Account: c.LedgerAccount(c.client().Session), Shared: c.Shares(), AtOnce: true, TTL: ttl}
+		start := tasks.Start{Account: c.LedgerAccount(c.Caller.Session), Shared: c.Shares(), AtOnce: true, TTL: ttl}
 		if start.Request, err = c.taskRequest(t, args); err != nil {
 			return nil, err
 		}
 		start.Request.Client = c.peer.Features // the request that waits for the result asks
-		if start.Note, err = wire.Marshal(taskNote{Token: c.progressToken()}); err != nil {
+		if start.Note, err = wire.Marshal(dialect.Note{Progress: c.progressToken()}); err != nil {
 			return nil, err
 		}
 		task, err = c.elsewhere.Begin(ctx, c.Exchange, asks, start)
@@ -128,7 +122,7 @@ func (c *call) createTask(ctx context.Context, asks *elsewhere.Call, t *engine.P
 
 // appendTask writes a task as the revision has it: one whose result says that the tool failed has failed.
 func (c *call) appendTask(ctx context.Context, b []byte, t *tasks.Task) []byte {
-	_, seen, message := c.elsewhere.Shown(ctx, c.Principal, t, c.client())
+	_, seen, message := c.elsewhere.Shown(ctx, c.Exchange, t)
 	status := dialect.TaskStatus(seen)
 	switch {
 	case t.Bad:
@@ -146,28 +140,24 @@ func (c *call) appendTask(ctx context.Context, b []byte, t *tasks.Task) []byte {
 	return append(dialect.AppendTask(b, t, status, message, "ttl", "pollInterval"), '}')
 }
 
-// taskID reads which task a request is about, if its client is offered tasks.
-func (c *call) taskID() (string, error) {
+// named is the task that a request is about, if its client is offered tasks.
+func (c *call) named(ctx context.Context) (*tasks.Task, error) {
 	if !c.offersTasks(c.peer) {
-		return "", wire.NotFound()
+		return nil, wire.NotFound()
 	}
 	id, rerr := c.param("taskId", "task")
 	switch {
 	case rerr != nil:
-		return "", rerr
+		return nil, rerr
 	case !c.MayName(id):
-		return "", tasks.ErrNotFound
+		return nil, tasks.ErrNotFound
 	}
-	return id, nil
+	return c.Tasks.Get(ctx, c.Principal, id)
 }
 
 // taskGet answers tasks/get.
 func (c *call) taskGet(ctx context.Context) (json.RawMessage, error) {
-	id, err := c.taskID()
-	if err != nil {
-		return nil, err
-	}
-	task, err := c.Tasks.Get(ctx, c.Principal, id)
+	task, err := c.named(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -205,23 +195,19 @@ func (c *call) taskList(ctx context.Context) (json.RawMessage, error) {
 
 // taskCancel answers tasks/cancel. It waits a while for the end.
 func (c *call) taskCancel(ctx context.Context) (json.RawMessage, error) {
-	id, err := c.taskID()
-	if err != nil {
-		return nil, err
-	}
-	task, err := c.Tasks.Get(ctx, c.Principal, id)
+	task, err := c.named(ctx)
 	if err == nil && task.Status.Ended() {
 		return nil, wire.NewError(wire.CodeInvalidParams, endedTaskText)
 	}
 	if err == nil {
-		task, err = c.Tasks.Cancel(ctx, c.Principal, id)
+		task, err = c.Tasks.Cancel(ctx, c.Principal, task.ID)
 	}
 	if err != nil {
 		return nil, err
 	}
 	within, cancel := context.WithTimeout(ctx, cancelTime)
 	defer cancel()
-	for n, err := range c.Tasks.Follow(within, c.Principal, id, tasks.NoEvents, nil) {
+	for n, err := range c.Tasks.Follow(within, c.Principal, task.ID, tasks.NoEvents, nil) {
 		switch {
 		case err == nil:
 			task = n.Task
@@ -239,17 +225,13 @@ func (c *call) taskCancel(ctx context.Context) (json.RawMessage, error) {
 
 // taskResult waits for the end of a task and answers as the call would have; what it sends says of which task it is.
 func (c *call) taskResult(ctx context.Context) (json.RawMessage, error) {
-	id, err := c.taskID()
-	if err != nil {
-		return nil, err
-	}
-	task, err := c.Tasks.Get(ctx, c.Principal, id)
+	task, err := c.named(ctx)
 	if err != nil {
 		return nil, err
 	}
 	r := &reader{call: c}
 	if c.streams() && !task.Status.Ended() {
-		r.enroll(ctx, id, false)
+		r.enroll(ctx, task.ID, false)
 	}
 	return c.readResult(ctx, r, task, 0)
 }
@@ -260,8 +242,8 @@ func (c *call) readResult(ctx context.Context, r *reader, task *tasks.Task, seen
 	if c.Way != nil {
 		way := related{Way: c.Way, task: id}
 		c.Way, c.Notifier.Way = way, way
-		if note, _ := noteOf(task); c.Notifier.Token == nil && wire.ValidID(note.Token) {
-			c.Notifier.Token = note.Token
+		if note := dialect.NoteOf(task); c.Notifier.Token == nil && wire.ValidID(note.Progress) {
+			c.Notifier.Token = note.Progress
 		}
 		last := ""
 		r.seen = func(t *tasks.Task) {

@@ -40,7 +40,7 @@ func (c *call) toolsCall(ctx context.Context) (json.RawMessage, error) {
 		return c.createTask(ctx, q.elsewhere, q.tool, json.RawMessage(q.part.Arguments), q.ttl)
 	}
 	if q.tool == nil {
-		result, err := c.apps.Call(ctx, c.Exchange, c.client(), q.part.Arguments)
+		result, err := c.apps.Call(ctx, c.Exchange, q.part.Arguments)
 		return c.toolResult(turns.End{Outcome: engine.Outcome{Result: result}}, err)
 	}
 	if q.elsewhere != nil {
@@ -66,7 +66,7 @@ func (c *call) readToolsCall(ctx context.Context) (*toolsCallRequest, error) {
 	if rerr != nil {
 		return nil, rerr
 	}
-	if p.Name == apps.Tool && c.apps.Shows(c.client()) {
+	if p.Name == apps.Tool && c.apps.Shows(c.Caller) {
 		return &toolsCallRequest{part: dialect.Resumed{Arguments: p.Arguments}}, nil
 	}
 	t, _, err := c.Tool(ctx, p.Name, p.Arguments)
@@ -74,42 +74,23 @@ func (c *call) readToolsCall(ctx context.Context) (*toolsCallRequest, error) {
 		return nil, err
 	}
 	if c.Client == nil && c.Guest != nil { // a foreign transport has none that could be used instead
-		if rerr := c.Guest.Refuse(t, c.caller(c.peer, "")); rerr != nil {
+		if rerr := c.Guest.Refuse(t, c.Caller); rerr != nil {
 			return nil, rerr
 		}
 	}
 	q := &toolsCallRequest{tool: t}
-	if q.part, rerr = dialect.ReadResumed(c.Message.Params, t.Yields, p.Arguments); rerr != nil {
+	task := jsontext.Value(jsonview.Get(c.Message.Params, "task"))
+	wants := c.Caller.Tasks && task.Kind() != jsontext.KindInvalid && task.Kind() != 'n'
+	if q.elsewhere, q.part, rerr = c.elsewhere.Read(c.Exchange, t, p.Arguments, wants); rerr != nil {
 		return nil, rerr
 	}
-	task := jsontext.Value(jsonview.Get(c.Message.Params, "task"))
-	client := c.client()
-	wants := client.Tasks && task.Kind() != jsontext.KindInvalid && task.Kind() != 'n'
-	if c.peer != nil {
-		if q.elsewhere, rerr = c.elsewhere.Read(c.Message.Params, t, p.Arguments, *client, wants); rerr != nil {
-			return nil, rerr
-		}
-	}
-	if goesOn := q.elsewhere != nil && q.elsewhere.Token != "" && !wants; client.Tasks && !goesOn {
+	if goesOn := q.elsewhere != nil && q.elsewhere.Token != "" && !wants; c.Caller.Tasks && !goesOn {
 		q.asTask, q.ttl, rerr = taskWanted(c.TaskMode(t), task)
 	}
 	if rerr != nil {
 		return nil, rerr
 	}
 	return q, nil
-}
-
-// client is what the client has said of itself to those who ask its user elsewhere.
-func (c *call) client() *elsewhere.Client {
-	one := new(elsewhere.Client)
-	if c.peer != nil {
-		one.Features, one.Apps, one.Trusted = c.peer.Features, c.peer.Apps, c.peer.Trusted
-		one.Tasks = c.Tasks != nil && c.Client == nil && c.offersTasks(c.peer) // a foreign transport offers none
-	}
-	if c.post != nil {
-		one.Session = c.post.agreed.session()
-	}
-	return one
 }
 
 // partResult is the response to a call of a tool whose result may come in parts.
@@ -135,7 +116,7 @@ func (c *call) toolResult(out turns.End, err error) (json.RawMessage, error) {
 			return nil, err
 		}
 	}
-	return dialect.AppendToolResult(nil, c.peer.revision.Result(result))
+	return dialect.ToolResult(c.peer.revision.Result(result))
 }
 
 // drive runs a saga to its end, with the client at hand.
@@ -285,8 +266,7 @@ func (r *reader) finished(t *tasks.Task) {
 	if r.Way == nil || t.Program == nil || t.Status.Ended() { // the end says all
 		return
 	}
-	note, _ := noteOf(t)
-	for _, step := range note.Accepted {
+	for _, step := range dialect.NoteOf(t).Accepted {
 		id, _, _ := strings.Cut(step, "~")
 		if q := t.Program.Routing(step); q.Done != "" && slices.Contains(t.Happened, q.Done+strings.TrimPrefix(id, q.ID)) {
 			r.visited(t.ID, step)

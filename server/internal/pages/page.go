@@ -13,7 +13,7 @@ import (
 	"github.com/mcpsaga/mcpsaga/internal/jsonview"
 	"github.com/mcpsaga/mcpsaga/internal/relay"
 	"github.com/mcpsaga/mcpsaga/internal/tasks"
-	"github.com/mcpsaga/mcpsaga/server/internal/elsewhere"
+	"github.com/mcpsaga/mcpsaga/server/internal/dialect"
 	"github.com/mcpsaga/mcpsaga/steps"
 )
 
@@ -81,7 +81,7 @@ func (v *visit) asks() (list []steps.Step) {
 		return nil
 	}
 	for _, q := range v.task.Questions {
-		if v.router.Routes(v.task.Program.Routing(q.ID), &elsewhere.Client{})&steps.RoutePage != 0 {
+		if v.router.Routes(v.task.Program.Routing(q.ID), &dialect.Caller{})&steps.RoutePage != 0 {
 			list = append(list, q)
 		}
 	}

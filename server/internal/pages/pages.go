@@ -191,7 +191,7 @@ func (v *visit) find(ctx context.Context) (err error) {
 	if v.task, err = v.host.Tasks.Renew(ctx, v.link.Principal, v.link.Task, patience, nil); err != nil {
 		return err
 	}
-	if _, ours := elsewhere.NoteOf(v.task); !ours {
+	if !dialect.NoteOf(v.task).Elsewhere {
 		return errUnknown
 	}
 	if !v.task.Status.Ended() {

@@ -27,7 +27,7 @@ func (p *proposal) Serve(ctx context.Context, x *dialect.Exchange) (json.RawMess
 	end, err := p.Saga(ctx, x)
 	if err == nil {
 		var result []byte
-		if result, err = p.AppendSagaResult(x.Scratch, &end); err == nil {
+		if result, err = p.SagaResult(&end); err == nil {
 			return result, nil
 		}
 	}

@@ -6,9 +6,6 @@ import (
 	"errors"
 	"maps"
 	"slices"
-	"strings"
-
-	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/mcpsaga/mcpsaga/content"
 	"github.com/mcpsaga/mcpsaga/internal/engine"
@@ -18,7 +15,6 @@ import (
 	"github.com/mcpsaga/mcpsaga/server/internal/apps"
 	"github.com/mcpsaga/mcpsaga/server/internal/dialect"
 	"github.com/mcpsaga/mcpsaga/server/internal/wire"
-	"github.com/mcpsaga/mcpsaga/steps"
 )
 
 // The three methods that may ask (MCP 2026-07-28,
@@ -31,12 +27,12 @@ func (d *stateless) callTool(ctx context.Context, r *request) ([]byte, error) {
 	if rerr != nil {
 		return nil, rerr
 	}
-	if client := d.client(r); p.Name == apps.Tool && d.apps.Shows(client) {
-		result, err := d.apps.Call(ctx, r.Exchange, client, p.Arguments)
+	if p.Name == apps.Tool && d.apps.Shows(r.Caller) {
+		result, err := d.apps.Call(ctx, r.Exchange, p.Arguments)
 		if err != nil {
 			return nil, err
 		}
-		return d.appendResult(r.Scratch, result, "")
+		return d.toolResult(result)
 	}
 	t, _, err := d.Tool(ctx, p.Name, p.Arguments)
 	if err != nil {
@@ -49,8 +45,8 @@ func (d *stateless) callTool(ctx context.Context, r *request) ([]byte, error) {
 		return d.serveGuest(ctx, r)
 	}
 	asTask := r.Tasks && d.TaskMode(t) != engine.TasksForbidden
-	call, rerr := d.elsewhere.Read(r.Message.Params, t, p.Arguments, *d.client(r), asTask)
-	switch {
+	call, part, rerr := d.elsewhere.Read(r.Exchange, t, p.Arguments, asTask)
+	switch p.Resumed = part; {
 	case rerr != nil:
 		return nil, rerr
 	case p.State != nil || p.Answers != nil:
@@ -60,10 +56,7 @@ func (d *stateless) callTool(ctx context.Context, r *request) ([]byte, error) {
 		if err != nil {
 			return nil, err
 		}
-		return d.appendResult(r.Scratch, result, "")
-	}
-	if p.Resumed, rerr = dialect.ReadResumed(r.Message.Params, t.Yields, p.Arguments); rerr != nil {
-		return nil, rerr
+		return d.toolResult(result)
 	}
 	args := json.RawMessage(p.Resumed.Arguments)
 	switch mode := d.TaskMode(t); {
@@ -79,22 +72,22 @@ func (d *stateless) callTool(ctx context.Context, r *request) ([]byte, error) {
 		return question, err
 	}
 	if end.Yielded != nil {
-		return d.appendResult(r.Scratch, d.Part(&end, &p.Resumed), end.Token)
+		return d.partResult(d.Part(&end, &p.Resumed), end.Token)
 	}
-	return d.appendResult(r.Scratch, end.Result, "")
+	return d.toolResult(end.Result)
 }
 
-// toolResult is appendResult for a result without a next part.
+// toolResult is partResult for a result without a next part.
 func (d *stateless) toolResult(result *content.Result) ([]byte, error) {
-	return d.appendResult(nil, result, "")
+	return d.partResult(result, "")
 }
 
-// appendResult writes a CallToolResult, with the token for the next part if there is one. The
+// partResult is a CallToolResult, with the token for the next part if there is one. The
 // tool's _meta and the server's are one.
-func (d *stateless) appendResult(b []byte, result *content.Result, token string) ([]byte, error) {
+func (d *stateless) partResult(result *content.Result, token string) ([]byte, error) {
 	bare := *result
 	bare.Meta = nil
-	b, err := dialect.AppendToolResult(slices.Grow(b, 512), &bare)
+	b, err := dialect.ToolResult(&bare)
 	if err != nil {
 		return nil, err
 	}
@@ -201,7 +194,7 @@ func (d *stateless) turn(ctx context.Context, r *request, t *engine.Program, arg
 		}
 	}
 	if err == nil && end.Token != "" && end.Yielded == nil {
-		question = d.inputRequired(r.Scratch, &end)
+		question = d.inputRequired(&end)
 	}
 	return end, question, err
 }
@@ -210,7 +203,7 @@ func (d *stateless) turn(ctx context.Context, r *request, t *engine.Program, arg
 func (d *stateless) prepare(r *request, t *engine.Program, args json.RawMessage, p *dialect.Params) (q turns.Request, err error) {
 	q = r.Turn(turns.Resent)
 	q.Client, q.Program, q.Arguments = r.Features, t, args
-	if q.Answers, err = answers(p.Answers); err != nil {
+	if q.Answers, err = dialect.InputResponses(p.Answers); err != nil {
 		return q, err
 	}
 	if p.State != nil {
@@ -227,31 +220,11 @@ func (d *stateless) prepare(r *request, t *engine.Program, args json.RawMessage,
 	return q, nil
 }
 
-// answers reads the inputResponses: results by key, without an envelope. Whether
-// they answer the questions is for the engine to decide.
-func answers(responses jsontext.Value) ([]steps.Answer, error) {
-	if responses == nil {
-		return nil, nil
-	}
-	if responses.Kind() != '{' {
-		return nil, wire.NewError(wire.CodeInvalidParams, "params.inputResponses must be an object")
-	}
-	answers := make([]steps.Answer, 0, 2)
-	for key, v := range jsonview.Members(responses) {
-		if jsontext.Value(v).Kind() != '{' {
-			return nil, wire.NewError(wire.CodeInvalidParams, "every member of params.inputResponses must be a result object")
-		}
-		answers = append(answers, steps.Answer{StepID: string(key), Result: json.RawMessage(v)})
-	}
-	slices.SortFunc(answers, func(a, b steps.Answer) int { return strings.Compare(a.StepID, b.StepID) })
-	return answers, nil
-}
-
-func (d *stateless) inputRequired(b []byte, t *turns.End) []byte {
-	b = append(slices.Grow(b, 512+len(t.Token)), `{"inputRequests":`...)
+func (d *stateless) inputRequired(t *turns.End) []byte {
+	b := append(make([]byte, 0, 512+len(t.Token)), `{"inputRequests":`...)
 	b = dialect.AppendInputRequests(b, t.Steps)
 	b = append(b, `,"requestState":"`...)
-	b = append(b, t.Token...) // as in AppendSagaResult
+	b = append(b, t.Token...) // as in Suspended
 	return d.finishAt(append(b, '"'), resultInputRequired, t)
 }
 
@@ -282,9 +255,9 @@ func (d *stateless) serveSaga(ctx context.Context, r *request) ([]byte, error) {
 		return nil, err
 	}
 	if end.Result != nil {
-		return d.appendResult(r.Scratch, end.Result, "")
+		return d.toolResult(end.Result)
 	}
-	b, err := dialect.AppendSuspended(slices.Grow(r.Scratch, 512+len(end.Token)), &end)
+	b, err := dialect.Suspended(&end)
 	if err != nil {
 		return nil, err
 	}

@@ -42,7 +42,7 @@ func (d *stateless) listen(ctx context.Context, r *request) ([]byte, error) {
 		return nil, rerr
 	}
 	// First of all: each task is looked for in the ledger.
-	leave, rerr := d.streams.Enter(r.Account())
+	leave, rerr := d.streams.Enter(r.Account)
 	if rerr != nil {
 		return nil, rerr
 	}

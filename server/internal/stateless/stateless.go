@@ -225,7 +225,7 @@ func (d *stateless) discover(_ context.Context, r *request) ([]byte, error) {
 	}
 	caching := cacheForAll
 	if d.Questions.Apps {
-		d.apps.Offers(offers, d.client(r))
+		d.apps.Offers(offers, r.Caller)
 		caching = cacheForOne
 	}
 	b, err := wire.Marshal(struct {
@@ -245,22 +245,15 @@ func (d *stateless) list(ctx context.Context, r *request) ([]byte, error) {
 		if d.Guest != nil || d.elsewhere.Varies() { // some clients get another
 			caching = cacheForOne
 		}
-		items = d.elsewhere.Listed(items, d.client(r))
-		if d.Guest != nil {
-			items = d.GuestTools(items, d.caller(r))
-		}
-		items = d.apps.Listed(items, d.client(r))
+		items = d.GuestTools(d.elsewhere.Listed(items, r.Caller), r.Caller)
+		items = d.apps.Listed(items, r.Caller)
 	}
 	if d.Turns.Permit != nil {
 		caching = cacheForOne
 	}
-	items, err := d.Visible(ctx, r.Message.Method, items)
+	open, err := d.List(ctx, r.Message, items)
 	if err != nil {
 		return nil, err
-	}
-	open, rerr := d.Catalogue.List(r.Message, items)
-	if rerr != nil {
-		return nil, rerr
 	}
 	return d.finish(append(open, caching...), resultComplete), nil
 }
@@ -281,24 +274,21 @@ func (d *stateless) complete(ctx context.Context, r *request) ([]byte, error) {
 	return d.finish(opened(b), resultComplete), nil
 }
 
-// caller is what the guest learns of a client.
+// caller is what the client says of itself.
 func (d *stateless) caller(r *request) *dialect.Caller {
-	return &dialect.Caller{Features: r.Features, Declared: d.DeclaresGuest(r.Experimental), Tasks: r.Tasks, Result: d.toolResult}
-}
-
-// client is what the client says of itself to those who ask its user elsewhere.
-func (d *stateless) client(r *request) *elsewhere.Client {
-	c := &elsewhere.Client{Features: r.Features, Apps: r.Apps, Tasks: r.Tasks}
+	c := &dialect.Caller{Features: r.Features, Tasks: r.Tasks, Apps: r.Apps}
 	if r.Apps {
 		name, _ := jsonview.String(jsonview.Get(r.client, "name"))
 		c.Trusted = d.Questions.Trusts(name)
+	}
+	if d.Guest != nil {
+		c.Declared, c.Result = d.DeclaresGuest(r.Experimental), d.toolResult
 	}
 	return c
 }
 
 // serveGuest has the guest answer a request.
 func (d *stateless) serveGuest(ctx context.Context, r *request) ([]byte, error) {
-	r.Caller = d.caller(r)
 	result, rerr := d.Guest.Serve(ctx, r.Exchange)
 	if rerr != nil {
 		return nil, rerr

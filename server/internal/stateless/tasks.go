@@ -42,10 +42,10 @@ func (d *stateless) createTask(ctx context.Context, r *request, call *elsewhere.
 	}
 	switch {
 	case task.ID != "":
-		_, status, message := d.elsewhere.Shown(ctx, r.Principal, task, d.client(r))
+		_, status, message := d.elsewhere.Shown(ctx, r.Exchange, task)
 		return d.finish(appendTask(nil, task, dialect.TaskStatus(status), message), resultTask), nil
 	case task.End.Token != "":
-		return d.inputRequired(r.Scratch, task.End), nil
+		return d.inputRequired(task.End), nil
 	}
 	return d.toolResult(task.End.Result)
 }
@@ -76,7 +76,7 @@ func (d *stateless) updateTask(ctx context.Context, r *request) ([]byte, error) 
 	if responses == nil {
 		return nil, wire.NewError(wire.CodeInvalidParams, "params.inputResponses is missing: it has the answers to the task's inputRequests")
 	}
-	list, err := answers(responses)
+	list, err := dialect.InputResponses(responses)
 	if err != nil {
 		return nil, err
 	}
@@ -126,7 +126,7 @@ func appendTask(b []byte, t *tasks.Task, status, message string) []byte {
 // detailed writes a task as tasks/get and notifications show it, with what it waits for or how
 // it has ended. The object is left open.
 func (d *stateless) detailed(ctx context.Context, r *request, t *tasks.Task) ([]byte, error) {
-	own, seen, message := d.elsewhere.Shown(ctx, r.Principal, t, d.client(r))
+	own, seen, message := d.elsewhere.Shown(ctx, r.Exchange, t)
 	b, status := make([]byte, 0, 512), dialect.TaskStatus(seen)
 	switch seen {
 	case tasks.InputRequired:

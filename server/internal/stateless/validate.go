@@ -39,6 +39,7 @@ func (d *stateless) validate(x *dialect.Exchange) (*request, *wire.Error) {
 	if rerr := r.readMeta(); rerr != nil {
 		return nil, rerr
 	}
+	r.Caller = d.caller(r)
 	if onHTTP {
 		if rerr := wire.MatchHeader(x.Header, wire.VersionHeader, r.version, false); rerr != nil {
 			return nil, rerr

@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	jsonv2 "github.com/go-json-experiment/json"
@@ -69,35 +68,6 @@ func Marshal(v any) (json.RawMessage, error) {
 	return jsonv2.Marshal(v, jsonv2.FormatNilSliceAsNull(false), jsonv2.Deterministic(true), jsontext.AllowInvalidUTF8(true))
 }
 
-// BufferPool has buffers for responses, which were a good part of what a turn left to the garbage collector. What it gets back is
-// wiped, so no response of one caller can turn up in that of another.
-type BufferPool struct{ pool sync.Pool }
-
-const (
-	// usualResponse is what most responses fit in, in bytes.
-	usualResponse = 2 << 10
-	// largestKept is the largest buffer worth keeping, in bytes.
-	largestKept = 16 << 10
-)
-
-// Get returns a buffer to append to.
-func (p *BufferPool) Get() *[]byte {
-	if b, ok := p.pool.Get().(*[]byte); ok {
-		return b
-	}
-	b := make([]byte, 0, usualResponse)
-	return &b
-}
-
-// Put ends the use of what Get returned and of used, which is what has become of it.
-func (p *BufferPool) Put(b *[]byte, used []byte) {
-	if cap(used) <= largestKept {
-		clear(used[:cap(used)]) // all of it: a response may have been begun and then replaced
-		*b = used[:0]
-		p.pool.Put(b)
-	}
-}
-
 const jsonType = "application/json"
 
 // Reply is the answer to one HTTP exchange: a JSON object, a stream of events, or a status alone.
@@ -115,9 +85,8 @@ func (r Reply) Empty(status int) { r.Writer.WriteHeader(status) }
 // inOneWrite is up to how many bytes net/http finds out a body's length itself.
 const inOneWrite = 2 << 10
 
-// JSON sends a JSON object. It reports whether the writer has done with body: one that fails, as the client has gone, may leave
-// others at work on it (as that of HTTP/2 did before https://go.dev/issue/58446).
-func (r Reply) JSON(status int, body []byte) (done bool) {
+// JSON sends a JSON object.
+func (r Reply) JSON(status int, body []byte) {
 	// One array for the three values takes one allocation.
 	values := [...]string{jsonType, "no-store", "nosniff"}
 	h := r.Writer.Header()
@@ -128,8 +97,7 @@ func (r Reply) JSON(status int, body []byte) (done bool) {
 		h.Set("Content-Length", strconv.Itoa(len(body)))
 	}
 	r.Writer.WriteHeader(status)
-	_, err := r.Writer.Write(body)
-	return err == nil
+	_, _ = r.Writer.Write(body) // it fails if the client has gone
 }
 
 // Error sends an error response to the request with that id; nil is none that is known.
@@ -137,10 +105,11 @@ func (r Reply) Error(id jsontext.Value, rerr *Error) {
 	r.Response(AppendResponse(nil, id, nil, rerr), rerr)
 }
 
-// Response sends a whole response, which is that error unless it is nil. See JSON.
-func (r Reply) Response(response []byte, rerr *Error) (done bool) {
+// Response sends a whole response, which is that error unless it is nil.
+func (r Reply) Response(response []byte, rerr *Error) {
 	if rerr == nil {
-		return r.JSON(http.StatusOK, response)
+		r.JSON(http.StatusOK, response)
+		return
 	}
 	if rerr.RetryAfter > 0 {
 		r.Writer.Header().Set("Retry-After", strconv.Itoa(int(math.Ceil(rerr.RetryAfter.Seconds()))))
@@ -148,7 +117,7 @@ func (r Reply) Response(response []byte, rerr *Error) (done bool) {
 	if rerr.Challenge != "" {
 		r.Writer.Header().Set("WWW-Authenticate", rerr.Challenge)
 	}
-	return r.JSON(cmp.Or(rerr.Status, http.StatusOK), response)
+	r.JSON(cmp.Or(rerr.Status, http.StatusOK), response)
 }
 
 // Events returns the reply as a stream, not begun yet. A client may take as long as patience to accept an event.
