@@ -112,13 +112,6 @@ func (p *patience) note(began time.Time, err error) (again bool) {
 	return now.Sub(p.since) < outage && !errors.Is(err, store.ErrUnknown)
 }
 
-// fails reports whether the store has failed when it was asked last.
-func (p *patience) fails() bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return !p.since.IsZero()
-}
-
 // failsLong reports whether the store fails for so long that nothing waits for it.
 func (p *patience) failsLong() bool {
 	p.mu.Lock()

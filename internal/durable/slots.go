@@ -30,11 +30,6 @@ type quota struct {
 	next          time.Time // when the next of its sagas may be taken that found no slot
 }
 
-func (s *slots) init(workers, perPrincipal int, perTool map[string]int) {
-	s.workers, s.perPrincipal, s.perTool = workers, perPrincipal, perTool
-	s.quotas, s.tools, s.freed = make(map[string]quota), make(map[string]int), sync.NewCond(&s.mu)
-}
-
 // await waits until there is a slot, and returns how many there are; 0 if ctx ends before.
 func (s *slots) await(ctx context.Context) int {
 	defer context.AfterFunc(ctx, func() {

@@ -55,7 +55,8 @@ type worker struct {
 func (w *worker) init(c *Core) {
 	w.c, w.held = c, make(map[store.ID]*hold)
 	w.begun, w.idle, w.look = make(chan struct{}), make(chan struct{}, 1), make(chan struct{}, 1)
-	w.slots.init(max(0, c.Workers), c.PerPrincipal, c.PerTool)
+	w.slots.workers, w.slots.perPrincipal, w.slots.perTool = max(0, c.Workers), c.PerPrincipal, c.PerTool
+	w.slots.quotas, w.slots.tools, w.slots.freed = make(map[string]quota), make(map[string]int), sync.NewCond(&w.slots.mu)
 	c.hub.store, c.hub.all, c.hub.waiting = c.Store, w.changed, make(map[store.ID]map[chan struct{}]bool)
 }
 
@@ -74,7 +75,13 @@ func (c *Core) Work(ctx context.Context) error {
 	w := &c.worker
 	live, leave := context.WithCancel(context.WithoutCancel(ctx))
 	defer leave()
-	w.begin(live)
+	w.slots.open(false)
+	w.mu.Lock()
+	if w.live == nil {
+		close(w.begun)
+	}
+	w.live, w.stopping, w.closing = live, false, false
+	w.mu.Unlock()
 	var busy sync.WaitGroup
 	defer busy.Wait()
 	background, stop := context.WithCancel(live)
@@ -84,16 +91,6 @@ func (c *Core) Work(ctx context.Context) error {
 	err := w.take(ctx, live)
 	w.handOver(leave)
 	return err
-}
-
-func (w *worker) begin(live context.Context) {
-	w.slots.open(false)
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.live == nil {
-		close(w.begun)
-	}
-	w.live, w.stopping, w.closing = live, false, false
 }
 
 // take takes sagas that are due, as long as there is room.
@@ -342,7 +339,11 @@ func (w *worker) handOver(leave func()) {
 // has done would lose each, take it again and lose it again, until the saga counts as one that breaks servers. So once
 // writes have failed it takes none until one has succeeded: first of what it drives, whose leases may be over.
 func (w *worker) canWrite(ctx context.Context) bool {
-	if !w.c.rows.writes.fails() {
+	p := &w.c.rows.writes
+	p.mu.Lock()
+	failing := !p.since.IsZero()
+	p.mu.Unlock()
+	if !failing {
 		return true
 	}
 	if len(w.all()) > 0 {
@@ -350,6 +351,6 @@ func (w *worker) canWrite(ctx context.Context) bool {
 	}
 	ctx, cancel := writing(ctx)
 	defer cancel()
-	_, err := insist(ctx, &w.c.rows.writes, func() (time.Time, error) { return w.c.rows.store.Check(ctx) })
+	_, err := insist(ctx, p, func() (time.Time, error) { return w.c.rows.store.Check(ctx) })
 	return err == nil
 }

@@ -34,26 +34,6 @@ func (c *Config) wake(p *engine.Position) time.Time {
 	return p.Wake
 }
 
-// ready takes a turn that comes after an opened token when it is time for it, or something has come of the events that
-// the saga waits for if it waits for nothing else. If neither is so in good time, the saga is where it was, and so is its
-// token.
-func (r *Runner) ready(ctx context.Context, q *Request, o *Opened) (End, error) {
-	waits := r.memory != nil && o.Position.Awaits() && !o.Position.Asks()
-	if o.Gone == nil && (waits || r.Now().Before(o.Position.Wake)) {
-		is, err := r.isTime(ctx, q, o, waits)
-		switch {
-		case err != nil:
-			return End{}, r.Failed(o.Identity, err)
-		case !is:
-			return End{Token: q.Token, Policy: q.Policy, Wake: r.wake(o.Position), Outcome: engine.Outcome{Position: o.Position}}, nil
-		}
-	}
-	if r.remembers(o.Program) {
-		return r.memory.ResumeOnce(ctx, q, o)
-	}
-	return r.Continue(ctx, q, o, nil)
-}
-
 // isTime waits within the time of a turn, for events or until the saga goes on by itself, and reports whether that is so,
 // or the saga has ended.
 func (r *Runner) isTime(ctx context.Context, q *Request, o *Opened, events bool) (bool, error) {

@@ -124,14 +124,16 @@ func (r *Runner) restore(ctx context.Context, q *Request, newest *engine.Program
 		Deadline: x.Claims.Deadline,
 	}
 	parts := engine.Encoded{Body: x.State, State: x.Apart, Effects: x.Plain, Secrets: x.Secret}
-	if KeptApart(x) {
+	if len(x.State) == 0 && KeptApart(x) {
 		parts, err = r.partsApart(ctx, q.Principal, x.Secret)
 	}
 	if err == nil {
 		if err := pos.Restore(parts); err != nil {
 			return nil, tokens.Reject(tokens.ReasonState, "%w", err)
 		}
-		err = r.ofThisLedger(ctx, pos)
+		if len(pos.Ledger) > 0 {
+			err = r.ofThisLedger(ctx, pos)
+		}
 	}
 	if err != nil {
 		return nil, &Error{program: newest.Name, kind: newest.Kind, saga: pos.ID, Err: err}
@@ -142,10 +144,7 @@ func (r *Runner) restore(ctx context.Context, q *Request, newest *engine.Program
 // ofThisLedger fails if another ledger looks after what the saga has done: it would never learn how
 // the saga ends here, and undo it.
 func (r *Runner) ofThisLedger(ctx context.Context, pos *engine.Position) error {
-	switch {
-	case len(pos.Ledger) == 0:
-		return nil
-	case r.memory == nil:
+	if r.memory == nil {
 		return ErrOtherLedger
 	}
 	id, err := r.memory.Identity(ctx)

@@ -173,6 +173,26 @@ func (r *Runner) Resume(ctx context.Context, q Request) (End, error) {
 	return end, err
 }
 
+// ready takes a turn that comes after an opened token when it is time for it, or something has come of the events that
+// the saga waits for if it waits for nothing else. If neither is so in good time, the saga is where it was, and so is its
+// token.
+func (r *Runner) ready(ctx context.Context, q *Request, o *Opened) (End, error) {
+	waits := r.memory != nil && o.Position.Awaits() && !o.Position.Asks()
+	if o.Gone == nil && (waits || r.Now().Before(o.Position.Wake)) {
+		is, err := r.isTime(ctx, q, o, waits)
+		switch {
+		case err != nil:
+			return End{}, r.Failed(o.Identity, err)
+		case !is:
+			return End{Token: q.Token, Policy: q.Policy, Wake: r.wake(o.Position), Outcome: engine.Outcome{Position: o.Position}}, nil
+		}
+	}
+	if r.remembers(o.Program) {
+		return r.memory.ResumeOnce(ctx, q, o)
+	}
+	return r.Continue(ctx, q, o, nil)
+}
+
 // call is what a turn of a request is taken with, which m remembers, unless that is nil.
 func (r *Runner) call(q *Request, m Remembered) engine.Call {
 	c := engine.Call{Now: r.Now(), Client: r.Features(q.Client), Notifier: q.Notifier, Held: q.Policy.UndoBroken, Unwanted: q.Unwanted}
@@ -228,7 +248,12 @@ func (r *Runner) Continue(ctx context.Context, q *Request, o *Opened, m Remember
 	if err != nil {
 		return End{}, r.Failed(o.Identity, err)
 	}
-	q.hears(o.Program, o.Position, res.Events, m)
+	if len(res.Events) > 0 {
+		q.turn.hears(res.Events)
+		if m != nil {
+			m.Heard(o.Program, o.Position, res.Events)
+		}
+	}
 	out, err := o.Program.Resume(turn, o.Position, res)
 	if len(o.Position.Parts) > 0 {
 		carry(out, o.Position)
@@ -243,14 +268,6 @@ func (r *Runner) Continue(ctx context.Context, q *Request, o *Opened, m Remember
 		}
 	}
 	return r.finish(turn, q, o.Identity, out, err, false, m)
-}
-
-// hears tells those who watch a turn, and what remembers it, what has become of the events of a position.
-func (q *Request) hears(p *engine.Program, pos *engine.Position, events []steps.Answer, m Remembered) {
-	q.turn.hears(events)
-	if m != nil {
-		m.Heard(p, pos, events)
-	}
 }
 
 // Begin returns the context of a turn.
@@ -370,10 +387,11 @@ func (r *Runner) advance(ctx context.Context, q *Request, t *engine.Program, out
 		if err := r.Mark(ctx, t, &res); err != nil {
 			return out, err
 		}
+		q.turn.hears(events)
 		if m != nil {
 			m.GoesOn(out.Position, answers)
+			m.Heard(t, out.Position, events)
 		}
-		q.hears(t, out.Position, events, m)
 		next, err := t.Resume(ctx, out.Position, res)
 		if len(out.Position.Parts) > 0 {
 			carry(next, out.Position)
