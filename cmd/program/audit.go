@@ -72,8 +72,13 @@ func openAuditFile(path string, log *slog.Logger) (*auditFile, error) {
 	return f, nil
 }
 
+// appendTo waits for nothing: to open a pipe could wait for its reader, and nothing would end that.
 func appendTo(path string) (*os.File, error) {
-	return os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	file, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY|syscall.O_NONBLOCK, 0o600)
+	if errors.Is(err, syscall.ENXIO) {
+		err = fmt.Errorf("%w: nothing reads the pipe", err)
+	}
+	return file, err
 }
 
 // Write implements [io.Writer].
