@@ -124,3 +124,37 @@ func TestBadTokensAreBounded(t *testing.T) {
 		}
 	}
 }
+
+// A flood at one issuer's method is nothing to the users of another, and tokens of neither cost no more than to be read.
+func TestTokensOfOtherIssuersMeetNoBounds(t *testing.T) {
+	a, b := newIssuer(t), newIssuer(t)
+	bounded := func(o *auth.JWT) {
+		o.MaxBad, o.MaxChecks, o.CallerKey = 10, 1, func(r *http.Request) string { return r.Header.Get("From") }
+	}
+	first := a.method(t, bounded)
+	g := newGuard(t, auth.Options{Methods: []auth.Method{first, b.method(t, bounded)}})
+	known := b.sign(t, b.claims(nil), "")
+	_, err := g.Authenticate(bearing(known))
+	require.NoError(t, err)
+	bad := badTokens(a.sign(t, a.claims(nil), ""))["signature"]
+	require.Eventually(t, func() bool {
+		_, err := g.Authenticate(bearingFrom(fmt.Sprint(rand.Uint64()), bad()))
+		return strings.Contains(err.Error(), "of no use have been sent")
+	}, 10*time.Second, time.Microsecond)
+	for _, token := range []string{known, b.sign(t, b.claims(claims{"n": 1}), "")} {
+		_, err = g.Authenticate(bearing(token))
+		require.NoError(t, err)
+	}
+	foreign := func(claims string) string {
+		return "e30." + base64.RawURLEncoding.EncodeToString([]byte(claims)) + ".AAAA"
+	}
+	for _, token := range []string{"e30.?.AAAA", "e30..AAAA", foreign("{"), foreign("[]"), foreign(`{"iss":{}}`), foreign(`{"iss":""}`)} {
+		_, err = first.Identify(bearing(token))
+		require.ErrorIs(t, err, auth.ErrNone, token)
+		_, err = g.Authenticate(bearing(token))
+		assert.Equal(t, 401, refusal(t, err).Status, token)
+	}
+	long := bearing(foreign(`{"x":[` + strings.Repeat(`{"y":{}},`, 1200) + `{}],"iss":"https://other.example.com"}`))
+	assert.Less(t, testing.AllocsPerRun(100, func() { _, err = first.Identify(long) }), 20.0)
+	require.ErrorIs(t, err, auth.ErrNone)
+}

@@ -57,6 +57,8 @@ func (m *introspectionMethod) Identify(r *http.Request) (saga.Caller, error) {
 	return m.recall.identify(r, token, m)
 }
 
+func (m *introspectionMethod) takes(string) bool { return true }
+
 func (m *introspectionMethod) read(ctx context.Context, _ *pass, token string) (map[string]any, error) { // its place bounds what the issuer is asked
 	claims, err := m.ask(ctx, token)
 	if status, ok := errors.AsType[*statusError](err); ok && status.code == http.StatusBadRequest { // some say so of tokens of another kind

@@ -138,6 +138,8 @@ type recall struct {
 
 // verifier is in what the methods for access tokens differ.
 type verifier interface {
+	// takes reports whether a token is of this method. It is called before bounds are looked at, which others' tokens do not meet.
+	takes(token string) bool
 	// read returns a token's claims once the issuer vouches for them. It leaves its place while it waits for the issuer.
 	read(ctx context.Context, place *pass, token string) (map[string]any, error)
 	// judge says whom such claims stand for. What it refuses is remembered, unlike what read does, of which there may be any
@@ -171,6 +173,9 @@ func (m *recall) know(r *http.Request, token string, v verifier) (known, error) 
 	}
 	if k, ok := m.bad.get(key); ok {
 		return known{}, k.bad
+	}
+	if !v.takes(token) {
+		return known{}, ErrNone
 	}
 	limits := m.misses.limiters(r)
 	if err := m.misses.allow(limits); err != nil {
@@ -209,7 +214,7 @@ func (m *recall) read(ctx context.Context, token string, v verifier, limits []*r
 	}
 	defer place.leave()
 	claims, err := v.read(ctx, place, token)
-	if err != nil && !errors.Is(err, ErrNone) {
+	if err != nil {
 		m.misses.add(limits) // also if the issuer could not say: it was asked
 	}
 	return claims, err

@@ -47,7 +47,7 @@ type Hooks struct {
 	// clients those after an answer. If one of them is refused the saga fails, with the hook's
 	// error, and what it did is undone; with [TryAgain] the turn is tried again after a second,
 	// and then with growing pauses. What the server undoes by itself, or as a task was cancelled,
-	// is undone whatever the hook says.
+	// is undone whatever the hook says, and hooks that it would have kept from that are called all the same.
 	//
 	// A hook has the time of its turn, Options.TurnTimeout, and the turn has what it leaves; while next runs, its clock
 	// stands still. Then its context ends, which the log says. A hook that had not called next by then has refused
@@ -192,10 +192,7 @@ func newHooks(o *Options, c *turns.Config) *hooks {
 	return h
 }
 
-type (
-	requestInfoKey struct{}
-	turnInfoKey    struct{}
-)
+type requestInfoKey struct{}
 
 // exchange is of the type of [dialect.Host]'s Around.
 func (h *hooks) exchange(ctx context.Context, x *dialect.Exchange, next dialect.Handler) (result json.RawMessage, rerr *wire.Error) {
@@ -220,7 +217,7 @@ func (h *hooks) exchange(ctx context.Context, x *dialect.Exchange, next dialect.
 // around has a request served with the hooks around that.
 func (h *hooks) around(ctx context.Context, x *dialect.Exchange, info *RequestInfo, next dialect.Handler) (result json.RawMessage, rerr *wire.Error) {
 	served := false
-	err := around(ctx, h, info, func(one *Hooks) hookOf[RequestInfo] { return one.Request }, func(ctx context.Context) error {
+	err := around(ctx, h, info, func(one *Hooks) hookOf[RequestInfo] { return one.Request }, nil, func(ctx context.Context) error {
 		if x.Trace == (turns.Trace{}) && info.Trace != "" { // the sagas that begin with the request have it from now on
 			x.Trace, _ = turns.ParseTrace(info.Trace)
 		}
@@ -276,15 +273,27 @@ func (i *TurnInfo) ended(t *turns.Turn) {
 // turn is of the type [turns.Hook].
 func (h *hooks) turn(ctx context.Context, t *turns.Turn, take func(context.Context) error) error {
 	info := h.turnInfo(ctx, t)
-	ctx = context.WithValue(ctx, turnInfoKey{}, info)
+	t.Info = info
 	taken := false
-	err := around(ctx, h, info, func(one *Hooks) hookOf[TurnInfo] { return one.Turn }, func(ctx context.Context) error {
+	var overrule func(error)
+	if t.Overrule != nil {
+		overrule = func(err error) { t.Overrule(refused(err)) }
+	}
+	err := around(ctx, h, info, func(one *Hooks) hookOf[TurnInfo] { return one.Turn }, overrule, func(ctx context.Context) error {
 		taken = true
 		err := take(ctx)
 		info.ended(t)
 		return err
 	})
-	if rerr := refusalOf(err); !taken && rerr != nil {
+	if !taken {
+		err = refused(err)
+	}
+	return err
+}
+
+// refused is the error of a hook as that of a turn.
+func refused(err error) error {
+	if rerr := refusalOf(err); rerr != nil {
 		return refusedTurn(rerr, err)
 	}
 	return err
@@ -292,7 +301,7 @@ func (h *hooks) turn(ctx context.Context, t *turns.Turn, take func(context.Conte
 
 // effect is of the type [engine.EffectHook].
 func (h *hooks) effect(ctx context.Context, c engine.EffectCall, try func(context.Context) error) error {
-	return around(ctx, h, effectInfo(ctx, c), func(one *Hooks) hookOf[EffectInfo] { return one.Effect }, try)
+	return around(ctx, h, effectInfo(ctx, c), func(one *Hooks) hookOf[EffectInfo] { return one.Effect }, nil, try)
 }
 
 // hookOf is a hook that receives a T.
@@ -300,8 +309,8 @@ type hookOf[T any] = func(ctx context.Context, info *T, next func(context.Contex
 
 // around calls one hook of each of the list, if there is such a one, around work. Panics are
 // logged here if they come when the work is done already: otherwise they are what the work
-// failed with.
-func around[T any](ctx context.Context, h *hooks, info *T, of func(*Hooks) hookOf[T], work func(context.Context) error) error {
+// failed with. With overrule a hook that does not call next is passed over, and overrule hears its error.
+func around[T any](ctx context.Context, h *hooks, info *T, of func(*Hooks) hookOf[T], overrule func(error), work func(context.Context) error) error {
 	for i := range slices.Backward(h.list) {
 		one, inside := of(&h.list[i]), work
 		if one == nil {
@@ -321,7 +330,18 @@ func around[T any](ctx context.Context, h *hooks, info *T, of func(*Hooks) hookO
 				return next(ctx)
 			})
 		}
-		work = func(ctx context.Context) error { return hook.Around(ctx, watched, inside) }
+		work = func(ctx context.Context) error {
+			begun := false
+			err := hook.Around(ctx, watched, func(ctx context.Context) error {
+				begun = true
+				return inside(ctx)
+			})
+			if begun || overrule == nil {
+				return err
+			}
+			overrule(err)
+			return inside(ctx)
+		}
 	}
 	return work(ctx)
 }

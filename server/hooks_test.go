@@ -220,6 +220,11 @@ func TestHooksDoNotKeepFromUndoing(t *testing.T) {
 			return &server.Error{Message: "no more"}
 		}
 		return next(ctx)
+	}, Effect: func(ctx context.Context, e *server.EffectInfo, next next) error {
+		if assert.NotNil(t, e.Turn) {
+			assert.Equal(t, "room", e.Turn.Name)
+		}
+		return next(ctx)
 	}})
 	r := ann(s, &server.Request{Method: "tools/call", Version: "2025-11-25", Capabilities: json.RawMessage(elicits), Params: json.RawMessage(callRoomParams), Peer: agreeing()})
 	assert.Equal(t, "no more", r.Get("message").String(), r.Raw)

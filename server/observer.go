@@ -77,7 +77,7 @@ func over(log *slog.Logger, done func(error), err error) {
 // watch is of the type [turns.Watch].
 func (h *hooks) watch(ctx context.Context, t *turns.Turn) (context.Context, func(error)) {
 	info := h.turnInfo(ctx, t)
-	ctx = context.WithValue(ctx, turnInfoKey{}, info)
+	t.Info = info
 	ctx, ended := observe(ctx, h.log, h.observers, info, func(o *Observer) observerOf[TurnInfo] { return o.Turn })
 	return ctx, func(err error) {
 		info.ended(t)
@@ -97,6 +97,8 @@ func (h *hooks) watchEffect(ctx context.Context, c engine.EffectCall, try func(c
 
 func effectInfo(ctx context.Context, c engine.EffectCall) *EffectInfo {
 	info := &EffectInfo{Name: c.Name, Key: saga.Key(c.Key), Undo: c.Undo, Attempt: c.Attempt}
-	info.Turn, _ = ctx.Value(turnInfoKey{}).(*TurnInfo)
+	if t := turns.TurnOf(ctx); t != nil {
+		info.Turn, _ = t.Info.(*TurnInfo)
+	}
 	return info
 }

@@ -45,9 +45,12 @@ func (a *authorization) load() (raw []byte, err error) {
 	d := yaml.NewDecoder(bytes.NewReader(raw))
 	d.KnownFields(true)
 	var entries []apiKey
-	if err := d.Decode(&entries); err != nil && !errors.Is(err, io.EOF) { // an empty file has no keys
+	switch err := d.Decode(&entries); {
+	case err == nil && entries == nil, errors.Is(err, io.EOF): // as it is for a moment while it is written, or for want of room
+		return nil, fmt.Errorf("%s is empty: for no keys write []", a.path)
+	case err != nil:
 		return nil, fmt.Errorf("%s is no list of keys, each with a hash, a subject, perhaps scopes and a date when it expires: %w", a.path, err)
-	} else if err == nil && !errors.Is(d.Decode(new(yaml.Node)), io.EOF) {
+	case !errors.Is(d.Decode(new(yaml.Node)), io.EOF):
 		return nil, fmt.Errorf("%s has more than one document", a.path)
 	}
 	list := make([]auth.APIKey, 0, len(entries))

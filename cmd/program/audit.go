@@ -17,6 +17,7 @@ import (
 
 	"github.com/mcpsaga/mcpsaga/audit"
 	"github.com/mcpsaga/mcpsaga/internal/durable"
+	"github.com/mcpsaga/mcpsaga/internal/turns"
 )
 
 func (p *program) auditKeyFlag() cli.Flag {
@@ -72,8 +73,13 @@ func openAuditFile(path string, log *slog.Logger) (*auditFile, error) {
 	return f, nil
 }
 
+// appendTo waits for nothing: to open a pipe could wait for its reader, and nothing would end that.
 func appendTo(path string) (*os.File, error) {
-	return os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	file, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY|syscall.O_NONBLOCK, 0o600)
+	if errors.Is(err, syscall.ENXIO) {
+		err = fmt.Errorf("%w: nothing reads the pipe", err)
+	}
+	return file, err
 }
 
 // Write implements [io.Writer].
@@ -147,40 +153,64 @@ func (p *program) printAudit(ctx context.Context, c *cli.Command, o *durable.Ope
 	if d := c.Duration("since"); d > 0 {
 		since = time.Now().Add(-d)
 	}
-	out := json.NewEncoder(p.stdout)
+	sagas, missing := 0, 0
 	for w, err := range o.All(ctx) {
 		switch {
 		case err != nil:
 			return failed(err)
-		case w.Updated.Before(since), c.String("tool") != "" && c.String("tool") != w.Tool, w.State == durable.Unreadable:
+		case w.Updated.Before(since), c.String("tool") != "" && c.String("tool") != w.Tool:
 			continue
 		}
-		caller, err := o.Caller(ctx, w.ID)
-		if err != nil {
+		sagas++
+		err = p.printAuditOf(ctx, c, o, &w, since, key)
+		if errors.Is(err, durable.ErrUnreadable) || errors.Is(err, turns.ErrNewer) {
+			missing++
+		} else if err != nil {
 			return failed(err)
 		}
-		r := audit.Record{Saga: w.Saga, Name: w.Tool}
-		if caller.Subject != "" || caller.Issuer != "" || caller.Client != "" {
-			r.Caller = &audit.Caller{Issuer: caller.Issuer, Subject: caller.Subject, Client: caller.Client}
+	}
+	switch {
+	case missing > 0:
+		return failed(fmt.Errorf("what was done in %d of %d sagas is missing, in part or as a whole: it was sealed with a key that is not enabled in --keyset, or a newer program wrote it", missing, sagas))
+	case sagas == 0:
+		p.remark("the ledger remembers no such saga of servers with this --audience")
+	}
+	return nil
+}
+
+// printAuditOf prints what has happened to a saga. It fails with [durable.ErrUnreadable] or [turns.ErrNewer] if that is not all.
+func (p *program) printAuditOf(ctx context.Context, c *cli.Command, o *durable.Operator, w *durable.Waiting, since time.Time, key []byte) (missing error) {
+	if w.State == durable.Unreadable {
+		return durable.ErrUnreadable
+	}
+	caller, err := o.Caller(ctx, w.ID)
+	if err != nil {
+		return err
+	}
+	if s := c.String("subject"); s != "" && caller.Subject != s {
+		return nil
+	}
+	r := audit.Record{Saga: w.Saga, Name: w.Tool}
+	if caller.Subject != "" || caller.Issuer != "" || caller.Client != "" {
+		r.Caller = &audit.Caller{Issuer: caller.Issuer, Subject: caller.Subject, Client: caller.Client}
+	}
+	for e, err := range o.History(ctx, w.ID) {
+		if errors.Is(err, durable.ErrNothingWaits) {
+			break // it was forgotten meanwhile
 		}
-		if s := c.String("subject"); s != "" && caller.Subject != s {
-			continue
+		if err != nil {
+			return err
 		}
-		for e, err := range o.History(ctx, w.ID) {
-			if errors.Is(err, durable.ErrNothingWaits) {
-				break // it was forgotten meanwhile
-			}
-			if err != nil {
-				return failed(err)
-			}
-			if line, ok := auditOf(r, &e, key); ok && !e.At.Before(since) {
-				if err := out.Encode(line); err != nil {
-					return failed(err)
-				}
+		if e.Kind == string(durable.Unreadable) {
+			missing = durable.ErrUnreadable
+		}
+		if line, ok := auditOf(r, &e, key); ok && !e.At.Before(since) {
+			if err := json.NewEncoder(p.stdout).Encode(line); err != nil {
+				return err
 			}
 		}
 	}
-	return nil
+	return missing
 }
 
 // acts are what the entries of a history are in an audit; others tell of no act.

@@ -50,6 +50,34 @@ func TestAuditOfALedger(t *testing.T) {
 	assert.Equal(t, text, h.ok("audit", "--since", "1h", "--tool", "trip"))
 }
 
+// An audit that is not all there is says so: of a saga whose key is no longer enabled, wholly or in part, and of no saga at all.
+func TestAuditOfWhatCannotBeRead(t *testing.T) {
+	t.Parallel()
+	h := newLedgerHome(t)
+	_, stderr, code := h.run("audit")
+	assert.Zero(t, code)
+	assert.Contains(t, stderr, "no such saga of servers with this --audience")
+	h.waits()
+	whole := h.ok("audit")
+	id := func(line string) string { return strings.Fields(line)[0] }
+	old := id(strings.Split(h.ok("keys", "list"), "\n")[1])
+	h.ok("keys", "add")
+	for _, line := range strings.Split(strings.TrimSpace(h.ok("keys", "list")), "\n")[1:] {
+		if id(line) != old {
+			h.ok("keys", "promote", id(line))
+		}
+	}
+	require.Equal(t, whole, h.ok("audit"))
+	h.ok("keys", "disable", old)
+	for _, args := range [][]string{{"audit"}, {"audit", "--subject", "ann"}} {
+		out, stderr, code := h.run(args...)
+		assert.Equal(t, exitFailed, code)
+		assert.Empty(t, out)
+		assert.Contains(t, stderr, "what was done in 1 of 1 sagas is missing")
+	}
+	h.ok("audit", "--tool", "other")
+}
+
 // A server writes what it does, and has digests by a key.
 func TestAuditOfAServer(t *testing.T) {
 	t.Parallel()

@@ -41,6 +41,9 @@ func (p *program) authFlags() []cli.Flag {
 	})
 }
 
+// ofTokens are the flags about access tokens alone.
+var ofTokens = []string{"auth-audience", "auth-claim", "auth-machines", "auth-dpop", "auth-keys-url", "auth-introspect-id", "auth-introspect-secret", "auth-introspect-url"}
+
 // checkAuth refuses variables that are set and empty, which say who may call if what fills them is missing, and passwords in URLs.
 func (p *program) checkAuth(c *cli.Command) error {
 	for _, f := range p.authFlags() {
@@ -65,12 +68,20 @@ func (p *program) authorize(c *cli.Command, l net.Listener) (*authorization, err
 	}
 	ways := []string{"auth-issuer", "auth-api-keys", "auth-proxy-user"}
 	set := func(name string) bool { return c.String(name) != "" }
-	if !slices.ContainsFunc(ways, set) {
-		for _, f := range p.authFlags() {
-			if name := f.Names()[0]; c.IsSet(name) && name != "auth-subject" && c.String(name) != "no" {
-				return nil, p.usage(c, "--%s needs a way to find out who calls: --auth-issuer, --auth-api-keys or --auth-proxy-user", name)
-			}
+	none := !slices.ContainsFunc(ways, set)
+	for _, f := range p.authFlags() {
+		name := f.Names()[0]
+		switch value := fmt.Sprint(c.Value(name)); {
+		case !c.IsSet(name), name == "auth-subject", value == "no", value == "false":
+		case none:
+			return nil, p.usage(c, "--%s needs a way to find out who calls: --auth-issuer, --auth-api-keys or --auth-proxy-user", name)
+		case !set("auth-issuer") && slices.Contains(ofTokens, name):
+			return nil, p.usage(c, "--%s is about access tokens, and needs the --auth-issuer of these", name)
+		case !set("auth-proxy-user") && name == "auth-proxy-scopes":
+			return nil, p.usage(c, "--%s needs --auth-proxy-user", name)
 		}
+	}
+	if none {
 		return nil, nil
 	}
 	if p.server.Authenticate != nil || p.server.Permit != nil {

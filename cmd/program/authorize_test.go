@@ -1,7 +1,6 @@
 package program
 
 import (
-	"io"
 	"net/http"
 	"path/filepath"
 	"runtime"
@@ -46,25 +45,20 @@ func TestServeForMachines(t *testing.T) {
 	old, oldHash := auth.NewAPIKey()
 	line := "- {hash: " + hash + ", subject: nightly, scopes: [tools]}\n"
 	path := h.file("api-keys.yaml", line+"- {hash: "+oldHash+", subject: old, expires: 2020-01-01}\n- {hash: "+otherHash+", subject: few}\n")
-	address, cmd := h.serve("--auth-api-keys", path, "--auth-scope", "tools:read", "--auth-dpop", "required")
+	address, cmd := h.serve("--auth-api-keys", path, "--auth-scope", "tools:read")
 	status := func(key string) int { return statusWith(t, address, "Authorization", "Bearer "+key) }
 	assert.Equal(t, 200, status(key))
 	assert.Equal(t, 403, status(other))
 	assert.Equal(t, 401, status(old))
 	assert.Equal(t, 401, statusWith(t, address))
 	assert.Contains(t, h.ok("tools", "--server", address, "--bearer", key), "complex_tool")
-	metadata, err := http.Get(strings.TrimSuffix(address, "/mcp") + "/.well-known/oauth-protected-resource/mcp")
-	require.NoError(t, err)
-	document, err := io.ReadAll(metadata.Body)
-	require.NoError(t, err)
-	require.NoError(t, metadata.Body.Close())
-	assert.Equal(t, 200, metadata.StatusCode)
-	assert.Contains(t, string(document), `"dpop_bound_access_tokens_required":true`)
 
-	h.file("api-keys.yaml", "nothing like a list\n")
-	require.NoError(t, cmd.Process.Signal(syscall.SIGHUP))
-	time.Sleep(100 * time.Millisecond)
-	assert.Equal(t, 200, status(key), "those that were loaded stay")
+	for _, unusable := range []string{"nothing like a list\n", "", "# ", "null"} {
+		h.file("api-keys.yaml", unusable)
+		require.NoError(t, cmd.Process.Signal(syscall.SIGHUP))
+		time.Sleep(100 * time.Millisecond)
+		assert.Equal(t, 200, status(key), "those that were loaded stay: %q", unusable)
+	}
 	h.file("api-keys.yaml", strings.Replace(line, hash, otherHash, 1))
 	require.NoError(t, cmd.Process.Signal(syscall.SIGHUP))
 	require.Eventually(t, func() bool { return status(key) == 401 && status(other) == 200 }, 4*time.Second, 20*time.Millisecond)
@@ -76,6 +70,8 @@ func TestServeForMachines(t *testing.T) {
 	assert.Equal(t, 200, statusWith(t, address, "X-User", "ann"))
 	h.file("api-keys.yaml", line)
 	require.Eventually(t, func() bool { return status(key) == 200 }, 10*time.Second, 20*time.Millisecond, "also without a signal")
+	h.file("api-keys.yaml", "[]")
+	require.Eventually(t, func() bool { return status(key) == 401 }, 10*time.Second, 20*time.Millisecond)
 }
 
 func TestMistakesInAuthorization(t *testing.T) {
@@ -98,6 +94,12 @@ func TestMistakesInAuthorization(t *testing.T) {
 		"b2.yaml has more than one document":                                {"--auth-api-keys", h.file("b2.yaml", "[]\n---\n[]\n")},
 		`--auth-dpop is no, allowed or required, not "yes"`:                 append([]string{"--auth-dpop", "yes"}, issuer...),
 		"--auth-dpop needs a way to find out who calls":                     {"--auth-dpop", "required"},
+		"--auth-dpop is about access tokens, and needs the --auth-issuer":   {"--auth-dpop", "required", "--auth-api-keys", keys},
+		"--auth-introspect-id is about access tokens":                       {"--auth-introspect-id", "us", "--auth-api-keys", keys},
+		"--auth-audience is about access tokens":                            {"--auth-audience", "us", "--auth-api-keys", keys},
+		"--auth-machines is about access tokens":                            {"--auth-machines", "--auth-api-keys", keys},
+		"--auth-proxy-scopes needs --auth-proxy-user":                       {"--auth-proxy-scopes", "X-Scopes", "--auth-api-keys", keys},
+		"none.yaml is empty: for no keys write []":                          {"--auth-api-keys", h.file("none.yaml", "")},
 		"--auth-issuer is no URL of a server":                               {"--auth-issuer", "https://u:hush@login.example.com", "--print-config"},
 		"--auth-keys-url is no URL of a server":                             append([]string{"--auth-keys-url", "https://u:hush@a.example.com/%%", "--print-config"}, issuer...),
 		"is no list of keys, each with a hash":                              {"--auth-api-keys", h.file("b.yaml", "a: 1\n")},

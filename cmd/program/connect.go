@@ -84,8 +84,8 @@ func (p *program) connect(ctx context.Context, c *cli.Command, target *state.Cal
 		return nil, p.usage(c, "--as is for protocols in which clients declare what they can do")
 	case c.Int("max-rounds") < 0:
 		return nil, p.usage(c, "--max-rounds %d: the server has to be allowed some rounds", c.Int("max-rounds"))
-	case c.Duration("timeout") < 0:
-		return nil, p.usage(c, "--timeout %v: the server has to have some time", c.Duration("timeout"))
+	case c.Duration("timeout") <= 0:
+		return nil, p.usage(c, "--timeout %v: the server has to have some time, and a user who signs in", c.Duration("timeout"))
 	case protocol != "" && protocol != "saga" && !slices.Contains(mcp.SupportedProtocolVersions(), protocol):
 		return nil, p.usage(c, "--protocol is saga or one of %s, not %q", strings.Join(mcp.SupportedProtocolVersions(), ", "), protocol)
 	}

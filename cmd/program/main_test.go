@@ -231,6 +231,7 @@ func TestUsageErrors(t *testing.T) {
 		"call x --max-rounds many":      "many",
 		"call x --server a --stdio b":   "either",
 		"call x --timeout -1s":          "--timeout",
+		"call x --timeout 0s --login":   "--timeout",
 		"call x --max-rounds -1":        "--max-rounds",
 		"call x --answers missing.json": "missing.json",
 		"call x --json [":               "--json",

@@ -164,9 +164,6 @@ Example, in a client's configuration:
 		Flags: p.serverFlags(),
 		Action: func(ctx context.Context, c *cli.Command) error {
 			return p.withServer(ctx, c, nil, func(ctx context.Context, s *server.Server, _ *slog.Logger) error {
-				// A client that has disconnected must not end this process in the middle of
-				// what it undoes.
-				signal.Ignore(syscall.SIGPIPE)
 				return s.ServeStdio(ctx, p.stdin, p.stdout)
 			})
 		},
@@ -210,6 +207,14 @@ func (p *program) withServer(ctx context.Context, c *cli.Command, change func() 
 		}
 		return failed(p.printConfig(c))
 	}
+	// A client, or a reader of the audit or the log, that has gone must not end this process in the middle of what it does: writing
+	// then fails. To ignore the signal would have what tools start ignore it, too.
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
+	hangup, again := make(chan os.Signal, 1), make(chan os.Signal, 1) // from the start on, as that may wait for the ledger
+	for _, hears := range []chan os.Signal{hangup, again} {
+		signal.Notify(hears, syscall.SIGHUP)
+		defer signal.Stop(hears)
+	}
 	keyset, err := p.completeOptions(ctx, c)
 	if err != nil {
 		return err
@@ -248,16 +253,10 @@ func (p *program) withServer(ctx context.Context, c *cli.Command, change func() 
 	}
 	defer s.Close()
 	ctx, cancel := context.WithCancel(ctx)
-	hangup := make(chan os.Signal, 1)
-	signal.Notify(hangup, syscall.SIGHUP)
-	defer signal.Stop(hangup)
 	watcher := keyfile.OfKeyset(keyset.KeysetFile, o.Keys)
 	watcher.Now, watcher.Interval, watcher.Set, watcher.Failed, watcher.Log = hangup, p.lookAtKeys, s.SetKeys, s.KeysFailed, o.Logger
 	var wait sync.WaitGroup
 	if p.config.path != "" {
-		again := make(chan os.Signal, 1)
-		signal.Notify(again, syscall.SIGHUP)
-		defer signal.Stop(again)
 		wait.Go(func() { p.reload(ctx, c, again, o.Logger) })
 	}
 	wait.Go(func() {

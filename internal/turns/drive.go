@@ -142,8 +142,10 @@ func (r *Runner) giveUp(ctx context.Context, q Request, why error) error {
 	ctx = context.WithoutCancel(ctx)
 	var end End
 	o, err := r.open(ctx, &q, true)
-	if err == nil { // whatever the hook says: nothing else can
-		end, err = r.cancel(ctx, &q, o)
+	if err == nil {
+		turn := r.hookedOpen(ActionUndo, &q, o)
+		turn.insist(ctx, r)
+		end, err = r.around(ctx, turn, func(ctx context.Context) (End, error) { return r.cancel(ctx, &q, o) })
 	}
 	if err != nil {
 		r.Log.ErrorContext(ctx, "saga not ended", "tool", q.Program.Name, "error", err)

@@ -70,7 +70,25 @@ type Turn struct {
 	Asked           []steps.Step
 	TokenSize       int
 
-	must bool // it undoes what no client can, so the hook cannot refuse it
+	// Overrule is not nil if the turn undoes what no client can: a hook cannot refuse it. It hears the error of one that would.
+	Overrule func(error)
+	// Info is for the hook to know the turn by, in what the turn does: see [TurnOf].
+	Info any
+}
+
+// insist has what hooks refuse a turn with logged, and no more.
+func (t *Turn) insist(ctx context.Context, r *Runner) {
+	t.Overrule = func(err error) {
+		_ = r.Report(ctx, t.Caller.Method, &Error{program: t.Program.Name, saga: t.Saga, Err: err})
+	}
+}
+
+type turnKey struct{}
+
+// TurnOf is the turn that a context is of, of which hooks learn; nil if it is of none.
+func TurnOf(ctx context.Context) *Turn {
+	t, _ := ctx.Value(turnKey{}).(*Turn)
+	return t
 }
 
 // Caller is who sent the request that a turn belongs to, and what that was.
@@ -148,6 +166,7 @@ func (r *Runner) around(ctx context.Context, t *Turn, take func(context.Context)
 	if !r.watched() || t == nil {
 		return take(ctx)
 	}
+	ctx = context.WithValue(ctx, turnKey{}, t)
 	if r.Watch != nil {
 		inner, over := r.Watch(ctx, t)
 		if ctx = inner; over != nil {

@@ -38,13 +38,18 @@ func (r *Runner) hooked(ctx context.Context, t *Turn, take func(context.Context)
 	taken := false
 	hooked := hook.Around(hookCtx, func(ctx context.Context, next func(context.Context) error) error {
 		return r.Hook(ctx, t, next)
-	}, func(ctx context.Context) error {
-		if !late.Stop() {
+	}, func(inner context.Context) error {
+		switch {
+		case late.Stop():
+			inner = context.WithValue(inner, spentKey{}, time.Since(began))
+		case t.Overrule != nil:
+			inner = ctx // it has not ended, and the turn has all its time
+		default:
 			return ErrHookLate
 		}
 		defer late.Reset(most)
 		taken = true
-		end, err = take(context.WithValue(ctx, spentKey{}, time.Since(began)))
+		end, err = take(inner)
 		t.ended(end, err)
 		return err
 	})
@@ -55,8 +60,8 @@ func (r *Runner) hooked(ctx context.Context, t *Turn, take func(context.Context)
 	switch {
 	case taken:
 		return end, err
-	case t.must:
-		_ = r.Report(ctx, t.Caller.Method, &Error{program: t.Program.Name, saga: t.Saga, Err: hooked})
+	case t.Overrule != nil:
+		t.Overrule(hooked)
 		end, err = take(ctx)
 		t.ended(end, err)
 		return end, err

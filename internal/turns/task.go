@@ -155,7 +155,9 @@ func (r *Runner) taskTurn(ctx context.Context, t *TaskTurn, action string, take 
 		if at.hears(t.Events); t.Position == nil {
 			at.Arguments = t.Arguments
 		}
-		at.must = action == "cancel" || action == ActionUndo
+		if action == "cancel" || action == ActionUndo {
+			at.insist(ctx, r)
+		}
 	}
 	var end End
 	err := error(nil)
