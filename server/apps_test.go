@@ -259,6 +259,7 @@ func TestFormsOfTwoCalls(t *testing.T) {
 				held <- r.send(q).result(t).text()
 			}()
 		}
+		time.Sleep(time.Second) // both write down that they wait, one after the other
 		synctest.Wait()
 		ann := by("ann")
 		first := r.form(object{"frame": "a", "tool": "two", "arguments": object{"n": 1, "resumeToken": ""}}, ann)
