@@ -126,6 +126,7 @@ func (c *Core) newRow(s *tasks.Start, turn *turns.TaskTurn) *row {
 	r.summary = summary{Saga: turn.Saga, Name: s.ID, Note: s.Note, Times: timesOf(s, turn, now), Shown: shown{Updated: now}}
 	r.Principal, r.Granted, r.Stand.Answers = q.Principal, grantedTo(turn.Who), turn.Answers
 	r.Begun = request{Method: q.Method, Dialect: q.Dialect, Client: engine.PackFeatures(q.Client), Arguments: turn.Arguments, Trace: turn.Trace, Secret: turn.Secret}
+	r.Stand.Since = cmp.Or(turn.Now, now)
 	if turn.Position != nil {
 		r.Stand.Answers = answersToIDs(turn.Position.PendingIDs(), turn.Answers)
 		r.Stand.Asked = uint64(len(turn.Position.PendingIDs()))
