@@ -84,6 +84,8 @@ type Call struct {
 	// that; nil if it is not known.
 	Begun *Position
 
+	// again: the turn was begun before, perhaps by code that asks in other words.
+	again bool
 	// probe: the saga is being cancelled, and the turn is run only to find what an earlier one had done.
 	probe *probe
 }
@@ -182,7 +184,7 @@ func (t *Program) Resume(ctx context.Context, pos *Position, c Call) (*Outcome, 
 	if c.Now.Before(pos.Wake) {
 		return nil, &EarlyError{At: pos.Wake}
 	}
-	c.ID = pos.ID
+	c.ID, c.again = pos.ID, pos.running != nil || c.Lost || c.probe != nil
 	now := *pos
 	now.Wake, now.Parts, now.running = time.Time{}, nil, nil
 	if c.Arguments != nil {
