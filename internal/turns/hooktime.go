@@ -49,12 +49,12 @@ func (r *Runner) hooked(ctx context.Context, t *Turn, take func(context.Context)
 		return err
 	})
 	late.Stop()
-	if errors.Is(context.Cause(hookCtx), ErrHookLate) && !errors.As(hooked, new(*hook.PanicError)) { // what it makes of that is no refusal
+	if !taken && errors.Is(context.Cause(hookCtx), ErrHookLate) && !errors.As(hooked, new(*hook.PanicError)) { // what it makes of that is no refusal
 		hooked = ErrHookLate
 	}
 	switch {
 	case taken:
-		return end, err
+		return end, hooked // which is its own error, or that it panicked
 	case t.must:
 		_ = r.Report(ctx, t.Caller.Method, &Error{program: t.Program.Name, saga: t.Saga, Err: hooked})
 		end, err = take(ctx)
