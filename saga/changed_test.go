@@ -1,6 +1,7 @@
 package saga_test
 
 import (
+	"context"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -9,6 +10,34 @@ import (
 	"github.com/mcpsaga/mcpsaga/saga"
 	"github.com/mcpsaga/mcpsaga/steps"
 )
+
+// stays is a flow that holds a room, asks, and ends.
+func stays[T any](in T, revision uint32) saga.Flow[empty, string] {
+	ask := &steps.Form[confirmForm]{ID: "confirm", Message: "Sure?"}
+	hold := &saga.Effect[T, string]{Name: "hold", Do: func(context.Context, saga.Key, T) (string, error) { return "held", nil },
+		Undo: func(context.Context, saga.Performed[T, string]) error { return nil }}
+	return saga.Flow[empty, string]{Info: saga.Info{Name: "f", Revision: revision, Asks: []steps.Question{ask}, Effects: []saga.Declared{hold}},
+		Run: func(r *saga.Run, _ empty) (string, error) {
+			if _, err := saga.Do(r, hold, in); err != nil {
+				return "", err
+			}
+			_, err := saga.Ask(r, ask)
+			return "done", err
+		}}
+}
+
+func TestNewFieldOfAnInput(t *testing.T) {
+	type before struct{ City string }
+	type now struct{ City, Room string }
+	for input, want := range map[now]string{{City: "Rome"}: "done", {City: "Rome", Room: "7"}: "failed", {City: "Oslo"}: "failed"} {
+		for revision := range uint32(2) {
+			s := play(t, stays(before{"Rome"}, 0))
+			s.start(`{}`)
+			s.tool = play(t, stays(input, revision)).tool
+			assert.Contains(t, text(t, s.answer(accept("confirm", yes))), want)
+		}
+	}
+}
 
 func TestRenamedInstances(t *testing.T) {
 	flow := func(id string, revision uint32, renamed map[string]string) saga.Definition {
