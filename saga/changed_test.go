@@ -3,6 +3,7 @@ package saga_test
 import (
 	"context"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -66,4 +67,24 @@ func TestRenamedInstances(t *testing.T) {
 		}
 		assert.Equal(t, "done", text(t, s.answer(accept("last", yes))))
 	}
+}
+
+// What others may take counts from when they are asked, not from the time that a turn has kept.
+func TestWithinAfterACheckpoint(t *testing.T) {
+	paid := &steps.Event[struct{ Cents int }]{ID: "paid", Message: "m", Within: 30 * time.Minute}
+	act := &saga.Effect[string, string]{Name: "act", Do: func(_ context.Context, _ saga.Key, in string) (string, error) { return in, nil }}
+	w := watch(t, saga.Flow[empty, string]{Info: saga.Info{Name: "f", Asks: []steps.Question{paid}, Effects: []saga.Declared{act}}, Run: func(r *saga.Run, _ empty) (string, error) {
+		if _, err := saga.Do(r, act, "x"); err != nil {
+			return "", err
+		}
+		_, err := saga.Ask(r, paid)
+		return "paid", err
+	}})
+	w.dies = 1
+	_, err := w.start(t.Context(), testNow)
+	require.ErrorIs(t, err, errCrash)
+	w.dies = 0
+	out, err := w.goOn(1) // an hour later
+	require.NoError(t, err)
+	assert.WithinDuration(t, testNow.Add(90*time.Minute), out.Position.AwaitsUntil(), 0)
 }

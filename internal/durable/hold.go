@@ -249,7 +249,7 @@ func (h *hold) taskTurn(r *row, now time.Time, why error) (t turns.TaskTurn, err
 		t.Checkpoint = h.checkpoint
 	}
 	t.Position, err = decodePosition(r.Stand.Position, r.Saga)
-	t.Now = r.turnTime(now, t.Position)
+	t.Now, t.Present = r.turnTime(now, t.Position), now
 	if err == nil && h.program != nil {
 		err = h.c.Turns.Mark(h.ctx, h.program, &t.Call)
 	}
