@@ -104,6 +104,15 @@ func (c *effectCode[In, Out]) Readable(r *engine.EffectRecord) error {
 	return err
 }
 
+// Input encodes the recorded input anew.
+func (c *effectCode[In, Out]) Input(r *engine.EffectRecord) (sagahooks.Value, error) {
+	in, _, err := c.read(r)
+	if err != nil {
+		return sagahooks.Value{}, err
+	}
+	return c.encode(&in)
+}
+
 // Undo calls the effect's Undo.
 func (c *effectCode[In, Out]) Undo(ctx context.Context, key string, r *engine.EffectRecord, each engine.Bound) error {
 	e := c.effect

@@ -89,7 +89,8 @@ func (r *Run) Sleep(d time.Duration) error { return r.replay.Sleep(d) }
 // an answer, an effect or [Run.Now]. A time in the past is no sleep.
 func (r *Run) Until(at time.Time) error { return r.replay.Until(at) }
 
-// Now returns the time, the same whenever the flow runs again.
+// Now returns the time, the same whenever the flow runs again, but for a turn that a client repeats on a server without
+// a ledger. It is when the turn could be taken first, which is earlier than the present if no server was there to take it.
 func (r *Run) Now() time.Time { return r.replay.Now() }
 
 // NewID returns an id that no other call returns: 43 characters of A-Z a-z 0-9 -

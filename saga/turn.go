@@ -164,7 +164,7 @@ func (t *Turn[Args, State]) Contents(c ...content.ResourceContents) (Next, error
 	return finished{engine.Outcome{Contents: c}}, nil
 }
 
-// Now is the time of this turn.
+// Now is the time of this turn, as of [Run.Now].
 func (t *Turn[Args, State]) Now() time.Time { return t.turn.Now }
 
 // Progress tells the client how far this turn has come, if it wants to know:

@@ -108,8 +108,8 @@ func (h *hold) runCall(one *calling) {
 
 // firstTurn takes the first turn of a call. If that takes long, the call has a row meanwhile.
 func (h *hold) firstTurn(one *calling) (turns.End, error) {
+	one.turn.Now = h.c.clock.now()
 	turn := *one.turn
-	turn.Now = h.c.clock.now()
 	if err := h.c.Turns.Mark(h.ctx, h.program, &turn.Call); err != nil {
 		return turns.End{}, err
 	}

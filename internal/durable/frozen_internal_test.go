@@ -86,6 +86,7 @@ func examples(t *testing.T) map[string]any {
 		"a failure with undo":   recordedFailure{Text: "text", Undone: &engine.UndoReport{Undone: []string{"hold"}, Outstanding: []string{"pay"}, Kept: []string{"order"}, Final: "ship", SagaToken: "token"}},
 		"a failure in part":     recordedFailure{Text: "text", Undone: &engine.UndoReport{Undone: []string{"ship"}, Outstanding: []string{}, Final: "pay", Left: []string{"hold"}}},
 		"an entry of a list":    entry{Place: engine.Place{5, 6}},
+		"a turn of its own":     stand{Since: at},
 		"a response":            response,
 	}
 }

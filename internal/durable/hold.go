@@ -237,7 +237,7 @@ func (h *hold) kindOf() engine.Kind {
 func (h *hold) taskTurn(r *row, now time.Time, why error) (t turns.TaskTurn, err error) {
 	t = turns.TaskTurn{
 		Call: engine.Call{
-			Now: now, Client: engine.UnpackFeatures(r.Begun.Client), Arguments: r.Begun.Arguments, Answers: slices.Clip(r.Stand.Answers),
+			Client: engine.UnpackFeatures(r.Begun.Client), Arguments: r.Begun.Arguments, Answers: slices.Clip(r.Stand.Answers),
 			Events: happenedOf(r.Stand.Answers), Secret: r.Begun.Secret,
 			Notifier: &h.notes, Acting: h.acting, Undoing: h.undoing(why), Final: h.final, Finals: cmp.Or(r.Running.Finals, math.MaxInt) - 1,
 		},
@@ -248,7 +248,9 @@ func (h *hold) taskTurn(r *row, now time.Time, why error) (t turns.TaskTurn, err
 	if r.Client == nil { // what a client's turn has lost may have come further than one effect
 		t.Checkpoint = h.checkpoint
 	}
-	if t.Position, err = decodePosition(r.Stand.Position, r.Saga); err == nil && h.program != nil {
+	t.Position, err = decodePosition(r.Stand.Position, r.Saga)
+	t.Now, t.Present = r.turnTime(now, t.Position), now
+	if err == nil && h.program != nil {
 		err = h.c.Turns.Mark(h.ctx, h.program, &t.Call)
 	}
 	if err == nil && r.Client != nil && t.Position != nil {

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/internal/store"
 	"github.com/mcpsaga/mcpsaga/internal/turns"
 	"github.com/mcpsaga/mcpsaga/steps"
@@ -25,6 +26,22 @@ type row struct {
 }
 
 func (r *row) now() time.Time { return r.Now.Add(time.Since(r.read)) }
+
+// turnTime is the time of the turn that comes after pos: the same if it is taken again, as the time may be in the input
+// of an effect that is performed again.
+func (r *row) turnTime(now time.Time, pos *engine.Position) time.Time {
+	began := r.Stand.Since
+	if r.Client != nil && r.Client.Turn != nil {
+		began = r.Client.Turn.Now
+	}
+	switch {
+	case began.IsZero(), pos != nil && now.Before(pos.Wake):
+		return now
+	case pos != nil:
+		return later(began, pos.Wake)
+	}
+	return began
+}
 
 // rows reads and writes the rows of one audience. It is safe for concurrent use.
 type rows struct {
@@ -95,7 +112,7 @@ func (r *row) fold(e *event) {
 	case kindAnswer:
 		for _, a := range e.Answers {
 			if !hasAnswer(r.Stand.Answers, a.StepID) {
-				r.Stand.Answers = append(slices.Clip(r.Stand.Answers), a)
+				r.Stand.Answers, r.Stand.Since = append(slices.Clip(r.Stand.Answers), a), later(r.Stand.Since, e.at)
 				r.hears(heardOf(r.Stand.Events, []steps.Answer{a}))
 			}
 		}

@@ -131,6 +131,9 @@ type stand struct {
 	Given []tasks.Given `cbor:"5,keyasint,omitempty"`
 	// Events are waited for besides.
 	Events []tasks.Awaited `cbor:"6,keyasint,omitempty"`
+	// Since is when it came there, or the last answer did: the time of the next turn, whichever process takes it, and
+	// however often. Older programs leave it zero.
+	Since time.Time `cbor:"7,keyasint,omitzero"`
 }
 
 // running says what has become of the attempts to go on from where the saga stands.

@@ -44,7 +44,7 @@ func (h *hold) step(r *row, now time.Time) (again bool, err error) {
 		return false, h.commit(func(r *row) []event { return h.pause(r, store.Waiting) })
 	}
 	if r.Status == store.Sleeping {
-		turn.Now = later(now, r.Times.Asleep) // clocks differ a little
+		turn.Now = later(turn.Now, r.Times.Asleep) // clocks differ a little
 	}
 	all := turn.Answers
 	turn.Answers, turn.Lost = answersTo(questions, all), h.doubts()

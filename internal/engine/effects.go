@@ -23,6 +23,8 @@ type Effect interface {
 	Undo(ctx context.Context, key string, r *EffectRecord, each Bound) error
 	// Readable reports whether the present types can read what r records.
 	Readable(r *EffectRecord) error
+	// Input is what r records as the input, as the present types encode it.
+	Input(r *EffectRecord) (sagahooks.Value, error)
 	// Redo performs again what r records. It fails with [ErrNothingToUndo] if that is refused. Each try is a call of
 	// each, if that is not nil.
 	Redo(ctx context.Context, key string, r *EffectRecord, each Bound) error
@@ -137,14 +139,14 @@ func (l *effectLog) count(name string) int {
 
 // find returns the record of the next effect of that name if it was begun in an
 // earlier turn. Otherwise r is nil, and n is the number of the effect to begin.
-func (l *effectLog) find(name string, in sagahooks.Value) (r *EffectRecord, n int, err error) {
+func (l *effectLog) find(name string, in sagahooks.Value, e Effect) (r *EffectRecord, n int, err error) {
 	n = l.count(name)
 	for _, r := range l.records {
 		if r.name != name || r.n != n {
 			continue
 		}
 		r.reached = true
-		if !r.In.Equal(in) {
+		if !r.In.Equal(in) && !encodesTo(e, r, in) {
 			was, is := differs(r.In, in)
 			return nil, n, &DivergedError{
 				Recorded: fmt.Sprintf("effect %q (number %d) with %s", name, n+1, was),
@@ -154,6 +156,15 @@ func (l *effectLog) find(name string, in sagahooks.Value) (r *EffectRecord, n in
 		return r, n, nil
 	}
 	return nil, n, nil
+}
+
+// encodesTo reports whether an input that was recorded is the same by the present types, which may have more fields.
+func encodesTo(e Effect, r *EffectRecord, in sagahooks.Value) bool {
+	if e == nil {
+		return false
+	}
+	now, err := e.Input(r)
+	return err == nil && now.Equal(in)
 }
 
 func clip(b []byte) string {
@@ -220,7 +231,7 @@ func (tc *Turn) Begin(d Declaration, input sagahooks.Value) (r *EffectRecord, ke
 		}
 		return nil, "", err
 	}
-	r, n, err := tc.log.find(d.Name, input)
+	r, n, err := tc.log.find(d.Name, input, tc.Effect(d.Name))
 	if err != nil {
 		return nil, "", tc.diverges(err)
 	}

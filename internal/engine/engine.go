@@ -18,8 +18,9 @@ type Call struct {
 	// ID identifies the saga in its first turn. It must be new and should not be guessable. Later the position
 	// has it.
 	ID [16]byte
-	// Now is the time of this turn.
-	Now time.Time
+	// Now is the time of this turn, the same if it is taken again. Present is the real one, from which it counts how long
+	// others may take to answer what is asked; zero is Now.
+	Now, Present time.Time
 	// Client is what the client can do in this turn.
 	Client steps.Features
 	// Arguments are the tool's, a JSON object; nil means none. In later turns they replace those of the position,
@@ -84,6 +85,8 @@ type Call struct {
 	// that; nil if it is not known.
 	Begun *Position
 
+	// again: the turn was begun before, perhaps by code that asks in other words.
+	again bool
 	// probe: the saga is being cancelled, and the turn is run only to find what an earlier one had done.
 	probe *probe
 }
@@ -182,7 +185,7 @@ func (t *Program) Resume(ctx context.Context, pos *Position, c Call) (*Outcome, 
 	if c.Now.Before(pos.Wake) {
 		return nil, &EarlyError{At: pos.Wake}
 	}
-	c.ID = pos.ID
+	c.ID, c.again = pos.ID, pos.running != nil || c.Lost || c.probe != nil
 	now := *pos
 	now.Wake, now.Parts, now.running = time.Time{}, nil, nil
 	if c.Arguments != nil {
@@ -221,7 +224,7 @@ func (t *Program) Resume(ctx context.Context, pos *Position, c Call) (*Outcome, 
 		return &Outcome{Steps: ask, Position: &now, Reworded: reworded}, nil
 	}
 	if pos.running != nil {
-		c.Now = *pos.running
+		c.Now, c.Present = *pos.running, cmp.Or(c.Present, c.Now)
 	}
 	tc := t.newTurn(ctx, c, &now)
 	tc.answers = make([]turnAnswer, len(now.pending))
@@ -297,7 +300,7 @@ func (t *Program) turn(tc *Turn) (end *Outcome, err error) {
 		return t.failed(tc, err)
 	}
 	if tc.end.Asked != nil {
-		return t.suspend(pos, &tc.end, tc.log, tc.Now)
+		return t.suspend(pos, &tc.end, tc.log, cmp.Or(tc.Present, tc.Now))
 	}
 	out := tc.end.Outcome
 	if err := t.checkEnd(&out); err != nil {

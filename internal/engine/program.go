@@ -11,6 +11,7 @@ import (
 
 	jsonv2 "github.com/go-json-experiment/json"
 	"github.com/mcpsaga/mcpsaga/content"
+	"github.com/mcpsaga/mcpsaga/internal/ident"
 	"github.com/mcpsaga/mcpsaga/internal/schema"
 	"github.com/mcpsaga/mcpsaga/steps"
 )
@@ -153,7 +154,10 @@ func (t *Program) current(pos *Position) error {
 }
 
 // present returns the name that a question of an older revision has now.
-func (t *Program) present(id string) string { return cmp.Or(t.renamed[id], id) }
+func (t *Program) present(id string) string {
+	base := ident.Base(id)
+	return cmp.Or(t.renamed[base], base) + id[len(base):]
+}
 
 // question is a question and what it asks as it is declared, which is worked out once.
 type question struct {

@@ -29,8 +29,8 @@ type recordEntry struct {
 	stored *storedAnswer
 	// old: an earlier revision recorded it, so the present one may leave it.
 	old bool
-	// fresh: the answer came in this turn.
-	fresh bool
+	// fresh: the answer came in this turn. again: the turn was begun with it before.
+	fresh, again bool
 	// reworded: the question waited while its words changed, so it was asked anew, and
 	// the answer is never used.
 	reworded bool
@@ -66,8 +66,8 @@ func (r *record) take(s *steps.Step) (bool, error) {
 			e.reached = true
 			continue
 		}
-		if e.digest == digest(s.Params) {
-			e.reached, e.taken = true, true
+		if e.again || e.digest == digest(s.Params) {
+			e.reached, e.taken, e.digest = true, true, digest(s.Params)
 			return true, nil
 		}
 		if !e.old {
@@ -149,7 +149,7 @@ func (r *Replay) restore(state []byte) error {
 	}
 	for _, a := range r.turn.answers {
 		r.rec.entries = append(r.rec.entries, recordEntry{
-			id: r.turn.program.present(a.StepID), digest: a.digest, stored: store(a.Answer), old: upgraded, fresh: true,
+			id: r.turn.program.present(a.StepID), digest: a.digest, stored: store(a.Answer), old: upgraded, fresh: true, again: r.turn.again,
 		})
 	}
 	return nil

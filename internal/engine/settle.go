@@ -19,7 +19,7 @@ func (t *Program) settle(ctx context.Context, pos *Position, p *pendingStep, fre
 		return step, false, nil, &PositionError{t.Name, err}
 	case p.outside() && p.answer != nil:
 		return step, false, nil, nil // it was looked at when it came; see [Program.CheckEvent]
-	case words != p.digest:
+	case words != p.digest && !(c.again && p.answer != nil): // else it may have acted on the answer
 		// The tool asks something else now than the user answered, or would.
 		p.digest = words
 	case p.answer == nil:

@@ -54,12 +54,12 @@ func (r *Runner) hooked(ctx context.Context, t *Turn, take func(context.Context)
 		return err
 	})
 	late.Stop()
-	if errors.Is(context.Cause(hookCtx), ErrHookLate) && !errors.As(hooked, new(*hook.PanicError)) { // what it makes of that is no refusal
+	if !taken && errors.Is(context.Cause(hookCtx), ErrHookLate) && !errors.As(hooked, new(*hook.PanicError)) { // what it makes of that is no refusal
 		hooked = ErrHookLate
 	}
 	switch {
 	case taken:
-		return end, err
+		return end, hooked // which is its own error, or that it panicked
 	case t.Overrule != nil:
 		t.Overrule(hooked)
 		end, err = take(ctx)

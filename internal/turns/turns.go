@@ -197,6 +197,7 @@ func (r *Runner) ready(ctx context.Context, q *Request, o *Opened) (End, error) 
 func (r *Runner) call(q *Request, m Remembered) engine.Call {
 	c := engine.Call{Now: r.Now(), Client: r.Features(q.Client), Notifier: q.Notifier, Held: q.Policy.UndoBroken, Unwanted: q.Unwanted}
 	if m != nil {
+		c.Present = c.Now
 		c.Now, c.Lost = m.Begun()
 		c.Acting, c.Final, c.Undoing, c.Did = m.Acting, m.Final, m.Undoing, m.Did
 	}
