@@ -267,6 +267,7 @@ func New(o Options) (*Server, error) {
 			MaxStreams: o.MaxStreams, MaxStreamsPerPrincipal: o.MaxStreamsPerPrincipal,
 		},
 	}
+	s.host.Large = dialect.NewLarge()
 	if s.host.Gate, err = o.gate(tools); err != nil {
 		return nil, err
 	}

@@ -138,6 +138,9 @@ type Exchange struct {
 	// nil if it knows nothing.
 	Caller *Caller
 
+	// Large is the place of a large message; nil for others.
+	Large *bounds.Place
+
 	place bounds.Place
 }
 
@@ -281,6 +284,8 @@ type Host struct {
 	Limits    Limits
 	// Gate says which requests are taken up; nil takes up all.
 	Gate *bounds.Gate
+	// Large is the gate of large messages, see [Host.AdmitLarge].
+	Large *bounds.Gate
 	// TakesKeys: the server has a ledger, by which it knows a first call again.
 	TakesKeys bool
 

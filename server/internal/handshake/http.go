@@ -321,7 +321,7 @@ func (d *handshake) begin(ctx context.Context, x *dialect.Exchange, s *session, 
 		return wire.NewError(wire.CodeInvalidRequest, err.Error())
 	}
 	ended := d.sessions.running.Begin()
-	one := &dialect.Exchange{Message: m, Header: x.Header, Principal: x.Principal, Remote: x.Remote, Owner: x.Owner, Closing: d.Draining, Dialect: d, HTTPMethod: x.HTTPMethod}
+	one := &dialect.Exchange{Message: m, Header: x.Header, Principal: x.Principal, Remote: x.Remote, Owner: x.Owner, Closing: d.Draining, Dialect: d, HTTPMethod: x.HTTPMethod, Large: x.Large}
 	post := &way{s, st, call}
 	if streams {
 		one.Way = post
