@@ -288,8 +288,8 @@ func (d *stateless) caller(r *request) *dialect.Caller {
 
 // client is what the client says of itself to those who ask its user elsewhere.
 func (d *stateless) client(r *request) *elsewhere.Client {
-	c := &elsewhere.Client{Features: r.Features, Apps: r.Apps, Tasks: r.Tasks}
-	if r.Apps {
+	c := &elsewhere.Client{Features: r.Features, Apps: r.Apps && r.Exchange.Client == nil, Tasks: r.Tasks} // the form is no tool of another transport's
+	if c.Apps {
 		name, _ := jsonview.String(jsonview.Get(r.client, "name"))
 		c.Trusted = d.Questions.Trusts(name)
 	}
