@@ -13,6 +13,16 @@ import (
 	"github.com/mcpsaga/mcpsaga/internal/schema"
 )
 
+type hidden[T any] struct{ N T }
+
+// A field that JSON cannot set is refused with the type, and not in each call.
+func TestHiddenPointersAreRefused(t *testing.T) {
+	_, _, err := schema.ForTool(reflect.TypeFor[struct{ *hidden[int] }](), nil)
+	require.ErrorContains(t, err, "embed the struct itself")
+	_, _, err = schema.ForTool(reflect.TypeFor[struct{ hidden[int] }](), nil)
+	require.NoError(t, err)
+}
+
 // What a schema plainly refuses is refused before it is decoded, which takes fifty times its memory, or shown.
 func TestMisfitsAreNotDecoded(t *testing.T) {
 	type arguments struct {
