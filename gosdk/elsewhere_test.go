@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/mcpsaga/mcpsaga/gosdk"
+	"github.com/mcpsaga/mcpsaga/ledger"
 )
 
 // Clients of the SDK that can ask nothing see how to go on in the list, and do so; others see the tools as they are.
@@ -40,5 +41,21 @@ func TestModelsRelayThroughTheSDK(t *testing.T) {
 			assert.False(t, end.IsError)
 			assert.Equal(t, "w1", text(t, end))
 		})
+	}
+}
+
+// The form in the window is a tool that the SDK's server does not have: a host that would show it is asked otherwise.
+func TestMountedServersHaveNoForm(t *testing.T) {
+	store := ledger.NewMemory(ledger.MemoryOptions{})
+	t.Cleanup(func() { _ = store.Close() })
+	h := mount(t, gosdk.Options{Ledger: store}, talk(1))
+	shows := &mcp.ClientCapabilities{}
+	shows.AddExtension("io.modelcontextprotocol/ui", map[string]any{"mimeTypes": []any{"text/html;profile=mcp-app"}})
+	for _, version := range []string{modern, legacy} {
+		c := h.connect(version, &mcp.ClientOptions{Capabilities: shows})
+		first, err := c.CallTool(t.Context(), &mcp.CallToolParams{Name: "talk"})
+		require.NoError(t, err)
+		assert.NotContains(t, text(t, first), "form is shown", version)
+		assert.Contains(t, text(t, first), "answers", version)
 	}
 }

@@ -317,6 +317,17 @@ func TestOperationKeepAlive(t *testing.T) {
 	})
 }
 
+// A result is kept by the ledger's clock, whatever that of the server is.
+func TestOperationsExpireByTheLedgersClock(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T) {
+		r := newAsyncRig(t, func(o *server.Options) { o.Now = func() time.Time { return time.Now().Add(90 * time.Minute) } })
+		c := r.connect("2025-06-18", asyncTools, byUser("ann"))
+		c.begin(1, "hour", `{}`, "t")
+		c.reaches("t", "completed")
+	})
+}
+
 // isError is a result; failed is what has none.
 func TestOperationEnds(t *testing.T) {
 	r := newAsyncRig(t)

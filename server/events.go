@@ -11,11 +11,11 @@ import (
 	"strings"
 
 	jsonv2 "github.com/go-json-experiment/json"
-	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/mcpsaga/mcpsaga/internal/durable"
 	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/internal/ident"
+	"github.com/mcpsaga/mcpsaga/internal/jsonview"
 	"github.com/mcpsaga/mcpsaga/internal/schema"
 	"github.com/mcpsaga/mcpsaga/server/internal/wire"
 )
@@ -161,7 +161,7 @@ func (s *Server) takeEvent(w http.ResponseWriter, r *http.Request) (status int, 
 	switch {
 	case action == "reject":
 		what = &happened{Action: "decline", Reason: strings.ToValidUTF8(string(body), "�")}
-	case len(body) > 0 && (!jsontext.Value(body).IsValid() || wire.Excess(body, wire.MaxNesting) != ""):
+	case len(body) > 0 && (!jsonview.Valid(body) || wire.Excess(body, wire.MaxNesting) != ""):
 		return http.StatusBadRequest, "the body is not valid JSON"
 	case len(body) > 0:
 		value = json.RawMessage(body)

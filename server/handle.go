@@ -11,6 +11,7 @@ import (
 
 	"github.com/mcpsaga/mcpsaga/internal/durable"
 	"github.com/mcpsaga/mcpsaga/internal/engine"
+	"github.com/mcpsaga/mcpsaga/internal/jsonview"
 	"github.com/mcpsaga/mcpsaga/saga"
 	"github.com/mcpsaga/mcpsaga/server/internal/dialect"
 	"github.com/mcpsaga/mcpsaga/server/internal/wire"
@@ -83,7 +84,7 @@ func (s *Server) handle(ctx context.Context, r *Request) (json.RawMessage, *wire
 	if excess := wire.Excess(params, wire.MaxNesting); excess != "" {
 		return nil, wire.NewError(wire.CodeInvalidParams, excess)
 	}
-	if params != nil && (!params.IsValid() || params.Kind() != '{') {
+	if params != nil && (!jsonview.Valid(params) || params.Kind() != '{') {
 		return nil, wire.WrongParam("")
 	}
 	m := &wire.Message{Method: r.Method, Params: params}

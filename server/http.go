@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"io"
 	"log/slog"
 	"mime"
 	"net"
@@ -16,6 +17,7 @@ import (
 
 	"github.com/mcpsaga/mcpsaga/internal/durable"
 	"github.com/mcpsaga/mcpsaga/internal/engine"
+	"github.com/mcpsaga/mcpsaga/internal/jsonview"
 	"github.com/mcpsaga/mcpsaga/internal/lazyctx"
 	"github.com/mcpsaga/mcpsaga/server/internal/dialect"
 	"github.com/mcpsaga/mcpsaga/server/internal/wire"
@@ -120,8 +122,9 @@ func (s *Server) serveMCP(w http.ResponseWriter, r *http.Request) {
 	if s.keeper != nil {
 		r = r.WithContext(durable.Patient(r.Context()))
 	}
-	x := s.read(w, r)
-	if x == nil {
+	x := &httpExchange{server: s, request: r, reply: wire.Reply{Writer: w}}
+	defer func() { x.Large.Leave() }()
+	if !s.read(x, w) {
 		return
 	}
 	if x.Dialect == dialect.Dialect(s.sessions) {
@@ -132,28 +135,27 @@ func (s *Server) serveMCP(w http.ResponseWriter, r *http.Request) {
 }
 
 // read checks what no dialect needs to know of, reads the message and finds its dialect. It returns
-// nil if it has answered the exchange.
-func (s *Server) read(w http.ResponseWriter, r *http.Request) *httpExchange {
-	reply := wire.Reply{Writer: w}
+// false if it has answered the exchange.
+func (s *Server) read(x *httpExchange, w http.ResponseWriter) bool {
+	r, reply := x.request, x.reply
 	if s.health.stopping.Load() {
 		w.Header().Set("Connection", "close")
 	}
 	if why := s.guard.refuse(r); why != "" {
 		s.log.Info("request refused", "reason", why, "host", clip(r.Host), "origin", clip(r.Header.Get("Origin")))
 		s.refuse(reply, r, wire.Refuse(http.StatusForbidden, wire.CodeInvalidRequest, why))
-		return nil
+		return false
 	}
 	if r.Method == http.MethodOptions && r.Header.Get("Origin") != "" && r.Header.Get("Access-Control-Request-Method") != "" {
 		w.WriteHeader(http.StatusNoContent) // a browser asks on behalf of a page; crossOrigin has said what is allowed
-		return nil
+		return false
 	}
-	x := &httpExchange{server: s, request: r, reply: reply}
 	m := &x.message
 	x.Exchange = dialect.Exchange{Message: m, Header: r.Header, HTTPMethod: r.Method, Remote: r.RemoteAddr}
 	who, rerr := s.callerOf(r)
 	if rerr != nil {
 		s.refuse(reply, r, rerr)
-		return nil
+		return false
 	}
 	if who != nil {
 		x.Principal, x.request = who.Binding(), r.WithContext(engine.WithCaller(r.Context(), who))
@@ -173,22 +175,22 @@ func (s *Server) read(w http.ResponseWriter, r *http.Request) *httpExchange {
 	case rerr != nil:
 		s.refuse(reply, r, rerr)
 	case remembers:
-		return x
+		return true
 	case r.Method != http.MethodPost:
 		w.Header().Set("Allow", http.MethodPost)
 		s.refuse(reply, r, wire.Refuse(http.StatusMethodNotAllowed, wire.CodeInvalidRequest, "only POST is allowed"))
 	case m.Reply != nil:
 		s.refuse(reply, r, wire.Refuse(http.StatusBadRequest, wire.CodeInvalidRequest, "this server sends no requests, so it takes no responses"))
 	case m.ID != nil:
-		return x
+		return true
 	default:
 		if rerr := s.host.GuestCancelled(x.request.Context(), &x.Exchange); rerr != nil {
 			reply.Error(nil, rerr)
-			return nil
+			return false
 		}
 		reply.Empty(http.StatusAccepted)
 	}
-	return nil
+	return false
 }
 
 // readMessage reads what was POSTed, a message or a batch, and finds its dialect. It reads the whole
@@ -209,7 +211,21 @@ func (s *Server) readMessage(x *httpExchange, w http.ResponseWriter) *wire.Error
 	}
 	var read bytes.Buffer
 	read.Grow(int(max(0, min(firstRoom, r.ContentLength))) + bytes.MinRead)
-	if _, err := read.ReadFrom(http.MaxBytesReader(w, r.Body, s.opts.MaxBody)); err != nil {
+	whole := http.MaxBytesReader(w, r.Body, s.opts.MaxBody)
+	_, err := io.CopyN(&read, whole, jsonview.Large)
+	if err == nil { // there may be more
+		size := r.ContentLength
+		if size < 0 {
+			size = s.opts.MaxBody
+		}
+		if rerr := s.host.AdmitLarge(r.Context(), &x.Exchange, size); rerr != nil {
+			_, _ = io.Copy(io.Discard, whole) // a client that still writes does not read
+			return rerr
+		}
+		read.Grow(max(0, int(r.ContentLength)-read.Len()) + bytes.MinRead)
+		_, err = read.ReadFrom(whole)
+	}
+	if err != nil && err != io.EOF {
 		if errors.As(err, new(*http.MaxBytesError)) {
 			return tooLarge()
 		}

@@ -13,6 +13,7 @@ import (
 	"github.com/mcpsaga/mcpsaga/codec"
 	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/saga"
+	"github.com/mcpsaga/mcpsaga/server/internal/wire"
 )
 
 // Anonymous callers are told apart by their address, unless many may be behind it.
@@ -43,7 +44,10 @@ func TestOwners(t *testing.T) {
 		r := httptest.NewRequest(http.MethodPost, "http://localhost"+Endpoint, strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"ping"}`))
 		r.Header.Set("Content-Type", "application/json")
 		r.Header.Set("Subject", subject)
-		return s.read(httptest.NewRecorder(), r).Account
+		w := httptest.NewRecorder()
+		x := &httpExchange{server: s, request: r, reply: wire.Reply{Writer: w}}
+		assert.True(t, s.read(x, w))
+		return x.Account
 	}
 	assert.Empty(t, account(""))
 	ann, bob := account("ann"), account("bob")

@@ -8,11 +8,11 @@ import (
 	"log/slog"
 	"net/http"
 	"net/url"
-	"runtime/debug"
 	"strings"
 	"time"
 
 	"github.com/mcpsaga/mcpsaga/codec"
+	"github.com/mcpsaga/mcpsaga/internal/buildinfo"
 	"github.com/mcpsaga/mcpsaga/internal/durable"
 	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/internal/tasks"
@@ -265,6 +265,7 @@ func New(o Options) (*Server, error) {
 			MaxStreams: o.MaxStreams, MaxStreamsPerPrincipal: o.MaxStreamsPerPrincipal,
 		},
 	}
+	s.host.Large = dialect.NewLarge()
 	if s.host.Gate, err = o.gate(tools); err != nil {
 		return nil, err
 	}
@@ -350,10 +351,7 @@ func (o *Options) complete() error {
 	o.MaxStreamsPerPrincipal = positive(o.MaxStreamsPerPrincipal, 64)
 	o.Logger = cmp.Or(o.Logger, slog.Default())
 	o.Name = cmp.Or(o.Name, "mcpsaga")
-	if info, ok := debug.ReadBuildInfo(); ok && o.Version == "" {
-		o.Version = info.Main.Version
-	}
-	o.Version = cmp.Or(o.Version, "(devel)")
+	o.Version = cmp.Or(o.Version, buildinfo.Version())
 	if o.CallerKey == nil {
 		o.CallerKey = publicAddress
 	}

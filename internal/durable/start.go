@@ -133,7 +133,7 @@ func (c *Core) newRow(s *tasks.Start, turn *turns.TaskTurn) *row {
 	r.Name, r.Note, r.Times, r.Shown.Updated = s.ID, s.Note, timesOf(s, turn, r.Now), r.Now
 	r.Granted, r.Stand.Answers = grantedTo(turn.Who), turn.Answers
 	r.Begun = request{Method: q.Method, Dialect: q.Dialect, Client: engine.PackFeatures(q.Client), Arguments: turn.Arguments, Trace: turn.Trace, Secret: turn.Secret}
-	r.Stand.Since = cmp.Or(turn.Now, now)
+	r.Stand.Since = cmp.Or(turn.Now, r.Now)
 	if turn.Position != nil {
 		r.Stand.Answers = answersToIDs(turn.Position.PendingIDs(), turn.Answers)
 		r.Stand.Asked = uint64(len(turn.Position.PendingIDs()))

@@ -101,6 +101,7 @@ func (c *Core) Get(ctx context.Context, principal, id string) (*tasks.Task, erro
 func (c *Core) view(r *row) (*tasks.Task, error) {
 	t := c.summarized(&r.Record, &r.summary)
 	t.Status, t.Progress, t.Given, t.Final, t.Rests = statusOf(r), r.Progress.engine(), r.Stand.Given, r.Final, r.rests()
+	t.Now = r.now()
 	for _, h := range r.Heard {
 		t.Happened = append(t.Happened, h.Question)
 	}
@@ -135,7 +136,7 @@ func (c *Core) view(r *row) (*tasks.Task, error) {
 
 func (c *Core) summarized(record *store.Record, s *summary) *tasks.Task {
 	t := &tasks.Task{
-		ID: s.Name, Saga: s.Saga, Note: json.RawMessage(s.Note), Created: record.Created, Updated: later(s.Shown.Updated, record.Created),
+		ID: s.Name, Saga: s.Saga, Note: json.RawMessage(s.Note), Created: record.Created, Updated: later(s.Shown.Updated, record.Created), Now: record.Now,
 		TTL: s.Times.TTL, Poll: s.Times.Poll, Message: s.Shown.Message, Cancelling: s.Cancelled, Bad: s.Shown.Bad,
 		Events: s.Shown.Newest, Rev: record.Head, Status: s.status(record),
 	}

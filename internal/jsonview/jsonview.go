@@ -238,12 +238,13 @@ func Far(v []byte) bool {
 // Valid reports whether v is one JSON value: in UTF-8, and without two members of one
 // name in any object.
 func Valid(v []byte) bool {
+	defer TakeApart(len(v))()
 	return jsontext.Value(v).IsValid()
 }
 
 // ValidWithin is Valid, and also reports whether v is neither [Deeper] nor [Far].
 func ValidWithin(v []byte, levels int) (valid, within bool) {
-	return jsontext.Value(v).IsValid(), !Deeper(v, levels) && !Far(v)
+	return Valid(v), !Deeper(v, levels) && !Far(v)
 }
 
 // Canonical returns JSON in the form of RFC 8785, with jsontext's options for it: v itself

@@ -264,6 +264,8 @@ func (in inference) notInlined(f reflect.StructField, name string) string {
 		return "" // nothing to JSON
 	case !merged:
 		return "is embedded, but not merged into the struct by JSON; make it a field with a name"
+	case f.Type.Kind() == reflect.Pointer && !f.IsExported():
+		return "is an embedded pointer to a struct that is not exported, which JSON cannot set; embed the struct itself"
 	case hasTags(f.Tag):
 		return "an embedded struct has no member of its own that its tags could be about; put them on its fields"
 	}

@@ -68,6 +68,7 @@ func isName(parent jsontext.Kind, length int64) bool { return parent == '{' && l
 // more. To JSON Schema 1.0 and 1e3 are integers, which decoders of Go refuse, so what
 // cannot be decoded is decoded again with [readInteger]. The error is for the caller.
 func Decode(raw []byte, into any, options ...jsonv2.Options) error {
+	defer jsonview.TakeApart(len(raw))()
 	err := jsonv2.Unmarshal(raw, into, options...)
 	if err == nil {
 		return nil

@@ -7,6 +7,7 @@
 package schema
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -18,6 +19,8 @@ import (
 	jsonv2 "github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/google/jsonschema-go/jsonschema"
+
+	"github.com/mcpsaga/mcpsaga/internal/jsonview"
 )
 
 // Schema is a JSON Schema that is ready to use.
@@ -80,6 +83,12 @@ const headerKeyword = "x-mcp-header"
 
 // Validate checks JSON text against the schema. The error is for the caller.
 func (s *Schema) Validate(raw json.RawMessage) error {
+	if len(raw) > early {
+		if at, wrong := misfit(s.written, raw); wrong != "" {
+			return brief(errors.New(cmp.Or(at, "root") + " " + wrong))
+		}
+	}
+	defer jsonview.TakeApart(len(raw))()
 	var v any
 	// Strict: names that occur twice and invalid UTF-8 are refused, so that no
 	// two readers of the same arguments see different ones.

@@ -67,6 +67,8 @@ type Task struct {
 	Note json.RawMessage
 	// Created and Updated are when it was created and has last changed as a client sees it.
 	Created, Updated time.Time
+	// Now is the store's time when the task was read, or a little later.
+	Now time.Time
 	// TTL is how long the task and its result are kept from Created on; zero is without end.
 	TTL time.Duration
 	// Poll is how often a client should look.

@@ -170,7 +170,7 @@ var statuses = [...]string{
 // result is not shown any more has failed, and expired is true.
 func (d *async) statusOf(t *tasks.Task, n *dialect.Note) (status string, expired bool) {
 	switch {
-	case t.Status.Ended() && !d.Turns.Now().Before(t.Updated.Add(time.Duration(n.KeepAlive))):
+	case t.Status.Ended() && !t.Now.Before(t.Updated.Add(time.Duration(n.KeepAlive))):
 		return statuses[tasks.Failed], true
 	case t.Cancelling:
 		return statuses[tasks.Cancelled], false

@@ -66,6 +66,9 @@ func New(c Config) *Gate {
 
 // Place is the place of a request. The zero Place is none.
 type Place struct {
+	// Weight is how many places it takes, if that is more than one; at most those that one caller gets of the rest.
+	Weight int
+
 	gate *Gate
 	of   string // whose it is
 	// The gate guards what follows. counted: it is part of the caller's share.
@@ -80,7 +83,7 @@ func (g *Gate) Admit(ctx context.Context, p *Place, caller, tool string) (met st
 		return met, wait
 	}
 	g.mu.Lock()
-	p.gate, p.of = g, caller
+	p.gate, p.of, p.Weight = g, caller, max(1, min(p.Weight, g.share()))
 	if g.grant(p) {
 		g.mu.Unlock()
 	} else if !g.wait(ctx, p) {
@@ -96,13 +99,13 @@ func (g *Gate) share() int { return max(1, g.config.Places/ofOneMost) }
 func (g *Gate) grant(p *Place) bool {
 	switch {
 	case g.taken < g.config.Places/freely:
-	case g.taken < g.config.Places && g.shares[p.of] < g.share():
-		g.shares[p.of]++
+	case g.taken+p.Weight <= g.config.Places && g.shares[p.of]+p.Weight <= g.share():
+		g.shares[p.of] += p.Weight
 		p.counted = true
 	default:
 		return false
 	}
-	g.taken++
+	g.taken += p.Weight
 	p.held = true
 	return true
 }
@@ -137,30 +140,30 @@ func (g *Gate) wait(ctx context.Context, p *Place) bool {
 	return p.held
 }
 
-// release takes a place back, and gives it to the first that waits and may have it. The gate is locked.
+// release takes a place back, and gives it to the first that wait and may have it. The gate is locked.
 func (g *Gate) release(p *Place) {
 	if !p.held {
 		return
 	}
-	g.taken--
+	g.taken -= p.Weight
 	if p.counted {
-		if g.shares[p.of]--; g.shares[p.of] == 0 {
+		if g.shares[p.of] -= p.Weight; g.shares[p.of] == 0 {
 			delete(g.shares, p.of)
 		}
 	}
 	p.held, p.counted = false, false
-	for i, w := range g.waiting {
-		if !w.place.held && g.grant(w.place) {
-			g.waiting = slices.Delete(g.waiting, i, i+1)
+	g.waiting = slices.DeleteFunc(g.waiting, func(w *waiter) bool {
+		granted := !w.place.held && g.grant(w.place)
+		if granted {
 			close(w.free)
-			return
 		}
-	}
+		return granted
+	})
 }
 
-// Leave gives up the place for good.
+// Leave gives up the place for good. No place can be left.
 func (p *Place) Leave() {
-	if p.gate == nil {
+	if p == nil || p.gate == nil {
 		return
 	}
 	p.gate.mu.Lock()

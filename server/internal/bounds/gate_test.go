@@ -205,3 +205,42 @@ func BenchmarkAdmit(b *testing.B) {
 		place.Leave()
 	}
 }
+
+// A place may weigh more than others, though never so much that it cannot be had.
+func TestPlacesOfWeight(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := gateOf(64)
+		enters := func(weight int) *Place {
+			p := &Place{Weight: weight}
+			if met, _ := g.Admit(t.Context(), p, "a", ""); met != "" {
+				return nil
+			}
+			return p
+		}
+		places := []*Place{}
+		for range 64/2/8 + 1 {
+			p := enters(1000)
+			require.NotNil(t, p)
+			places = append(places, p)
+		}
+		assert.Nil(t, enters(2), "it is more than one caller's")
+		var waits sync.WaitGroup
+		for range 2 {
+			waits.Go(func() {
+				p := enters(4)
+				require.NotNil(t, p)
+				defer p.Leave()
+				time.Sleep(time.Millisecond)
+			})
+		}
+		synctest.Wait()
+		places[len(places)-1].Leave() // is room for both
+		began := time.Now()
+		waits.Wait()
+		assert.Equal(t, time.Millisecond, time.Since(began))
+		for _, p := range places {
+			p.Leave()
+		}
+		g.empty(t)
+	})
+}

@@ -135,12 +135,15 @@ type Exchange struct {
 	// nil if it knows nothing.
 	Caller *Caller
 
+	// Large is the place of a large message; nil for others.
+	Large *bounds.Place
+
 	place bounds.Place
 }
 
 // For is the exchange of a message that came together with others, without a way back.
 func (x *Exchange) For(m *wire.Message) *Exchange {
-	return &Exchange{Message: m, Header: x.Header, Principal: x.Principal, Account: x.Account, Remote: x.Remote, Dialect: x.Dialect}
+	return &Exchange{Message: m, Header: x.Header, Principal: x.Principal, Account: x.Account, Remote: x.Remote, Dialect: x.Dialect, Large: x.Large}
 }
 
 // Batch are messages that came as one, or why that is none.
@@ -269,6 +272,8 @@ type Host struct {
 	Limits    Limits
 	// Gate says which requests are taken up; nil takes up all.
 	Gate *bounds.Gate
+	// Large is the gate of large messages, see [Host.AdmitLarge].
+	Large *bounds.Gate
 	// TakesKeys: the server has a ledger, by which it knows a first call again.
 	TakesKeys bool
 

@@ -276,8 +276,8 @@ func (d *stateless) complete(ctx context.Context, r *request) ([]byte, error) {
 
 // caller is what the client says of itself.
 func (d *stateless) caller(r *request) *dialect.Caller {
-	c := &dialect.Caller{Features: r.Features, Tasks: r.Tasks, Apps: r.Apps}
-	if r.Apps {
+	c := &dialect.Caller{Features: r.Features, Tasks: r.Tasks, Apps: r.Apps && r.Client == nil} // the form is no tool of another transport's
+	if c.Apps {
 		name, _ := jsonview.String(jsonview.Get(r.client, "name"))
 		c.Trusted = d.Questions.Trusts(name)
 	}

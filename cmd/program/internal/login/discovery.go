@@ -52,6 +52,9 @@ func (l *Login) discover(ctx context.Context, metadataURL string) (*oauthex.Prot
 	if resource == nil {
 		return nil, nil, fmt.Errorf("the server does not say who issues its access tokens: %w", errors.Join(failures...))
 	}
+	if resource.DPOPBoundAccessTokensRequired {
+		return nil, nil, errors.New("the server takes access tokens with DPoP only, which this command does not have")
+	}
 	if len(resource.AuthorizationServers) == 0 {
 		return nil, nil, errors.New("the server names no authorization server")
 	}

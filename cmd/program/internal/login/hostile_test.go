@@ -110,6 +110,7 @@ func TestHostileServers(t *testing.T) {
 	}{
 		"nothing":                             {func(*liar) {}, ""},
 		"another resource":                    {func(l *liar) { l.resource["resource"] = other.URL + "/mcp" }, "got metadata resource"},
+		"DPoP only":                           {func(l *liar) { l.resource["dpop_bound_access_tokens_required"] = true }, "with DPoP only"},
 		"the resource is a part of it":        {func(l *liar) { l.resource["resource"] = l.URL }, "got metadata resource"},
 		"no authorization server":             {func(l *liar) { l.resource["authorization_servers"] = nil }, "names no authorization server"},
 		"an authorization server without TLS": {func(l *liar) { l.resource["authorization_servers"] = []string{"http://login.example.com"} }, "does not use HTTPS"},
