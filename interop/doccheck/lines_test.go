@@ -20,16 +20,16 @@ var groups = []struct {
 	paths []string
 }{
 	{"what authors write", 2_264, []string{"saga"}},
-	{"questions and schemas", 4_158, []string{"steps", "internal/schema"}},
+	{"questions and schemas", 4_247, []string{"steps", "internal/schema"}},
 	{"content", 757, []string{"content"}},
 	{"keys", 1_083, []string{"codec", "kms"}},
 	{"the engine", 5_832, []string{"internal/engine"}},
 	{"turns", 3_124, []string{"internal/turns", "internal/tasks"}},
-	{"the durable core", 7_563, []string{"internal/durable"}},
+	{"the durable core", 7_569, []string{"internal/durable"}},
 	{"stores", 2_586, []string{"ledger", "ledger/sqlite", "ledger/postgres"}},
 	{"the contract of stores, its test kit and the store in memory", 2_208, []string{"internal/store"}},
 	{"tokens", 1_752, []string{"internal/tokens"}},
-	{"server and dialects without sessions", 8_782, []string{"server", "internal/paramheader"}},
+	{"server and dialects without sessions", 8_839, []string{"server", "internal/paramheader"}},
 	{"questions that are asked elsewhere", 1_346, []string{"server/internal/elsewhere", "internal/relay"}},
 	{"pages on which users answer", 1_221, []string{"server/internal/pages"}},
 	{"sessions", 4_816, []string{"server/internal/handshake"}},
@@ -43,7 +43,7 @@ var groups = []struct {
 	{"examples", 2_773, []string{"examples"}},
 	{"benchmarks", 15, []string{"bench"}},
 	{"telemetry", 896, []string{"telemetry"}},
-	{"the rest", 3_099, []string{""}},
+	{"the rest", 3_147, []string{""}},
 }
 
 // Code grows unnoticed, so each part has a bound. Whoever raises one says in the commit what it is worth.
