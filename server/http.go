@@ -212,8 +212,8 @@ func (s *Server) readMessage(x *httpExchange, w http.ResponseWriter) *wire.Error
 	var read bytes.Buffer
 	read.Grow(int(max(0, min(firstRoom, r.ContentLength))) + bytes.MinRead)
 	whole := http.MaxBytesReader(w, r.Body, s.opts.MaxBody)
-	_, err := io.CopyN(&read, whole, jsonview.Large)
-	if err == nil { // there may be more
+	_, err := read.ReadFrom(&io.LimitedReader{R: whole, N: jsonview.Large})
+	if err == nil && read.Len() == jsonview.Large { // there may be more
 		size := r.ContentLength
 		if size < 0 {
 			size = s.opts.MaxBody
@@ -222,10 +222,9 @@ func (s *Server) readMessage(x *httpExchange, w http.ResponseWriter) *wire.Error
 			_, _ = io.Copy(io.Discard, whole) // a client that still writes does not read
 			return rerr
 		}
-		read.Grow(max(0, int(r.ContentLength)-read.Len()) + bytes.MinRead)
 		_, err = read.ReadFrom(whole)
 	}
-	if err != nil && err != io.EOF {
+	if err != nil {
 		if errors.As(err, new(*http.MaxBytesError)) {
 			return tooLarge()
 		}

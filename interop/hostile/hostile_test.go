@@ -93,7 +93,7 @@ func TestRequestsCostLittlePerByte(t *testing.T) {
 		size = 12 << 10
 		// times as much as usual; what is found is a half to a third of these
 		mostCPU, mostCPUStrict = 60, 150
-		mostMemory             = 40
+		mostMemory             = 50
 		// requests are at least so large in this reckoning: each costs something
 		least = 4 << 10
 	)
