@@ -13,7 +13,7 @@ var mostWords = map[string]int{
 	"README.md": 619, "ARCHITECTURE.md": 1420, "docs/write.md": 3520, "docs/security.md": 3680,
 }
 
-const mostWordsTogether = 35_910
+const mostWordsTogether = 35_960
 
 func TestWordsAreCounted(t *testing.T) {
 	sum := 0
