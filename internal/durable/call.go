@@ -199,10 +199,10 @@ func (h *hold) make(change func(r *row) []event) error {
 	return errNoRow
 }
 
-// insert is one attempt to make the row of a call. It fails with [errNoRow] if the same call was made before, or
-// others continue with the row. The caller has the row then.
+// insert is one attempt to make the row of a call. It fails with [errNoRow] if this process is not to drive the row: the same
+// call has made it before, or others continue with it. The client's request has been given the row then.
 func (h *hold) insert(ctx context.Context, one *calling, change func(r *row) []event) error {
-	if h.sent == nil { // else it may have been made before
+	if h.sent == nil { // else an earlier attempt may have made the row, and the same is sent again
 		r := h.c.newRow(one.start, one.turn)
 		if known, err := h.c.identify(ctx, one.start, one.turn, r); known != nil || err != nil {
 			return h.madeBefore(known, err)
@@ -217,7 +217,7 @@ func (h *hold) insert(ctx context.Context, one *calling, change func(r *row) []e
 	h.passes, h.most = !here, shareOf(one.start.Account != "", h.c.MaxSagas)
 	h.notes.record()
 	err := h.write(func(r *row) []event {
-		if r.Head > 0 {
+		if r.Head > 0 { // an earlier attempt has made it
 			return change(r)
 		}
 		events := append([]event{{kind: kindBegun}}, change(r)...)
@@ -242,7 +242,7 @@ func (h *hold) insert(ctx context.Context, one *calling, change func(r *row) []e
 		h.stop(errLost)
 		one.leave()
 	})
-	return err
+	return err // the row was made, but a change after that may have failed
 }
 
 // madeBefore has the caller have the row that the same call has made before.

@@ -19,7 +19,7 @@ var ErrHeld = errors.New("a server works on it now: try again in a moment")
 // closedText is what the client of a saga reads that was closed.
 const closedText = "The operator of the server has ended the saga. What it did stays."
 
-// CloseNow ends a saga that [Operator.Waiting] has listed as it is: what it did stays, and is the operator's to see to. It
+// CloseNow ends a saga that [Operator.Waiting] has listed without undoing anything: what it did is the operator's to see to. It
 // returns the names of that, and fails with [ErrNothingWaits], or with [ErrHeld] if it cannot be closed just now.
 func (o *Operator) CloseNow(ctx context.Context, id store.ID) (stays []string, err error) {
 	r, err := o.rows.load(ctx, id)
@@ -32,7 +32,7 @@ func (o *Operator) CloseNow(ctx context.Context, id store.ID) (stays []string, e
 		return nil, ErrHeld
 	}
 	stays = r.did()
-	over := r.Status.Over() // then who waits for it knows how it has ended
+	over := r.Status.Over() // then its client knows how it has ended, and only what was outstanding is given up
 	r.Stand, r.Begun.Arguments = stand{Given: r.Stand.Given, Asked: r.Stand.Asked}, nil
 	r.Undoing, r.Again, r.Running, r.Cancelled, r.UndoNow = nil, nil, running{}, false, false
 	r.Status, r.Wake, r.Times.Keep = store.Ended, time.Time{}, later(r.Times.Keep, r.now().Add(r.Times.Retain))

@@ -162,6 +162,8 @@ func (c *Core) FindAsked(ctx context.Context, name string) (*Asked, error) {
 	return c.askedAt(ctx, place, mark)
 }
 
+// askedAt returns the question that is asked at a place, and whether it is still open. If it was answered, its sagas hear of the
+// answer once more.
 func (c *Core) askedAt(ctx context.Context, place engine.Place, mark []byte) (*Asked, error) {
 	found, err := ReadDocument[delivery](ctx, c, c.atOthers(place))
 	switch {
@@ -182,22 +184,22 @@ func (c *Core) askedAt(ctx context.Context, place engine.Place, mark []byte) (*A
 	at, _ := jsonview.String(jsonview.Get(d.Result, "at"))
 	a.At, _ = time.Parse(time.RFC3339, at)
 	if a.Open = d.Result == nil && !d.Over && c.clock.now().Before(d.Until); a.Open {
-		if d.Row == (store.ID{}) {
+		if d.Row == (store.ID{}) { // the document does not name the row that asks, so all that wait are looked at
 			err = c.stillWaits(ctx, d)
-		} else if r, found := c.rows.load(ctx, d.Row); found != nil {
-			err = found
+		} else if r, failed := c.rows.load(ctx, d.Row); failed != nil {
+			err = failed
 		} else if err = c.rowTakes(ctx, r, Address{c.atOthers(place), d.Row}, d); r != nil {
 			a.Until = r.waitsUntil(a.Until)
 		}
 		switch {
 		case errors.Is(err, ErrEventGone), errors.Is(err, errEnding):
 			a.Open, err = false, nil
-		case errors.Is(err, errHeard): // in other words
+		case errors.Is(err, errHeard): // it was answered in other words, and is asked again in these
 			err = nil
 		}
 	}
 	if err == nil && d.Result != nil {
-		err = c.tellRows(ctx, d.Rows, c.atOthers(place), d.Result) // who answered may not have come so far
+		err = c.tellRows(ctx, d.Rows, c.atOthers(place), d.Result) // the server that took the answer may have died before it did so
 	}
 	if err != nil {
 		return nil, c.report(ctx, "page", err)

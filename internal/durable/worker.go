@@ -93,7 +93,8 @@ func (c *Core) Work(ctx context.Context) error {
 	return err
 }
 
-// take takes sagas that are due, as long as there is room.
+// take acquires sagas that are due, as many as there is room for, and has them driven, until ctx ends or the store is closed.
+// What they are driven with is live, which ends later: there is time to hand them over.
 func (w *worker) take(ctx, live context.Context) error {
 	log := w.c.Turns.Log
 	warn := rate.Sometimes{Interval: warnPause}

@@ -22,9 +22,9 @@ import (
 type Opened struct {
 	Identity
 	Position *engine.Position
-	// Gone is why the saga cannot go on though it has begun effects, which are to
-	// be undone: its token came too late, its revision is no longer served, or the
-	// tool has no longer what it waits in.
+	// Gone is why the saga cannot go on, so that what it did is to be undone: its token came too
+	// late, its revision is no longer served, or the tool has no longer what it waits in. It is nil
+	// if the saga can go on. Of effects that the token does not know, the ledger may.
 	Gone *tokens.Rejected
 	// Expires is when the token is good no longer.
 	Expires time.Time
@@ -35,10 +35,11 @@ type Opened struct {
 }
 
 // open returns what a token holds, if a turn can be taken from there or its saga is to be
-// undone, and the trace context in q. Errors are of those that [Error] lists.
+// undone, and sets q.Trace. Errors are of those that [Error] lists.
 //
-// To cancel without answers no turn is taken, so the arguments of the first turn, where
-// requests repeat them, do not matter; nor does then a clock that is behind.
+// toCancel: the saga is to be undone, which needs no permission, and no clock that is right. Without
+// answers no turn is taken before that, so the arguments of the first turn, where requests repeat
+// them, do not matter either.
 func (r *Runner) open(ctx context.Context, q *Request, toCancel bool) (*Opened, error) {
 	x, untimely, err := r.authentic(q)
 	if err != nil {

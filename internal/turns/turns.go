@@ -339,8 +339,9 @@ func (r *Runner) Features(client steps.Features) steps.Features {
 }
 
 // advance takes the turns for which the client is not needed: its answers were sent ahead, or the server's own model gives
-// them; it sleeps, but not for long; or it has yielded what the dialect cannot tell. The client gets the steps that are
-// left. With an error comes the last outcome before it.
+// them; an event has happened, or another person has answered; the saga sleeps, but not for long; or it has yielded a part that
+// the dialect cannot pass on before the result. The client gets the steps that are left. With an error comes the last outcome
+// before it.
 func (r *Runner) advance(ctx context.Context, q *Request, t *engine.Program, out *engine.Outcome, ahead []steps.Answer, m Remembered) (*engine.Outcome, error) {
 	ahead = slices.Clone(ahead)
 	for n := range maxOwnTurns {
@@ -368,7 +369,7 @@ func (r *Runner) advance(ctx context.Context, q *Request, t *engine.Program, out
 		ahead = left
 		var events []steps.Answer
 		if out.Position.Awaits() {
-			if m != nil && t.AsksOthers() { // their page looks at the row
+			if m != nil && t.AsksOthers() { // they answer on a page that reads the row, which has to be there first
 				if err := m.Acting(ctx); err != nil {
 					return out, err
 				}

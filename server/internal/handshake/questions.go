@@ -195,7 +195,7 @@ func (d *handshake) giveAnswer(ctx context.Context, principal, task string, foun
 	ctx, cancel := context.WithTimeoutCause(ctx, outage, durable.ErrSlow)
 	defer cancel()
 	a.StepID = step.ID
-	if opens(step, a) {
+	if opens(step, a) { // noted first, so that whoever sees the answer knows of the page
 		_, err := d.Tasks.Renew(ctx, principal, task, patienceFor(callWait), dialect.ChangeNote(func(n *dialect.Note) {
 			if !slices.Contains(n.Accepted, step.ID) {
 				n.Accepted = append(n.Accepted, step.ID)
@@ -211,7 +211,7 @@ func (d *handshake) giveAnswer(ctx context.Context, principal, task string, foun
 		var err error
 		if answers := []steps.Answer{a}; found == nil {
 			t, err = d.Tasks.Answer(ctx, principal, task, answers)
-		} else if t, err = d.Tasks.AnswerFound(ctx, principal, found, answers); err == nil && t == nil {
+		} else if t, err = d.Tasks.AnswerFound(ctx, principal, found, answers); err == nil && t == nil { // it was taken
 			return nil
 		}
 		found = nil
@@ -220,11 +220,11 @@ func (d *handshake) giveAnswer(ctx context.Context, principal, task string, foun
 		case errors.As(err, &wrong) && a.Error == nil:
 			d.Log.InfoContext(ctx, "answer not usable", "step", a.StepID, "reason", wrong.Reason)
 			a.Result, a.Error = nil, &steps.ClientError{Code: wire.CodeInvalidParams, Message: "the answer is malformed: " + wrong.Reason}
-		case err != nil, slices.Contains(t.Given, tasks.Given{Number: n, Sum: tasks.Sum(a)}):
+		case err != nil, slices.Contains(t.Given, tasks.Given{Number: n, Sum: tasks.Sum(a)}): // it was taken before
 			return err
 		case !slices.Contains(t.Numbers, n):
 			return errNoQuestion
-		default: // a worker looks at the task just now, and will soon have done so
+		default: // a worker has the task just now, and will have written it soon
 			select {
 			case <-time.After(outagePause):
 			case <-ctx.Done():

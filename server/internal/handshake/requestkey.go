@@ -150,15 +150,15 @@ func (r *reader) enroll(ctx context.Context, task string, alone bool) {
 
 var errNoID = errors.New("the request has no id")
 
-// cancelInLedger cancels a call of the session that another replica may have begun. settled is false if the ledger
-// knows of none that is under way, so that the other replicas are to hear of the cancellation.
+// cancelInLedger cancels a call of the session that another replica may have begun. settled is false if the other replicas are
+// to hear of the cancellation: the ledger knows of no such call that is under way, or the call is asked elsewhere.
 func (d *handshake) cancelInLedger(ctx context.Context, a *agreed, principal string, request jsontext.Value) (settled bool, err error) {
 	id, ok := wire.CanonicalID(request)
 	if !ok {
-		return true, nil // it is no request's
+		return true, nil // no request can have such an id
 	}
 	drop := func(task *tasks.Task) (bool, error) {
-		if askedElsewhere(task) { // it may have been answered, and who holds it learns of that
+		if askedElsewhere(task) { // the replica that holds it decides, as it may have been answered
 			return false, nil
 		}
 		_, err := d.Tasks.Renew(ctx, principal, task.ID, callWait, dialect.ChangeNote(func(n *dialect.Note) { n.Dropped = n.Number != 0 }))
@@ -194,7 +194,7 @@ func (d *handshake) cancelInLedger(ctx context.Context, a *agreed, principal str
 		return false, err
 	}
 	if dialect.NoteOf(found).Operation != "" {
-		return true, nil // a guest's sees to it itself
+		return true, nil // it is the guest's, which cancels it itself
 	}
 	return drop(found)
 }
