@@ -124,9 +124,12 @@ func (m *jwtMethod) isIssuer(claim func(name string) string) bool {
 	})
 }
 
-// unverified returns the claims of a token as it has them, perhaps no JSON. Any number of tokens that are not counted as bad
+// unverified returns the claims of a token as it has them, perhaps no JSON; nil if they are not encoded right. Any number of tokens that are not counted as bad
 // come here: it copies no claim.
 func unverified(token string) []byte {
-	raw, _ := base64.RawURLEncoding.DecodeString(strings.Split(token, ".")[1])
+	raw, err := base64.RawURLEncoding.DecodeString(strings.Split(token, ".")[1])
+	if err != nil {
+		return nil
+	}
 	return raw
 }

@@ -171,7 +171,7 @@ func (ToolResult) BlockType() string { return typeToolResult }
 
 // BlockType returns the member "type" of Raw, or "" if it has none.
 func (u Unknown) BlockType() string {
-	if !jsonview.Valid(u.Raw) {
+	if !jsontext.Value(u.Raw).IsValid() {
 		return ""
 	}
 	typ, _ := jsonview.String(jsonview.Get(u.Raw, "type"))

@@ -20,7 +20,7 @@ import (
 // ParseBlock reads one block. data must be one JSON object, without duplicate
 // names and in valid UTF-8. The error names the block's type and the member at fault.
 func ParseBlock(data []byte) (Block, error) {
-	if !jsonview.Valid(data) {
+	if !jsontext.Value(data).IsValid() {
 		return nil, &blockError{err: errNotJSON}
 	}
 	return readBlock(bytes.TrimSpace(data))

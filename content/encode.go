@@ -6,8 +6,6 @@ import (
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
-
-	"github.com/mcpsaga/mcpsaga/internal/jsonview"
 )
 
 // Blocks is a list of content. Its zero value is an empty list and marshals to
@@ -67,7 +65,7 @@ func (b Blocks) MarshalJSON() ([]byte, error) { return b.AppendJSON(nil) }
 // UnmarshalJSON implements encoding/json.Unmarshaler. It accepts an array; null
 // is taken for an empty one, because some peers send it.
 func (b *Blocks) UnmarshalJSON(data []byte) error {
-	if !jsonview.Valid(data) {
+	if !jsontext.Value(data).IsValid() {
 		return &blockError{err: errNotJSON}
 	}
 	blocks, err := readBlocks(data)

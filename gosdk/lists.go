@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"reflect"
+	"slices"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
@@ -42,7 +43,7 @@ func (m *Mounted) relist(ctx context.Context, r mcp.Request, result mcp.Result) 
 // that is in an entry of the SDK's, and whether it is ours, and as, if it is not nil, makes it what our server has it be.
 func ours[T any](ctx context.Context, m *Mounted, r mcp.Request, what, key string, list []T, of func(T) (string, bool), as func(T, json.RawMessage) T) ([]T, error) {
 	ss, ok := r.GetSession().(*mcp.ServerSession)
-	if !ok {
+	if !ok || !slices.ContainsFunc(list, func(e T) bool { _, mounted := of(e); return mounted }) {
 		return list, nil
 	}
 	all := new(mcp.ListToolsParams) // on one page

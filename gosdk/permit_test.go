@@ -4,7 +4,9 @@ import (
 	"context"
 	"testing"
 
+	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/mcpsaga/mcpsaga/gosdk"
 	"github.com/mcpsaga/mcpsaga/saga"
@@ -55,4 +57,53 @@ func TestPanicsOfPermitAreErrors(t *testing.T) {
 	_, body := modernCall(t, url, "bob", object{"name": "talk"})
 	assert.Contains(t, last(body).Raw, "internal error")
 	assert.Contains(t, list("alice"), "talk")
+}
+
+// A server's lists have what is its own, and what is mounted and permitted, whatever else is mounted.
+func TestListsOfMountsThatPermit(t *testing.T) {
+	own := &mcp.Prompt{Name: "its own"}
+	for name, sagas := range map[string][]saga.Definition{"a tool and a prompt": {talk(1), essay}, "a prompt": {essay}, "a tool": {talk(1)}, "a resource": {files}} {
+		t.Run(name, func(t *testing.T) {
+			s := mcp.NewServer(&mcp.Implementation{Name: "host"}, nil)
+			s.AddPrompt(own, func(context.Context, *mcp.GetPromptRequest) (*mcp.GetPromptResult, error) {
+				return &mcp.GetPromptResult{}, nil
+			})
+			mcp.AddTool(s, &mcp.Tool{Name: "own"}, func(context.Context, *mcp.CallToolRequest, none) (*mcp.CallToolResult, any, error) {
+				return nil, nil, nil
+			})
+			s.AddResource(&mcp.Resource{Name: "own", URI: "own://x"}, func(context.Context, *mcp.ReadResourceRequest) (*mcp.ReadResourceResult, error) {
+				return &mcp.ReadResourceResult{}, nil
+			})
+			h := mountOn(t, s, gosdk.Options{Permit: func(context.Context, saga.Caller, string, string) error { return nil }}, sagas...)
+			for _, version := range []string{modern, legacy} {
+				c := h.connect(version, &mcp.ClientOptions{})
+				var names []string
+				prompts, err := c.ListPrompts(t.Context(), nil)
+				require.NoError(t, err)
+				for _, p := range prompts.Prompts {
+					names = append(names, p.Name)
+				}
+				tools, err := c.ListTools(t.Context(), nil)
+				require.NoError(t, err)
+				for _, e := range tools.Tools {
+					names = append(names, e.Name)
+				}
+				resources, err := c.ListResources(t.Context(), nil)
+				require.NoError(t, err)
+				templates, err := c.ListResourceTemplates(t.Context(), nil)
+				require.NoError(t, err)
+				for _, e := range templates.ResourceTemplates {
+					names = append(names, e.Name)
+				}
+				assert.Len(t, resources.Resources, 1)
+				want := []string{"its own", "own"}
+				for _, d := range sagas {
+					p, err := d.Compile()
+					require.NoError(t, err)
+					want = append(want, p.Name)
+				}
+				assert.ElementsMatch(t, want, names, version)
+			}
+		})
+	}
 }

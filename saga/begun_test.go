@@ -141,3 +141,44 @@ func TestRewordedWhileATurnIsUnderWay(t *testing.T) {
 		}
 	}
 }
+
+// So does one whose question has other fields by now, which the answer lacks.
+func TestOtherFieldsWhileATurnIsUnderWay(t *testing.T) {
+	o := &orders{held: make(map[saga.Key]bool)}
+	info, _, act := o.of("Sure?")
+	now := tool(info, &steps.Form[confirmForm]{ID: "confirm", Message: "Sure?"}, act)
+	w := watch(t, now)
+	out, err := w.start(t.Context(), testNow)
+	require.NoError(t, err)
+	w.dies = 1 + len(w.seen)
+	c := engine.Call{Now: testNow, Client: steps.AllFeatures(), Answers: []steps.Answer{accept("confirm", yes)}, Checkpoint: w.checkpoint}
+	_, err = w.tool.Resume(t.Context(), out.Position, c)
+	require.ErrorIs(t, err, errCrash)
+	require.Len(t, o.held, 1)
+
+	later, err := tool(info, &steps.Form[struct {
+		Confirm bool   `json:"confirm"`
+		Why     string `json:"why"`
+	}]{ID: "confirm", Message: "Sure, and why?"}, act).Compile()
+	require.NoError(t, err)
+	c.Held, c.Lost, w.dies = true, true, 0
+	_, err = later.Cancel(t.Context(), out.Position, c)
+	require.NoError(t, err)
+	assert.Empty(t, o.held, "what was done is found")
+	c.Checkpoint = nil
+	end, err := later.Resume(t.Context(), out.Position, c)
+	require.NoError(t, err)
+	require.Nil(t, end.Position, "it asks again")
+	assert.Equal(t, "done", text(t, end))
+}
+
+// tool is a flow that acts on an answer.
+func tool[T any](info saga.Info, ask *steps.Form[T], act func(saga.Context) error) saga.Definition {
+	info.Asks = []steps.Question{ask}
+	return saga.Flow[empty, string]{Info: info, Run: func(r *saga.Run, _ empty) (string, error) {
+		if _, err := saga.Ask(r, ask); err != nil {
+			return "", err
+		}
+		return "done", act(r)
+	}}
+}

@@ -1,11 +1,14 @@
 package server_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
+	"github.com/mcpsaga/mcpsaga/content"
 	"github.com/mcpsaga/mcpsaga/saga"
 	"github.com/mcpsaga/mcpsaga/server"
 	"github.com/mcpsaga/mcpsaga/steps"
@@ -48,5 +51,23 @@ func TestWaitingCallsOutliveTheirRevision(t *testing.T) {
 				})
 			}
 		}
+	}
+}
+
+// A tool that yields parts continues by the token of the next one, also beside a revision that asks.
+func TestPartsBesideARevisionThatAsks(t *testing.T) {
+	newest := saga.Flow[struct{}, string]{
+		Info: saga.Info{Name: "seat", Revision: 1, Yields: true},
+		Run: func(r *saga.Run, _ struct{}) (string, error) {
+			return "the rest", r.Yield(&content.Text{Text: "part one"})
+		},
+	}
+	for _, version := range []string{"2026-07-28", "2025-11-25"} {
+		r := newRig(t, server.Options{Keys: newKeys(t), Tools: []saga.Definition{newest, new(seats).tool()}})
+		call := callers(t, "seat")["MCP "+version](r)
+		var first struct{ NextResumeToken string }
+		require.NoError(t, json.Unmarshal(call(object{}), &first))
+		require.NotEmpty(t, first.NextResumeToken)
+		assert.Contains(t, string(call(object{"resumeToken": first.NextResumeToken})), "the rest")
 	}
 }

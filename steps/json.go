@@ -53,7 +53,7 @@ func number(v jsontext.Value) (float64, bool) {
 // without duplicate names, in UTF-8.
 func checkObject(raw []byte) string {
 	switch {
-	case !jsonview.Valid(raw):
+	case !jsontext.Value(raw).IsValid():
 		return "it is not valid JSON"
 	case jsontext.Value(raw).Kind() != '{':
 		return "it is not a JSON object"

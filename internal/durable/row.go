@@ -302,7 +302,8 @@ func (s *rows) signal(ctx context.Context, r *row, input event) error {
 
 // renew has leases end so long from now, and returns those that are others' now, or were given up.
 func (s *rows) renew(ctx context.Context, held []store.Held, lease time.Duration) (lost []store.ID, err error) {
-	return insist(ctx, &s.writes, func() ([]store.ID, error) { return s.store.Renew(ctx, held, lease) })
+	lost, err = s.store.Renew(ctx, held, lease)
+	return lost, failure(ctx, err)
 }
 
 // take acquires rows that are due. What cannot be read is left for later, and counted.

@@ -342,16 +342,16 @@ func (w *worker) handOver(leave func()) {
 func (w *worker) canWrite(ctx context.Context) bool {
 	p := &w.c.rows.writes
 	p.mu.Lock()
-	failing := !p.since.IsZero()
+	fails, lately := !p.since.IsZero(), time.Since(p.last) < 2*outage
 	p.mu.Unlock()
-	if !failing {
+	if !fails {
 		return true
 	}
-	if len(w.all()) > 0 {
+	if lately && len(w.all()) > 0 {
 		return false
 	}
 	ctx, cancel := writing(ctx)
 	defer cancel()
 	_, err := insist(ctx, p, func() (time.Time, error) { return w.c.rows.store.Check(ctx) })
-	return err == nil
+	return err == nil || errors.Is(err, store.ErrClosed)
 }

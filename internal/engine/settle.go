@@ -24,7 +24,7 @@ func (t *Program) settle(ctx context.Context, pos *Position, p *pendingStep, fre
 		p.digest = words
 	case p.answer == nil:
 		return step, true, nil, nil
-	case !fresh || p.answer.failed:
+	case !fresh || p.answer.failed || words != p.digest: // what other words asked for, it was good for
 		return step, false, nil, nil
 	default:
 		err := q.Check(step, p.answer.raw)

@@ -236,7 +236,7 @@ func Far(v []byte) bool {
 }
 
 // Valid reports whether v is one JSON value: in UTF-8, and without two members of one
-// name in any object.
+// name in any object. It may wait: see [TakeApart].
 func Valid(v []byte) bool {
 	defer TakeApart(len(v))()
 	return jsontext.Value(v).IsValid()

@@ -17,7 +17,8 @@ var (
 	parts = make(chan struct{}, apart/Large)
 )
 
-// TakeApart waits until so many bytes of JSON may be taken apart. done must be called when that is over.
+// TakeApart waits until so many bytes of JSON may be taken apart. done must be called when that is over. It is not for
+// what is decoded within that: the one would wait for the other.
 func TakeApart(size int) (done func()) {
 	n := min(size/Large, cap(parts))
 	if n == 0 {

@@ -27,7 +27,7 @@ type Config struct {
 const Patience = time.Second
 
 // freely is which part of the places anyone may take, however many others have: a half. Of the rest, a caller gets an
-// eighth of all at most. So who takes a place of an idle server is not asked for, and no caller has all.
+// eighth of all at most. So no caller has all.
 const (
 	freely    = 2
 	ofOneMost = 8

@@ -45,7 +45,7 @@ func NewLarge() *bounds.Gate { return bounds.New(bounds.Config{Places: largePlac
 // AdmitLarge gives a message of so many bytes its place among the large ones, before all of it is read, or refuses it.
 // All of them in a server take 32 MiB at most, until they are answered, or their tools wait for others.
 func (h *Host) AdmitLarge(ctx context.Context, x *Exchange, size int64) *wire.Error {
-	x.Large = &bounds.Place{Weight: int(min(size/largePlace, largePlaces))}
+	x.Large = &bounds.Place{Weight: int(min((size+largePlace-1)/largePlace, largePlaces))}
 	return h.admit(ctx, x, h.Large, x.Large, "")
 }
 

@@ -143,7 +143,7 @@ type Exchange struct {
 
 // For is the exchange of a message that came together with others, without a way back.
 func (x *Exchange) For(m *wire.Message) *Exchange {
-	return &Exchange{Message: m, Header: x.Header, Principal: x.Principal, Account: x.Account, Remote: x.Remote, Dialect: x.Dialect, Large: x.Large}
+	return &Exchange{Message: m, Header: x.Header, Principal: x.Principal, Account: x.Account, Remote: x.Remote, Dialect: x.Dialect}
 }
 
 // Batch are messages that came as one, or why that is none.

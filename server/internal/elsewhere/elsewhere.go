@@ -116,7 +116,7 @@ type Request interface {
 func (r *Router) Read(x *dialect.Exchange, t *engine.Program, arguments jsontext.Value, task bool) (*Call, dialect.Resumed, *wire.Error) {
 	calls, asTask := r.Takes(t, x.Caller), r.takesTask(t, x.Caller)
 	older := func(p *engine.Program) bool { return r.Continues(p, x.Caller) } // whose calls may still wait
-	takes := calls || asTask || !ownArguments(t) && slices.ContainsFunc(r.Tools.Revisions(t.Kind, t.Name), older)
+	takes := calls || asTask || !ownArguments(t) && !(t.Yields && r.Tasks == nil) && slices.ContainsFunc(r.Tools.Revisions(t.Kind, t.Name), older)
 	part, rerr := dialect.ReadResumed(x.Message.Params, takes || t.Yields, arguments)
 	handle := part.Token != "" && dialect.OwnTaskID(part.Token)
 	switch {

@@ -198,8 +198,7 @@ func (r *Router) Readable(ctx context.Context, x *dialect.Exchange, t *tasks.Tas
 	return r.Turns.Report(ctx, x.Message.Method, turns.ErrNewer)
 }
 
-// outlasts reports whether the wait continues after it has failed: it was the ledger, and the client can only make the same call
-// anew, which does all of it twice.
+// outlasts reports whether the wait continues: the ledger has failed, and the client could only do all of it twice.
 func (v *view) outlasts(err error) bool { return errors.Is(err, turns.ErrLedger) && v.unnamed() }
 
 // follow waits until the call has ended, or the client is to learn that it waits.
@@ -216,11 +215,12 @@ func (v *view) follow(ctx context.Context) (*content.Result, error) {
 	if v.after = v.call.After; v.call.Found == nil {
 		v.after = v.task.Events
 	}
-	for {
+	for over := false; ; {
 		result, err := v.look(ctx, served, leave)
-		if !v.outlasts(err) || served.Err() != nil {
+		if over || !v.outlasts(err) {
 			return result, err
 		}
+		over = served.Err() != nil // then it looks once more, and is let go
 		select {
 		case <-time.After(time.Second + rand.N(2*time.Second)): // not all of them at once
 		case <-served.Done():

@@ -322,6 +322,9 @@ func (d *handshake) begin(ctx context.Context, x *dialect.Exchange, s *session, 
 	}
 	ended := d.sessions.running.Begin()
 	one, post := x.For(m), &way{s, st, call}
+	if x.Batch == nil { // else it is that of all messages
+		one.Large = x.Large
+	}
 	if one.Closing = d.Draining; streams {
 		one.Way = post
 	}

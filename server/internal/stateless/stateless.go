@@ -133,12 +133,12 @@ func (d *stateless) methods() map[string]method {
 		table["tools/call"] = method{name: "name", handle: d.callTool, foreign: true}
 	}
 	if len(d.Tools.Of(engine.KindPrompt)) > 0 {
-		table["prompts/list"] = method{handle: d.list}
+		table["prompts/list"] = method{handle: d.list, foreign: true}
 		table["prompts/get"] = method{name: "name", handle: d.getPrompt, foreign: true}
 	}
 	if d.Questions.Apps || len(d.Tools.Of(engine.KindResource)) > 0 {
-		table["resources/list"] = method{handle: d.list}
-		table["resources/templates/list"] = method{handle: d.list}
+		table["resources/list"] = method{handle: d.list, foreign: true}
+		table["resources/templates/list"] = method{handle: d.list, foreign: true}
 		table["resources/read"] = method{name: "uri", handle: d.readResource, foreign: true}
 	}
 	if d.HasSkills() {
