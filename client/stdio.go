@@ -88,11 +88,13 @@ func (s *Stdio) drop() {
 // It returns what the process reads and writes, for programs that speak with it by themselves.
 // Close of what is returned ends it.
 func (s *Stdio) Open() (io.ReadWriteCloser, error) {
-	running, err := s.running()
+	s.mu.Lock()
+	running, err := s.start()
+	s.child = nil // nothing else comes to it
+	s.mu.Unlock()
 	if err != nil {
 		return nil, err
 	}
-	s.take()
 	running.divert()
 	return running, nil
 }
@@ -112,6 +114,11 @@ func (s *Stdio) exchange(ctx context.Context, r *request) (json.RawMessage, erro
 func (s *Stdio) running() (*child, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	return s.start()
+}
+
+// start is running while s.mu is held.
+func (s *Stdio) start() (*child, error) {
 	if s.closed {
 		return nil, &TransportError{Err: errClosed, final: true}
 	}

@@ -124,7 +124,7 @@ func (p *program) converse(ctx context.Context, c *cli.Command, begin beginning)
 			return p.interrupted(c, saved, resumed, asker.refused, err)
 		}
 		err = p.end(c, result, asker.refused)
-		if err != nil && exitCode(err) == exitUsage && begun(saved.Position) {
+		if (errors.Is(err, errOutput) || err != nil && exitCode(err) == exitUsage) && begun(saved.Position) {
 			// The result cannot be put where it was to go: keep the way to it.
 			return p.interrupted(c, saved, resumed, false, &client.InterruptedError{Position: saved.Position, Err: err})
 		}

@@ -117,9 +117,11 @@ func (p *program) end(c *cli.Command, o *outcome, refused bool) error {
 		return err
 	}
 	if o.text != "" && !asJSON {
-		p.print(o.text)
+		err = p.print(o.text)
 	}
 	switch {
+	case err != nil:
+		return err
 	case o.isError && refused:
 		return &exitError{exitDeclined, errors.New("")} // the tool has said so itself
 	case o.isError:
@@ -141,7 +143,9 @@ func (p *program) printParts(c *cli.Command, parts []file) error {
 		if part.isBinary {
 			return p.usage(c, "the resource is not text: write it into a directory with --to DIR")
 		}
-		p.print(string(part.data))
+		if err := p.print(string(part.data)); err != nil {
+			return err
+		}
 	}
 	return nil
 }
@@ -216,13 +220,19 @@ func (p *program) remark(format string, args ...any) {
 	p.say("%s: "+format, append([]any{p.name}, args...)...)
 }
 
+// errOutput: what was to be printed is lost.
+var errOutput = errors.New("the standard output cannot be written")
+
 // print writes a server's text to the standard output: as it is for a program,
 // harmless for a terminal.
-func (p *program) print(text string) {
+func (p *program) print(text string) error {
 	if term.Is(p.stdout) {
 		text = plain.Text(text)
 	}
-	fmt.Fprintln(p.stdout, strings.TrimRight(text, "\n"))
+	if _, err := fmt.Fprintln(p.stdout, strings.TrimRight(text, "\n")); err != nil {
+		return &exitError{exitFailed, fmt.Errorf("%w: %w", errOutput, err)}
+	}
+	return nil
 }
 
 // printJSON writes a value as indented JSON, which has no control characters of its own.
@@ -234,8 +244,7 @@ func (p *program) printJSON(value any) error {
 	if err := e.Encode(value); err != nil {
 		return failed(err)
 	}
-	p.print(b.String())
-	return nil
+	return p.print(b.String())
 }
 
 // table writes to the standard output what tabs separate, in columns below their heads.

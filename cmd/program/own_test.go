@@ -55,6 +55,15 @@ func TestOwnProgram(t *testing.T) {
 	again := h.command(append([]string{"serve", "--addr", address}, ledger...)...)
 	h.startServe(again)
 	answers := h.file("answers.json", `{"meal":{"dish":"soup"}}`)
+	if full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0); err == nil { // on other systems there is none
+		resume := h.command("call", "--resume", calls[0].Name, "--answers", answers)
+		var said strings.Builder
+		resume.Stdout, resume.Stderr = full, &said
+		assert.Equal(t, exitFailed, exitOf(t, resume.Run()))
+		assert.Contains(t, said.String(), "the standard output cannot be written")
+		assert.Contains(t, said.String(), "--resume", "the way to the result is kept")
+		require.NoError(t, full.Close())
+	}
 	assert.Equal(t, "Ordered soup for Berlin.\n", h.ok("call", "--resume", calls[0].Name, "--answers", answers))
 	assert.Contains(t, h.ok("tools", "--server", url), "Orders lunch.")
 	assert.Contains(t, h.ok(append([]string{"ledger", "check"}, ledger...)...), "can be written  yes")

@@ -65,7 +65,7 @@ func (d *duplicates) turns(t *testing.T) {
 	body = d.same(t, resume(tokenOf(t, body), journeyOf(city), yes), map[string]int{"confirm": 3}, nil)
 	assert.Contains(t, body, `"paid":"EUR`)
 	assert.Equal(t, []service.State{"confirmed", "confirmed", "confirmed"}, d.states(t, city))
-	assert.Equal(t, 4, d.writes(t)-before, "it is claimed and recorded, and nothing else")
+	assert.Equal(t, 5, d.writes(t)-before, "it is claimed and recorded, with what it did, and nothing else")
 }
 
 func (d *duplicates) cancelled(t *testing.T) {
