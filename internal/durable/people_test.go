@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"fmt"
+	"os"
 	"path"
 	"slices"
 	"sync/atomic"
@@ -15,7 +16,6 @@ import (
 
 	"github.com/mcpsaga/mcpsaga/internal/durable"
 	"github.com/mcpsaga/mcpsaga/internal/engine"
-	"github.com/mcpsaga/mcpsaga/internal/longtests"
 	"github.com/mcpsaga/mcpsaga/internal/store"
 	"github.com/mcpsaga/mcpsaga/internal/store/intercept"
 	"github.com/mcpsaga/mcpsaga/internal/tasks"
@@ -283,7 +283,7 @@ func TestOthersWhereServersDie(t *testing.T) {
 // A part of a long list costs as much as one of a short list, wherever it is.
 func TestManyQuestionsOfOthers(t *testing.T) {
 	many := 3000
-	if longtests.Wanted() {
+	if os.Getenv("SAGA_NIGHTLY") == "1" {
 		many = 100_000
 	}
 	inBubble(t, func(t *testing.T, r *rig) {

@@ -34,11 +34,11 @@ func (d *database) Listen(ctx context.Context, changed func(id store.ID, head ui
 	poke(d.came)
 	changed(store.ID{}, 0) // what was written before may have been missed
 	for {
-		if !d.notified.Load() {
-			changed(store.ID{}, 0)
-		}
 		select {
 		case <-time.After(lookAlone):
+			if !d.notified.Load() {
+				changed(store.ID{}, 0)
+			}
 		case <-ctx.Done():
 			return d.failed(ctx, what, ctx.Err())
 		case <-d.ctx.Done():
