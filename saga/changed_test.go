@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/saga"
 	"github.com/mcpsaga/mcpsaga/steps"
 )
@@ -87,4 +88,51 @@ func TestWithinAfterACheckpoint(t *testing.T) {
 	out, err := w.goOn(1) // an hour later
 	require.NoError(t, err)
 	assert.WithinDuration(t, testNow.Add(90*time.Minute), out.Position.AwaitsUntil(), 0)
+}
+
+// So does a sleep.
+func TestSleepAfterACheckpoint(t *testing.T) {
+	act := &saga.Effect[string, string]{Name: "act", Do: func(_ context.Context, _ saga.Key, in string) (string, error) { return in, nil }}
+	for name, tool := range map[string]func(time.Duration) saga.Definition{
+		"flow": func(d time.Duration) saga.Definition {
+			return saga.Flow[empty, string]{Info: saga.Info{Name: "f", Effects: []saga.Declared{act}}, Run: func(r *saga.Run, _ empty) (string, error) {
+				if _, err := saga.Do(r, act, "x"); err != nil {
+					return "", err
+				}
+				return "slept", r.Sleep(d)
+			}}
+		},
+		"machine": func(d time.Duration) saga.Definition {
+			return saga.Machine[empty, empty]{Info: saga.Info{Name: "m", Effects: []saga.Declared{act}},
+				Start: func(t *saga.Turn[empty, empty]) (saga.Next, error) {
+					if _, err := saga.Do(t, act, "x"); err != nil {
+						return nil, err
+					}
+					return t.Sleep(d, "slept")
+				},
+				Steps: saga.Steps[empty, empty]{"slept": func(t *saga.Turn[empty, empty]) (saga.Next, error) { return t.Textf("slept") }},
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for _, d := range []time.Duration{30 * time.Minute, 0, -time.Minute} {
+				w := watch(t, tool(d))
+				w.dies = 1
+				_, err := w.start(t.Context(), testNow)
+				require.ErrorIs(t, err, errCrash)
+				w.dies = 0
+				out, err := w.goOn(1) // an hour later
+				require.NoError(t, err)
+				if d <= 0 {
+					assert.Equal(t, "slept", text(t, out))
+					continue
+				}
+				require.NotNil(t, out.Position)
+				assert.WithinDuration(t, testNow.Add(90*time.Minute), out.Position.Wake, 0)
+				out, err = w.tool.Resume(t.Context(), out.Position, engine.Call{Now: out.Position.Wake, Client: steps.AllFeatures()})
+				require.NoError(t, err)
+				assert.Equal(t, "slept", text(t, out))
+			}
+		})
+	}
 }

@@ -290,15 +290,18 @@ func crashed(t require.TestingT, define func(*crashWorld, []string) saga.Definit
 		}
 		return nil
 	}
-	late := 0
+	late, longer := time.Duration(0), time.Minute
+	if slices.Contains(ops, opSleep) {
+		longer = time.Second // a sleep counts from the present, and the programs tell minutes
+	}
 	for range 1000 {
 		now := testNow.Add(time.Duration(saved.turn) * time.Hour)
 		if now.Before(saved.wake) {
 			now = saved.wake
 		}
 		if saved.midway {
-			late++ // the clock goes on; what runs again must not see it
-			now = now.Add(time.Duration(late) * time.Minute)
+			late += longer // the clock goes on; what runs again must not see it
+			now = now.Add(late)
 		}
 		var out *engine.Outcome
 		var err error

@@ -111,16 +111,17 @@ func (t *Turn[Args, State]) Yield(next string, blocks ...content.Block) (Next, e
 // Sleep ends the turn, and next continues when d has passed. It costs nothing meanwhile. See
 // [Run.Sleep] for how long that may be. A sleep of zero or less is a Goto.
 func (t *Turn[Args, State]) Sleep(d time.Duration, next string) (Next, error) {
-	return t.sleep("Sleep", t.turn.Now.Add(d), next)
+	a, err := t.turn.Sleep(d, next)
+	return sleeping(a, err, next)
 }
 
 // Until is Sleep until a time. One in the past is a Goto.
 func (t *Turn[Args, State]) Until(at time.Time, next string) (Next, error) {
-	return t.sleep("Until", at, next)
+	a, err := t.turn.Until("Until", at, next)
+	return sleeping(a, err, next)
 }
 
-func (t *Turn[Args, State]) sleep(call string, at time.Time, next string) (Next, error) {
-	a, err := t.turn.Until(call, at, next)
+func sleeping(a *engine.Asked, err error, next string) (Next, error) {
 	switch {
 	case err != nil:
 		return nil, err

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -22,10 +23,10 @@ import (
 func TestMetrics(t *testing.T) {
 	store := ledger.NewMemory(ledger.MemoryOptions{})
 	defer store.Close()
-	now := time.Now()
-	r := newReplica(t, "r", server.Options{Keys: newKeys(t), Ledger: store, Now: func() time.Time { return now }})
+	var later atomic.Int64
+	r := newReplica(t, "r", server.Options{Keys: newKeys(t), Ledger: store, Now: func() time.Time { return time.Now().Add(time.Duration(later.Load())) }})
 	token := r.call(nil)
-	now = now.Add(2 * time.Minute)
+	later.Store(int64(2 * time.Minute))
 	r.answer(token, "yes", nil)
 	r.answer(r.call(nil), "fail", nil)
 	r.answer(token+"x", "yes", nil)

@@ -19,7 +19,7 @@ type Call struct {
 	// has it.
 	ID [16]byte
 	// Now is the time of this turn, the same if it is taken again. Present is the real one, from which it counts how long
-	// others may take to answer what is asked; zero is Now.
+	// it sleeps, and how long others may take to answer what is asked; zero is Now.
 	Now, Present time.Time
 	// Client is what the client can do in this turn.
 	Client steps.Features
@@ -300,7 +300,7 @@ func (t *Program) turn(tc *Turn) (end *Outcome, err error) {
 		return t.failed(tc, err)
 	}
 	if tc.end.Asked != nil {
-		return t.suspend(pos, &tc.end, tc.log, cmp.Or(tc.Present, tc.Now))
+		return t.suspend(pos, &tc.end, tc.log, tc.present())
 	}
 	out := tc.end.Outcome
 	if err := t.checkEnd(&out); err != nil {

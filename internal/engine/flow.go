@@ -210,20 +210,24 @@ func (r *Replay) Yield(blocks content.Blocks) error {
 // Sleep ends the turn until d has passed since the flow has come to it, Until until at. A
 // run that comes to it later continues.
 func (r *Replay) Sleep(d time.Duration) error {
-	return r.sleep("Sleep", func(now time.Time) time.Time { return now.Add(d) })
+	now := r.turn.Now
+	if d > 0 {
+		now = r.turn.present()
+	}
+	return r.sleep("Sleep", now, func(now time.Time) time.Time { return now.Add(d) })
 }
 
 // Until is as Sleep.
 func (r *Replay) Until(at time.Time) error {
-	return r.sleep("Until", func(time.Time) time.Time { return at })
+	return r.sleep("Until", r.turn.Now, func(time.Time) time.Time { return at })
 }
 
-func (r *Replay) sleep(call string, until func(now time.Time) time.Time) error {
+func (r *Replay) sleep(call string, now time.Time, until func(now time.Time) time.Time) error {
 	if err := r.enter(call); err != nil {
 		return err
 	}
 	defer r.turn.Leave()
-	at := until(r.now())
+	at := until(r.time(now))
 	if err := cmp.Or(r.turn.latched, checkSleep(call, at)); err != nil { // latched if it is new, and comes before something that is not
 		return err
 	}
@@ -257,11 +261,12 @@ func (r *Replay) Now() time.Time {
 		return r.turn.Now
 	}
 	defer r.turn.Leave()
-	return r.now()
+	return r.time(r.turn.Now)
 }
 
-func (r *Replay) now() time.Time {
-	now := r.turn.Now.UnixNano()
+// time is present, or what was so in an earlier run.
+func (r *Replay) time(present time.Time) time.Time {
+	now := present.UnixNano()
 	switch {
 	case r.taken.times < len(r.rec.times):
 		now = r.rec.times[r.taken.times]

@@ -251,6 +251,22 @@ func (tc *Turn) Yield(next string, blocks content.Blocks) (*Asked, error) {
 	return &Asked{Next: next, Yielded: blocks}, nil
 }
 
+func (tc *Turn) present() time.Time {
+	if tc.Present.After(tc.Now) {
+		return tc.Present
+	}
+	return tc.Now
+}
+
+// Sleep is Until with d from the present, which is later than the turn's time if it is taken again.
+func (tc *Turn) Sleep(d time.Duration, next string) (*Asked, error) {
+	now := tc.Now
+	if d > 0 {
+		now = tc.present()
+	}
+	return tc.Until("Sleep", now.Add(d), next)
+}
+
 // Until ends a machine's turn until at; next continues. It returns nil if that is over, so that
 // the machine continues at once. call is what its author called.
 func (tc *Turn) Until(call string, at time.Time, next string) (*Asked, error) {
