@@ -11,7 +11,7 @@ import (
 func TestLittleIsTakenApartAtOnce(t *testing.T) {
 	one, two := TakeApart(1<<20), TakeApart(1<<20)
 	TakeApart(Large - 1)()
-	third := make(chan func())
+	third := make(chan func(), 1)
 	go func() { third <- TakeApart(100 << 20) }()
 	select {
 	case <-third:
@@ -22,9 +22,19 @@ func TestLittleIsTakenApartAtOnce(t *testing.T) {
 	two()
 	done := <-third
 	defer func(d time.Duration) { patience = d }(patience)
-	patience = 20 * time.Millisecond
+	patience = 100 * time.Millisecond
 	TakeApart(1 << 20)()
 	done()
+	one, two = TakeApart(1<<20), TakeApart(1<<20)
+	go func() { third <- TakeApart(100 << 20) }()
+	for range 32 {
+		time.Sleep(patience / 10)
+		freed.Store(int64(time.Since(began)))
+	}
+	assert.Empty(t, third)
+	one()
+	two()
+	(<-third)()
 	assert.Empty(t, parts)
 	assert.Empty(t, first)
 }
