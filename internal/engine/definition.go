@@ -173,7 +173,7 @@ func (t *Program) checkQuestions(p *Problems) {
 		}
 		s, err := q.Step()
 		s.ID, s.Params = id, bytes.Clone(s.Params)
-		t.questions[id] = &question{q, s, err}
+		t.questions[id] = &question{q, s, digest(s.Params), err}
 		t.outside = t.outside || s.Kind == steps.Outside
 	}
 	for _, id := range slices.Sorted(maps.Keys(t.questions)) {

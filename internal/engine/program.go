@@ -162,8 +162,9 @@ func (t *Program) present(id string) string {
 // question is a question and what it asks as it is declared, which is worked out once.
 type question struct {
 	steps.Question
-	step steps.Step
-	err  error // why it cannot be asked as it is declared: With has to supply something
+	step  steps.Step
+	words [4]byte // their digest
+	err   error   // why it cannot be asked as it is declared: With has to supply something
 }
 
 // Registry is a set of tools, prompts and resources, in the order they were given.

@@ -66,8 +66,8 @@ func (r *record) take(s *steps.Step) (bool, error) {
 			e.reached = true
 			continue
 		}
-		if e.again || e.digest == digest(s.Params) {
-			e.reached, e.taken, e.digest = true, true, digest(s.Params)
+		if words := digest(s.Params); e.again || e.digest == words {
+			e.reached, e.taken, e.digest = true, true, words
 			return true, nil
 		}
 		if !e.old {

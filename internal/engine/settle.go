@@ -73,7 +73,7 @@ func (t *Program) pendingQuestion(p *pendingStep) (q *question, step steps.Step,
 	case q.err != nil:
 		return nil, step, words, fmt.Errorf("question %q: %w", p.id, q.err)
 	default:
-		step, words = q.step, digest(q.step.Params)
+		step, words = q.step, q.words
 	}
 	step.ID = p.stepID()
 	return q, step, words, nil
