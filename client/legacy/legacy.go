@@ -178,7 +178,10 @@ type writing struct {
 // Write writes a line.
 func (w writing) Write(line []byte) (int, error) {
 	renamed, cancels := rename(line)
-	_, err := w.Writer.Write(renamed)
+	n, err := w.Writer.Write(renamed)
+	if n > 0 {
+		w.session.written.Add(1)
+	}
 	w.session.sent(cancels)
 	return len(line), err
 }
@@ -271,6 +274,7 @@ type session struct {
 	*mcp.ClientSession
 	process io.Closer // nil over HTTP
 	stop    context.CancelFunc
+	written atomic.Int64 // how many lines the process was given, if not to their ends
 	// unsent is how many cancellations the SDK has still to send, after their requests have returned; heard wakes Close.
 	unsent atomic.Int64
 	heard  chan struct{}
@@ -315,7 +319,7 @@ func (s *session) Request(ctx context.Context, method string, params json.RawMes
 		return nil, fmt.Errorf("there is no method %s in a session of this client", method)
 	}
 	var sent atomic.Bool
-	sent.Store(s.process != nil) // as far as is known
+	written := s.written.Load()
 	within, stop := context.WithCancel(context.WithValue(ctx, sentKey{}, &sent))
 	defer stop()
 	defer context.AfterFunc(s.broken, stop)()
@@ -327,7 +331,8 @@ func (s *session) Request(ctx context.Context, method string, params json.RawMes
 		err = s.failed(ctx, err)
 		if lost, is := errors.AsType[*client.TransportError](err); is {
 			// A connection breaks if a request is given up while it is written.
-			return nil, &client.TransportError{Sent: lost.Sent && sent.Load(), Status: lost.Status, Err: unprefixed{lost.Err}}
+			reached := sent.Load() || s.written.Load() > written // with a line of another request, as far as is known
+			return nil, &client.TransportError{Sent: lost.Sent && reached, Status: lost.Status, Err: unprefixed{lost.Err}}
 		}
 		return nil, err
 	}
