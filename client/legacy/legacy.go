@@ -359,14 +359,17 @@ func (s *session) failed(ctx context.Context, err error) error {
 		return lost
 	case errors.As(err, &network) && network.Op == "dial":
 		return &client.TransportError{Err: network}
-	case errors.As(err, &refusal) && (refusal.Code < firstOwn || refusal.Code > lastOwn):
+	case errors.As(err, &refusal) && !slices.Contains(own, refusal.Message):
 		return &client.Error{Code: refusal.Code, Message: refusal.Message, Data: refusal.Data}
+	case errors.Is(err, mcp.ErrConnectionClosed) && !slices.ContainsFunc(own, func(text string) bool { return strings.Contains(err.Error(), text) }):
+		_, said, _ := strings.Cut(err.Error(), `": `) // what called it; the code was this or the next lower one
+		return &client.Error{Code: -32003, Message: said}
 	}
 	return &client.TransportError{Sent: true, Err: err}
 }
 
-// The SDK has codes for connections that it has closed itself.
-const firstOwn, lastOwn = -32005, -32003
+// own are the texts of the SDK's own errors, which it takes servers' for that have the same codes.
+var own = []string{"client is closing", "server is closing", "rejected by transport"}
 
 // methods are the requests that a session sends: each is a custom method of the SDK, as its own have types without tasks, with a
 // prefix, which [rename] takes away.
