@@ -95,9 +95,8 @@ func (c *Client) turns(ctx context.Context, p *Position, h *Handlers) (json.RawM
 		}
 		next := d.next(p, h)
 		next.later = p.Round > 0
-		c.mirror(ctx, p, &next)
 		began := time.Now()
-		raw, err := c.send(ctx, next)
+		raw, err := c.sendTurn(ctx, p, next)
 		if other := c.taskDialect(ctx, p, d, raw, err); other != nil {
 			d = other
 			continue

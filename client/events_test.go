@@ -2,6 +2,7 @@ package client_test
 
 import (
 	"fmt"
+	"math"
 	"net/http"
 	"strings"
 	"testing"
@@ -71,6 +72,22 @@ func TestStreamsThatAreWrong(t *testing.T) {
 			var wrong *client.ProtocolError
 			require.ErrorAs(t, err, &wrong)
 			assert.ErrorContains(t, err, c.want)
+		})
+	}
+}
+
+// Who wants no limit gives the largest.
+func TestStreamsWithoutALimit(t *testing.T) {
+	t.Parallel()
+	for name, most := range map[string]int64{"all there is": math.MaxInt64, "nearly": math.MaxInt64 - 1} {
+		t.Run(name, func(t *testing.T) {
+			answer := "data: {\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{\"content\":[{\"type\":\"text\",\"text\":\"" + strings.Repeat("x", 1<<17) + "\"}]}}\n\n"
+			s := play(t, body(http.StatusOK, "text/event-stream", answer))
+			c := client.New(&client.HTTP{URL: s.URL, MaxResponse: most}, client.Options{Protocol: "saga"})
+			defer c.Close()
+			result, err := c.Call(t.Context(), "complex_tool", nil, client.Handlers{})
+			require.NoError(t, err)
+			assert.Len(t, result.Content.Text(), 1<<17)
 		})
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"mime"
 	"net"
 	"net/http"
@@ -123,7 +124,10 @@ func (s sender) RoundTrip(r *http.Request) (*http.Response, error) {
 	return response, err
 }
 
-func (h *HTTP) limit() int64 { return cmp.Or(max(h.MaxResponse, 0), defaultMaxResponse) }
+// limit leaves room to read a little more than it.
+func (h *HTTP) limit() int64 {
+	return min(cmp.Or(max(h.MaxResponse, 0), defaultMaxResponse), math.MaxInt-2)
+}
 
 const eventStream = "text/event-stream"
 

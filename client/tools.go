@@ -5,6 +5,8 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/json"
+	"errors"
+	"maps"
 	"math"
 	"strconv"
 	"strings"
@@ -291,20 +293,37 @@ func parseRead(raw json.RawMessage, limits Limits) (*ResourceResult, error) {
 	return result, nil
 }
 
-// mirror adds the headers that a tools/call needs, as far as the server says which.
-func (c *Client) mirror(ctx context.Context, p *Position, r *request) {
+// sendTurn sends r with the headers that its tool wants, and once more if the server has come to want others.
+func (c *Client) sendTurn(ctx context.Context, p *Position, r request) (json.RawMessage, error) {
+	mirroring := c.mirror(ctx, p, r)
+	raw, err := c.send(ctx, mirroring)
+	if refused, ok := errors.AsType[*Error](err); !ok || refused.Code != codeHeaderMismatch {
+		return raw, err
+	}
+	c.known.Store(nil)
+	anew := c.mirror(ctx, p, r)
+	if maps.Equal(anew.header, mirroring.header) {
+		return raw, err
+	}
+	return c.send(ctx, anew)
+}
+
+// mirror returns r with the headers that a tools/call needs, as far as the server says which.
+func (c *Client) mirror(ctx context.Context, p *Position, r request) request {
 	if _, ok := c.transport.(*HTTP); !ok || r.method != "tools/call" || r.session {
-		return
+		return r
 	}
 	tool := c.tool(ctx, p.Tool)
 	if tool == nil {
-		return
+		return r
 	}
+	r.header = maps.Clone(r.header)
 	for _, m := range tool.mirrored {
 		if value, ok := headerValue(jsonview.Get(p.Arguments, m.Path...)); ok {
 			r.header[m.Header] = encodeHeader(value)
 		}
 	}
+	return r
 }
 
 // headerValue returns an argument as a header has it, and false if there is none.

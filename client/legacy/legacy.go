@@ -178,7 +178,10 @@ type writing struct {
 // Write writes a line.
 func (w writing) Write(line []byte) (int, error) {
 	renamed, cancels := rename(line)
-	_, err := w.Writer.Write(renamed)
+	n, err := w.Writer.Write(renamed)
+	if n > 0 {
+		w.session.written.Add(1)
+	}
 	w.session.sent(cancels)
 	return len(line), err
 }
@@ -271,6 +274,7 @@ type session struct {
 	*mcp.ClientSession
 	process io.Closer // nil over HTTP
 	stop    context.CancelFunc
+	written atomic.Int64 // how many lines the process was given, if not to their ends
 	// unsent is how many cancellations the SDK has still to send, after their requests have returned; heard wakes Close.
 	unsent atomic.Int64
 	heard  chan struct{}
@@ -315,7 +319,7 @@ func (s *session) Request(ctx context.Context, method string, params json.RawMes
 		return nil, fmt.Errorf("there is no method %s in a session of this client", method)
 	}
 	var sent atomic.Bool
-	sent.Store(s.process != nil) // as far as is known
+	written := s.written.Load()
 	within, stop := context.WithCancel(context.WithValue(ctx, sentKey{}, &sent))
 	defer stop()
 	defer context.AfterFunc(s.broken, stop)()
@@ -327,7 +331,8 @@ func (s *session) Request(ctx context.Context, method string, params json.RawMes
 		err = s.failed(ctx, err)
 		if lost, is := errors.AsType[*client.TransportError](err); is {
 			// A connection breaks if a request is given up while it is written.
-			return nil, &client.TransportError{Sent: lost.Sent && sent.Load(), Status: lost.Status, Err: unprefixed{lost.Err}}
+			reached := sent.Load() || s.written.Load() > written // with a line of another request, as far as is known
+			return nil, &client.TransportError{Sent: lost.Sent && reached, Status: lost.Status, Err: unprefixed{lost.Err}}
 		}
 		return nil, err
 	}
@@ -354,14 +359,17 @@ func (s *session) failed(ctx context.Context, err error) error {
 		return lost
 	case errors.As(err, &network) && network.Op == "dial":
 		return &client.TransportError{Err: network}
-	case errors.As(err, &refusal) && (refusal.Code < firstOwn || refusal.Code > lastOwn):
+	case errors.As(err, &refusal) && !slices.Contains(own, refusal.Message):
 		return &client.Error{Code: refusal.Code, Message: refusal.Message, Data: refusal.Data}
+	case errors.Is(err, mcp.ErrConnectionClosed) && !slices.ContainsFunc(own, func(text string) bool { return strings.Contains(err.Error(), text) }):
+		_, said, _ := strings.Cut(err.Error(), `": `) // what called it; the code was this or the next lower one
+		return &client.Error{Code: -32003, Message: said}
 	}
 	return &client.TransportError{Sent: true, Err: err}
 }
 
-// The SDK has codes for connections that it has closed itself.
-const firstOwn, lastOwn = -32005, -32003
+// own are the texts of the SDK's own errors, which it takes servers' for that have the same codes.
+var own = []string{"client is closing", "server is closing", "rejected by transport"}
 
 // methods are the requests that a session sends: each is a custom method of the SDK, as its own have types without tasks, with a
 // prefix, which [rename] takes away.

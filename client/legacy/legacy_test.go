@@ -3,6 +3,7 @@
 package legacy_test
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -12,12 +13,14 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -113,6 +116,13 @@ func newServer() *mcp.Server {
 		}
 		return nil, nil, ctx.Err()
 	})
+	mcp.AddTool(s, &mcp.Tool{Name: "pid"}, func(context.Context, *mcp.CallToolRequest, none) (*mcp.CallToolResult, any, error) {
+		return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: strconv.Itoa(os.Getpid())}}}, nil, nil
+	})
+	s.AddPrompt(&mcp.Prompt{Name: "refused", Arguments: []*mcp.PromptArgument{{Name: "code"}}}, func(_ context.Context, r *mcp.GetPromptRequest) (*mcp.GetPromptResult, error) {
+		code, err := strconv.ParseInt(r.Params.Arguments["code"], 10, 64)
+		return nil, cmp.Or[error](err, &jsonrpc.Error{Code: code, Message: "wants a licence", Data: json.RawMessage(`"here"`)})
+	})
 	s.AddPrompt(&mcp.Prompt{Name: "greet"}, func(context.Context, *mcp.GetPromptRequest) (*mcp.GetPromptResult, error) {
 		return &mcp.GetPromptResult{Messages: []*mcp.PromptMessage{{Role: "user", Content: &mcp.TextContent{Text: "Hello."}}}}, nil
 	})
@@ -175,7 +185,7 @@ func TestOlderServers(t *testing.T) {
 			defer c.Close()
 			tools, err := c.Tools(t.Context())
 			require.NoError(t, err)
-			assert.Len(t, tools, 3)
+			assert.Len(t, tools, 4)
 
 			var asked []string
 			var progress []client.Progress
@@ -195,7 +205,7 @@ func TestOlderServers(t *testing.T) {
 			assert.Equal(t, "Be well.", read.Contents[0].Text)
 			prompts, err := c.Prompts(t.Context())
 			require.NoError(t, err)
-			assert.Len(t, prompts, 1)
+			assert.Len(t, prompts, 2)
 
 			// What ends a call ends it in this protocol.
 			h.Elicit = func(context.Context, *client.Request) (*client.ElicitResult, error) { return nil, client.ErrPause }

@@ -9,7 +9,10 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strconv"
+	"syscall"
 	"testing"
+	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/stretchr/testify/assert"
@@ -39,6 +42,30 @@ func TestOlderProcessesAreStartedOnce(t *testing.T) {
 			require.NoError(t, err)
 			assert.Equal(t, want, string(count))
 		})
+	}
+}
+
+// The process of a session that is kept for the next call may end meanwhile. As it has not read that call, another
+// process does.
+func TestKeptProcessesThatEnd(t *testing.T) {
+	t.Parallel()
+	self, err := os.Executable()
+	require.NoError(t, err)
+	transport := &client.Stdio{Command: self, Env: append(os.Environ(), asServer+"=1"), Stderr: io.Discard}
+	c := client.New(transport, client.Options{Protocol: "2025-11-25", Sessions: legacy.Open})
+	defer c.Close()
+	pids := map[int]bool{}
+	for n := range 3 {
+		result, err := c.Call(t.Context(), "pid", nil, client.Handlers{})
+		require.NoError(t, err)
+		pid, err := strconv.Atoi(result.Content.Text())
+		require.NoError(t, err)
+		pids[pid] = true
+		assert.Len(t, pids, n+1)
+		process, err := os.FindProcess(pid)
+		require.NoError(t, err)
+		require.NoError(t, process.Kill())
+		require.Eventually(t, func() bool { return process.Signal(syscall.Signal(0)) != nil }, time.Minute, time.Millisecond)
 	}
 }
 

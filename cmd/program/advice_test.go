@@ -108,9 +108,6 @@ func TestCallWritesWhatIsNotText(t *testing.T) {
 		got[name] = string(data)
 	}
 	assert.Equal(t, map[string]string{"image.svg": "<svg/>", "passwd": "\x00", "table.csv": "a,b", "audio.wav": "mine", "audio-N.wav": "\x01"}, got)
-	_, stderr, code := h.run("call", "x", "--server", server, "--to", "missing")
-	assert.Equal(t, exitUsage, code)
-	assert.Contains(t, stderr, "--to: ")
 }
 
 // Who has mistyped the path of a server is told which address is wrong, and what is right, whatever is

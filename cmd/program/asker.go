@@ -27,7 +27,7 @@ func (p *program) answeringFlags(verb string) []cli.Flag {
 		p.stringFlag("answers", "answer every question from a JSON `FILE` (- for standard input)", ""),
 		p.intFlag("max-rounds", "how often the server may ask before the "+verb+" stops", 20),
 		p.listFlag("root", "a `DIR` to name when the server asks where you work"),
-		p.stringFlag("model", "the `NAME` of the model that answers sampling steps", ""),
+		p.stringFlag("model", "the `NAME` of the model that answers sampling steps, within 10 minutes each", ""),
 		p.stringFlag("model-url", "the base `URL` of the model's API, which is compatible with OpenAI's", ""),
 		p.stringFlag("model-key", "the API `KEY`; better given as {PROGRAM}_MODEL_KEY, OPENAI_API_KEY or ANTHROPIC_API_KEY", ""),
 		p.boolFlag("yes-sampling", "let the model answer without asking you first"),

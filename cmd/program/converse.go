@@ -90,6 +90,11 @@ func (p *program) converse(ctx context.Context, c *cli.Command, begin beginning)
 			return p.usage(c, "--save: nothing can be saved there: %w", err)
 		}
 	}
+	if to := c.String("to"); to != "" {
+		if err := canWrite(to); err != nil {
+			return p.usage(c, "--to: nothing can be written there: %w", err)
+		}
+	}
 	asker, handlers, err := p.newAsker(c)
 	if err != nil {
 		return err

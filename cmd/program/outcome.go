@@ -100,24 +100,18 @@ func ofResource(r *client.ResourceResult) *outcome {
 
 // end prints an outcome, and decides the exit code. The user has refused something, or not.
 func (p *program) end(c *cli.Command, o *outcome, refused bool) error {
-	asJSON := c.String("output") == "json"
-	if asJSON {
-		if err := p.printJSON(o.raw); err != nil {
-			return err
-		}
-	}
+	asJSON, to := c.String("output") == "json", c.String("to")
 	var err error
 	switch {
-	case c.String("to") != "":
-		err = p.write(c.String("to"), o.files)
-	case o.isResource && !asJSON:
+	case asJSON:
+		err = p.printJSON(o.raw)
+	case o.isResource && to == "":
 		err = p.printParts(c, o.files)
-	}
-	if err != nil {
-		return err
-	}
-	if o.text != "" && !asJSON {
+	case o.text != "":
 		err = p.print(o.text)
+	}
+	if err == nil && to != "" {
+		err = p.write(to, o.files)
 	}
 	switch {
 	case err != nil:
@@ -160,6 +154,15 @@ func (p *program) write(dir string, files []file) error {
 		p.remark("wrote %s (%d bytes, %s)", name, len(f.data), cmp.Or(plain.Line(f.kind), "of no type"))
 	}
 	return nil
+}
+
+// canWrite fails if no file can be written into a directory.
+func canWrite(dir string) error {
+	f, err := os.CreateTemp(dir, ".saga-*")
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Close(), os.Remove(f.Name()))
 }
 
 // maxName limits the name of a file that is made of a URI, in characters.

@@ -153,7 +153,7 @@ func (p *program) answerTask(ctx context.Context, c *cli.Command, connection *cl
 	}
 	following, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
-	answered := len(saved.Position.Answers)
+	before, asked := saved.Position, map[string]bool{}
 	handlers.OnPosition = func(_ context.Context, position client.Position) error {
 		saved.Position = position
 		if path == "" {
@@ -163,15 +163,29 @@ func (p *program) answerTask(ctx context.Context, c *cli.Command, connection *cl
 	}
 	status := ""
 	handlers.OnProgress = func(progress client.Progress) {
+		for _, step := range progress.Task.Steps {
+			asked[step.StepID] = true
+		}
 		if status = progress.Task.Status; status != "input_required" {
 			stop(errAnswered)
 		}
 	}
 	result, err := connection.Resume(following, saved.Position, handlers)
-	gave := len(saved.Position.Answers) - answered
+	gave := 0 // with those that were lost the last time
+	for i, answer := range saved.Position.Answers {
+		if i >= len(before.Answers) || asked[answer.StepID] {
+			gave++
+		}
+	}
 	switch {
 	case gave == 0 && (result != nil || errors.Is(err, errAnswered)):
-		return failed(fmt.Errorf("the task asks nothing: it is %s", strings.ReplaceAll(status, "_", " ")))
+		since := ""
+		if len(before.Pending()) > 0 {
+			since = " any more, as somebody else has answered"
+		} else if len(before.Steps) > 0 {
+			since = " any more, as it has your answer or another's"
+		}
+		return failed(fmt.Errorf("the task asks nothing%s: it is %s", since, strings.ReplaceAll(status, "_", " ")))
 	case result != nil || errors.Is(err, errAnswered):
 		p.remark("sent %s; the task is %s", count(gave, "answer"), strings.ReplaceAll(status, "_", " "))
 		return nil

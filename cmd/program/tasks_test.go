@@ -32,6 +32,8 @@ type tasksServer struct {
 	cancelled bool
 	// stays: it does not ask, and works on for ever.
 	stays bool
+	// loses: what is answered does not arrive.
+	loses bool
 	// bearers are the credentials of the requests so far.
 	bearers map[string]bool
 }
@@ -49,6 +51,13 @@ func newTasksServer(t *testing.T) *tasksServer {
 			}
 		}
 		if !assert.NoError(t, json.NewDecoder(r.Body).Decode(&request)) {
+			return
+		}
+		s.mu.Lock()
+		lost := s.loses && request.Method == "tasks/update"
+		s.mu.Unlock()
+		if lost {
+			w.WriteHeader(http.StatusBadGateway)
 			return
 		}
 		answer := object{"jsonrpc": "2.0", "id": request.ID}
@@ -165,6 +174,48 @@ func TestTasks(t *testing.T) {
 	_, stderr, code = h.run("tasks", "result", "t-2", "--server", s.URL)
 	assert.Equal(t, exitServer, code)
 	assert.Contains(t, stderr, "does not know the task")
+}
+
+// An answer may be lost on its way, and is kept. What has become of it is said the next time.
+func TestAnswersThatAreLost(t *testing.T) {
+	t.Parallel()
+	h := newHome(t)
+	h.env = append(h.env, "SAGA_RETRY_FOR=10ms")
+	for name, c := range map[string]struct {
+		gave, other bool
+		says        string
+		code        int
+	}{
+		"it is sent again":                  {gave: true, says: "sent 1 answer; the task is completed"},
+		"somebody else has answered":        {gave: true, other: true, says: "the task asks nothing any more, as it has your answer or another's: it is completed", code: exitFailed},
+		"somebody else, before it is given": {other: true, says: "the task asks nothing any more, as somebody else has answered: it is completed", code: exitFailed},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newTasksServer(t)
+			name := strings.TrimSpace(h.ok("call", "travel", "--detach", "--server", s.URL))
+			s.mu.Lock()
+			s.loses = true
+			s.mu.Unlock()
+			answer := []string{"tasks", "answer", name, "--answers", h.file(name+".answers", toOslo)}
+			if c.gave {
+				_, stderr, code := h.run(answer...)
+				assert.Equal(t, exitServer, code, stderr)
+			} else {
+				_, _, code := h.run("tasks", "answer", name)
+				assert.Equal(t, exitNeedsAnswer, code)
+			}
+			s.mu.Lock()
+			s.loses = false
+			if c.other {
+				s.where = "Rome"
+			}
+			s.mu.Unlock()
+			_, stderr, code := h.run(answer...)
+			assert.Equal(t, c.code, code)
+			assert.Contains(t, stderr, c.says)
+		})
+	}
 }
 
 // A call that has become a task is waited for, and when it is not any more, it says how to

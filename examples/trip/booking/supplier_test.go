@@ -3,10 +3,13 @@ package booking
 import (
 	"net/http"
 	"net/http/httptest"
+	"path/filepath"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/mcpsaga/mcpsaga/examples/trip/service"
 )
@@ -26,4 +29,24 @@ func TestServicesRedirectNowhere(t *testing.T) {
 		hotel.Close()
 	}
 	assert.Zero(t, others.Load())
+}
+
+// A request to hold that is repeated late, when a part of the hold was confirmed, has the result of the first.
+func TestLateHoldsAreAsTheyWere(t *testing.T) {
+	bank, err := service.Open(t.Context(), service.Options{Database: filepath.Join(t.TempDir(), "bank.db"), Price: 2, Capacity: 1000, Lifetime: time.Hour})
+	require.NoError(t, err)
+	t.Cleanup(func() { assert.NoError(t, bank.Close()) })
+	running := httptest.NewServer(bank.Handler())
+	t.Cleanup(running.Close)
+	s := newBank(running.URL)
+	hold := func() service.Hold {
+		h, err := s.hold.Do(t.Context(), "key", service.Request{Item: "account", Units: 500, Reference: "saga"})
+		require.NoError(t, err)
+		return h
+	}
+	first := hold()
+	assert.Equal(t, 1000, first.Amount)
+	_, err = s.confirm.Do(t.Context(), "other", part{"key", 100})
+	require.NoError(t, err)
+	assert.Equal(t, first, hold())
 }

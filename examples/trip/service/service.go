@@ -124,7 +124,7 @@ func (s *Service) Confirm(ctx context.Context, key string, units int) (h Hold, e
 		case units < 0 || units > h.Units:
 			return conflict("%d are to be confirmed of %d", units, h.Units)
 		}
-		h.State, h.Kept, h.Amount = Confirmed, units, units*t.opts.Price
+		h.State, h.Kept = Confirmed, units
 		return t.save(ctx, h, "confirmed")
 	})
 	return h, err

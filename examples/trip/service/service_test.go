@@ -114,7 +114,8 @@ func TestConfirm(t *testing.T) {
 		h, err := s.Confirm(ctx, "a", 2)
 		require.NoError(t, err)
 		assert.Equal(t, service.Confirmed, h.State)
-		assert.Equal(t, 200, h.Amount)
+		assert.Equal(t, 2, h.Kept)
+		assert.Equal(t, 500, h.Amount, "of all units")
 	}
 	_, err = s.Confirm(ctx, "a", 1)
 	refused(t, err, "confirmed")

@@ -18,35 +18,39 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// schema is the part of an input schema that decides how arguments are read.
-type schema struct {
-	Type                 any                `json:"type"`
-	Items                *schema            `json:"items"`
-	Properties           map[string]*schema `json:"properties"`
-	AdditionalProperties any                `json:"additionalProperties"`
+// schema is a JSON schema. It is nil if it says nothing of types, as true does.
+type schema map[string]any
+
+func schemaOf(value any) schema {
+	s, _ := value.(map[string]any)
+	return s
+}
+
+// property returns the schema of a property, and false if there is none.
+func (s schema) property(name string) (schema, bool) {
+	value, known := schemaOf(s["properties"])[name]
+	return schemaOf(value), known
 }
 
 // Parse merges the words of a command line into base, which may be nil. The
 // schema is the tool's input schema. Errors say what would be right.
 func Parse(base map[string]any, words []string, inputSchema json.RawMessage) (map[string]any, error) {
-	var input schema
-	if len(inputSchema) > 0 {
-		if err := json.Unmarshal(inputSchema, &input); err != nil {
-			input = schema{} // an unknown kind of schema: values stay texts
-		}
-	}
+	var read any
+	_ = json.Unmarshal(inputSchema, &read) // of an unknown kind of schema values stay texts
+	input := schemaOf(read)
 	merged := map[string]any{}
 	maps.Copy(merged, base)
 	given := map[string][]any{}
 	for _, word := range words {
-		name, value, err := parseWord(word, &input)
+		name, value, err := parseWord(word, input)
 		if err != nil {
 			return nil, err
 		}
 		given[name] = append(given[name], value)
 	}
 	for _, name := range slices.Sorted(maps.Keys(given)) {
-		values, kind := given[name], input.Properties[name].kind()
+		property, _ := input.property(name)
+		values, kind := given[name], property.kind()
 		raw, _ := values[0].(json.RawMessage)
 		switch {
 		case len(values) == 1 && (kind != "array" || raw != nil && raw[0] == '['):
@@ -60,15 +64,15 @@ func Parse(base map[string]any, words []string, inputSchema json.RawMessage) (ma
 	return merged, nil
 }
 
-func parseWord(word string, input *schema) (name string, value any, err error) {
+func parseWord(word string, input schema) (name string, value any, err error) {
 	name, text, found := strings.Cut(word, "=")
 	name, isJSON := strings.CutSuffix(name, ":")
 	if !found || name == "" {
 		return "", nil, fmt.Errorf("%q is not an argument: write name=value, or name:=json", word)
 	}
-	property, known := input.Properties[name]
-	if !known && input.AdditionalProperties == false {
-		names := slices.Sorted(maps.Keys(input.Properties))
+	property, known := input.property(name)
+	if !known && input["additionalProperties"] == false {
+		names := slices.Sorted(maps.Keys(schemaOf(input["properties"])))
 		return "", nil, fmt.Errorf("the tool has no argument %q; it has: %s", name, strings.Join(names, ", "))
 	}
 	if isJSON {
@@ -85,28 +89,45 @@ func parseWord(word string, input *schema) (name string, value any, err error) {
 		return name, string(data), nil
 	}
 	if property.kind() == "array" && !strings.HasPrefix(strings.TrimSpace(text), "[") {
-		property = property.Items
+		property = schemaOf(property.sole()["items"])
 	}
 	value, err = convert(name, text, property.kind())
 	return name, value, err
 }
 
-// kind returns the type that a value must have, or nothing if there are several.
-func (s *schema) kind() string {
-	if s == nil {
-		return ""
-	}
-	switch t := s.Type.(type) {
-	case string:
-		return t
-	case []any:
-		kinds := slices.DeleteFunc(slices.Clone(t), func(k any) bool { return k == "null" })
-		if len(kinds) == 1 {
-			kind, _ := kinds[0].(string)
-			return kind
+// sole returns the only choice that s has besides null, or s.
+func (s schema) sole() schema {
+	anyOf, _ := s["anyOf"].([]any)
+	oneOf, _ := s["oneOf"].([]any)
+	var found []schema
+	for _, choice := range slices.Concat(anyOf, oneOf) {
+		if c := schemaOf(choice).sole(); c.types() != "null" {
+			found = append(found, c)
 		}
 	}
-	return ""
+	if s["type"] == nil && len(found) == 1 {
+		return found[0]
+	}
+	return s
+}
+
+// kind returns the type that a value must have, or nothing if there are several.
+func (s schema) kind() string { return s.sole().types() }
+
+// types is kind without choices.
+func (s schema) types() string {
+	types, many := s["type"].([]any)
+	if !many {
+		types = []any{s["type"]}
+	}
+	if len(types) > 1 {
+		types = slices.DeleteFunc(slices.Clone(types), func(t any) bool { return t == "null" })
+	}
+	if len(types) != 1 {
+		return ""
+	}
+	kind, _ := types[0].(string)
+	return kind
 }
 
 // typed are the types of values that are not texts: in words, and how their JSON begins

@@ -47,9 +47,41 @@ func TestParse(t *testing.T) {
 	assert.Equal(t, map[string]any{"s": "new", "i": 1}, got)
 }
 
+// Schemas have more than one way to say that a value may be missing, or anything.
+func TestParseWhatMayBeNull(t *testing.T) {
+	const schema = `{"type":"object","properties":{"any":true,"none":false,"list":{"type":"array","items":true},
+		"i":{"anyOf":[{"type":"integer"},{"type":"null"}],"default":null},"b":{"oneOf":[{"type":"null"},{"type":"boolean"}]},
+		"l":{"anyOf":[{"type":"array","items":{"anyOf":[{"type":"number"},{"type":"null"}]}},{"type":"null"}]},
+		"either":{"anyOf":[{"type":"integer"},{"type":"string"},{"type":"null"}]},"both":{"anyOf":[{"type":"integer"},true]},
+		"deep":{"anyOf":[{"anyOf":[{"type":"integer"}]},{"type":["null"]}]},"nothing":{"anyOf":[{"type":"null"}]},"n":{"type":"number"}}}`
+	for line, want := range map[string]string{
+		"n=5 any=5 i=5 b=true":   `{"n":5,"any":"5","i":5,"b":true}`,
+		"l=1 list=1":             `{"l":[1],"list":["1"]}`,
+		"l=1 l=2":                `{"l":[1,2]}`,
+		"l=[3,null]":             `{"l":[3,null]}`,
+		"either=7 both=7 deep=7": `{"either":"7","both":"7","deep":7}`,
+		"i:=null nothing:=null":  `{"i":null,"nothing":null}`,
+		"none=x nothing=x":       `{"none":"x","nothing":"x"}`, // for the server to refuse
+	} {
+		got, err := Parse(nil, strings.Fields(line), json.RawMessage(schema))
+		require.NoError(t, err, line)
+		data, err := json.Marshal(got)
+		require.NoError(t, err)
+		assert.JSONEq(t, want, string(data), line)
+	}
+	for _, line := range []string{"i=x", "i=1.5", "b=1", "l=x", "deep=x", "i=1 i=2"} {
+		_, err := Parse(nil, strings.Fields(line), json.RawMessage(schema))
+		require.Error(t, err, line)
+	}
+	got, err := Parse(nil, []string{"a=1"}, json.RawMessage("true"))
+	require.NoError(t, err)
+	assert.Equal(t, map[string]any{"a": "1"}, got)
+}
+
 func FuzzParse(f *testing.F) {
 	f.Add("l=1", "o:={}", inputSchema)
 	f.Add("a=1", "a=2", `{"properties":{"a":null},"additionalProperties":false}`)
+	f.Add("a=1", "b=true", `{"properties":{"a":{"anyOf":[{"type":"integer"},{"type":"null"}]},"b":true}}`)
 	f.Fuzz(func(t *testing.T, one, two, schema string) {
 		if strings.Contains(one+two, "=@") {
 			return

@@ -2,12 +2,14 @@ package model
 
 import (
 	"compress/gzip"
+	"context"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -103,6 +105,41 @@ func TestHugeAnswersAreNotRead(t *testing.T) {
 			if c.encoding == "" {
 				assert.Less(t, sent.Load(), int32(hugeMB), "it is not read to its end")
 			}
+		})
+	}
+}
+
+// An endpoint that never answers, or never to the end, keeps nobody waiting for ever, and is not asked again.
+func TestEndpointsThatNeverAnswer(t *testing.T) {
+	t.Parallel()
+	for name, begin := range map[string]bool{"no answer": false, "no end": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var requests atomic.Int32
+			endpoint := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				requests.Add(1)
+				_, _ = io.Copy(io.Discard, r.Body) // so that the end of the connection is seen
+				if begin {
+					_, _ = io.WriteString(w, `{"model":`)
+					assert.NoError(t, http.NewResponseController(w).Flush())
+				}
+				<-r.Context().Done()
+			}))
+			defer endpoint.Close()
+			m, err := New("m", endpoint.URL, "key", environment())
+			require.NoError(t, err)
+			assert.Equal(t, 10*time.Minute, m.patience)
+			m.patience = 100 * time.Millisecond
+			request := &steps.SampleRequest{MaxTokens: 1, Messages: []steps.SampleMessage{steps.UserText("prompt")}}
+			_, err = m.Complete(t.Context(), request)
+			require.ErrorContains(t, err, "it has not answered within 100ms: see whether it works, or choose another by --model and --model-url")
+			assert.EqualValues(t, 1, requests.Load())
+
+			m.patience = time.Hour
+			ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+			defer cancel()
+			_, err = m.Complete(ctx, request)
+			require.ErrorIs(t, err, context.DeadlineExceeded)
 		})
 	}
 }

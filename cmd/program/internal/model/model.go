@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"time"
 
 	"github.com/cenkalti/backoff/v5"
 
@@ -24,6 +25,7 @@ import (
 type Model struct {
 	name, key string
 	endpoint  *url.URL // of chat completions
+	patience  time.Duration
 }
 
 // New returns the model with that name at an address, the base URL of an API, with that key; getenv looks
@@ -56,7 +58,7 @@ func New(name, address, key string, getenv func(string) string) (*Model, error) 
 	if err != nil || base.Host == "" || base.Scheme != "http" && base.Scheme != "https" {
 		return nil, fmt.Errorf("no model can be used: %q is not an http or https URL", address)
 	}
-	return &Model{name, key, base.JoinPath(path)}, nil
+	return &Model{name, key, base.JoinPath(path), defaultPatience}, nil
 }
 
 // Name is the name of the model.
@@ -144,12 +146,23 @@ const (
 	maxAnswer = 8 << 20
 	// maxTries is how often a request is sent while the endpoint is busy or unreachable.
 	maxTries = 3
+	// defaultPatience is how long the endpoint has for an answer. Models that think, and those on slow machines, take
+	// minutes; one that takes longer is not helped by being asked again.
+	defaultPatience = 10 * time.Minute
 	// maxReason bounds what is shown of an endpoint's error, in bytes.
 	maxReason = 500
 )
 
 // post sends a request once. Its error is permanent if sending it again would not help.
-func (m *Model) post(ctx context.Context, body []byte) ([]byte, error) {
+func (m *Model) post(ctx context.Context, body []byte) (answer []byte, err error) {
+	late := fmt.Errorf("it has not answered within %v: see whether it works, or choose another by --model and --model-url", m.patience)
+	ctx, cancel := context.WithTimeoutCause(ctx, m.patience, late)
+	defer cancel()
+	defer func() {
+		if err != nil && errors.Is(context.Cause(ctx), late) {
+			err = backoff.Permanent(late)
+		}
+	}()
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, m.endpoint.String(), bytes.NewReader(body))
 	if err != nil {
 		return nil, backoff.Permanent(err)
@@ -167,7 +180,7 @@ func (m *Model) post(ctx context.Context, body []byte) ([]byte, error) {
 		return nil, err
 	}
 	defer response.Body.Close()
-	answer, err := outgoing.ReadAll(response.Body, maxAnswer)
+	answer, err = outgoing.ReadAll(response.Body, maxAnswer)
 	code := response.StatusCode
 	switch {
 	case errors.Is(err, outgoing.ErrTooLarge):

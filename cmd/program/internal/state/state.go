@@ -109,8 +109,8 @@ func CanSave(path string) error {
 // ErrMissing begins the error for a path where no call is saved.
 var ErrMissing = errors.New("there is no saved call")
 
-// Load reads what Save wrote. It refuses a file that others may write: a saved
-// call can name a command to run.
+// Load reads what Save wrote. It refuses a file of another user, or that others may
+// write: a saved call can name a command to run.
 func Load(path string) (*Call, error) {
 	f, err := os.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -123,6 +123,9 @@ func Load(path string) (*Call, error) {
 	info, err := f.Stat()
 	if err != nil {
 		return nil, err
+	}
+	if isOthers(info) {
+		return nil, fmt.Errorf("%s belongs to another user: copy it, if you trust what is in it, and name the copy", path)
 	}
 	if runtime.GOOS != "windows" && info.Mode().Perm()&0o022 != 0 {
 		return nil, fmt.Errorf("%s can be changed by other users (mode %04o): make sure that it is yours, then run chmod 600 %[1]s", path, info.Mode().Perm())
