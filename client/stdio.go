@@ -237,8 +237,11 @@ func (c *child) read(line []byte) ([]linestream.Message, error) {
 // handle handles what is no answer. Of requests of the server's own there are none but ping here.
 func (c *child) handle(m *wireMessage) error {
 	switch {
-	case m.Method == "": // then a call waits in vain
-		return malformed("the server answered request %.40s, which was not asked", m.ID)
+	case m.Method == "":
+		if id, err := strconv.ParseUint(string(m.ID), 10, 64); err == nil && id <= c.lastID.Load() {
+			return nil // the call was given up
+		}
+		return malformed("the server answered request %.40s, which was not asked", m.ID) // then a call waits in vain
 	case m.ID == nil:
 		c.mu.Lock()
 		defer c.mu.Unlock()
@@ -311,6 +314,7 @@ func (c *child) call(ctx context.Context, r *request) (json.RawMessage, error) {
 	case err == nil:
 		return parseResponse(response, id)
 	case ctx.Err() != nil:
+		c.lines.Forget(id)
 		// The process hears that the caller has given the request up.
 		soon, cancel := context.WithTimeout(context.Background(), c.grace)
 		defer cancel()
