@@ -145,7 +145,7 @@ type child struct {
 	mu      sync.Mutex
 	hearing map[uint64]func(method string, params json.RawMessage) // what gets notifications, by the ids of its requests
 
-	greeting sync.Mutex
+	greeting chan struct{} // held by what greets
 	greeted  bool
 
 	ctx  context.Context // ends when the connection does; its cause says why
@@ -164,7 +164,7 @@ type child struct {
 // launch starts a process.
 func launch(s *Stdio) (*child, error) {
 	c := &child{
-		grace: cmp.Or(s.Grace, defaultGrace), turn: make(chan struct{}, 1), done: make(chan struct{}),
+		grace: cmp.Or(s.Grace, defaultGrace), turn: make(chan struct{}, 1), greeting: make(chan struct{}, 1), done: make(chan struct{}),
 		hearing: map[uint64]func(string, json.RawMessage){},
 	}
 	c.ctx, c.end = context.WithCancelCause(context.Background())
@@ -266,8 +266,12 @@ func (c *child) write(message any) error {
 
 // greet goes through MCP's handshake (2025-11-25, basic/lifecycle), once.
 func (c *child) greet(ctx context.Context) error {
-	c.greeting.Lock()
-	defer c.greeting.Unlock()
+	select {
+	case c.greeting <- struct{}{}:
+		defer func() { <-c.greeting }()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 	if c.greeted {
 		return nil
 	}
