@@ -33,7 +33,8 @@ func giveUp(t *testing.T, c *client.Client, n int) {
 
 // Of a call that was given up nothing is kept.
 func TestStdioForgetsWhatWasGivenUp(t *testing.T) {
-	_, c := child(t, "mute")
+	transport, c := child(t, "mute")
+	transport.Grace = 10 * time.Second // for a machine that is busy
 	kept := func() int {
 		for range 2 { // what is to be forgotten is with the next line
 			_, err := c.Tools(t.Context())
@@ -54,6 +55,7 @@ func TestStdioForgetsWhatWasGivenUp(t *testing.T) {
 func TestStdioIgnoresLateAnswers(t *testing.T) {
 	t.Parallel()
 	transport, c := child(t, "late")
+	transport.Grace = 10 * time.Second
 	for range 5 {
 		giveUp(t, c, 50)
 		_, err := c.Tools(t.Context())
