@@ -101,3 +101,26 @@ func TestStdioWritesAreFinished(t *testing.T) {
 		})
 	}
 }
+
+// Whoever waits for the handshake of another call does so only as long as its context lasts.
+func TestStdioHandshakesOfOthers(t *testing.T) {
+	t.Parallel()
+	transport, _ := child(t, "deaf")
+	transport.Initialize = true
+	c := client.New(transport, client.Options{Protocol: "saga", Retries: -1})
+	t.Cleanup(func() { _ = c.Close() })
+	ctx, cancel := context.WithCancel(t.Context())
+	first := inBackground(func() error { return reach(ctx, c) })
+	comes(t, strings.TrimPrefix(transport.Env[len(transport.Env)-1], "MARK="))
+	short, stop := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer stop()
+	second := inBackground(func() error { return reach(short, c) })
+	select {
+	case err := <-second:
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+	case <-time.After(10 * time.Second):
+		assert.Fail(t, "it waits on")
+	}
+	cancel()
+	require.ErrorIs(t, <-first, context.Canceled)
+}

@@ -145,7 +145,7 @@ type child struct {
 	mu      sync.Mutex
 	hearing map[uint64]func(method string, params json.RawMessage) // what gets notifications, by the ids of its requests
 
-	greeting sync.Mutex
+	greeting chan struct{} // held by what greets
 	greeted  bool
 
 	ctx  context.Context // ends when the connection does; its cause says why
@@ -164,7 +164,7 @@ type child struct {
 // launch starts a process.
 func launch(s *Stdio) (*child, error) {
 	c := &child{
-		grace: cmp.Or(s.Grace, defaultGrace), turn: make(chan struct{}, 1), done: make(chan struct{}),
+		grace: cmp.Or(s.Grace, defaultGrace), turn: make(chan struct{}, 1), greeting: make(chan struct{}, 1), done: make(chan struct{}),
 		hearing: map[uint64]func(string, json.RawMessage){},
 	}
 	c.ctx, c.end = context.WithCancelCause(context.Background())
@@ -237,8 +237,11 @@ func (c *child) read(line []byte) ([]linestream.Message, error) {
 // handle handles what is no answer. Of requests of the server's own there are none but ping here.
 func (c *child) handle(m *wireMessage) error {
 	switch {
-	case m.Method == "": // then a call waits in vain
-		return malformed("the server answered request %.40s, which was not asked", m.ID)
+	case m.Method == "":
+		if id, err := strconv.ParseUint(string(m.ID), 10, 64); err == nil && id <= c.lastID.Load() {
+			return nil // the call was given up
+		}
+		return malformed("the server answered request %.40s, which was not asked", m.ID) // then a call waits in vain
 	case m.ID == nil:
 		c.mu.Lock()
 		defer c.mu.Unlock()
@@ -263,8 +266,12 @@ func (c *child) write(message any) error {
 
 // greet goes through MCP's handshake (2025-11-25, basic/lifecycle), once.
 func (c *child) greet(ctx context.Context) error {
-	c.greeting.Lock()
-	defer c.greeting.Unlock()
+	select {
+	case c.greeting <- struct{}{}:
+		defer func() { <-c.greeting }()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 	if c.greeted {
 		return nil
 	}
@@ -311,6 +318,7 @@ func (c *child) call(ctx context.Context, r *request) (json.RawMessage, error) {
 	case err == nil:
 		return parseResponse(response, id)
 	case ctx.Err() != nil:
+		c.lines.Forget(id)
 		// The process hears that the caller has given the request up.
 		soon, cancel := context.WithTimeout(context.Background(), c.grace)
 		defer cancel()

@@ -34,6 +34,7 @@ func playServer(mode string) int {
 	in := bufio.NewScanner(stdin)
 	in.Buffer(nil, 1<<22)
 	var before asked
+	var cancelled struct{ RequestID json.RawMessage }
 	for in.Scan() {
 		var request asked
 		if err := json.Unmarshal(in.Bytes(), &request); err != nil {
@@ -69,6 +70,13 @@ func playServer(mode string) int {
 			} else {
 				_ = os.WriteFile(os.Getenv("MARK"), []byte(request.Method), 0o600)
 			}
+		case mode == "late" && request.Method == "notifications/cancelled":
+			_ = json.Unmarshal(request.Params, &cancelled)
+			request.ID = cancelled.RequestID
+			answerLine(request, askTarget)
+		case (mode == "mute" || mode == "late") && request.Method == "tools/list":
+			answerLine(request, `{"tools":[]}`)
+		case mode == "mute", mode == "late":
 		case mode == "pairs" && before.ID == nil:
 			before = request
 			firstTime()

@@ -71,10 +71,12 @@ func (p *program) sendEvent(ctx context.Context, c *cli.Command) error {
 		}
 		body = string(raw)
 	}
-	switch rejects := c.IsSet("reject"); {
-	case rejects && body != "":
+	switch rejects, given := c.IsSet("reject"), c.NArg() == 2; {
+	case rejects && given:
 		return p.usage(c, "give a value or --reject, not both")
-	case body != "" && !json.Valid([]byte(body)):
+	case given && body == "": // as of a command in a pipe that has failed
+		return p.usage(c, "the value is empty: leave it out to send an empty object")
+	case given && !json.Valid([]byte(body)):
 		return p.usage(c, "the value is no JSON")
 	case byHandle:
 		return p.keepEvent(ctx, c, c.Args().First(), body)

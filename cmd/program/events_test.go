@@ -74,7 +74,8 @@ func TestEventsAreSent(t *testing.T) {
 		says string
 	}{
 		{nil, exitUsage, "takes the address"}, {[]string{"events"}, exitUsage, "no http or https URL"}, {[]string{at, "{"}, exitUsage, "no JSON"},
-		{[]string{at, "{}", "--reject", "x"}, exitUsage, "not both"},
+		{[]string{at, "{}", "--reject", "x"}, exitUsage, "not both"}, {[]string{at, "", "--reject", "x"}, exitUsage, "not both"},
+		{[]string{at, "-"}, exitUsage, "the value is empty: leave it out to send an empty object"}, {[]string{at, ""}, exitUsage, "the value is empty"},
 		{[]string{at, `{"amount":"much"}`}, exitFailed, "(422)"}, {[]string{web.URL + "/events/x"}, exitFailed, "(404)"}, {[]string{web.URL + "/x"}, exitFailed, "404"},
 		{[]string{at, `{"amount":3}`}, 0, "delivered"}, {[]string{at, `{"amount":3}`}, 0, "delivered"}, {[]string{at, `{"amount":4}`}, exitFailed, "(409)"},
 		{[]string{begin(), "--reject", "no funds"}, 0, "delivered"},
