@@ -26,8 +26,9 @@ type Memory interface {
 	// Register notes, without waiting, that a saga of a principal's waits for the events of a position, and returns what has become of them, as
 	// far as that is known.
 	Register(ctx context.Context, principal string, p *engine.Program, pos *engine.Position) ([]steps.Answer, error)
-	// HasEnded reports whether a saga of a principal's has ended without its client, as by an operator.
-	HasEnded(ctx context.Context, principal string, saga tokens.ID) (bool, error)
+	// HasGoneOn reports whether a saga of a principal's does not wait after so many turns any more: it has ended, as by an
+	// operator, it is a task, or its next turn was begun.
+	HasGoneOn(ctx context.Context, principal string, saga tokens.ID, turn uint32) (bool, error)
 	// Withdraw takes back what others are asked at a position: its saga was cancelled.
 	Withdraw(ctx context.Context, p *engine.Program, pos *engine.Position)
 	// PutBlob keeps data of a principal's under an id that was drawn at random, on an account that may be empty (see [Sender]), and Blob returns it, or
