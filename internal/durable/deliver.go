@@ -249,12 +249,14 @@ func (r *row) happened(name Name, d *delivery) (input *event, run bool, err erro
 // happenedOf are those of the answers that are events': a client may send others under their ids.
 func happenedOf(answers []steps.Answer) (list []steps.Answer) {
 	for _, a := range answers {
-		if a.By == byEvent || strings.HasPrefix(a.By, byPerson) {
+		if isOutside(a) {
 			list = append(list, a)
 		}
 	}
 	return list
 }
+
+func isOutside(a steps.Answer) bool { return a.By == byEvent || strings.HasPrefix(a.By, byPerson) }
 
 // events are what the row waits for from outside.
 func (r *row) events() (list []tasks.Awaited) {

@@ -42,8 +42,8 @@ func (r *Runner) Remember(m Memory) { r.memory = m }
 
 // Remembered is a turn that is remembered, while it is taken.
 type Remembered interface {
-	// Begun returns the time of the turn, and whether it was begun before and lost.
-	Begun() (now time.Time, lost bool)
+	// Begun returns the time of the turn, and whether it was begun before and lost; then also what it had heard of events.
+	Begun() (now time.Time, lost bool, events []steps.Answer)
 	// Unrepeatable reports whether it cannot be taken again, so that what it did is undone at once if it breaks off.
 	Unrepeatable() bool
 	// Acting, Final and Undoing are as in [engine.Call].
