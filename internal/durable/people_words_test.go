@@ -12,6 +12,7 @@ import (
 
 	"github.com/mcpsaga/mcpsaga/internal/durable"
 	"github.com/mcpsaga/mcpsaga/internal/store/intercept"
+	"github.com/mcpsaga/mcpsaga/internal/tasks"
 	"github.com/mcpsaga/mcpsaga/saga"
 	"github.com/mcpsaga/mcpsaga/steps"
 )
@@ -105,4 +106,75 @@ func TestThePageIsShownWhileTheSagaRewords(t *testing.T) {
 		assert.Contains(t, words(t, b, name), "Pay 1000?")
 		assert.Equal(t, []int{1}, paid)
 	})
+}
+
+type account struct {
+	Limit int    `json:"limit" minimum:"1"`
+	To    string `json:"to"`
+}
+
+// A new version of a tool that asks others in other words, or for more, takes no answer to the old ones, also if it came
+// before the new version did. Others have as long to answer as for the first words.
+func TestOthersAreAskedAnewByANewVersion(t *testing.T) {
+	before := &steps.Form[sum]{ID: "approve", Message: "Pay?", By: steps.By{"finance"}, Within: time.Hour}
+	after := &steps.Form[account]{ID: "approve", Message: "Pay, and to whom?", By: steps.By{"finance"}, Within: time.Hour}
+	second := &steps.Form[sum]{ID: "second", Message: "And?", By: steps.By{"board"}, Within: 3 * time.Hour}
+	tool := func(kind string, asks ...steps.Question) saga.Definition {
+		said := func(a steps.Answers) (string, error) {
+			got, err := after.Answer(a)
+			return fmt.Sprintf("%d to %q", got.Limit, got.To), err
+		}
+		info := saga.Info{Name: "buy", Tasks: optional, Asks: asks}
+		if kind == "flow" {
+			return saga.Flow[none, string]{Info: info, Run: func(r *saga.Run, _ none) (string, error) {
+				if err := r.AskAll(asks[0].(steps.Request), asks[1].(steps.Request)); err != nil {
+					return "", err
+				}
+				return said(r)
+			}}
+		}
+		return saga.Machine[none, none]{
+			Info: info,
+			Start: func(tt *turn) (saga.Next, error) {
+				return tt.Ask("end", asks[0].(steps.Request), asks[1].(steps.Request))
+			},
+			Steps: saga.Steps[none, none]{"end": func(tt *turn) (saga.Next, error) {
+				text, err := said(tt)
+				if err != nil {
+					return nil, err
+				}
+				return tt.Textf("%s", text)
+			}},
+		}
+	}
+	for _, kind := range []string{"machine", "flow"} {
+		for _, early := range []bool{false, true} {
+			t.Run(fmt.Sprint(kind, early), func(t *testing.T) {
+				inBubble(t, func(t *testing.T, r *rig) {
+					a, b := r.manager(nil, tool(kind, before, second)), r.manager(nil, tool(kind, after, second))
+					stop := r.work(a)
+					id := r.start(a, call(a, "buy", "{}")).ID
+					time.Sleep(50 * time.Minute)
+					name, other := waitingFor(t, a, "finance")[0], waitingFor(t, a, "board")[0]
+					if early {
+						require.NoError(t, answersAs(a, name, "jo", 1))
+					}
+					stop()
+					r.work(b)
+					if !early {
+						require.NoError(t, answersAs(b, name, "jo", 1))
+					}
+					require.NoError(t, answersAs(b, other, "sam", 2))
+					time.Sleep(50 * time.Minute)
+					asked, err := b.FindAsked(t.Context(), name)
+					require.NoError(t, err)
+					require.True(t, asked.Open, "it is asked again")
+					require.Contains(t, string(asked.Step.Params), "to whom?")
+					given := durable.PersonAnswer{Action: "accept", By: "jo", Content: []byte(`{"limit":3,"to":"Ann"}`)}
+					require.NoError(t, b.AnswerAsked(t.Context(), asked, given))
+					assert.Contains(t, text(t, r.until(b, id, tasks.Completed)), `3 to \"Ann\"`)
+				})
+			})
+		}
+	}
 }
