@@ -131,13 +131,16 @@ func (c *Core) HasGoneOn(ctx context.Context, principal string, saga tokens.ID, 
 }
 
 // Withdraw implements [turns.Memory].
-func (c *Core) Withdraw(ctx context.Context, p *engine.Program, pos *engine.Position) {
+func (c *Core) Withdraw(ctx context.Context, principal string, p *engine.Program, pos *engine.Position) {
+	if r, err := c.rows.load(ctx, c.rows.sagaID(principal, pos.ID)); err != nil || r != nil && !r.Status.Over() {
+		return // it goes on as a task
+	}
 	for _, e := range c.awaits(p, pos) {
 		if e.Asked == nil {
 			continue
 		}
 		_, err := changeDocument(ctx, c, e.Event, nil, func(d *delivery, exists bool) (*kept, error) {
-			if !exists || d.Over {
+			if !exists || d.Over || !bytes.Equal(d.Asked, e.Asked) {
 				return nil, nil
 			}
 			d.Over = true
