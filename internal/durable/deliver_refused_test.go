@@ -1,8 +1,6 @@
 package durable_test
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"testing"
 	"time"
@@ -10,8 +8,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/mcpsaga/mcpsaga/internal/durable"
-	"github.com/mcpsaga/mcpsaga/internal/store/intercept"
 	"github.com/mcpsaga/mcpsaga/internal/tasks"
 	"github.com/mcpsaga/mcpsaga/internal/turns"
 	"github.com/mcpsaga/mcpsaga/saga"
@@ -102,39 +98,5 @@ func TestKeysOfSagasThatClientsDrive(t *testing.T) {
 		end, err = m.Turns.Resume(t.Context(), q)
 		require.NoError(t, err)
 		assert.Contains(t, end.Result.Content.Text(), "paid 5")
-	})
-}
-
-// A saga for whose event nothing could be written in time does not take that for its end before that is written: who delivers
-// then reads that it is too late.
-func TestEventsThatCouldNotBeWaitedFor(t *testing.T) {
-	inBubble(t, func(t *testing.T, r *rig) {
-		handle, until := "", time.Now().Add(paid.Within+time.Minute)
-		way := &intercept.Store{Store: r.store, Around: func(_ context.Context, c intercept.Call, next func() error) error {
-			if c.Method == "Write" && c.Record.Tool == "document" && time.Now().Before(until) {
-				return errRefused
-			}
-			return next()
-		}}
-		m := r.manager(func(c *durable.Config) { c.Store = way }, saga.Flow[none, string]{
-			Info: saga.Info{Name: "buy", Tasks: optional, Asks: []steps.Question{paid, nameForm}},
-			Run: func(r *saga.Run, _ none) (_ string, err error) {
-				if handle, err = saga.Handle(r, paid); err != nil {
-					return "", err
-				}
-				if _, err := saga.Ask(r, paid); !errors.Is(err, steps.ErrTimeout) {
-					return "paid", err
-				}
-				_, err = saga.Ask(r, nameForm)
-				return "not paid", err
-			},
-		})
-		r.work(m)
-		r.until(m, r.start(m, call(m, "buy", "{}")).ID, tasks.InputRequired)
-		at, err := m.AtHandle(t.Context(), handle)
-		require.NoError(t, err)
-		time.Sleep(time.Until(until))
-		_, err = m.Deliver(t.Context(), at, accepts(`{"amount":1}`))
-		assert.ErrorIs(t, err, durable.ErrEventGone)
 	})
 }

@@ -165,8 +165,7 @@ func (h *hold) awaitEvents(r *row, events []tasks.Awaited) (again bool, err erro
 	var answers []steps.Answer
 	for i := range events {
 		a, err := h.c.registerOne(h.ctx, r.Principal, &r.ID, h.program, &events[i])
-		// It is over, although that cannot be written. Where that may be soon, it is first: what is delivered then is too late.
-		if over := !r.now().Before(events[i].Until.Add(awaitAgain)); err != nil && over && !errors.Is(err, ErrUnavailable) {
+		if err != nil && !r.now().Before(events[i].Until.Add(awaitAgain)) { // it is over, whatever is written
 			a, err = &steps.Answer{StepID: events[i].ID, Result: json.RawMessage(timedOut), By: byEvent}, nil
 		}
 		if err != nil {
