@@ -26,8 +26,9 @@ type clientTurn struct {
 	// lazy: it is remembered only if it acts. lost: it was begun before by a process that is gone.
 	lazy, lost bool
 	// did is what the saga has begun, as far as this turn knows, and earlier what the lost turn says of that; nil if it
-	// is not known.
+	// is not known. events is what the lost turn had heard, which its events may say no more.
 	did, earlier *engine.Position
+	events       []steps.Answer
 	// keep is until when it is remembered at least.
 	keep time.Time
 	// tokenExpires is until when the token that it was taken with is good, and undoable whether the saga has
@@ -55,7 +56,8 @@ func (c *Core) newTurn(ctx context.Context, q *turns.Request, saga tokens.ID, r 
 	if lost := r.Client.Turn; lost != nil {
 		t.lost, t.begun.Now, t.stand = true, lost.Now, r.Stand // a flow sees the same time
 		t.earlier, _ = decodePosition(lost.Did, saga)
-		t.did = t.earlier
+		t.did, t.events = t.earlier, happenedOf(r.Stand.Answers)
+		t.stand.Answers = slices.DeleteFunc(slices.Clone(r.Stand.Answers), isOutside)
 	}
 	t.row = r.clone()
 	if t.row.Granted = grantedTo(engine.CallerOf(ctx)); q.Program != nil && q.Program.Waits() {
@@ -125,7 +127,9 @@ func (t *clientTurn) fail(err error) error {
 }
 
 // Begun implements [turns.Remembered].
-func (t *clientTurn) Begun() (now time.Time, lost bool) { return t.begun.Now, t.lost }
+func (t *clientTurn) Begun() (now time.Time, lost bool, events []steps.Answer) {
+	return t.begun.Now, t.lost, t.events
+}
 
 // Unrepeatable implements [turns.Remembered].
 func (t *clientTurn) Unrepeatable() bool { return t.lazy }
@@ -139,9 +143,10 @@ func (t *clientTurn) GoesOn(pos *engine.Position, answers []steps.Answer) {
 	t.begun.Now = later(t.begun.Now, later(t.c.Turns.Now(), pos.Wake))
 }
 
-// Heard implements [turns.Remembered].
+// Heard implements [turns.Remembered]. Whoever takes the turn after this one is lost is to hear the same.
 func (t *clientTurn) Heard(p *engine.Program, pos *engine.Position, events []steps.Answer) {
 	t.hold.hears(p, pos, events)
+	t.stand.Answers = append(slices.Clip(t.stand.Answers), events...)
 	t.heard = append(t.heard, events...)
 }
 

@@ -260,7 +260,7 @@ func (h *hold) notCancelled(final bool) error {
 		r.Cancelled, r.UndoNow, r.Undoing, r.Final = false, false, nil, r.Final || final
 		h.rest(r, store.Waiting, time.Time{})
 		r.Running.Doubt = r.Client.Turn != nil
-		if r.Client.Undoable {
+		if r.Client.Undoable || r.Client.Turn != nil {
 			r.Wake = r.due()
 		}
 		return []event{{kind: kindTurn, body: body{Text: "too late to cancel"}}}

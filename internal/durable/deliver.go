@@ -167,7 +167,7 @@ func (c *Core) Deliver(ctx context.Context, at Address, result json.RawMessage) 
 	}
 	d := &found.Value
 	// Also if it was delivered before: who did that may not have come so far.
-	if err = c.tellRows(ctx, d.Rows, at.Event, d.Result); err == nil && at.Row != (store.ID{}) {
+	if err = c.tellRows(ctx, at.Event, d); err == nil && at.Row != (store.ID{}) {
 		err = c.takes(ctx, at, d) // it may have ended since it was looked at
 	}
 	return d.Until.IsZero(), err
@@ -214,25 +214,27 @@ func (c *Core) stillWaits(ctx context.Context, d *delivery) error {
 	return ErrEventGone
 }
 
-// tellRow has a saga go on that waits for an event which has happened.
-func (c *Core) tellRow(ctx context.Context, id store.ID, name Name, result []byte) error {
-	_, err := c.input(ctx, func() (*row, error) { return c.loadReadable(ctx, id) }, func(r *row) (*event, bool, error) { return r.happened(name, result) })
-	if errors.Is(err, tasks.ErrNotFound) { // it was there just now
-		return nil
+// tellRows has the sagas go on that wait for an event which has happened.
+func (c *Core) tellRows(ctx context.Context, name Name, d *delivery) error {
+	for _, id := range d.Rows {
+		_, err := c.input(ctx, func() (*row, error) { return c.loadReadable(ctx, id) }, func(r *row) (*event, bool, error) { return r.happened(name, d) })
+		if err != nil && !errors.Is(err, tasks.ErrNotFound) { // it was there just now
+			return err
+		}
 	}
-	return err
+	return nil
 }
 
-// happened is the input of a row for an event that has happened; nil if it does not wait for it. run says that it then
-// waits for nothing.
-func (r *row) happened(name Name, result []byte) (input *event, run bool, err error) {
+// happened is the input of a row for an event that has happened; nil if it does not wait for it, or asks others in other
+// words than they have answered. run says that it then waits for nothing.
+func (r *row) happened(name Name, d *delivery) (input *event, run bool, err error) {
 	if r.Status.Over() || r.Undoing != nil || isOver(r, r.now()) {
 		return nil, false, nil
 	}
 	answers := slices.Clip(r.Stand.Answers)
 	for _, e := range r.events() {
-		if e.Event == name {
-			answers = append(answers, steps.Answer{StepID: e.ID, Result: result, By: answeredBy(result)})
+		if e.Event == name && bytes.Equal(e.Asked, d.Asked) {
+			answers = append(answers, steps.Answer{StepID: e.ID, Result: d.Result, By: answeredBy(d.Result)})
 		}
 	}
 	given := answers[len(r.Stand.Answers):]
@@ -247,12 +249,14 @@ func (r *row) happened(name Name, result []byte) (input *event, run bool, err er
 // happenedOf are those of the answers that are events': a client may send others under their ids.
 func happenedOf(answers []steps.Answer) (list []steps.Answer) {
 	for _, a := range answers {
-		if a.By == byEvent || strings.HasPrefix(a.By, byPerson) {
+		if isOutside(a) {
 			list = append(list, a)
 		}
 	}
 	return list
 }
+
+func isOutside(a steps.Answer) bool { return a.By == byEvent || strings.HasPrefix(a.By, byPerson) }
 
 // events are what the row waits for from outside.
 func (r *row) events() (list []tasks.Awaited) {

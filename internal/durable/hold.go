@@ -253,7 +253,7 @@ func (h *hold) taskTurn(r *row, now time.Time, why error) (t turns.TaskTurn, err
 	if err == nil && h.program != nil {
 		err = h.c.Turns.Mark(h.ctx, h.program, &t.Call)
 	}
-	if err == nil && r.Client != nil && t.Position != nil {
+	if err == nil && r.Client != nil && t.Position != nil && len(t.Events) == 0 {
 		t.Events, err = h.c.Register(h.ctx, r.Principal, h.program, t.Position)
 		h.hears(h.program, t.Position, t.Events)
 	}

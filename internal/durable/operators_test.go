@@ -207,3 +207,37 @@ func TestOperatorsCloseTasks(t *testing.T) {
 		}
 	})
 }
+
+// What an operator wants undone is undone also if its client has it become a task before a worker comes to it.
+func TestOperatorsHaveUndoneWhatBecomesATask(t *testing.T) {
+	inBubble(t, func(t *testing.T, r *rig) {
+		s := newShop()
+		order := &saga.Effect[hold, string]{Name: "order", Do: s.do, Undo: s.undo}
+		tool := saga.Flow[none, string]{
+			Info: saga.Info{Name: "buy", Tasks: optional, Asks: []steps.Question{nameForm}, Effects: []saga.Declared{order}},
+			Run: func(r *saga.Run, _ none) (string, error) {
+				if _, err := saga.Do(r, order, hold{Task: "buy", What: "a"}); err != nil {
+					return "", err
+				}
+				_, err := saga.Ask(r, nameForm)
+				return "done", err
+			},
+		}
+		m := r.manager(func(c *durable.Config) { c.Workers = -1 }, tool)
+		end, err := m.Turns.Call(t.Context(), call(m, "buy", "{}").Request)
+		require.NoError(t, err)
+		for w, err := range m.Waiting(t.Context()) {
+			require.NoError(t, err)
+			require.NoError(t, m.UndoNow(t.Context(), w.ID))
+		}
+		begun := call(m, "buy", "")
+		begun.Request.Token, begun.AtOnce = end.Token, true
+		begun.Request.Answers = []steps.Answer{accept(end.Steps[0].ID, `{"name":"Ada"}`)}
+		task := r.start(m, begun)
+		n := r.manager(nil, tool)
+		r.work(n)
+		r.until(n, task.ID, tasks.Cancelled)
+		left, _ := s.left("buy")
+		assert.Empty(t, left)
+	})
+}

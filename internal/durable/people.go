@@ -124,20 +124,23 @@ func (c *Core) unlist(ctx context.Context, by []string, at engine.Place) {
 	}
 }
 
-// HasEnded implements [turns.Memory].
-func (c *Core) HasEnded(ctx context.Context, principal string, saga tokens.ID) (bool, error) {
+// HasGoneOn implements [turns.Memory].
+func (c *Core) HasGoneOn(ctx context.Context, principal string, saga tokens.ID, turn uint32) (bool, error) {
 	r, err := c.rows.load(ctx, c.rows.sagaID(principal, saga))
-	return r != nil && r.Status.Over(), err
+	return r != nil && (r.Status.Over() || r.Client == nil || r.Client.Turn != nil || r.Client.At > turn), err
 }
 
 // Withdraw implements [turns.Memory].
-func (c *Core) Withdraw(ctx context.Context, p *engine.Program, pos *engine.Position) {
+func (c *Core) Withdraw(ctx context.Context, principal string, p *engine.Program, pos *engine.Position) {
+	if r, err := c.rows.load(ctx, c.rows.sagaID(principal, pos.ID)); err != nil || r != nil && !r.Status.Over() {
+		return // it goes on as a task
+	}
 	for _, e := range c.awaits(p, pos) {
 		if e.Asked == nil {
 			continue
 		}
 		_, err := changeDocument(ctx, c, e.Event, nil, func(d *delivery, exists bool) (*kept, error) {
-			if !exists || d.Over {
+			if !exists || d.Over || !bytes.Equal(d.Asked, e.Asked) {
 				return nil, nil
 			}
 			d.Over = true
@@ -199,7 +202,7 @@ func (c *Core) askedAt(ctx context.Context, place engine.Place, mark []byte) (*A
 		}
 	}
 	if err == nil && d.Result != nil {
-		err = c.tellRows(ctx, d.Rows, c.atOthers(place), d.Result) // the server that took the answer may have died before it did so
+		err = c.tellRows(ctx, c.atOthers(place), d) // the server that took the answer may have died before it did so
 	}
 	if err != nil {
 		return nil, c.report(ctx, "page", err)
@@ -217,15 +220,6 @@ func (r *row) waitsUntil(until time.Time) time.Time {
 		return end
 	}
 	return until
-}
-
-func (c *Core) tellRows(ctx context.Context, rows []store.ID, name Name, result []byte) error {
-	for _, id := range rows {
-		if err := c.tellRow(ctx, id, name, result); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // PersonAnswer is what a person answers.
@@ -263,7 +257,7 @@ func (c *Core) AnswerAsked(ctx context.Context, a *Asked, given PersonAnswer) er
 		return d.kept(c.clock.now()), nil
 	})
 	if err == nil {
-		err = c.tellRows(ctx, found.Value.Rows, name, result)
+		err = c.tellRows(ctx, name, &found.Value)
 	}
 	if err == nil { // it may have ended since it was looked at
 		err = c.takes(ctx, Address{name, found.Value.Row}, &found.Value)

@@ -279,7 +279,8 @@ func (c *Core) instead(ctx context.Context, r *row) (*row, error) {
 	return nil, tasks.ErrExists
 }
 
-// adopt has a row take the place of that of a saga which its client has driven so far, if there is one. It fails with
+// adopt has a row take the place of that of a saga which its client has driven so far, if there is one: what an operator
+// wants undone is undone all the same. It fails with
 // [store.ErrConflict] if that is a task already, and with [errTaken] if its client drives this very turn.
 func (c *Core) adopt(ctx context.Context, r *row, turn *turns.TaskTurn) error {
 	for {
@@ -306,6 +307,7 @@ func (c *Core) adopt(ctx context.Context, r *row, turn *turns.TaskTurn) error {
 		record := r.Record
 		r.Record = found.Record
 		r.Mode, r.Status, r.Revision, r.Heard = record.Mode, record.Status, record.Revision, found.Heard
+		r.Cancelled = found.UndoNow
 		if r.Request != (store.ID{}) { // the first call leads to the task
 			r.Called, r.Times.Keep = found.Digest, found.Created.Add(keepKey)
 		}

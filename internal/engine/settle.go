@@ -17,8 +17,8 @@ func (t *Program) settle(ctx context.Context, pos *Position, p *pendingStep, fre
 	switch {
 	case err != nil:
 		return step, false, nil, &PositionError{t.Name, err}
-	case p.outside() && p.answer != nil:
-		return step, false, nil, nil // it was looked at when it came; see [Program.CheckEvent]
+	case p.outside() && p.answer != nil && !t.forOthers(p.id):
+		return step, false, nil, nil // it was looked at when it came, and has no words; see [Program.CheckEvent]
 	case words != p.digest && !(c.again && p.answer != nil): // else it may have acted on the answer
 		// The tool asks something else now than the user answered, or would.
 		p.digest = words
@@ -54,7 +54,9 @@ func (t *Program) settle(ctx context.Context, pos *Position, p *pendingStep, fre
 			return step, false, nil, &AnswerError{p.stepID(), err.Error()}
 		}
 		pos.seen = append(pos.seen, f)
-		p.answer = nil
+		if p.answer = nil; p.outside() { // others have as long for these words
+			p.until = c.present().Add(within(&step)).Round(0).UTC()
+		}
 	}
 	p.repeat++
 	step.ID = p.stepID()

@@ -251,11 +251,11 @@ func (tc *Turn) Yield(next string, blocks content.Blocks) (*Asked, error) {
 	return &Asked{Next: next, Yielded: blocks}, nil
 }
 
-func (tc *Turn) present() time.Time {
-	if tc.Present.After(tc.Now) {
-		return tc.Present
+func (c *Call) present() time.Time {
+	if c.Present.After(c.Now) {
+		return c.Present
 	}
-	return tc.Now
+	return c.Now
 }
 
 // Sleep is Until with d from the present, which is later than the turn's time if it is taken again.

@@ -29,7 +29,7 @@ func (r *Runner) Cancel(ctx context.Context, q Request, others ...Policy) (End, 
 		}
 		end, err := r.cancel(ctx, &q, o)
 		if err == nil && r.memory != nil && o.Position.Awaits() && !UndoReport(end.Result).TooLate() {
-			r.memory.Withdraw(ctx, o.Program, o.Position)
+			r.memory.Withdraw(ctx, q.Principal, o.Program, o.Position)
 		}
 		return end, err
 	})

@@ -35,21 +35,21 @@ func (c *Config) wake(p *engine.Position) time.Time {
 }
 
 // isTime waits within the time of a turn, for events or until the saga goes on by itself, and reports whether that is so,
-// or the saga has ended.
+// or the saga has gone on or ended without this request.
 func (r *Runner) isTime(ctx context.Context, q *Request, o *Opened, events bool) (bool, error) {
 	turn := r.Begin(ctx)
 	defer turn.Cancel()
-	ended, err := r.hasEnded(turn, q, o)
+	gone, err := r.hasGoneOn(turn, q, o)
 	switch {
-	case err != nil, ended:
-		return ended, err
+	case err != nil, gone:
+		return gone, err
 	case events:
 		return r.delivered(turn, q, o)
 	}
 	return r.wait(turn, q, o.Position.Wake)
 }
 
-// delivered waits for events, and reports whether something has come of one, or the saga has ended.
+// delivered is isTime for events.
 func (r *Runner) delivered(ctx context.Context, q *Request, o *Opened) (bool, error) {
 	for end := r.Now().Add(r.longest()); ; {
 		if events, err := r.memory.Register(ctx, q.Principal, o.Program, o.Position); err != nil || len(events) > 0 {
@@ -62,7 +62,7 @@ func (r *Runner) delivered(ctx context.Context, q *Request, o *Opened) (bool, er
 		if err := r.pause(ctx, q, next); err != nil {
 			return false, err
 		}
-		if ended, err := r.hasEnded(ctx, q, o); ended || err != nil {
+		if gone, err := r.hasGoneOn(ctx, q, o); gone || err != nil {
 			return true, err
 		}
 	}

@@ -26,10 +26,12 @@ type Memory interface {
 	// Register notes, without waiting, that a saga of a principal's waits for the events of a position, and returns what has become of them, as
 	// far as that is known.
 	Register(ctx context.Context, principal string, p *engine.Program, pos *engine.Position) ([]steps.Answer, error)
-	// HasEnded reports whether a saga of a principal's has ended without its client, as by an operator.
-	HasEnded(ctx context.Context, principal string, saga tokens.ID) (bool, error)
-	// Withdraw takes back what others are asked at a position: its saga was cancelled.
-	Withdraw(ctx context.Context, p *engine.Program, pos *engine.Position)
+	// HasGoneOn reports whether a saga of a principal's does not wait after so many turns any more: it has ended, as by an
+	// operator, it is a task, or its next turn was begun.
+	HasGoneOn(ctx context.Context, principal string, saga tokens.ID, turn uint32) (bool, error)
+	// Withdraw takes back what others are asked at a position of a saga of a principal's which was cancelled, unless that goes on
+	// as a task.
+	Withdraw(ctx context.Context, principal string, p *engine.Program, pos *engine.Position)
 	// PutBlob keeps data of a principal's under an id that was drawn at random, on an account that may be empty (see [Sender]), and Blob returns it, or
 	// nil if there is none any more.
 	PutBlob(ctx context.Context, principal, account string, id [16]byte, data []byte, until time.Time) error
@@ -41,8 +43,8 @@ func (r *Runner) Remember(m Memory) { r.memory = m }
 
 // Remembered is a turn that is remembered, while it is taken.
 type Remembered interface {
-	// Begun returns the time of the turn, and whether it was begun before and lost.
-	Begun() (now time.Time, lost bool)
+	// Begun returns the time of the turn, and whether it was begun before and lost; then also what it had heard of events.
+	Begun() (now time.Time, lost bool, events []steps.Answer)
 	// Unrepeatable reports whether it cannot be taken again, so that what it did is undone at once if it breaks off.
 	Unrepeatable() bool
 	// Acting, Final and Undoing are as in [engine.Call].

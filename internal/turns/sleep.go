@@ -91,12 +91,13 @@ func (c *Config) hold(ctx context.Context, q *Request, wake time.Time) error {
 	return err
 }
 
-// hasEnded reports whether there is nothing more to wait for, as the saga has ended.
-func (r *Runner) hasEnded(ctx context.Context, q *Request, o *Opened) (bool, error) {
+// hasGoneOn reports whether there is nothing more to wait for where the token says, and nothing to ask: the saga has ended,
+// or has gone on from there.
+func (r *Runner) hasGoneOn(ctx context.Context, q *Request, o *Opened) (bool, error) {
 	if !r.remembers(o.Program) {
 		return false, nil
 	}
-	return r.memory.HasEnded(ctx, q.Principal, o.Saga)
+	return r.memory.HasGoneOn(ctx, q.Principal, o.Saga, o.Position.Turn)
 }
 
 // carry keeps what was yielded and could not be passed on with the outcome of the next turn, until

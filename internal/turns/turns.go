@@ -198,7 +198,7 @@ func (r *Runner) call(q *Request, m Remembered) engine.Call {
 	c := engine.Call{Now: r.Now(), Client: r.Features(q.Client), Notifier: q.Notifier, Held: q.Policy.UndoBroken, Unwanted: q.Unwanted}
 	if m != nil {
 		c.Present = c.Now
-		c.Now, c.Lost = m.Begun()
+		c.Now, c.Lost, c.Events = m.Begun()
 		c.Acting, c.Final, c.Undoing, c.Did = m.Acting, m.Final, m.Undoing, m.Did
 	}
 	return c
@@ -243,7 +243,7 @@ func (r *Runner) Continue(ctx context.Context, q *Request, o *Opened, m Remember
 		res.Now = o.Position.Wake // it was waited for
 	}
 	err := r.Mark(turn, o.Program, &res)
-	if err == nil && o.Position.Awaits() && r.memory != nil {
+	if err == nil && len(res.Events) == 0 && o.Position.Awaits() && r.memory != nil {
 		res.Events, err = r.memory.Register(turn, q.Principal, o.Program, o.Position)
 	}
 	if err != nil {
