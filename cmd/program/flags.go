@@ -48,6 +48,9 @@ func (p *program) complete(c *cli.Command) {
 	c.Usage, c.Description = p.text(c.Usage), p.text(c.Description)
 	c.OnUsageError = p.mistaken
 	c.SliceFlagSeparator = listSeparator
+	if len(c.Flags) > 0 && len(c.Commands) > 0 && c.Before == nil {
+		c.Before = p.noFlagsBefore
+	}
 	if c.Action == nil {
 		c.Action = func(_ context.Context, c *cli.Command) error { return cli.ShowSubcommandHelp(c) }
 	}
