@@ -28,7 +28,8 @@ type setting struct {
 	list     bool   // it takes several values
 	variable string // of the environment
 	// from is where the value is from. It stays empty if that is the command line, which is looked at first.
-	from string
+	from   string
+	inFile bool // from is a line of the file
 }
 
 // Lookup implements [cli.ValueSource].
@@ -38,7 +39,7 @@ func (s *setting) Lookup() (string, bool) {
 		return value, true
 	}
 	if e, ok := s.file.lookUp(s.name); ok {
-		s.from = fmt.Sprintf("%s, line %d", s.file.path, e.line)
+		s.from, s.inFile = fmt.Sprintf("%s, line %d", s.file.path, e.line), true
 		return e.value, true
 	}
 	s.from = "default"
@@ -199,6 +200,9 @@ func (p *program) printConfig(c *cli.Command) error {
 		case isText && text != "" && p.options.Flags != nil && p.options.Flags.Lookup(name) != nil:
 			hidden = "not shown"
 		}
+			if text == "" { // one that is named must exist
+				hidden = fmt.Sprintf("this user's own, %v", value)
+			}
 		if hidden != "" {
 			p.print(fmt.Sprintf("# %s: %s  # %s", name, hidden, from))
 			continue
@@ -210,6 +214,8 @@ func (p *program) printConfig(c *cli.Command) error {
 		node.Style |= yaml.FlowStyle
 		line, err := yaml.Marshal(&node)
 		if err != nil {
+		case text == "" && isText && from == "default":
+			hidden = "not set"
 			return err
 		}
 		p.print(fmt.Sprintf("%s: %s  # %s", name, strings.TrimSpace(string(line)), from))
