@@ -46,6 +46,18 @@ func (s *setting) Lookup() (string, bool) {
 	return "", false
 }
 
+// source is a setting for one flag: several commands may have a flag of that name.
+type source struct {
+	*setting
+	asked bool // so the command line does not have the flag
+}
+
+// Lookup implements [cli.ValueSource].
+func (s *source) Lookup() (string, bool) {
+	s.asked = true
+	return s.setting.Lookup()
+}
+
 func (s *setting) String() string   { return s.from }
 func (s *setting) GoString() string { return s.from }
 func (s *setting) IsFromEnv() bool  { return true } // so that help names the variable
@@ -188,6 +200,9 @@ func (p *program) printConfig(c *cli.Command) error {
 		switch text, isText := value.(string); {
 		case name == "keyset":
 			value, _ = p.keysetName(c)
+			if text == "" { // one that is named must exist
+				hidden = fmt.Sprintf("this user's own, %v", value)
+			}
 		case name == "audience":
 			value, _ = p.audienceOf(c)
 		case name == "ledger":
@@ -199,10 +214,9 @@ func (p *program) printConfig(c *cli.Command) error {
 			hidden = "not shown, as it is no name of a file or variable"
 		case isText && text != "" && p.options.Flags != nil && p.options.Flags.Lookup(name) != nil:
 			hidden = "not shown"
+		case text == "" && isText && from == "default":
+			hidden = "not set"
 		}
-			if text == "" { // one that is named must exist
-				hidden = fmt.Sprintf("this user's own, %v", value)
-			}
 		if hidden != "" {
 			p.print(fmt.Sprintf("# %s: %s  # %s", name, hidden, from))
 			continue
@@ -214,8 +228,6 @@ func (p *program) printConfig(c *cli.Command) error {
 		node.Style |= yaml.FlowStyle
 		line, err := yaml.Marshal(&node)
 		if err != nil {
-		case text == "" && isText && from == "default":
-			hidden = "not set"
 			return err
 		}
 		p.print(fmt.Sprintf("%s: %s  # %s", name, strings.TrimSpace(string(line)), from))

@@ -65,7 +65,24 @@ func (p *program) sources(name string) cli.ValueSourceChain {
 		variable := p.environment() + "_" + strings.ToUpper(notInVariables.ReplaceAllString(name, "_"))
 		p.config.settings[name] = &setting{file: &p.config, name: name, variable: variable}
 	}
-	return cli.NewValueSourceChain(p.config.settings[name])
+	return cli.NewValueSourceChain(&source{setting: p.config.settings[name]})
+}
+
+// onCommandLine reports whether the command line has a flag of c that is a text, or several.
+func onCommandLine(c *cli.Command, name string) bool {
+	for _, f := range c.Flags {
+		var chain cli.ValueSourceChain
+		switch f := f.(type) {
+		case *cli.StringFlag:
+			chain = f.Sources
+		case *cli.StringSliceFlag:
+			chain = f.Sources
+		}
+		if f.Names()[0] == name && len(chain.Chain) == 1 {
+			return !chain.Chain[0].(*source).asked
+		}
+	}
+	return false
 }
 
 func (p *program) stringFlag(name, usage, value string) *cli.StringFlag {
