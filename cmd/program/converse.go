@@ -8,9 +8,11 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"os/signal"
 	"regexp"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/sourcegraph/jsonrpc2"
@@ -99,6 +101,7 @@ func (p *program) converse(ctx context.Context, c *cli.Command, begin beginning)
 	if err != nil {
 		return err
 	}
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE) // as servers do: who reads the result may be gone, and the call stays
 	p.bar = term.NewBar(p.stderr, p.name)
 	defer p.bar.Clear()
 	if p.bar != nil {
