@@ -137,6 +137,9 @@ func (p *program) converse(ctx context.Context, c *cli.Command, begin beginning)
 			return p.interrupted(c, saved, resumed, false, &client.InterruptedError{Position: saved.Position, Err: err})
 		}
 		if token := result.undoToken(); token != "" {
+			if saved.Undo && err == nil {
+				err = errLeft
+			}
 			return p.notUndone(c, saved, cmp.Or(save, resumed), token, err)
 		}
 		forget(save, resumed)
@@ -153,8 +156,16 @@ func (p *program) notUndone(c *cli.Command, saved *state.Call, path, token strin
 	if failure != nil {
 		return &exitError{exitFailed, errors.Join(err, failure)}
 	}
-	p.say("What was not undone can be tried again with:\n  %s cancel %s", p.self, quote(state.Given(path)))
+	p.sayLeft(path)
 	return err
+}
+
+// errLeft is the error of a command that was to undo something and has not undone all of it. The server has said what.
+var errLeft = &exitError{exitFailed, errors.New("")}
+
+// sayLeft says how to have undone what is left of the call saved at path.
+func (p *program) sayLeft(path string) {
+	p.say("What was not undone can be tried again with:\n  %s cancel %s", p.self, quote(state.Given(path)))
 }
 
 func resume(ctx context.Context, connection *client.Client, saved *state.Call, handlers client.Handlers) (*outcome, error) {
