@@ -177,7 +177,7 @@ func (c *Client) inSession(ctx context.Context, r *request) (json.RawMessage, er
 	call.handling.Lock() // no handler works after the call
 	call.patience.Stop()
 	call.handling.Unlock()
-	if answered {
+	if result = sound(result); answered {
 		c.keep(s)
 	} else {
 		_ = s.Close() // what the server still asks for this call, nothing tells from what it asks for the next
