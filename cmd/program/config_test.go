@@ -42,7 +42,8 @@ func TestConfig(t *testing.T) {
 token-ttl: 30m
 ledger: off
 audience: prod
-allow-host: [tools.example.com, "b,c.example.com"]
+allow-host: [tools.example.com, example.org]
+auth-claim: [a, "b,c"]
 page-size: 9
 lease: 30s
 workers: 2
@@ -51,7 +52,7 @@ answers: a.json # of other commands
 `)
 	config, from := h.printed("serve", "--config", path, "--print-config", "--workers", "3")
 	for _, line := range []string{
-		"token-ttl: 30m0s", `ledger: "off"`, "audience: prod", `allow-host: [tools.example.com, 'b,c.example.com']`,
+		"token-ttl: 30m0s", `ledger: "off"`, "audience: prod", "allow-host: [tools.example.com, example.org]", `auth-claim: [a, 'b,c']`,
 		"page-size: 7", "lease: 20s", "workers: 3", "max-sessions: 10000", "undo-grace: 720h0m0s", "allow-origin: []", "# repo: not shown",
 	} {
 		assert.Contains(t, "\n"+config, "\n"+line+"\n")
@@ -75,7 +76,7 @@ answers: a.json # of other commands
 
 	h.env = append(h.env, "SAGA_CONFIG="+path)
 	_, from = h.printed("worker", "--print-config", "--ledger", "postgres://x")
-	assert.Equal(t, path+", line 8", from["workers"])
+	assert.Equal(t, path+", line 9", from["workers"])
 	assert.NotContains(t, from, "addr")
 }
 
