@@ -10,6 +10,9 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/mcpsaga/mcpsaga/client"
+	"github.com/mcpsaga/mcpsaga/cmd/program/internal/state"
 )
 
 // A saved call is one of its server: what environment and file say of servers is about other calls. Only the command line sends
@@ -81,4 +84,16 @@ func TestTokensOfOtherServersAreNotSent(t *testing.T) {
 		assert.Equal(t, want, got.Load(), env)
 		require.NoError(t, os.Remove(h.dir+"/saved.json"))
 	}
+}
+
+// A saved call without a token is not explained by the lack of one.
+func TestExplainingACallWithoutAToken(t *testing.T) {
+	t.Parallel()
+	h := newHome(t)
+	h.ok("keys", "new", "--keyset", "k.json")
+	call := state.Call{URL: "http://127.0.0.1:1/mcp", Position: client.Position{Version: 1, Dialect: "mcp-2026-07-28", Tool: "x", Task: "t"}}
+	require.NoError(t, call.Save(h.dir+"/saved.json"))
+	_, stderr, code := h.run("token", "explain", "saved.json", "--keyset", "k.json")
+	assert.Equal(t, exitFailed, code)
+	assert.Contains(t, stderr, "the saved call saved.json has no token: the server holds it, as a task")
 }
