@@ -49,7 +49,8 @@ type Record struct {
 	// Answers are those that the turn has taken, of a ledger's sagas that clients drive only those of others, and Asked the ids of the questions that it has asked.
 	Answers []Answer `json:"answers,omitempty"`
 	Asked   []string `json:"asked,omitempty"`
-	// Outcome and Reason are those of [server.TurnInfo]. Of an effect, the outcome is "done" or "failed".
+	// Outcome and Reason are those of [server.TurnInfo]. Of an effect, the outcome is "done" or "failed"; of what a ledger has
+	// ended, it may be "not undone".
 	Outcome string `json:"outcome,omitempty"`
 	Reason  string `json:"reason,omitempty"`
 	// Effects are the names of effects, Key is the idempotency key of one that was tried, and Attempt counts the tries.

@@ -5,7 +5,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"runtime"
+	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -199,7 +205,7 @@ func TestCallRefusesContradictorySteps(t *testing.T) {
 		"neither":                {result(`{"state":"finished"}`)},
 		"not an object":          {result(`[]`)},
 		"content of no list":     {result(`{"content":"done"}`)},
-		"a member twice":         {result(`{"content":[],"content":[]}`)},
+		"a form with two titles": {result(suspended("v", stepOf("elicitation", "a", `{"message":"A","message":"B","requestedSchema":{}}`)))},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := play(t, script...)
@@ -220,6 +226,55 @@ func TestCallKeepsResultsWithOddBlocks(t *testing.T) {
 	assert.True(t, got.IsError)
 	assert.Len(t, got.Content, 3)
 	assert.Equal(t, "done", got.Content.Text())
+}
+
+// A tool that has run has a result, also if strings of it are no Unicode or a name comes twice.
+func TestCallKeepsResultsOfOddJSON(t *testing.T) {
+	t.Parallel()
+	const odd = `{"content":[{"type":"text","text":"half a \ud83d"},{"type":"text","text":" byte \xff <"}],"structuredContent":{"a":1.0,"a":2},"isError":false}`
+	const told = "half a \ufffd byte \ufffd <"
+	raw := strings.ReplaceAll(odd, `\xff`, "\xff")
+	response := `{"jsonrpc":"2.0","id":1,"result":` + raw + `}`
+	web := func(kind, body string) *httptest.Server {
+		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			var m struct {
+				ID json.RawMessage `json:"id"`
+			}
+			_ = json.NewDecoder(r.Body).Decode(&m)
+			w.Header().Set("Content-Type", kind)
+			_, _ = io.WriteString(w, strings.Replace(body, `"id":1`, `"id":`+string(m.ID), 1))
+		}))
+		t.Cleanup(s.Close)
+		return s
+	}
+	for _, protocol := range []string{"saga", "2026-07-28"} {
+		for name, transport := range map[string]client.Transport{
+			"JSON":   &client.HTTP{URL: web("application/json", response).URL},
+			"events": &client.HTTP{URL: web("text/event-stream", "data: "+response+"\n\n").URL},
+			"stdio":  &client.Stdio{Command: "sh", Args: []string{"-c", `read -r line; printf '%s\n' "$0"; read -r line`, response}},
+		} {
+			t.Run(protocol+", "+name, func(t *testing.T) {
+				if _, is := transport.(*client.Stdio); is && runtime.GOOS == "windows" {
+					t.Skip("sh")
+				}
+				c := client.New(transport, client.Options{Protocol: protocol})
+				defer c.Close()
+				got, err := c.Call(t.Context(), "x", nil, client.Handlers{})
+				require.NoError(t, err)
+				assert.Equal(t, told, strings.ReplaceAll(got.Content.Text(), "\n", ""))
+				assert.Equal(t, `{"a":1.0,"a":2}`, string(got.StructuredContent))
+				assert.True(t, utf8.Valid(got.Raw))
+			})
+		}
+	}
+	twice, err := play(t, result(`{"content":[],"content":[]}`)).client(t).Call(t.Context(), "x", nil, client.Handlers{})
+	require.NoError(t, err)
+	assert.Empty(t, twice.Content)
+	// What is asked is read in one way only.
+	var who people
+	_, err = play(t, result(suspended("v", stepOf("elicitation", "a", `{"message":"half a \ud83d","requestedSchema":{"type":"object","properties":{}}}`))), result(deployed)).client(t).Call(t.Context(), "x", nil, who.handlers())
+	require.NoError(t, err)
+	assert.Equal(t, 1, who.elicited)
 }
 
 func TestCallGoesOnWithoutSteps(t *testing.T) {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	jsonv2 "github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/mcpsaga/mcpsaga/internal/jsonview"
 )
@@ -280,6 +281,9 @@ var stepKinds = map[string]string{"elicitation/create": "elicitation", "sampling
 func (r *inputRequests) UnmarshalJSON(raw []byte) error {
 	if !bytes.HasPrefix(raw, []byte("{")) && string(raw) != "null" { // which some servers write for none
 		return errors.New("inputRequests must be an object")
+	}
+	if !jsontext.Value(raw).IsValid() { // readers might differ in what is asked
+		return errors.New("inputRequests has a name twice")
 	}
 	for id, ask := range jsonview.Members(raw) {
 		if len(r.steps) == r.max {

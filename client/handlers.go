@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	jsonv2 "github.com/go-json-experiment/json"
@@ -18,7 +19,7 @@ import (
 )
 
 // Handlers answer what a tool asks. They are called one at a time, in the order
-// of the server's steps.
+// of the server's steps. If one panics, the call stops, and panics so where it was made.
 //
 // A kind of step without a handler is answered with an error saying that this
 // client does not support it; the tool decides what that means.
@@ -207,6 +208,31 @@ func (h *Handlers) perform(ctx context.Context, r *Request, kind string) (any, e
 		kind = fmt.Sprintf("steps of type %q", kind)
 	}
 	return nil, &Error{Code: jsonrpc2.CodeMethodNotFound, Message: "this client does not support " + kind}
+}
+
+// panicked is what a handler has panicked with in a goroutine that is not the call's, in which nobody could recover from it.
+type panicked struct{ value atomic.Pointer[any] }
+
+// guard runs a handler, and stop if it does not return.
+func (p *panicked) guard(stop, handler func()) {
+	returned := false
+	defer func() {
+		if !returned {
+			if v := recover(); v != nil {
+				p.value.Store(&v)
+			}
+			stop()
+		}
+	}()
+	handler()
+	returned = true
+}
+
+// again panics as the handler has, if one has.
+func (p *panicked) again() {
+	if v := p.value.Load(); v != nil {
+		panic(*v)
+	}
 }
 
 // parseElicit reads what the user is asked.

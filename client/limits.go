@@ -8,6 +8,7 @@ import (
 	"fmt"
 
 	jsonv2 "github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 	"github.com/sourcegraph/jsonrpc2"
 
 	"github.com/mcpsaga/mcpsaga/internal/jsonview"
@@ -75,7 +76,7 @@ func (b *bounded[T]) UnmarshalJSON(raw []byte) error {
 		}
 	}
 	var more []T
-	err := jsonv2.Unmarshal(raw, &more)
+	err := jsonv2.Unmarshal(raw, &more, lenient)
 	if b.items = append(b.items, more...); b.items == nil {
 		b.items = more // empty, which is not the same as missing
 	}
@@ -84,6 +85,9 @@ func (b *bounded[T]) UnmarshalJSON(raw []byte) error {
 
 func (l Limits) checkForms(steps []Step) error {
 	for _, step := range steps {
+		if len(step.Params) > 0 && !jsontext.Value(step.Params).IsValid() { // readers might differ in what it asks
+			return malformed("the server's question %q has a name twice", step.StepID)
+		}
 		if step.Type == "elicitation" {
 			if err := l.checkForm(step.Params); err != nil {
 				return err

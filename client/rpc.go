@@ -9,6 +9,7 @@ import (
 	"strconv"
 
 	jsonv2 "github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 )
 
 // message is a JSON-RPC request, or a notification if it has no id.
@@ -31,6 +32,22 @@ func outOfPlace(method string) string {
 	return fmt.Sprintf("the server sent the request %.40q, and in MCP %s servers send none: it asks as in older revisions; speak one of these with it (--protocol %s)", method, revision, older[0])
 }
 
+// lenient: what a server has done is not thrown away for a name that comes twice.
+var lenient = jsontext.AllowDuplicateNames(true)
+
+// sound returns JSON with U+FFFD where a string is no Unicode, such as half of a pair of surrogates, which servers in JavaScript
+// write; or JSON itself if it is none.
+func sound(raw json.RawMessage) json.RawMessage {
+	if jsontext.Value(raw).IsValid(lenient) {
+		return raw
+	}
+	mended, err := jsontext.AppendFormat(nil, raw, lenient, jsontext.AllowInvalidUTF8(true))
+	if err != nil {
+		return raw
+	}
+	return mended
+}
+
 // parseResponse returns the result in the response to the request with that id. Errors are *Error and *ProtocolError.
 func parseResponse(body []byte, id uint64) (json.RawMessage, error) {
 	var wire struct {
@@ -39,7 +56,11 @@ func parseResponse(body []byte, id uint64) (json.RawMessage, error) {
 		Result  json.RawMessage `json:"result"`
 		Error   *Error          `json:"error"`
 	}
-	if err := jsonv2.Unmarshal(body, &wire); err != nil {
+	err := jsonv2.Unmarshal(body, &wire, lenient)
+	if err != nil {
+		err = jsonv2.Unmarshal(sound(body), &wire, lenient)
+	}
+	if err != nil {
 		return nil, &ProtocolError{Reason: "the server's answer is not a JSON-RPC response", Err: err}
 	}
 	// A server that could not read the request does not know its id.
@@ -69,7 +90,7 @@ type Transport interface {
 
 // read decodes what a server sent. Its errors are *ProtocolError and name it.
 func read(raw json.RawMessage, into any, what string) error {
-	err := jsonv2.Unmarshal(raw, into)
+	err := jsonv2.Unmarshal(raw, into, lenient)
 	if err == nil {
 		return nil
 	}

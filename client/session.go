@@ -146,7 +146,13 @@ type sessionCall struct {
 	// handling is held while a handler works, and guards limit, task, and how often each kind of step was asked.
 	handling sync.Mutex
 	asked    map[string]int
+	panicked
 }
+
+// errNoReturn is why a call ends whose handler has not returned.
+var errNoReturn = errors.New("a handler of the call has not returned")
+
+func (call *sessionCall) broken() { call.stop(errNoReturn) }
 
 // inSession sends a request through a session.
 func (c *Client) inSession(ctx context.Context, r *request) (json.RawMessage, error) {
@@ -177,11 +183,12 @@ func (c *Client) inSession(ctx context.Context, r *request) (json.RawMessage, er
 	call.handling.Lock() // no handler works after the call
 	call.patience.Stop()
 	call.handling.Unlock()
-	if answered {
+	if result = sound(result); answered {
 		c.keep(s)
 	} else {
 		_ = s.Close() // what the server still asks for this call, nothing tells from what it asks for the next
 	}
+	call.again()
 	return result, err
 }
 
@@ -205,7 +212,9 @@ func (s *openSession) answer(_ context.Context, method string, params json.RawMe
 	}
 	call.patience.Stop()
 	defer call.patience.Reset(call.limit)
-	answer, err := call.answer(method, params)
+	var answer Answer
+	err := errNoReturn
+	call.guard(call.broken, func() { answer, err = call.answer(method, params) })
 	switch {
 	case err != nil:
 		call.stop(err)
@@ -251,7 +260,7 @@ func (s *openSession) notify(method string, params json.RawMessage) {
 	}
 	defer call.handling.Unlock()
 	if call.ctx.Err() == nil {
-		call.request.notify(method, params)
+		call.guard(call.broken, func() { call.request.notify(method, params) })
 	}
 }
 

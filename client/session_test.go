@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"runtime"
 	"sync/atomic"
 	"testing"
 
@@ -11,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/mcpsaga/mcpsaga/client"
+	"github.com/mcpsaga/mcpsaga/internal/jsonview"
 )
 
 // heldSession is a session whose server answers when, and what, it is told to.
@@ -19,10 +21,12 @@ type heldSession struct {
 	begun   chan<- *heldSession // with every request
 	answers chan error          // to requests; nil is a result
 	closed  atomic.Bool
+	token   string // of the last request's progress, as JSON
 }
 
 // Request implements [client.Session].
-func (s *heldSession) Request(ctx context.Context, _ string, _ json.RawMessage) (json.RawMessage, error) {
+func (s *heldSession) Request(ctx context.Context, _ string, params json.RawMessage) (json.RawMessage, error) {
+	s.token = string(jsonview.Get(params, "_meta", "progressToken"))
 	s.begun <- s
 	select {
 	case err := <-s.answers:
@@ -106,6 +110,58 @@ func TestQuestionsOfCallsThatWereGivenUp(t *testing.T) {
 			second.answers <- nil
 			require.NoError(t, <-next)
 			assert.Equal(t, call.kept, asked == 1)
+		})
+	}
+}
+
+// What a handler panics with comes to who has called, who can recover from it.
+func TestPanicsOfHandlersInSessions(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		handlers client.Handlers
+		meets    func(s *heldSession)
+	}{
+		"asked": {
+			client.Handlers{Elicit: func(context.Context, *client.Request) (*client.ElicitResult, error) { panic("mine") }},
+			func(s *heldSession) { _, _ = s.ask() },
+		},
+		"told": {
+			client.Handlers{OnProgress: func(client.Progress) { panic("mine") }},
+			func(s *heldSession) {
+				s.config.Notify("notifications/progress", json.RawMessage(`{"progressToken":`+s.token+`,"progress":1}`))
+			},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			begun := make(chan *heldSession, 1)
+			caller := client.New(&client.HTTP{URL: "http://127.0.0.1:1"}, client.Options{Protocol: "2025-11-25", Sessions: func(_ context.Context, config client.SessionConfig) (client.Session, error) {
+				return &heldSession{config: config, begun: begun, answers: make(chan error, 1)}, nil
+			}})
+			defer caller.Close()
+			var s *heldSession
+			go func() {
+				s = <-begun
+				c.meets(s)
+			}()
+			assert.PanicsWithValue(t, "mine", func() { _, _ = caller.Call(t.Context(), "x", nil, c.handlers) })
+			assert.True(t, s.closed.Load())
+		})
+	}
+}
+
+// So it does if a process tells of progress.
+func TestPanicsOfHandlersOverStdio(t *testing.T) {
+	t.Parallel()
+	if runtime.GOOS == "windows" {
+		t.Skip("sh")
+	}
+	const script = `read -r line; token=$(printf '%s' "$line" | sed 's/.*progressToken":"\([A-Za-z0-9]*\).*/\1/')
+printf '{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":"%s","progress":1}}\n' "$token"; cat >/dev/null`
+	for _, protocol := range []string{"saga", "2026-07-28"} {
+		caller := client.New(&client.Stdio{Command: "sh", Args: []string{"-c", script}}, client.Options{Protocol: protocol})
+		defer caller.Close()
+		assert.PanicsWithValue(t, "mine", func() {
+			_, _ = caller.Call(t.Context(), "x", nil, client.Handlers{OnProgress: func(client.Progress) { panic("mine") }})
 		})
 	}
 }

@@ -299,7 +299,12 @@ func (c *child) call(ctx context.Context, r *request) (json.RawMessage, error) {
 		return nil, c.lost(err)
 	}
 	if r.notify != nil {
-		c.hear(id, r.notify)
+		var p panicked
+		within, stop := context.WithCancel(ctx)
+		defer p.again()
+		defer stop()
+		ctx = within
+		c.hear(id, func(method string, params json.RawMessage) { p.guard(stop, func() { r.notify(method, params) }) })
 		defer c.hear(id, nil)
 	}
 	var wait func() (json.RawMessage, error)

@@ -121,7 +121,8 @@ type Result struct {
 	Content           content.Blocks
 	StructuredContent json.RawMessage // the result as JSON, or nil
 	IsError           bool            // the tool ran and failed
-	Raw               json.RawMessage // the whole result as it came, with whatever else the server put there
+	// Raw is the whole result as it came, with whatever else the server put there, but with U+FFFD where a string is no Unicode.
+	Raw json.RawMessage
 }
 
 func parseResult(raw json.RawMessage, limits Limits) (*Result, error) {

@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"runtime"
+	"strings"
 	"syscall"
 
 	"github.com/tink-crypto/tink-go/v2/tink"
@@ -80,8 +81,8 @@ func readKeysetFile(path string) ([]byte, error) {
 		info = nil
 	}
 	if info != nil && runtime.GOOS != "windows" && info.Mode().Perm()&0o077 != 0 && !lentByRoot(info) {
-		return nil, fmt.Errorf("codec: the keyset %s can be read by other users (mode %04o): run chmod 600 %[1]s",
-			path, info.Mode().Perm())
+		return nil, fmt.Errorf("codec: the keyset %s can be read by other users (mode %04o): run chmod 600 '%s'",
+			path, info.Mode().Perm(), strings.ReplaceAll(path, "'", `'\''`))
 	}
 	data, err := io.ReadAll(io.LimitReader(f, maxKeysetFile+1))
 	if err != nil {

@@ -54,7 +54,7 @@ func TestKeysetFile(t *testing.T) {
 	for _, mode := range []fs.FileMode{0o604, 0o620, 0o644, 0o660} { // and 0o640, unless root is the owner
 		require.NoError(t, os.Chmod(path, mode))
 		_, err = codec.LoadKeyset(path)
-		require.ErrorContains(t, err, "chmod 600")
+		require.ErrorContains(t, err, "chmod 600 '"+path+"'")
 	}
 	require.NoError(t, os.Chmod(path, 0o400))
 	_, err = codec.LoadKeyset(path)

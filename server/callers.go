@@ -130,7 +130,7 @@ func allowedHost(host string) (string, error) {
 	switch {
 	case host == "*" || err == nil:
 		return name, nil
-	case name == "" || strings.ContainsAny(name, ":/*?#@ ") || !isASCII(name):
+	case name == "" || strings.ContainsAny(name, ":/*?#@, ") || !isASCII(name):
 		return "", errors.New(`it must be a host name or address without scheme and port, such as "tools.example.com", or "*" for any`)
 	}
 	return name, nil
@@ -147,7 +147,7 @@ func allowedOrigin(origin string) (string, error) {
 		return "", errors.New("every page can have the origin null, in a frame of its own")
 	case err != nil || u.Hostname() == "" || strings.HasSuffix(u.Host, ":") || u.Scheme+"://"+u.Host != u.String() || !isASCII(origin):
 		return "", errors.New(`it must be scheme, host and port of a page's address and nothing else, such as "https://app.example.com", or "*" for any`)
-	case strings.Contains(u.Host, "*"):
+	case strings.ContainsAny(u.Host, "*,"):
 		return "", errors.New("patterns are not supported: list the origins, one by one")
 	case u.Scheme == "http" && u.Port() == "80", u.Scheme == "https" && u.Port() == "443":
 		u.Host = strings.TrimSuffix(u.Host, ":"+u.Port())

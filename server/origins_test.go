@@ -213,6 +213,8 @@ func TestOriginsAndHostsAreChecked(t *testing.T) {
 
 		{"hosts", server.Options{AllowedHosts: []string{"*", "saga.example", "10.0.0.1", "[2001:db8::1]", "2001:db8::1"}}, ""},
 		{"a host with a port", server.Options{AllowedHosts: []string{"saga.example:8080"}}, "without scheme and port"},
+		{"two hosts in one", server.Options{AllowedHosts: []string{"saga.example,other.example"}}, "without scheme and port"},
+		{"two origins in one", server.Options{AllowedOrigins: []string{"https://a.example,b.example"}}, "one by one"},
 		{"a host's URL", server.Options{AllowedHosts: []string{"https://saga.example"}}, "without scheme and port"},
 		{"a pattern of hosts", server.Options{AllowedHosts: []string{"*.example"}}, "without scheme and port"},
 		{"no host at all", server.Options{AllowedHosts: []string{""}}, "without scheme and port"},

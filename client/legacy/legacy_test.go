@@ -370,3 +370,39 @@ func TestHugeAnswers(t *testing.T) {
 		}
 	}
 }
+
+// A tool that has run has a result, also if a string of it is no Unicode and a name comes twice.
+func TestResultsOfOddJSON(t *testing.T) {
+	t.Parallel()
+	for _, kind := range []string{"application/json", "text/event-stream"} {
+		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			var m struct {
+				ID     json.RawMessage `json:"id"`
+				Method string          `json:"method"`
+			}
+			_ = json.NewDecoder(r.Body).Decode(&m)
+			w.Header().Set("Mcp-Session-Id", "s")
+			result := ""
+			switch m.Method {
+			case "initialize":
+				result = `{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"x","version":"1"}}`
+			case "tools/call":
+				result = `{"content":[{"type":"text","text":"half \ud83d, a byte ` + "\xff" + `"}],"structuredContent":{"a":1,"a":2}}`
+			default:
+				w.WriteHeader(http.StatusAccepted)
+				return
+			}
+			response := fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":%s}`, m.ID, result)
+			if w.Header().Set("Content-Type", kind); kind == "text/event-stream" {
+				response = "data: " + response + "\n\n"
+			}
+			_, _ = io.WriteString(w, response)
+		}))
+		c := client.New(&client.HTTP{URL: s.URL}, client.Options{Protocol: "2025-11-25", Sessions: legacy.Open})
+		got, err := c.Call(t.Context(), "x", nil, client.Handlers{})
+		require.NoError(t, err, kind)
+		assert.Equal(t, "half \ufffd, a byte \ufffd", got.Content.Text())
+		assert.NoError(t, c.Close())
+		s.Close()
+	}
+}

@@ -224,7 +224,9 @@ func auditOf(r audit.Record, e *durable.Entry, key []byte) (audit.Record, bool) 
 	act, ok := acts[e.Kind]
 	r.Time, r.N, r.Act, r.Effects = e.At.UTC(), e.N, act, e.Effects
 	if e.Kind == "end" {
-		r.Outcome = e.Text
+		if r.Outcome = e.Text; e.Text == "completed" { // as servers write it
+			r.Outcome = "done"
+		}
 	}
 	if e.Question != nil {
 		r.Asked = []string{e.Question.ID}

@@ -151,3 +151,40 @@ func TestAuditIsRotated(t *testing.T) {
 	assert.Equal(t, "kept", string(kept))
 	assert.Contains(t, log.String(), "level=ERROR")
 }
+
+// How a saga has ended a ledger calls as a server does.
+func TestOutcomesOfALedger(t *testing.T) {
+	t.Parallel()
+	h := newLedgerHome(t)
+	to := `"where":{"to":"Oslo"},"elicitation-1":{"to":"Oslo"}`
+	right, wrong := h.file("right.json", `{`+to+`,"sure":{"sure":true},"elicitation-2":{"sure":true}}`), h.file("wrong.json", `{`+to+`,"sure":"decline","elicitation-2":"decline"}`)
+	asked := h.file("asked.json", `{`+to+`}`)
+	for _, protocol := range []string{"saga", "2026-07-28", "2025-11-25"} {
+		call := []string{"call", "trip", "--server", h.url, "--protocol", protocol, "--answers"}
+		count := func() map[string]int {
+			n := map[string]int{}
+			_, list := auditLines(t, h.ok("audit"))
+			for _, r := range list {
+				if r.Act == "ended" {
+					n[r.Outcome]++
+				}
+			}
+			return n
+		}
+		ended := count()
+		h.ok(append(call, right)...)
+		ended["done"]++
+		assert.Equal(t, ended, count(), protocol)
+		_, stderr, code := h.run(append(call, wrong)...)
+		assert.Equal(t, exitDeclined, code, stderr)
+		ended["failed"]++
+		assert.Equal(t, ended, count(), protocol)
+		if protocol == "saga" {
+			_, stderr, code = h.run(append(call, asked, "--save", "saved.json")...)
+			require.Equal(t, exitNeedsAnswer, code, stderr)
+			h.ok("cancel", "saved.json")
+			ended["undone"]++
+			assert.Equal(t, ended, count(), protocol)
+		}
+	}
+}

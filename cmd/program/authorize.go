@@ -44,13 +44,17 @@ func (p *program) authFlags() []cli.Flag {
 // ofTokens are the flags about access tokens alone.
 var ofTokens = []string{"auth-audience", "auth-claim", "auth-machines", "auth-dpop", "auth-keys-url", "auth-introspect-id", "auth-introspect-secret", "auth-introspect-url"}
 
-// checkAuth refuses variables that are set and empty, which say who may call if what fills them is missing, and passwords in URLs.
+// checkAuth refuses variables and entries of the file that are empty, which say who may call if what fills them is missing, and
+// passwords in URLs.
 func (p *program) checkAuth(c *cli.Command) error {
 	for _, f := range p.authFlags() {
 		name := f.Names()[0]
 		s := p.config.settings[name]
 		if value, isSet := os.LookupEnv(s.variable); isSet && value == "" && s.from != "" { // the command line does not say it
 			return p.usage(c, "the environment variable %s is empty: unset it, or set it to what --%s is to be", s.variable, name)
+		}
+		if text, isText := c.Value(name).(string); s.inFile && isText && text == "" {
+			return p.usage(c, "%s: %s is empty: leave it out, or set it to what --%[2]s is to be", s.from, name)
 		}
 	}
 	for _, name := range []string{"auth-issuer", "auth-resource", "auth-keys-url", "auth-introspect-url"} {

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/urfave/cli/v3"
 
@@ -187,6 +188,9 @@ func (p *program) jsonArguments(c *cli.Command) (map[string]any, error) {
 		if text, err = p.input(path); err != nil {
 			return nil, &exitError{exitUsage, fmt.Errorf("--json: %w", err)}
 		}
+	}
+	if !utf8.Valid(text) {
+		return nil, p.usage(c, "--json is not in UTF-8")
 	}
 	var values map[string]json.RawMessage // which stay as they are, such as large numbers
 	if err := json.Unmarshal(text, &values); err != nil {

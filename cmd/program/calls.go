@@ -1,6 +1,7 @@
 package program
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -147,7 +148,7 @@ func (p *program) cancelCommand() *cli.Command {
 {program} calls lists, or a file. The server undoes what the tool has done so far, and says what
 could not be undone. If the call was lost in its last turn, that turn may end well after all:
 then it is too late, and the result is the tool's. Then the call is forgotten; if something is
-left, it is kept, so that the command can be given again.`,
+left, it is kept, so that the command can be given again, and this one exits with 1.`,
 		Flags: append([]cli.Flag{p.outputFlag()}, p.serverChoice()...),
 		Action: func(ctx context.Context, c *cli.Command) error {
 			if c.NArg() != 1 {
@@ -175,10 +176,16 @@ left, it is kept, so that the command can be given again.`,
 				if err != nil {
 					return p.serverFailed(err)
 				}
-				if !result.Outstanding() {
+				left := result.Outstanding()
+				if !left {
 					forget(path)
 				}
-				return p.end(c, ofTool(result), false)
+				err = p.end(c, ofTool(result), false)
+				if left {
+					p.sayLeft(path)
+					err = cmp.Or(err, error(errLeft))
+				}
+				return err
 			})
 		},
 	}

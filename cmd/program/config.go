@@ -28,7 +28,8 @@ type setting struct {
 	list     bool   // it takes several values
 	variable string // of the environment
 	// from is where the value is from. It stays empty if that is the command line, which is looked at first.
-	from string
+	from   string
+	inFile bool // from is a line of the file
 }
 
 // Lookup implements [cli.ValueSource].
@@ -38,11 +39,23 @@ func (s *setting) Lookup() (string, bool) {
 		return value, true
 	}
 	if e, ok := s.file.lookUp(s.name); ok {
-		s.from = fmt.Sprintf("%s, line %d", s.file.path, e.line)
+		s.from, s.inFile = fmt.Sprintf("%s, line %d", s.file.path, e.line), true
 		return e.value, true
 	}
 	s.from = "default"
 	return "", false
+}
+
+// source is a setting for one flag: several commands may have a flag of that name.
+type source struct {
+	*setting
+	asked bool // so the command line does not have the flag
+}
+
+// Lookup implements [cli.ValueSource].
+func (s *source) Lookup() (string, bool) {
+	s.asked = true
+	return s.setting.Lookup()
 }
 
 func (s *setting) String() string   { return s.from }
@@ -187,6 +200,9 @@ func (p *program) printConfig(c *cli.Command) error {
 		switch text, isText := value.(string); {
 		case name == "keyset":
 			value, _ = p.keysetName(c)
+			if text == "" { // one that is named must exist
+				hidden = fmt.Sprintf("this user's own, %v", value)
+			}
 		case name == "audience":
 			value, _ = p.audienceOf(c)
 		case name == "ledger":
@@ -198,6 +214,8 @@ func (p *program) printConfig(c *cli.Command) error {
 			hidden = "not shown, as it is no name of a file or variable"
 		case isText && text != "" && p.options.Flags != nil && p.options.Flags.Lookup(name) != nil:
 			hidden = "not shown"
+		case text == "" && isText && from == "default":
+			hidden = "not set"
 		}
 		if hidden != "" {
 			p.print(fmt.Sprintf("# %s: %s  # %s", name, hidden, from))

@@ -1,6 +1,7 @@
 package program
 
 import (
+	"bufio"
 	"flag"
 	"fmt"
 	"os"
@@ -8,6 +9,7 @@ import (
 	"reflect"
 	"regexp"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -40,7 +42,8 @@ func TestConfig(t *testing.T) {
 token-ttl: 30m
 ledger: off
 audience: prod
-allow-host: [tools.example.com, "b,c.example.com"]
+allow-host: [tools.example.com, example.org]
+auth-claim: [a, "b,c"]
 page-size: 9
 lease: 30s
 workers: 2
@@ -49,7 +52,7 @@ answers: a.json # of other commands
 `)
 	config, from := h.printed("serve", "--config", path, "--print-config", "--workers", "3")
 	for _, line := range []string{
-		"token-ttl: 30m0s", `ledger: "off"`, "audience: prod", `allow-host: [tools.example.com, 'b,c.example.com']`,
+		"token-ttl: 30m0s", `ledger: "off"`, "audience: prod", "allow-host: [tools.example.com, example.org]", `auth-claim: [a, 'b,c']`,
 		"page-size: 7", "lease: 20s", "workers: 3", "max-sessions: 10000", "undo-grace: 720h0m0s", "allow-origin: []", "# repo: not shown",
 	} {
 		assert.Contains(t, "\n"+config, "\n"+line+"\n")
@@ -63,10 +66,52 @@ answers: a.json # of other commands
 	again, _ := h.printed("serve", "--config", h.file("printed.yaml", config), "--print-config", "--repo", ".")
 	assert.Equal(t, config, again)
 
+	for line, want := range map[string]string{"auth-issuer: ''": "auth-issuer is empty", "auth-api-keys: ''": "auth-api-keys is empty"} {
+		for _, more := range [][]string{nil, {"--print-config"}} {
+			_, stderr, code := h.run(append([]string{"serve", "--config", h.file("empty.yaml", line)}, more...)...)
+			assert.Equal(t, exitUsage, code, line)
+			assert.Contains(t, stderr, want)
+		}
+	}
+
 	h.env = append(h.env, "SAGA_CONFIG="+path)
 	_, from = h.printed("worker", "--print-config", "--ledger", "postgres://x")
-	assert.Equal(t, path+", line 8", from["workers"])
+	assert.Equal(t, path+", line 9", from["workers"])
 	assert.NotContains(t, from, "addr")
+}
+
+// A server starts with what was printed, also where none has run before.
+func TestPrintedConfigStartsAServer(t *testing.T) {
+	t.Parallel()
+	h := newHome(t)
+	config := h.file("printed.yaml", h.ok("serve", "--print-config"))
+	address, _ := h.startServe(h.command("--config", config, "serve", "--addr", "127.0.0.1:0"))
+	_, _, code := h.run("call", "complex_tool", "--server", address)
+	assert.Equal(t, exitNeedsAnswer, code)
+}
+
+// A SIGHUP has no file override the environment, whatever the name of the file is.
+func TestLevelOfTheEnvironmentStays(t *testing.T) {
+	t.Parallel()
+	h := newHome(t)
+	h.file("e", "log-level: debug")
+	cmd := h.command("serve", "--addr", "127.0.0.1:0", "--config", "e")
+	cmd.Env = append(cmd.Env, "SAGA_LOG_LEVEL=info")
+	log, err := cmd.StderrPipe()
+	require.NoError(t, err)
+	require.NoError(t, cmd.Start())
+	defer cmd.Wait()
+	defer cmd.Process.Kill()
+	for lines := bufio.NewScanner(log); lines.Scan(); {
+		if strings.Contains(lines.Text(), "url=") {
+			require.NoError(t, cmd.Process.Signal(syscall.SIGHUP))
+		}
+		if strings.Contains(lines.Text(), "settings loaded again") {
+			assert.Contains(t, lines.Text(), "log-level=INFO")
+			return
+		}
+	}
+	assert.Fail(t, "the settings were not loaded again")
 }
 
 // A configuration that is printed shows nothing secret.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 	"os"
 	"runtime"
 	"slices"
@@ -54,14 +55,26 @@ func (p *program) withClient(ctx context.Context, c *cli.Command, target *state.
 	return do(ctx, connection)
 }
 
-// connect returns a client for the server of the flags, or else of a saved call,
-// and notes in target which server that is.
+// connect returns a client for the server of the flags, or else of a saved call, and notes in target which server that is.
+// What the environment or a file says of a server is for calls that begin.
 func (p *program) connect(ctx context.Context, c *cli.Command, target *state.Call) (*client.Client, error) {
-	if c.String("server") != "" && c.String("stdio") != "" {
+	saved := target.URL != "" || target.Stdio != ""
+	counts := func(name string) bool { return !saved || onCommandLine(c, name) }
+	var address, command string
+	if counts("server") {
+		address = c.String("server")
+	}
+	if counts("stdio") {
+		command = c.String("stdio")
+	}
+	if address != "" && command != "" {
 		return nil, p.usage(c, "use either --server (or %[1]s_SERVER) or --stdio (or %[1]s_STDIO)", p.environment())
 	}
-	if c.String("server") != "" || c.String("stdio") != "" {
-		target.URL, target.Stdio, target.Dir = c.String("server"), c.String("stdio"), ""
+	if u, err := url.Parse(address); err == nil && u.User != nil {
+		return nil, p.usage(c, "the URL of --server is saved and shown, so it must have no password: give that by --header 'Authorization: Basic ...'")
+	}
+	if address != "" || command != "" {
+		target.URL, target.Stdio, target.Dir = address, command, ""
 		if target.Stdio != "" {
 			target.Dir, _ = os.Getwd() // of which the command may name files, wherever the call is resumed
 		}
@@ -120,19 +133,36 @@ func (p *program) connect(ctx context.Context, c *cli.Command, target *state.Cal
 		}
 		return client.New(&client.Stdio{Command: shell[0], Args: []string{shell[1], target.Stdio}, Dir: target.Dir, Stderr: log, Initialize: true}, options), nil
 	}
-	header := http.Header{}
-	for _, line := range c.StringSlice("header") {
-		name, value, found := strings.Cut(line, ":")
-		if !found {
-			return nil, p.usage(c, "--header %q is not of the form Name: value", line)
-		}
-		header.Add(strings.TrimSpace(name), strings.TrimSpace(value))
-	}
 	var err error
 	if target.URL, err = p.endpoint(c, target.URL); err != nil {
 		return nil, err
 	}
-	transport := &client.HTTP{URL: target.URL, Bearer: c.String("bearer"), Header: header}
+	bearer, lines := c.String("bearer"), c.StringSlice("header")
+	if other := c.String("server"); saved && address == "" && other != "" {
+		if other, err = p.endpoint(c, other); err != nil {
+			return nil, err
+		}
+		if other != target.URL { // which what is said beside it is for
+			if !onCommandLine(c, "bearer") {
+				bearer = ""
+			}
+			if !onCommandLine(c, "header") {
+				lines = nil
+			}
+		}
+	}
+	header := http.Header{}
+	for _, line := range lines {
+		name, value, found := strings.Cut(line, ":")
+		if !found {
+			return nil, p.usage(c, "--header %q is not of the form Name: value", line)
+		}
+		if strings.EqualFold(strings.TrimSpace(name), "Host") {
+			return nil, p.usage(c, "--header Host would not be sent: the host is that of --server")
+		}
+		header.Add(strings.TrimSpace(name), strings.TrimSpace(value))
+	}
+	transport := &client.HTTP{URL: target.URL, Bearer: bearer, Header: header}
 	if transport.Bearer != "" || header.Get("Authorization") != "" {
 		if c.Bool("login") {
 			return nil, p.usage(c, "use either --login or a token of your own, by --bearer, %s_BEARER or --header", p.environment())

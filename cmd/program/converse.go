@@ -8,9 +8,11 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"os/signal"
 	"regexp"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/sourcegraph/jsonrpc2"
@@ -99,6 +101,7 @@ func (p *program) converse(ctx context.Context, c *cli.Command, begin beginning)
 	if err != nil {
 		return err
 	}
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE) // as servers do: who reads the result may be gone, and the call stays
 	p.bar = term.NewBar(p.stderr, p.name)
 	defer p.bar.Clear()
 	if p.bar != nil {
@@ -134,6 +137,9 @@ func (p *program) converse(ctx context.Context, c *cli.Command, begin beginning)
 			return p.interrupted(c, saved, resumed, false, &client.InterruptedError{Position: saved.Position, Err: err})
 		}
 		if token := result.undoToken(); token != "" {
+			if saved.Undo && err == nil {
+				err = errLeft
+			}
 			return p.notUndone(c, saved, cmp.Or(save, resumed), token, err)
 		}
 		forget(save, resumed)
@@ -150,8 +156,16 @@ func (p *program) notUndone(c *cli.Command, saved *state.Call, path, token strin
 	if failure != nil {
 		return &exitError{exitFailed, errors.Join(err, failure)}
 	}
-	p.say("What was not undone can be tried again with:\n  %s cancel %s", p.self, quote(state.Given(path)))
+	p.sayLeft(path)
 	return err
+}
+
+// errLeft is the error of a command that was to undo something and has not undone all of it. The server has said what.
+var errLeft = &exitError{exitFailed, errors.New("")}
+
+// sayLeft says how to have undone what is left of the call saved at path.
+func (p *program) sayLeft(path string) {
+	p.say("What was not undone can be tried again with:\n  %s cancel %s", p.self, quote(state.Given(path)))
 }
 
 func resume(ctx context.Context, connection *client.Client, saved *state.Call, handlers client.Handlers) (*outcome, error) {

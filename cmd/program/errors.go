@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/urfave/cli/v3"
@@ -116,6 +117,22 @@ func (p *program) mistaken(_ context.Context, c *cli.Command, err error, _ bool)
 	}
 	// The parser writes flags with one dash.
 	return p.usage(c, "%s%s", strings.Replace(err.Error(), " for flag -", " for flag --", 1), meant)
+}
+
+// noFlagsBefore refuses flags of a command that stand before one of its own commands: they would not count there.
+func (p *program) noFlagsBefore(ctx context.Context, c *cli.Command) (context.Context, error) {
+	sub := c.Command(c.Args().First())
+	if sub == nil {
+		return ctx, nil
+	}
+	given := c.Lineage()[1].Args().Slice() // from the name of c on
+	for _, word := range given[1 : len(given)-c.Args().Len()] {
+		name, _, _ := strings.Cut(strings.TrimLeft(word, "-"), "=")
+		if strings.HasPrefix(word, "-") && slices.ContainsFunc(c.Flags, func(f cli.Flag) bool { return slices.Contains(f.Names(), name) }) {
+			return ctx, p.usage(sub, "--%s does not count before the command %s: write it behind, as in %s --%s", name, sub.Name, sub.Name, name)
+		}
+	}
+	return ctx, nil
 }
 
 // checkArguments refuses the arguments of a command that takes none, as its usage names none.

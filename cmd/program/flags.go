@@ -48,6 +48,9 @@ func (p *program) complete(c *cli.Command) {
 	c.Usage, c.Description = p.text(c.Usage), p.text(c.Description)
 	c.OnUsageError = p.mistaken
 	c.SliceFlagSeparator = listSeparator
+	if len(c.Flags) > 0 && len(c.Commands) > 0 && c.Before == nil {
+		c.Before = p.noFlagsBefore
+	}
 	if c.Action == nil {
 		c.Action = func(_ context.Context, c *cli.Command) error { return cli.ShowSubcommandHelp(c) }
 	}
@@ -62,7 +65,24 @@ func (p *program) sources(name string) cli.ValueSourceChain {
 		variable := p.environment() + "_" + strings.ToUpper(notInVariables.ReplaceAllString(name, "_"))
 		p.config.settings[name] = &setting{file: &p.config, name: name, variable: variable}
 	}
-	return cli.NewValueSourceChain(p.config.settings[name])
+	return cli.NewValueSourceChain(&source{setting: p.config.settings[name]})
+}
+
+// onCommandLine reports whether the command line has a flag of c that is a text, or several.
+func onCommandLine(c *cli.Command, name string) bool {
+	for _, f := range c.Flags {
+		var chain cli.ValueSourceChain
+		switch f := f.(type) {
+		case *cli.StringFlag:
+			chain = f.Sources
+		case *cli.StringSliceFlag:
+			chain = f.Sources
+		}
+		if f.Names()[0] == name && len(chain.Chain) == 1 {
+			return !chain.Chain[0].(*source).asked
+		}
+	}
+	return false
 }
 
 func (p *program) stringFlag(name, usage, value string) *cli.StringFlag {

@@ -143,7 +143,7 @@ YAML file of --config, such as:
    token-ttl: 30m
    allow-host: [tools.example.com, tools.example.org]
 
-The command line comes first, then the environment, then the file.
+Several values of a variable stand on lines of their own. The command line comes first, then the environment, then the file.
 
 ` + exitCodesHelp,
 		EnableShellCompletion: true,

@@ -68,8 +68,10 @@ func TestUndoCanBeTriedAgain(t *testing.T) {
 			stuck.Store(true)
 			_, stderr, code := h.run("call", "hold", "--server", url, "--protocol", protocol, "--save", "saved.json")
 			check(code, exitFailed, stderr)
-			_, stderr, code = h.run("call", "--resume", "saved.json")
-			check(code, 0, stderr)
+			for _, fails := range [][]string{{"call", "--resume", "saved.json"}, {"cancel", "saved.json"}} {
+				_, stderr, code = h.run(fails...)
+				check(code, exitFailed, stderr)
+			}
 			stuck.Store(false)
 			assert.Contains(t, h.ok(again...), "Undone: room.", protocol)
 			assert.NoFileExists(t, filepath.Join(h.dir, "saved.json"))
@@ -84,5 +86,16 @@ func TestUndoCanBeTriedAgain(t *testing.T) {
 		check(code, exitDeclined, stderr)
 		stuck.Store(false)
 		assert.Contains(t, h.ok("cancel", "saved.json"), "Undone: room.", protocol)
+		if protocol != "saga" { // in which alone a call that waits can be cancelled
+			continue
+		}
+		stuck.Store(true)
+		_, _, code = h.run("call", "hold", "--json", `{"ask":true}`, "--server", url, "--save", "saved.json")
+		require.Equal(t, exitNeedsAnswer, code)
+		_, stderr, code = h.run("cancel", "saved.json")
+		check(code, exitFailed, stderr)
+		stuck.Store(false)
+		assert.Contains(t, h.ok("cancel", "saved.json"), "Undone: room.")
+		assert.NoFileExists(t, filepath.Join(h.dir, "saved.json"))
 	}
 }

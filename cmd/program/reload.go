@@ -5,7 +5,6 @@ import (
 	"log/slog"
 	"os"
 	"slices"
-	"strings"
 
 	"github.com/urfave/cli/v3"
 )
@@ -30,7 +29,7 @@ func (p *program) reload(ctx context.Context, c *cli.Command, again <-chan os.Si
 			log.ErrorContext(ctx, "cannot load the settings again, keeping those there are", "error", err)
 			continue
 		}
-		if from := p.config.settings["log-level"].from; from == "default" || strings.HasPrefix(from, p.config.path) {
+		if s := p.config.settings["log-level"]; s.from == "default" || s.inFile {
 			p.level.Set(level)
 		}
 		var changed []string

@@ -279,3 +279,23 @@ func TestTerminalThatIsClosed(t *testing.T) {
 		})
 	}
 }
+
+// A signal at a form ends the call at once, saved, and leaves the terminal as it was.
+func TestSignalsAtAForm(t *testing.T) {
+	t.Parallel()
+	h := newHome(t)
+	h.env = append(h.env, "ACCESSIBLE=", "TERM=xterm")
+	address, _ := h.serve()
+	for range 6 { // one that hangs does so in every third round or so
+		for _, s := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT} {
+			cmd := h.command("call", "complex_tool", "--server", address, "--save", "saved.json")
+			person := atTerminal(t, cmd)
+			person.when("Send this answer?", "")
+			require.NoError(t, cmd.Process.Signal(s))
+			hangs := time.AfterFunc(20*time.Second, func() { _ = cmd.Process.Kill() })
+			require.Equal(t, exitInterrupted, exitOf(t, cmd.Wait()), person.shown())
+			hangs.Stop()
+			require.NoError(t, os.Remove(filepath.Join(h.dir, "saved.json")))
+		}
+	}
+}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/urfave/cli/v3"
 
+	"github.com/mcpsaga/mcpsaga/cmd/program/internal/plain"
 	"github.com/mcpsaga/mcpsaga/cmd/program/internal/state"
 	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/internal/sessionid"
@@ -62,7 +63,9 @@ func (p *program) explainToken(ctx context.Context, c *cli.Command) error {
 		}
 		token = strings.TrimSpace(string(data))
 	} else if saved, err := state.Load(state.Path(token)); err == nil {
-		token = saved.Position.Token
+		if token = saved.Position.Token; token == "" {
+			return failed(fmt.Errorf("the saved call %s has no token: the server holds it, as a task, or has not answered yet", plain.Line(c.Args().First())))
+		}
 	}
 	keys, err := p.namedKeys(ctx, c)
 	if err != nil {

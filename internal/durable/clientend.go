@@ -37,7 +37,7 @@ func (c *Core) endClient(r *row, end *turns.End, report *engine.UndoReport) []ev
 	}
 	r.Times.Keep = c.clientKeep(r)
 	r.Cancelled, r.UndoNow = false, false
-	e := body{Ending: completed}
+	e := body{Ending: completed, Bad: end.Result != nil && end.Result.IsError}
 	if s.How != howTurn {
 		e.Ending = cancelled
 	} else if end.Messages != nil || end.Contents != nil || end.Result != nil && report == nil {

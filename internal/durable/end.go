@@ -85,7 +85,7 @@ func (h *hold) close(end []byte, how ending, report *engine.UndoReport, text str
 			r.Times.Keep = later(r.Times.Keep, r.Created.Add(r.Times.TTL))
 		}
 		h.doubt = false
-		return h.c.over(r, body{Ending: how, Text: r.Shown.Message}, report, nil)
+		return h.c.over(r, body{Ending: how, Bad: bad, Text: r.Shown.Message}, report, nil)
 	})
 }
 

@@ -63,9 +63,11 @@ type body struct {
 	Log      *logged     `cbor:"2,keyasint,omitempty"`
 	Partial  []byte      `cbor:"3,keyasint,omitempty"`
 	Question *steps.Step `cbor:"4,keyasint,omitempty"`
-	// Effects are names, Ending how the saga has ended, Text for people who read the log.
+	// Effects are names, Ending how the saga has ended, Bad that its result says that the tool has failed, Text for people who
+	// read the log.
 	Effects []string `cbor:"5,keyasint,omitempty"`
 	Ending  ending   `cbor:"6,keyasint,omitempty"`
+	Bad     bool     `cbor:"14,keyasint,omitempty"`
 	Text    string   `cbor:"7,keyasint,omitempty"`
 	// Inputs.
 	Answers []steps.Answer `cbor:"8,keyasint,omitempty"`

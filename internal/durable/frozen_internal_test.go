@@ -68,6 +68,7 @@ func examples(t *testing.T) map[string]any {
 		"a turn that broke off": begunTurn{From: 4, Digest: raw("begun"), Purpose: "purpose", Now: at, Did: raw("did")},
 		"a saga that runs":      running{Finals: 2},
 		"a failure":             recordedFailure{Text: "text", Saga: "saga", Lacks: &lacks{Tool: "tool", StepID: "step", Needs: 7}, Late: true, Ended: raw("ended"), Refused: answers[1].Error},
+		"an end that is bad":    body{Ending: completed, Bad: true, Text: "text"},
 		"a notice":              Notice{By: "by", Kind: "kind", Of: "of"},
 		"shared":                body{Notice: &Notice{By: "by", Kind: "kind", Of: "of"}},
 		"asked elsewhere":       body{Question: &steps.Step{ID: "step", Kind: steps.Elicitation, Params: step.Params, Routes: steps.RoutePage, Consent: true}},

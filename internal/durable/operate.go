@@ -245,6 +245,8 @@ func (o *Operator) History(ctx context.Context, id store.ID) iter.Seq2[Entry, er
 			switch {
 			case e.kind == kindEnd && e.Ending == cancelled && len(e.Effects) > 0:
 				e.Text = "not undone"
+			case e.kind == kindEnd && e.Ending == completed && e.Bad:
+				e.Text = failed.String()
 			case e.kind == kindEnd:
 				e.Text = e.Ending.String() // not the tool's words
 			case e.kind == kindAnswer:

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"strings"
 )
 
 // createFile makes an empty file that only its owner can read, or checks the one that there is. SQLite gives the
@@ -40,7 +41,7 @@ func createFile(path string) error {
 	case !info.Mode().IsRegular():
 		return errors.New("it is not a regular file")
 	case runtime.GOOS != "windows" && info.Mode().Perm()&0o077 != 0:
-		return fmt.Errorf("other users can read or write it (mode %04o): run chmod 600 %s", info.Mode().Perm(), path)
+		return fmt.Errorf("other users can read or write it (mode %04o): run chmod 600 '%s'", info.Mode().Perm(), strings.ReplaceAll(path, "'", `'\''`))
 	}
 	return nil
 }

@@ -44,7 +44,7 @@ func TestRefused(t *testing.T) {
 		"a newer format":   {database("CREATE TABLE records (key TEXT); PRAGMA application_id = 0x7361674c; PRAGMA user_version = 3000"), "newer format .* use the newer program"},
 		"another database": {database("CREATE TABLE accounts (id INTEGER)"), "database of another program"},
 		"a text":           {write("This is a text about something else, long enough to be something.", 0o600), "no ledger"},
-		"readable":         {write("", 0o644), "run chmod 600"},
+		"readable":         {write("", 0o644), "run chmod 600 '.*'"},
 		"a directory":      {func(t *testing.T, path string) { require.NoError(t, os.Mkdir(path, 0o700)) }, "not a regular file"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -14,6 +14,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/go-json-experiment/json/jsontext"
 )
@@ -65,6 +66,9 @@ func Parse(base map[string]any, words []string, inputSchema json.RawMessage) (ma
 }
 
 func parseWord(word string, input schema) (name string, value any, err error) {
+	if !utf8.ValidString(word) { // JSON cannot hold it
+		return "", nil, fmt.Errorf("%q is not in UTF-8", word)
+	}
 	name, text, found := strings.Cut(word, "=")
 	name, isJSON := strings.CutSuffix(name, ":")
 	if !found || name == "" {
@@ -83,6 +87,9 @@ func parseWord(word string, input schema) (name string, value any, err error) {
 	}
 	if path, isFile := strings.CutPrefix(text, "@"); isFile {
 		data, err := os.ReadFile(path)
+		if err == nil && !utf8.Valid(data) {
+			err = fmt.Errorf("%s is not a text in UTF-8; a tool may take such a file in base64", path)
+		}
 		if err != nil {
 			return "", nil, fmt.Errorf("%s: %v", name, err)
 		}

@@ -78,6 +78,17 @@ func TestParseWhatMayBeNull(t *testing.T) {
 	assert.Equal(t, map[string]any{"a": "1"}, got)
 }
 
+// What JSON cannot hold is not changed without a word.
+func TestParseRefusesWhatIsNotUTF8(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "latin.txt")
+	require.NoError(t, os.WriteFile(path, []byte("Gr\xfc\xdfe"), 0o600))
+	for _, word := range []string{"a=@" + path, "a=Gr\xfc\xdfe", "a:=\"\xfc\"", "\xfc=a"} {
+		_, err := Parse(nil, []string{word}, nil)
+		require.ErrorContains(t, err, "UTF-8", word)
+	}
+}
+
 func FuzzParse(f *testing.F) {
 	f.Add("l=1", "o:={}", inputSchema)
 	f.Add("a=1", "a=2", `{"properties":{"a":null},"additionalProperties":false}`)

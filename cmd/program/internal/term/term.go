@@ -147,7 +147,8 @@ func (t *Terminal) run(ctx context.Context, pages ...*huh.Group) error {
 	form.WithWidth(t.width)
 	form.SubmitCmd, form.CancelCmd = tea.Quit, tea.Quit
 	s := &screen{form: form}
-	_, err := tea.NewProgram(s, tea.WithContext(ctx), tea.WithInput(t.in), tea.WithOutput(t.out)).Run()
+	// Signals end ctx. A handler of the library's own would wait for ever for a loop that ctx has ended before.
+	_, err := tea.NewProgram(s, tea.WithContext(ctx), tea.WithInput(t.in), tea.WithOutput(t.out), tea.WithoutSignalHandler()).Run()
 	if cause := context.Cause(ctx); cause != nil {
 		return cause
 	}
