@@ -102,12 +102,13 @@ func (v *flowCode) examine(body ast.Node, wrong, advice string, started func(ast
 	})
 }
 
-// flowBodies returns the bodies of the functions that run in flows that suspend. Other flows run once.
+// flowBodies returns the bodies of the functions that run in flows of which something is recorded: what they ask, or
+// their effects. Others have nothing to differ from when they run again.
 func (v *flowCode) flowBodies() iter.Seq[*ast.BlockStmt] {
 	once := make(map[ast.Node]bool)
 	begins := func(x ast.Expr) {
 		f := v.code(x)
-		once[f] = !v.suspends(f, make(map[ast.Node]bool))
+		once[f] = !v.records(f, make(map[ast.Node]bool))
 	}
 	for n := range v.nodes() {
 		if lit, ok := n.(*ast.CompositeLit); ok && isSaga(v.TypesInfo.TypeOf(lit), "Flow") {
@@ -136,9 +137,9 @@ func (v *flowCode) code(x ast.Expr) ast.Node {
 	return x
 }
 
-// suspends reports whether code may suspend the saga: by itself, or by what it hands the Run to. What is not in the
-// package is taken to do so.
-func (v *flowCode) suspends(code ast.Node, seen map[ast.Node]bool) (found bool) {
+// records reports whether code asks or performs an effect: by itself, or by what it hands the Run to. What is not in the
+// package is taken to do so. A flow that only performs effects runs again if its server goes down.
+func (v *flowCode) records(code ast.Node, seen map[ast.Node]bool) (found bool) {
 	switch code.(type) {
 	case *ast.FuncLit, *ast.FuncDecl:
 	default:
@@ -154,11 +155,11 @@ func (v *flowCode) suspends(code ast.Node, seen map[ast.Node]bool) (found bool) 
 		}
 		f := v.called(call)
 		switch {
-		case suspending.has(f):
+		case suspending.has(f), performing.has(f):
 			return true
 		case f != nil && f.Pkg() != nil && f.Pkg().Path() == sagaPath:
 		case slices.ContainsFunc(call.Args, func(x ast.Expr) bool { return isRun(v.TypesInfo.TypeOf(x)) || carries(v.TypesInfo.TypeOf(x), isRun) }), f != nil && flowSignature(f.Signature()):
-			found = v.suspends(v.code(call.Fun), seen)
+			found = v.records(v.code(call.Fun), seen)
 		}
 	}
 	return found

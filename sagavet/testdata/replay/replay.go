@@ -139,6 +139,14 @@ var flow = saga.Flow[form, string]{
 	},
 }
 
+// nightly asks nothing. If its server goes down between the effects, another runs it from its beginning.
+var nightly = saga.Flow[form, string]{Info: saga.Info{Name: "nightly", Effects: []saga.Declared{note}}, Run: func(r *saga.Run, _ form) (string, error) {
+	if _, err := saga.Do(r, note, time.Now().String()); err != nil { // want `time.Now does not do the same`
+		return "", err
+	}
+	return saga.Do(r, note, "second")
+}}
+
 // What follows is as it should be.
 
 func fromTheRun(r *saga.Run) error {
@@ -174,7 +182,7 @@ func sorted(r *saga.Run, m map[string]int) error {
 	return err
 }
 
-// once asks nothing, so it runs once.
+// once neither asks nor has effects.
 var once = saga.Flow[form, string]{Info: saga.Info{Name: "once"}, Run: func(*saga.Run, form) (string, error) { return today(), nil }}
 
 // A machine does not run again.
