@@ -12,6 +12,8 @@ import (
 type flowCode struct {
 	*source
 	decls map[*types.Func]*ast.FuncDecl
+	// closures are the literals that variables are set to.
+	closures map[types.Object]*ast.FuncLit
 	// uses returns the name of an object that must not be used, or "", and what to do instead.
 	uses func(types.Object) (name, advice string)
 	// passes reports whether what a function uses does not matter, judged by its signature.
@@ -23,11 +25,16 @@ type flowCode struct {
 }
 
 func newFlowCode(src *source, uses func(types.Object) (name, advice string), passes func(*types.Signature) bool) *flowCode {
-	v := &flowCode{source: src, decls: make(map[*types.Func]*ast.FuncDecl), uses: uses, passes: passes, known: make(map[*types.Func]string)}
+	v := &flowCode{source: src, decls: make(map[*types.Func]*ast.FuncDecl), closures: make(map[types.Object]*ast.FuncLit), uses: uses, passes: passes, known: make(map[*types.Func]string)}
 	for n := range v.nodes() {
 		if d, ok := n.(*ast.FuncDecl); ok && d.Body != nil {
 			v.decls[v.TypesInfo.Defs[d.Name].(*types.Func)] = d
 		}
+		assigned(n, func(to, value ast.Expr) {
+			if lit, ok := value.(*ast.FuncLit); ok && v.object(to) != nil {
+				v.closures[v.object(to)] = lit
+			}
+		})
 	}
 	return v
 }
@@ -85,6 +92,8 @@ func (v *flowCode) examine(body ast.Node, wrong, advice string, started func(ast
 		switch n := n.(type) {
 		case *ast.FuncLit:
 			return v.inFlow(n)
+		case *ast.DeferStmt:
+			return !v.tells(n.Call)
 		case *ast.CallExpr:
 			f := v.called(n)
 			if onlyLogs(f) {
@@ -99,6 +108,19 @@ func (v *flowCode) examine(body ast.Node, wrong, advice string, started func(ast
 			}
 		}
 		return true
+	})
+}
+
+// tells reports whether a call is one of a literal that only writes messages for people.
+func (v *flowCode) tells(call *ast.CallExpr) bool {
+	lit, ok := call.Fun.(*ast.FuncLit)
+	return ok && !slices.ContainsFunc(lit.Body.List, func(s ast.Stmt) bool {
+		x, ok := s.(*ast.ExprStmt)
+		if !ok {
+			return true
+		}
+		call, ok := x.X.(*ast.CallExpr)
+		return !ok || !onlyLogs(v.called(call))
 	})
 }
 
@@ -129,10 +151,14 @@ func (v *flowCode) flowBodies() iter.Seq[*ast.BlockStmt] {
 	}
 }
 
-// code returns the declaration of the function that an expression names, if it is in the package, or the expression.
+// code returns the declaration of the function that an expression names, or the literal that it was set to, if that is in
+// the package, or the expression.
 func (v *flowCode) code(x ast.Expr) ast.Node {
 	if f := v.called(&ast.CallExpr{Fun: x}); f != nil && v.decls[f.Origin()] != nil {
 		return v.decls[f.Origin()]
+	}
+	if lit := v.closures[v.object(x)]; lit != nil {
+		return lit
 	}
 	return x
 }

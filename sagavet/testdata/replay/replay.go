@@ -84,6 +84,33 @@ func maps1(r *saga.Run, m map[string]int) error {
 	return r.AskAll(askSure)
 }
 
+// booking carries the Run.
+type booking struct{ *saga.Run }
+
+func (b *booking) hold(k string) error { return helper(b.Run, k) }
+
+func (b *booking) named(k string) string { return "room " + k }
+
+func holdWith(b *booking, k string) error { return b.hold(k) }
+
+func mapsBehind(r *saga.Run, m map[string]int) error {
+	b := &booking{r}
+	each := func(k string) { _, _ = saga.Do(r, note, k) }
+	for k := range m { // want `a question, an effect or an id in a loop over a map`
+		_ = b.hold(k)
+	}
+	for k := range m { // want `a question, an effect or an id in a loop over a map`
+		_ = holdWith(b, k)
+	}
+	for k := range m { // want `a question, an effect or an id in a loop over a map`
+		each(k)
+	}
+	for k := range m {
+		_ = b.named(k)
+	}
+	return r.AskAll(askSure)
+}
+
 func helper(r *saga.Run, in string) error {
 	_, err := saga.Do(r, note, in)
 	return err
@@ -164,6 +191,24 @@ func telling(r *saga.Run, l *slog.Logger) error {
 	l.Info("asking", "at", time.Now())
 	r.Log(slog.LevelInfo, time.Now().String())
 	return r.AskAll(askSure)
+}
+
+func toldAtTheEnd(r *saga.Run) error {
+	defer func(began time.Time) { slog.Info("turn", "took", time.Since(began)) }(time.Now())
+	return r.AskAll(askSure)
+}
+
+func sortNames(names []string) { slices.Sort(names) }
+
+func counted(r *saga.Run, m map[string]int) error {
+	var picked, names []string
+	for k := range m {
+		picked = append(picked, k)
+		names = append(names, k)
+	}
+	sortNames(names)
+	_, err := saga.Do(r, note, strings.Repeat("x", len(picked))+strings.Join(names, " "))
+	return err
 }
 
 func sorted(r *saga.Run, m map[string]int) error {
