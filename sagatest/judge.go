@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/mcpsaga/mcpsaga/saga"
 )
 
 // expectation is how a scenario must end.
@@ -17,7 +19,8 @@ const (
 	asUndisturbed
 	// undone: with everything undone, or, if it was too late for that, as undisturbed.
 	undone
-	// settled: with everything undone if it ends badly; a good end is the tool's affair.
+	// settled: with everything undone if it ends badly; a good end is the tool's affair, but for effects of which it does
+	// not know what became of them.
 	settled
 	// either: all done or all undone, as two branches disagree about which.
 	either
@@ -74,6 +77,8 @@ func (x *trial) checkEnd(want expectation) {
 		}
 	case !good && !x.orphans:
 		x.checkUndone()
+	case good:
+		x.checkKnown()
 	}
 }
 
@@ -109,6 +114,27 @@ func (x *trial) checkSame() {
 		x.breaks(broken{"a disturbance does not change the world", "",
 			"afterwards the world is not as it is after an undisturbed saga:" + differ(base.after, x.after),
 			"most likely an effect acted twice, or not at all. To act once, " + honourKey})
+	}
+}
+
+// checkKnown reports effects that stand after a good end although the tool was told that their outcome is unknown.
+func (x *trial) checkKnown() {
+	calls := x.rig.world.taken()
+	last := make(map[saga.Key]*Call) // those that are not undone
+	for i := range calls {
+		switch c := &calls[i]; {
+		case !c.Undo:
+			last[c.Key] = c
+		case c.Err == nil:
+			delete(last, c.Key)
+		}
+	}
+	for i := range calls {
+		if c := &calls[i]; last[c.Key] == c && c.did() && c.Err != nil && c.hook.Undoable && !x.sweep.c.harmless(c) {
+			x.breaks(broken{"a saga that ends well knows what it did", c.Effect,
+				fmt.Sprintf("effect %q failed with an unknown outcome, but had done its work; the saga ended well, and nothing undoes the effect", c.Effect),
+				"continue another way only after an EffectError that is not Unknown. Return the others: the saga then ends badly, and the engine undoes what was perhaps done. If what it does may stay, list it in Case.Harmless"})
+		}
 	}
 }
 

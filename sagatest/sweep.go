@@ -38,8 +38,8 @@ import (
 // another server, which has made the tool anew, until one has acted.
 //
 // After each it checks that the end is what it must be: a disturbance changes neither
-// the result nor the world; a saga that ends badly is undone as a whole; an effect
-// happens once per key; flows return when they have asked and do the same when they
+// the result nor the world; a saga that ends badly is undone as a whole, and one that ends well
+// leaves no effect whose outcome it does not know; an effect happens once per key; flows return when they have asked and do the same when they
 // run again; nothing acts between turns; a consent comes before what it is for; an event has
 // a key, or its handle was given away; nothing secret is shown. Each broken rule is reported with the scenario and with what to do, and
 // explained once.
@@ -222,18 +222,24 @@ func (s *sweep) impossible() []string {
 	case s.tool.Tasks.Mode == engine.TasksRequired:
 		// No client takes its turns, and so can repeat one: the workers do, of whom some die.
 		return []string{"crashes", "stops", "losses", "duplicates", "forks", "events", "routes"}
-	case s.tool.SingleUse == engine.SingleUseRequired, s.tool.Waits() && s.tool.Remembered():
+	case s.remembered():
 		return []string{"losses", "duplicates", "forks"} // a ledger answers for the tool
 	}
 	return nil
 }
 
+// remembered reports whether only servers take the tool whose ledger remembers each turn.
+func (s *sweep) remembered() bool {
+	return s.tool.SingleUse == engine.SingleUseRequired || s.tool.Waits() && s.tool.Remembered()
+}
+
 // beforeQuestion reports effects of the first turn: if that turn is lost, the client
-// has no token with which they could be undone. A task is not lost.
+// has no token with which they could be undone. A task is not lost, and a ledger undoes what is abandoned.
 func (s *sweep) beforeQuestion() {
 	var list []broken
 	for _, c := range s.base.end.Calls {
-		if c.Turn == 1 && !c.Undo && !s.c.harmless(&c) && s.tool.Tasks.Mode != engine.TasksRequired {
+		undone := s.remembered() && c.hook.Undoable && !c.hook.Irreversible
+		if c.Turn == 1 && !c.Undo && !s.c.harmless(&c) && s.tool.Tasks.Mode != engine.TasksRequired && !undone {
 			list = append(list, broken{"a saga asks before it acts", c.Effect,
 				fmt.Sprintf("effect %q is performed in the first turn. If the response to that turn is lost, the client has no token: nobody can undo the effect, and the client's next call is another saga, which performs it again", c.Effect),
 				"ask a question first, if only for a confirmation. If the effect changes nothing, say so with its ReadOnly; if what it does expires by itself, list it in Case.Harmless"})

@@ -4,6 +4,7 @@ import (
 	"go/ast"
 	"go/token"
 	"go/types"
+	"slices"
 	"strings"
 )
 
@@ -41,7 +42,7 @@ Goroutines of flows sagareplay reports.`, func(v *source) {
 				begun = append(begun, n)
 				return false
 			}
-			waits = waits || v.waits(n)
+			waits = waits || v.waits(n, true)
 			return true
 		})
 		for _, n := range begun {
@@ -66,9 +67,12 @@ func (v *source) effects(started ast.Node) {
 }
 
 // waits reports whether a node may wait for a goroutine: it receives from a channel, passes on a
-// channel or group, or stops a timer.
-func (v *source) waits(n ast.Node) bool {
+// channel or group, or stops a timer; or, if behind is true, calls a method of the package that does.
+func (v *source) waits(n ast.Node, behind bool) bool {
 	switch n := n.(type) {
+	case *ast.SelectorExpr: // it may be called elsewhere
+		f, ok := v.TypesInfo.Uses[n.Sel].(*types.Func)
+		return ok && f.Signature().Recv() != nil && (f.Name() == "Stop" || strings.HasPrefix(f.Name(), "Wait"))
 	case *ast.SelectStmt:
 		return true
 	case *ast.UnaryExpr:
@@ -76,9 +80,12 @@ func (v *source) waits(n ast.Node) bool {
 	case *ast.RangeStmt:
 		return is[*types.Chan](v.TypesInfo.TypeOf(n.X))
 	case *ast.CallExpr:
-		f := v.called(n)
-		if f != nil && f.Signature().Recv() != nil && (f.Name() == "Stop" || strings.HasPrefix(f.Name(), "Wait")) {
-			return true
+		if d := v.declaration(v.called(n)); behind && d != nil && d.Recv != nil {
+			for n := range ast.Preorder(d.Body) {
+				if v.waits(n, false) {
+					return true
+				}
+			}
 		}
 		for _, arg := range n.Args {
 			t := v.TypesInfo.TypeOf(arg)
@@ -95,7 +102,7 @@ func (v *source) uses(started ast.Node, c toolCode) (used types.Object) {
 	ast.Inspect(started, func(n ast.Node) bool {
 		switch n := n.(type) {
 		case *ast.CallExpr:
-			return !detaching.has(v.called(n))
+			return !v.detaches(n)
 		case *ast.Ident:
 			o, ok := v.TypesInfo.Uses[n].(*types.Var)
 			if ok && !o.IsField() && c.has(o) && (o.Pos() < started.Pos() || o.Pos() >= started.End()) && (isPerformer(o.Type()) || carries(o.Type(), isPerformer) || isContext(o.Type()) && !v.detached(o, c)) {
@@ -110,13 +117,23 @@ func (v *source) uses(started ast.Node, c toolCode) (used types.Object) {
 // detached reports whether a context is derived from one that does not end with the function.
 func (v *source) detached(o types.Object, c toolCode) (found bool) {
 	for n := range ast.Preorder(c.body) {
-		assign, ok := n.(*ast.AssignStmt)
-		if !ok || len(assign.Lhs) == 0 || v.root(assign.Lhs[0]) != o {
+		var from ast.Expr
+		switch n := n.(type) {
+		case *ast.AssignStmt:
+			if v.root(n.Lhs[0]) == o {
+				from = n.Rhs[0]
+			}
+		case *ast.ValueSpec:
+			if v.TypesInfo.Defs[n.Names[0]] == o && len(n.Values) > 0 {
+				from = n.Values[0]
+			}
+		}
+		if from == nil {
 			continue
 		}
-		for n := range ast.Preorder(assign.Rhs[0]) {
+		for n := range ast.Preorder(from) {
 			if call, ok := n.(*ast.CallExpr); ok {
-				found = found || detaching.has(v.called(call))
+				found = found || v.detaches(call)
 			}
 			if id, ok := n.(*ast.Ident); ok {
 				of, isVar := v.TypesInfo.Uses[id].(*types.Var)
@@ -125,4 +142,20 @@ func (v *source) detached(o types.Object, c toolCode) (found bool) {
 		}
 	}
 	return found
+}
+
+// detaches reports whether a call makes a context that does not end with the function, by itself or by a function of the package
+// that returns one.
+func (v *source) detaches(call *ast.CallExpr) bool {
+	f := v.called(call)
+	d := v.declaration(f)
+	if d == nil {
+		return detaching.has(f)
+	}
+	for n := range ast.Preorder(d.Body) {
+		if r, ok := n.(*ast.ReturnStmt); ok && slices.ContainsFunc(r.Results, func(x ast.Expr) bool { return v.calls(x, detaching) }) {
+			return true
+		}
+	}
+	return false
 }

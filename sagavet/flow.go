@@ -12,6 +12,8 @@ import (
 type flowCode struct {
 	*source
 	decls map[*types.Func]*ast.FuncDecl
+	// closures are the literals that variables are set to.
+	closures map[types.Object]*ast.FuncLit
 	// uses returns the name of an object that must not be used, or "", and what to do instead.
 	uses func(types.Object) (name, advice string)
 	// passes reports whether what a function uses does not matter, judged by its signature.
@@ -23,11 +25,16 @@ type flowCode struct {
 }
 
 func newFlowCode(src *source, uses func(types.Object) (name, advice string), passes func(*types.Signature) bool) *flowCode {
-	v := &flowCode{source: src, decls: make(map[*types.Func]*ast.FuncDecl), uses: uses, passes: passes, known: make(map[*types.Func]string)}
+	v := &flowCode{source: src, decls: make(map[*types.Func]*ast.FuncDecl), closures: make(map[types.Object]*ast.FuncLit), uses: uses, passes: passes, known: make(map[*types.Func]string)}
 	for n := range v.nodes() {
 		if d, ok := n.(*ast.FuncDecl); ok && d.Body != nil {
 			v.decls[v.TypesInfo.Defs[d.Name].(*types.Func)] = d
 		}
+		assigned(n, func(to, value ast.Expr) {
+			if lit, ok := value.(*ast.FuncLit); ok && v.object(to) != nil {
+				v.closures[v.object(to)] = lit
+			}
+		})
 	}
 	return v
 }
@@ -85,6 +92,8 @@ func (v *flowCode) examine(body ast.Node, wrong, advice string, started func(ast
 		switch n := n.(type) {
 		case *ast.FuncLit:
 			return v.inFlow(n)
+		case *ast.DeferStmt:
+			return !v.tells(n.Call)
 		case *ast.CallExpr:
 			f := v.called(n)
 			if onlyLogs(f) {
@@ -102,12 +111,26 @@ func (v *flowCode) examine(body ast.Node, wrong, advice string, started func(ast
 	})
 }
 
-// flowBodies returns the bodies of the functions that run in flows that suspend. Other flows run once.
+// tells reports whether a call is one of a literal that only writes messages for people.
+func (v *flowCode) tells(call *ast.CallExpr) bool {
+	lit, ok := call.Fun.(*ast.FuncLit)
+	return ok && !slices.ContainsFunc(lit.Body.List, func(s ast.Stmt) bool {
+		x, ok := s.(*ast.ExprStmt)
+		if !ok {
+			return true
+		}
+		call, ok := x.X.(*ast.CallExpr)
+		return !ok || !onlyLogs(v.called(call))
+	})
+}
+
+// flowBodies returns the bodies of the functions that run in flows of which something is recorded: what they ask, or
+// their effects. Others have nothing to differ from when they run again.
 func (v *flowCode) flowBodies() iter.Seq[*ast.BlockStmt] {
 	once := make(map[ast.Node]bool)
 	begins := func(x ast.Expr) {
 		f := v.code(x)
-		once[f] = !v.suspends(f, make(map[ast.Node]bool))
+		once[f] = !v.records(f, make(map[ast.Node]bool))
 	}
 	for n := range v.nodes() {
 		if lit, ok := n.(*ast.CompositeLit); ok && isSaga(v.TypesInfo.TypeOf(lit), "Flow") {
@@ -128,17 +151,21 @@ func (v *flowCode) flowBodies() iter.Seq[*ast.BlockStmt] {
 	}
 }
 
-// code returns the declaration of the function that an expression names, if it is in the package, or the expression.
+// code returns the declaration of the function that an expression names, or the literal that it was set to, if that is in
+// the package, or the expression.
 func (v *flowCode) code(x ast.Expr) ast.Node {
 	if f := v.called(&ast.CallExpr{Fun: x}); f != nil && v.decls[f.Origin()] != nil {
 		return v.decls[f.Origin()]
 	}
+	if lit := v.closures[v.object(x)]; lit != nil {
+		return lit
+	}
 	return x
 }
 
-// suspends reports whether code may suspend the saga: by itself, or by what it hands the Run to. What is not in the
-// package is taken to do so.
-func (v *flowCode) suspends(code ast.Node, seen map[ast.Node]bool) (found bool) {
+// records reports whether code asks or performs an effect: by itself, or by what it hands the Run to. What is not in the
+// package is taken to do so. A flow that only performs effects runs again if its server goes down.
+func (v *flowCode) records(code ast.Node, seen map[ast.Node]bool) (found bool) {
 	switch code.(type) {
 	case *ast.FuncLit, *ast.FuncDecl:
 	default:
@@ -154,11 +181,11 @@ func (v *flowCode) suspends(code ast.Node, seen map[ast.Node]bool) (found bool) 
 		}
 		f := v.called(call)
 		switch {
-		case suspending.has(f):
+		case suspending.has(f), performing.has(f):
 			return true
 		case f != nil && f.Pkg() != nil && f.Pkg().Path() == sagaPath:
 		case slices.ContainsFunc(call.Args, func(x ast.Expr) bool { return isRun(v.TypesInfo.TypeOf(x)) || carries(v.TypesInfo.TypeOf(x), isRun) }), f != nil && flowSignature(f.Signature()):
-			found = v.suspends(v.code(call.Fun), seen)
+			found = v.records(v.code(call.Fun), seen)
 		}
 	}
 	return found

@@ -4,7 +4,6 @@ import (
 	"go/ast"
 	"go/token"
 	"go/types"
-	"iter"
 
 	"golang.org/x/tools/go/types/typeutil"
 )
@@ -13,7 +12,7 @@ const orderAdvice = "Sort the keys first, as in slices.Sorted(maps.Keys(m)), and
 
 // mapOrder reports questions and effects that depend on the order of a map: a loop over a map comes to
 // them, or they are made of what such a loop has collected.
-func (v *source) mapOrder(body *ast.BlockStmt) {
+func (v *flowCode) mapOrder(body *ast.BlockStmt) {
 	collected := make(map[types.Object]token.Pos)
 	ast.Inspect(body, func(n ast.Node) bool {
 		switch n := n.(type) {
@@ -37,32 +36,36 @@ func (v *source) mapOrder(body *ast.BlockStmt) {
 	if len(collected) == 0 {
 		return
 	}
-	for o := range v.arguments(body, v.sorts) {
+	for _, o := range v.arguments(body, v.sorts) {
 		delete(collected, o)
 	}
-	for o := range v.arguments(body, v.operates) {
+	for _, o := range v.arguments(body, v.operates) {
 		if pos, ok := collected[o]; ok {
 			v.report(pos, "%s gets the order of a map, which differs whenever the flow runs again, and is part of a question or an effect", orderAdvice, o.Name())
 		}
 	}
 }
 
-// arguments returns the objects that are named in the arguments of the wanted calls.
-func (v *source) arguments(body ast.Node, wanted func(*ast.CallExpr) bool) iter.Seq[types.Object] {
-	return func(yield func(types.Object) bool) {
-		for call := range calls(body) {
-			if !wanted(call) {
-				continue
-			}
-			for _, a := range call.Args {
-				for n := range ast.Preorder(a) {
-					if id, ok := n.(*ast.Ident); ok && !yield(v.TypesInfo.Uses[id]) {
-						return
-					}
+// arguments returns the objects that are named in the arguments of the wanted calls, but for those of which only
+// the length is.
+func (v *flowCode) arguments(body ast.Node, wanted func(*ast.CallExpr) bool) (list []types.Object) {
+	for call := range calls(body) {
+		if !wanted(call) {
+			continue
+		}
+		for _, a := range call.Args {
+			ast.Inspect(a, func(n ast.Node) bool {
+				switch n := n.(type) {
+				case *ast.CallExpr:
+					return typeutil.Callee(v.TypesInfo, n) != types.Universe.Lookup("len")
+				case *ast.Ident:
+					list = append(list, v.TypesInfo.Uses[n])
 				}
-			}
+				return true
+			})
 		}
 	}
+	return list
 }
 
 // unordered reports whether a range over x has no order: x is a map, or iterates over one.
@@ -82,7 +85,7 @@ func (v *source) collects(x ast.Expr) bool {
 }
 
 // loop examines a loop over a map: which operations it comes to, and what it collects.
-func (v *source) loop(loop *ast.RangeStmt, collected map[types.Object]token.Pos) {
+func (v *flowCode) loop(loop *ast.RangeStmt, collected map[types.Object]token.Pos) {
 	found, once := false, stopsAtFirst(loop.Body)
 	for n := range ast.Preorder(loop.Body) {
 		switch n := n.(type) {
@@ -130,13 +133,21 @@ func (v *source) object(x ast.Expr) types.Object {
 	return nil
 }
 
-func (v *source) sorts(call *ast.CallExpr) bool {
-	return v.calls(call, table{"sort": {"*"}, "slices": {"Sort*"}})
+func (v *flowCode) sorts(call *ast.CallExpr) bool {
+	sorting := table{"sort": {"*"}, "slices": {"Sort*"}}
+	if d := v.decls[v.called(call)]; d != nil { // a helper's
+		for inner := range calls(d) {
+			if sorting.has(v.called(inner)) {
+				return true
+			}
+		}
+	}
+	return sorting.has(v.called(call))
 }
 
 // operates reports whether a call asks, performs an effect, or takes something from the Run that is
 // counted.
-func (v *source) operates(call *ast.CallExpr) bool {
+func (v *flowCode) operates(call *ast.CallExpr) bool {
 	f := v.called(call)
 	switch {
 	case performing.has(f), suspending.has(f), counting.has(f):
@@ -144,6 +155,9 @@ func (v *source) operates(call *ast.CallExpr) bool {
 	case f != nil && f.Pkg() != nil && f.Pkg().Path() == sagaPath:
 		return false
 	}
-	sig, ok := v.TypesInfo.TypeOf(call.Fun).(*types.Signature)
-	return ok && takes(sig, isRun)
+	if sig, ok := v.TypesInfo.TypeOf(call.Fun).(*types.Signature); ok && takes(sig, isRun) {
+		return true
+	}
+	// It may have the Run in a struct, or from around it.
+	return (f != nil && flowSignature(f.Signature()) || v.closures[v.object(call.Fun)] != nil) && v.records(v.code(call.Fun), make(map[ast.Node]bool))
 }

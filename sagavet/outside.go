@@ -12,7 +12,7 @@ var outsideAnalyzer = analyzer("sagaoutside", `report files, processes, the netw
 A flow runs from its beginning in every turn, perhaps on another machine. What it
 reads from outside may have changed, so it may come to other questions than before;
 what it changes outside is changed again each time, and never undone. Both belong
-in an effect, whose result is recorded. Flows that ask nothing are left alone.`, func(src *source) {
+in an effect, whose result is recorded. Flows that neither ask nor have effects are left alone.`, func(src *source) {
 	v := newFlowCode(src, outside, func(*types.Signature) bool { return false })
 	for body := range v.flowBodies() {
 		v.examine(body, "reaches outside of the saga: the flow runs from its beginning in every turn, so this may find something else, or act again",

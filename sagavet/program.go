@@ -100,6 +100,19 @@ func (v *source) called(call *ast.CallExpr) *types.Func {
 	return f
 }
 
+// declaration returns that of a function of the package, or nil.
+func (v *source) declaration(f *types.Func) *ast.FuncDecl {
+	if f == nil || f.Pkg() != v.Pkg {
+		return nil
+	}
+	for n := range v.nodes() {
+		if d, ok := n.(*ast.FuncDecl); ok && d.Body != nil && v.TypesInfo.Defs[d.Name] == f.Origin() {
+			return d
+		}
+	}
+	return nil
+}
+
 // starts reports whether a node starts a goroutine, or has one started.
 func (v *source) starts(n ast.Node) bool {
 	call, ok := n.(*ast.CallExpr)

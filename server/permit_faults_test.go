@@ -35,7 +35,7 @@ func (s *purse) tool() saga.Definition {
 			if _, err := saga.Do(r, hold, "money"); err != nil {
 				return "", err
 			}
-			time.Sleep(200 * time.Millisecond)
+			time.Sleep(200 * time.Millisecond) //sagavet:ignore for Permit to fail meanwhile
 			_, err := saga.Do(r, take, "money")
 			return "paid", err
 		},

@@ -22,7 +22,9 @@
 //	}
 //
 // where insertHold and deleteHold are functions of yours that get the transaction. They
-// must neither commit it nor roll it back: [Do] and [Undo] then fail. What
+// must neither commit it nor roll it back, and must return the error of every statement
+// that fails, since SQLite ends the transaction at some of them (when their context ends,
+// at ON CONFLICT ROLLBACK): [Do] and [Undo] then fail. What
 // was committed so stays until it is undone, and Do fails for its key until then.
 // [Keys.Finish], called in the transaction of a later effect, makes what an earlier
 // one did final.

@@ -25,6 +25,8 @@ import (
 // nothing is changed and the key is free. Any other error leaves open what happened;
 // the engine calls again with the same key. If f ends the transaction itself, Do fails
 // with an error that says so, and so it does for a key whose result was not recorded because of that.
+// f has to return the error of every statement that fails: SQLite may have rolled back
+// the transaction with it, and what f does after that is not undone when f fails.
 //
 // in and the result are recorded as JSON, in as a digest. They must not hold a
 // [saga.Secret], which JSON would lose.
@@ -63,8 +65,15 @@ func Do[In, Out any](ctx context.Context, k *Keys, key saga.Key, in In, f func(c
 		if err != nil {
 			return saga.Refused(fmt.Errorf("the effect's result: %w", err))
 		}
-		_, err = k.exec(ctx, tx, `UPDATE {keys} SET output = ? WHERE key = ?`, string(output), string(key))
-		return err
+		recorded, err := k.exec(ctx, tx, `UPDATE {keys} SET output = ? WHERE key = ?`, string(output), string(key))
+		if err != nil || recorded {
+			return err
+		}
+		// SQLite has rolled the transaction back at a statement that failed, and committed the later
+		// ones each by itself, as it does this one: the key is then as if f had committed.
+		_, err = k.exec(ctx, tx, `INSERT INTO {keys} (key, state, input, output, since) VALUES (?, ?, ?, '', ?) ON CONFLICT (key) DO NOTHING`,
+			string(key), stateDone, mark, time.Now().Unix())
+		return errors.Join(errEnded, err)
 	})
 	if err != nil {
 		return *new(Out), err
@@ -110,7 +119,8 @@ func Undo[Out any](ctx context.Context, k *Keys, key saga.Key, f func(context.Co
 	})
 }
 
-// transact runs f in a transaction that is rolled back if f fails.
+// transact runs f in a transaction that is rolled back if f fails. If f has ended it before, that f refuses does not
+// mean that nothing was done.
 func (k *Keys) transact(ctx context.Context, f func(*sql.Tx) error) error {
 	if err := k.check(); err != nil {
 		return err
@@ -120,13 +130,22 @@ func (k *Keys) transact(ctx context.Context, f func(*sql.Tx) error) error {
 		return fmt.Errorf("the table of keys: %w", err)
 	}
 	defer func() { _ = tx.Rollback() }() // does nothing after Commit
-	if err = f(tx); err == nil {
-		err = tx.Commit()
+	failed, ended := f(tx), error(nil)
+	if failed == nil {
+		ended = tx.Commit()
+	} else {
+		ended = tx.Rollback()
 	}
-	if errors.Is(err, sql.ErrTxDone) && ctx.Err() == nil { // a context that ends has it rolled back
-		return errEnded
+	switch {
+	case errors.Is(ended, sql.ErrTxDone) && ctx.Err() == nil: // a context that ends has it rolled back
+		if failed == nil || errors.Is(failed, sql.ErrTxDone) {
+			return errEnded
+		}
+		return fmt.Errorf("%w (it failed: %v)", errEnded, failed) // not wrapped: it may be a refusal
+	case failed == nil:
+		return ended
 	}
-	return err
+	return failed
 }
 
 var errSecret = errors.New("it holds a saga.Secret, which would be lost; keep it out, or encrypt it yourself")

@@ -41,8 +41,8 @@ var (
 	ErrUnknownKey = errors.New("nothing was done under this key")
 )
 
-// errEnded: the function that got the transaction has ended it, and it was not its own to end.
-var errEnded = errors.New("sqleffect: the function ended the transaction, but it must call neither Commit nor Rollback")
+// errEnded: the function that got the transaction has ended it, or gone on after SQLite had ended it.
+var errEnded = errors.New("sqleffect: the transaction ended before the function did: it must call neither Commit nor Rollback, and return the error of every statement")
 
 // What became of a key.
 const (

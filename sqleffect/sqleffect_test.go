@@ -263,11 +263,13 @@ func TestEnded(t *testing.T) {
 				return err
 			})
 		}
-		for key, cause := range map[saga.Key]error{"well": nil, "badly": errors.New("no room is free")} {
-			if fails = cause; cause != nil {
-				assert.ErrorIs(t, do(key), cause)
-			} else {
-				assert.ErrorContains(t, do(key), errEnded)
+		for key, cause := range map[saga.Key]error{"well": nil, "badly": saga.Refused(errors.New("no room is free"))} {
+			fails = cause
+			err := do(key)
+			assert.ErrorContains(t, err, errEnded)
+			if cause != nil {
+				assert.ErrorContains(t, err, "no room is free")
+				assert.NotErrorIs(t, err, fails, "the engine would take it that nothing was done")
 			}
 			assert.ErrorContains(t, do(key), errEnded, "again")
 			assert.Equal(t, 1, rooms(t, k), "it was committed, once")
@@ -283,6 +285,55 @@ func TestEnded(t *testing.T) {
 		assert.ErrorContains(t, sqleffect.Undo(ctx, k, "back", func(_ context.Context, tx *sql.Tx, _ hold) error { return tx.Commit() }), errEnded)
 		assert.NoError(t, undo("back"), "it counts as undone")
 	})
+}
+
+// SQLite ends the transaction at some statements that fail. A function that goes on then has the rest committed
+// statement by statement: once, and the key can be undone.
+func TestEndedBySQLite(t *testing.T) {
+	for name, statement := range map[string]string{
+		"interrupted": `INSERT INTO visitors WITH RECURSIVE c(n) AS (SELECT 1 UNION ALL SELECT n+1 FROM c LIMIT 100000000) SELECT n FROM c`,
+		"conflict":    `INSERT INTO visitors VALUES ('Ann')`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			db, err := sql.Open("sqlite", "file:"+filepath.Join(t.TempDir(), "db")+"?_pragma=busy_timeout(10000)&_pragma=journal_mode(WAL)")
+			require.NoError(t, err)
+			t.Cleanup(func() { assert.NoError(t, db.Close()) })
+			k := &sqleffect.Keys{DB: db}
+			require.NoError(t, k.Create(t.Context()))
+			_, err = db.Exec(`CREATE TABLE holds (room INTEGER, city TEXT); CREATE TABLE visitors (name TEXT UNIQUE ON CONFLICT ROLLBACK); INSERT INTO visitors VALUES ('Ann')`)
+			require.NoError(t, err)
+			goesOn := true
+			do := func() error {
+				_, err := sqleffect.Do(t.Context(), k, "k", stay{"Rome"}, func(ctx context.Context, tx *sql.Tx, in stay) (hold, error) {
+					short, cancel := context.WithTimeout(ctx, 20*time.Millisecond)
+					defer cancel()
+					if _, err := tx.ExecContext(short, statement); err != nil && !goesOn {
+						return hold{}, err
+					}
+					return place(ctx, tx, in)
+				})
+				return err
+			}
+			for range 3 { // as the engine tries
+				assert.ErrorContains(t, do(), "return the error of every statement")
+				assert.Equal(t, 1, rooms(t, k))
+			}
+			require.NoError(t, sqleffect.Undo(t.Context(), k, "k", func(ctx context.Context, tx *sql.Tx, _ hold) error {
+				_, err := tx.ExecContext(ctx, `DELETE FROM holds`)
+				return err
+			}))
+			assert.ErrorIs(t, do(), sqleffect.ErrReleased)
+			assert.Zero(t, rooms(t, k))
+
+			_, err = db.Exec(`DELETE FROM saga_keys`)
+			require.NoError(t, err)
+			goesOn = false
+			for range 2 {
+				assert.NotContains(t, fmt.Sprint(do()), "sqleffect:", "a function that returns the error is not to blame")
+			}
+			assert.Zero(t, rooms(t, k))
+		})
+	}
 }
 
 // A secret would be kept as null, in silence.

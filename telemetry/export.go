@@ -24,7 +24,7 @@ import (
 // wanted is what is to be exported.
 type wanted struct{ traces, metrics, prometheus bool }
 
-// exporters reads from the environment what is wanted.
+// exporters reads from the environment what is wanted of signals that the program has no provider for.
 func exporters(o *Options) (w wanted, err error) {
 	getenv := o.Getenv
 	if getenv == nil {
@@ -36,8 +36,12 @@ func exporters(o *Options) (w wanted, err error) {
 	}
 	for _, signal := range []struct {
 		name string
+		own  bool
 		otlp *bool
-	}{{"TRACES", &w.traces}, {"METRICS", &w.metrics}} {
+	}{{"TRACES", o.Tracer != nil, &w.traces}, {"METRICS", o.Meter != nil, &w.metrics}} {
+		if signal.own {
+			continue
+		}
 		endpoint := getenv("OTEL_EXPORTER_OTLP_ENDPOINT") + getenv("OTEL_EXPORTER_OTLP_"+signal.name+"_ENDPOINT")
 		variable := "OTEL_" + signal.name + "_EXPORTER"
 		switch named := getenv(variable); {

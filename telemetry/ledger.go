@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -60,87 +61,142 @@ const (
 	countEvery = 30 * time.Second
 	// countTime is how long the ledger may take to be counted.
 	countTime = 2 * time.Second
-	// countMost is how many sagas are counted of each status; countPage records are read at once.
+	// countMost is how many sagas are counted of each mode and status; countPage records are read at once.
 	countMost, countPage = 2000, 500
 )
 
-// standing is which records a gauge counts.
+// standing is what a gauge counts.
 type standing struct {
 	mode   store.Mode
-	status store.Status
+	status string
 }
+
+// failing is the status of sagas whose undo has failed, and is put off or given up, as "saga ledger" has it.
+const failing = "failing"
 
 // counter counts what a ledger looks after.
 type counter struct {
-	store    ledger.Store
-	audience string
+	store, timed ledger.Store
+	audience     string
 
 	mu      sync.Mutex
 	counted time.Time
+	up      bool
 	last    map[standing]int64 // of the statuses that could be counted
 }
 
+// counters are those of all servers that a Telemetry instruments.
+type counters struct {
+	mu   sync.Mutex
+	list []*counter
+}
+
 // count has metrics say how many sagas the ledger looks after.
-func (t *Telemetry) count(of ledger.Store, audience string) error {
-	gauge, err := t.meter.Int64ObservableGauge("mcpsaga.ledger.sagas", metric.WithUnit("{saga}"),
-		metric.WithDescription(fmt.Sprintf("Sagas that the ledger looks after, of all servers, counted up to %d of each state.", countMost)))
+func (t *Telemetry) count(of, timed ledger.Store, audience string) error {
+	t.counters.mu.Lock()
+	defer t.counters.mu.Unlock()
+	for _, c := range t.counters.list {
+		if c.store == of && c.audience == audience {
+			return nil
+		}
+	}
+	if len(t.counters.list) == 0 {
+		if err := t.observe(); err != nil {
+			return err
+		}
+	}
+	t.counters.list = append(t.counters.list, &counter{store: of, timed: timed, audience: audience})
+	return nil
+}
+
+// observe has the counters read when metrics are.
+func (t *Telemetry) observe() error {
+	sagas, err := t.meter.Int64ObservableGauge("mcpsaga.ledger.sagas", metric.WithUnit("{saga}"),
+		metric.WithDescription(fmt.Sprintf("Sagas that the ledger looks after, of all servers, counted up to %d of each mode and status.", countMost)))
 	if err != nil {
 		return err
 	}
-	c := &counter{store: of, audience: audience}
+	up, err := t.meter.Int64ObservableGauge("mcpsaga.ledger.up", metric.WithDescription("1 if the ledger can be read and written, or else 0."))
+	if err != nil {
+		return err
+	}
 	_, err = t.meter.RegisterCallback(func(ctx context.Context, o metric.Observer) error {
-		for s, n := range c.read(ctx) {
-			o.ObserveInt64(gauge, n, metric.WithAttributes(keyMode.String(string(s.mode)), keyState.String(string(s.status))))
+		t.counters.mu.Lock()
+		list := slices.Clone(t.counters.list)
+		t.counters.mu.Unlock()
+		all, allUp := make(map[standing]int64), int64(1)
+		for _, c := range list {
+			of, isUp := c.read(ctx)
+			if !isUp {
+				allUp = 0
+			}
+			for s, n := range of {
+				all[s] += n
+			}
 		}
+		for s, n := range all {
+			o.ObserveInt64(sagas, n, metric.WithAttributes(keyMode.String(string(s.mode)), keyState.String(s.status)))
+		}
+		o.ObserveInt64(up, allUp)
 		return nil
-	}, gauge)
+	}, sagas, up)
 	return err
 }
 
 // read counts, unless that was done just now. What cannot be counted has no value: the calls that failed
 // are measured as all are.
-func (c *counter) read(ctx context.Context) map[standing]int64 {
+func (c *counter) read(ctx context.Context) (last map[standing]int64, up bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if !c.counted.IsZero() && time.Since(c.counted) < countEvery {
-		return c.last
+		return c.last, c.up
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), countTime) // others read it as well
 	defer cancel()
 	c.last = make(map[standing]int64)
-	for _, status := range []store.Status{store.Undoing, store.Outstanding, store.Working, store.Sleeping, store.Waiting} {
-		n, err := c.of(ctx, status)
-		if err != nil {
-			break // of a ledger that is away
-		}
-		for _, mode := range []store.Mode{store.ModeClient, store.ModeTask, store.ModeCall} {
-			c.last[standing{mode, status}] = n[mode]
-		}
+	_, err := c.timed.Check(ctx)
+	if c.up = err == nil; c.up {
+		c.countAll(ctx)
 	}
 	c.counted = time.Now()
-	return c.last
+	return c.last, c.up
 }
 
-// of counts the sagas that have a status, by modes. What sessions keep waits as well, and is passed over.
-func (c *counter) of(ctx context.Context, status store.Status) (map[store.Mode]int64, error) {
-	n, sagas := make(map[store.Mode]int64), 0
+// countAll counts the sagas of each mode and status, as long as the ledger answers.
+func (c *counter) countAll(ctx context.Context) {
+	for _, status := range []store.Status{store.Undoing, store.Outstanding, store.Working, store.Sleeping, store.Waiting} {
+		for _, mode := range []store.Mode{store.ModeClient, store.ModeTask, store.ModeCall} {
+			n, putOff, err := c.of(ctx, mode, status)
+			if err != nil {
+				return
+			}
+			c.last[standing{mode, string(status)}] = n
+			if status == store.Undoing {
+				c.last[standing{mode, failing}] = putOff
+			}
+		}
+	}
+}
+
+// of counts the sagas of a mode and a status, apart those to be undone that no server tries to undo before later.
+func (c *counter) of(ctx context.Context, mode store.Mode, status store.Status) (n, putOff int64, err error) {
+	filter := store.Filter{Audience: c.audience, Mode: mode, Statuses: []store.Status{status}}
 	var after store.Cursor
 	for {
-		page, err := c.store.List(ctx, store.Filter{Audience: c.audience, Statuses: []store.Status{status}}, after, countPage)
+		page, err := c.timed.List(ctx, filter, after, countPage)
 		if err != nil {
-			return nil, err
+			return 0, 0, err
 		}
 		for _, r := range page {
-			if after = (store.Cursor{Created: r.Created, ID: r.ID}); r.Mode == store.ModeSession || r.Mode == store.ModeNotices {
-				continue
+			if status == store.Undoing && !r.Until.After(r.Now) && (r.Wake.IsZero() || r.Wake.After(r.Now)) {
+				putOff++
+			} else {
+				n++
 			}
-			n[r.Mode]++
-			if sagas++; sagas == countMost {
-				return n, nil
-			}
+			after = store.Cursor{Created: r.Created, ID: r.ID}
 		}
-		if len(page) < countPage {
-			return n, nil
+		if len(page) < countPage || n+putOff >= countMost {
+			return n, putOff, nil
 		}
 	}
 }

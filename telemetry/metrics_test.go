@@ -11,10 +11,13 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
+	"go.opentelemetry.io/otel/sdk/metric/metricdata"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 
-	"github.com/mcpsaga/mcpsaga/internal/store"
 	"github.com/mcpsaga/mcpsaga/internal/store/intercept"
 	"github.com/mcpsaga/mcpsaga/ledger"
+	"github.com/mcpsaga/mcpsaga/saga"
 	"github.com/mcpsaga/mcpsaga/server"
 	"github.com/mcpsaga/mcpsaga/telemetry"
 )
@@ -93,28 +96,10 @@ func TestMetricsOfALedger(t *testing.T) {
 	r.scrape()
 	m := r.scrape()
 	assert.Empty(t, sample(m, "mcpsaga_ledger_sagas"))
+	assert.Contains(t, m, "\nmcpsaga_ledger_up 1\n", "it could be written")
 	assert.Len(t, sample(m, "mcpsaga_ledger_duration_seconds_count", `mcpsaga_ledger_operation="List"`, `error_type="unreachable"`), 1)
 	assert.NotContains(t, m, theSecret)
 	assert.Equal(t, 1, lists, "it was asked for each scrape")
-	require.NoError(t, exported.Shutdown(t.Context()))
-}
-
-// What sessions keep in the ledger does not hide sagas that are counted.
-func TestManySessionsHideNoSagas(t *testing.T) {
-	memory := ledger.NewMemory(ledger.MemoryOptions{})
-	defer memory.Close()
-	for n := range 2500 {
-		r := store.Record{ID: store.ID{byte(n), byte(n >> 8), 1}, Audience: "here", Tool: "document", Mode: store.ModeSession, Status: store.Waiting}
-		if n >= 2490 {
-			r.Tool, r.Mode = "book", store.ModeTask
-		}
-		require.NoError(t, memory.Write(t.Context(), &r, store.Change{Items: []store.Item{{Kind: "k"}}}))
-	}
-	exported, err := telemetry.Start(t.Context(), telemetry.Options{Prometheus: true})
-	require.NoError(t, err)
-	require.NoError(t, exported.Instrument(&server.Options{Ledger: memory, Audience: "here"}))
-	r := &replica{t: t, exported: exported}
-	assert.Equal(t, []string{`mcpsaga_ledger_sagas{mcpsaga_mode="task",mcpsaga_status="waiting"} 10`}, sample(r.scrape(), "mcpsaga_ledger_sagas", `mcpsaga_mode="task"`, `mcpsaga_status="waiting"`))
 	require.NoError(t, exported.Shutdown(t.Context()))
 }
 
@@ -211,4 +196,30 @@ func TestCollectorsThatAreAway(t *testing.T) {
 	r.stop()
 	assert.Contains(t, r.log.String(), `"traces cannot be exported"`)
 	assert.Contains(t, r.log.String(), `"metrics cannot be exported"`)
+}
+
+// A program that has set OpenTelemetry up itself is left alone by the environment.
+func TestOwnProviders(t *testing.T) {
+	for name, env := range map[string]map[string]string{
+		"prometheus": {"OTEL_METRICS_EXPORTER": "prometheus"},
+		"gRPC":       {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://collector:4317", "OTEL_EXPORTER_OTLP_PROTOCOL": "grpc"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			reader := sdkmetric.NewManualReader()
+			exported, err := telemetry.Start(t.Context(), telemetry.Options{
+				Meter: sdkmetric.NewMeterProvider(sdkmetric.WithReader(reader)), Tracer: sdktrace.NewTracerProvider(), Getenv: func(k string) string { return env[k] },
+			})
+			require.NoError(t, err)
+			assert.Nil(t, exported.Handler())
+			o := server.Options{Keys: newKeys(t), Tools: []saga.Definition{orderTool()}}
+			require.NoError(t, exported.Instrument(&o))
+			s, err := server.New(o)
+			require.NoError(t, err)
+			defer s.Close()
+			post(t, s.Handler(), `{"jsonrpc":"2.0","id":1,"method":"tools/callSaga","params":{"name":"order","arguments":{"what":"lunch"}}}`)
+			var got metricdata.ResourceMetrics
+			require.NoError(t, reader.Collect(t.Context(), &got))
+			assert.NotEmpty(t, got.ScopeMetrics)
+		})
+	}
 }

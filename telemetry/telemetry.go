@@ -30,7 +30,7 @@ type Options struct {
 	// Service and Version are what the server is called in traces and metrics, unless OTEL_SERVICE_NAME or
 	// OTEL_RESOURCE_ATTRIBUTES say something else. Service is "mcpsaga" by default.
 	Service, Version string
-	// Prometheus has metrics kept for [Telemetry.Handler], whatever the environment says.
+	// Prometheus has metrics kept for [Telemetry.Handler], whatever the environment says, and instead of exported by Meter.
 	Prometheus bool
 	// Tracer and Meter are of a program that has set OpenTelemetry up itself: where one of them is not nil
 	// the environment's traces or metrics are left alone. They are not shut down.
@@ -45,12 +45,13 @@ type Options struct {
 
 // Telemetry exports what servers do. It is safe for concurrent use.
 type Telemetry struct {
-	tracer  trace.Tracer // nil without traces
-	meters  *meters      // nil without metrics
-	meter   metric.Meter // nil without metrics
-	handler http.Handler // nil without Prometheus
-	stop    []func(context.Context) error
-	log     *slog.Logger
+	tracer   trace.Tracer // nil without traces
+	meters   *meters      // nil without metrics
+	meter    metric.Meter // nil without metrics
+	counters counters
+	handler  http.Handler // nil without Prometheus
+	stop     []func(context.Context) error
+	log      *slog.Logger
 }
 
 // Start begins to export. The environment says what:
@@ -84,7 +85,7 @@ func (t *Telemetry) start(ctx context.Context, o *Options) error {
 		return err
 	}
 	tracers, meterProvider := o.Tracer, o.Meter
-	if tracers == nil && want.traces {
+	if want.traces {
 		p, err := t.exportTraces(ctx, res)
 		if err != nil {
 			return err
@@ -99,7 +100,7 @@ func (t *Telemetry) start(ctx context.Context, o *Options) error {
 		}
 		readers = append(readers, reader)
 	}
-	if o.Meter == nil && want.metrics {
+	if want.metrics {
 		reader, err := t.exportMetrics(ctx)
 		if err != nil {
 			return err
@@ -123,7 +124,7 @@ func (t *Telemetry) start(ctx context.Context, o *Options) error {
 
 // Instrument has a server that is made of the options export what it does: call it when they are complete otherwise, before
 // [server.New]. Its observer goes before those that are there, calls of the ledger are timed, and the log has the ids of traces.
-// How many sagas the ledger looks after is counted at most every 30 seconds, when metrics are read.
+// Whether the ledger can be used and how many sagas it looks after is found out at most every 30 seconds, when metrics are read.
 func (t *Telemetry) Instrument(o *server.Options) error {
 	if t.tracer == nil && t.meters == nil {
 		return nil
@@ -138,8 +139,9 @@ func (t *Telemetry) Instrument(o *server.Options) error {
 	if o.Ledger == nil || t.meters == nil {
 		return nil
 	}
-	o.Ledger = t.timed(o.Ledger)
-	return t.count(o.Ledger, o.Audience)
+	of := o.Ledger
+	o.Ledger = t.timed(of)
+	return t.count(of, o.Ledger, o.Audience)
 }
 
 // Handler serves the metrics to Prometheus. Who reaches it can read it: serve it where only

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/mcpsaga/mcpsaga/internal/durable"
+	"github.com/mcpsaga/mcpsaga/internal/store"
 	"github.com/mcpsaga/mcpsaga/internal/tasks"
 	"github.com/mcpsaga/mcpsaga/saga"
 	"github.com/mcpsaga/mcpsaga/steps"
@@ -116,6 +117,9 @@ func TestAnUndoThatBreaksWorkersIsLeftForLater(t *testing.T) {
 				assert.Contains(t, w.LastError, "went down")
 				assert.Positive(t, w.Failures)
 				assert.False(t, w.Due.IsZero())
+				record, err := r.store.Load(t.Context(), w.ID)
+				require.NoError(t, err)
+				assert.True(t, record.Status == store.Undoing && record.Wake.After(record.Now) && !record.Until.After(record.Now), "package telemetry counts it as failing by this")
 			}
 		})
 		assert.LessOrEqual(t, b.undos.Load(), int32(9), "pauses grow")

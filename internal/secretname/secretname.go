@@ -16,7 +16,7 @@ var (
 		"credential", "credentials", "apikey", "cvv", "cvc", "otp", "pin", "jwt",
 	}
 	// tokensOfPlaces mark tokens that say where to continue, and grant no access.
-	tokensOfPlaces = []string{"page", "continuation", "sync"}
+	tokensOfPlaces = []string{"page", "next", "continuation", "sync"}
 	// secretLast counts only at the end: accessToken is one, tokenCount is not.
 	secretLast  = []string{"token"}
 	secretPairs = []string{

@@ -14,7 +14,7 @@ func TestLooks(t *testing.T) {
 		assert.True(t, secretname.Looks(name), name)
 	}
 	for _, name := range []string{"", "target", "tokenCount", "maxTokens", "Tokens", "pinned", "key", "Key", "cardinality", "secretary", "Number of cards", "shipping",
-		"pageToken", "NextPageToken", "continuation_token", "syncToken", "PublicKey", "author"} {
+		"pageToken", "NextPageToken", "continuation_token", "NextToken", "syncToken", "PublicKey", "author"} {
 		assert.False(t, secretname.Looks(name), name)
 	}
 }

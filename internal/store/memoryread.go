@@ -118,7 +118,7 @@ func (m *memory) List(ctx context.Context, f Filter, after Cursor, limit int) (l
 		}
 		for _, r := range m.rows {
 			at := cmp.Or(cmp.Compare(r.Created.UnixMicro(), from.at), bytes.Compare(r.ID[:], from.id[:]))
-			if at > 0 && r.Audience == f.Audience && slices.Contains(f.Statuses, r.Status) {
+			if at > 0 && r.Audience == f.Audience && slices.Contains(f.Statuses, r.Status) && (f.Mode == "" || r.Mode == f.Mode) {
 				add(r)
 			}
 		}

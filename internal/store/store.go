@@ -201,14 +201,15 @@ type Held struct {
 	Unread bool
 }
 
-// Filter says which records [Store.List] lists: those of an owner in a mode, or those with any of some statuses.
-// Each has an index.
+// Filter says which records [Store.List] lists: those of an owner in a mode, or those with any of some statuses,
+// for both of which there is an index.
 type Filter struct {
 	Audience string
-	Mode     Mode
+	// Mode. It may be empty if Owner is zero: any.
+	Mode Mode
 	// Owner, if it is not zero.
 	Owner ID
-	// Statuses, if Owner is zero. Mode does not matter then.
+	// Statuses, if Owner is zero.
 	Statuses []Status
 }
 

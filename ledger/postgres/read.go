@@ -31,7 +31,7 @@ LEFT JOIN mcpsaga_ledger.items AS i ON i.id = r.id AND i.n > r.applied WHERE `
 WHERE audience = $1::text AND mode = $2::text AND owner = $3::uuid AND (created, id) > ($4::timestamptz, $5::uuid) ORDER BY created, id LIMIT $6::bigint`
 	listStatuses = `SELECT ` + columns + `, statement_timestamp() FROM (SELECT DISTINCT unnest($2::text[]) AS name) AS s, LATERAL (
 	SELECT * FROM mcpsaga_ledger.records
-	WHERE audience = $1::text AND status = s.name AND (created, id) > ($3::timestamptz, $4::uuid) ORDER BY created, id LIMIT $5::bigint
+	WHERE audience = $1::text AND status = s.name AND ($6::text = '' OR mode = $6::text) AND (created, id) > ($3::timestamptz, $4::uuid) ORDER BY created, id LIMIT $5::bigint
 ) AS r ORDER BY r.created, r.id LIMIT $5::bigint`
 )
 
@@ -155,7 +155,7 @@ func (d *database) List(ctx context.Context, f store.Filter, after store.Cursor,
 	for i, s := range f.Statuses {
 		statuses[i] = string(s)
 	}
-	return query(ctx, d, "list records", scan, listStatuses, f.Audience, statuses, created, id, most)
+	return query(ctx, d, "list records", scan, listStatuses, f.Audience, statuses, created, id, most, string(f.Mode))
 }
 
 func (d *database) Identity(ctx context.Context) (store.ID, error) {

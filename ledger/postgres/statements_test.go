@@ -81,7 +81,7 @@ func TestStatements(t *testing.T) {
 			return err
 		}, nil},
 		{"List by status", 1, func() error {
-			_, err := s.List(t.Context(), store.Filter{Audience: "a", Statuses: []store.Status{store.Waiting, store.Ended}}, store.Cursor{}, 9)
+			_, err := s.List(t.Context(), store.Filter{Audience: "a", Mode: store.ModeTask, Statuses: []store.Status{store.Waiting, store.Ended}}, store.Cursor{}, 9)
 			return err
 		}, nil},
 		{"Forget", 1, func() error { _, err := s.Forget(t.Context(), 9); return err }, nil},

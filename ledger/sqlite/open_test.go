@@ -238,6 +238,17 @@ func TestClockIsSetBack(t *testing.T) {
 	now, err := s.Check(t.Context())
 	require.NoError(t, err)
 	assert.False(t, now.Before(r.Now))
+
+	// Nor does it stop it: what is to wake in a while wakes.
+	r.Wake, r.Status = now.Add(20*time.Millisecond), store.Sleeping
+	require.NoError(t, s.Write(t.Context(), r, one))
+	assert.EventuallyWithT(t, func(t *assert.CollectT) {
+		taken, _, err := s.Take(context.Background(), store.Take{
+			Audience: r.Audience, Tools: []store.Tool{{Name: r.Tool, Revision: r.Revision}}, Format: r.Format, Limit: 1, Lease: time.Minute,
+		})
+		require.NoError(t, err)
+		assert.Len(t, taken, 1)
+	}, 10*time.Second, 10*time.Millisecond)
 }
 
 // A copy of a ledger in use, made as its documents say, is a ledger.

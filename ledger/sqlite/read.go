@@ -146,7 +146,7 @@ func (l *database) List(ctx context.Context, f store.Filter, after store.Cursor,
 			if slices.Contains(f.Statuses[:i], status) {
 				continue
 			}
-			if err := collect("r.audience = ? AND r.status = ?", f.Audience, string(status)); err != nil {
+			if err := collect("r.audience = ? AND r.status = ? AND ? IN ('', r.mode)", f.Audience, string(status), string(f.Mode)); err != nil {
 				return err
 			}
 		}

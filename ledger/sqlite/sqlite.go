@@ -56,8 +56,9 @@ type database struct {
 	closing chan struct{} // closed when Close begins
 	shut    func() error
 
-	clock sync.Mutex
-	last  time.Time // see now
+	clock  sync.Mutex
+	last   time.Time // see now
+	looked time.Time // when last was worked out
 
 	listeners store.Listeners
 }
@@ -194,14 +195,19 @@ func (l *database) Check(ctx context.Context) (time.Time, error) {
 	return l.now(), nil
 }
 
-// now is the machine's time, except that it never goes backwards.
+// now is the machine's time, except that it never goes backwards. After the machine's clock was set back it goes on at
+// half its pace until that clock has caught up, so that leases still end and what sleeps still wakes.
 func (l *database) now() time.Time {
 	l.clock.Lock()
 	defer l.clock.Unlock()
-	if now := store.Micro(time.Now()); now.After(l.last) {
-		l.last = now
+	now := time.Now()
+	elapsed := now.Sub(l.looked) // whatever the clock was set to meanwhile
+	if l.looked = now; now.Round(0).After(l.last) {
+		l.last = now.Round(0)
+	} else {
+		l.last = l.last.Add(elapsed / 2)
 	}
-	return l.last
+	return store.Micro(l.last)
 }
 
 var (

@@ -76,9 +76,11 @@ func testListStatuses(t *testing.T, r rig) {
 		}
 	}
 	r.create(t, change("x"), func(r *store.Record) { r.Status, r.Audience = store.Undoing, "b" })
+	session := r.create(t, change("x"), func(r *store.Record) { r.Status, r.Mode = store.Undoing, store.ModeSession })
 	for _, size := range []int{1, 4, 100} {
-		assert.Equal(t, undoing, r.pages(t, store.Filter{Audience: "a", Statuses: []store.Status{store.Undoing}}, size))
-		assert.Equal(t, both, r.pages(t, store.Filter{Audience: "a", Statuses: []store.Status{store.Outstanding, store.Undoing, store.Outstanding}}, size))
+		assert.Equal(t, append(undoing, session.ID), r.pages(t, store.Filter{Audience: "a", Statuses: []store.Status{store.Undoing}}, size))
+		assert.Equal(t, undoing, r.pages(t, store.Filter{Audience: "a", Mode: store.ModeTask, Statuses: []store.Status{store.Undoing}}, size))
+		assert.Equal(t, append(both, session.ID), r.pages(t, store.Filter{Audience: "a", Statuses: []store.Status{store.Outstanding, store.Undoing, store.Outstanding}}, size))
 	}
 }
 

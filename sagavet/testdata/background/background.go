@@ -116,6 +116,41 @@ func outlives(t *turn) (saga.Next, error) {
 	return t.Textf("done")
 }
 
+func detach(ctx context.Context) context.Context { return context.WithoutCancel(ctx) }
+
+func outlivesBehind(t *turn) (saga.Next, error) {
+	var declared = context.WithoutCancel(t)
+	go send(declared, "later")
+	behind := detach(t)
+	go send(behind, "later")
+	return t.Textf("done")
+}
+
+// pool waits when it is closed.
+type pool struct{ sync.WaitGroup }
+
+func (p *pool) Close() { p.WaitGroup.Wait() }
+
+func closes(t *turn) (saga.Next, error) {
+	var p pool
+	defer p.Close()
+	p.Go(func() { send(t, "x") })
+	return t.Textf("done")
+}
+
+func handsOnWait(t *turn) (saga.Next, error) {
+	var group sync.WaitGroup
+	group.Go(func() { send(t, "x") })
+	all(group.Wait)
+	return t.Textf("done")
+}
+
+func all(waits ...func()) {
+	for _, wait := range waits {
+		wait()
+	}
+}
+
 func each(t *turn) (saga.Next, error) {
 	s := service{t: t}
 	s.t = t

@@ -143,10 +143,16 @@ func later(r *saga.Run) error {
 	return r.AskAll(askSure)
 }
 
-// once asks nothing, so it runs once.
+// once neither asks nor has effects.
 var once = saga.Flow[form, string]{Info: saga.Info{Name: "once"}, Run: func(_ *saga.Run, _ form) (string, error) {
 	b, err := os.ReadFile("prices")
 	return string(b), err
+}}
+
+// acts asks nothing, but may run again before its effect is recorded.
+var acts = saga.Flow[form, string]{Info: saga.Info{Name: "acts"}, Run: func(r *saga.Run, _ form) (string, error) {
+	_, err := saga.DoAll(r, read, []string{os.Getenv("HOST")}) // want `os.Getenv reaches outside`
+	return "", err
 }}
 
 // twice asks.

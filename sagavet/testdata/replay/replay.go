@@ -84,6 +84,33 @@ func maps1(r *saga.Run, m map[string]int) error {
 	return r.AskAll(askSure)
 }
 
+// booking carries the Run.
+type booking struct{ *saga.Run }
+
+func (b *booking) hold(k string) error { return helper(b.Run, k) }
+
+func (b *booking) named(k string) string { return "room " + k }
+
+func holdWith(b *booking, k string) error { return b.hold(k) }
+
+func mapsBehind(r *saga.Run, m map[string]int) error {
+	b := &booking{r}
+	each := func(k string) { _, _ = saga.Do(r, note, k) }
+	for k := range m { // want `a question, an effect or an id in a loop over a map`
+		_ = b.hold(k)
+	}
+	for k := range m { // want `a question, an effect or an id in a loop over a map`
+		_ = holdWith(b, k)
+	}
+	for k := range m { // want `a question, an effect or an id in a loop over a map`
+		each(k)
+	}
+	for k := range m {
+		_ = b.named(k)
+	}
+	return r.AskAll(askSure)
+}
+
 func helper(r *saga.Run, in string) error {
 	_, err := saga.Do(r, note, in)
 	return err
@@ -139,6 +166,14 @@ var flow = saga.Flow[form, string]{
 	},
 }
 
+// nightly asks nothing. If its server goes down between the effects, another runs it from its beginning.
+var nightly = saga.Flow[form, string]{Info: saga.Info{Name: "nightly", Effects: []saga.Declared{note}}, Run: func(r *saga.Run, _ form) (string, error) {
+	if _, err := saga.Do(r, note, time.Now().String()); err != nil { // want `time.Now does not do the same`
+		return "", err
+	}
+	return saga.Do(r, note, "second")
+}}
+
 // What follows is as it should be.
 
 func fromTheRun(r *saga.Run) error {
@@ -158,6 +193,24 @@ func telling(r *saga.Run, l *slog.Logger) error {
 	return r.AskAll(askSure)
 }
 
+func toldAtTheEnd(r *saga.Run) error {
+	defer func(began time.Time) { slog.Info("turn", "took", time.Since(began)) }(time.Now())
+	return r.AskAll(askSure)
+}
+
+func sortNames(names []string) { slices.Sort(names) }
+
+func counted(r *saga.Run, m map[string]int) error {
+	var picked, names []string
+	for k := range m {
+		picked = append(picked, k)
+		names = append(names, k)
+	}
+	sortNames(names)
+	_, err := saga.Do(r, note, strings.Repeat("x", len(picked))+strings.Join(names, " "))
+	return err
+}
+
 func sorted(r *saga.Run, m map[string]int) error {
 	sum, keys := 0, []string(nil)
 	for k, v := range m {
@@ -174,7 +227,7 @@ func sorted(r *saga.Run, m map[string]int) error {
 	return err
 }
 
-// once asks nothing, so it runs once.
+// once neither asks nor has effects.
 var once = saga.Flow[form, string]{Info: saga.Info{Name: "once"}, Run: func(*saga.Run, form) (string, error) { return today(), nil }}
 
 // A machine does not run again.

@@ -26,6 +26,7 @@ type state struct {
 	Secret     saga.Secret
 	TokenCount int
 	PageToken  string
+	NextToken  string
 	Token      string `notsecret:"what the lexer read last"`
 	Otp        bool
 	TokenAt    time.Time
