@@ -250,3 +250,41 @@ func TestLoginsAreKeptApart(t *testing.T) {
 	require.NoError(t, err)
 	assert.Len(t, left, 2, "%v", left) // with the lock
 }
+
+// An authorization server may forget a client. If it says so, another is registered; if it only shows the user a page, the
+// error says how to have one registered.
+func TestClientsThatAreForgotten(t *testing.T) {
+	dir := t.TempDir()
+	l := newLiar(t)
+	l.token = `{"access_token":"old","token_type":"Bearer"}`
+	in := l.login(t, dir)
+	assert.Equal(t, 401, get(t, in)) // what it has issued is kept
+	known := l.Config.Handler
+	registered := 0
+	l.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case r.URL.Path == "/register":
+			registered++
+			w.WriteHeader(http.StatusCreated)
+			_, _ = w.Write([]byte(`{"client_id":"another"}`))
+		case r.URL.Path == "/token" && r.FormValue("client_id") == "c":
+			w.Header().Set("Content-Type", "application/json")
+			w.WriteHeader(http.StatusUnauthorized)
+			_, _ = w.Write([]byte(`{"error":"invalid_client"}`))
+		default:
+			known.ServeHTTP(w, r)
+		}
+	})
+	l.token = `{"access_token":"good","token_type":"Bearer"}`
+
+	in = l.login(t, dir)
+	in.o.Show, in.o.Wait = func(string, string, []string) {}, 100*time.Millisecond
+	assert.Equal(t, 401, get(t, in))
+	require.ErrorContains(t, in.Err(), "forget the login by logout")
+
+	in = l.login(t, dir)
+	assert.Equal(t, 200, get(t, in))
+	require.NoError(t, in.Err())
+	assert.Equal(t, 1, registered)
+	assert.Equal(t, "another", in.now.Load().Client.ID)
+}
