@@ -1,6 +1,7 @@
 package login
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -202,6 +203,7 @@ func TestAddressesOfServers(t *testing.T) {
 	for address, wants := range map[string][2]bool{
 		"https://login.example.com/x": {true, true}, "http://login.example.com/x": {false, false},
 		"http://127.0.0.1:2/x": {false, true}, "http://localhost:2/x": {false, true}, "https://[::1]/x": {false, true},
+		"https://LOCALHOST/x": {false, true}, "https://localhost./x": {false, true}, "http://Localhost/x": {false, true},
 		"https://u:p@login.example.com/": {false, false}, "ftp://127.0.0.1/": {false, false}, "https:///x": {false, false},
 	} {
 		u, err := url.Parse(address)
@@ -278,7 +280,8 @@ func TestClientsThatAreForgotten(t *testing.T) {
 	l.token = `{"access_token":"good","token_type":"Bearer"}`
 
 	in = l.login(t, dir)
-	in.o.Show, in.o.Wait = func(string, string, []string) {}, 100*time.Millisecond
+	ctx, giveUp := context.WithCancel(t.Context())
+	in.ctx, in.o.Show = ctx, func(string, string, []string) { giveUp() }
 	assert.Equal(t, 401, get(t, in))
 	require.ErrorContains(t, in.Err(), "forget the login by logout")
 
