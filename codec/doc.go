@@ -30,7 +30,8 @@
 //
 //  1. [Keyset.Add] a key. It opens tokens, but seals none.
 //  2. [Keyset.Promote] it. New tokens are sealed with it.
-//  3. After the longest time to live, [Keyset.Disable] the old key.
+//  3. After the longest time to live, [Keyset.Disable] the old key. If there is a ledger, wait for a day, and until
+//     it has no tasks from before: what the key sealed there is forgotten, and not undone.
 //  4. When nothing misses it, [Keyset.Destroy] it.
 //
 // If a key has leaked, promote another and disable it at once: sagas in flight have to start

@@ -195,6 +195,7 @@ type watcher struct {
 	session *session
 	limit   int64 // of an event, in bytes
 	status  atomic.Int64
+	streams atomic.Bool // the server has given the stream that is outside of calls
 }
 
 // refused is why there is no session at an address, if the last response has a status that says so.
@@ -259,10 +260,17 @@ func (w *watcher) RoundTrip(r *http.Request) (*http.Response, error) {
 		body.limit = w.limit
 	}
 	response.Body = body
-	// The SDK gives its session up if it comes back to a stream and is refused; without an answer it comes again.
-	if r.Method == http.MethodGet && r.Header.Get("Mcp-Session-Id") != "" {
-		switch response.StatusCode {
-		case http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
+	if r.Method != http.MethodGet {
+		return response, nil
+	}
+	// The SDK gives its session up if it comes back to a stream and is refused; without an answer it comes again. That the
+	// server has no stream outside of calls it learns from any refusal.
+	again := r.Header.Get("Last-Event-ID") != "" || w.streams.Load()
+	switch response.StatusCode {
+	case http.StatusOK:
+		w.streams.Store(true)
+	case http.StatusTooManyRequests, http.StatusInternalServerError, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
+		if again {
 			_ = response.Body.Close()
 			return nil, fmt.Errorf("the stream cannot be had at present: %s", response.Status)
 		}

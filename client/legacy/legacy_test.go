@@ -302,8 +302,8 @@ func TestStreamsAreAskedForAgain(t *testing.T) {
 			switch {
 			case r.Method == http.MethodGet && r.Header.Get("Last-Event-ID") == "":
 				w.WriteHeader(http.StatusMethodNotAllowed)
-			case r.Method == http.MethodGet && refused.Load() < 2:
-				w.WriteHeader([]int{http.StatusServiceUnavailable, http.StatusBadGateway}[refused.Add(1)-1])
+			case r.Method == http.MethodGet && int(refused.Load()) < len(transient):
+				w.WriteHeader(transient[refused.Add(1)-1])
 			case r.Method == http.MethodGet:
 				id := strings.TrimPrefix(r.Header.Get("Last-Event-ID"), "of")
 				events(w, "id: of"+id+"b\ndata: {\"jsonrpc\":\"2.0\",\"id\":"+id+",\"result\":{\"content\":[{\"type\":\"text\",\"text\":\"there\"}]}}\n\n")
@@ -322,8 +322,33 @@ func TestStreamsAreAskedForAgain(t *testing.T) {
 		result, err := s.Request(t.Context(), "tools/call", json.RawMessage(`{"name":"x","arguments":{}}`))
 		require.NoError(t, err)
 		assert.Contains(t, string(result), "there")
-		assert.EqualValues(t, 2, refused.Load())
+		assert.EqualValues(t, len(transient), refused.Load())
 	})
+}
+
+// transient are statuses that pass.
+var transient = []int{http.StatusServiceUnavailable, http.StatusBadGateway, http.StatusTooManyRequests, http.StatusInternalServerError}
+
+// A server need not have a stream outside of calls, whatever its gateway answers in its place.
+func TestServersWithoutAStreamOutsideOfCalls(t *testing.T) {
+	t.Parallel()
+	for _, status := range append(transient, http.StatusGatewayTimeout, http.StatusNotFound) {
+		s := newServer()
+		handler := mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return s }, nil)
+		web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.Method == http.MethodGet {
+				w.WriteHeader(status)
+				return
+			}
+			handler.ServeHTTP(w, r)
+		}))
+		c := client.New(&client.HTTP{URL: web.URL}, client.Options{Protocol: "2025-11-25", Sessions: legacy.Open, Timeout: 5 * time.Second})
+		tools, err := c.Tools(t.Context())
+		require.NoError(t, err, status)
+		assert.NotEmpty(t, tools)
+		require.NoError(t, c.Close())
+		web.Close()
+	}
 }
 
 // A server may forget a session that is kept for the next call. As it has not taken that call, it is made in another session.

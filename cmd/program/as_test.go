@@ -3,6 +3,7 @@ package program
 import (
 	"log/slog"
 	"net/http/httptest"
+	"path/filepath"
 	"regexp"
 	"testing"
 
@@ -18,7 +19,8 @@ import (
 // The command shows what a host gets that cannot ask, and plays the part of its model.
 func TestCallAsAnotherHost(t *testing.T) {
 	t.Parallel()
-	keys, err := codec.NewKeyset()
+	keyset := filepath.Join(t.TempDir(), "k.json")
+	keys, err := codec.CreateKeysetFile(keyset)
 	require.NoError(t, err)
 	tool := saga.Flow[none, string]{Info: saga.Info{Name: "sing", Asks: []steps.Question{askTone}}, Run: func(r *saga.Run, _ none) (string, error) {
 		form, err := saga.Ask(r, askTone)
@@ -35,6 +37,7 @@ func TestCallAsAnotherHost(t *testing.T) {
 		assert.Contains(t, said, `Question "tone": "How shall it sound?"`)
 		token := regexp.MustCompile(`resumeToken: ([A-Za-z0-9_-]+)`).FindStringSubmatch(said)
 		require.NotNil(t, token, said)
+		assert.Contains(t, h.ok("token", "explain", token[1], "--keyset", keyset), `"tool": "sing"`)
 		assert.Contains(t, h.ok("call", "sing", "--as", "no-elicitation", "--protocol", protocol, "resumeToken="+token[1], `answers:={"tone":{"tone":"sad"}}`), "a sad song")
 		_, stderr, code := h.run("call", "sing", "--as", "somebody")
 		assert.Equal(t, exitUsage, code)

@@ -26,7 +26,8 @@ without refusing a token:
    (distribute the file; servers load it by themselves)
    (wait until every server shows the key at /readyz)
    {program} keys promote ID
-   (distribute it again, and wait for one --token-ttl; for a day if there is a ledger)
+   (distribute it again, and wait for one --token-ttl; if there is a ledger,
+   for a day, and longer for tasks from before)
    {program} keys disable OLD
    (distribute it; when no client complains:)
    {program} keys destroy OLD --yes`,
@@ -58,7 +59,9 @@ tokens that the others seal.`,
 			}, "promoted: it seals from now on", (*codec.Keyset).Promote),
 			p.keyCommand(&cli.Command{
 				Name: "disable", Usage: "refuse the tokens that a key sealed",
-				Description: "Do it no sooner than one token TTL after another key was promoted. {program} keys enable undoes it.",
+				Description: `Do it no sooner than one token TTL after another key was promoted. If there is a ledger, wait for a
+day, and until it has no tasks from before: what the key sealed there is forgotten, and not undone.
+{program} keys enable undoes it.`,
 			}, "disabled: its tokens are refused", (*codec.Keyset).Disable),
 			p.keyCommand(&cli.Command{Name: "enable", Usage: "accept the tokens of a disabled key again"},
 				"enabled: its tokens are accepted", (*codec.Keyset).Enable),

@@ -39,7 +39,7 @@ who identified themselves cannot be opened here: they are bound to the caller. O
 that is kept in a ledger the token holds a reference only.
 
 The id of a session and the token that resumes a request are tokens as well; what they hold
-is not shown.
+is not shown. A resumeToken of 22 characters is none: its call is in the server's ledger.
 
 Exits with 1 if a server would refuse the token, after saying why.
 
@@ -102,6 +102,7 @@ type explanation struct {
 // only with the one it was made for, so all are tried.
 var purposes = map[string]string{
 	"saga": "saga", "mrtr": "mrtr", "handshake": "handshake", sessionid.Purpose: "a session", turns.Paged.Purpose: "the next part of a result",
+	turns.Relayed.Purpose: "a call that its client's model continues",
 }
 
 // explain returns what can be seen of a token, and why a server would refuse it, or why what it holds cannot

@@ -38,7 +38,7 @@ func main() {
 	}
 	var e example
 	flags := flag.NewFlagSet("trip", flag.ContinueOnError)
-	flags.StringVar(&e.dir, "dir", "", "the `DIR` of the databases of services (default: a new one)")
+	flags.StringVar(&e.dir, "dir", "", "the `DIR` of the databases of services (default: a new one, which knows no holds from before)")
 	flags.StringVar(&e.services.Hotel, "hotel", "", "the hotel service's `URL` (default: one in this process)")
 	flags.StringVar(&e.services.Flight, "flight", "", "the flight service's `URL` (default: one in this process)")
 	flags.StringVar(&e.services.Payment, "payment", "", "the payment service's `URL` (default: one in this process)")

@@ -97,6 +97,7 @@ func TestKubernetes(t *testing.T) {
 
 	c := pod.Spec.Containers[0]
 	assert.Equal(t, "registry.example.com/saga:0.1.0", c.Image)
+	require.NotNil(t, c.StartupProbe)
 	assert.Equal(t, settings.Name, c.EnvFrom[0].ConfigMapRef.Name)
 	assert.Equal(t, service.Spec.Ports[0].TargetPort.StrVal, c.Ports[0].Name)
 	for path, probe := range map[string]*corev1.Probe{"/healthz": c.LivenessProbe, "/readyz": c.ReadinessProbe} {
@@ -104,6 +105,9 @@ func TestKubernetes(t *testing.T) {
 		assert.Equal(t, c.Ports[0].Name, probe.HTTPGet.Port.StrVal)
 		assert.Greater(t, probe.TimeoutSeconds, int32(2), "see docs/operate.md")
 	}
+	// docs/ledger.md: a server waits for its database when it starts.
+	assert.Equal(t, c.LivenessProbe.HTTPGet, c.StartupProbe.HTTPGet)
+	assert.GreaterOrEqual(t, c.StartupProbe.PeriodSeconds*c.StartupProbe.FailureThreshold, int32(3600))
 	// docs/operate.md: two minutes, which begin when the pause ends.
 	assert.GreaterOrEqual(t, *pod.Spec.TerminationGracePeriodSeconds, 120+c.Lifecycle.PreStop.Sleep.Seconds)
 	assert.True(t, *c.SecurityContext.ReadOnlyRootFilesystem && *pod.Spec.SecurityContext.RunAsNonRoot && !*c.SecurityContext.AllowPrivilegeEscalation)

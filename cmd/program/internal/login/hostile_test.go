@@ -1,6 +1,7 @@
 package login
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -202,6 +203,7 @@ func TestAddressesOfServers(t *testing.T) {
 	for address, wants := range map[string][2]bool{
 		"https://login.example.com/x": {true, true}, "http://login.example.com/x": {false, false},
 		"http://127.0.0.1:2/x": {false, true}, "http://localhost:2/x": {false, true}, "https://[::1]/x": {false, true},
+		"https://LOCALHOST/x": {false, true}, "https://localhost./x": {false, true}, "http://Localhost/x": {false, true},
 		"https://u:p@login.example.com/": {false, false}, "ftp://127.0.0.1/": {false, false}, "https:///x": {false, false},
 	} {
 		u, err := url.Parse(address)
@@ -249,4 +251,43 @@ func TestLoginsAreKeptApart(t *testing.T) {
 	left, err := filepath.Glob(filepath.Join(dir, "*"))
 	require.NoError(t, err)
 	assert.Len(t, left, 2, "%v", left) // with the lock
+}
+
+// An authorization server may forget a client. If it says so, another is registered; if it only shows the user a page, the
+// error says how to have one registered.
+func TestClientsThatAreForgotten(t *testing.T) {
+	dir := t.TempDir()
+	l := newLiar(t)
+	l.token = `{"access_token":"old","token_type":"Bearer"}`
+	in := l.login(t, dir)
+	assert.Equal(t, 401, get(t, in)) // what it has issued is kept
+	known := l.Config.Handler
+	registered := 0
+	l.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case r.URL.Path == "/register":
+			registered++
+			w.WriteHeader(http.StatusCreated)
+			_, _ = w.Write([]byte(`{"client_id":"another"}`))
+		case r.URL.Path == "/token" && r.FormValue("client_id") == "c":
+			w.Header().Set("Content-Type", "application/json")
+			w.WriteHeader(http.StatusUnauthorized)
+			_, _ = w.Write([]byte(`{"error":"invalid_client"}`))
+		default:
+			known.ServeHTTP(w, r)
+		}
+	})
+	l.token = `{"access_token":"good","token_type":"Bearer"}`
+
+	in = l.login(t, dir)
+	ctx, giveUp := context.WithCancel(t.Context())
+	in.ctx, in.o.Show = ctx, func(string, string, []string) { giveUp() }
+	assert.Equal(t, 401, get(t, in))
+	require.ErrorContains(t, in.Err(), "forget the login by logout")
+
+	in = l.login(t, dir)
+	assert.Equal(t, 200, get(t, in))
+	require.NoError(t, in.Err())
+	assert.Equal(t, 1, registered)
+	assert.Equal(t, "another", in.now.Load().Client.ID)
 }

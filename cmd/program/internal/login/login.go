@@ -232,6 +232,12 @@ func (l *Login) again(old *kept, w wants) (*kept, error) {
 	ctx, cancel := context.WithTimeoutCause(l.ctx, l.o.Wait, fmt.Errorf("it was not finished within %v, which --timeout extends", l.o.Wait))
 	defer cancel()
 	next, err := l.signIn(ctx, old, w.metadata, scopes)
+	if refusedFor(err) == "invalid_client" && l.o.ClientID == "" && old != nil && old.Client.ID != "" && !old.Client.Given {
+		// The client of the last login is no longer registered, and without a refresh token that shows only now.
+		anew := *old
+		anew.Client = client{}
+		next, err = l.signIn(ctx, &anew, w.metadata, scopes)
+	}
 	if err != nil {
 		err = fmt.Errorf("signing in failed: %w", err)
 	}

@@ -67,7 +67,11 @@ func (l *Login) signIn(ctx context.Context, old *kept, metadataURL string, scope
 	select {
 	case answer = <-answered:
 	case <-ctx.Done():
-		return nil, context.Cause(ctx)
+		err := context.Cause(ctx)
+		if old != nil && !client.Given && client.ID == old.Client.ID { // of a client that it does not know it sends no browser back
+			err = fmt.Errorf("%w; if the page does not know this client any more, forget the login by logout, and sign in again", err)
+		}
+		return nil, err
 	}
 	if err := checkAnswer(answer, issues); err != nil {
 		return nil, err
