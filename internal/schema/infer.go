@@ -49,8 +49,7 @@ func ForTool(t reflect.Type, instead *jsonschema.Schema) (*jsonschema.Schema, js
 	if instead != nil && !tagged(t, map[reflect.Type]bool{}) {
 		return instead, decoding, nil
 	}
-	// The library takes a json.Number for the string that it is to Go.
-	s, err := jsonschema.ForType(t, &jsonschema.ForOptions{TypeSchemas: map[reflect.Type]*jsonschema.Schema{numberType: {Type: "number"}}})
+	s, err := jsonschema.ForType(t, &jsonschema.ForOptions{TypeSchemas: ownSchemas(t)})
 	if err != nil {
 		return nil, nil, err
 	}
@@ -100,7 +99,7 @@ func ForForm(t reflect.Type) (*jsonschema.Schema, error) {
 	if t.Kind() != reflect.Struct || t == timeType {
 		return nil, &FieldError{t.String(), "", "a form is made from a struct, whose fields are the form's"}
 	}
-	s, err := jsonschema.ForType(t, &jsonschema.ForOptions{IgnoreInvalidTypes: true})
+	s, err := jsonschema.ForType(t, &jsonschema.ForOptions{IgnoreInvalidTypes: true, TypeSchemas: ownSchemas(t)})
 	if err != nil {
 		return nil, &FieldError{t.String(), "", err.Error()}
 	}
