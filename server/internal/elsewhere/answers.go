@@ -36,7 +36,7 @@ func (v *view) readAnswers(open []steps.Step) (list []steps.Answer, cancel bool,
 			return nil, false, notOpen(a.StepID)
 		}
 		if why := Misfit(open[i], a.Result); why != "" {
-			return nil, false, fmt.Sprintf("No answer was taken, as that to %q does not fit: %s.", a.StepID, why)
+			return nil, false, doesNotFit(a.StepID, why)
 		}
 	}
 	return list, false, ""
@@ -74,6 +74,10 @@ func (r *Router) readCarried(x *dialect.Exchange, c *Call, routing func(question
 	return list, false, ""
 }
 
+func doesNotFit(id, why string) string {
+	return fmt.Sprintf("No answer was taken, as that to %q does not fit: %s.", id, why)
+}
+
 func notOpen(id string) string {
 	return fmt.Sprintf("No answer was taken: there is no open question %q, or it was answered before.", id)
 }
@@ -96,9 +100,9 @@ func Misfit(q steps.Step, result json.RawMessage) string {
 	if err != nil || !jsonview.Is(jsonview.Get(result, "action"), sayAccept) {
 		return ""
 	}
-	fields := map[string]any{}
-	if raw := jsonview.Get(result, "content"); raw != nil && json.Unmarshal(raw, &fields) != nil {
-		return "it is no object"
+	fields := map[string]any{} // as they are written: float64 has not all numbers
+	for name, value := range jsonview.Members(jsonview.Get(result, "content")) {
+		fields[string(name)] = jsontext.Value(value)
 	}
 	if err := spec.Validate(fields); err != nil {
 		return err.Error()

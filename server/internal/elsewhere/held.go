@@ -176,7 +176,10 @@ func (v *view) give(ctx context.Context, list []steps.Answer) error {
 		return nil
 	}
 	now, err := v.Tasks.AnswerFound(ctx, v.Principal, v.task, list)
+	unfit, refused := errors.AsType[*engine.AnswerError](err)
 	switch {
+	case refused:
+		v.refusal = doesNotFit(unfit.StepID, unfit.Reason)
 	case err != nil:
 		return err
 	case now != nil: // another answer was faster
