@@ -1,7 +1,9 @@
 package elsewhere
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -11,6 +13,7 @@ import (
 	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/internal/jsonview"
 	"github.com/mcpsaga/mcpsaga/internal/relay"
+	"github.com/mcpsaga/mcpsaga/internal/tasks"
 	"github.com/mcpsaga/mcpsaga/server/internal/dialect"
 	"github.com/mcpsaga/mcpsaga/server/internal/wire"
 	"github.com/mcpsaga/mcpsaga/steps"
@@ -72,6 +75,28 @@ func (r *Router) readCarried(x *dialect.Exchange, c *Call, routing func(question
 	}
 	slices.SortFunc(list, func(a, b steps.Answer) int { return strings.Compare(a.StepID, b.StepID) })
 	return list, false, ""
+}
+
+// give gives the call answers to what was open just now.
+func (v *view) give(ctx context.Context, list []steps.Answer) error {
+	if len(list) == 0 {
+		return nil
+	}
+	now, err := v.Tasks.AnswerFound(ctx, v.Principal, v.task, list)
+	unfit, refused := errors.AsType[*engine.AnswerError](err)
+	switch {
+	case refused:
+		v.refusal = doesNotFit(unfit.StepID, unfit.Reason)
+	case err != nil:
+		return err
+	case now != nil: // another answer was faster
+		v.task, v.refusal = now, notOpen(list[0].StepID)
+	default: // what it asks now is known when it is followed
+		answered := *v.task
+		answered.Status, answered.Questions, answered.Found = tasks.Working, nil, nil
+		v.task = &answered
+	}
+	return nil
 }
 
 func doesNotFit(id, why string) string {
