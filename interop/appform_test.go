@@ -136,6 +136,63 @@ func TestAppForm(t *testing.T) {
 	run[any](h, "teardown", nil)
 }
 
+// The first question may be of any kind, what is filled in beforehand can be sent as it is, a number is sent as it was entered or
+// not at all, and what one question was answered stays out of another that looks the same.
+func TestAppFormOfEachKind(t *testing.T) {
+	t.Parallel()
+	h := newAppHost(t)
+	const handle = "abcdefghijklmnopqrstuv"
+	calls := make(chan map[string]any, 10)
+	replies := make(chan string, 10)
+	asks := func(question string) {
+		replies <- `{"content":[],"structuredContent":{"status":"input_required","resumeToken":"` + handle + `","held":true,"questions":[` + question + `]}}`
+	}
+	h.serves(func(args map[string]any) string {
+		if args["answers"] != nil {
+			calls <- args["answers"].(map[string]any)
+		}
+		return <-replies
+	})
+	asks(`{"id":"pay","mode":"url","message":"Please pay.","url":"https://pay.example/1"}`)
+	h.begin("mount", map[string]any{"html": appPage(t), "sandbox": h.sandbox})
+	h.see("https://pay.example/1")
+	h.see("Please answer.")
+	h.press("I have opened it")
+	assert.Contains(t, <-calls, "pay")
+
+	asks(`{"id":"when","mode":"form","message":"When?","schema":{"type":"object","properties":{
+		"at":{"type":"string","title":"At","format":"date-time","default":"2026-07-28T15:04:05Z"},
+		"number":{"type":"integer","title":"Number"},
+		"sure":{"type":"boolean","title":"Sure"}},"required":["at"]}}`)
+	h.see("When?")
+	h.fill("Number", "9007199254740993")
+	h.tick("Sure")
+	h.press("Send")
+	h.see("too large to be sent exactly")
+	h.fill("Number", "9007199254740991")
+	h.press("Send")
+	assert.Equal(t, map[string]any{"when": map[string]any{"action": "accept", "content": map[string]any{
+		"at": "2026-07-28T15:04:05.000Z", "number": 9007199254740991.0, "sure": true,
+	}}}, <-calls)
+
+	sure := `","schema":{"type":"object","properties":{"sure":{"type":"boolean","title":"Sure"}}}}`
+	ticked := func() string { return h.do(`return doc.querySelector("input").checked`) }
+	asks(`{"id":"first","mode":"form","message":"The first?` + sure)
+	h.see("The first?")
+	h.tick("Sure")
+	h.press("Send")
+	<-calls
+	asks(`{"id":"first~2","mode":"form","message":"Once more?` + sure)
+	h.see("Once more?")
+	assert.Equal(t, "true", ticked())
+	h.press("Send")
+	<-calls
+	asks(`{"id":"second","mode":"form","message":"The second?` + sure)
+	h.see("The second?")
+	assert.Equal(t, "false", ticked())
+	run[any](h, "teardown", nil)
+}
+
 // A call whose server has died has no result. The form brings the model back when that would not hold the call any more.
 func TestAppFormOfDeadServers(t *testing.T) {
 	t.Parallel()

@@ -2,6 +2,7 @@ package saga_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"testing"
 	"time"
 
@@ -283,6 +284,29 @@ func TestGivenSchemasAgreeWithTags(t *testing.T) {
 	out := s.start(`{"table":"users"}`)
 	assert.JSONEq(t, `{"table":"users","limit":3}`, string(out.Result.StructuredContent))
 	assert.True(t, play(t, f).start(`{"table":"users","limit":10}`).Result.IsError)
+}
+
+// A member in other letters is another one to the schema, and so to the tool: it brings nothing past the schema. A schema that
+// names the fields in other letters itself is read as it always was.
+func TestOtherLettersDoNotPassGivenSchemas(t *testing.T) {
+	type row struct {
+		N int `json:"n,omitempty"`
+	}
+	type args struct {
+		Amount int   `json:"amount,omitempty"`
+		Rows   []row `json:"rows,omitempty"`
+		Other  int   `default:"3"`
+	}
+	tool := func(properties string) saga.Flow[args, string] {
+		return saga.Flow[args, string]{Info: saga.Info{Name: "x", RawInputSchema: json.RawMessage(`{"type":"object","properties":{` + properties + `}}`)},
+			Run: func(_ *saga.Run, in args) (string, error) { return fmt.Sprint(in), nil }}
+	}
+	const amount, rows, other = `"amount":{"maximum":10}`, `"rows":{"items":{"properties":{"n":{"maximum":10}}}}`, `"Other":{"default":3}`
+	s := play(t, tool(amount+","+rows+","+other))
+	assert.Equal(t, "{1 [{2}] 4}", text(t, s.start(`{"amount":1,"rows":[{"n":2}],"Other":4}`)))
+	assert.Equal(t, "{1 [{2}] 3}", text(t, play(t, tool(amount+","+rows+","+other)).start(`{"amount":1,"Amount":11,"rows":[{"n":2,"N":11}]}`)))
+	assert.Equal(t, "{0 [] 3}", text(t, play(t, tool(amount+","+rows+","+other)).start(`{"AMOUNT":11}`)))
+	assert.Equal(t, "{7 [] 3}", text(t, play(t, tool(`"AMOUNT":{"maximum":10},`+other)).start(`{"AMOUNT":7}`)))
 }
 
 func TestFormatsOfGivenSchemas(t *testing.T) {

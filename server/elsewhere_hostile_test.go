@@ -71,6 +71,8 @@ func TestAnswersThatDoNotFit(t *testing.T) {
 		"of a wrong type":     {object{"row": object{"row": 7}}, "does not fit: the content is not valid: row: must be text"},
 		"missing field":       {object{"row": object{}}, "does not fit: the content is not valid: row: is required"},
 		"nested":              {object{"row": object{"row": object{"row": "7"}}}, "does not fit"},
+		"null":                {object{"row": object{"row": nil}}, "does not fit"},
+		"a list within":       {object{"row": object{"row": "7", "why": []any{object{}}}}, `that to "row" does not fit: content member "why" must be a string, a number, a boolean or a list of strings`},
 		"no object":           {object{"row": "7"}, `must be an object with the fields of its schema, or "accept", "decline" or "cancel"`},
 		"a list":              {[]int{1}, "answers must be an object"},
 		"a word":              {"yes", "answers must be an object"},
@@ -102,6 +104,9 @@ func TestCarriedAnswersThatDoNotFit(t *testing.T) {
 	assert.Contains(t, again.Questions[0].Message, "That cannot be used")
 	refused := saidBy(t, r.send(relay("seat", first, object{"row": "7"})).Result)
 	assert.True(t, refused.IsError)
+	refused = saidBy(t, r.send(relay("seat", again, object{"row~2": object{"row": nil}})).Result)
+	assert.True(t, refused.IsError)
+	assert.Contains(t, refused.Content[0].Text, `that to "row~2" does not fit: content member "row" must be a string`)
 	second := waitsOf(t, r.send(relay("seat", again, object{"row~2": object{"row": "7"}})).Result)
 	assert.Equal(t, "sure", second.Questions[0].ID)
 }

@@ -40,11 +40,16 @@ func (e *FieldError) Error() string { return e.Where() + ": " + e.Reason }
 // them with: these fill in the defaults that tags give. If the author gives another schema
 // instead, it must say what the tags say, and is returned.
 func ForTool(t reflect.Type, instead *jsonschema.Schema) (*jsonschema.Schema, jsonv2.Options, error) {
-	if instead != nil && !tagged(t, map[reflect.Type]bool{}) {
-		return instead, JSONOptions, nil
+	decoding := JSONOptions
+	if instead != nil && !respelled(t, instead) {
+		// Else a member that differs from one of the schema in case only would be none of its own to the schema, and
+		// the same to Go, past what the schema says of it.
+		decoding = jsonv2.JoinOptions(JSONOptions, jsonv2.MatchCaseInsensitiveNames(false))
 	}
-	// The library takes a json.Number for the string that it is to Go.
-	s, err := jsonschema.ForType(t, &jsonschema.ForOptions{TypeSchemas: map[reflect.Type]*jsonschema.Schema{numberType: {Type: "number"}}})
+	if instead != nil && !tagged(t, map[reflect.Type]bool{}) {
+		return instead, decoding, nil
+	}
+	s, err := jsonschema.ForType(t, &jsonschema.ForOptions{TypeSchemas: ownSchemas(t)})
 	if err != nil {
 		return nil, nil, err
 	}
@@ -52,7 +57,40 @@ func ForTool(t reflect.Type, instead *jsonschema.Schema) (*jsonschema.Schema, js
 	if err := in.annotate(s, t, cmp.Or(instead, s)); err != nil {
 		return nil, nil, err
 	}
-	return cmp.Or(instead, s), in.defaults.options(), nil
+	return cmp.Or(instead, s), in.defaults.options(decoding), nil
+}
+
+// respelled reports whether the author's schema may name fields of a type in other letters than JSON does, as package
+// encoding/json allows.
+func respelled(t reflect.Type, s *jsonschema.Schema) bool {
+	switch t = base(t); {
+	case s == nil || t == timeType:
+		return false
+	case t.Kind() == reflect.Slice || t.Kind() == reflect.Array:
+		return respelled(t.Elem(), s.Items)
+	case t.Kind() == reflect.Map:
+		return respelled(t.Elem(), s.AdditionalProperties)
+	case t.Kind() != reflect.Struct:
+		return false
+	case s.Properties == nil:
+		return true // they may be anywhere
+	}
+	for _, f := range reflect.VisibleFields(t) {
+		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		if name = cmp.Or(name, f.Name); f.Anonymous || !f.IsExported() || name == "-" {
+			continue
+		}
+		member := s.Properties[name]
+		for other := range s.Properties {
+			if member == nil && strings.EqualFold(other, name) {
+				return true
+			}
+		}
+		if respelled(f.Type, member) {
+			return true
+		}
+	}
+	return false
 }
 
 // ForForm returns the schema of a form whose answer is of a type. Pointers make fields
@@ -61,7 +99,7 @@ func ForForm(t reflect.Type) (*jsonschema.Schema, error) {
 	if t.Kind() != reflect.Struct || t == timeType {
 		return nil, &FieldError{t.String(), "", "a form is made from a struct, whose fields are the form's"}
 	}
-	s, err := jsonschema.ForType(t, &jsonschema.ForOptions{IgnoreInvalidTypes: true})
+	s, err := jsonschema.ForType(t, &jsonschema.ForOptions{IgnoreInvalidTypes: true, TypeSchemas: ownSchemas(t)})
 	if err != nil {
 		return nil, &FieldError{t.String(), "", err.Error()}
 	}

@@ -142,11 +142,11 @@ func (d defaults) add(t reflect.Type, f reflect.StructField, value json.RawMessa
 	return ""
 }
 
-// options decode arguments. Every object begins with its defaults, and what the client
+// options decode arguments as others do. Every object begins with its defaults, and what the client
 // gave replaces them.
-func (d defaults) options() jsonv2.Options {
+func (d defaults) options(others jsonv2.Options) jsonv2.Options {
 	if len(d) == 0 {
-		return JSONOptions
+		return others
 	}
 	begin := jsonv2.UnmarshalFromFunc(func(_ *jsontext.Decoder, target any) error {
 		v := reflect.ValueOf(target).Elem()
@@ -157,5 +157,5 @@ func (d defaults) options() jsonv2.Options {
 		}
 		return errors.ErrUnsupported // decoded as usual
 	})
-	return jsonv2.JoinOptions(JSONOptions, jsonv2.WithUnmarshalers(jsonv2.JoinUnmarshalers(begin, readNumber)))
+	return jsonv2.JoinOptions(others, jsonv2.WithUnmarshalers(jsonv2.JoinUnmarshalers(begin, readNumber)))
 }

@@ -204,6 +204,9 @@
   const forms = new Map(); // by the ids of questions
   let answered; // the form that was sent last: its entries are kept if the same is asked again
 
+  // question tells questions apart, but for how often they were asked.
+  const question = q => JSON.stringify([q.id.replace(/~\d+$/, ''), q.schema]);
+
   function showQuestions(asked, refused) {
     for (const [id, form] of forms) {
       if (asked.some(q => q.id === id)) continue;
@@ -216,7 +219,7 @@
         form = newForm(q);
         forms.set(q.id, form);
         at('questions').append(form.node);
-        if (answered?.schema === JSON.stringify(q.schema)) form.restore(answered.content);
+        if (answered?.question === question(q)) form.restore(answered.content);
         if (answered) form.node.querySelector('input, select, textarea, button')?.focus();
       }
       form.free();
@@ -234,7 +237,7 @@
     const buttons = [];
     const button = (label, act, className = '') => buttons.push(element('button', { type: act ? 'button' : 'submit', textContent: label, className, onclick: act }));
     const give = (action, content) => {
-      answered = { schema: JSON.stringify(q.schema), content };
+      answered = { question: question(q), content };
       buttons.forEach(b => (b.disabled = true));
       problem.textContent = '';
       say('Sending…');
@@ -346,6 +349,7 @@
       if (schema.minLength) input.minLength = schema.minLength;
       if (schema.maxLength !== undefined && !options && !numeric) input.maxLength = schema.maxLength;
       const moment = schema.format === 'date-time';
+      if (moment) input.step = 1; // or only whole minutes may be sent
       return {
         node: element('div', { className: 'field' }, element('label', { htmlFor: id, textContent: title }, needed), hint, input, wrong),
         first: input,
@@ -357,7 +361,12 @@
           const local = moment && new Date(new Date(v) - new Date(v).getTimezoneOffset() * 60000);
           input.value = local ? (isNaN(local) ? '' : local.toISOString().slice(0, 19)) : v;
         },
-        problem: () => (required && input.value === '' ? 'Please fill this in.' : input.validationMessage),
+        problem() {
+          if (required && input.value === '' && !input.validity.badInput) return 'Please fill this in.';
+          // Numbers here are rounded beyond 2^53, and another may come out than was entered.
+          if (schema.type === 'integer' && Math.abs(Number(input.value)) > Number.MAX_SAFE_INTEGER) return 'This number is too large to be sent exactly from here.';
+          return input.validationMessage;
+        },
       };
     }
   }

@@ -1,7 +1,9 @@
 package elsewhere
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -11,6 +13,7 @@ import (
 	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/internal/jsonview"
 	"github.com/mcpsaga/mcpsaga/internal/relay"
+	"github.com/mcpsaga/mcpsaga/internal/tasks"
 	"github.com/mcpsaga/mcpsaga/server/internal/dialect"
 	"github.com/mcpsaga/mcpsaga/server/internal/wire"
 	"github.com/mcpsaga/mcpsaga/steps"
@@ -36,7 +39,7 @@ func (v *view) readAnswers(open []steps.Step) (list []steps.Answer, cancel bool,
 			return nil, false, notOpen(a.StepID)
 		}
 		if why := Misfit(open[i], a.Result); why != "" {
-			return nil, false, fmt.Sprintf("No answer was taken, as that to %q does not fit: %s.", a.StepID, why)
+			return nil, false, doesNotFit(a.StepID, why)
 		}
 	}
 	return list, false, ""
@@ -74,6 +77,32 @@ func (r *Router) readCarried(x *dialect.Exchange, c *Call, routing func(question
 	return list, false, ""
 }
 
+// give gives the call answers to what was open just now.
+func (v *view) give(ctx context.Context, list []steps.Answer) error {
+	if len(list) == 0 {
+		return nil
+	}
+	now, err := v.Tasks.AnswerFound(ctx, v.Principal, v.task, list)
+	unfit, refused := errors.AsType[*engine.AnswerError](err)
+	switch {
+	case refused:
+		v.refusal = doesNotFit(unfit.StepID, unfit.Reason)
+	case err != nil:
+		return err
+	case now != nil: // another answer was faster
+		v.task, v.refusal = now, notOpen(list[0].StepID)
+	default: // what it asks now is known when it is followed
+		answered := *v.task
+		answered.Status, answered.Questions, answered.Found = tasks.Working, nil, nil
+		v.task = &answered
+	}
+	return nil
+}
+
+func doesNotFit(id, why string) string {
+	return fmt.Sprintf("No answer was taken, as that to %q does not fit: %s.", id, why)
+}
+
 func notOpen(id string) string {
 	return fmt.Sprintf("No answer was taken: there is no open question %q, or it was answered before.", id)
 }
@@ -96,9 +125,9 @@ func Misfit(q steps.Step, result json.RawMessage) string {
 	if err != nil || !jsonview.Is(jsonview.Get(result, "action"), sayAccept) {
 		return ""
 	}
-	fields := map[string]any{}
-	if raw := jsonview.Get(result, "content"); raw != nil && json.Unmarshal(raw, &fields) != nil {
-		return "it is no object"
+	fields := map[string]any{} // as they are written: float64 has not all numbers
+	for name, value := range jsonview.Members(jsonview.Get(result, "content")) {
+		fields[string(name)] = jsontext.Value(value)
 	}
 	if err := spec.Validate(fields); err != nil {
 		return err.Error()

@@ -30,7 +30,10 @@ func (r *Router) carried(ctx context.Context, x *dialect.Exchange, c *Call) (*co
 		}
 	}
 	end, err := take(ctx, q)
+	unfit, malformed := errors.AsType[*engine.AnswerError](err)
 	switch {
+	case malformed:
+		return wrong(doesNotFit(unfit.StepID, unfit.Reason)), nil
 	case errors.Is(err, tokens.ErrRejected):
 		return refused(), nil
 	case err != nil:

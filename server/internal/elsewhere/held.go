@@ -170,25 +170,6 @@ func (v *view) goOn(ctx context.Context, held time.Time) (*content.Result, error
 	return nil, v.give(ctx, list)
 }
 
-// give gives the call answers to what was open just now.
-func (v *view) give(ctx context.Context, list []steps.Answer) error {
-	if len(list) == 0 {
-		return nil
-	}
-	now, err := v.Tasks.AnswerFound(ctx, v.Principal, v.task, list)
-	switch {
-	case err != nil:
-		return err
-	case now != nil: // another answer was faster
-		v.task, v.refusal = now, notOpen(list[0].StepID)
-	default: // what it asks now is known when it is followed
-		answered := *v.task
-		answered.Status, answered.Questions, answered.Found = tasks.Working, nil, nil
-		v.task = &answered
-	}
-	return nil
-}
-
 // Readable fails with [turns.ErrNewer] if a call is of a newer revision than this server has: it waits, and is answered at
 // a newer one, or here later.
 func (r *Router) Readable(ctx context.Context, x *dialect.Exchange, t *tasks.Task) error {
