@@ -134,9 +134,10 @@ func (t *clientTurn) Unrepeatable() bool { return t.lazy }
 func (t *clientTurn) Did(pos *engine.Position) { t.did = pos }
 
 // GoesOn implements [turns.Remembered].
-func (t *clientTurn) GoesOn(pos *engine.Position, answers []steps.Answer) {
+func (t *clientTurn) GoesOn(pos *engine.Position, answers []steps.Answer) (now time.Time) {
 	t.stand, t.noted, t.moved = stand{Position: t.row.encode(pos), Answers: answers}, false, true
 	t.begun.Now = later(t.begun.Now, later(t.c.Turns.Now(), pos.Wake))
+	return t.begun.Now
 }
 
 // Heard implements [turns.Remembered].

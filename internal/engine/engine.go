@@ -246,10 +246,9 @@ func (t *Program) Resume(ctx context.Context, pos *Position, c Call) (*Outcome, 
 
 // newTurn makes a turn from a position that is its own.
 func (t *Program) newTurn(ctx context.Context, c Call, pos *Position) *Turn {
+	c.Now = c.Now.Round(0).UTC() // as it is kept: its text may be in the input of an effect
 	tc := &Turn{Context: ctx, Call: c, mu: make(lock, 1), Written: pos.Revision, program: t, pos: pos, log: t.logOf(pos)}
 	if c.Checkpoint != nil {
-		// As it is read from a position: its text may be in the input of an effect.
-		tc.Now = c.Now.Round(0).UTC()
 		tc.saves = &saves{at: *pos}
 		tc.saves.at.running = &tc.Now
 	}

@@ -52,8 +52,9 @@ type Remembered interface {
 	// Did is called with where the saga stands when a turn ends, or with all that it has begun if that was its end, or an
 	// error.
 	Did(pos *engine.Position)
-	// GoesOn is called when the turn continues from a position without its client.
-	GoesOn(pos *engine.Position, answers []steps.Answer)
+	// GoesOn is called when the turn continues from a position without its client. It returns the time of what comes then,
+	// which is the same if that is taken again.
+	GoesOn(pos *engine.Position, answers []steps.Answer) (now time.Time)
 	// Heard is called before the turn takes what has become of the events of a position.
 	Heard(p *engine.Program, pos *engine.Position, events []steps.Answer)
 }

@@ -391,7 +391,7 @@ func (r *Runner) advance(ctx context.Context, q *Request, t *engine.Program, out
 		}
 		q.turn.hears(events)
 		if m != nil {
-			m.GoesOn(out.Position, answers)
+			res.Now = m.GoesOn(out.Position, answers)
 			m.Heard(t, out.Position, events)
 		}
 		next, err := t.Resume(ctx, out.Position, res)
