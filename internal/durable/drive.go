@@ -14,9 +14,24 @@ import (
 func (h *hold) run() {
 	defer h.c.worker.release(h)
 	defer h.notes.stop()
-	err := engine.Protect(h.drive)
+	err := engine.Protect(func() error {
+		if err := h.catchUp(); err != nil {
+			return err
+		}
+		return h.drive()
+	})
 	r, _, _ := h.look()
 	h.logLeft(r.Tool, err)
+}
+
+// catchUp finds out what others have written while the saga has waited for a slot.
+func (h *hold) catchUp() error {
+	if h.share == nil || !h.share.waited {
+		return nil
+	}
+	h.lock()
+	defer h.unlock()
+	return h.retry(h.reload)
 }
 
 // logLeft logs the error, if any, because of which this process drives a saga no further.
@@ -186,15 +201,16 @@ func (h *hold) watch(turn context.Context) {
 		err := h.reload()
 		r := h.row
 		h.unlock()
-		if errors.Is(err, errLost) {
+		left := h.c.Poll
+		switch over := r.Times.over(); {
+		case errors.Is(err, errLost):
 			return
-		}
-		left, timed := h.c.Poll, false
-		if over := r.Times.over(); !over.IsZero() && over.Sub(r.now()) < left {
-			left, timed = over.Sub(r.now()), true
-		}
-		if awaits(turn, changed, left) && timed && turn.Err() == nil && isOver(r, r.now()) {
+		case isOver(r, r.now()):
 			h.stop(errOver)
+			return
+		case !over.IsZero():
+			left = min(left, over.Sub(r.now()))
 		}
+		awaits(turn, changed, left)
 	}
 }

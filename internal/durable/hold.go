@@ -3,6 +3,7 @@ package durable
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -168,12 +169,16 @@ func (h *hold) acting(context.Context) error {
 }
 
 // final is as acting, and called before the n-th effect from where the saga stands that is irreversible and has no Undo.
-// The row says so: should this process die, an undo performs no more of them.
+// The row says so, unless ctx was cancelled by then, as nothing is begun then: should this process die, an undo performs no
+// more of them.
 func (h *hold) final(ctx context.Context, n int) error {
 	if err := h.acting(ctx); err != nil {
 		return err
 	}
 	return h.commit(func(r *row) []event {
+		if errors.Is(ctx.Err(), context.Canceled) {
+			return nil
+		}
 		r.Running.Finals = max(r.Running.Finals, n+1)
 		return []event{{kind: kindTurn, body: body{Text: "is about to do what is irreversible"}}}
 	})

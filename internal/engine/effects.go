@@ -283,13 +283,19 @@ func (tc *Turn) mayAct(final bool) error {
 		return tc.refused
 	}
 	defer tc.limit.wait()()
+	var err error
 	if final && tc.Final != nil && tc.probe == nil {
-		if err := tc.Final(tc, tc.finals); err != nil {
-			return tc.halt(&HaltedError{err})
+		if err = tc.Final(tc, tc.finals); err != nil {
+			err = &HaltedError{err}
 		}
-		return nil
+	} else {
+		err = tc.act(tc)
 	}
-	return tc.halt(tc.act(tc))
+	if err == nil { // the driver may have found out just now
+		tc.refused = tc.dropped()
+		return tc.refused
+	}
+	return tc.halt(err)
 }
 
 // halt ends the turn, as far as the engine is concerned, if err is an error.
