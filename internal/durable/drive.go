@@ -7,6 +7,7 @@ import (
 
 	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/internal/store"
+	"github.com/mcpsaga/mcpsaga/internal/tasks"
 	"github.com/mcpsaga/mcpsaga/internal/turns"
 )
 
@@ -68,7 +69,7 @@ func (h *hold) drive() error {
 		case isOver(r, now):
 			_, err = h.undo(r, errOver)
 		case h.tries > h.c.Attempts:
-			_, err = h.undo(r, errAttempts)
+			_, err = h.undo(r, h.gaveUp(r))
 		case !h.served:
 			_, err = h.undo(r, errRevision)
 		case r.Status == store.Sleeping && now.Before(r.Times.Asleep.Add(-clockSlack)):
@@ -80,6 +81,20 @@ func (h *hold) drive() error {
 			return err
 		}
 	}
+}
+
+// gaveUp is why a saga is undone that takes servers down.
+func (h *hold) gaveUp(r *row) error {
+	if h.begunUnknown(r) {
+		return &tasks.FailedError{Text: errAttempts.Text + " What it did last is not known, and may not be undone."}
+	}
+	return errAttempts
+}
+
+// begunUnknown reports whether something may have been begun that no server has lived to say, so that it is not undone.
+func (h *hold) begunUnknown(r *row) bool {
+	told := r.Stand.Begun != nil || r.Client != nil && (r.Client.Turn == nil || r.Client.Turn.Did != nil)
+	return h.tries > h.c.Attempts && !told && h.doubts() && h.program.Acts()
 }
 
 // clockSlack is a difference of clocks that does not count.

@@ -45,9 +45,10 @@ type Remembered interface {
 	Begun() (now time.Time, lost bool)
 	// Unrepeatable reports whether it cannot be taken again, so that what it did is undone at once if it breaks off.
 	Unrepeatable() bool
-	// Acting, Final and Undoing are as in [engine.Call].
+	// Acting, Final, Begins and Undoing are as in [engine.Call].
 	Acting(ctx context.Context) error
 	Final(ctx context.Context, n int) error
+	Begins(ctx context.Context, pos *engine.Position) error
 	Undoing(ctx context.Context, u engine.Undoing) error
 	// Did is called with where the saga stands when a turn ends, or with all that it has begun if that was its end, or an
 	// error.

@@ -199,7 +199,7 @@ func (r *Runner) call(q *Request, m Remembered) engine.Call {
 	if m != nil {
 		c.Present = c.Now
 		c.Now, c.Lost = m.Begun()
-		c.Acting, c.Final, c.Undoing, c.Did = m.Acting, m.Final, m.Undoing, m.Did
+		c.Acting, c.Final, c.Begins, c.Undoing, c.Did = m.Acting, m.Final, m.Begins, m.Undoing, m.Did
 	}
 	return c
 }
