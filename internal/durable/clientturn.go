@@ -111,7 +111,7 @@ func (t *clientTurn) take(ctx context.Context, o *turns.Opened) (end turns.End, 
 		again.Answers = t.stand.Answers
 		q, o = &again, &turns.Opened{Identity: turns.Identity{Program: t.program, Saga: t.saga}, Position: at, Arguments: t.row.Begun.Arguments}
 	case o != nil:
-		t.stand = stand{Position: t.row.encode(o.Position), Answers: q.Answers}
+		t.stand = stand{Position: t.row.encode(o.Position), Answers: q.Answers, Begun: t.stand.Begun}
 	}
 	defer t.release()
 	if o == nil {
@@ -138,9 +138,10 @@ func (t *clientTurn) Unrepeatable() bool { return t.lazy }
 func (t *clientTurn) Did(pos *engine.Position) { t.did = pos }
 
 // GoesOn implements [turns.Remembered].
-func (t *clientTurn) GoesOn(pos *engine.Position, answers []steps.Answer) {
+func (t *clientTurn) GoesOn(pos *engine.Position, answers []steps.Answer) (now time.Time) {
 	t.stand, t.noted, t.moved = stand{Position: t.row.encode(pos), Answers: answers}, false, true
 	t.begun.Now = later(t.begun.Now, later(t.c.Turns.Now(), pos.Wake))
+	return t.begun.Now
 }
 
 // Heard implements [turns.Remembered]. Whoever takes the turn after this one is lost is to hear the same.
@@ -159,6 +160,11 @@ func (t *clientTurn) Acting(ctx context.Context) error { return t.acts(ctx, t.ho
 // Final implements [turns.Remembered].
 func (t *clientTurn) Final(ctx context.Context, n int) error {
 	return t.acts(ctx, func(ctx context.Context) error { return t.hold.final(ctx, n) })
+}
+
+// Begins implements [turns.Remembered].
+func (t *clientTurn) Begins(ctx context.Context, pos *engine.Position) error {
+	return t.acts(ctx, func(ctx context.Context) error { return t.hold.begins(ctx, pos) })
 }
 
 func (t *clientTurn) acts(ctx context.Context, may func(context.Context) error) error {

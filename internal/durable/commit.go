@@ -209,7 +209,7 @@ func (h *hold) rest(r *row, status store.Status, wake time.Time) []event {
 // further notes within a change that the saga has come further.
 func (h *hold) further(r *row) {
 	r.Status = store.Working
-	r.Running, r.Stand.Since = running{Held: true, Tries: 1, Finals: 1}, r.now()
+	r.Running, r.Stand.Since, r.Stand.Begun = running{Held: true, Tries: 1, Finals: 1}, r.now(), nil
 	h.tries = 1
 }
 

@@ -7,6 +7,7 @@ import (
 
 	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/internal/store"
+	"github.com/mcpsaga/mcpsaga/internal/tasks"
 	"github.com/mcpsaga/mcpsaga/internal/turns"
 )
 
@@ -14,9 +15,24 @@ import (
 func (h *hold) run() {
 	defer h.c.worker.release(h)
 	defer h.notes.stop()
-	err := engine.Protect(h.drive)
+	err := engine.Protect(func() error {
+		if err := h.catchUp(); err != nil {
+			return err
+		}
+		return h.drive()
+	})
 	r, _, _ := h.look()
 	h.logLeft(r.Tool, err)
+}
+
+// catchUp finds out what others have written while the saga has waited for a slot.
+func (h *hold) catchUp() error {
+	if h.share == nil || !h.share.waited {
+		return nil
+	}
+	h.lock()
+	defer h.unlock()
+	return h.retry(h.reload)
 }
 
 // logLeft logs the error, if any, because of which this process drives a saga no further.
@@ -53,7 +69,7 @@ func (h *hold) drive() error {
 		case isOver(r, now):
 			_, err = h.undo(r, errOver)
 		case h.tries > h.c.Attempts:
-			_, err = h.undo(r, errAttempts)
+			_, err = h.undo(r, h.gaveUp(r))
 		case !h.served:
 			_, err = h.undo(r, errRevision)
 		case r.Status == store.Sleeping && now.Before(r.Times.Asleep.Add(-clockSlack)):
@@ -65,6 +81,20 @@ func (h *hold) drive() error {
 			return err
 		}
 	}
+}
+
+// gaveUp is why a saga is undone that takes servers down.
+func (h *hold) gaveUp(r *row) error {
+	if h.begunUnknown(r) {
+		return &tasks.FailedError{Text: errAttempts.Text + " What it did last is not known, and may not be undone."}
+	}
+	return errAttempts
+}
+
+// begunUnknown reports whether something may have been begun that no server has lived to say, so that it is not undone.
+func (h *hold) begunUnknown(r *row) bool {
+	told := r.Stand.Begun != nil || r.Client != nil && (r.Client.Turn == nil || r.Client.Turn.Did != nil)
+	return h.tries > h.c.Attempts && !told && h.doubts() && h.program.Acts()
 }
 
 // clockSlack is a difference of clocks that does not count.
@@ -186,15 +216,16 @@ func (h *hold) watch(turn context.Context) {
 		err := h.reload()
 		r := h.row
 		h.unlock()
-		if errors.Is(err, errLost) {
+		left := h.c.Poll
+		switch over := r.Times.over(); {
+		case errors.Is(err, errLost):
 			return
-		}
-		left, timed := h.c.Poll, false
-		if over := r.Times.over(); !over.IsZero() && over.Sub(r.now()) < left {
-			left, timed = over.Sub(r.now()), true
-		}
-		if awaits(turn, changed, left) && timed && turn.Err() == nil && isOver(r, r.now()) {
+		case isOver(r, r.now()):
 			h.stop(errOver)
+			return
+		case !over.IsZero():
+			left = min(left, over.Sub(r.now()))
 		}
+		awaits(turn, changed, left)
 	}
 }

@@ -88,6 +88,7 @@ func examples(t *testing.T) map[string]any {
 		"a failure in part":     recordedFailure{Text: "text", Undone: &engine.UndoReport{Undone: []string{"ship"}, Outstanding: []string{}, Final: "pay", Left: []string{"hold"}}},
 		"an entry of a list":    entry{Place: engine.Place{5, 6}},
 		"a turn of its own":     stand{Since: at},
+		"was taken over":        stand{Begun: raw("begun")},
 		"a response":            response,
 	}
 }

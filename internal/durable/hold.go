@@ -1,8 +1,10 @@
 package durable
 
 import (
+	"bytes"
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -168,15 +170,46 @@ func (h *hold) acting(context.Context) error {
 }
 
 // final is as acting, and called before the n-th effect from where the saga stands that is irreversible and has no Undo.
-// The row says so: should this process die, an undo performs no more of them.
+// The row says so, unless ctx was cancelled by then, as nothing is begun then: should this process die, an undo performs no
+// more of them.
 func (h *hold) final(ctx context.Context, n int) error {
 	if err := h.acting(ctx); err != nil {
 		return err
 	}
 	return h.commit(func(r *row) []event {
+		if errors.Is(ctx.Err(), context.Canceled) {
+			return nil
+		}
 		r.Running.Finals = max(r.Running.Finals, n+1)
 		return []event{{kind: kindTurn, body: body{Text: "is about to do what is irreversible"}}}
 	})
+}
+
+// begins is called before an effect is performed, with what was begun by then. If servers have gone down with the saga, the row
+// says so: if the effect is what takes them down, none comes as far as to record it.
+func (h *hold) begins(_ context.Context, pos *engine.Position) error {
+	h.lock()
+	r, tries := h.row, h.tries
+	h.unlock()
+	if tries == 1 {
+		return nil
+	}
+	before, err := decodePosition(r.Stand.Begun, r.Saga)
+	if err != nil {
+		return err
+	}
+	begun := encodePosition(pos.Begun(before))
+	if bytes.Equal(begun, r.Stand.Begun) {
+		return nil
+	}
+	err = h.commit(func(r *row) []event {
+		r.Stand.Begun = begun
+		return []event{{kind: kindTurn, body: body{Text: "performs again what servers may have gone down with"}}}
+	})
+	if errors.Is(err, store.ErrTooLarge) {
+		return nil
+	}
+	return err
 }
 
 func (h *hold) renew() error {
@@ -239,7 +272,7 @@ func (h *hold) taskTurn(r *row, now time.Time, why error) (t turns.TaskTurn, err
 		Call: engine.Call{
 			Client: engine.UnpackFeatures(r.Begun.Client), Arguments: r.Begun.Arguments, Answers: slices.Clip(r.Stand.Answers),
 			Events: happenedOf(r.Stand.Answers), Secret: r.Begun.Secret,
-			Notifier: &h.notes, Acting: h.acting, Undoing: h.undoing(why), Final: h.final, Finals: cmp.Or(r.Running.Finals, math.MaxInt) - 1,
+			Notifier: &h.notes, Acting: h.acting, Undoing: h.undoing(why), Begins: h.begins, Final: h.final, Finals: cmp.Or(r.Running.Finals, math.MaxInt) - 1,
 		},
 		Identity: turns.Identity{Program: h.program, Saga: r.Saga}, Trace: r.Begun.Trace,
 		Caller: turns.Caller{Principal: r.Principal, Method: r.Begun.Method, Dialect: r.Begun.Dialect}, Who: r.caller(),

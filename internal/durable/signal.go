@@ -57,7 +57,7 @@ func (c *Core) write(ctx context.Context, r *row, taken int, run bool, write fun
 	h := c.newHold(ctx, r, taken)
 	live, here := c.worker.serves(false)
 	if here = here && run && h.program != nil; here && r.Mode == store.ModeTask { // else only newer servers go on with it
-		h.share = &share{r.Principal, r.Tool}
+		h.share = &share{principal: r.Principal, tool: r.Tool}
 		here = c.worker.slots.reserve(h.share)
 	}
 	h.passes = !here

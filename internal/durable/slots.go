@@ -22,7 +22,10 @@ type slots struct {
 }
 
 // share is what a saga takes of the slots.
-type share struct{ principal, tool string }
+type share struct {
+	principal, tool string
+	waited          bool // for a slot, so the row may not be as it was taken
+}
 
 // quota is what a principal has of the slots.
 type quota struct {
@@ -97,6 +100,7 @@ func (s *slots) admit(h *share, run func()) (pause time.Duration, ok bool) {
 	go func() {
 		s.mu.Lock()
 		for !s.fits(h) {
+			h.waited = true
 			s.freed.Wait()
 		}
 		s.count(h, 1, -1)

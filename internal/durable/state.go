@@ -134,6 +134,8 @@ type stand struct {
 	// Since is when it came there, or the last answer did: the time of the next turn, whichever process takes it, and
 	// however often. Older programs leave it zero.
 	Since time.Time `cbor:"7,keyasint,omitzero"`
+	// Begun is a position that knows of the effects that were begun from there, if the saga was taken over there.
+	Begun []byte `cbor:"8,keyasint,omitempty"`
 }
 
 // running says what has become of the attempts to go on from where the saga stands.

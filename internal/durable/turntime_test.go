@@ -3,6 +3,8 @@ package durable_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -105,5 +107,93 @@ func TestTimeOfATurnThatIsUndone(t *testing.T) {
 		b.work(t)
 		time.Sleep(time.Hour)
 		assert.Empty(t, w.done)
+	})
+}
+
+// So has a turn that follows without the client, also on a machine whose clock shows another time whenever it is read.
+func TestTimeOfATurnThatFollowsWithoutTheClient(t *testing.T) {
+	for _, comesBack := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			w := &dated{make(map[saga.Key]time.Time), make(map[string]func())}
+			book, note := w.effect("book", false), w.effect("note", false)
+			s := newFleet(t, saga.Flow[none, string]{
+				Info: saga.Info{Name: "trip", Asks: []steps.Question{nameForm}, Effects: []saga.Declared{book, note}},
+				Run: func(r *saga.Run, _ none) (string, error) {
+					if _, err := saga.Ask(r, nameForm); err != nil {
+						return "", err
+					}
+					if err := r.Sleep(time.Second); err != nil { // which the request waits for
+						return "", err
+					}
+					if _, err := saga.Do(r, book, r.Now()); err != nil {
+						return "", err
+					}
+					if _, err := saga.Do(r, note, r.Now()); err != nil {
+						return "", err
+					}
+					_, err := saga.Ask(r, nameForm)
+					return "", err
+				},
+			})
+			var n atomic.Int64
+			ticks := func(c *clientConfig) {
+				c.Now = func() time.Time { return time.Now().Add(time.Duration(n.Add(1)) * time.Microsecond) }
+			}
+			dying, b := s.replica(ticks), s.replica(ticks)
+			end := dying.begin(t, "{}")
+			w.dies["note"] = func() { dying.line.die() }
+			answer := accept(end.Steps[0].ID, `{"name":"Ada"}`)
+			_, err := dying.resume(end.Token, answer)
+			require.Error(t, err)
+			require.Len(t, w.done, 2)
+			if comesBack {
+				end, err = b.resume(end.Token, answer)
+				require.NoError(t, err)
+				assert.NotEmpty(t, end.Token)
+				assert.Len(t, w.done, 2)
+			}
+			b.work(t)
+			time.Sleep(24 * time.Hour)
+			assert.Empty(t, w.done)
+		})
+	}
+}
+
+// So it has as a text.
+func TestTextOfTheTimeOfATurnThatIsTakenAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var inputs []string
+		var dies func()
+		note := &saga.Effect[string, none]{Name: "note", ReadOnly: true, Do: func(_ context.Context, _ saga.Key, in string) (none, error) {
+			inputs = append(inputs, in)
+			dies()
+			return none{}, nil
+		}}
+		s := newFleet(t, saga.Machine[none, none]{
+			Info:  saga.Info{Name: "trip", Asks: []steps.Question{nameForm}, Effects: []saga.Declared{note}},
+			Start: func(t *turn) (saga.Next, error) { return t.Ask("asked", nameForm) },
+			Steps: saga.Steps[none, none]{"asked": func(t *turn) (saga.Next, error) {
+				_, err := saga.Do(t, note, fmt.Sprint(t.Now()))
+				if err != nil {
+					return nil, err
+				}
+				return t.Textf("noted")
+			}},
+		})
+		zoned := func(c *clientConfig) {
+			c.Now = func() time.Time { return time.Now().In(time.FixedZone("CET", 3600)) }
+		}
+		dying, b := s.replica(zoned), s.replica(zoned)
+		end := dying.begin(t, "{}")
+		answer := accept(end.Steps[0].ID, `{"name":"Ada"}`)
+		dies = func() { dying.line.die() }
+		_, err := dying.resume(end.Token, answer)
+		require.Error(t, err)
+		dies = func() {}
+		time.Sleep(time.Minute)
+		_, err = b.resume(end.Token, answer)
+		require.NoError(t, err)
+		require.Len(t, inputs, 2)
+		assert.Equal(t, inputs[0], inputs[1])
 	})
 }

@@ -35,6 +35,14 @@ func (h *hold) undoFrom(r *row, why error, doubt bool) (again bool, err error) {
 	if err != nil {
 		return false, h.undoLater(err)
 	}
+	if h.begunUnknown(r) {
+		h.c.Turns.Log.Error("what a saga did last is not known, and may not be undone: each server went down before it said so", "tool", r.Tool, "saga", r.Saga.String())
+	}
+	if begun := r.Stand.Begun; !(doubt && h.served) && begun != nil && turn.Begun == nil { // no code is run that would find it
+		if turn.Position, err = decodePosition(begun, r.Saga); err != nil {
+			return false, h.undoLater(err)
+		}
+	}
 	turn.Answers = pending(turn.Position, turn.Answers)
 	end, err := h.c.Turns.UndoTask(h.ctx, turn, doubt, h.served, textOf(why))
 	return h.undoEnds(&end, err, why)

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/mcpsaga/mcpsaga/internal/sagahooks"
 )
@@ -250,13 +251,13 @@ func (tc *Turn) Begin(d Declaration, input sagahooks.Value) (r *EffectRecord, ke
 	if final {
 		tc.finals++
 	}
+	r = &EffectRecord{name: d.Name, n: n, In: input, reached: true, repeated: tc.Lost}
 	stops := tc.stopsBefore(d)
 	if !stops {
-		if err := tc.mayAct(final); err != nil {
+		if err := tc.mayAct(r, final); err != nil {
 			return nil, "", err
 		}
 	}
-	r = &EffectRecord{name: d.Name, n: n, In: input, reached: true, repeated: tc.Lost}
 	if !stops || d.Undoable { // else nothing can tell whether it was performed
 		tc.log.records = append(tc.log.records, r)
 		tc.log.mine++
@@ -274,8 +275,9 @@ func (tc *Turn) stopsBefore(d Declaration) bool {
 	return tc.probe != nil && d.Irreversible && (d.Undoable || tc.Final != nil && tc.finals > tc.Finals)
 }
 
-// mayAct fails, and ends the turn, if the driver of the saga does not want it to do anything.
-func (tc *Turn) mayAct(final bool) error {
+// mayAct fails, and ends the turn, if the driver of the saga does not want it to do anything. r is the effect that is to
+// begin, if it is one.
+func (tc *Turn) mayAct(r *EffectRecord, final bool) error {
 	if tc.halted != nil {
 		return tc.halted
 	}
@@ -283,13 +285,25 @@ func (tc *Turn) mayAct(final bool) error {
 		return tc.refused
 	}
 	defer tc.limit.wait()()
+	var err error
 	if final && tc.Final != nil && tc.probe == nil {
-		if err := tc.Final(tc, tc.finals); err != nil {
-			return tc.halt(&HaltedError{err})
+		if err = tc.Final(tc, tc.finals); err != nil {
+			err = &HaltedError{err}
 		}
-		return nil
+	} else {
+		err = tc.act(tc)
 	}
-	return tc.halt(tc.act(tc))
+	if err == nil && r != nil && tc.Begins != nil {
+		log := effectLog{records: append(slices.Clip(tc.log.records), r)}
+		if err = tc.Begins(tc, tc.program.toCancel(tc.ID, &log)); err != nil {
+			err = &HaltedError{err}
+		}
+	}
+	if err == nil { // the driver may have found out just now
+		tc.refused = tc.dropped()
+		return tc.refused
+	}
+	return tc.halt(err)
 }
 
 // halt ends the turn, as far as the engine is concerned, if err is an error.

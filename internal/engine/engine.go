@@ -61,6 +61,9 @@ type Call struct {
 	// turn had done, no other such effect is performed. nil is not called, and any is.
 	Final  func(ctx context.Context, n int) error
 	Finals int
+	// Begins is called after these two with a position that knows of the effect as well, and can only be cancelled: should
+	// this process die, whoever remembers that can undo the effect though no one comes further. nil is not called.
+	Begins func(context.Context, *Position) error
 	// Undoing is as Acting, and called before the turn undoes anything. It is called once more, with
 	// Behind, if something else is to be undone though the first could not be, and may be final.
 	Undoing func(context.Context, Undoing) error
@@ -246,10 +249,9 @@ func (t *Program) Resume(ctx context.Context, pos *Position, c Call) (*Outcome, 
 
 // newTurn makes a turn from a position that is its own.
 func (t *Program) newTurn(ctx context.Context, c Call, pos *Position) *Turn {
+	c.Now = c.Now.Round(0).UTC() // as it is kept: its text may be in the input of an effect
 	tc := &Turn{Context: ctx, Call: c, mu: make(lock, 1), Written: pos.Revision, program: t, pos: pos, log: t.logOf(pos)}
 	if c.Checkpoint != nil {
-		// As it is read from a position: its text may be in the input of an effect.
-		tc.Now = c.Now.Round(0).UTC()
 		tc.saves = &saves{at: *pos}
 		tc.saves.at.running = &tc.Now
 	}

@@ -137,7 +137,7 @@ func (tc *Turn) Handle(e steps.Request) (string, error) {
 		return "", err
 	}
 	if len(tc.log.records) == 0 { // else it is known already
-		if err := tc.mayAct(false); err != nil {
+		if err := tc.mayAct(nil, false); err != nil {
 			return "", err
 		}
 	}

@@ -47,15 +47,17 @@ type Remembered interface {
 	Begun() (now time.Time, lost bool, events []steps.Answer)
 	// Unrepeatable reports whether it cannot be taken again, so that what it did is undone at once if it breaks off.
 	Unrepeatable() bool
-	// Acting, Final and Undoing are as in [engine.Call].
+	// Acting, Final, Begins and Undoing are as in [engine.Call].
 	Acting(ctx context.Context) error
 	Final(ctx context.Context, n int) error
+	Begins(ctx context.Context, pos *engine.Position) error
 	Undoing(ctx context.Context, u engine.Undoing) error
 	// Did is called with where the saga stands when a turn ends, or with all that it has begun if that was its end, or an
 	// error.
 	Did(pos *engine.Position)
-	// GoesOn is called when the turn continues from a position without its client.
-	GoesOn(pos *engine.Position, answers []steps.Answer)
+	// GoesOn is called when the turn continues from a position without its client. It returns the time of what comes then,
+	// which is the same if that is taken again.
+	GoesOn(pos *engine.Position, answers []steps.Answer) (now time.Time)
 	// Heard is called before the turn takes what has become of the events of a position.
 	Heard(p *engine.Program, pos *engine.Position, events []steps.Answer)
 }

@@ -199,7 +199,7 @@ func (r *Runner) call(q *Request, m Remembered) engine.Call {
 	if m != nil {
 		c.Present = c.Now
 		c.Now, c.Lost, c.Events = m.Begun()
-		c.Acting, c.Final, c.Undoing, c.Did = m.Acting, m.Final, m.Undoing, m.Did
+		c.Acting, c.Final, c.Begins, c.Undoing, c.Did = m.Acting, m.Final, m.Begins, m.Undoing, m.Did
 	}
 	return c
 }
@@ -391,7 +391,7 @@ func (r *Runner) advance(ctx context.Context, q *Request, t *engine.Program, out
 		}
 		q.turn.hears(events)
 		if m != nil {
-			m.GoesOn(out.Position, answers)
+			res.Now = m.GoesOn(out.Position, answers)
 			m.Heard(t, out.Position, events)
 		}
 		next, err := t.Resume(ctx, out.Position, res)
