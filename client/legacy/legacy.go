@@ -219,9 +219,9 @@ func (w *watcher) RoundTrip(r *http.Request) (*http.Response, error) {
 	ended := context.AfterFunc(w.session.broken, end)
 	r = r.WithContext(ctx)
 	cancels, owed := false, 1
-	sent, is := r.Context().Value(sentKey{}).(*atomic.Bool)
+	way, is := r.Context().Value(wayKey{}).(*way)
 	if is {
-		sent.Store(true)
+		way.sent.Store(true)
 		owed = 0
 	}
 	w.session.owes(owed)
@@ -252,8 +252,13 @@ func (w *watcher) RoundTrip(r *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	w.status.Store(int64(response.StatusCode))
-	if is && r.Method == http.MethodPost && response.StatusCode == http.StatusNotFound { // it does not have the session any more
-		sent.Store(false)
+	if is && r.Method == http.MethodPost {
+		switch status := response.StatusCode; status {
+		case http.StatusNotFound: // it does not have the session any more
+			way.sent.Store(false)
+		case http.StatusUnauthorized, http.StatusForbidden:
+			way.status.Store(int64(status))
+		}
 	}
 	body := &paced{ReadCloser: response.Body, backlog: w.session.backlog, closed: func() { end(); ended() }}
 	if strings.HasPrefix(response.Header.Get("Content-Type"), "text/event-stream") {
@@ -326,9 +331,9 @@ func (s *session) Request(ctx context.Context, method string, params json.RawMes
 	if !slices.Contains(methods, method) {
 		return nil, fmt.Errorf("there is no method %s in a session of this client", method)
 	}
-	var sent atomic.Bool
+	var way way
 	written := s.written.Load()
-	within, stop := context.WithCancel(context.WithValue(ctx, sentKey{}, &sent))
+	within, stop := context.WithCancel(context.WithValue(ctx, wayKey{}, &way))
 	defer stop()
 	defer context.AfterFunc(s.broken, stop)()
 	result, err := mcp.CallCustomMethod[*rawParams, *rawResult](within, s.ClientSession, ownPrefix+method, &rawParams{raw: params})
@@ -339,16 +344,22 @@ func (s *session) Request(ctx context.Context, method string, params json.RawMes
 		err = s.failed(ctx, err)
 		if lost, is := errors.AsType[*client.TransportError](err); is {
 			// A connection breaks if a request is given up while it is written.
-			reached := sent.Load() || s.written.Load() > written // with a line of another request, as far as is known
-			return nil, &client.TransportError{Sent: lost.Sent && reached, Status: lost.Status, Err: unprefixed{lost.Err}}
+			reached := way.sent.Load() || s.written.Load() > written // with a line of another request, as far as is known
+			return nil, &client.TransportError{Sent: lost.Sent && reached, Status: cmp.Or(lost.Status, int(way.status.Load())), Err: unprefixed{lost.Err}}
 		}
 		return nil, err
 	}
 	return result.raw, nil
 }
 
-// sentKey is the key under which the context of a request has what is to be set when it is sent.
-type sentKey struct{}
+// wayKey is the key under which the context of a request has what becomes of it on its way.
+type wayKey struct{}
+
+// way is whether a request was sent, and the status by which the caller is refused.
+type way struct {
+	sent   atomic.Bool
+	status atomic.Int64
+}
 
 // failed makes one of the client's errors of one of the SDK.
 func (s *session) failed(ctx context.Context, err error) error {

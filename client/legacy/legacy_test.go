@@ -3,6 +3,7 @@
 package legacy_test
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -280,6 +281,34 @@ func TestWhyThereIsNoSession(t *testing.T) {
 		if status < http.StatusInternalServerError {
 			assert.Equal(t, status, lost.Status)
 		}
+	}
+}
+
+// Some servers ask who calls when a session is open already. They are not asked again with the same credentials.
+func TestWhoIsRefusedInASession(t *testing.T) {
+	t.Parallel()
+	for _, status := range []int{http.StatusUnauthorized, http.StatusForbidden} {
+		s := newServer()
+		handler := mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return s }, nil)
+		var refused atomic.Int32
+		web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			body, _ := io.ReadAll(r.Body)
+			if strings.Contains(string(body), "tools/list") {
+				refused.Add(1)
+				w.WriteHeader(status)
+				return
+			}
+			r.Body = io.NopCloser(bytes.NewReader(body))
+			handler.ServeHTTP(w, r)
+		}))
+		c := client.New(&client.HTTP{URL: web.URL}, client.Options{Protocol: "2025-11-25", Sessions: legacy.Open})
+		_, err := c.Tools(t.Context())
+		var lost *client.TransportError
+		require.ErrorAs(t, err, &lost)
+		assert.Equal(t, status, lost.Status)
+		assert.EqualValues(t, 1, refused.Load())
+		require.NoError(t, c.Close())
+		web.Close()
 	}
 }
 

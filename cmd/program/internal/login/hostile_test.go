@@ -291,3 +291,23 @@ func TestClientsThatAreForgotten(t *testing.T) {
 	assert.Equal(t, 1, registered)
 	assert.Equal(t, "another", in.now.Load().Client.ID)
 }
+
+// An authorization server that fails for now does not have the user sign in again.
+func TestRenewalsThatFailForNow(t *testing.T) {
+	l := newLiar(t)
+	in := l.login(t, t.TempDir())
+	assert.Equal(t, 200, get(t, in))
+	k, err := in.place.load()
+	require.NoError(t, err)
+	k.Access, k.Refresh = "expired", "refresh"
+	require.NoError(t, in.place.save(k))
+	in.now.Store(k)
+	in.o.Show = func(string, string, []string) { t.Error("the user is asked") }
+	for _, code := range []string{"server_error", "temporarily_unavailable"} {
+		l.token = `{"error":"` + code + `"}`
+		assert.Equal(t, 401, get(t, in))
+		require.ErrorContains(t, in.Err(), "cannot be renewed now")
+	}
+	l.token = `{"access_token":"good","token_type":"Bearer"}`
+	assert.Equal(t, 200, get(t, in))
+}

@@ -92,7 +92,7 @@ func (e *refusedError) Error() string { return e.text }
 
 // refusedFor is why an authorization server refuses a refresh token for good, or the client that has it; "" if it does not.
 func refusedFor(err error) string {
-	if refused, ok := errors.AsType[*refusedError](err); ok && refused.code != "temporarily_unavailable" {
+	if refused, ok := errors.AsType[*refusedError](err); ok && refused.code != "temporarily_unavailable" && refused.code != "server_error" {
 		return refused.code
 	}
 	return ""
