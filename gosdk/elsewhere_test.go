@@ -1,6 +1,7 @@
 package gosdk_test
 
 import (
+	"context"
 	"encoding/json"
 	"testing"
 
@@ -17,16 +18,9 @@ func TestModelsRelayThroughTheSDK(t *testing.T) {
 	h := mount(t, gosdk.Options{}, talk(1))
 	for _, version := range []string{modern, legacy} {
 		t.Run(version, func(t *testing.T) {
-			shown := func(c *mcp.ClientSession) string {
-				list, err := c.ListTools(t.Context(), nil)
-				require.NoError(t, err)
-				raw, err := json.Marshal(list.Tools)
-				require.NoError(t, err)
-				return string(raw)
-			}
-			assert.NotContains(t, shown(h.connect(version, speaking())), "resumeToken")
+			assert.NotContains(t, listed(t, h.connect(version, speaking())), "resumeToken")
 			c := h.connect(version, &mcp.ClientOptions{Capabilities: &mcp.ClientCapabilities{}})
-			assert.Contains(t, shown(c), "resumeToken")
+			assert.Contains(t, listed(t, c), "resumeToken")
 			first, err := c.CallTool(t.Context(), &mcp.CallToolParams{Name: "talk"})
 			require.NoError(t, err)
 			said, err := json.Marshal(first.StructuredContent)
@@ -58,4 +52,51 @@ func TestMountedServersHaveNoForm(t *testing.T) {
 		assert.NotContains(t, text(t, first), "form is shown", version)
 		assert.Contains(t, text(t, first), "answers", version)
 	}
+}
+
+// A tool that the SDK's server has in place of a mounted one is listed as it is itself; one that other middleware has copied is
+// still ours.
+func TestToolsInPlaceOfMountedOnes(t *testing.T) {
+	s := newSDK(nil)
+	s.AddReceivingMiddleware(func(next mcp.MethodHandler) mcp.MethodHandler {
+		return func(ctx context.Context, method string, r mcp.Request) (mcp.Result, error) {
+			result, err := next(ctx, method, r)
+			if list, ok := result.(*mcp.ListToolsResult); ok {
+				for i, tool := range list.Tools {
+					copied := *tool
+					list.Tools[i] = &copied
+				}
+			}
+			return result, err
+		}
+	})
+	h := mountOn(t, s, gosdk.Options{}, talk(1))
+	for _, version := range []string{modern, legacy} {
+		c := h.connect(version, &mcp.ClientOptions{Capabilities: &mcp.ClientCapabilities{}})
+		assert.Contains(t, listed(t, c), "resumeToken", version)
+	}
+	type args struct {
+		City string `json:"city"`
+	}
+	mcp.AddTool(s, &mcp.Tool{Name: "talk"}, func(_ context.Context, _ *mcp.CallToolRequest, in args) (*mcp.CallToolResult, any, error) {
+		return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: in.City}}}, nil, nil
+	})
+	for _, version := range []string{modern, legacy} {
+		c := h.connect(version, &mcp.ClientOptions{Capabilities: &mcp.ClientCapabilities{}})
+		assert.Contains(t, listed(t, c), `"city"`, version)
+		assert.NotContains(t, listed(t, c), "resumeToken", version)
+		said, err := c.CallTool(t.Context(), &mcp.CallToolParams{Name: "talk", Arguments: map[string]any{"city": "Rome"}})
+		require.NoError(t, err)
+		assert.Equal(t, "Rome", text(t, said), version)
+	}
+}
+
+// listed is the list of tools that a client gets.
+func listed(t *testing.T, c *mcp.ClientSession) string {
+	t.Helper()
+	list, err := c.ListTools(t.Context(), nil)
+	require.NoError(t, err)
+	raw, err := json.Marshal(list.Tools)
+	require.NoError(t, err)
+	return string(raw)
 }

@@ -1,6 +1,7 @@
 package gosdk
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"reflect"
@@ -18,7 +19,7 @@ const oneCaller = "private"
 // with the arguments by which the client continues if its user is asked elsewhere, and no output schema that it cannot read.
 func (m *Mounted) relist(ctx context.Context, r mcp.Request, result mcp.Result) (err error) {
 	if tools, ok := result.(*mcp.ListToolsResult); ok {
-		tools.Tools, err = ours(ctx, m, r, "tools", "name", tools.Tools, func(t *mcp.Tool) (string, bool) { return t.Name, m.tools[t.Name] }, withSchemas)
+		tools.Tools, err = ours(ctx, m, r, "tools", "name", tools.Tools, func(t *mcp.Tool) (string, bool) { return t.Name, m.lists(t) }, withSchemas)
 	}
 	if !m.permits || err != nil {
 		return err
@@ -37,6 +38,22 @@ func (m *Mounted) relist(ctx context.Context, r mcp.Request, result mcp.Result) 
 		list.ResourceTemplates, err = ours(ctx, m, r, "resources/templates", "uriTemplate", list.ResourceTemplates, func(e *mcp.ResourceTemplate) (string, bool) { return e.URITemplate, m.resources[e.URITemplate] }, nil)
 	}
 	return err
+}
+
+// lists reports whether an entry of the SDK's list is of a tool that is mounted, and not of one that has replaced it. Other
+// middleware may have copied it.
+func (m *Mounted) lists(t *mcp.Tool) bool {
+	own := m.tools[t.Name]
+	if own == nil || own == t {
+		return own != nil
+	}
+	shown, err := json.Marshal(t.InputSchema)
+	if err != nil {
+		return false
+	}
+	a, errA := jsonview.Canonical(shown)
+	b, errB := jsonview.Canonical(own.InputSchema.(json.RawMessage))
+	return errA == nil && errB == nil && bytes.Equal(a, b)
 }
 
 // ours returns a list with those of our entries that our server lists; key is the member by which they are known, of says what

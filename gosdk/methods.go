@@ -98,7 +98,7 @@ func (m *Mounted) addMethods(s *mcp.Server) error {
 			if !ok {
 				return nil, m.internal(ctx, method, errors.New("middleware has replaced the request's context, so it is not known who sent it"))
 			}
-			if method == "tools/callSaga" && !m.tools[p.called()] && p.called() != "" {
+			if method == "tools/callSaga" && m.tools[p.called()] == nil && p.called() != "" {
 				// Not passed on to the SDK: middleware that decides who may call its
 				// tools need not know of this method.
 				return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "there is no saga of that name; other tools are called with tools/call"}

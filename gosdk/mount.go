@@ -67,8 +67,9 @@ type Mounted struct {
 	caller func(*auth.TokenInfo) (saga.Caller, error)
 	log    *slog.Logger
 	ledger ledger.Store // or nil
-	// tools, prompts and resources are what is mounted, by names and addresses.
-	tools, prompts, resources map[string]bool
+	// tools are those that are mounted, as the SDK lists them; prompts and resources are names and addresses.
+	tools              map[string]*mcp.Tool
+	prompts, resources map[string]bool
 	// permits: not all callers may see all.
 	permits bool
 	// tasks are the tools whose calls may become tasks.
@@ -228,9 +229,10 @@ func (m *Mounted) entries() (*entries, error) {
 	if err != nil {
 		return nil, err
 	}
-	m.tools, m.prompts, m.resources = map[string]bool{}, map[string]bool{}, map[string]bool{}
+	m.tools, m.prompts, m.resources = map[string]*mcp.Tool{}, map[string]bool{}, map[string]bool{}
 	for i, t := range e.tools {
-		e.tools[i], m.tools[t.Name] = withSchemas(t, listed[i]), true
+		e.tools[i] = withSchemas(t, listed[i])
+		m.tools[t.Name] = e.tools[i]
 	}
 	for _, p := range e.prompts {
 		m.prompts[p.Name] = true

@@ -318,6 +318,14 @@ func TestFormatsOfGivenSchemas(t *testing.T) {
 	assert.Contains(t, text(t, play(t, f).start(`{"d":"a"}`)), "/d must be a date")
 }
 
+// Additional properties and items are only those that the schema has no other place for.
+func TestFormatsOfOtherPlaces(t *testing.T) {
+	f := saga.Flow[map[string]any, string]{Info: saga.Info{Name: "x", RawInputSchema: json.RawMessage(`{"type":"object","patternProperties":{"^x-":{"type":"string"}},
+		"properties":{"list":{"prefixItems":[{"type":"string"}],"items":{"type":"string","format":"date"}}},"additionalProperties":{"type":"string","format":"date"}}`)},
+		Run: func(*saga.Run, map[string]any) (string, error) { return "fine", nil }}
+	assert.Equal(t, "fine", text(t, play(t, f).start(`{"x-a":"no date","list":["no date","2026-01-01"],"d":"2026-01-01"}`)))
+}
+
 // Numbers that fit the schema and not the Go type are the caller's mistake.
 func TestArgumentsThatTheTypeCannotHold(t *testing.T) {
 	type args struct {

@@ -93,6 +93,9 @@ func firstBroken(s *jsonschema.Schema, v any, broken func(*jsonschema.Schema, an
 	}
 	switch v := v.(type) {
 	case []any:
+		if s.PrefixItems != nil || s.ItemsArray != nil { // some items may be none of Items
+			return "", ""
+		}
 		for i, item := range v {
 			if at, rule = firstBroken(s.Items, item, broken); rule != "" {
 				return fmt.Sprintf("/%d%s", i, at), rule
@@ -101,7 +104,7 @@ func firstBroken(s *jsonschema.Schema, v any, broken func(*jsonschema.Schema, an
 	case map[string]any:
 		for _, name := range slices.Sorted(maps.Keys(v)) {
 			within, ok := s.Properties[name]
-			if !ok {
+			if !ok && s.PatternProperties == nil {
 				within = s.AdditionalProperties
 			}
 			if at, rule = firstBroken(within, v[name], broken); rule != "" {
