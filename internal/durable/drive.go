@@ -19,6 +19,7 @@ func (h *hold) run() {
 		if err := h.catchUp(); err != nil {
 			return err
 		}
+		h.logTaken()
 		return h.drive()
 	})
 	r, _, _ := h.look()
@@ -33,6 +34,17 @@ func (h *hold) catchUp() error {
 	h.lock()
 	defer h.unlock()
 	return h.retry(h.reload)
+}
+
+// logTaken logs that a saga is driven here whose server went down.
+func (h *hold) logTaken() {
+	r, _, _ := h.look()
+	switch attrs := []any{"tool", r.Tool, "saga", r.Saga.String(), "attempts", h.tries - 1}; {
+	case h.tries > h.c.Attempts:
+		h.c.Turns.Log.Error("a saga is given up: each server that tried to go on with it went down, or lost it", attrs...)
+	case h.tries > 1:
+		h.c.Turns.Log.Warn("a saga is taken over, whose server went down or lost it", attrs...)
+	}
 }
 
 // logLeft logs the error, if any, because of which this process drives a saga no further.
@@ -119,7 +131,8 @@ const (
 // putBack leaves the saga for later, as it is.
 func (h *hold) putBack(pause time.Duration) error { return h.commit(h.restFor(pause)) }
 
-// restFor returns a change that puts the saga to rest for a while, or at most until it is cancelled.
+// restFor returns a change that puts the saga to rest for a while, or at most until it is cancelled. That is no success: the
+// attempts before this one still count.
 func (h *hold) restFor(pause time.Duration) func(*row) []event {
 	was, _, _ := h.look()
 	return func(r *row) []event {
@@ -127,7 +140,9 @@ func (h *hold) restFor(pause time.Duration) func(*row) []event {
 		if r.Cancelled && !was.Cancelled { // meanwhile
 			wake = dueAt(r.now())
 		}
-		return h.rest(r, r.Status, wake)
+		events := h.rest(r, r.Status, wake)
+		r.Running.Tries = h.tries - 1
+		return events
 	}
 }
 
@@ -140,7 +155,7 @@ func (h *hold) failed(r *row, why error) error {
 	rest := h.restFor(pause)
 	return h.commit(func(r *row) []event {
 		events, run := rest(r), &r.Running
-		run.Failures++
+		run.Tries, run.Failures = 0, run.Failures+1                     // it has not gone down
 		run.Doubt = run.Doubt || !errors.As(why, new(*turns.HookError)) // which kept everything from being done
 		run.LastError = clip(why.Error())
 		events[0].Text = run.LastError

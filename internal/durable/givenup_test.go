@@ -169,3 +169,26 @@ func TestATurnThatBreaksServersIsUndone(t *testing.T) {
 		assert.Equal(t, []string{"breaks", "hold"}, p.undone)
 	})
 }
+
+// That a server which has no slot for a task puts it back does not count as if it had gone on with it.
+func TestATaskThatBreaksWorkersAmongBusyOnes(t *testing.T) {
+	inBubble(t, func(t *testing.T, r *rig) {
+		p := &poison{held: make(map[saga.Key]string)}
+		tool := p.tool(p.effect("breaks", false, true))
+		long := single("long", func(t *turn) (saga.Next, error) {
+			<-t.Done()
+			return nil, context.Cause(t)
+		})
+		busy := r.manager(func(c *durable.Config) { c.Workers, c.PerPrincipal, c.Attempts = 2, 1, 3 }, tool, long)
+		r.work(busy)
+		for range 2 {
+			r.start(busy, call(busy, "long", ""))
+			time.Sleep(time.Second)
+		}
+		id := r.bringsDown(t, new(bytes.Buffer), 5, tool)
+		task, err := busy.Get(t.Context(), "p", id)
+		require.NoError(t, err)
+		assert.ErrorContains(t, task.Err, "given up")
+		time.Sleep(2 * longerThanAWorkerLives)
+	})
+}

@@ -129,12 +129,6 @@ func (w *worker) take(ctx, live context.Context) error {
 		for _, r := range taken {
 			w.c.clock.hear(r.Now)
 			h := w.c.newHold(live, r, r.Record.Tries)
-			switch attrs := []any{"tool", r.Tool, "saga", r.Saga.String(), "attempts", h.tries - 1}; {
-			case h.tries > w.c.Attempts:
-				log.ErrorContext(ctx, "a saga is given up: each server that tried to go on with it went down, or lost it", attrs...)
-			case h.tries > 1:
-				log.WarnContext(ctx, "a saga is taken over, whose server went down or lost it", attrs...)
-			}
 			h.acquire(t)
 			w.receive(h)
 		}
