@@ -374,7 +374,6 @@ func (d *handshake) replyToGet(ctx context.Context, x *dialect.Exchange, r wire.
 		out := r.Events(patience)
 		_ = out.Start(id)
 		_ = out.Retry(stopRetry)
-		out.End()
 		return
 	}
 	last, ok := parseEventID(id)
