@@ -112,6 +112,11 @@ func (c *call) createTask(ctx context.Context, asks *elsewhere.Call, t *engine.P
 		if start.Note, err = wire.Marshal(dialect.Note{Progress: c.progressToken()}); err != nil {
 			return nil, err
 		}
+		if start.Request.IdempotencyKey == "" && c.post != nil {
+			if err = c.post.stay(); err != nil {
+				return nil, err
+			}
+		}
 		task, err = c.elsewhere.Begin(ctx, c.Exchange, asks, start)
 	}
 	if err != nil {
