@@ -12,6 +12,7 @@ import (
 	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/internal/jsonview"
 	"github.com/mcpsaga/mcpsaga/internal/tasks"
+	"github.com/mcpsaga/mcpsaga/internal/turns"
 	"github.com/mcpsaga/mcpsaga/server/internal/dialect"
 	"github.com/mcpsaga/mcpsaga/server/internal/elsewhere"
 	"github.com/mcpsaga/mcpsaga/server/internal/wire"
@@ -200,7 +201,7 @@ func (c *call) taskList(ctx context.Context) (json.RawMessage, error) {
 
 // taskCancel answers tasks/cancel. It waits a while for the end.
 func (c *call) taskCancel(ctx context.Context) (json.RawMessage, error) {
-	task, err := c.named(ctx)
+	task, err := c.named(turns.ToCancel(ctx))
 	if err == nil && task.Status.Ended() {
 		return nil, wire.NewError(wire.CodeInvalidParams, endedTaskText)
 	}
