@@ -35,9 +35,15 @@ func WantsPermission(err error) bool {
 	return ok && refused.Wanting
 }
 
+// toCancel is the key of contexts of [ToCancel].
+type toCancel struct{}
+
+// ToCancel returns a context for finding what is then only cancelled: callers may cancel what they have begun, so Permit is not asked.
+func ToCancel(ctx context.Context) context.Context { return context.WithValue(ctx, toCancel{}, true) }
+
 // Permitted returns what Permit says, if there is one.
 func (r *Runner) Permitted(ctx context.Context, p *engine.Program) error {
-	if r.Permit == nil || p == nil {
+	if r.Permit == nil || p == nil || ctx.Value(toCancel{}) != nil {
 		return nil
 	}
 	return r.Permit(ctx, p)

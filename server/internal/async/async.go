@@ -26,6 +26,7 @@ import (
 	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/internal/jsonview"
 	"github.com/mcpsaga/mcpsaga/internal/tasks"
+	"github.com/mcpsaga/mcpsaga/internal/turns"
 	"github.com/mcpsaga/mcpsaga/server/internal/dialect"
 	"github.com/mcpsaga/mcpsaga/server/internal/wire"
 )
@@ -211,7 +212,7 @@ func (d *async) Cancelled(ctx context.Context, x *dialect.Exchange) *wire.Error 
 	}
 	var t *tasks.Task
 	if err == nil && id != "" {
-		t, err = d.Tasks.Get(ctx, x.Principal, id)
+		t, err = d.Tasks.Get(turns.ToCancel(ctx), x.Principal, id)
 	}
 	if err == nil && t != nil && !t.Status.Ended() {
 		if n := dialect.NoteOf(t); n.Operation != "" && (!named || session == "" || bytes.Equal(n.Request, request)) {

@@ -1,7 +1,6 @@
 package handshake
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -291,10 +290,15 @@ func (d *handshake) replyWithStream(ctx context.Context, x *dialect.Exchange, r 
 	c := &carrier{gone: make(chan struct{})}
 	defer s.carry(&st.carrier, c, 0)() // first of all: a call may give it up at once
 	for _, m := range requests {
-		if d.Tasks != nil {
-			s.leaveRepeated(m)
+		as := another
+		switch {
+		case d.Tasks == nil:
+		case m.Method == resumeMethod:
+			as = more
+		default:
+			as = repeated
 		}
-		rerr := d.begin(ctx, x, s, st, m, streams, d.Tasks != nil && m.Method == resumeMethod, func(ctx context.Context, x *dialect.Exchange, post *way) []byte {
+		rerr := d.begin(ctx, x, s, st, m, streams, as, func(ctx context.Context, x *dialect.Exchange, post *way) []byte {
 			response, refused := d.respond(ctx, x, s.peer, post)
 			st.refuse(refused)
 			return response
@@ -306,15 +310,15 @@ func (d *handshake) replyWithStream(ctx context.Context, x *dialect.Exchange, r 
 	st.reply(ctx, r, c, streams, wrong != nil)
 }
 
-// begin has a request served whose response, unless it is nil, goes to a stream. It outlives its connection. again: it continues
-// another one with its id. If it cannot begin, nothing comes on the stream.
-func (d *handshake) begin(ctx context.Context, x *dialect.Exchange, s *session, st *stream, m *wire.Message, streams, again bool, respond func(context.Context, *dialect.Exchange, *way) []byte) *wire.Error {
+// begin has a request served whose response, unless it is nil, goes to a stream. It outlives its connection. If it cannot begin,
+// nothing comes on the stream.
+func (d *handshake) begin(ctx context.Context, x *dialect.Exchange, s *session, st *stream, m *wire.Message, streams bool, as likeness, respond func(context.Context, *dialect.Exchange, *way) []byte) *wire.Error {
 	leave, rerr := d.open.Enter(s.owner)
 	if rerr != nil {
 		return rerr
 	}
 	ctx, cancel := sessionContext(ctx, s)
-	call, err := s.begin(m, cancel, again)
+	call, err := s.begin(m, cancel, as)
 	if err != nil {
 		leave()
 		cancel(nil)
@@ -346,17 +350,6 @@ func (d *handshake) begin(ctx context.Context, x *dialect.Exchange, s *session, 
 	return nil
 }
 
-// leaveRepeated ends the call that a request repeats without an answer, if that is under way in its session here.
-func (s *session) leaveRepeated(m *wire.Message) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for c := range s.calls {
-		if string(c.message.ID) == string(m.ID) && c.message.Method == m.Method && bytes.Equal(c.message.Params, m.Params) {
-			c.leave()
-		}
-	}
-}
-
 // replyToGet answers GET, by the stream that belongs to no request or the rest of the one that the client lost.
 func (d *handshake) replyToGet(ctx context.Context, x *dialect.Exchange, r wire.Reply) {
 	id := x.Header.Get("Last-Event-ID")
@@ -374,7 +367,6 @@ func (d *handshake) replyToGet(ctx context.Context, x *dialect.Exchange, r wire.
 		out := r.Events(patience)
 		_ = out.Start(id)
 		_ = out.Retry(stopRetry)
-		out.End()
 		return
 	}
 	last, ok := parseEventID(id)

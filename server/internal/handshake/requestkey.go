@@ -157,6 +157,7 @@ func (d *handshake) cancelInLedger(ctx context.Context, a *agreed, principal str
 	if !ok {
 		return true, nil // no request can have such an id
 	}
+	ctx = turns.ToCancel(ctx)
 	drop := func(task *tasks.Task) (bool, error) {
 		if askedElsewhere(task) { // the replica that holds it decides, as it may have been answered
 			return false, nil

@@ -229,7 +229,7 @@ func (d *handshake) replyFromLog(ctx context.Context, x *dialect.Exchange, r wir
 	st := s.open(1, nil, true)
 	st.shown = true // the client has an id from which it can resume
 	defer s.carry(&st.carrier, c, 0)()
-	rerr := d.begin(ctx, x, s, st, &wire.Message{ID: found.ID, Method: found.Method}, true, true, func(ctx context.Context, x *dialect.Exchange, post *way) []byte {
+	rerr := d.begin(ctx, x, s, st, &wire.Message{ID: found.ID, Method: found.Method}, true, more, func(ctx context.Context, x *dialect.Exchange, post *way) []byte {
 		if (found.task.Status.Ended() || found.askedElsewhere()) && last.seen > found.task.Events {
 			return nil // the client has the response
 		}

@@ -1,6 +1,7 @@
 package handshake
 
 import (
+	"bytes"
 	"container/list"
 	"context"
 	"crypto/rand"
@@ -133,11 +134,12 @@ func newSession(a *agreed) *session {
 // sessionCall is a request of the client's under way.
 type sessionCall struct {
 	message *wire.Message
+	came    time.Time
 	cancel  context.CancelCauseFunc
 	// asking counts its questions that wait; answers are the bytes of answers to the others meanwhile.
 	asking, answers int
-	// left: it ends without an answer, which is to be had otherwise.
-	left bool
+	// left: it ends without an answer, which is to be had otherwise. stays: it does not, as the same request would act again.
+	left, stays bool
 }
 
 // leave ends it without an answer. The session is locked.
@@ -181,22 +183,41 @@ func sessionContext(request context.Context, s *session) (context.Context, conte
 	}
 }
 
-// begin registers a request and holds the session, unless too much is under way, or a request with its id. again: it continues one.
-func (s *session) begin(m *wire.Message, cancel context.CancelCauseFunc, again bool) (*sessionCall, error) {
+// likeness is what a request may have in common with those under way that have its id.
+type likeness int
+
+const (
+	another  likeness = iota // nothing, so there may be none
+	repeated                 // it may be the same, whose answer it gets
+	more                     // it continues them
+)
+
+// begin registers a request and holds the session, unless too much is under way, or a request with its id. One that it repeats is
+// left, unless it cannot begin.
+func (s *session) begin(m *wire.Message, cancel context.CancelCauseFunc, as likeness) (*sessionCall, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	var same *sessionCall
+	calls, size := len(s.calls), m.Size
 	for c := range s.calls {
-		if !again && !c.left && string(c.message.ID) == string(m.ID) {
+		switch {
+		case c.left || as == more || string(c.message.ID) != string(m.ID):
+		case as == repeated && !c.stays && c.message.Method == m.Method && bytes.Equal(c.message.Params, m.Params):
+			same, calls, size = c, calls-1, size-c.message.Size
+		default:
 			return nil, errIDInUse
 		}
 	}
 	switch {
-	case len(s.calls) >= maxCalls:
+	case calls >= maxCalls:
 		return nil, errManyCalls
-	case !s.fits(m.Size):
+	case !s.fits(size):
 		return nil, errHeld
 	}
-	c := &sessionCall{message: m, cancel: cancel}
+	if same != nil {
+		same.leave()
+	}
+	c := &sessionCall{message: m, came: time.Now(), cancel: cancel}
 	s.calls[c] = struct{}{}
 	s.held += m.Size
 	s.busy++ // it is in use already
@@ -354,6 +375,17 @@ func (w *way) Leave() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.call.leave()
+}
+
+// stay has the request not be left from now on. It fails if it was.
+func (w *way) stay() error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.call.left {
+		return dialect.ErrLeft
+	}
+	w.call.stays = true
+	return nil
 }
 
 // isLeft reports whether the request ends without an answer.

@@ -230,7 +230,6 @@ func (d *handshake) listen(ctx context.Context, x *dialect.Exchange, r wire.Repl
 	s.catchUp(after)
 	d.carried(ctx, s, c, x.Principal)
 	c.out = r.Events(patience)
-	defer c.out.End()
 	alive := time.NewTicker(aliveEvery)
 	defer alive.Stop()
 	err := error(nil)

@@ -330,7 +330,6 @@ func (st *stream) atFirst(ctx context.Context, c *carrier, streams bool) (events
 // pump writes a stream's events until the stream has ended or the connection is to.
 func (st *stream) pump(ctx context.Context, r wire.Reply, c *carrier) {
 	c.out = r.Events(patience)
-	defer c.out.End()
 	c.primed = c.after != "" || st.session.revision < revision.November2025 // others can resume from the first event on (SEP-1699)
 	alive := time.NewTicker(aliveEvery)
 	defer alive.Stop()

@@ -293,7 +293,7 @@ func (d *handshake) Join(ctx context.Context, x *dialect.Exchange) (context.Cont
 		return ctx, func() {}
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
-	call, err := s.begin(x.Message, cancel, false)
+	call, err := s.begin(x.Message, cancel, another)
 	caller, joined := d.callerOf(s), ctx
 	x.Caller = caller
 	return ctx, func() {

@@ -151,20 +151,25 @@ func (r *reader) startOwn(ctx context.Context, start *tasks.Start, note *dialect
 	}
 }
 
-// sameCall returns the task with the reader's number, if it is under way and of the same call; nil if there is none any more.
+// sameCall returns the task with the reader's number, if it is of the same call and was under way when this came; nil if there is
+// none any more.
 func (r *reader) sameCall(ctx context.Context, id string, digest []byte) (*tasks.Task, error) {
 	found, err := r.findReading(ctx, r.post.agreed, r.Principal, r.number)
-	if err != nil || found == nil || found.task.Status.Ended() {
+	if err != nil || found == nil {
 		return nil, err
 	}
-	known := dialect.NoteOf(found.task)
+	t := found.task
+	if t.Status.Ended() && t.Now.Sub(t.Updated) >= time.Since(r.post.call.came) {
+		return nil, nil
+	}
+	known := dialect.NoteOf(t)
 	if was, ok := wire.CanonicalID(found.ID); !ok || was != id || !bytes.Equal(known.Digest, digest) {
-		if found.askedElsewhere() { // that was answered, or the client does not know its own requests
+		if t.Status.Ended() || found.askedElsewhere() { // that was answered, or the client does not know its own requests
 			return nil, nil
 		}
 		return nil, wire.NewError(wire.CodeInvalidRequest, errIDInUse.Error())
 	}
-	return found.task, nil
+	return t, nil
 }
 
 // sendPolicy tells the client how to resume its call.

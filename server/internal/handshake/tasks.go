@@ -12,6 +12,7 @@ import (
 	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/internal/jsonview"
 	"github.com/mcpsaga/mcpsaga/internal/tasks"
+	"github.com/mcpsaga/mcpsaga/internal/turns"
 	"github.com/mcpsaga/mcpsaga/server/internal/dialect"
 	"github.com/mcpsaga/mcpsaga/server/internal/elsewhere"
 	"github.com/mcpsaga/mcpsaga/server/internal/wire"
@@ -112,6 +113,11 @@ func (c *call) createTask(ctx context.Context, asks *elsewhere.Call, t *engine.P
 		if start.Note, err = wire.Marshal(dialect.Note{Progress: c.progressToken()}); err != nil {
 			return nil, err
 		}
+		if start.Request.IdempotencyKey == "" && c.post != nil {
+			if err = c.post.stay(); err != nil {
+				return nil, err
+			}
+		}
 		task, err = c.elsewhere.Begin(ctx, c.Exchange, asks, start)
 	}
 	if err != nil {
@@ -195,7 +201,7 @@ func (c *call) taskList(ctx context.Context) (json.RawMessage, error) {
 
 // taskCancel answers tasks/cancel. It waits a while for the end.
 func (c *call) taskCancel(ctx context.Context) (json.RawMessage, error) {
-	task, err := c.named(ctx)
+	task, err := c.named(turns.ToCancel(ctx))
 	if err == nil && task.Status.Ended() {
 		return nil, wire.NewError(wire.CodeInvalidParams, endedTaskText)
 	}

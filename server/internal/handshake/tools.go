@@ -137,10 +137,16 @@ func (c *call) driveHere(ctx context.Context, t *engine.Program, args json.RawMe
 	if q.Unwanted = dialect.ErrCancelled; c.Client != nil {
 		q.Unwanted = context.Canceled // all that such a transport says
 	}
-	if resumed := part != nil && part.Turn(&q, turns.Asked); !resumed && c.TakesKeys {
+	resumed := part != nil && part.Turn(&q, turns.Asked)
+	if !resumed && c.TakesKeys {
 		var rerr *wire.Error
 		if q.IdempotencyKey, rerr = c.IdempotencyKey(c.Exchange); rerr != nil {
 			return turns.End{}, rerr
+		}
+	}
+	if !resumed && q.IdempotencyKey == "" && c.post != nil { // nothing leads to what it has begun
+		if err := c.post.stay(); err != nil {
+			return turns.End{}, err
 		}
 	}
 	asker := &client{call: c}

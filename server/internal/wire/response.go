@@ -170,9 +170,6 @@ func (s *EventStream) Event(id string, message []byte) error {
 // Alive sends a comment, by which proxies see that the stream is in use, and we that the connection is.
 func (s *EventStream) Alive() error { return s.send(":\n\n") }
 
-// End lifts the limit on writing, or the connection's next response would have it.
-func (s *EventStream) End() { s.rc.SetWriteDeadline(time.Time{}) }
-
 // send keeps no buffer: a stream may wait for long after its last event.
 func (s *EventStream) send(format string, args ...any) error {
 	if !s.started {
@@ -185,8 +182,10 @@ func (s *EventStream) send(format string, args ...any) error {
 		h["X-Content-Type-Options"] = values[3:4:4]
 		s.w.WriteHeader(http.StatusOK)
 	}
-	// Writers that know no deadlines, as in tests, do without.
+	// Writers that know no deadlines, as in tests, do without. It goes with the event: an HTTP/2 stream ends with its deadline even
+	// if nothing is written.
 	s.rc.SetWriteDeadline(time.Now().Add(s.patience))
+	defer s.rc.SetWriteDeadline(time.Time{})
 	if format != "" {
 		if _, err := fmt.Fprintf(s.w, format, args...); err != nil {
 			return err

@@ -1,0 +1,63 @@
+package server_test
+
+import (
+	"io"
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/mcpsaga/mcpsaga/saga"
+	"github.com/mcpsaga/mcpsaga/server"
+)
+
+// slowTool answers after a while; if it reports, at once that it has begun.
+func slowTool(name string, reports bool, takes time.Duration) saga.Definition {
+	return tool(name, func(t *plain) (saga.Next, error) {
+		if reports {
+			t.Progress(1, 2, "begun")
+		}
+		select {
+		case <-t.Done():
+			return nil, t.Err()
+		case <-time.After(takes):
+		}
+		return t.Textf("done")
+	})
+}
+
+// A client has limited time to accept an event, but the next one may come much later; with HTTP/2 a deadline that stays ends a
+// stream, and with HTTP/1.1 the next response.
+func TestIdleStreamsStayOpen(t *testing.T) {
+	const accept = 100 * time.Millisecond
+	for protocol, newer := range map[string]bool{"HTTP/1.1": false, "HTTP/2.0": true} {
+		t.Run(protocol, func(t *testing.T) {
+			t.Parallel()
+			s, err := server.New(server.Options{Keys: newKeys(t), Tools: []saga.Definition{slowTool("reports", true, 5*accept), slowTool("silent", false, 5*accept)}})
+			require.NoError(t, err)
+			server.SetEventTimeout(s, accept)
+			web := httptest.NewUnstartedServer(s.Handler())
+			web.EnableHTTP2 = newer
+			web.StartTLS()
+			t.Cleanup(func() { s.Close(); web.Close() })
+			r := &rig{t: t, url: web.URL, http: web.Client(), srv: s}
+			l := r.listen(listenFor(1, object{"toolsListChanged": true}))
+			l.must("1", acknowledged)
+			for _, name := range []string{"reports", "silent"} {
+				q := callTool(name, nil)
+				q.meta["progressToken"] = "p"
+				resp, err := r.client().Do(r.httpRequest(t.Context(), q))
+				require.NoError(t, err)
+				assert.Equal(t, protocol, resp.Proto)
+				body, err := io.ReadAll(resp.Body)
+				require.NoError(t, err)
+				require.NoError(t, resp.Body.Close())
+				assert.Contains(t, string(body), `"done"`)
+			}
+			s.ToolsChanged()
+			l.must("1", "notifications/tools/list_changed")
+		})
+	}
+}
