@@ -60,6 +60,7 @@ func (c *Core) newTurn(ctx context.Context, q *turns.Request, saga tokens.ID, r 
 		t.stand.Answers = slices.DeleteFunc(slices.Clone(r.Stand.Answers), isOutside)
 	}
 	t.row = r.clone()
+	t.row.Begun.Client = engine.PackFeatures(q.Client) // the turn may depend on that
 	if t.row.Granted = grantedTo(engine.CallerOf(ctx)); q.Program != nil && q.Program.Waits() {
 		if t.row.Begun.Secret == nil {
 			t.row.Begun.Secret = c.newSecret(r.ID)
