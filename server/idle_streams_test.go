@@ -3,6 +3,7 @@ package server_test
 import (
 	"io"
 	"net/http/httptest"
+	"strings"
 	"testing"
 	"time"
 
@@ -60,4 +61,22 @@ func TestIdleStreamsStayOpen(t *testing.T) {
 			l.must("1", "notifications/tools/list_changed")
 		})
 	}
+}
+
+// A call's stream shows that it lives, too.
+func TestCallsKeepAlive(t *testing.T) {
+	t.Parallel()
+	s, err := server.New(server.Options{Keys: newKeys(t), Tools: []saga.Definition{slowTool("reports", true, time.Second)}})
+	require.NoError(t, err)
+	server.SetKeepAlive(s, 10*time.Millisecond)
+	url, _ := serve(t, s)
+	r := &rig{t: t, url: url, srv: s}
+	q := callTool("reports", nil)
+	q.meta["progressToken"] = "p"
+	resp, err := r.client().Do(r.httpRequest(t.Context(), q))
+	require.NoError(t, err)
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	require.NoError(t, err)
+	assert.Greater(t, strings.Count(string(body), "\n:\n"), 3)
 }
