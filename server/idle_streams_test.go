@@ -2,6 +2,7 @@ package server_test
 
 import (
 	"io"
+	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
@@ -79,4 +80,17 @@ func TestCallsKeepAlive(t *testing.T) {
 	body, err := io.ReadAll(resp.Body)
 	require.NoError(t, err)
 	assert.Greater(t, strings.Count(string(body), "\n:\n"), 3)
+}
+
+// Older clients get no empty event from a server that stops.
+func TestStoppingServersSendNoEmptyEvents(t *testing.T) {
+	r := newRig(t, server.Options{Tools: statelessTools(), Ledger: inMemory(t)})
+	for version, empty := range map[string]bool{"2025-06-18": false, "2025-11-25": true} {
+		c := r.connect(version, everything)
+		r.srv.CloseStreams()
+		resp := c.request("GET", "", func(q *http.Request) { q.Header.Set("Last-Event-ID", "gX_3") })
+		body := readAll(t, resp)
+		assert.Contains(t, body, "retry: ")
+		assert.Equal(t, empty, strings.Contains(body, "data:"), body)
+	}
 }
