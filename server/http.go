@@ -301,7 +301,7 @@ type httpExchange struct {
 
 	mu     sync.Mutex
 	events *wire.EventStream // nil until something is to be said
-	alive  *time.Timer       // shows now and then that an open stream is; nil unless it is kept open
+	alive  *time.Timer       // shows now and then that the stream is; nil without one
 	broken bool
 	over   bool
 }
@@ -351,6 +351,7 @@ func (x *httpExchange) Notify(method string, params json.RawMessage) { x.Post(0,
 func (x *httpExchange) open() bool {
 	if wire.AcceptsEvents(x.Header) {
 		x.events = x.reply.Events(x.server.eventTimeout)
+		x.alive = time.AfterFunc(x.server.keepAlive, x.showAlive)
 	}
 	return x.events != nil
 }
@@ -389,7 +390,6 @@ func (x *httpExchange) KeepOpen() *wire.Error {
 	if x.events == nil && !x.open() {
 		return wire.Refuse(http.StatusNotAcceptable, wire.CodeInvalidRequest, "a subscription is a text/event-stream, which the Accept header excludes")
 	}
-	x.alive = time.AfterFunc(x.server.keepAlive, x.showAlive)
 	return nil
 }
 

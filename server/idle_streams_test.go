@@ -2,7 +2,9 @@ package server_test
 
 import (
 	"io"
+	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 	"time"
 
@@ -59,5 +61,36 @@ func TestIdleStreamsStayOpen(t *testing.T) {
 			s.ToolsChanged()
 			l.must("1", "notifications/tools/list_changed")
 		})
+	}
+}
+
+// A call's stream shows that it lives, too.
+func TestCallsKeepAlive(t *testing.T) {
+	t.Parallel()
+	s, err := server.New(server.Options{Keys: newKeys(t), Tools: []saga.Definition{slowTool("reports", true, time.Second)}})
+	require.NoError(t, err)
+	server.SetKeepAlive(s, 10*time.Millisecond)
+	url, _ := serve(t, s)
+	r := &rig{t: t, url: url, srv: s}
+	q := callTool("reports", nil)
+	q.meta["progressToken"] = "p"
+	resp, err := r.client().Do(r.httpRequest(t.Context(), q))
+	require.NoError(t, err)
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	require.NoError(t, err)
+	assert.Greater(t, strings.Count(string(body), "\n:\n"), 3)
+}
+
+// Older clients get no empty event from a server that stops.
+func TestStoppingServersSendNoEmptyEvents(t *testing.T) {
+	r := newRig(t, server.Options{Tools: statelessTools(), Ledger: inMemory(t)})
+	for version, empty := range map[string]bool{"2025-06-18": false, "2025-11-25": true} {
+		c := r.connect(version, everything)
+		r.srv.CloseStreams()
+		resp := c.request("GET", "", func(q *http.Request) { q.Header.Set("Last-Event-ID", "gX_3") })
+		body := readAll(t, resp)
+		assert.Contains(t, body, "retry: ")
+		assert.Equal(t, empty, strings.Contains(body, "data:"), body)
 	}
 }

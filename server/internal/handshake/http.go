@@ -10,6 +10,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/mcpsaga/mcpsaga/server/internal/dialect"
+	"github.com/mcpsaga/mcpsaga/server/internal/handshake/revision"
 	"github.com/mcpsaga/mcpsaga/server/internal/wire"
 )
 
@@ -365,7 +366,11 @@ func (d *handshake) replyToGet(ctx context.Context, x *dialect.Exchange, r wire.
 		return
 	case d.Draining.Err() != nil: // some clients give up their session for a refusal
 		out := r.Events(patience)
-		_ = out.Start(id)
+		if s.revision < revision.November2025 { // as in start
+			_ = out.Alive()
+		} else {
+			_ = out.Start(id)
+		}
 		_ = out.Retry(stopRetry)
 		return
 	}
