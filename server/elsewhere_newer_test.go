@@ -3,6 +3,7 @@ package server_test
 import (
 	"net/http"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -52,4 +53,31 @@ func TestCallsOfNewerRevisions(t *testing.T) {
 	second := waitsOf(t, newer.send(ann(relay("seat", first, row))).Result)
 	assert.Equal(t, "sure", second.Questions[0].ID)
 	assert.Equal(t, "seat in 7", newer.send(ann(relay("seat", second, object{"sure": object{"sure": true}}))).result(t).text())
+}
+
+// A form that looks at an old replica while a newer one goes on with its call looks again.
+func TestFormsWhoseCallsGoOnAtNewerServers(t *testing.T) {
+	s, keys, store := &seats{slow: time.Second}, newKeys(t), inMemory(t)
+	at := func(revision uint32) *rig {
+		tool := asTask(s.tool(), saga.TasksOptional)
+		tool.Revision = revision
+		return newPagesRig(t, offering(tool), func(o *server.Options) { o.Keys, o.Ledger = keys, store })
+	}
+	older, newer := at(0), at(1)
+	ann := func(q *request) { q.header.Set("User", "ann") }
+	first := older.waitsFor(callTool("seat", object{}), "ann")
+	second := make(chan response)
+	go func() {
+		q := relay("seat", first, object{"row": object{"row": "7"}})
+		ann(q)
+		second <- newer.send(q)
+	}()
+	shown := inForm{Status: "input_required"}
+	for shown.Status == "input_required" { // until the answer is there
+		shown = older.form(object{"resumeToken": first.ResumeToken}, ann)
+	}
+	assert.Equal(t, "working", shown.Status)
+	assert.Empty(t, shown.Questions)
+	assert.Equal(t, "sure", waitsOf(t, (<-second).Result).Questions[0].ID)
+	assert.Len(t, newer.form(object{"resumeToken": first.ResumeToken}, ann).Questions, 1)
 }

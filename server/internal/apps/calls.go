@@ -64,6 +64,7 @@ type look struct {
 		Answers     map[string]jsontext.Value `json:"answers"`
 	}
 	task    *tasks.Task
+	program *engine.Program // as it was found: a newer server may have gone on with the task since
 	given   map[string]bool // the questions that were answered by this
 	late    bool            // others were faster
 	refused map[string]string
@@ -133,6 +134,7 @@ func (l *look) find(ctx context.Context) (err error) {
 			return err
 		}
 	}
+	l.program = t.Program
 	return l.Readable(ctx, l.Exchange, t)
 }
 
@@ -237,14 +239,14 @@ func (l *look) open() []steps.Step {
 // shown is what the form is to show.
 func (l *look) shown(ctx context.Context) (*shown, error) {
 	t, n := l.task, dialect.NoteOf(l.task)
-	name := t.Program.Name
+	name := l.program.Name
 	s := &shown{
 		Status: dialect.TaskStatus(t.Status), Token: t.ID, Tool: name, Title: name, Refused: l.refused,
 		Held:     l.Turns.Now().UnixMilli() < n.Held,
 		Sentence: fmt.Sprintf("The form is answered. Call the tool %q again with the same arguments and in addition resumeToken: %s", name, t.ID),
 	}
-	if t.Program.Title != "" {
-		s.Title = t.Program.Title
+	if l.program.Title != "" {
+		s.Title = l.program.Title
 	}
 	switch {
 	case l.late:
@@ -264,6 +266,9 @@ func (l *look) shown(ctx context.Context) (*shown, error) {
 		return s, nil
 	}
 	open := l.open()
+	if t.Program == nil { // a newer server says what is asked
+		open = nil
+	}
 	if len(open) == 0 {
 		s.Status = dialect.TaskStatus(tasks.Working)
 	}
