@@ -94,3 +94,15 @@ func TestStoppingServersSendNoEmptyEvents(t *testing.T) {
 		assert.Equal(t, empty, strings.Contains(body, "data:"), body)
 	}
 }
+
+// Errors without an id are not answered: a peer that does so, too, would be answered for ever.
+func TestErrorsWithoutAnIDAreNotAnswered(t *testing.T) {
+	s, err := server.New(server.Options{Keys: newKeys(t), Tools: statelessTools()})
+	require.NoError(t, err)
+	var out strings.Builder
+	lines := `{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"parse error"}}
+{"jsonrpc":"2.0","error":{"code":-32700,"message":"parse error"}}
+`
+	require.NoError(t, s.ServeStdio(t.Context(), strings.NewReader(lines), &out))
+	assert.Empty(t, out.String())
+}

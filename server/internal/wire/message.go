@@ -61,6 +61,9 @@ func Parse(raw []byte) (Message, *Error) {
 			outcome = v
 		}
 	}
+	if id.Kind() == 'n' && method == nil && outcome != nil {
+		id = nil // an error of a peer that could not read the id of ours
+	}
 	if id != nil {
 		if len(id) > MaxID {
 			return m, NewError(CodeInvalidRequest, longIDText)
@@ -76,7 +79,7 @@ func Parse(raw []byte) (Message, *Error) {
 	if string(version) != `"2.0"` && !jsonview.Is(version, "2.0") {
 		return m, NewError(CodeInvalidRequest, `the member "jsonrpc" must be "2.0"`)
 	}
-	if method == nil && outcome != nil && m.ID != nil {
+	if method == nil && outcome != nil { // responses are not answered: two peers could do so for ever
 		m.Reply = raw
 		return m, nil
 	}
