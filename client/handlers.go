@@ -210,7 +210,7 @@ func (h *Handlers) perform(ctx context.Context, r *Request, kind string) (any, e
 	return nil, &Error{Code: jsonrpc2.CodeMethodNotFound, Message: "this client does not support " + kind}
 }
 
-// panicked is what a handler has panicked with in a goroutine that is not the call's, in which nobody could recover from it.
+// panicked is what a handler has panicked with in a goroutine that is not the call's, where no author's code could recover from it.
 type panicked struct{ value atomic.Pointer[any] }
 
 // guard runs a handler, and stop if it does not return.

@@ -117,7 +117,7 @@ func (x *trial) checkSame() {
 	}
 }
 
-// checkKnown reports effects that stand after a good end although the tool was told that their outcome is unknown.
+// checkKnown reports effects that stand after a good end although the tool knew that their outcome is unknown.
 func (x *trial) checkKnown() {
 	calls := x.rig.world.taken()
 	last := make(map[saga.Key]*Call) // those that are not undone

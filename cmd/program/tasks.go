@@ -181,7 +181,7 @@ func (p *program) answerTask(ctx context.Context, c *cli.Command, connection *cl
 	case gave == 0 && (result != nil || errors.Is(err, errAnswered)):
 		since := ""
 		if len(before.Pending()) > 0 {
-			since = " any more, as somebody else has answered"
+			since = " any more, as another client has answered"
 		} else if len(before.Steps) > 0 {
 			since = " any more, as it has your answer or another's"
 		}

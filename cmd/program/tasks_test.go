@@ -188,7 +188,7 @@ func TestAnswersThatAreLost(t *testing.T) {
 	}{
 		"it is sent again":                  {gave: true, says: "sent 1 answer; the task is completed"},
 		"somebody else has answered":        {gave: true, other: true, says: "the task asks nothing any more, as it has your answer or another's: it is completed", code: exitFailed},
-		"somebody else, before it is given": {other: true, says: "the task asks nothing any more, as somebody else has answered: it is completed", code: exitFailed},
+		"somebody else, before it is given": {other: true, says: "the task asks nothing any more, as another client has answered: it is completed", code: exitFailed},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

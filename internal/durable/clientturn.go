@@ -145,7 +145,7 @@ func (t *clientTurn) GoesOn(pos *engine.Position, answers []steps.Answer) (now t
 	return t.begun.Now
 }
 
-// Heard implements [turns.Remembered]. Whoever takes the turn after this one is lost is to hear the same.
+// Heard implements [turns.Remembered]. Should this turn be lost, the one that takes it again is to hear the same.
 func (t *clientTurn) Heard(p *engine.Program, pos *engine.Position, events []steps.Answer) {
 	t.hold.hears(p, pos, events)
 	t.stand.Answers = append(slices.Clip(t.stand.Answers), events...)

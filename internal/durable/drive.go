@@ -105,8 +105,8 @@ func (h *hold) gaveUp(r *row) error {
 
 // begunUnknown reports whether something may have been begun that no server has lived to say, so that it is not undone.
 func (h *hold) begunUnknown(r *row) bool {
-	told := r.Stand.Begun != nil || r.Client != nil && (r.Client.Turn == nil || r.Client.Turn.Did != nil)
-	return h.tries > h.c.Attempts && !told && h.doubts() && h.program.Acts()
+	known := r.Stand.Begun != nil || r.Client != nil && (r.Client.Turn == nil || r.Client.Turn.Did != nil)
+	return h.tries > h.c.Attempts && !known && h.doubts() && h.program.Acts()
 }
 
 // clockSlack is a difference of clocks that does not count.

@@ -133,7 +133,7 @@ func (c *Core) HasGoneOn(ctx context.Context, principal string, saga tokens.ID, 
 // Withdraw implements [turns.Memory].
 func (c *Core) Withdraw(ctx context.Context, principal string, p *engine.Program, pos *engine.Position) {
 	if r, err := c.rows.load(ctx, c.rows.sagaID(principal, pos.ID)); err != nil || r != nil && !r.Status.Over() {
-		return // it goes on as a task
+		return // it continues as a task
 	}
 	for _, e := range c.awaits(p, pos) {
 		if e.Asked == nil {

@@ -62,7 +62,7 @@ type Call struct {
 	Final  func(ctx context.Context, n int) error
 	Finals int
 	// Begins is called after these two with a position that knows of the effect as well, and can only be cancelled: should
-	// this process die, whoever remembers that can undo the effect though no one comes further. nil is not called.
+	// this process die, the driver that remembers that can undo the effect though no process comes further. nil is not called.
 	Begins func(context.Context, *Position) error
 	// Undoing is as Acting, and called before the turn undoes anything. It is called once more, with
 	// Behind, if something else is to be undone though the first could not be, and may be final.

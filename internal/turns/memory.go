@@ -29,7 +29,7 @@ type Memory interface {
 	// HasGoneOn reports whether a saga of a principal's does not wait after so many turns any more: it has ended, as by an
 	// operator, it is a task, or its next turn was begun.
 	HasGoneOn(ctx context.Context, principal string, saga tokens.ID, turn uint32) (bool, error)
-	// Withdraw takes back what others are asked at a position of a saga of a principal's which was cancelled, unless that goes on
+	// Withdraw takes back what others are asked at a position of a saga of a principal's which was cancelled, unless that continues
 	// as a task.
 	Withdraw(ctx context.Context, principal string, p *engine.Program, pos *engine.Position)
 	// PutBlob keeps data of a principal's under an id that was drawn at random, on an account that may be empty (see [Sender]), and Blob returns it, or

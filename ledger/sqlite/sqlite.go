@@ -195,7 +195,7 @@ func (l *database) Check(ctx context.Context) (time.Time, error) {
 	return l.now(), nil
 }
 
-// now is the machine's time, except that it never goes backwards. After the machine's clock was set back it goes on at
+// now is the machine's time, except that it never goes backwards. After the machine's clock was set back it runs at
 // half its pace until that clock has caught up, so that leases still end and what sleeps still wakes.
 func (l *database) now() time.Time {
 	l.clock.Lock()
