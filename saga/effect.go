@@ -10,6 +10,7 @@ import (
 
 	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/internal/sagahooks"
+	"github.com/mcpsaga/mcpsaga/internal/schema"
 )
 
 // Effect is something a saga does to the world, such as holding a hotel room,
@@ -202,7 +203,7 @@ func (e *Effect[In, Out]) declaredIn(t *engine.Turn) (*effectCode[In, Out], erro
 }
 
 func (c *effectCode[In, Out]) encode(in *In) (sagahooks.Value, error) {
-	input, err := encodeValue(c.in, in)
+	input, err := encodeValue(c.in, in, keptOptions)
 	if err != nil {
 		return input, fmt.Errorf("effect %q: its input cannot be encoded: %w", c.effect.Name, err)
 	}
@@ -233,7 +234,7 @@ func (c *effectCode[In, Out]) try(t *engine.Turn, r *engine.EffectRecord, key st
 		if err != nil {
 			return sagahooks.Value{}, err
 		}
-		return encodeValue(c.out, &got)
+		return encodeValue(c.out, &got, schema.JSONOptions)
 	}, nil)
 	if err == nil {
 		if over = t.Succeeded(r, output); over != nil {
@@ -261,7 +262,7 @@ func (c *effectCode[In, Out]) do(ctx context.Context, key Key, in In, input saga
 		if out, err = e.Do(ctx, key, in); err != nil {
 			return sagahooks.Value{}, err
 		}
-		return encodeValue(c.out, &out)
+		return encodeValue(c.out, &out, schema.JSONOptions)
 	})
 	if _, performed := believed.(sagahooks.Value); performed || err != nil {
 		return out, err

@@ -171,17 +171,17 @@ func (c *effectCode[In, Out]) Stage(p sagahooks.Performed) (input, result sagaho
 	if err != nil {
 		return input, result, fmt.Errorf("its result: %w", err)
 	}
-	if input, err = encodeValue(c.in, &in); err != nil {
+	if input, err = encodeValue(c.in, &in, keptOptions); err != nil {
 		return input, result, fmt.Errorf("its input: %w", err)
 	}
-	result, err = encodeValue(c.out, &out)
+	result, err = encodeValue(c.out, &out, schema.JSONOptions)
 	return input, result, err
 }
 
 // encodeValue returns an effect's input or result, to which v points, as it is
 // recorded: its secrets are beside the JSON.
-func encodeValue(secrets []secretField, v any) (sagahooks.Value, error) {
-	raw, err := encodeKept(v)
+func encodeValue(secrets []secretField, v any, options jsonv2.Options) (sagahooks.Value, error) {
+	raw, err := encodeKept(v, options)
 	if err != nil {
 		return sagahooks.Value{}, err
 	}

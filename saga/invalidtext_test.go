@@ -58,3 +58,21 @@ func TestTextsThatAreNotUTF8(t *testing.T) {
 		}
 	}
 }
+
+// The result of an effect does not fail for such a text, as it has acted: all code reads the same.
+func TestResultsThatAreNotUTF8(t *testing.T) {
+	var seen []string
+	pay := &saga.Effect[string, string]{Name: "pay", Irreversible: true, Do: func(context.Context, saga.Key, string) (string, error) { return "re\xffceipt", nil }}
+	ask := &steps.Form[struct{}]{ID: "sure", Message: "Sure?"}
+	tool := saga.Flow[struct{}, string]{Info: saga.Info{Name: "pay", Asks: []steps.Question{ask}, Effects: []saga.Declared{pay}}, Run: func(r *saga.Run, _ struct{}) (string, error) {
+		receipt, err := saga.Do(r, pay, "1")
+		if err != nil {
+			return "", err
+		}
+		seen = append(seen, receipt)
+		_, err = saga.Ask(r, ask)
+		return receipt, err
+	}}
+	require.NoError(t, sagatest.Play(t, tool, nil, sagatest.Accept("sure", struct{}{})).Err)
+	assert.Equal(t, []string{"re\ufffdceipt", "re\ufffdceipt"}, seen)
+}

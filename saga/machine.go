@@ -286,7 +286,7 @@ type strict interface {
 // jsonEncoding encodes states by [schema.JSONOptions].
 type jsonEncoding struct{}
 
-func (jsonEncoding) Marshal(v any) ([]byte, error) { return encodeKept(v) }
+func (jsonEncoding) Marshal(v any) ([]byte, error) { return encodeKept(v, keptOptions) }
 
 func (jsonEncoding) Unmarshal(data []byte, v any) error {
 	return jsonv2.Unmarshal(data, v, schema.JSONOptions)

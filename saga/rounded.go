@@ -12,13 +12,14 @@ import (
 	"github.com/mcpsaga/mcpsaga/internal/schema"
 )
 
-// keptOptions encode what is kept. What is only shown may be a text that is not UTF-8, which encoding/json changes.
+// keptOptions encode what is kept, but results of effects: a text in them that is not UTF-8 is changed as encoding/json does it,
+// before any code reads it, as what is done must not fail for it.
 var keptOptions = jsonv2.JoinOptions(schema.JSONOptions, jsontext.AllowInvalidUTF8(false))
 
 // encodeKept encodes a value, to which v points, that comes back in a later turn. It fails if another value would: JSON
 // has only texts that are UTF-8, and its numbers in an any come back as float64, which rounds whole ones beyond 2^53.
-func encodeKept(v any) ([]byte, error) {
-	raw, err := jsonv2.Marshal(v, keptOptions)
+func encodeKept(v any, options jsonv2.Options) ([]byte, error) {
+	raw, err := jsonv2.Marshal(v, options)
 	if err != nil {
 		if _, other := jsonv2.Marshal(v, schema.JSONOptions); other == nil {
 			err = fmt.Errorf("a text that is not UTF-8 would come back as another one: have it as a []byte, or as strings.ToValidUTF8 makes it if it is only shown: %w", err)

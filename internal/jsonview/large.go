@@ -40,7 +40,9 @@ func TakeApart(size int) (done func()) {
 		<-first
 	}
 	return func() {
-		freed.Store(int64(time.Since(began)))
+		if taken == n { // else it has not waited for its turn
+			freed.Store(int64(time.Since(began)))
+		}
 		for range taken {
 			<-parts
 		}
