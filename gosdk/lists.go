@@ -19,7 +19,10 @@ const oneCaller = "private"
 // with the arguments by which the client continues if its user is asked elsewhere, and no output schema that it cannot read.
 func (m *Mounted) relist(ctx context.Context, r mcp.Request, result mcp.Result) (err error) {
 	if tools, ok := result.(*mcp.ListToolsResult); ok {
-		tools.Tools, err = ours(ctx, m, r, "tools", "name", tools.Tools, func(t *mcp.Tool) (string, bool) { return t.Name, m.lists(t) }, withSchemas)
+		// What callers may not see is known by its name: other middleware may have changed the rest.
+		tools.Tools, err = ours(ctx, m, r, "tools", "name", tools.Tools, func(t *mcp.Tool) (string, bool) {
+			return t.Name, m.tools[t.Name] != nil && (m.permits || m.lists(t))
+		}, m.withSchemas)
 	}
 	if !m.permits || err != nil {
 		return err
@@ -93,6 +96,14 @@ func ours[T any](ctx context.Context, m *Mounted, r mcp.Request, what, key strin
 		kept = append(kept, e)
 	}
 	return kept, nil
+}
+
+// withSchemas is a tool of the SDK's list with the schemas of ours, unless it has replaced ours.
+func (m *Mounted) withSchemas(t *mcp.Tool, entry json.RawMessage) *mcp.Tool {
+	if !m.lists(t) {
+		return t
+	}
+	return withSchemas(t, entry)
 }
 
 // withSchemas is a tool with the schemas of an entry of our list, as they are: the SDK reads them into maps, which forget the

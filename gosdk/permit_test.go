@@ -40,6 +40,35 @@ func TestMountsPermit(t *testing.T) {
 	}
 }
 
+// So it is if other middleware has changed how it is listed.
+func TestMountsPermitWhatOthersHaveChanged(t *testing.T) {
+	s := newSDK(nil)
+	s.AddReceivingMiddleware(func(next mcp.MethodHandler) mcp.MethodHandler {
+		return func(ctx context.Context, method string, r mcp.Request) (mcp.Result, error) {
+			result, err := next(ctx, method, r)
+			if list, ok := result.(*mcp.ListToolsResult); ok {
+				for i, tool := range list.Tools {
+					changed := *tool
+					changed.InputSchema = map[string]any{"type": "object", "title": "changed"}
+					list.Tools[i] = &changed
+				}
+			}
+			return result, err
+		}
+	})
+	hidden := false
+	h := mountOn(t, s, gosdk.Options{Permit: func(context.Context, saga.Caller, string, string) error {
+		if hidden {
+			return server.ErrHidden
+		}
+		return nil
+	}}, talk(1))
+	c := h.connect(modern, &mcp.ClientOptions{})
+	assert.Contains(t, listed(t, c), "changed")
+	hidden = true
+	assert.NotContains(t, listed(t, c), "talk")
+}
+
 // A panic of Permit fails the request that it was asked for, and no other.
 func TestPanicsOfPermitAreErrors(t *testing.T) {
 	h := mount(t, gosdk.Options{Permit: func(_ context.Context, who saga.Caller, _, _ string) error {

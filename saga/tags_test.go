@@ -307,6 +307,7 @@ func TestOtherLettersDoNotPassGivenSchemas(t *testing.T) {
 	assert.Equal(t, "{1 [{2}] 3}", text(t, play(t, tool(amount+","+rows+","+other)).start(`{"amount":1,"Amount":11,"rows":[{"n":2,"N":11}]}`)))
 	assert.Equal(t, "{0 [] 3}", text(t, play(t, tool(amount+","+rows+","+other)).start(`{"AMOUNT":11}`)))
 	assert.Equal(t, "{7 [] 3}", text(t, play(t, tool(`"AMOUNT":{"maximum":10},`+other)).start(`{"AMOUNT":7}`)))
+	assert.Equal(t, "{7 [] 3}", text(t, play(t, tool(other+`},"allOf":[{"properties":{"AMOUNT":{"maximum":10}}}],"$defs":{`)).start(`{"AMOUNT":7}`)))
 }
 
 func TestFormatsOfGivenSchemas(t *testing.T) {

@@ -72,7 +72,7 @@ func respelled(t reflect.Type, s *jsonschema.Schema) bool {
 		return respelled(t.Elem(), s.AdditionalProperties)
 	case t.Kind() != reflect.Struct:
 		return false
-	case s.Properties == nil:
+	case s.Properties == nil, s.Ref != "", len(s.AllOf)+len(s.AnyOf)+len(s.OneOf)+len(s.PatternProperties) > 0:
 		return true // they may be anywhere
 	}
 	for _, f := range reflect.VisibleFields(t) {

@@ -49,7 +49,7 @@ ALTER TABLE mcpsaga_ledger.records ALTER summary SET STORAGE EXTERNAL, ALTER sta
 CREATE UNIQUE INDEX records_request ON mcpsaga_ledger.records (request) WHERE request IS NOT NULL;
 CREATE INDEX records_due ON mcpsaga_ledger.records (audience, tool, due) WHERE due IS NOT NULL;
 CREATE INDEX records_owned ON mcpsaga_ledger.records (audience, owner, mode, created, id) WHERE owner IS NOT NULL;
-CREATE INDEX records_status ON mcpsaga_ledger.records (audience, status, created, id);
+CREATE INDEX records_status ON mcpsaga_ledger.records (audience, status, created, id, mode);
 CREATE INDEX records_account ON mcpsaga_ledger.records (audience, account, mode, created, id) WHERE ` + live + `;
 CREATE INDEX records_keep ON mcpsaga_ledger.records (keep) WHERE keep IS NOT NULL;
 CREATE TABLE mcpsaga_ledger.items (

@@ -43,7 +43,7 @@ CREATE TABLE records (
 CREATE UNIQUE INDEX records_request ON records (request) WHERE request IS NOT NULL;
 CREATE INDEX records_due     ON records (audience, tool, due, revision, format) WHERE due IS NOT NULL;
 CREATE INDEX records_owner   ON records (audience, owner, mode, created, id) WHERE owner IS NOT NULL;
-CREATE INDEX records_status  ON records (audience, status, created, id);
+CREATE INDEX records_status  ON records (audience, status, created, id, mode);
 CREATE INDEX records_account ON records (audience, account, mode, created, id, status) WHERE status NOT IN ('ended', 'outstanding');
 CREATE INDEX records_keep    ON records (keep) WHERE keep IS NOT NULL;
 CREATE TABLE states (
