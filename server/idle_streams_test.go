@@ -33,11 +33,11 @@ func slowTool(name string, reports bool, takes time.Duration) saga.Definition {
 // A client has limited time to accept an event, but the next one may come much later; with HTTP/2 a deadline that stays ends a
 // stream, and with HTTP/1.1 the next response.
 func TestIdleStreamsStayOpen(t *testing.T) {
-	const accept = 100 * time.Millisecond
+	const accept = 500 * time.Millisecond
 	for protocol, newer := range map[string]bool{"HTTP/1.1": false, "HTTP/2.0": true} {
 		t.Run(protocol, func(t *testing.T) {
 			t.Parallel()
-			s, err := server.New(server.Options{Keys: newKeys(t), Tools: []saga.Definition{slowTool("reports", true, 5*accept), slowTool("silent", false, 5*accept)}})
+			s, err := server.New(server.Options{Keys: newKeys(t), Tools: []saga.Definition{slowTool("reports", true, 2*accept), slowTool("silent", false, 2*accept)}})
 			require.NoError(t, err)
 			server.SetEventTimeout(s, accept)
 			web := httptest.NewUnstartedServer(s.Handler())

@@ -54,7 +54,7 @@ func newPayRig(t *testing.T, yields bool, others ...saga.Definition) *payRig {
 func (p *payRig) call() {
 	p.repeat()
 	<-p.entered
-	time.Sleep(100 * time.Millisecond) // then the ledger has the call
+	time.Sleep(300 * time.Millisecond) // then the ledger has the call
 }
 
 func (p *payRig) repeat() {

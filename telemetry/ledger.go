@@ -82,13 +82,15 @@ type counter struct {
 	mu      sync.Mutex
 	counted time.Time
 	up      bool
+	over    bool               // the store was closed
 	last    map[standing]int64 // of the statuses that could be counted
 }
 
 // counters are those of all servers that a Telemetry instruments.
 type counters struct {
-	mu   sync.Mutex
-	list []*counter
+	mu       sync.Mutex
+	observed bool // there are the gauges
+	list     []*counter
 }
 
 // count has metrics say how many sagas the ledger looks after.
@@ -100,10 +102,11 @@ func (t *Telemetry) count(of, timed ledger.Store, audience string) error {
 			return nil
 		}
 	}
-	if len(t.counters.list) == 0 {
+	if !t.counters.observed {
 		if err := t.observe(); err != nil {
 			return err
 		}
+		t.counters.observed = true
 	}
 	t.counters.list = append(t.counters.list, &counter{store: of, timed: timed, audience: audience})
 	return nil
@@ -122,12 +125,16 @@ func (t *Telemetry) observe() error {
 	}
 	_, err = t.meter.RegisterCallback(func(ctx context.Context, o metric.Observer) error {
 		t.counters.mu.Lock()
+		t.counters.list = slices.DeleteFunc(t.counters.list, (*counter).closed)
 		list := slices.Clone(t.counters.list)
 		t.counters.mu.Unlock()
+		if len(list) == 0 {
+			return nil
+		}
 		all, allUp := make(map[standing]int64), int64(1)
 		for _, c := range list {
 			of, isUp := c.read(ctx)
-			if !isUp {
+			if !isUp && !c.closed() {
 				allUp = 0
 			}
 			for s, n := range of {
@@ -155,11 +162,19 @@ func (c *counter) read(ctx context.Context) (last map[standing]int64, up bool) {
 	defer cancel()
 	c.last = make(map[standing]int64)
 	_, err := c.timed.Check(ctx)
+	c.over = errors.Is(err, store.ErrClosed)
 	if c.up = err == nil; c.up {
 		c.countAll(ctx)
 	}
 	c.counted = time.Now()
 	return c.last, c.up
+}
+
+// closed reports whether the store was closed, so that there is nothing more to count.
+func (c *counter) closed() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.over
 }
 
 // countAll counts the sagas of each mode and status, as long as the ledger answers.

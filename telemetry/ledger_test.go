@@ -71,6 +71,22 @@ func TestServersOfOneProgram(t *testing.T) {
 	assert.Equal(t, []string{`mcpsaga_ledger_sagas{mcpsaga_mode="client",mcpsaga_status="outstanding"} 6`}, standing(m, store.ModeClient, "outstanding"))
 }
 
+// A server that is gone with its ledger leaves nothing to alarm about.
+func TestLedgersThatAreClosed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		gone, stays := ledger.NewMemory(ledger.MemoryOptions{}), ledger.NewMemory(ledger.MemoryOptions{})
+		defer stays.Close()
+		r := watched(t, server.Options{Ledger: gone}, server.Options{Ledger: stays})
+		require.NoError(t, gone.Close())
+		assert.Contains(t, r.scrape(), "\nmcpsaga_ledger_up 1\n")
+		time.Sleep(time.Minute)
+		require.NoError(t, stays.Close())
+		assert.NotContains(t, r.scrape(), "\nmcpsaga_ledger_up 0\n")
+		time.Sleep(time.Minute)
+		assert.NotContains(t, r.scrape(), "\nmcpsaga_ledger_up")
+	})
+}
+
 // What saga ledger calls failing or given up is counted apart from undos that are under way or due.
 func TestUndosThatFail(t *testing.T) {
 	memory := ledger.NewMemory(ledger.MemoryOptions{})
