@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/url"
 	"os"
 	"runtime"
 	"slices"
@@ -69,9 +68,6 @@ func (p *program) connect(ctx context.Context, c *cli.Command, target *state.Cal
 	}
 	if address != "" && command != "" {
 		return nil, p.usage(c, "use either --server (or %[1]s_SERVER) or --stdio (or %[1]s_STDIO)", p.environment())
-	}
-	if u, err := url.Parse(address); err == nil && u.User != nil {
-		return nil, p.usage(c, "the URL of --server is saved and shown, so it must have no password: give that by --header 'Authorization: Basic ...'")
 	}
 	if address != "" || command != "" {
 		target.URL, target.Stdio, target.Dir = address, command, ""

@@ -21,11 +21,22 @@ import (
 	"github.com/mcpsaga/mcpsaga/server"
 )
 
+// shownURL is what may be shown of a text that is no URL: before an @ there may be a password.
+func shownURL(text string) string {
+	if at := strings.LastIndex(text, "@"); at >= 0 {
+		return "…" + text[at:]
+	}
+	return text
+}
+
 // endpoint returns the URL of a server's endpoint: without a path, it has the usual one.
 func (p *program) endpoint(c *cli.Command, given string) (string, error) {
 	parsed, err := url.Parse(given)
 	if err != nil || (parsed.Scheme != "http" && parsed.Scheme != "https") || parsed.Host == "" {
-		return "", p.usage(c, "%q is not a URL such as %s", given, defaultServer)
+		return "", p.usage(c, "%q is not a URL such as %s", shownURL(given), defaultServer)
+	}
+	if parsed.User != nil {
+		return "", p.usage(c, "the URL of a server is saved and shown, so it must have no password: give that by --header 'Authorization: Basic ...'")
 	}
 	if strings.Trim(parsed.Path, "/") == "" {
 		return parsed.JoinPath(server.Endpoint).String(), nil
