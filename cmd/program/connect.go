@@ -138,12 +138,12 @@ func (p *program) connect(ctx context.Context, c *cli.Command, target *state.Cal
 		if other, err = p.endpoint(c, other); err != nil {
 			return nil, err
 		}
-		if other != target.URL { // which what is said beside it is for
-			if !onCommandLine(c, "bearer") {
-				bearer = ""
+		if strings.TrimSuffix(other, "/") != strings.TrimSuffix(target.URL, "/") { // which what is said beside it is for
+			if bearer != "" && !onCommandLine(c, "bearer") {
+				bearer, p.notSent = "", other
 			}
-			if !onCommandLine(c, "header") {
-				lines = nil
+			if len(lines) > 0 && !onCommandLine(c, "header") {
+				lines, p.notSent = nil, other
 			}
 		}
 	}

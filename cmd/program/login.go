@@ -104,6 +104,9 @@ func (p *program) withLogin(err error) error {
 	case errors.Is(why, login.ErrMore):
 		return &exitError{exitServer, fmt.Errorf("%w\nMore than your login allows: sign in for it with --login", err)}
 	case errors.Is(why, login.ErrNone), why == nil && ok && lost.Status == http.StatusUnauthorized:
+		if p.notSent != "" {
+			return &exitError{exitServer, fmt.Errorf("%w\nThe tokens and headers of the environment or of --config are for %s, and were not sent: give --bearer or --header, name this server with --server, or sign in with --login", err, p.notSent)}
+		}
 		return &exitError{exitServer, fmt.Errorf("%w\nSign in with --login, or give an access token in %s_BEARER or with --bearer", err, p.environment())}
 	case why != nil:
 		return &exitError{exitServer, fmt.Errorf("%w\n%w", err, why)}
