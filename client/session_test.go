@@ -7,6 +7,7 @@ import (
 	"runtime"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -164,4 +165,22 @@ printf '{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressTo
 			_, _ = caller.Call(t.Context(), "x", nil, client.Handlers{OnProgress: func(client.Progress) { panic("mine") }})
 		})
 	}
+}
+
+// A handler that ends its goroutine, as require does in a test, ends its call, and not what is read for other calls.
+func TestHandlersOverStdioThatDoNotReturn(t *testing.T) {
+	t.Parallel()
+	if runtime.GOOS == "windows" {
+		t.Skip("sh")
+	}
+	const script = `read -r line; token=$(printf '%s' "$line" | sed 's/.*progressToken":"\([A-Za-z0-9]*\).*/\1/')
+printf '{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":"%s","progress":1}}\n' "$token"
+while read -r line; do case $line in *'"id":'*)
+printf '{"jsonrpc":"2.0","id":%s,"error":{"code":-32602,"message":"heard"}}\n' "$(printf '%s' "$line" | sed 's/.*"id":\([0-9]*\).*/\1/')"; esac; done`
+	caller := client.New(&client.Stdio{Command: "sh", Args: []string{"-c", script}}, client.Options{Protocol: "saga", Timeout: 20 * time.Second})
+	defer caller.Close()
+	_, err := caller.Call(t.Context(), "x", nil, client.Handlers{OnProgress: func(client.Progress) { runtime.Goexit() }})
+	require.ErrorContains(t, err, "a handler of the call has not returned")
+	_, err = caller.Call(t.Context(), "x", nil, client.Handlers{})
+	require.ErrorContains(t, err, "heard")
 }

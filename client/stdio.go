@@ -300,11 +300,15 @@ func (c *child) call(ctx context.Context, r *request) (json.RawMessage, error) {
 	}
 	if r.notify != nil {
 		var p panicked
-		within, stop := context.WithCancel(ctx)
+		within, stop := context.WithCancelCause(ctx)
 		defer p.again()
-		defer stop()
+		defer stop(nil)
 		ctx = within
-		c.hear(id, func(method string, params json.RawMessage) { p.guard(stop, func() { r.notify(method, params) }) })
+		c.hear(id, func(method string, params json.RawMessage) {
+			var told sync.WaitGroup // a handler that ends its goroutine must not end the reading
+			told.Go(func() { p.guard(func() { stop(errNoReturn) }, func() { r.notify(method, params) }) })
+			told.Wait()
+		})
 		defer c.hear(id, nil)
 	}
 	var wait func() (json.RawMessage, error)
@@ -314,7 +318,7 @@ func (c *child) call(ctx context.Context, r *request) (json.RawMessage, error) {
 	})
 	switch {
 	case err != nil && ctx.Err() != nil:
-		return nil, ctx.Err()
+		return nil, context.Cause(ctx)
 	case err != nil:
 		return nil, c.lost(err)
 	}
@@ -330,7 +334,7 @@ func (c *child) call(ctx context.Context, r *request) (json.RawMessage, error) {
 		_ = c.inTurn(soon, func() error {
 			return c.write(message{JSONRPC: "2.0", Method: "notifications/cancelled", Params: map[string]any{"requestId": id}})
 		})
-		return nil, ctx.Err()
+		return nil, context.Cause(ctx)
 	}
 	return nil, c.lost(io.ErrUnexpectedEOF)
 }

@@ -214,7 +214,7 @@ func (p *program) printConfig(c *cli.Command) error {
 			hidden = "not shown, as it is no name of a file or variable"
 		case isText && text != "" && p.options.Flags != nil && p.options.Flags.Lookup(name) != nil:
 			hidden = "not shown"
-		case text == "" && isText && from == "default":
+		case text == "" && isText && (from == "default" || strings.HasPrefix(name, "auth-")): // checkAuth wants no empty entries
 			hidden = "not set"
 		}
 		if hidden != "" {

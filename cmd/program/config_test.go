@@ -66,6 +66,11 @@ answers: a.json # of other commands
 	again, _ := h.printed("serve", "--config", h.file("printed.yaml", config), "--print-config", "--repo", ".")
 	assert.Equal(t, config, again)
 
+	config, _ = h.printed("serve", "--auth-issuer", "", "--print-config", "--repo", ".")
+	assert.Contains(t, config, "\n# auth-issuer: not set\n")
+	again, _ = h.printed("serve", "--config", h.file("printed.yaml", config), "--print-config", "--repo", ".")
+	assert.Equal(t, config, again)
+
 	for line, want := range map[string]string{"auth-issuer: ''": "auth-issuer is empty", "auth-api-keys: ''": "auth-api-keys is empty"} {
 		for _, more := range [][]string{nil, {"--print-config"}} {
 			_, stderr, code := h.run(append([]string{"serve", "--config", h.file("empty.yaml", line)}, more...)...)

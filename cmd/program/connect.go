@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/url"
 	"os"
 	"runtime"
 	"slices"
@@ -69,9 +68,6 @@ func (p *program) connect(ctx context.Context, c *cli.Command, target *state.Cal
 	}
 	if address != "" && command != "" {
 		return nil, p.usage(c, "use either --server (or %[1]s_SERVER) or --stdio (or %[1]s_STDIO)", p.environment())
-	}
-	if u, err := url.Parse(address); err == nil && u.User != nil {
-		return nil, p.usage(c, "the URL of --server is saved and shown, so it must have no password: give that by --header 'Authorization: Basic ...'")
 	}
 	if address != "" || command != "" {
 		target.URL, target.Stdio, target.Dir = address, command, ""
@@ -142,12 +138,12 @@ func (p *program) connect(ctx context.Context, c *cli.Command, target *state.Cal
 		if other, err = p.endpoint(c, other); err != nil {
 			return nil, err
 		}
-		if other != target.URL { // which what is said beside it is for
-			if !onCommandLine(c, "bearer") {
-				bearer = ""
+		if strings.TrimSuffix(other, "/") != strings.TrimSuffix(target.URL, "/") { // which what is said beside it is for
+			if bearer != "" && !onCommandLine(c, "bearer") {
+				bearer, p.notSent = "", other
 			}
-			if !onCommandLine(c, "header") {
-				lines = nil
+			if len(lines) > 0 && !onCommandLine(c, "header") {
+				lines, p.notSent = nil, other
 			}
 		}
 	}

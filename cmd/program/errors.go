@@ -122,13 +122,20 @@ func (p *program) mistaken(_ context.Context, c *cli.Command, err error, _ bool)
 // noFlagsBefore refuses flags of a command that stand before one of its own commands: they would not count there.
 func (p *program) noFlagsBefore(ctx context.Context, c *cli.Command) (context.Context, error) {
 	sub := c.Command(c.Args().First())
-	if sub == nil {
+	if sub == nil || sub.Name == "help" {
 		return ctx, nil
+	}
+	has := func(c *cli.Command, name string) bool {
+		return slices.ContainsFunc(c.Flags, func(f cli.Flag) bool { return slices.Contains(f.Names(), name) })
 	}
 	given := c.Lineage()[1].Args().Slice() // from the name of c on
 	for _, word := range given[1 : len(given)-c.Args().Len()] {
 		name, _, _ := strings.Cut(strings.TrimLeft(word, "-"), "=")
-		if strings.HasPrefix(word, "-") && slices.ContainsFunc(c.Flags, func(f cli.Flag) bool { return slices.Contains(f.Names(), name) }) {
+		switch {
+		case !strings.HasPrefix(word, "-") || !has(c, name):
+		case !has(sub, name):
+			return ctx, p.usage(sub, "the command %s has no flag --%s", sub.Name, name)
+		default:
 			return ctx, p.usage(sub, "--%s does not count before the command %s: write it behind, as in %s --%s", name, sub.Name, sub.Name, name)
 		}
 	}

@@ -21,11 +21,22 @@ import (
 	"github.com/mcpsaga/mcpsaga/server"
 )
 
+// shownURL is what may be shown of a text that is no URL: before an @ there may be a password.
+func shownURL(text string) string {
+	if at := strings.LastIndex(text, "@"); at >= 0 {
+		return "…" + text[at:]
+	}
+	return text
+}
+
 // endpoint returns the URL of a server's endpoint: without a path, it has the usual one.
 func (p *program) endpoint(c *cli.Command, given string) (string, error) {
 	parsed, err := url.Parse(given)
 	if err != nil || (parsed.Scheme != "http" && parsed.Scheme != "https") || parsed.Host == "" {
-		return "", p.usage(c, "%q is not a URL such as %s", given, defaultServer)
+		return "", p.usage(c, "%q is not a URL such as %s", shownURL(given), defaultServer)
+	}
+	if parsed.User != nil {
+		return "", p.usage(c, "the URL of a server is saved and shown, so it must have no password: give that by --header 'Authorization: Basic ...'")
 	}
 	if strings.Trim(parsed.Path, "/") == "" {
 		return parsed.JoinPath(server.Endpoint).String(), nil
@@ -93,6 +104,9 @@ func (p *program) withLogin(err error) error {
 	case errors.Is(why, login.ErrMore):
 		return &exitError{exitServer, fmt.Errorf("%w\nMore than your login allows: sign in for it with --login", err)}
 	case errors.Is(why, login.ErrNone), why == nil && ok && lost.Status == http.StatusUnauthorized:
+		if p.notSent != "" {
+			return &exitError{exitServer, fmt.Errorf("%w\nThe tokens and headers of the environment or of --config are for %s, and were not sent: give --bearer or --header, name this server with --server, or sign in with --login", err, p.notSent)}
+		}
 		return &exitError{exitServer, fmt.Errorf("%w\nSign in with --login, or give an access token in %s_BEARER or with --bearer", err, p.environment())}
 	case why != nil:
 		return &exitError{exitServer, fmt.Errorf("%w\n%w", err, why)}

@@ -114,6 +114,9 @@ type program struct {
 	server server.Options
 	// login has the access token for a server over HTTP; nil if the user gives one.
 	login *login.Login
+	// notSent is the server that the token or headers of the environment or the file are for, if it is another than that of
+	// the call, which does not get them.
+	notSent string
 	// patience is how long a server may take to answer.
 	patience time.Duration
 	// self is how the user runs this program, for advice that can be pasted.

@@ -242,6 +242,10 @@ func TestUsageErrors(t *testing.T) {
 		"call x --header Host:b":                         "would not be sent",
 		"call x --json {\"a\":\"\xff\"}":                 "--json is not in UTF-8",
 		"call x --server http://user:hush@localhost/mcp": "no password",
+		"call x --server user:hush@localhost":            `"…@localhost" is not a URL`,
+		"call x --server http://user:hu%sh@localhost":    `"…@localhost" is not a URL`,
+		"logout user:hush@localhost":                     `"…@localhost" is not a URL`,
+		"logout https://u:hush@h/":                       "no password",
 		"call x --header nonsense":                       "--header",
 		"tools x":                                        "no arguments",
 		"serve x":                                        "no arguments",
@@ -255,7 +259,8 @@ func TestUsageErrors(t *testing.T) {
 		"keys promote":                                   "one argument",
 		"ledger --ledger sqlite:x close --yes a":         "--ledger does not count before the command close: write it behind, as in close --ledger; see saga ledger close --help",
 		"tasks --stdio true --server http://a watch b":   "--stdio does not count before the command watch",
-		"calls --output json rm x":                       "--output does not count before the command rm",
+		"calls --output json rm x":                       "the command rm has no flag --output; see saga calls rm --help",
+		"tasks --output json watch b":                    "the command watch has no flag --output",
 		"serve --keyset-kms x://y":                       "program.Options.KMS",
 		"keys list --keyset-kms x://y":                   "program.Options.KMS",
 		"token explain":                                  "one argument",
@@ -265,5 +270,14 @@ func TestUsageErrors(t *testing.T) {
 		assert.Contains(t, stderr, want, line)
 		assert.NotContains(t, stderr, "hush")
 		assert.Less(t, strings.Count(stderr, "\n"), 4, line)
+	}
+}
+
+// Help is given whatever stands before it.
+func TestHelpBehindFlags(t *testing.T) {
+	for _, line := range []string{"tasks --output json help", "tasks --output json h", "calls --help rm"} {
+		_, stderr, code := inProcess(t, strings.Fields(line)...)
+		assert.Zero(t, code, line)
+		assert.Empty(t, stderr, line)
 	}
 }

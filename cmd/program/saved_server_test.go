@@ -57,21 +57,22 @@ func TestSavedCallsStayWithTheirServer(t *testing.T) {
 	}
 }
 
-// A token of the environment that is for the server there does not go to that of a saved call.
+// A token of the environment that is for the server there does not go to that of a saved call, which then is said.
 func TestTokensOfOtherServersAreNotSent(t *testing.T) {
 	t.Parallel()
 	var got atomic.Value
 	other := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		got.Store(r.Header.Get("Authorization") + r.Header.Get("X-Key"))
-		w.WriteHeader(http.StatusTeapot)
+		w.WriteHeader(http.StatusUnauthorized)
 	}))
 	t.Cleanup(other.Close)
 	h := newHome(t)
 	address, _ := h.serve()
 	for env, want := range map[string]string{
-		"SAGA_SERVER=http://127.0.0.1:1": "",
-		"SAGA_SERVER=" + other.URL:       "Bearer secretown",
-		"SAGA_SERVER=":                   "Bearer secretown",
+		"SAGA_SERVER=http://127.0.0.1:1":     "",
+		"SAGA_SERVER=" + other.URL:           "Bearer secretown",
+		"SAGA_SERVER=" + other.URL + "/mcp/": "Bearer secretown",
+		"SAGA_SERVER=":                       "Bearer secretown",
 	} {
 		_, _, code := h.run("call", "complex_tool", "--server", address, "--save", "saved.json")
 		require.Equal(t, exitNeedsAnswer, code)
@@ -80,8 +81,9 @@ func TestTokensOfOtherServersAreNotSent(t *testing.T) {
 		h.file("saved.json", strings.Replace(string(text), address, other.URL+"/mcp", 1))
 		own := *h
 		own.env = append(own.env[:len(own.env):len(own.env)], env, "SAGA_BEARER=secret", "SAGA_HEADER=X-Key: own")
-		own.run("cancel", "saved.json")
+		_, stderr, _ := own.run("cancel", "saved.json")
 		assert.Equal(t, want, got.Load(), env)
+		assert.Equal(t, want == "", strings.Contains(stderr, "are for http://127.0.0.1:1/mcp, and were not sent: give --bearer"), stderr)
 		require.NoError(t, os.Remove(h.dir+"/saved.json"))
 	}
 }

@@ -36,8 +36,9 @@ func origin(u *url.URL) [3]string {
 
 // IsLoopback reports whether a host is this machine.
 func IsLoopback(host string) bool {
+	host = strings.TrimSuffix(host, ".")
 	ip := net.ParseIP(host)
-	return host == "localhost" || ip != nil && ip.IsLoopback()
+	return strings.EqualFold(host, "localhost") || ip != nil && ip.IsLoopback()
 }
 
 // ErrTooLarge begins the error about a response that is larger than it may be.

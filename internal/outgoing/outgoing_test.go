@@ -49,6 +49,16 @@ func TestCheckRedirect(t *testing.T) {
 	assert.NotContains(t, CheckRedirect(request("https://u:hunter2@b.example/"), []*http.Request{again}).Error(), "hunter2")
 }
 
+// A host is written in any case, and may end with the dot of the root.
+func TestIsLoopback(t *testing.T) {
+	for host, want := range map[string]bool{
+		"localhost": true, "LocalHost": true, "localhost.": true, "127.0.0.1": true, "127.9.9.9": true, "::1": true,
+		"": false, ".": false, "localhost.example.com": false, "10.0.0.1": false, "::": false,
+	} {
+		assert.Equal(t, want, IsLoopback(host), host)
+	}
+}
+
 func TestReadAll(t *testing.T) {
 	data, err := ReadAll(strings.NewReader("1234"), 4)
 	require.NoError(t, err)

@@ -105,7 +105,7 @@ func (o outsider) RoundTrip(r *http.Request) (*http.Response, error) {
 // check refuses addresses without TLS, and this machine unless the server is on it: another server would have the
 // command send requests to what listens here. What TLS leads to elsewhere has shown a certificate for its name.
 func (l *Login) check(u *url.URL) error {
-	switch local := outgoing.IsLoopback(strings.ToLower(strings.TrimSuffix(u.Hostname(), "."))); {
+	switch local := outgoing.IsLoopback(u.Hostname()); {
 	case u.Host == "" || u.User != nil:
 		return errors.New("it is not the address of a server")
 	case local && !outgoing.IsLoopback(l.server.Hostname()):

@@ -210,6 +210,11 @@ func TestAddressesOfServers(t *testing.T) {
 		require.NoError(t, err)
 		assert.Equal(t, wants, [2]bool{elsewhere.check(u) == nil, here.check(u) == nil}, address)
 	}
+	for _, server := range []string{"https://LOCALHOST/mcp", "https://localhost./mcp"} {
+		own, err := New(t.Context(), Options{Server: server, Dir: t.TempDir()})
+		require.NoError(t, err)
+		require.NoError(t, own.check(own.server), server)
+	}
 	_, err = New(t.Context(), Options{Server: "http://tools.example.com/mcp", Dir: t.TempDir(), Show: comeBack(t)})
 	require.ErrorContains(t, err, "in the clear")
 }
