@@ -19,7 +19,7 @@ var groups = []struct {
 	most  int
 	paths []string
 }{
-	{"what authors write", 2_284, []string{"saga"}},
+	{"what authors write", 2_286, []string{"saga"}},
 	{"questions and schemas", 4_345, []string{"steps", "internal/schema"}},
 	{"content", 755, []string{"content"}},
 	{"keys", 1_085, []string{"codec", "kms"}},
@@ -35,15 +35,15 @@ var groups = []struct {
 	{"sessions", 4_763, []string{"server/internal/handshake"}},
 	{"asynchronous tools", 587, []string{"server/internal/async"}},
 	{"who may call", 2_136, []string{"auth"}},
-	{"clients", 4_116, []string{"client"}},
-	{"the mount on the Go SDK, and what compares the two", 1_580, []string{"gosdk"}},
+	{"clients", 4_120, []string{"client"}},
+	{"the mount on the Go SDK, and what compares the two", 1_591, []string{"gosdk"}},
 	{"the test kit", 3_908, []string{"sagatest"}},
 	{"analyzers", 2_343, []string{"sagavet", "cmd/sagavet"}},
-	{"the command", 8_459, []string{"cmd/saga", "cmd/program"}},
+	{"the command", 8_479, []string{"cmd/saga", "cmd/program"}},
 	{"examples", 2_773, []string{"examples"}},
 	{"benchmarks", 15, []string{"bench"}},
-	{"telemetry", 958, []string{"telemetry"}},
-	{"the rest", 3_187, []string{""}},
+	{"telemetry", 973, []string{"telemetry"}},
+	{"the rest", 3_190, []string{""}},
 }
 
 // Code grows unnoticed, so each part has a bound. Whoever raises one says in the commit what it is worth.

@@ -10,7 +10,7 @@ import (
 // mostWords are how many words documents may have, fenced code apart: each in which newcomers
 // and authors read the most, and all together. Say a thing once, and link to it.
 var mostWords = map[string]int{
-	"README.md": 619, "ARCHITECTURE.md": 1420, "docs/write.md": 3601, "docs/security.md": 3695,
+	"README.md": 619, "ARCHITECTURE.md": 1420, "docs/write.md": 3607, "docs/security.md": 3695,
 }
 
 const mostWordsTogether = 35_960
