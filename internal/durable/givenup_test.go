@@ -3,7 +3,9 @@ package durable_test
 import (
 	"bytes"
 	"context"
+	"io"
 	"log/slog"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -20,17 +22,37 @@ import (
 
 // poison has effects that take down the server that performs them, once they are performed.
 type poison struct {
+	mu     sync.Mutex
 	held   map[saga.Key]string
 	undone []string
 	known  bool // an Undo has heard that its effect was performed
 	takes  func()
+	log    bytes.Buffer
+}
+
+// Write is for the servers' logs.
+func (p *poison) Write(line []byte) (int, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.log.Write(line)
+}
+
+// look lets f read what there is.
+func (p *poison) look(f func()) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	f()
 }
 
 func (p *poison) effect(name string, final, takes bool) *saga.Effect[none, none] {
 	e := &saga.Effect[none, none]{Name: name, Irreversible: final, Do: func(_ context.Context, key saga.Key, _ none) (none, error) {
-		if p.held[key] = name; takes {
-			if p.takes != nil {
-				p.takes()
+		p.mu.Lock()
+		p.held[key] = name
+		down := p.takes
+		p.mu.Unlock()
+		if takes {
+			if down != nil {
+				down()
 			}
 			time.Sleep(longerThanAWorkerLives)
 		}
@@ -38,6 +60,8 @@ func (p *poison) effect(name string, final, takes bool) *saga.Effect[none, none]
 	}}
 	if !final {
 		e.Undo = func(_ context.Context, done saga.Performed[none, none]) error {
+			p.mu.Lock()
+			defer p.mu.Unlock()
 			p.undone, p.known = append(p.undone, name), p.known || takes && done.Known
 			delete(p.held, done.Key)
 			return nil
@@ -67,7 +91,7 @@ func (p *poison) tool(effects ...*saga.Effect[none, none]) saga.Definition {
 }
 
 // brings down servers that live for a quarter of a minute each, one after the other. The first has begun the task and answered.
-func (r *rig) bringsDown(t *testing.T, log *bytes.Buffer, servers int, tool saga.Definition) (id string) {
+func (r *rig) bringsDown(t *testing.T, log io.Writer, servers int, tool saga.Definition) (id string) {
 	for n := range servers {
 		l := newLink(r.store, newRand(), -1, 0)
 		runner := r.runner(tool)
@@ -90,17 +114,18 @@ func (r *rig) bringsDown(t *testing.T, log *bytes.Buffer, servers int, tool saga
 // An effect that takes down each server that performs it is undone with the others, though none has recorded it.
 func TestAnEffectThatBreaksWorkersIsUndone(t *testing.T) {
 	inBubble(t, func(t *testing.T, r *rig) {
-		var log bytes.Buffer
 		p := &poison{held: make(map[saga.Key]string)}
 		tool := p.tool(p.effect("hold", false, false), p.effect("breaks", false, true))
-		id := r.bringsDown(t, &log, 4, tool)
+		id := r.bringsDown(t, p, 4, tool)
 		task, err := r.manager(nil, tool).Get(t.Context(), "p", id)
 		require.NoError(t, err)
 		require.ErrorContains(t, task.Err, "given up")
-		assert.Equal(t, []string{"breaks", "hold"}, p.undone)
-		assert.Empty(t, p.held)
-		assert.False(t, p.known)
-		assert.NotContains(t, log.String(), "is not known")
+		p.look(func() {
+			assert.Equal(t, []string{"breaks", "hold"}, p.undone)
+			assert.Empty(t, p.held)
+			assert.False(t, p.known)
+			assert.NotContains(t, p.log.String(), "is not known")
+		})
 		time.Sleep(2 * longerThanAWorkerLives)
 	})
 }
@@ -110,7 +135,7 @@ func TestAFinalEffectThatBreaksWorkersIsForOperators(t *testing.T) {
 	inBubble(t, func(t *testing.T, r *rig) {
 		p := &poison{held: make(map[saga.Key]string)}
 		tool := p.tool(p.effect("hold", false, false), p.effect("breaks", true, true))
-		r.bringsDown(t, new(bytes.Buffer), 4, tool)
+		r.bringsDown(t, p, 4, tool)
 		var list []durable.Waiting
 		for w, err := range r.manager(nil, tool).Waiting(t.Context()) {
 			require.NoError(t, err)
@@ -119,7 +144,7 @@ func TestAFinalEffectThatBreaksWorkersIsForOperators(t *testing.T) {
 		require.Len(t, list, 1)
 		assert.Equal(t, durable.Failing, list[0].State)
 		assert.Contains(t, list[0].LastError, "breaks")
-		assert.Empty(t, p.undone)
+		p.look(func() { assert.Empty(t, p.undone) })
 		time.Sleep(2 * longerThanAWorkerLives)
 	})
 }
@@ -127,7 +152,6 @@ func TestAFinalEffectThatBreaksWorkersIsForOperators(t *testing.T) {
 // If no server lives to say what was begun, the result and the log say that this is not known.
 func TestATaskThatBreaksWorkersBeforeTheySayWhatItDid(t *testing.T) {
 	inBubble(t, func(t *testing.T, r *rig) {
-		var log bytes.Buffer
 		p := &poison{held: make(map[saga.Key]string)}
 		hold := p.effect("hold", false, false)
 		tool := saga.Machine[none, none]{
@@ -138,11 +162,11 @@ func TestATaskThatBreaksWorkersBeforeTheySayWhatItDid(t *testing.T) {
 				return t.Textf("done")
 			}},
 		}
-		id := r.bringsDown(t, &log, 4, tool)
+		id := r.bringsDown(t, p, 4, tool)
 		task, err := r.manager(nil, tool).Get(t.Context(), "p", id)
 		require.NoError(t, err)
 		assert.ErrorContains(t, task.Err, "What it did last is not known")
-		assert.Contains(t, log.String(), `level=ERROR msg="what a saga did last is not known`)
+		p.look(func() { assert.Contains(t, p.log.String(), `level=ERROR msg="what a saga did last is not known`) })
 		time.Sleep(2 * longerThanAWorkerLives)
 	})
 }
@@ -157,16 +181,18 @@ func TestATurnThatBreaksServersIsUndone(t *testing.T) {
 		end := s.replica().begin(t, "{}")
 		for range 7 {
 			a := s.replica()
-			p.takes = func() { a.line.die() }
+			p.look(func() { p.takes = a.line.die })
 			_, err := a.resume(end.Token, accept(end.Steps[0].ID, `{"name":"Ada"}`))
 			require.Error(t, err)
 			time.Sleep(2 * leaseTime)
 		}
-		require.Len(t, p.held, 2)
+		p.look(func() { require.Len(t, p.held, 2) })
 		s.replica().work(t)
 		time.Sleep(tokens.DefaultTTL + time.Hour)
-		assert.Empty(t, p.held)
-		assert.Equal(t, []string{"breaks", "hold"}, p.undone)
+		p.look(func() {
+			assert.Empty(t, p.held)
+			assert.Equal(t, []string{"breaks", "hold"}, p.undone)
+		})
 	})
 }
 
@@ -185,7 +211,7 @@ func TestATaskThatBreaksWorkersAmongBusyOnes(t *testing.T) {
 			r.start(busy, call(busy, "long", ""))
 			time.Sleep(time.Second)
 		}
-		id := r.bringsDown(t, new(bytes.Buffer), 5, tool)
+		id := r.bringsDown(t, p, 5, tool)
 		task, err := busy.Get(t.Context(), "p", id)
 		require.NoError(t, err)
 		assert.ErrorContains(t, task.Err, "given up")

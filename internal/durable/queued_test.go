@@ -76,17 +76,17 @@ func TestWantedWhileItWaitsForASlot(t *testing.T) {
 func TestCancelledJustBeforeWhatIsFinal(t *testing.T) {
 	inBubble(t, func(t *testing.T, r *rig) {
 		var other *durable.Core
-		var id string
+		begun := make(chan string, 1)
 		paid := 0
 		tool := payer(&paid, func() {
-			time.Sleep(time.Millisecond) // the task has its id
-			_, err := other.Cancel(t.Context(), "p", id)
+			_, err := other.Cancel(t.Context(), "p", <-begun)
 			assert.NoError(t, err)
 		})
 		other = r.manager(func(c *durable.Config) { c.Workers = -1 }, tool)
 		m := r.manager(nil, tool)
 		r.work(m)
-		id = r.start(m, call(m, "pay", "")).ID
+		id := r.start(m, call(m, "pay", "")).ID
+		begun <- id
 		r.until(m, id, tasks.Cancelled)
 		assert.Zero(t, paid)
 		for w, err := range m.All(t.Context()) {
