@@ -58,18 +58,7 @@ func TestMountedServersHaveNoForm(t *testing.T) {
 // still ours.
 func TestToolsInPlaceOfMountedOnes(t *testing.T) {
 	s := newSDK(nil)
-	s.AddReceivingMiddleware(func(next mcp.MethodHandler) mcp.MethodHandler {
-		return func(ctx context.Context, method string, r mcp.Request) (mcp.Result, error) {
-			result, err := next(ctx, method, r)
-			if list, ok := result.(*mcp.ListToolsResult); ok {
-				for i, tool := range list.Tools {
-					copied := *tool
-					list.Tools[i] = &copied
-				}
-			}
-			return result, err
-		}
-	})
+	s.AddReceivingMiddleware(copying(func(*mcp.Tool) {}))
 	h := mountOn(t, s, gosdk.Options{}, talk(1))
 	for _, version := range []string{modern, legacy} {
 		c := h.connect(version, &mcp.ClientOptions{Capabilities: &mcp.ClientCapabilities{}})
@@ -88,6 +77,23 @@ func TestToolsInPlaceOfMountedOnes(t *testing.T) {
 		said, err := c.CallTool(t.Context(), &mcp.CallToolParams{Name: "talk", Arguments: map[string]any{"city": "Rome"}})
 		require.NoError(t, err)
 		assert.Equal(t, "Rome", text(t, said), version)
+	}
+}
+
+// copying is middleware that lists copies of tools, which it changes.
+func copying(change func(*mcp.Tool)) mcp.Middleware {
+	return func(next mcp.MethodHandler) mcp.MethodHandler {
+		return func(ctx context.Context, method string, r mcp.Request) (mcp.Result, error) {
+			result, err := next(ctx, method, r)
+			if list, ok := result.(*mcp.ListToolsResult); ok {
+				for i, tool := range list.Tools {
+					copied := *tool
+					change(&copied)
+					list.Tools[i] = &copied
+				}
+			}
+			return result, err
+		}
 	}
 }
 

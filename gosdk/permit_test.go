@@ -43,19 +43,7 @@ func TestMountsPermit(t *testing.T) {
 // So it is if other middleware has changed how it is listed.
 func TestMountsPermitWhatOthersHaveChanged(t *testing.T) {
 	s := newSDK(nil)
-	s.AddReceivingMiddleware(func(next mcp.MethodHandler) mcp.MethodHandler {
-		return func(ctx context.Context, method string, r mcp.Request) (mcp.Result, error) {
-			result, err := next(ctx, method, r)
-			if list, ok := result.(*mcp.ListToolsResult); ok {
-				for i, tool := range list.Tools {
-					changed := *tool
-					changed.InputSchema = map[string]any{"type": "object", "title": "changed"}
-					list.Tools[i] = &changed
-				}
-			}
-			return result, err
-		}
-	})
+	s.AddReceivingMiddleware(copying(func(t *mcp.Tool) { t.InputSchema = map[string]any{"type": "object", "title": "changed"} }))
 	hidden := false
 	h := mountOn(t, s, gosdk.Options{Permit: func(context.Context, saga.Caller, string, string) error {
 		if hidden {

@@ -9,11 +9,12 @@ import (
 
 	jsonv2 "github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
+
 	"github.com/mcpsaga/mcpsaga/internal/schema"
 )
 
-// keptOptions encode what is kept, but results of effects: a text in them that is not UTF-8 is changed as encoding/json does it,
-// before any code reads it, as what is done must not fail for it.
+// keptOptions encode states and the inputs of effects. Results of effects may have a text that is not UTF-8: an effect that
+// has acted must not fail for it, so it is changed as encoding/json does, before any code reads it.
 var keptOptions = jsonv2.JoinOptions(schema.JSONOptions, jsontext.AllowInvalidUTF8(false))
 
 // encodeKept encodes a value, to which v points, that comes back in a later turn. It fails if another value would: JSON

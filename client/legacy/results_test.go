@@ -9,10 +9,11 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/mcpsaga/mcpsaga/client"
-	"github.com/mcpsaga/mcpsaga/client/legacy"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/mcpsaga/mcpsaga/client"
+	"github.com/mcpsaga/mcpsaga/client/legacy"
 )
 
 // A server that answers with more than the client takes is cut off.

@@ -125,8 +125,12 @@ func Misfit(q steps.Step, result json.RawMessage) string {
 	if err != nil || !jsonview.Is(jsonview.Get(result, "action"), sayAccept) {
 		return ""
 	}
+	content := jsontext.Value(jsonview.Get(result, "content"))
+	if kind := content.Kind(); content != nil && kind != '{' && kind != 'n' {
+		return "it is no object"
+	}
 	fields := map[string]any{} // as they are written: float64 has not all numbers
-	for name, value := range jsonview.Members(jsonview.Get(result, "content")) {
+	for name, value := range jsonview.Members(content) {
 		fields[string(name)] = jsontext.Value(value)
 	}
 	if err := spec.Validate(fields); err != nil {
