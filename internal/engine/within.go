@@ -54,6 +54,7 @@ func (e *HangError) Unwrap() error { return context.DeadlineExceeded }
 var (
 	errOver  = errors.New("the turn is over: it took too long and was given up")
 	errEnded = errors.New("the tool's code has ended")
+	errLate  = errors.New("its time is over") // of within alone
 	errUndos = errors.New("not tried, as too many calls of the tool's Undos hang")
 	exited   = &PanicError{Value: errors.New("runtime.Goexit")}
 )
@@ -107,7 +108,10 @@ func (t *Program) within(ctx context.Context, hanging *atomic.Int32, doing func(
 	if _, bounded := ctx.Deadline(); !bounded {
 		return Protect(f)
 	}
-	began, ended := time.Now(), make(chan error, 1)
+	began, ended := time.Now(), make(chan error, 2) // a call ends once, and its time once
+	until, _ := ctx.Deadline()
+	timer := time.AfterFunc(time.Until(until)+grace, func() { ended <- errLate })
+	defer timer.Stop()
 	var left atomic.Bool // it has ended, or was left alone, whichever was first
 	go func() {
 		err := error(exited) // unless it returns or panics
@@ -125,13 +129,12 @@ func (t *Program) within(ctx context.Context, hanging *atomic.Int32, doing func(
 		err = f()
 	}()
 	for {
-		until, _ := ctx.Deadline()
-		select {
-		case err := <-ended:
+		if err := <-ended; err != errLate {
 			return err
-		case <-time.After(time.Until(until) + grace):
 		}
-		if later, _ := ctx.Deadline(); later.After(until) { // as a turn waits for its checkpoints
+		until, _ = ctx.Deadline() // it may be later now, as a turn waits for its checkpoints
+		if more := time.Until(until) + grace; more > 0 {
+			timer.Reset(more)
 			continue
 		}
 		hanging.Add(1)

@@ -181,7 +181,11 @@ func (h *Host) SagaResult(t *turns.End) ([]byte, error) {
 
 // Suspended is a ToolCallSagaResult without _meta.
 func Suspended(t *turns.End) ([]byte, error) {
-	b := append(make([]byte, 0, 512+len(t.Token)), `{"state":"suspended","sagaToken":"`...)
+	size := 128 + len(t.Token)
+	for i := range t.Steps {
+		size += 64 + len(t.Steps[i].ID) + len(t.Steps[i].Params)
+	}
+	b := append(make([]byte, 0, size), `{"state":"suspended","sagaToken":"`...)
 	b = append(b, t.Token...) // of A-Z a-z 0-9 - _ alone: there is nothing to escape
 	b = append(b, `","steps":[`...)
 	for i := range t.Steps {
