@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"mime"
@@ -138,6 +139,11 @@ func (s *Server) serveMCP(w http.ResponseWriter, r *http.Request) {
 // false if it has answered the exchange.
 func (s *Server) read(x *httpExchange, w http.ResponseWriter) bool {
 	r, reply := x.request, x.reply
+	if !wire.CanFlush(w) {
+		s.unflushed.Do(func() {
+			s.log.Error("no streams: middleware has wrapped the http.ResponseWriter in one that cannot flush: give it an Unwrap method, as of http.ResponseController", "type", fmt.Sprintf("%T", w))
+		})
+	}
 	if s.health.stopping.Load() {
 		w.Header().Set("Connection", "close")
 	}
@@ -349,7 +355,7 @@ func (x *httpExchange) Notify(method string, params json.RawMessage) { x.Post(0,
 
 // open begins the stream, if the client takes one.
 func (x *httpExchange) open() bool {
-	if wire.AcceptsEvents(x.Header) {
+	if x.reply.Streams(x.Header) {
 		x.events = x.reply.Events(x.server.eventTimeout)
 		x.alive = time.AfterFunc(x.server.keepAlive, x.showAlive)
 	}

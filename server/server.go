@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/mcpsaga/mcpsaga/codec"
@@ -209,6 +210,8 @@ type Server struct {
 	// eventTimeout is how long a client may take to accept a message before the response,
 	// which a tool that reports progress may be held up for.
 	eventTimeout time.Duration
+	// unflushed is for saying once that middleware cannot flush.
+	unflushed sync.Once
 
 	pages   http.Handler // nil without any
 	pagesAt *url.URL     // where they are

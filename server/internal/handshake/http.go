@@ -286,7 +286,7 @@ func (d *handshake) sessionOfBatch(ctx context.Context, x *dialect.Exchange) (*s
 // replyWithStream answers requests as JSON if they turn out to be short, else by a stream. wrong, if the requests came as a
 // batch, has the responses to what was no message in it; else it is nil.
 func (d *handshake) replyWithStream(ctx context.Context, x *dialect.Exchange, r wire.Reply, s *session, requests []*wire.Message, wrong [][]byte) {
-	streams := wire.AcceptsEvents(x.Header)
+	streams := r.Streams(x.Header)
 	st := s.open(len(requests), wrong, d.Tasks != nil)
 	c := &carrier{gone: make(chan struct{})}
 	defer s.carry(&st.carrier, c, 0)() // first of all: a call may give it up at once
@@ -361,8 +361,8 @@ func (d *handshake) replyToGet(ctx context.Context, x *dialect.Exchange, r wire.
 	}
 	defer d.release(s, nil)
 	switch {
-	case !wire.AcceptsEvents(x.Header):
-		r.Error(nil, wire.Refuse(http.StatusNotAcceptable, wire.CodeInvalidRequest, "the client must accept text/event-stream"))
+	case !r.Streams(x.Header):
+		r.Error(nil, wire.Refuse(http.StatusNotAcceptable, wire.CodeInvalidRequest, "the client must accept text/event-stream, and the server's middleware pass it on"))
 		return
 	case d.Draining.Err() != nil: // some clients give up their session for a refusal
 		out := r.Events(patience)

@@ -194,8 +194,26 @@ func (s *EventStream) send(format string, args ...any) error {
 	return s.rc.Flush()
 }
 
-// AcceptsEvents reports whether the client takes event streams; one that says nothing takes all.
-func AcceptsEvents(h http.Header) bool {
+// Streams reports whether the reply may be a stream: the client takes one, and what middleware has put around the
+// writer can flush.
+func (r Reply) Streams(h http.Header) bool { return CanFlush(r.Writer) && acceptsEvents(h) }
+
+// CanFlush reports whether [http.ResponseController.Flush] is supported.
+func CanFlush(w http.ResponseWriter) bool {
+	for {
+		switch inner := w.(type) {
+		case http.Flusher, interface{ FlushError() error }:
+			return true
+		case interface{ Unwrap() http.ResponseWriter }:
+			w = inner.Unwrap()
+		default:
+			return false
+		}
+	}
+}
+
+// acceptsEvents reports whether the client takes event streams; one that says nothing takes all.
+func acceptsEvents(h http.Header) bool {
 	values := h.Values("Accept")
 	if len(values) == 0 || len(values) == 1 && values[0] == "" {
 		return true
