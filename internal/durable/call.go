@@ -113,7 +113,7 @@ func (h *hold) firstTurn(one *calling) (turns.End, error) {
 	if err := h.c.Turns.Mark(h.ctx, h.program, &turn.Call); err != nil {
 		return turns.End{}, err
 	}
-	turn.Found, turn.Answers = true, nil // what is sent ahead is an answer when it was asked for
+	turn.Permitted, turn.Answers = true, nil // what is sent ahead is an answer when it was asked for
 	turn.Notifier, turn.Acting, turn.Checkpoint = &h.notes, h.acting, h.checkpoint
 	turn.Undoing, turn.Broken = h.undoing(nil), h.undoing(errChanged)
 	ctx, stop := h.newTurn()

@@ -86,10 +86,11 @@ func (c *Core) Follow(ctx context.Context, principal, id string, after uint64, w
 				continue
 			}
 			c.looked(ctx, r)
+			// A client sees no difference, nor does a reader that stops when its task rests.
 			if last != nil && r.Shown.Changes == last.Shown.Changes && statusOf(r) == statusOf(last) && r.rests() == last.rests() {
 				continue
 			}
-			if r.Shown.Told != told && r.Shown.Newest > after {
+			if r.Shown.Told != told && r.Shown.Newest > after { // else the log has nothing to pass on
 				for e, err := range c.rows.events(ctx, r.ID, after) {
 					switch {
 					case err != nil:

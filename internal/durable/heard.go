@@ -34,7 +34,7 @@ func (c *Core) takes(ctx context.Context, at Address, d *delivery) error {
 	return err
 }
 
-// rowTakes is takes for the row of the saga, which is nil if there is none.
+// rowTakes is takes for the row of the saga, nil if there is none. It forgets what has come too late.
 func (c *Core) rowTakes(ctx context.Context, r *row, at Address, d *delivery) error {
 	switch {
 	case r == nil && d.Result != nil: // whether it was taken is forgotten, but not what was said of it

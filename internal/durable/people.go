@@ -166,7 +166,7 @@ func (c *Core) FindAsked(ctx context.Context, name string) (*Asked, error) {
 }
 
 // askedAt returns the question that is asked at a place, and whether it is still open. If it was answered, its sagas hear of the
-// answer once more.
+// answer once more; one that has come too late is forgotten.
 func (c *Core) askedAt(ctx context.Context, place engine.Place, mark []byte) (*Asked, error) {
 	found, err := ReadDocument[delivery](ctx, c, c.atOthers(place))
 	switch {
@@ -187,11 +187,13 @@ func (c *Core) askedAt(ctx context.Context, place engine.Place, mark []byte) (*A
 	at, _ := jsonview.String(jsonview.Get(d.Result, "at"))
 	a.At, _ = time.Parse(time.RFC3339, at)
 	if a.Open = d.Result == nil && !d.Over && c.clock.now().Before(d.Until); a.Open {
+		var r *row
 		if d.Row == (store.ID{}) { // the document does not name the row that asks, so all that wait are looked at
 			err = c.stillWaits(ctx, d)
-		} else if r, failed := c.rows.load(ctx, d.Row); failed != nil {
-			err = failed
-		} else if err = c.rowTakes(ctx, r, Address{c.atOthers(place), d.Row}, d); r != nil {
+		} else if r, err = c.rows.load(ctx, d.Row); err == nil {
+			err = c.rowTakes(ctx, r, Address{c.atOthers(place), d.Row}, d)
+		}
+		if r != nil {
 			a.Until = r.waitsUntil(a.Until)
 		}
 		switch {

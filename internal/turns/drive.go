@@ -168,7 +168,7 @@ var modelFeatures = steps.Features{Sampling: true, SamplingTools: true}
 // is a tool that talks to the model in a circle.
 const maxOwnTurns = 100
 
-var errOwnTurns = fmt.Errorf("the tool asked the server's model %d times in one turn", maxOwnTurns)
+var errOwnTurns = fmt.Errorf("the tool went on without its client %d times in one turn", maxOwnTurns)
 
 // sample has the server's model answer a step. A failure of the model is an
 // answer too: the tool sees it as it would see a client's.

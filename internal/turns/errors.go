@@ -207,11 +207,9 @@ func classify(err error) class {
 		return class{OutcomeBroken, "hanging", slog.LevelError, "turn not taken", attrs}
 	case errors.Is(err, ErrLedgerFull):
 		return class{OutcomeRefused, "ledger", slog.LevelWarn, "too many records of a caller", attrs}
-	case errors.Is(err, ErrKeyReused):
-		return class{outcome: OutcomeRefused, reason: "arguments"}
 	case errors.Is(err, ErrNotKept), errors.Is(err, ErrKeyUnreadable):
 		return class{OutcomeRefused, reasonRecorded, slog.LevelInfo, "request not repeated", attrs}
-	case errors.Is(err, ErrTask):
+	case errors.Is(err, ErrTask): // its client learns that it is to follow the task
 		return class{outcome: OutcomeRefused, reason: "task"}
 	case errors.Is(err, ErrNewer):
 		return class{OutcomeRefused, "newer", slog.LevelInfo, "token of a newer revision", attrs}
@@ -226,12 +224,12 @@ func classify(err error) class {
 			attrs = append(attrs, slog.Any("cause", tool.Err))
 		}
 		return class{OutcomeBroken, "unsettled", slog.LevelError, "effect of unknown outcome", attrs}
-	// Of these the caller reads all there is to know.
+	// Of these, down to ErrNotFound, the caller reads all there is to know: nothing is logged.
 	case errors.As(err, &answer):
 		return class{outcome: OutcomeRefused, reason: "answer"}
 	case errors.As(err, &unsupported), errors.As(err, new(*RouteError)):
 		return class{outcome: OutcomeRefused, reason: "unsupported"}
-	case errors.As(err, &arguments):
+	case errors.As(err, &arguments), errors.Is(err, ErrKeyReused):
 		return class{outcome: OutcomeRefused, reason: "arguments"}
 	case errors.Is(err, engine.ErrNotFound):
 		return class{outcome: OutcomeFailed, reason: "not_found"}

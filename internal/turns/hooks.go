@@ -138,8 +138,8 @@ func (e *RefusedError) Error() string { return e.Message }
 // Unwrap returns the cause.
 func (e *RefusedError) Unwrap() error { return e.Err }
 
-// HookError is the error of a hook that kept a task's turn from being taken: a *[RefusedError], or a
-// fault of the hook's.
+// HookError is the error of a hook, or of Permit, that kept a task's turn from being taken: a *[RefusedError], or a
+// fault of its own.
 type HookError struct{ Err error }
 
 // Error implements error.

@@ -18,7 +18,7 @@ var ErrHookLate = fmt.Errorf("a hook took longer than a turn may: %w", context.D
 type spentKey struct{}
 
 // hooked has the hook called around a turn. The hook has the time of a turn until it calls next, and again after that.
-// The turn has what is left by then, however long it sleeps.
+// The turn has what is left by then, as a duration: a sleep before it begins does not count.
 func (r *Runner) hooked(ctx context.Context, t *Turn, take func(context.Context) (End, error)) (end End, err error) {
 	hookCtx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -36,7 +36,7 @@ func (r *Runner) hooked(ctx context.Context, t *Turn, take func(context.Context)
 		r.Log.WarnContext(ctx, "a hook takes longer than a turn may, and its context has ended", "tool", name, "saga", t.Saga.String(), "action", t.Action)
 	})
 	taken := false
-	hooked := hook.Around(hookCtx, func(ctx context.Context, next func(context.Context) error) error {
+	failure := hook.Around(hookCtx, func(ctx context.Context, next func(context.Context) error) error {
 		return r.Hook(ctx, t, next)
 	}, func(inner context.Context) error {
 		switch {
@@ -54,19 +54,19 @@ func (r *Runner) hooked(ctx context.Context, t *Turn, take func(context.Context)
 		return err
 	})
 	late.Stop()
-	if !taken && errors.Is(context.Cause(hookCtx), ErrHookLate) && !errors.As(hooked, new(*hook.PanicError)) { // what it makes of that is no refusal
-		hooked = ErrHookLate
+	if !taken && errors.Is(context.Cause(hookCtx), ErrHookLate) && !errors.As(failure, new(*hook.PanicError)) { // what it makes of that is no refusal
+		failure = ErrHookLate
 	}
 	switch {
 	case taken:
-		return end, hooked // which is its own error, or that it panicked
+		return end, failure // which is its own error, or that it panicked
 	case t.Overrule != nil:
-		t.Overrule(hooked)
+		t.Overrule(failure)
 		end, err = take(ctx)
 		t.ended(end, err)
 		return end, err
 	}
-	return End{}, hooked
+	return End{}, failure
 }
 
 // limit is how long a turn may take of which its hook has had a part.

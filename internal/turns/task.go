@@ -32,8 +32,8 @@ type TaskTurn struct {
 	Broken func(context.Context, engine.Undoing) error
 	// Hooked: the hook was called around the request that this is a part of.
 	Hooked bool
-	// Found: the request that this is the first turn of has just been permitted.
-	Found bool
+	// Permitted: the request that this is the first turn of has just been permitted.
+	Permitted bool
 }
 
 func (t *TaskTurn) number() uint32 {
@@ -133,7 +133,7 @@ func (r *Runner) taskTurn(ctx context.Context, t *TaskTurn, action string, take 
 		ctx = engine.WithEffectHook(ctx, r.EffectHook)
 	}
 	taken := false
-	hooked := func(ctx context.Context) (end End, err error) {
+	work := func(ctx context.Context) (end End, err error) {
 		taken = true
 		var out *engine.Outcome
 		err = engine.Protect(func() (err error) { // or one task would bring all servers down
@@ -152,20 +152,20 @@ func (r *Runner) taskTurn(ctx context.Context, t *TaskTurn, action string, take 
 	var at *Turn
 	if !t.Hooked {
 		at = &Turn{Action: action, Program: t.Program, Saga: t.Saga, Number: t.number(), Trace: t.Trace, Caller: t.Caller, Answers: t.Answers}
-		if at.hears(t.Events); t.Position == nil {
+		at.hears(t.Events)
+		if t.Position == nil {
 			at.Arguments = t.Arguments
 		}
 		if action == "cancel" || action == ActionUndo {
 			at.insist(ctx, r)
 		}
 	}
-	var end End
-	err := error(nil)
-	if action == "resume" || action == "call" && !t.Found {
+	end, err := End{}, error(nil)
+	if action == "resume" || action == "call" && !t.Permitted {
 		err = r.Permitted(ctx, t.Program)
 	}
 	if err == nil {
-		end, err = r.around(ctx, at, hooked)
+		end, err = r.around(ctx, at, work)
 	}
 	if !taken {
 		err = r.Failed(t.Identity, &HookError{err})

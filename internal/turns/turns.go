@@ -259,14 +259,12 @@ func (r *Runner) Continue(ctx context.Context, q *Request, o *Opened, m Remember
 	if len(o.Position.Parts) > 0 {
 		carry(out, o.Position)
 	}
-	if err != nil {
-		var position *engine.PositionError
-		var undone *engine.UndoneError // by the engine, if the turn could not be taken again
-		if errors.As(err, &position) && !errors.As(err, &undone) && o.Position.HasEffects() && o.Position.Next() != "" {
-			// This version of the tool has no longer what the saga waits in.
-			o.Gone = tokens.Reject(tokens.ReasonState, "%w", position)
-			return r.abandon(turn, q, o.Identity, o.Position, o.Gone, m)
-		}
+	var position *engine.PositionError
+	undone := errors.As(err, new(*engine.UndoneError)) // by the engine, if the turn could not be taken again
+	if errors.As(err, &position) && !undone && o.Position.HasEffects() && o.Position.Next() != "" {
+		// This version of the tool has no longer what the saga waits in. Without a Next, its client can only cancel it.
+		o.Gone = tokens.Reject(tokens.ReasonState, "%w", position)
+		return r.abandon(turn, q, o.Identity, o.Position, o.Gone, m)
 	}
 	return r.finish(turn, q, o.Identity, out, err, false, m)
 }
@@ -385,6 +383,7 @@ func (r *Runner) advance(ctx context.Context, q *Request, t *engine.Program, out
 			return out, nil
 		}
 		res := r.call(q, m)
+		// What may have been lost is the part that Start or Continue has taken.
 		res.Now, res.Lost, res.Answers, res.Events = later(r.Now(), out.Position.Wake), false, answers, events
 		if err := r.Mark(ctx, t, &res); err != nil {
 			return out, err

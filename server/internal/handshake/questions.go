@@ -220,11 +220,11 @@ func (d *handshake) giveAnswer(ctx context.Context, principal, task string, foun
 		case errors.As(err, &wrong) && a.Error == nil:
 			d.Log.InfoContext(ctx, "answer not usable", "step", a.StepID, "reason", wrong.Reason)
 			a.Result, a.Error = nil, &steps.ClientError{Code: wire.CodeInvalidParams, Message: "the answer is malformed: " + wrong.Reason}
-		case err != nil, slices.Contains(t.Given, tasks.Given{Number: n, Sum: tasks.Sum(a)}): // it was taken before
+		case err != nil, slices.Contains(t.Given, tasks.Given{Number: n, Sum: tasks.Sum(a)}): // it was taken, just now or before
 			return err
 		case !slices.Contains(t.Numbers, n):
 			return errNoQuestion
-		default: // a worker has the task just now, and will have written it soon
+		default: // the saga's time is over, and the worker that ends it will have written that soon
 			select {
 			case <-time.After(outagePause):
 			case <-ctx.Done():

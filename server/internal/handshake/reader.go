@@ -116,7 +116,7 @@ func (r *reader) follow(ctx context.Context, seen uint64) (last *tasks.Task, err
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer r.asking.Wait()
 	defer cancel(nil)
-	defer context.AfterFunc(r.Draining, func() { r.leaveIfMute() })()
+	defer context.AfterFunc(r.Draining, func() { r.leaveIfMute() })() // if the client can go on at another replica
 	defer context.AfterFunc(r.Closing, func() { r.lastAnswers(ctx, cancel) })()
 	r.asked = make(map[string]*asked)
 	defer func() { // the task has ended, or following it has failed
@@ -135,16 +135,16 @@ func (r *reader) follow(ctx context.Context, seen uint64) (last *tasks.Task, err
 	r.markPassed(seen)
 	var failing time.Time // since when the ledger fails; zero if it does not
 	for {
-		for news, err := range r.Tasks.Follow(ctx, r.Principal, r.task, seen, r.next) {
+		for news, failed := range r.Tasks.Follow(ctx, r.Principal, r.task, seen, r.next) {
 			switch {
-			case err != nil && ctx.Err() != nil:
+			case failed != nil && ctx.Err() != nil:
 				return nil, context.Cause(ctx)
-			case err != nil:
+			case failed != nil:
 				if failing.IsZero() {
 					failing = time.Now()
 				}
-				if !r.outlasts(ctx, err, time.Since(failing)) {
-					return nil, err
+				if !r.outlasts(ctx, failed, time.Since(failing)) {
+					return nil, failed
 				}
 			case news.Event != nil:
 				seen = news.Event.N

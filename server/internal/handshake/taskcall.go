@@ -40,20 +40,20 @@ func (c *call) callTask(ctx context.Context, t *engine.Program, args json.RawMes
 	}
 	keyed := start.Request.IdempotencyKey != ""
 	_, leaves := c.Way.(dialect.Leaver)
-	own, resumes := c.post != nil && !keyed, leaves && c.canResume()
+	byID, resumes := c.post != nil && !keyed, leaves && c.canResume() // the request's id leads to the task; a token does
 	r := &reader{call: c, wait: callWait}
 	if resumes {
 		r.offerToken(&start)
-	} else if own {
+	} else if byID { // the end of its session ends it, but not what a token resumes
 		start.Session = c.post.agreed.session()
 	}
 	note := dialect.Note{Progress: c.progressToken()}
-	if own || resumes {
+	if byID || resumes {
 		r.name = rand.Text()
 		note.Reader, note.MaxWait = r.name, int64(r.wait/time.Second)
 	}
 	var task *tasks.Task
-	if own { // a number leads to the task
+	if byID {
 		task, err = r.startOwn(ctx, &start, &note)
 	} else if start.Note, err = wire.Marshal(note); err == nil {
 		task, err = c.Tasks.Start(ctx, start)
@@ -67,7 +67,7 @@ func (c *call) callTask(ctx context.Context, t *engine.Program, args json.RawMes
 	if task, err = r.takePlace(ctx, task); err != nil {
 		return end, err
 	}
-	if !own && c.streams() && !task.Status.Ended() {
+	if !byID && c.streams() && !task.Status.Ended() {
 		if resumes {
 			r.number = numberOfTask(task)
 		}
@@ -98,7 +98,7 @@ func (r *reader) offerToken(start *tasks.Start) {
 func (r *reader) takePlace(ctx context.Context, task *tasks.Task) (*tasks.Task, error) {
 	kept := dialect.NoteOf(task)
 	switch {
-	case r.name == "" && kept.Reader != "": // another call of the same key can be resumed
+	case r.name == "" && kept.Reader != "": // another call of the same key can be resumed: for as long as that says
 		r.wait = time.Duration(kept.MaxWait) * time.Second
 	case r.name != "" && kept.Reader != r.name: // the same call was made before
 		return r.enter(ctx, task, 0)
