@@ -52,6 +52,12 @@ func TestWholeRelease(t *testing.T) {
 		assert.Equal(t, version+" "+arch, strings.TrimSpace(output(t, "dpkg-deb", "--show", "--showformat=${Version} ${Architecture}", prefix+"linux_"+arch+".deb")))
 		assert.Equal(t, version+" "+rpm, output(t, "rpm", "--query", "--queryformat=%{VERSION} %{ARCH}", "--package", prefix+"linux_"+arch+".rpm"))
 		files := output(t, "rpm", "--query", "--list", "--package", prefix+"linux_"+arch+".rpm")
+		for _, removed := range []string{
+			output(t, "dpkg-deb", "--info", prefix+"linux_"+arch+".deb", "prerm"),
+			output(t, "rpm", "--query", "--scripts", "--package", prefix+"linux_"+arch+".rpm"),
+		} {
+			assert.Contains(t, removed, "disable --now saga.service", "removing it ends the service")
+		}
 		root := t.TempDir()
 		output(t, "dpkg-deb", "--extract", prefix+"linux_"+arch+".deb", root)
 		for _, file := range []string{"/usr/bin/saga", "/usr/lib/systemd/system/saga.service", "/usr/lib/sysusers.d/saga.conf", "/etc/saga/saga.yaml"} {
