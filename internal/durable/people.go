@@ -18,6 +18,7 @@ import (
 	"github.com/mcpsaga/mcpsaga/internal/jsonview"
 	"github.com/mcpsaga/mcpsaga/internal/store"
 	"github.com/mcpsaga/mcpsaga/internal/tasks"
+	"github.com/mcpsaga/mcpsaga/internal/turns"
 	"github.com/mcpsaga/mcpsaga/internal/tokens"
 	"github.com/mcpsaga/mcpsaga/steps"
 )
@@ -201,6 +202,8 @@ func (c *Core) askedAt(ctx context.Context, place engine.Place, mark []byte) (*A
 			a.Open, err = false, nil
 		case errors.Is(err, errHeard): // it was answered in other words, and is asked again in these
 			err = nil
+		case errors.Is(err, ErrUnreadable):
+			return nil, c.forgets(ctx, d.Row, err)
 		}
 	}
 	if err == nil && d.Result != nil {
@@ -328,7 +331,7 @@ func (c *Core) listedAt(ctx context.Context, id store.ID, name string, mark []by
 	}
 	a, err := c.askedAt(ctx, found.Value.Place, mark)
 	switch {
-	case errors.Is(err, tasks.ErrNotFound): // its saga is about to ask it, or never was
+	case errors.Is(err, tasks.ErrNotFound), errors.Is(err, turns.ErrNewer): // its saga is about to ask it, never was, or cannot be read here
 		return nil, nil
 	case err != nil:
 		return nil, err
