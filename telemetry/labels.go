@@ -3,7 +3,9 @@ package telemetry
 import (
 	"cmp"
 	"errors"
+	"slices"
 	"strconv"
+	"sync"
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
@@ -59,9 +61,32 @@ func methodOf(r *server.RequestInfo) string {
 	return "_OTHER"
 }
 
-// option are labels as instruments take them.
-func option(labels ...attribute.KeyValue) metric.MeasurementOption {
-	return metric.WithAttributeSet(attribute.NewSet(labels...))
+// mostOptions bounds how many options are kept: names are the tools', and reasons ours.
+const mostOptions = 4096
+
+// options keeps labels as instruments take them, as they cost more to make than what is measured with them.
+type options struct {
+	mu   sync.RWMutex
+	made map[[6]attribute.KeyValue]metric.MeasurementOption
+}
+
+// of are at most six labels. Attribute sets sort what they are given, so that gets a copy.
+func (o *options) of(labels ...attribute.KeyValue) metric.MeasurementOption {
+	var key [6]attribute.KeyValue
+	copy(key[:], labels)
+	o.mu.RLock()
+	option := o.made[key]
+	o.mu.RUnlock()
+	if option != nil {
+		return option
+	}
+	option = metric.WithAttributeSet(attribute.NewSet(slices.Clone(labels)...))
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if len(o.made) < mostOptions {
+		o.made[key] = option
+	}
+	return option
 }
 
 // program are the labels of what is called.
@@ -69,15 +94,15 @@ func program(kind, name string, more ...attribute.KeyValue) []attribute.KeyValue
 	return append([]attribute.KeyValue{keyKind.String(kind), keyName.String(name)}, more...)
 }
 
-// target are the attributes that MCP's conventions have for what is called.
-func target(kind, name string) []attribute.KeyValue {
+// appendTarget appends the attributes that MCP's conventions have for what is called.
+func appendTarget(labels []attribute.KeyValue, kind, name string) []attribute.KeyValue {
 	switch {
 	case kind == "tool" && name != "":
-		return []attribute.KeyValue{keyOperation.String("execute_tool"), keyTool.String(name)}
+		return append(labels, keyOperation.String("execute_tool"), keyTool.String(name))
 	case kind == "prompt" && name != "":
-		return []attribute.KeyValue{keyPrompt.String(name)}
+		return append(labels, keyPrompt.String(name))
 	}
-	return nil
+	return labels
 }
 
 // failure are the labels of how a request failed, which err tells, or else its turn. What was refused for a bound of the

@@ -28,7 +28,7 @@ func (t *Telemetry) timed(of ledger.Store) ledger.Store {
 		if failed := ledgerError(ctx, err); failed != "" {
 			labels = append(labels, keyError.String(failed))
 		}
-		t.meters.calls.Record(ctx, time.Since(began).Seconds(), option(labels...))
+		t.meters.calls.Record(ctx, time.Since(began).Seconds(), t.meters.options.of(labels...))
 		return err
 	}}
 }

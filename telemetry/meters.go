@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
 
 	"github.com/mcpsaga/mcpsaga/server"
@@ -15,6 +16,7 @@ type meters struct {
 	requests, turn, waited, effects, calls metric.Float64Histogram
 	turns, asked                           metric.Int64Counter
 	token                                  metric.Int64Histogram
+	options                                options
 }
 
 // Bounds of buckets. Those of requests are of MCP's conventions.
@@ -48,13 +50,15 @@ func newMeters(m metric.Meter) (*meters, error) {
 		turns:    counter("mcpsaga.turns", "{turn}", "Turns by how they ended, and why."),
 		asked:    counter("mcpsaga.questions", "{question}", "Questions that clients were asked."),
 		token:    token,
+		options:  options{made: make(map[[6]attribute.KeyValue]metric.MeasurementOption)},
 	}, errors.Join(append(errs, err)...)
 }
 
 // turnTaken measures a turn that took so long.
 func (m *meters) turnTaken(ctx context.Context, t *server.TurnInfo, took time.Duration) {
-	of := option(program(t.Kind, t.Name)...)
-	m.turns.Add(ctx, 1, option(program(t.Kind, t.Name, keyAction.String(t.Action), keyOutcome.String(t.Outcome), keyReason.String(t.Reason))...))
+	kind, name := keyKind.String(t.Kind), keyName.String(t.Name)
+	of := m.options.of(kind, name)
+	m.turns.Add(ctx, 1, m.options.of(kind, name, keyAction.String(t.Action), keyOutcome.String(t.Outcome), keyReason.String(t.Reason)))
 	m.turn.Record(ctx, took.Seconds(), of)
 	if len(t.Answers) > 0 && t.Outcome != "refused" { // else anybody makes them up
 		m.waited.Record(ctx, t.Waited.Seconds(), of)

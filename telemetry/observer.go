@@ -46,14 +46,14 @@ func (t *Telemetry) request(ctx context.Context, r *server.RequestInfo) (context
 }
 
 func (r *request) end(ctx context.Context, err error, bound string) {
-	labels, name := []attribute.KeyValue{keyMethod.String(r.method)}, r.method
+	labels, name := append(make([]attribute.KeyValue, 0, 5), keyMethod.String(r.method)), r.method
 	if turn := r.turn.Load(); turn != nil {
-		labels, name = append(labels, target(turn.Kind, turn.Name)...), strings.TrimSpace(name+" "+turn.Name)
+		labels, name = appendTarget(labels, turn.Kind, turn.Name), strings.TrimSpace(name+" "+turn.Name)
 	}
 	failed, errorType := failure(err, bound, r.failed.Load())
 	labels = append(labels, failed...)
 	if m := r.t.meters; m != nil {
-		m.requests.Record(measured(ctx, r.span), time.Since(r.began).Seconds(), option(labels...))
+		m.requests.Record(measured(ctx, r.span), time.Since(r.began).Seconds(), m.options.of(labels...))
 	}
 	if r.span != nil {
 		r.span.SetName(name)
@@ -192,7 +192,7 @@ func (t *Telemetry) effect(ctx context.Context, e *server.EffectInfo) (context.C
 			labels = append(labels, keyError.String(errorType))
 		}
 		if t.meters != nil {
-			t.meters.effects.Record(measured(ctx, span), time.Since(began).Seconds(), option(labels...))
+			t.meters.effects.Record(measured(ctx, span), time.Since(began).Seconds(), t.meters.options.of(labels...))
 		}
 		if span != nil {
 			span.SetAttributes(append(labels, keyAttempt.Int(e.Attempt))...)
