@@ -130,6 +130,11 @@ func TestEventIDsAreNotTrusted(t *testing.T) {
 		assert.Equal(t, 400, resp.StatusCode, id)
 		assert.NotContains(t, readAll(t, resp), "elicitation")
 	}
+	for _, id := range []string{stem + "_", stem + "_x", stem + "_-1", stem + "_99999999999999999999"} { // where the stream is
+		resp := c.at(a.rigs[0]).request(http.MethodGet, "", func(r *http.Request) { r.Header.Set("Last-Event-ID", id) })
+		assert.Equal(t, 400, resp.StatusCode, id)
+		resp.Body.Close()
+	}
 	for _, id := range []string{q.id, stem + "_0.0." + number, stem + "_1.9223372036854775807." + number, stem + "_" + rest2} {
 		resp := other.at(a.rigs[2]).request(http.MethodGet, "", func(r *http.Request) { r.Header.Set("Last-Event-ID", id) })
 		assert.Equal(t, 400, resp.StatusCode, id)

@@ -28,9 +28,9 @@ const (
 type calling struct {
 	start  *tasks.Start
 	turn   *turns.TaskTurn
-	caller context.Context // whose end ends the call
-	saved  *engine.Position
-	over   error // why it never will have a row; nil as long as it may
+	caller context.Context  // whose end ends the call
+	saved  *engine.Position // how far its first turn has come by its last checkpoint, for the row to begin with
+	over   error            // why it never will have a row; nil as long as it may
 
 	settled chan outcome       // has what the caller learns, once
 	leave   context.CancelFunc // ends the context of the hold
@@ -222,7 +222,7 @@ func (h *hold) insert(ctx context.Context, one *calling, change func(r *row) []e
 		}
 		events := append([]event{{kind: kindBegun}}, change(r)...)
 		if !here && r.Status == store.Working {
-			r.Running.Doubt = false // it has done nothing yet
+			r.Running.Doubt = false // whatever has cut it off: without a row it has performed no effect
 		}
 		return events
 	})

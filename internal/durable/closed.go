@@ -32,7 +32,7 @@ func (o *Operator) CloseNow(ctx context.Context, id store.ID) (stays []string, e
 		return nil, ErrHeld
 	}
 	stays = r.did()
-	over := r.Status.Over() // then its client knows how it has ended, and only what was outstanding is given up
+	outstanding := r.Status == store.Outstanding // its client knows how it has ended: only what is still to be undone is given up
 	r.Stand, r.Begun.Arguments = stand{Given: r.Stand.Given, Asked: r.Stand.Asked}, nil
 	r.Undoing, r.Again, r.Running, r.Cancelled, r.UndoNow = nil, nil, running{}, false, false
 	r.Status, r.Wake, r.Times.Keep = store.Ended, time.Time{}, later(r.Times.Keep, r.now().Add(r.Times.Retain))
@@ -42,14 +42,14 @@ func (o *Operator) CloseNow(ctx context.Context, id store.ID) (stays []string, e
 		if err != nil {
 			return nil, err
 		}
-		if over && r.Client.How != howAbandoned {
-			r.Client.Report = raw // how its last turn was answered stays
+		if outstanding && r.Client.How != howAbandoned { // else the response promises that the undo is tried again
+			r.Client.Report = raw // the response stays
 			break
 		}
 		r.Client.answered(howAbandoned, 0, nil, raw)
 		r.Client.Turn, r.Client.Token = nil, ""
 		r.Times.Keep = later(r.Times.Keep, r.Client.Expires)
-	case over:
+	case outstanding: // End stays
 	default:
 		if r.End, err = encoder.Marshal(recordedFailure{Text: closedText}); err != nil {
 			return nil, err
@@ -57,7 +57,11 @@ func (o *Operator) CloseNow(ctx context.Context, id store.ID) (stays []string, e
 		r.Shown.Ending, r.Shown.Message = failed, closedText
 	}
 	r.Keep = keepUntil(r)
-	if err = o.rows.write(ctx, r, 0, event{kind: kindUndone, body: body{Text: textClosed, Effects: stays}}, event{kind: kindEnd, body: body{Ending: failed, Text: closedText}}); errors.Is(err, store.ErrConflict) {
+	events := []event{{kind: kindUndone, body: body{Text: textClosed, Effects: stays}}}
+	if !outstanding {
+		events = append(events, event{kind: kindEnd, body: body{Ending: failed, Text: closedText}})
+	}
+	if err = o.rows.write(ctx, r, 0, events...); errors.Is(err, store.ErrConflict) {
 		err = ErrHeld
 	}
 	return stays, err

@@ -272,8 +272,8 @@ func (r *row) events() (list []tasks.Awaited) {
 // waits reports whether the row waits for its client, or for an event.
 func (r *row) waits() bool { return len(r.theirs()) > 0 || len(r.events()) > 0 }
 
-// registerOne has the document of an event say that a saga waits for it, which is a row's unless that is nil, and returns
-// the answer; nil as long as there is none.
+// registerOne has the document of an event say that a saga waits for it: a row, or one that its client drives if that is nil. It
+// returns the answer; nil as long as there is none.
 func (c *Core) registerOne(ctx context.Context, principal string, row *store.ID, p *engine.Program, e *tasks.Awaited) (*steps.Answer, error) {
 	if err := c.announce(ctx, e); err != nil {
 		return nil, err
@@ -282,7 +282,7 @@ func (c *Core) registerOne(ctx context.Context, principal string, row *store.ID,
 	if err != nil {
 		return nil, err
 	}
-	var ended []store.ID // give way
+	var ended []store.ID // of a full list, to be left out of it for this row
 	if rows := found.Value.Rows; len(rows) >= maxPerKey && row != nil && !slices.Contains(rows, *row) {
 		if ended, err = c.endedOf(ctx, rows); err != nil {
 			return nil, err
@@ -290,7 +290,7 @@ func (c *Core) registerOne(ctx context.Context, principal string, row *store.ID,
 	}
 	now := c.clock.now()
 	found, err = changeDocument(ctx, c, e.Event, found, func(d *delivery, _ bool) (*kept, error) {
-		if d.Result != nil && p.CheckEvent(e.Question, d.Result) != nil && d.Until.IsZero() {
+		if early := d.Until.IsZero(); early && d.Result != nil && p.CheckEvent(e.Question, d.Result) != nil {
 			c.Turns.Log.WarnContext(ctx, "what was delivered early does not fit the event, and is ignored", "tool", p.Name, "event", e.Question)
 			d.Result = nil
 		}
@@ -351,16 +351,17 @@ func (d *delivery) await(now time.Time, row *store.ID, e *tasks.Awaited, ended [
 	}
 	reopened := d.Over && d.Result == nil && now.Before(e.Until) // it was for those that waited before
 	d.Over = d.Over && !reopened
+	left := slices.DeleteFunc(slices.Clone(d.Rows), func(id store.ID) bool { return slices.Contains(ended, id) })
 	known := row == nil && d.ByClient || row != nil && slices.Contains(d.Rows, *row)
 	switch {
 	case known:
 	case row == nil:
 		d.ByClient = true
 	case d.Result != nil, !now.Before(e.Until): // there is nothing to wait for
-	case len(d.Rows) >= maxPerKey+len(ended):
+	case len(left) >= maxPerKey:
 		return false, fmt.Errorf("%d sagas wait for the same key of the event", maxPerKey)
 	default:
-		d.Rows = append(slices.DeleteFunc(slices.Clone(d.Rows), func(id store.ID) bool { return slices.Contains(ended, id) }), *row)
+		d.Rows = append(left, *row)
 	}
 	d.Until = later(d.Until, e.Until)
 	closes := d.Result == nil && !now.Before(d.Until) && !d.Over

@@ -202,6 +202,14 @@ func TestOperatorsCloseTasks(t *testing.T) {
 		failing.Store(false)
 		time.Sleep(24 * time.Hour)
 		assert.Equal(t, held, things.held(), "nothing was undone")
+		ends := 0
+		for e, err := range m.History(t.Context(), fails.ID) {
+			require.NoError(t, err)
+			if e.Kind == "end" {
+				ends++
+			}
+		}
+		assert.Equal(t, 1, ends, "it was cancelled")
 		for range m.Waiting(t.Context()) {
 			t.Error("nothing waits")
 		}

@@ -98,10 +98,10 @@ func (c *Core) Get(ctx context.Context, principal, id string) (*tasks.Task, erro
 	return t, err
 }
 
+// view is a row as its client sees it, and summarized as much of that as a list has.
 func (c *Core) view(r *row) (*tasks.Task, error) {
 	t := c.summarized(&r.Record, &r.summary)
-	t.Status, t.Progress, t.Given, t.Final, t.Rests = statusOf(r), r.Progress.engine(), r.Stand.Given, r.Final, r.rests()
-	t.Now = r.now()
+	t.Status, t.Progress, t.Given, t.Final, t.Rests, t.Now = statusOf(r), r.Progress.engine(), r.Stand.Given, r.Final, r.rests(), r.now()
 	for _, h := range r.Heard {
 		t.Happened = append(t.Happened, h.Question)
 	}
@@ -109,8 +109,7 @@ func (c *Core) view(r *row) (*tasks.Task, error) {
 		if t.Status.Ended() {
 			break
 		}
-		t.Message = cmp.Or(t.Message, e.Message)
-		t.Awaits = append(t.Awaits, e)
+		t.Message, t.Awaits = cmp.Or(t.Message, e.Message), append(t.Awaits, e)
 	}
 	switch t.Status {
 	case tasks.InputRequired:
@@ -149,6 +148,7 @@ func (r *row) rests() bool {
 	return !r.Status.Over() && !r.Running.Held && r.Wake.After(r.now())
 }
 
+// theirs are the open questions that are the client's, not the server's model's, to answer.
 func (r *row) theirs() []steps.Step {
 	_, theirs := open(r.Stand.Questions, r.Stand.Answers, engine.UnpackFeatures(r.Begun.Client))
 	return theirs

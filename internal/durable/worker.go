@@ -105,7 +105,7 @@ func (w *worker) take(ctx, live context.Context) error {
 			_ = sleep(ctx, time.Second)
 			continue
 		}
-		t := w.c.term()
+		t := w.c.term() // before the store is asked: the leases of what it gives are counted from then
 		taken, unreadable, next, err := w.c.rows.take(ctx, w.c.tools(), room, w.c.Lease)
 		if unreadable > 0 {
 			warn.Do(func() {
@@ -132,7 +132,7 @@ func (w *worker) take(ctx, live context.Context) error {
 			h.acquire(t)
 			w.receive(h)
 		}
-		if len(taken) == 0 { // the store's clock may not have been heard, and this process's be ahead of it
+		if len(taken) == 0 { // by this process's clock, if that is ahead, next has come already, and await does not wait
 			_ = sleep(ctx, lookPause)
 		}
 		w.await(ctx, t.began, next)

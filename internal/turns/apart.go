@@ -78,8 +78,8 @@ func (r *Runner) partsApart(ctx context.Context, principal string, ref []byte) (
 	return parts, nil
 }
 
-// apart reports whether a token is to be short, as it or its contents are too long otherwise.
-func apart(err error) bool {
+// tooLong reports whether an error says that a token, or what it holds, is too long: then the ledger has that.
+func tooLong(err error) bool {
 	var large *tokens.TooLargeError
 	return errors.As(err, &large) && (large.What == "token" || large.What == "contents")
 }

@@ -37,7 +37,7 @@ const (
 )
 
 // Drive takes all turns of a saga of q.Program, or from q.Token on, as if the client had carried the tokens. If the client
-// gets parts, it ends with the next one as well, with the token for the rest. If the saga cannot go on, what it has done is
+// gets parts of the result, it returns at the next one, with the token for the rest. If the saga cannot go on, what it has done is
 // undone, unless the client can come back with q.Token.
 func (r *Runner) Drive(ctx context.Context, q Request, client Client) (End, error) {
 	take := r.Call
@@ -46,8 +46,7 @@ func (r *Runner) Drive(ctx context.Context, q Request, client Client) (End, erro
 	}
 	end, err := take(ctx, q)
 	q.Arguments = nil // they are in the token
-	pauses := 0
-	for err == nil && end.Token != "" && end.Yielded == nil {
+	for pauses := 0; err == nil && end.Token != "" && end.Yielded == nil; {
 		q.Token, q.Policy = end.Token, end.Policy
 		if pauses++; len(end.Steps) > 0 {
 			pauses = 0
@@ -61,7 +60,8 @@ func (r *Runner) Drive(ctx context.Context, q Request, client Client) (End, erro
 			q.Answers, err = r.ask(ctx, &q, client, end.Steps)
 		}
 		if err != nil {
-			if err = r.Report(ctx, q.Method, err); q.Policy.UndoBroken {
+			err = r.Report(ctx, q.Method, err)
+			if q.Policy.UndoBroken { // giveUp does that: who calls again begins another saga
 				err = once(err)
 			}
 		} else {

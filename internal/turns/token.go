@@ -41,16 +41,16 @@ type Opened struct {
 // answers no turn is taken before that, so the arguments of the first turn, where requests repeat
 // them, do not matter either.
 func (r *Runner) open(ctx context.Context, q *Request, toCancel bool) (*Opened, error) {
-	x, untimely, err := r.authentic(q)
+	x, late, err := r.authentic(q)
 	if err != nil {
 		return nil, err
 	}
 	var early *tokens.Rejected
-	if untimely != nil && untimely.Reason == tokens.ReasonNotYetValid {
-		early, untimely = untimely, nil
+	if late != nil && late.Reason == tokens.ReasonNotYetValid {
+		early, late = late, nil
 	}
-	if untimely != nil && !r.undoable(q, &x.Claims) {
-		return nil, tokens.Reject(untimely.Reason, "%w, which is too long ago even to undo what the saga did", untimely.Detail)
+	if late != nil && !r.undoable(q, &x.Claims) {
+		return nil, tokens.Reject(late.Reason, "%w, which is too long ago even to undo what the saga did", late.Detail)
 	}
 	reader, newest := r.Registry.Reader(x.Claims.Tool, x.Claims.Revision)
 	if newest == nil || q.Program != nil && q.Program.Target != x.Claims.Tool {
@@ -59,7 +59,7 @@ func (r *Runner) open(ctx context.Context, q *Request, toCancel bool) (*Opened, 
 	if q.Named != "" && q.Named != newest.Name {
 		return nil, tokens.Reject(tokens.ReasonTool, "the token is for %q, but the request's header says %q", x.Claims.Tool, q.Named)
 	}
-	o := &Opened{Identity: Identity{reader, x.Claims.ID}, Gone: untimely, Expires: x.Claims.ExpiresAt, issued: x.Claims.IssuedAt}
+	o := &Opened{Identity: Identity{reader, x.Claims.ID}, Gone: late, Expires: x.Claims.ExpiresAt, issued: x.Claims.IssuedAt}
 	if o.Position, err = r.restore(ctx, q, newest, &x); err != nil {
 		return nil, err
 	}
@@ -70,7 +70,7 @@ func (r *Runner) open(ctx context.Context, q *Request, toCancel bool) (*Opened, 
 			return nil, tokens.Reject(tokens.ReasonRequest, "the arguments are not those of the first turn")
 		}
 	}
-	if o.Program == nil {
+	if reader == nil { // nothing that is served reads that revision
 		if x.Claims.Revision > newest.Revision {
 			return nil, ErrNewer
 		}
@@ -207,7 +207,8 @@ func GoneText(why tokens.Reason) string {
 // ReasonOperator: an operator wanted a saga undone, though its client was in time.
 const ReasonOperator tokens.Reason = "cancelled"
 
-// Seal turns a position of t into a token that only the same principal can use.
+// Seal turns a position of t into a token that only the same principal can use. It changes p: arguments that the client sends
+// again are dropped, and Ledger is set.
 func (r *Runner) Seal(ctx context.Context, q *Request, t *engine.Program, p *engine.Position) (string, error) {
 	now := r.Now()
 	claims := tokens.Claims{
@@ -222,7 +223,7 @@ func (r *Runner) Seal(ctx context.Context, q *Request, t *engine.Program, p *eng
 	}
 	if q.Policy.Resent {
 		args := q.Arguments
-		if args == nil { // of a saga whose client need not send them again before it has a part
+		if args == nil { // [Runner.Drive] drops them, as its tokens have them; with the token of a part the client sends them again
 			args = p.Arguments()
 		}
 		digest, err := digestArguments(p.ID, args)
@@ -240,8 +241,7 @@ func (r *Runner) Seal(ctx context.Context, q *Request, t *engine.Program, p *eng
 		}
 		p.Ledger = id
 	}
-	// Each part is kept from those that others have a hand in.
-	parts := p.Encode()
+	parts := p.Encode() // Body and State are compressed, each by itself, the others not: [engine.Encoded] says why
 	binding := tokens.Binding{Purpose: q.Policy.Purpose, Principal: q.Principal}
 	if t.ShortTokens && r.memory != nil {
 		return r.sealApart(ctx, binding, claims, parts, p.HasEffects(), q.Account())
@@ -249,7 +249,7 @@ func (r *Runner) Seal(ctx context.Context, q *Request, t *engine.Program, p *eng
 	token, err := r.Codec.Seal(binding, now, &tokens.Contents{
 		Claims: claims, State: parts.Body, Apart: parts.State, Plain: parts.Effects, Secret: parts.Secrets,
 	})
-	if r.memory != nil && apart(err) {
+	if r.memory != nil && tooLong(err) {
 		token, err = r.sealApart(ctx, binding, claims, parts, p.HasEffects(), q.Account())
 	}
 	if err == nil {

@@ -51,9 +51,8 @@ func (d *handshake) replyInSession(ctx context.Context, x *dialect.Exchange, r w
 	m := x.Message
 	method := d.method(m)
 	asks := m.Reply == nil && m.ID != nil
-	s, rerr := d.sessionOf(ctx, x, needs{
-		memory: asks && (method.lasting || method.lingering && d.Tasks == nil), calls: !asks,
-	})
+	lingers := method.lingering && d.Tasks == nil // else the ledger has what it changes
+	s, rerr := d.sessionOf(ctx, x, needs{memory: asks && (method.lasting || lingers), calls: !asks})
 	if rerr != nil {
 		id := m.ID
 		if m.Reply != nil {
@@ -69,7 +68,7 @@ func (d *handshake) replyInSession(ctx context.Context, x *dialect.Exchange, r w
 	case m.ID == nil:
 		done(r, http.StatusAccepted, nil, d.notified(ctx, x, s, m))
 	case !method.lasting:
-		if method.lingering && d.Tasks == nil {
+		if lingers {
 			s.linger()
 		}
 		ctx, cancel := sessionContext(ctx, s)
@@ -366,7 +365,7 @@ func (d *handshake) replyToGet(ctx context.Context, x *dialect.Exchange, r wire.
 		return
 	case d.Draining.Err() != nil: // some clients give up their session for a refusal
 		out := r.Events(patience)
-		if s.revision < revision.November2025 { // as in start
+		if s.revision < revision.November2025 { // as in stream.start
 			_ = out.Alive()
 		} else {
 			_ = out.Start(id)
@@ -381,15 +380,15 @@ func (d *handshake) replyToGet(ctx context.Context, x *dialect.Exchange, r wire.
 	}
 	s.mu.Lock()
 	st := s.streams[last.stream]
-	// A stream of a call that no connection carries is about to end here: the log has the rest.
-	inMemory := st != nil && (last.number == 0 || st.carrier != nil)
+	// With a number, and without a connection, its reader is about to leave (reader.tick): the log of the task has the rest.
+	inMemory := ok && st != nil && (last.number == 0 || st.carrier != nil)
 	s.mu.Unlock()
 	c := &carrier{gone: make(chan struct{}), after: id}
 	if !inMemory {
 		d.replyFromLog(ctx, x, r, s, last, c)
 		return
 	}
-	c.number = last.event
+	c.number = last.event // it has been sent
 	defer s.carry(&st.carrier, c, 0)()
 	st.pump(ctx, r, c)
 }

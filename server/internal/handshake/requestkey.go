@@ -151,14 +151,14 @@ func (r *reader) enroll(ctx context.Context, task string, alone bool) {
 var errNoID = errors.New("the request has no id")
 
 // cancelInLedger cancels a call of the session that another replica may have begun. settled is false if the other replicas are
-// to hear of the cancellation: the ledger knows of no such call that is under way, or the call is asked elsewhere.
+// to hear of the cancellation: the ledger knows of no such call that is under way, or package elsewhere asks its questions.
 func (d *handshake) cancelInLedger(ctx context.Context, a *agreed, principal string, request jsontext.Value) (settled bool, err error) {
 	id, ok := wire.CanonicalID(request)
 	if !ok {
 		return true, nil // no request can have such an id
 	}
 	ctx = turns.ToCancel(ctx)
-	drop := func(task *tasks.Task) (bool, error) {
+	drop := func(task *tasks.Task) (bool, error) { // without a Number others may wait for the task as well: they learn of its end
 		if askedElsewhere(task) { // the replica that holds it decides, as it may have been answered
 			return false, nil
 		}
@@ -195,7 +195,7 @@ func (d *handshake) cancelInLedger(ctx context.Context, a *agreed, principal str
 		return false, err
 	}
 	if dialect.NoteOf(found).Operation != "" {
-		return true, nil // it is the guest's, which cancels it itself
+		return true, nil // it is an operation, which the guest cancels after this: see notified
 	}
 	return drop(found)
 }

@@ -43,7 +43,7 @@ type stream struct {
 
 // streamEvent is one message.
 type streamEvent struct {
-	number uint64
+	number uint64 // of the request; 0: only the replica that has the stream knows of it
 	kind   eventKind
 	data   []byte
 	mark   string // the end of its id; see markOf
@@ -372,7 +372,7 @@ func (st *stream) start(c *carrier) error {
 type eventID struct {
 	stream string // its name
 	event  uint64 // on the stream
-	seen   uint64
+	seen   uint64 // how much of the task's log was passed on by then
 	number uint64
 }
 
