@@ -102,7 +102,7 @@ func TestWhatFailedIsUndoneByTheNext(t *testing.T) {
 		}})
 		require.ErrorIs(t, err, errCrash)
 		require.Empty(t, world.undone, "it is written down before")
-		assert.Empty(t, at.Position.Next())
+		assert.True(t, at.Position.HasEnded())
 		assert.Equal(t, []string{"good1"}, at.Position.Effects())
 
 		out, err := w.tool.Undo(t.Context(), at)

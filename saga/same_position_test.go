@@ -115,7 +115,7 @@ func seen(out *engine.Outcome, err error) string {
 }
 
 func standing(p *engine.Position) string {
-	return fmt.Sprintf("%v %d %s %d %v %q %v %x", p.ID, p.Turn, p.Tool, p.Revision, p.Deadline, p.Next(), p.PendingIDs(), p.Encode())
+	return fmt.Sprintf("%v %d %s %d %v %v %v %x", p.ID, p.Turn, p.Tool, p.Revision, p.Deadline, p.HasEnded(), p.PendingIDs(), p.Encode())
 }
 
 // someAnswers returns answers to some of the steps: good, bad, of errors, and others

@@ -53,7 +53,14 @@ func samplerTools() []saga.Definition {
 		rounds++
 		return t.Ask("said", askModel)
 	}
-	return []saga.Definition{sampling("ask", askModel), sampling("agent", askTools), sampling("both", askModel, askName), forever}
+	longest, asked := sampling("longest", askModel), 1
+	longest.Steps["said"] = func(t *plain) (saga.Next, error) {
+		if asked++; asked > 100 {
+			return t.Textf("after %d answers", asked-1)
+		}
+		return t.Ask("said", askModel)
+	}
+	return []saga.Definition{sampling("ask", askModel), sampling("agent", askTools), sampling("both", askModel, askName), forever, longest}
 }
 
 func TestSampler(t *testing.T) {
@@ -93,6 +100,9 @@ func TestSampler(t *testing.T) {
 		s, err := server.New(server.Options{Keys: newKeys(t), Tools: samplerTools(), Sampler: says})
 		require.NoError(t, err)
 		assert.Contains(t, lines(t, s, callTool("ask", nil).body()+"\n")[0], "Say hello")
+	})
+	t.Run("as often as it may", func(t *testing.T) {
+		assert.Equal(t, "after 100 answers", r.send(callTool("longest", nil)).result(t).text())
 	})
 	assert.Empty(t, r.log.take())
 	t.Run("not without end", func(t *testing.T) {

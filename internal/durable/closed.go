@@ -54,7 +54,7 @@ func (o *Operator) CloseNow(ctx context.Context, id store.ID) (stays []string, e
 		if r.End, err = encoder.Marshal(recordedFailure{Text: closedText}); err != nil {
 			return nil, err
 		}
-		r.Shown.Ending, r.Shown.Message = failed, closedText
+		r.Shown.Ending, r.Shown.Message, r.Shown.Updated = failed, closedText, r.now()
 	}
 	r.Keep = keepUntil(r)
 	events := []event{{kind: kindUndone, body: body{Text: textClosed, Effects: stays}}}

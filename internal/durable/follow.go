@@ -90,7 +90,7 @@ func (c *Core) Follow(ctx context.Context, principal, id string, after uint64, w
 			if last != nil && r.Shown.Changes == last.Shown.Changes && statusOf(r) == statusOf(last) && r.rests() == last.rests() {
 				continue
 			}
-			if r.Shown.Told != told && r.Shown.Newest > after { // else the log has nothing to pass on
+			if r.Shown.Told != told && r.Shown.Newest > after { // a newest event that was not told is a question, a part or the end
 				for e, err := range c.rows.events(ctx, r.ID, after) {
 					switch {
 					case err != nil:

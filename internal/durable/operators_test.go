@@ -179,6 +179,7 @@ func TestOperatorsCloseTasks(t *testing.T) {
 			return w, task
 		}
 		waits, task := begin()
+		time.Sleep(time.Hour)
 		stays, err := m.CloseNow(t.Context(), waits.ID)
 		require.NoError(t, err)
 		assert.Equal(t, []string{"a", "b"}, stays)
@@ -186,6 +187,7 @@ func TestOperatorsCloseTasks(t *testing.T) {
 		require.ErrorIs(t, err, durable.ErrClosed)
 		got := r.until(m, task, tasks.Failed)
 		require.ErrorContains(t, got.Err, "What it did stays")
+		assert.WithinDuration(t, time.Now(), got.Updated, time.Second, "else its client takes it for one that ended long ago")
 		_, err = m.CloseNow(t.Context(), waits.ID)
 		require.ErrorIs(t, err, durable.ErrNothingWaits)
 		require.ErrorIs(t, m.UndoNow(t.Context(), waits.ID), durable.ErrNothingWaits)

@@ -146,10 +146,6 @@ func (p *Position) Sent(answers []steps.Answer) bool {
 	return len(answers) > 0 || answers != nil && p.next != "" && len(p.PendingIDs()) == 0
 }
 
-// Next is the name of the step function that runs when the answers are there. It is
-// empty if there is none: such a position can only be cancelled ([UndoReport.Again]).
-func (p *Position) Next() string { return p.next }
-
 // fingerprint remembers an answer without its content: 4 bytes tell
 // its step, 8 bytes the answer. Both are salted with the saga's id.
 //

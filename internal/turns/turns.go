@@ -261,8 +261,8 @@ func (r *Runner) Continue(ctx context.Context, q *Request, o *Opened, m Remember
 	}
 	var position *engine.PositionError
 	undone := errors.As(err, new(*engine.UndoneError)) // by the engine, if the turn could not be taken again
-	if errors.As(err, &position) && !undone && o.Position.HasEffects() && o.Position.Next() != "" {
-		// This version of the tool has no longer what the saga waits in. Without a Next, its client can only cancel it.
+	if errors.As(err, &position) && !undone && o.Position.HasEffects() && !o.Position.HasEnded() {
+		// This version of the tool has no longer what the saga waits in. One that has ended waits in nothing: its client can only cancel it.
 		o.Gone = tokens.Reject(tokens.ReasonState, "%w", position)
 		return r.abandon(turn, q, o.Identity, o.Position, o.Gone, m)
 	}
@@ -342,7 +342,7 @@ func (r *Runner) Features(client steps.Features) steps.Features {
 // before it.
 func (r *Runner) advance(ctx context.Context, q *Request, t *engine.Program, out *engine.Outcome, ahead []steps.Answer, m Remembered) (*engine.Outcome, error) {
 	ahead = slices.Clone(ahead)
-	for n := range maxOwnTurns {
+	for n := 0; n < maxOwnTurns || out.Position == nil; n++ {
 		if out.Position == nil {
 			return out, nil
 		}

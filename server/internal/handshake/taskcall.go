@@ -68,7 +68,7 @@ func (c *call) callTask(ctx context.Context, t *engine.Program, args json.RawMes
 		return end, err
 	}
 	if !byID && c.streams() && !task.Status.Ended() {
-		if resumes {
+		if resumes { // in any session, so that a Last-Event-ID from another one is understood
 			r.number = numberOfTask(task)
 		}
 		r.enroll(ctx, task.ID, resumes)
