@@ -259,9 +259,9 @@ func (r *Runner) Continue(ctx context.Context, q *Request, o *Opened, m Remember
 	if len(o.Position.Parts) > 0 {
 		carry(out, o.Position)
 	}
-	var position *engine.PositionError
-	undone := errors.As(err, new(*engine.UndoneError)) // by the engine, if the turn could not be taken again
-	if errors.As(err, &position) && !undone && o.Position.HasEffects() && !o.Position.HasEnded() {
+	position, changed := errors.AsType[*engine.PositionError](err)
+	_, undone := errors.AsType[*engine.UndoneError](err) // by the engine, if the turn could not be taken again
+	if changed && !undone && o.Position.HasEffects() && !o.Position.HasEnded() {
 		// This version of the tool has no longer what the saga waits in. One that has ended waits in nothing: its client can only cancel it.
 		o.Gone = tokens.Reject(tokens.ReasonState, "%w", position)
 		return r.abandon(turn, q, o.Identity, o.Position, o.Gone, m)
