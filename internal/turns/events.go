@@ -51,6 +51,7 @@ func (r *Runner) isTime(ctx context.Context, q *Request, o *Opened, events bool)
 
 // delivered is isTime for events.
 func (r *Runner) delivered(ctx context.Context, q *Request, o *Opened) (bool, error) {
+	defer q.pause()()
 	for end := r.Now().Add(r.longest()); ; {
 		if events, err := r.memory.Register(ctx, q.Principal, o.Program, o.Position); err != nil || len(events) > 0 {
 			return true, err

@@ -39,6 +39,7 @@ func (c *Config) fits(ctx context.Context, wake time.Time) bool {
 // wait waits until wake if that fits into the turn of ctx, and reports whether it is time. It
 // fails if ctx ends before.
 func (c *Config) wait(ctx context.Context, q *Request, wake time.Time) (bool, error) {
+	defer q.pause()()
 	return c.waitIf(ctx, q, wake, func(time.Duration) bool { return c.fits(ctx, wake) })
 }
 
