@@ -71,6 +71,31 @@ func TestConnectionsHaveLimits(t *testing.T) {
 	}
 }
 
+// A client that does not read its answer does not keep a server from stopping.
+func TestUnreadAnswersDoNotHoldAStop(t *testing.T) {
+	for name, message := range map[string]string{"stateless": pingMessage, "a session": initializeMessage("2025-11-25", everything)} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s, err := server.New(server.Options{Keys: newKeys(t), Tools: statelessTools(), Logger: slog.New(slog.DiscardHandler)})
+				require.NoError(t, err)
+				l := new(memoryhttp.Network).Listen()
+				ctx, stop := context.WithCancel(t.Context())
+				ended := make(chan error)
+				go func() { ended <- s.Serve(ctx, l) }()
+				client, err := l.Dial(t.Context())
+				require.NoError(t, err)
+				go fmt.Fprintf(client, "POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", len(message), message)
+				time.Sleep(time.Second)
+				stop()
+				stopped := time.Now()
+				require.NoError(t, <-ended)
+				assert.LessOrEqual(t, time.Since(stopped), 31*time.Second)
+				client.Close()
+			})
+		})
+	}
+}
+
 // What a server says is for the one who asked: nobody on the way may keep it, and no
 // browser guesses what it is.
 func TestRepliesAreNotKept(t *testing.T) {

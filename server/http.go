@@ -40,6 +40,8 @@ const (
 	shutdownGrace = 20 * time.Second
 	// undoSlack is for how long what is undone then may take to be written and sent.
 	undoSlack = 5 * time.Second
+	// lastWords is for how long clients may take then to read their answers.
+	lastWords = 5 * time.Second
 	// closingTime is for how long a server that is stopped still takes requests on connections
 	// that it has, and tells their owners to close them: a proxy that keeps a connection may be
 	// sending a request just when its end comes. The time begins when the streams have ended that
@@ -106,15 +108,24 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 		undone, cancel := context.WithTimeout(context.Background(), engine.UndoTime+undoSlack)
 		defer cancel()
 		s.sessions.Close(undone)
-		err = hs.Shutdown(undone)
+		for s.working.Load() > 0 && undone.Err() == nil {
+			time.Sleep(10 * time.Millisecond)
+		}
+		reading, cancel := context.WithTimeout(undone, lastWords)
+		defer cancel()
+		err = hs.Shutdown(reading)
 		s.keeper.settled(undone)
 	}
 	s.Close()
 	<-served
-	if errors.Is(err, context.DeadlineExceeded) {
+	switch {
+	case !errors.Is(err, context.DeadlineExceeded):
+		return err
+	case s.working.Load() > 0:
 		return errors.Join(errors.New("server: turns were still running after the time for a graceful stop"), hs.Close())
 	}
-	return err
+	s.log.Warn("connections were cut, as their clients did not read what they were sent")
+	return hs.Close()
 }
 
 // serveMCP serves one HTTP exchange. Streams wait here: what is only needed to read the message
@@ -331,7 +342,7 @@ func (x *httpExchange) answer() {
 		defer leave()
 		ctx = joined
 	}
-	result, rerr := s.host.Dispatch(ctx, &x.Exchange, nil)
+	result, rerr := x.work(ctx)
 	response := wire.AppendResponse(nil, x.message.ID, result, rerr)
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -343,6 +354,12 @@ func (x *httpExchange) answer() {
 	default:
 		x.reply.Response(response, rerr)
 	}
+}
+
+func (x *httpExchange) work(ctx context.Context) ([]byte, *wire.Error) {
+	x.server.working.Add(1)
+	defer x.server.working.Add(-1)
+	return x.server.host.Dispatch(ctx, &x.Exchange, nil)
 }
 
 // gone reports whether the client has gone, as far as is known.

@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/mcpsaga/mcpsaga/codec"
@@ -212,6 +213,8 @@ type Server struct {
 	eventTimeout time.Duration
 	// unflushed is for saying once that middleware cannot flush.
 	unflushed sync.Once
+	// working counts the requests that are worked on, but for those of sessions.
+	working atomic.Int64
 
 	pages   http.Handler // nil without any
 	pagesAt *url.URL     // where they are
