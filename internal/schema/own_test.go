@@ -60,3 +60,21 @@ func TestTypesWithAJSONOfTheirOwn(t *testing.T) {
 	assert.Error(t, ready.Validate([]byte(`{"bytes":"AAAAAAAAA",`+rest)))
 	assert.Error(t, ready.Validate([]byte(`{"bytes":[1],`+rest)))
 }
+
+// The TypeScript SDK 1 refuses a whole list of tools if a property's schema is true.
+func TestPropertiesOfAnything(t *testing.T) {
+	type anything struct {
+		Any  any             `json:"any"`
+		Raw  json.RawMessage `json:"raw,omitzero"`
+		Said any             `json:"said" jsonschema:"What was said."`
+		Name string          `json:"name"`
+	}
+	s, _, err := ForTool(reflect.TypeFor[anything](), nil)
+	require.NoError(t, err)
+	ready, shown, err := Resolve(s, nil)
+	require.NoError(t, err)
+	assert.JSONEq(t, `{"type":"object","properties":{
+		"any":{"description":"Any JSON value."},"raw":{"description":"Any JSON value."},"said":{"description":"What was said."},"name":{"type":"string"}
+	},"required":["any","said","name"],"additionalProperties":false}`, string(shown))
+	require.NoError(t, ready.Validate(json.RawMessage(`{"any":1,"raw":[null],"said":{},"name":"x"}`)))
+}

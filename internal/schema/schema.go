@@ -11,6 +11,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"reflect"
 	"regexp"
 	"slices"
 	"strconv"
@@ -52,7 +54,7 @@ func Resolve(s *jsonschema.Schema, raw json.RawMessage) (*Schema, json.RawMessag
 	if s.Schema != "" && !slices.Contains(dialects, strings.TrimSuffix(s.Schema, "#")) {
 		return nil, nil, fmt.Errorf("its $schema is %q; those that can be used are %s", s.Schema, strings.Join(dialects, " and "))
 	}
-	shown, err := json.Marshal(s)
+	shown, err := json.Marshal(withoutTrue(s))
 	if err != nil {
 		return nil, nil, err
 	}
@@ -75,6 +77,19 @@ func Resolve(s *jsonschema.Schema, raw json.RawMessage) (*Schema, json.RawMessag
 	// Only white space goes: a message is one line on most transports.
 	compact := jsontext.Value(append([]byte(nil), raw...))
 	return ready, json.RawMessage(compact), compact.Compact()
+}
+
+// withoutTrue returns s so that no property of it is written as true, which is anything as well, but what clients such as the
+// TypeScript SDK 1 refuse a whole list of tools for.
+func withoutTrue(s *jsonschema.Schema) *jsonschema.Schema {
+	shown := *s
+	shown.Properties = maps.Clone(s.Properties)
+	for name, property := range shown.Properties {
+		if reflect.DeepEqual(property, nothing) {
+			shown.Properties[name] = &jsonschema.Schema{Description: "Any JSON value."}
+		}
+	}
+	return &shown
 }
 
 // headerKeyword is what the struct tag header becomes: the argument is repeated in an
