@@ -348,13 +348,21 @@ func (x *httpExchange) answer() {
 	defer x.mu.Unlock()
 	x.over = true
 	switch {
-	case x.gone(): // nothing is sent to a client that has cancelled by going away
+	case x.gone() && x.events != nil && x.events.Started(): // nothing is sent to a client that has cancelled by going away
+	case x.gone():
+		if rerr != nil { // as middleware, or the server that this is in, may have ended the context, and the client still reads
+			rerr = wire.Later(http.StatusServiceUnavailable, "", cutText, time.Second)
+			response = wire.AppendResponse(nil, x.message.ID, nil, rerr)
+		}
+		x.reply.Response(response, rerr)
 	case x.events != nil && x.events.Started():
 		x.send(func() error { return x.events.Event("", response) })
 	default:
 		x.reply.Response(response, rerr)
 	}
 }
+
+const cutText = "the request was cut off: send the same request again"
 
 func (x *httpExchange) work(ctx context.Context) ([]byte, *wire.Error) {
 	x.server.working.Add(1)

@@ -2,6 +2,7 @@ package server_test
 
 import (
 	"bytes"
+	"context"
 	"io"
 	"log/slog"
 	"net/http"
@@ -16,6 +17,12 @@ import (
 	"github.com/mcpsaga/mcpsaga/server"
 	"github.com/mcpsaga/mcpsaga/steps"
 )
+
+// flushesInVain has a Flush, as writers of routers have, that cannot do what it says.
+type flushesInVain struct{ http.ResponseWriter }
+
+func (flushesInVain) Flush()                        { panic("what it is around cannot flush") }
+func (w flushesInVain) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
 // Middleware that counts bytes or notes statuses often wraps the writer in one that can only write.
 func TestMiddlewareThatHidesFlush(t *testing.T) {
@@ -33,7 +40,7 @@ func TestMiddlewareThatHidesFlush(t *testing.T) {
 	require.NoError(t, err)
 	inner := s.Handler()
 	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		inner.ServeHTTP(struct{ http.ResponseWriter }{w}, r)
+		inner.ServeHTTP(flushesInVain{struct{ http.ResponseWriter }{w}}, r)
 	}))
 	t.Cleanup(func() { s.Close(); web.Close() })
 	r := &rig{t: t, url: web.URL, http: web.Client(), srv: s}
@@ -55,4 +62,39 @@ func TestMiddlewareThatHidesFlush(t *testing.T) {
 	assert.Contains(t, c.ask(`{"jsonrpc":"2.0","id":8,"method":"tools/call","params":{"name":"asks"}}`), "cannot be asked")
 	web.Close()
 	assert.Equal(t, 1, bytes.Count(log.Bytes(), []byte("give it an Unwrap method")), log.String())
+}
+
+// Others than the client may end a request's context: then the client still reads.
+func TestContextsThatMiddlewareEnds(t *testing.T) {
+	t.Parallel()
+	s, err := server.New(server.Options{Keys: newKeys(t), Tools: []saga.Definition{slowTool("slow", false, time.Minute)}})
+	require.NoError(t, err)
+	t.Cleanup(s.Close)
+	for name, end := range map[string]func(context.Context) (context.Context, context.CancelFunc){
+		"a deadline": func(ctx context.Context) (context.Context, context.CancelFunc) {
+			return context.WithTimeout(ctx, 50*time.Millisecond)
+		},
+		"a cancel": func(ctx context.Context) (context.Context, context.CancelFunc) {
+			ctx, cancel := context.WithCancel(ctx)
+			time.AfterFunc(50*time.Millisecond, cancel)
+			return ctx, cancel
+		},
+	} {
+		web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			ctx, cancel := end(r.Context())
+			defer cancel()
+			s.Handler().ServeHTTP(w, r.WithContext(ctx))
+		}))
+		t.Cleanup(web.Close)
+		r := &rig{t: t, url: web.URL, http: web.Client(), srv: s}
+		status, body := r.do(http.MethodPost, "/mcp", `{"jsonrpc":"2.0","id":1,"method":"tools/callSaga","params":{"name":"slow"}}`, nil)
+		assert.Regexp(t, "send the same request again|the same request may be sent again", body, name)
+		if name == "a cancel" { // a deadline may count as the turn's own
+			assert.Equal(t, http.StatusServiceUnavailable, status)
+			got := r.send(callTool("slow", nil))
+			assert.Equal(t, http.StatusServiceUnavailable, got.status)
+			assert.Equal(t, "1", got.header.Get("Retry-After"))
+			assert.Equal(t, -31503, got.code())
+		}
+	}
 }

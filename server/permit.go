@@ -20,6 +20,8 @@ func (s *Server) permit(ctx context.Context, p *engine.Program) error {
 	if tool := s.skills.tools[name]; tool != "" && kind == engine.KindResource {
 		kind, name = engine.KindTool, tool
 	}
+	ctx, cancel := context.WithTimeout(ctx, s.opts.TurnTimeout) // it is asked before the turn's own time begins
+	defer cancel()
 	err := engine.Protect(func() error { return s.opts.Permit(ctx, saga.CallerOf(ctx), kind.String(), name) })
 	if err == nil {
 		return nil

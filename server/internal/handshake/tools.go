@@ -185,7 +185,7 @@ func (c *call) lacks(e *engine.UnsupportedError) string {
 	}
 	lacking := e.Needs.Without(c.Turns.Features(c.peer.Features))
 	if c.Way == nil && lacking == (steps.Features{}) {
-		return what + ": the request does not accept text/event-stream, so the client cannot be asked"
+		return what + ": the request does not accept text/event-stream, or the server's middleware passes on no streams, so the client cannot be asked"
 	}
 	if unknown := lacking.Without(c.peer.revision.Has()); unknown != (steps.Features{}) {
 		return fmt.Sprintf("%s: the client's protocol version %v does not have %v", what, c.peer.revision, unknown)

@@ -200,16 +200,18 @@ func (r Reply) Streams(h http.Header) bool { return CanFlush(r.Writer) && accept
 
 // CanFlush reports whether [http.ResponseController.Flush] is supported.
 func CanFlush(w http.ResponseWriter) bool {
-	for {
-		switch inner := w.(type) {
-		case http.Flusher, interface{ FlushError() error }:
-			return true
-		case interface{ Unwrap() http.ResponseWriter }:
-			w = inner.Unwrap()
-		default:
-			return false
+	for { // the innermost counts, as others may have a Flush that needs it
+		inner, ok := w.(interface{ Unwrap() http.ResponseWriter })
+		if !ok {
+			break
 		}
+		w = inner.Unwrap()
 	}
+	switch w.(type) {
+	case http.Flusher, interface{ FlushError() error }:
+		return true
+	}
+	return false
 }
 
 // acceptsEvents reports whether the client takes event streams; one that says nothing takes all.
