@@ -184,12 +184,8 @@ func (g *guard) crossOrigin() *cors.Cors {
 
 // publicAddress is the default of [Options.CallerKey].
 func publicAddress(r *http.Request) string {
-	from, err := netip.ParseAddrPort(r.RemoteAddr)
-	if err != nil {
-		return ""
-	}
-	addr := from.Addr().Unmap().WithZone("")
-	if !addr.IsGlobalUnicast() || addr.IsPrivate() {
+	addr, ok := hopAddress(r.RemoteAddr) // without a port if middleware has set it
+	if !ok || !addr.IsGlobalUnicast() || addr.IsPrivate() {
 		return "" // perhaps a proxy's
 	}
 	return addressKey(addr)
