@@ -271,3 +271,15 @@ func TestHandshakeBatches(t *testing.T) {
 		assert.Equal(t, 400, resp.StatusCode)
 	}
 }
+
+// What a client sets in a batch holds as what it sets by itself: without a ledger in memory, for as long as the session lasts.
+func TestHandshakeBatchesSet(t *testing.T) {
+	r := newRig(t, server.Options{Tools: legacyDefinitions()})
+	c := r.connect("2025-03-26", everything)
+	set := c.ask("[" + methodCall(1, "logging/setLevel", `{"level":"error"}`) + "," + methodCall(2, "resources/subscribe", `{"uri":"static://one"}`) + "]")
+	require.Equal(t, 2, strings.Count(set, `"result":{}`), set)
+	get := c.get("")
+	r.srv.ResourceUpdated("static://one")
+	r.srv.ToolsChanged()
+	assert.Equal(t, "notifications/resources/updated", get.message().Method)
+}

@@ -68,9 +68,6 @@ func (d *handshake) replyInSession(ctx context.Context, x *dialect.Exchange, r w
 	case m.ID == nil:
 		done(r, http.StatusAccepted, nil, d.notified(ctx, x, s, m))
 	case !method.lasting:
-		if lingers {
-			s.linger()
-		}
 		ctx, cancel := sessionContext(ctx, s)
 		defer cancel(nil)
 		r.Response(d.respond(ctx, x, s.peer, nil))
