@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -264,7 +265,8 @@ func (d *handshake) sessionOfBatch(ctx context.Context, x *dialect.Exchange) (*s
 	if rerr := d.HeadersOfBatch(x.Header); rerr != nil {
 		return nil, rerr
 	}
-	s, rerr := d.sessionOf(ctx, x, needs{memory: true})
+	asks := slices.ContainsFunc(x.Batch.Messages, func(b dialect.Batched) bool { return b.Message.Reply == nil && b.Message.ID != nil })
+	s, rerr := d.sessionOf(ctx, x, needs{memory: true, calls: !asks})
 	if rerr != nil {
 		return nil, rerr
 	}
