@@ -196,6 +196,23 @@ func TestOperationsOfTheUnknown(t *testing.T) {
 	assert.Equal(t, -32602, m.code())
 }
 
+// What a session has begun is found by it also while there is no room in memory for it.
+func TestOperationsOfASessionWithoutRoom(t *testing.T) {
+	r := newAsyncRig(t, func(o *server.Options) {
+		o.Authenticate, o.MaxSessionsPerPrincipal = nil, 1
+		o.Tools = append(o.Tools, legacyDefinitions()...)
+		o.CallerKey = func(*http.Request) string { return "one address" }
+	})
+	c := r.connect("2025-11-25", asyncTools)
+	c.begin(1, "hour", `{}`, unguessable)
+	c.reaches(unguessable, "completed")
+	busy := r.connect("2025-11-25", everything)
+	busy.stream(toolCall(1, "complex_tool", `{}`)).wait("elicitation/create")
+	assert.Equal(t, "completed", c.status(unguessable).Status)
+	_, text := c.refused(operation(2, "hour", `{}`, fmt.Sprintf(`{"token":%q}`, unguessable)))
+	assert.Contains(t, text, "was begun before")
+}
+
 // In MCP 2026-07-28 the questions are in the status, and a call brings the answers.
 func TestOperationsOfModernClients(t *testing.T) {
 	for name, change := range map[string]func(*server.Options){"known": func(*server.Options) {}, "unknown": func(o *server.Options) { o.Authenticate = nil }} {

@@ -162,6 +162,20 @@ func TestHandshakeBusySessionsDoNotExpire(t *testing.T) {
 		synctest.Wait()
 		assert.Equal(t, 404, b.do("POST", `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":7}}`).Code)
 	})
+	t.Run("by batches", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			g := newGate()
+			b := newBubble(t, server.Options{SessionTTL: time.Minute, TurnTimeout: 3 * time.Hour, Tools: legacyDefinitions(g.tool())})
+			b.session = b.do("POST", initializeMessage("2025-03-26", everything)).Header().Get("Mcp-Session-Id")
+			done := make(chan string)
+			go func() { done <- b.do("POST", toolCall(1, "gate", `{}`)).Body.String() }()
+			time.Sleep(2 * time.Hour)
+			assert.Equal(t, 404, b.do("POST", "["+pingMessage+"]").Code)
+			assert.Equal(t, 202, b.do("POST", `[{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}]`).Code)
+			g.leave <- true
+			assert.NotContains(t, <-done, "left")
+		})
+	})
 	t.Run("asked", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			b := newBubble(t, server.Options{SessionTTL: time.Minute})

@@ -179,6 +179,26 @@ func TestHandshakeStreamsOutliveTimeouts(t *testing.T) {
 	})
 }
 
+// So does the plain response to a client that takes no stream, and whose tool waits.
+func TestHandshakeResponsesOutliveTimeouts(t *testing.T) {
+	inAnyTime(t, func(t *testing.T) {
+		const limit = 2 * time.Second
+		rests := saga.Flow[struct{}, string]{
+			Info: saga.Info{Name: "rests"},
+			Run:  func(r *saga.Run, _ struct{}) (string, error) { return "rested", r.Sleep(limit + limit/2) },
+		}
+		r := newRig(t, server.Options{Tools: []saga.Definition{rests}}, func(web *http.Server) {
+			web.ReadTimeout, web.WriteTimeout, web.IdleTimeout = limit, limit, time.Minute
+		})
+		c := r.connect("2025-03-26", everything)
+		c.header["Accept"] = []string{"application/json"}
+		for range 2 {
+			assert.Contains(t, c.ask(toolCall(1, "rests", `{}`)), "rested")
+			assert.Contains(t, c.ask("["+toolCall(1, "rests", `{}`)+"]"), "rested")
+		}
+	})
+}
+
 // Neither open streams nor clients that are waited for hold up a graceful stop.
 func TestHandshakeGracefulStop(t *testing.T) {
 	t.Parallel()
@@ -270,4 +290,16 @@ func TestHandshakeBatches(t *testing.T) {
 		assert.Contains(t, readAll(t, resp), "-32600")
 		assert.Equal(t, 400, resp.StatusCode)
 	}
+}
+
+// What a client sets in a batch holds as what it sets by itself: without a ledger in memory, for as long as the session lasts.
+func TestHandshakeBatchesSet(t *testing.T) {
+	r := newRig(t, server.Options{Tools: legacyDefinitions()})
+	c := r.connect("2025-03-26", everything)
+	set := c.ask("[" + methodCall(1, "logging/setLevel", `{"level":"error"}`) + "," + methodCall(2, "resources/subscribe", `{"uri":"static://one"}`) + "]")
+	require.Equal(t, 2, strings.Count(set, `"result":{}`), set)
+	get := c.get("")
+	r.srv.ResourceUpdated("static://one")
+	r.srv.ToolsChanged()
+	assert.Equal(t, "notifications/resources/updated", get.message().Method)
 }

@@ -306,6 +306,14 @@ func TestSessionTaskFails(t *testing.T) {
 	assert.Equal(t, -32603, code)
 	assert.Equal(t, "internal error", why)
 
+	wordy := saga.Flow[struct{}, string]{
+		Info: saga.Info{Name: "wordy", Tasks: saga.Tasks{Mode: saga.TasksOptional}},
+		Run:  func(*saga.Run, struct{}) (string, error) { return "", saga.Failf("x%s", strings.Repeat("ä", 600)) },
+	}
+	w := newTaskRig(t, func(o *server.Options) { o.Tools = append(o.Tools, wordy) }).user("ann", "2025-11-25")
+	shown = w.until(w.create("wordy", "{}").TaskID, "failed")
+	assert.Equal(t, "x"+strings.Repeat("ä", 499)+"…", shown.StatusMessage, "cut between letters")
+
 	late := c.create("late", "{}")
 	assert.Contains(t, c.until(late.TaskID, "failed").StatusMessage, "longer than its time to live")
 }

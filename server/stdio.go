@@ -70,7 +70,11 @@ func (s *Server) ServeStdio(ctx context.Context, in io.Reader, out io.Writer) er
 	<-c.lines.Start(serving)
 	hangUp(dialect.ErrSessionEnded)
 	_ = c.due.Wait(serving)
-	c.session.Close()
+	closed := c.due.Begin()
+	go func() {
+		defer closed()
+		c.session.Close() // it waits for what it is just saying
+	}()
 	grace, end := context.WithTimeout(context.Background(), closeGrace)
 	defer end()
 	_ = c.due.Wait(grace) // what is known is written, unless it is not read

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -68,9 +69,6 @@ func (d *handshake) replyInSession(ctx context.Context, x *dialect.Exchange, r w
 	case m.ID == nil:
 		done(r, http.StatusAccepted, nil, d.notified(ctx, x, s, m))
 	case !method.lasting:
-		if lingers {
-			s.linger()
-		}
 		ctx, cancel := sessionContext(ctx, s)
 		defer cancel(nil)
 		r.Response(d.respond(ctx, x, s.peer, nil))
@@ -267,7 +265,8 @@ func (d *handshake) sessionOfBatch(ctx context.Context, x *dialect.Exchange) (*s
 	if rerr := d.HeadersOfBatch(x.Header); rerr != nil {
 		return nil, rerr
 	}
-	s, rerr := d.sessionOf(ctx, x, needs{memory: true})
+	asks := slices.ContainsFunc(x.Batch.Messages, func(b dialect.Batched) bool { return b.Message.Reply == nil && b.Message.ID != nil })
+	s, rerr := d.sessionOf(ctx, x, needs{memory: true, calls: !asks})
 	if rerr != nil {
 		return nil, rerr
 	}

@@ -173,6 +173,9 @@ func (d *handshake) end(ctx context.Context, s *session, principal string) *wire
 func (c *call) set(ctx context.Context, change func(*settings) (bool, error)) error {
 	s := c.peer.session
 	if s == nil || c.Core == nil {
+		if s != nil {
+			s.linger()
+		}
 		c.peer.setting.Lock()
 		defer c.peer.setting.Unlock()
 		_, err := change(&c.peer.settings)

@@ -272,6 +272,10 @@ func (st *stream) eventID(event uint64, mark string) (id string, ok bool) {
 
 // reply answers a POST: by JSON if that can be, with batch by a list. streams: the client takes events.
 func (st *stream) reply(ctx context.Context, r wire.Reply, c *carrier, streams, batch bool) {
+	soon := func() {}
+	if !streams {
+		soon = r.Lasting(ctx, patience)
+	}
 	events, ended := st.atFirst(ctx, c, streams)
 	switch {
 	case !streams && ctx.Err() != nil && !cutOff(ctx):
@@ -290,6 +294,7 @@ func (st *stream) reply(ctx context.Context, r wire.Reply, c *carrier, streams, 
 		st.session.mu.Lock()
 		refused := st.refused
 		st.session.mu.Unlock()
+		soon()
 		r.Response(body, refused)
 	}
 	st.session.forget(st) // it cannot be resumed

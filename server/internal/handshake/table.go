@@ -289,6 +289,13 @@ func (d *handshake) Join(ctx context.Context, x *dialect.Exchange) (context.Cont
 		return ctx, func() {} // revisions of others have no sessions
 	}
 	s, rerr := d.sessionOf(ctx, x, needs{memory: true, quiet: true})
+	if rerr != nil && rerr.Status == http.StatusServiceUnavailable { // no room, but what it has begun is found by it all the same
+		if s, rerr = d.sessionOf(ctx, x, needs{quiet: true}); rerr == nil {
+			x.Caller = d.callerOf(s)
+			x.Caller.Asked = nil // it could not be remembered what it was asked
+			return ctx, func() {}
+		}
+	}
 	if rerr != nil { // a request that only names it is not using it
 		return ctx, func() {}
 	}

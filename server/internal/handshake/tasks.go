@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"strings"
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -141,7 +142,7 @@ func (c *call) appendTask(ctx context.Context, b []byte, t *tasks.Task) []byte {
 		}
 	}
 	if t.Status.Ended() && len(message) > maxMessage {
-		message = message[:maxMessage] + "…"
+		message = strings.ToValidUTF8(message[:maxMessage], "") + "…"
 	}
 	return append(dialect.AppendTask(b, t, status, message, "ttl", "pollInterval"), '}')
 }

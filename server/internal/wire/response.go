@@ -3,6 +3,7 @@ package wire
 import (
 	"bytes"
 	"cmp"
+	"context"
 	"encoding/json"
 	"fmt"
 	"math"
@@ -118,6 +119,17 @@ func (r Reply) Response(response []byte, rerr *Error) {
 		r.Writer.Header().Set("WWW-Authenticate", rerr.Challenge)
 	}
 	r.JSON(cmp.Or(rerr.Status, http.StatusOK), response)
+}
+
+// Lasting has the reply outlive its server's limit on writing, which began with the request. What is written once soon was called
+// has as long as patience.
+func (r Reply) Lasting(ctx context.Context, patience time.Duration) (soon func()) {
+	if server, ok := ctx.Value(http.ServerContextKey).(*http.Server); !ok || server.WriteTimeout <= 0 { // none sets it anew for the next request
+		return func() {}
+	}
+	c := http.NewResponseController(r.Writer)
+	c.SetWriteDeadline(time.Time{})
+	return func() { c.SetWriteDeadline(time.Now().Add(patience)) }
 }
 
 // Events returns the reply as a stream, not begun yet. A client may take as long as patience to accept an event.
