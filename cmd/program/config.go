@@ -167,10 +167,8 @@ func (p *program) tryConfig(ctx context.Context, c *cli.Command) (err error) {
 	case name != ledgerOff:
 		o.Ledger = ledger.NewMemory(ledger.MemoryOptions{})
 	}
-	if c.String("public-url") != "" {
-		if o.Questions.PageURL, err = p.pageURL(c, o.Ledger, nil); err != nil {
-			return err
-		}
+	if o.Questions.PageURL, err = p.pageURL(c, o.Ledger, nil); err != nil {
+		return err
 	}
 	if o.CallerKey, err = p.callerKey(c); err != nil {
 		return err
