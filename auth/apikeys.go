@@ -57,7 +57,7 @@ func NewAPIKeys(header string, list ...APIKey) (*APIKeys, error) {
 
 // Set replaces all keys.
 func (k *APIKeys) Set(list ...APIKey) error {
-	stored := make([]storedKey, 0, len(list))
+	stored, users := make([]storedKey, 0, len(list)), make(map[string]string, len(list))
 	for _, key := range list {
 		hash, err := hex.DecodeString(key.Hash)
 		if err != nil || len(hash) != sha256.Size {
@@ -69,6 +69,10 @@ func (k *APIKeys) Set(list ...APIKey) error {
 		if key.Caller.Subject == "" {
 			return errors.New("auth: an API key needs a Caller.Subject: who uses it")
 		}
+		if other, taken := users[string(hash)]; taken {
+			return fmt.Errorf("auth: %q and %q have the same key: it must stand for one caller", other, key.Caller.Subject)
+		}
+		users[string(hash)] = key.Caller.Subject
 		if key.Caller.Issuer == "" {
 			key.Caller.Issuer = "api-keys"
 		}
