@@ -2,6 +2,7 @@ package auth
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/rand"
 	"crypto/sha256"
 	"crypto/subtle"
@@ -26,8 +27,8 @@ type APIKey struct {
 	Expires time.Time
 }
 
-// NewAPIKey makes a key of 256 random bits, and its hash. A key like that cannot be guessed, so that a plain hash protects
-// it; do not use passwords as keys.
+// NewAPIKey makes a key of 256 random bits, which cannot be guessed, so that a plain hash protects it, and the hash. Passwords
+// are no such keys.
 func NewAPIKey() (key, hash string) {
 	raw := make([]byte, 32)
 	_, _ = rand.Read(raw) // it never fails
@@ -57,21 +58,20 @@ func NewAPIKeys(header string, list ...APIKey) (*APIKeys, error) {
 
 // Set replaces all keys.
 func (k *APIKeys) Set(list ...APIKey) error {
-	stored := make([]storedKey, 0, len(list))
+	stored, users := make([]storedKey, 0, len(list)), make(map[string]string, len(list))
 	for _, key := range list {
 		hash, err := hex.DecodeString(key.Hash)
-		if err != nil || len(hash) != sha256.Size {
+		switch taken := users[string(hash)]; {
+		case err != nil || len(hash) != sha256.Size:
 			return fmt.Errorf("auth: the hash of the key of %q must have %d hexadecimal digits: take that of NewAPIKey", key.Caller.Subject, 2*sha256.Size)
-		}
-		if bytes.Equal(hash, emptyHash[:]) {
+		case bytes.Equal(hash, emptyHash[:]):
 			return fmt.Errorf("auth: the hash of the key of %q is that of no text at all: the variable with the key was empty when it was made", key.Caller.Subject)
-		}
-		if key.Caller.Subject == "" {
+		case key.Caller.Subject == "":
 			return errors.New("auth: an API key needs a Caller.Subject: who uses it")
+		case taken != "":
+			return fmt.Errorf("auth: %q and %q have the same key: it must stand for one caller", taken, key.Caller.Subject)
 		}
-		if key.Caller.Issuer == "" {
-			key.Caller.Issuer = "api-keys"
-		}
+		users[string(hash)], key.Caller.Issuer = key.Caller.Subject, cmp.Or(key.Caller.Issuer, "api-keys")
 		stored = append(stored, storedKey{hash, key.Caller, key.Expires})
 	}
 	k.keys.Store(&stored)

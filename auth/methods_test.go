@@ -182,6 +182,8 @@ func TestAPIKeys(t *testing.T) {
 		require.Error(t, err, name)
 		assert.NotContains(t, err.Error(), key)
 	}
+	_, err := auth.NewAPIKeys("", list[0], auth.APIKey{Hash: strings.ToUpper(hash), Caller: saga.Caller{Subject: "weekly"}})
+	require.EqualError(t, err, `auth: "nightly" and "weekly" have the same key: it must stand for one caller`)
 }
 
 // Keys that stay are taken while all are replaced, however often.

@@ -25,6 +25,12 @@ func TestRunbookSettingsAreLoadedAgain(t *testing.T) {
 	}
 	again(a, "log-level: loud\n", `cannot load the settings again, keeping those there are" error="slog: level string`)
 	again(a, "log-lvel: debug\n", `there is no setting`)
+	again(a, "log-level: warn\ntoken-ttl: xyz\n", `settings.yaml, line 2: token-ttl: .*xyz`)
+	again(a, "log-level: warn\nlease: 1ms\n", `lease: it must be 1s at least`)
+	again(a, "log-level: warn\nskills: perhaps\n", `line 2: skills: `)
+	again(a, "log-level: warn\ntool-rate: [order=5/m, order_task=x]\n", `line 2: tool-rate: of \\\"order_task\\\"`)
+	assert.NotContains(t, a.said(), "from the next start on", "nothing counts of a file that is wrong")
+	again(a, "log-level: warn\ntool-rate: [order=5/m, order_task=6/m]\nallow-host: []\n", `next start on" settings="\[token-ttl tool-rate\]"`)
 	again(a, "log-level: warn\ntoken-ttl: 5m\nlease: 11s\n", `which count from the next start on" settings=\[lease\]`)
 	assert.NotContains(t, a.said(), "settings loaded again", "it warns only")
 	again(a, "log-level: info\ntoken-ttl: 9m\naudience: other\n", `next start on" settings="\[audience token-ttl\]"`)

@@ -1,8 +1,11 @@
 package interop
 
 import (
+	"bytes"
 	"database/sql"
+	"encoding/json"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -74,11 +77,12 @@ func TestRunbookRestoredLedger(t *testing.T) {
 			s.ok("tasks", "answer", task, "--answers", yes)
 			s.ok("tasks", "watch", task)
 			later, laterTask := s.call(a, "order"), s.detached(a, "order_task")
+			s.call(a, "order") // whose client does not come again
 			require.Equal(t, 2, count(s.kinds(), "pay"))
 			a.kill()
 			restore()
 
-			b := s.serve("--workers", "0")
+			b := s.serve("--workers", "0", "--audit", audit)
 			list := s.waiting()
 			require.Len(t, list, 3, "those of the backup")
 			written, err := os.ReadFile(audit)
@@ -106,6 +110,25 @@ func TestRunbookRestoredLedger(t *testing.T) {
 			assert.Equal(t, 2+2, count(s.kinds(), "pay"))
 			assert.Zero(t, count(s.kinds(), "undone-book"))
 			assert.Empty(t, s.waiting())
+
+			written, err = os.ReadFile(audit)
+			require.NoError(t, err)
+			left := map[string][]string{} // what sagas have done that have not ended
+			for line := range bytes.Lines(written) {
+				var w struct {
+					Saga, Act, Outcome string
+					Effects            []string
+				}
+				require.NoError(t, json.Unmarshal(line, &w), "%s", line)
+				if left[w.Saga] = append(left[w.Saga], w.Effects...); w.Act != "effect" && w.Outcome == "done" {
+					delete(left, w.Saga)
+				}
+			}
+			maps.DeleteFunc(left, func(_ string, effects []string) bool { return len(effects) == 0 })
+			assert.Len(t, left, 2, "of the task and the client that does not come, only the audit knows what they did")
+			for _, effects := range left {
+				assert.Equal(t, []string{"book"}, effects)
+			}
 		})
 	}
 }

@@ -103,6 +103,7 @@ func TestMistakesInAuthorization(t *testing.T) {
 		"--auth-issuer is no URL of a server":                               {"--auth-issuer", "https://u:hush@login.example.com", "--print-config"},
 		"--auth-keys-url is no URL of a server":                             append([]string{"--auth-keys-url", "https://u:hush@a.example.com/%%", "--print-config"}, issuer...),
 		"is no list of keys, each with a hash":                              {"--auth-api-keys", h.file("b.yaml", "a: 1\n")},
+		`"ann" and "bob" have the same key`:                                 {"--auth-api-keys", h.file("d.yaml", "- {hash: "+strings.Repeat("ab", 32)+", subject: ann}\n- {hash: "+strings.Repeat("AB", 32)+", subject: bob}\n")},
 		"must have 64 hexadecimal digits":                                   {"--auth-api-keys", h.file("c.yaml", "- {hash: mk_hush, subject: x}\n")},
 		"--auth-proxy-user and --trusted-proxy are required":                {"--auth-proxy-user", "X-User"},
 		"--auth-keys-url is required for issuers of several names":          {"--auth-issuer", "https://login.example.com/{tid}"},

@@ -167,10 +167,8 @@ func (p *program) tryConfig(ctx context.Context, c *cli.Command) (err error) {
 	case name != ledgerOff:
 		o.Ledger = ledger.NewMemory(ledger.MemoryOptions{})
 	}
-	if c.String("public-url") != "" {
-		if o.Questions.PageURL, err = p.pageURL(c, o.Ledger, nil); err != nil {
-			return err
-		}
+	if o.Questions.PageURL, err = p.pageURL(c, o.Ledger, nil); err != nil {
+		return err
 	}
 	if o.CallerKey, err = p.callerKey(c); err != nil {
 		return err
@@ -186,7 +184,7 @@ func (p *program) tryConfig(ctx context.Context, c *cli.Command) (err error) {
 	return err
 }
 
-// printConfig prints what a server has been told, and where each of it is from, as a file for --config. It shows no
+// printConfig prints what is set of a server, and where each of it is from, as a file for --config. It shows no
 // password of a ledger, and no texts of the flags of the tools.
 func (p *program) printConfig(c *cli.Command) error {
 	for _, f := range c.Flags {

@@ -150,7 +150,7 @@ func (p *program) listLedger(ctx context.Context, c *cli.Command, o *durable.Ope
 		}
 		rows = append(rows, w)
 	}
-	const nothing = "Nothing waits with something to be undone, of servers with this keyset and audience. If something should, look at --keyset and --audience: with others, nothing can be found."
+	const nothing = "Nothing waits with something to be undone, of servers with this keyset and audience. If something should, look at --keyset and --audience: with others, nothing can be found. A server logs its audience when it starts."
 	return printRows(p, c, rows, nothing, "SAGA\tTOOL\tSTATE\tSINCE\tDUE\tHAS DONE\tATTEMPTS\tLAST ERROR", func(w durable.Waiting) string {
 		effects := strings.Join(w.Effects, ", ")
 		if what, ok := driven(&w); ok {

@@ -10,6 +10,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/mcpsaga/mcpsaga/internal/gittest"
 )
 
 // Without being told, a user's own server has a ledger beside the user's own keyset; one
@@ -41,8 +43,8 @@ func TestDefaultLedger(t *testing.T) {
 }
 
 // stdio has a server answer what comes on its input.
-func (h *home) stdio(input string) string {
-	cmd := h.command("stdio")
+func (h *home) stdio(input string, args ...string) string {
+	cmd := h.command(append([]string{"stdio"}, args...)...)
 	cmd.Stdin = strings.NewReader(input)
 	out, err := cmd.Output()
 	require.NoError(h.t, err)
@@ -64,7 +66,9 @@ func TestOwnLedgersAreOfOneDirectory(t *testing.T) {
 	}
 	own := audience("stdio")
 	assert.Equal(t, "stdio "+h.dir, own)
-	assert.Regexp(t, `^`+own+` [0-9a-f]{8}$`, audience("stdio", "--repo", h.dir), "its tools do something else")
+	gittest.New(t, h.dir)
+	elsewhere := audience("stdio", "--repo", h.dir)
+	assert.Regexp(t, `^`+own+` [0-9a-f]{8}$`, elsewhere, "its tools do something else")
 	other := *h
 	other.dir = filepath.Join(h.dir, "other")
 	require.NoError(t, os.Mkdir(other.dir, 0o700))
@@ -83,6 +87,13 @@ func TestOwnLedgersAreOfOneDirectory(t *testing.T) {
 	cancel := `{"jsonrpc":"2.0","id":2,"method":"tools/cancelSaga","params":{"sagaToken":"` + token[1] + `"}}` + "\n"
 	assert.Contains(t, other.stdio(cancel), `"error"`, "another project's")
 	assert.Contains(t, h.stdio(cancel), `"result"`)
+
+	ask := `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"release_notes","arguments":{},` +
+		`"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}}}` + "\n"
+	require.Contains(t, h.stdio(ask, "--repo", h.dir), "resumeToken")
+	assert.Contains(t, h.ok("ledger", "--audience", elsewhere), "release_notes", "operators find it")
+	_, stderr, _ := h.run("ledger", "--audience", own)
+	assert.Contains(t, stderr, "A server logs its audience when it starts", "or read how to")
 	shown := odd.ok("stdio", "--print-config")
 	assert.Contains(t, shown, `odd \xff`, "stores take UTF-8 alone")
 	assert.True(t, utf8.ValidString(shown))

@@ -376,7 +376,9 @@ func TestCheckOfALedgerThatCanOnlyBeRead(t *testing.T) {
 		assert.Equal(t, exitFailed, code)
 		assert.Contains(t, stderr, c.want)
 	}
-	db.Exec("ALTER ROLE app RESET default_transaction_read_only")
+	time.AfterFunc(time.Second, func() { db.Exec("ALTER ROLE app RESET default_transaction_read_only") })
+	address, _ := h.serve("--ledger", db.URL("app", "postgres")) // it waits, as while another database becomes the primary
+	assert.Equal(t, "ready", readyStatus(t, address))
 	h.ok("ledger", "check", "--ledger", db.URL("app", "postgres"))
 }
 

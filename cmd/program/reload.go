@@ -2,9 +2,11 @@ package program
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"os"
 	"slices"
+	"strings"
 
 	"github.com/urfave/cli/v3"
 )
@@ -25,6 +27,9 @@ func (p *program) reload(ctx context.Context, c *cli.Command, again <-chan os.Si
 		if e, ok := next.entries["log-level"]; err == nil && ok {
 			err = level.UnmarshalText([]byte(e.value))
 		}
+		if err == nil {
+			err = p.check(c.Name, &next)
+		}
 		if err != nil {
 			log.ErrorContext(ctx, "cannot load the settings again, keeping those there are", "error", err)
 			continue
@@ -43,4 +48,21 @@ func (p *program) reload(ctx context.Context, c *cli.Command, again <-chan os.Si
 			log.WarnContext(ctx, "some settings have changed, which count from the next start on", "settings", changed)
 		}
 	}
+}
+
+// check fails if a value of a file is none of its flag, of the command of that name. Values of the flags of the tools are not
+// tried: they would count.
+func (p *program) check(command string, file *config) error {
+	another := &program{options: p.options, name: p.name}
+	another.options.Flags = nil
+	for _, f := range another.command().Command(command).Flags {
+		name := f.Names()[0]
+		e := file.entries[name]
+		for value := range strings.SplitSeq(e.value, listSeparator) {
+			if err := f.Set(name, value); err != nil && value != "" { // an empty text is as good as none
+				return fmt.Errorf("%s, line %d: %s: %w", file.path, e.line, name, err)
+			}
+		}
+	}
+	return nil
 }

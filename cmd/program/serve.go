@@ -21,6 +21,7 @@ import (
 	"github.com/mcpsaga/mcpsaga/cmd/program/internal/keyfile"
 	"github.com/mcpsaga/mcpsaga/cmd/program/internal/term"
 	"github.com/mcpsaga/mcpsaga/ledger"
+	"github.com/mcpsaga/mcpsaga/saga"
 	"github.com/mcpsaga/mcpsaga/server"
 )
 
@@ -136,6 +137,9 @@ func (p *program) pageURL(c *cli.Command, store ledger.Store, l net.Listener) (s
 
 // ownURL is where users reach the server if only those of this machine may; empty otherwise.
 func (p *program) ownURL(l net.Listener) string {
+	if l == nil { // it has no address
+		return ""
+	}
 	if addr, ok := l.Addr().(*net.TCPAddr); ok && addr.IP.IsLoopback() && len(p.server.AllowedHosts) == 0 { // else a proxy may be before it
 		return "http://" + addr.String()
 	}
@@ -179,7 +183,7 @@ undoes what no client comes back to, and removes what is no longer needed, until
 interrupted. Servers do this as well, unless --workers is 0. Start as many workers as you
 like, and stop any of them. A ledger in a file must be there: start the first server before.
    {program} worker --ledger postgres://{program}@db.example.com/{program} --keyset /etc/{program}/keyset.json --workers 64`,
-		Flags: p.serverFlags(),
+		Flags: p.serverFlags(p.stringFlag("public-url", "the `URL` at which users reach the servers; tools that ask others than their callers need it", "")),
 		Action: func(ctx context.Context, c *cli.Command) error {
 			if c.Int("workers") < 1 {
 				return p.usage(c, "--workers %d: a worker works on 1 task at once at least", c.Int("workers"))
@@ -187,7 +191,13 @@ like, and stop any of them. A ledger in a file must be there: start the first se
 			if _, err := p.namedLedger(c); err != nil {
 				return err
 			}
-			return p.withServer(ctx, c, nil, func(ctx context.Context, s *server.Server, log *slog.Logger) error {
+			pages := func() (err error) {
+				// A worker has no callers, but the tools of servers that know theirs.
+				p.server.Authenticate = func(*http.Request) (saga.Caller, error) { return saga.Caller{}, errors.New("a worker has no callers") }
+				p.server.Questions.PageURL, err = p.pageURL(c, p.server.Ledger, nil)
+				return err
+			}
+			return p.withServer(ctx, c, pages, func(ctx context.Context, s *server.Server, log *slog.Logger) error {
 				log.Info("working", "workers", c.Int("workers"))
 				if err := s.Work(ctx); ctx.Err() == nil {
 					return err
@@ -321,6 +331,7 @@ func (p *program) newServer(c *cli.Command, o server.Options) (*server.Server, e
 var inFlags = strings.NewReplacer(
 	"server: Options.Questions.PageURL ", "--public-url ", "server: AllowedHosts has ", "--allow-host ", "server: AllowedOrigins has ", "--allow-origin ",
 	"server: AllowedOrigins ", "--allow-origin ", "server: Options.ToolRates ", "--tool-rate ", "AllowedHosts, or set Authenticate", "--allow-host",
+	"Options.Questions.PageURL, where they answer, and Options.Authenticate, which knows them", "the --public-url at which they answer, and --auth-… of serve to know them",
 )
 
 func (p *program) logger(c *cli.Command) (*slog.Logger, error) {

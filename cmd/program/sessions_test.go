@@ -87,6 +87,8 @@ func TestExplainResumeToken(t *testing.T) {
 	out, stderr, code := h.run("token", "explain", seal("ann"), "--keyset", "k.json")
 	assert.Equal(t, exitFailed, code)
 	assert.Contains(t, stderr, "authentication")
+	assert.NotContains(t, stderr, "a server would refuse this token", "it takes it from ann")
+	assert.Contains(t, stderr, "cannot say whether")
 	assert.NotContains(t, out, "ann")
 }
 

@@ -122,12 +122,12 @@ func openStore(ctx context.Context, name string) (ledger.Store, error) {
 	return nil, errNoSuchLedger
 }
 
-// isAway reports whether a database may be reached later, though nothing is changed
+// isAway reports whether a database may be reached, and written, later, though nothing is changed
 // here. A wrong password, or a database that does not exist, is for the operator to mend.
 func isAway(err error) bool {
 	if said, ok := errors.AsType[*pgconn.PgError](err); ok {
-		// connection, resources, intervention (it starts or stops), system
-		return slices.Contains([]string{"08", "53", "57", "58"}, said.Code[:min(2, len(said.Code))])
+		// connection, resources, intervention (it starts or stops), system; read_only_sql_transaction (another is to be the primary)
+		return slices.Contains([]string{"08", "53", "57", "58"}, said.Code[:min(2, len(said.Code))]) || said.Code == "25006"
 	}
 	return errors.As(err, new(*pgconn.ConnectError))
 }
@@ -138,7 +138,7 @@ func (p *program) openLedger(ctx context.Context, c *cli.Command, log *slog.Logg
 	name, implied := p.ledgerOf(c)
 	store, err := openStore(ctx, name)
 	for err != nil && isAway(err) && ctx.Err() == nil {
-		log.Warn("the ledger cannot be reached, and is waited for", "error", err)
+		log.Warn("the ledger cannot be reached or written, and is waited for", "error", err)
 		select {
 		case <-ctx.Done():
 		case <-time.After(ledgerPause):

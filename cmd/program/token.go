@@ -41,7 +41,7 @@ that is kept in a ledger the token holds a reference only.
 The id of a session and the token that resumes a request are tokens as well; what they hold
 is not shown. A resumeToken of 22 characters is none: its call is in the server's ledger.
 
-Exits with 1 if a server would refuse the token, after saying why.
+Exits with 1 if a server would refuse the token, after saying why, or if that cannot be said.
 
 Example:
    {program} token explain --keyset /etc/{program}/keyset.json --audience prod - < token.txt`,
@@ -124,6 +124,8 @@ func explain(opener *tokens.Codec, token string) (shown explanation, refused err
 	case "":
 	case tokens.ReasonMalformed:
 		return shown, fmt.Errorf("a server would refuse this token (%s): %s\nLook whether all of it was copied, and nothing else", x.Reason, x.Detail)
+	case tokens.ReasonAuthentication:
+		refused = fmt.Errorf("this command cannot say whether a server would accept the token (%s): either it is bound to a caller who identified themselves, or it was altered, or made for another --audience", x.Reason)
 	default:
 		refused = fmt.Errorf("a server would refuse this token (%s): %s", x.Reason, x.Detail)
 	}

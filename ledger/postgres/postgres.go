@@ -30,6 +30,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/mcpsaga/mcpsaga/internal/store"
@@ -187,7 +188,7 @@ func seen(row pgx.Row) (at time.Time, pid uint32, err error) {
 	err = row.Scan(&at, &pid, &fixed, &lax)
 	switch {
 	case err == nil && fixed:
-		err = errors.New("the database can only be read: it is a standby, or the role or the database is set so; give the address of the primary (several hosts with target_session_attrs=read-write find it)")
+		err = &pgconn.PgError{Severity: "ERROR", SeverityUnlocalized: "ERROR", Code: readOnly, Message: "the database can only be read: it is a standby, or the role or the database is set so; give the address of the primary (several hosts with target_session_attrs=read-write find it)"}
 	case err == nil && lax:
 		err = errors.New("synchronous_commit is off, so the database would forget what it has acknowledged: set it for this role, by ALTER ROLE … SET synchronous_commit = on")
 	}

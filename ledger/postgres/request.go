@@ -126,8 +126,7 @@ func expected(err error) bool {
 // broken reports whether an error is about the connection rather than the request, or may be gone on another
 // connection: that may lead to the primary where this one led to a standby.
 func broken(err error) bool {
-	var connect *pgconn.ConnectError
-	if err == nil || expected(err) || errors.As(err, &connect) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+	if err == nil || expected(err) || errors.As(err, new(*pgconn.ConnectError)) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return false
 	}
 	code := rolledBack(err)
