@@ -42,13 +42,12 @@ const holdTime = 3 * time.Second
 
 // Pages serves the pages of a server. It implements [dialect.Pages].
 type Pages struct {
-	host   *dialect.Host
-	router *elsewhere.Router
-	url    string
-	person func(principal string) string
-	who    Who // nil if callers alone answer
-	// account is whose a request is, as [dialect.Exchange] has it.
-	account func(r *http.Request, principal string) string
+	host    *dialect.Host
+	router  *elsewhere.Router
+	url     string
+	person  func(principal string) string
+	who     Who                                            // nil if callers alone answer
+	account func(r *http.Request, principal string) string // as of [dialect.Exchange]
 	layout  *template.Template
 	policy  string
 	cross   *http.CrossOriginProtection
