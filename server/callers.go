@@ -182,6 +182,17 @@ func (g *guard) crossOrigin() *cors.Cors {
 	})
 }
 
+// account is whose a request is that has a principal, or none; see [dialect.Exchange.Account].
+func (s *Server) account(r *http.Request, principal string) string {
+	if principal != "" {
+		return "principal " + principal
+	}
+	if key := s.opts.CallerKey(r); key != "" {
+		return "key " + key
+	}
+	return ""
+}
+
 // publicAddress is the default of [Options.CallerKey].
 func publicAddress(r *http.Request) string {
 	addr, ok := hopAddress(r.RemoteAddr) // without a port if middleware has set it

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"slices"
 	"strings"
@@ -17,6 +16,8 @@ import (
 	"github.com/mcpsaga/mcpsaga/internal/ident"
 	"github.com/mcpsaga/mcpsaga/internal/jsonview"
 	"github.com/mcpsaga/mcpsaga/internal/schema"
+	"github.com/mcpsaga/mcpsaga/internal/store"
+	"github.com/mcpsaga/mcpsaga/server/internal/dialect"
 	"github.com/mcpsaga/mcpsaga/server/internal/wire"
 )
 
@@ -147,15 +148,18 @@ func (s *Server) takeEvent(w http.ResponseWriter, r *http.Request) (status int, 
 	if action != "" && action != "reject" || s.keeper == nil {
 		return http.StatusNotFound, ErrNoEvent.Error()
 	}
-	if _, err := s.keeper.core.AtHandle(r.Context(), handle); err != nil { // before the body is read
+	at, err := s.keeper.core.AtHandle(r.Context(), handle) // before the body is read
+	if err != nil {
 		return s.eventStatus(r, err)
 	}
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, s.opts.MaxBody))
-	if err != nil {
-		if errors.As(err, new(*http.MaxBytesError)) {
-			return http.StatusRequestEntityTooLarge, "the body is too large"
-		}
-		return http.StatusBadRequest, "the body could not be read"
+	x := &dialect.Exchange{Message: new(wire.Message), Header: r.Header, Account: s.account(r, "")}
+	if at.Row != (store.ID{}) {
+		x.Account = "saga " + at.Row.String()
+	}
+	defer func() { x.Large.Leave() }()
+	body, rerr := s.host.ReadBody(w, r, x)
+	if rerr != nil {
+		return rerr.Status, rerr.Message
 	}
 	what, value := &happened{Action: "accept"}, any(nil)
 	switch {

@@ -1,12 +1,10 @@
 package server
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"mime"
 	"net"
@@ -18,7 +16,6 @@ import (
 
 	"github.com/mcpsaga/mcpsaga/internal/durable"
 	"github.com/mcpsaga/mcpsaga/internal/engine"
-	"github.com/mcpsaga/mcpsaga/internal/jsonview"
 	"github.com/mcpsaga/mcpsaga/internal/lazyctx"
 	"github.com/mcpsaga/mcpsaga/server/internal/dialect"
 	"github.com/mcpsaga/mcpsaga/server/internal/wire"
@@ -176,10 +173,8 @@ func (s *Server) read(x *httpExchange, w http.ResponseWriter) bool {
 	}
 	if who != nil {
 		x.Principal, x.request = who.Binding(), r.WithContext(engine.WithCaller(r.Context(), who))
-		x.Account = "principal " + x.Principal
-	} else if key := s.opts.CallerKey(r); key != "" {
-		x.Account = "key " + key
 	}
+	x.Account = s.account(r, x.Principal)
 	if r.Method == http.MethodPost {
 		rerr = s.readMessage(x, w)
 	} else {
@@ -210,9 +205,7 @@ func (s *Server) read(x *httpExchange, w http.ResponseWriter) bool {
 	return false
 }
 
-// readMessage reads what was POSTed, a message or a batch, and finds its dialect. It reads the whole
-// body, so that the request's context ends when the client goes away. What a client announces is no
-// reason to set memory aside: that grows with what arrives.
+// readMessage reads what was POSTed, a message or a batch, and finds its dialect.
 func (s *Server) readMessage(x *httpExchange, w http.ResponseWriter) *wire.Error {
 	r := x.request
 	if kind := r.Header.Get("Content-Type"); kind != jsonType { // as almost all write it
@@ -220,38 +213,9 @@ func (s *Server) readMessage(x *httpExchange, w http.ResponseWriter) *wire.Error
 			return wire.Refuse(http.StatusUnsupportedMediaType, wire.CodeInvalidRequest, "the Content-Type must be application/json")
 		}
 	}
-	tooLarge := func() *wire.Error {
-		return wire.Refuse(http.StatusRequestEntityTooLarge, wire.CodeInvalidRequest, "the message is too large")
-	}
-	if r.ContentLength > s.opts.MaxBody {
-		return tooLarge()
-	}
-	var read bytes.Buffer
-	read.Grow(int(max(0, min(firstRoom, r.ContentLength))) + bytes.MinRead)
-	whole := http.MaxBytesReader(w, r.Body, s.opts.MaxBody)
-	_, err := read.ReadFrom(&io.LimitedReader{R: whole, N: jsonview.Large})
-	if err == nil && read.Len() == jsonview.Large { // there may be more
-		size := r.ContentLength
-		if size < 0 {
-			size = s.opts.MaxBody
-		}
-		if rerr := s.host.AdmitLarge(r.Context(), &x.Exchange, size); rerr != nil {
-			_, _ = io.Copy(io.Discard, whole) // a client that still writes does not read
-			return rerr
-		}
-		_, err = read.ReadFrom(whole)
-	}
-	if err != nil {
-		if errors.As(err, new(*http.MaxBytesError)) {
-			return tooLarge()
-		}
-		return wire.Refuse(http.StatusBadRequest, wire.CodeParseError, "the body could not be read")
-	}
-	body := read.Bytes()
-	// What is read from now on is that the client goes away: the end of the server's
-	// ReadTimeout would look the same, and cancel the turn.
-	if hs, ok := r.Context().Value(http.ServerContextKey).(*http.Server); !ok || hs.ReadTimeout > 0 {
-		http.NewResponseController(w).SetReadDeadline(time.Time{})
+	body, rerr := s.host.ReadBody(w, r, &x.Exchange)
+	if rerr != nil {
+		return rerr
 	}
 	if jsontext.Value(body).Kind() == '[' {
 		if s.match(&x.message, x.Header) != dialect.Dialect(s.sessions) {
@@ -261,7 +225,6 @@ func (s *Server) readMessage(x *httpExchange, w http.ResponseWriter) *wire.Error
 		x.Batch.Messages, x.Batch.Error = s.parseBatch(body)
 		return nil
 	}
-	var rerr *wire.Error
 	if x.message, rerr = wire.Parse(body); rerr != nil {
 		rerr.Status = http.StatusBadRequest
 		return rerr
@@ -296,10 +259,6 @@ func (s *Server) match(m *wire.Message, header http.Header) dialect.Dialect {
 }
 
 const jsonType = "application/json"
-
-// firstRoom is how much memory a body gets before anything of it has come, in bytes, but for what
-// [bytes.Buffer] has free when it reads. Most fit in it.
-const firstRoom = 4<<10 - bytes.MinRead
 
 // keepAlive is how often an idle event stream shows that it is alive.
 const keepAlive = 15 * time.Second

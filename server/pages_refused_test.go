@@ -2,6 +2,7 @@ package server_test
 
 import (
 	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"strings"
 	"testing"
@@ -109,6 +110,40 @@ func TestPagesCountNoMistakes(t *testing.T) {
 		shows(t, p, "Error: is required", `aria-invalid="true"`, `<a href="#f0">`)
 	}
 	shows(t, r.page(first.URL), "Which row?")
+}
+
+// unread takes a page, and keeps nothing of it.
+type unread struct {
+	header       http.Header
+	status, most int
+}
+
+func (u *unread) Header() http.Header    { return u.header }
+func (u *unread) WriteHeader(status int) { u.status = status }
+func (u *unread) Write(b []byte) (int, error) {
+	u.most = max(u.most, len(b))
+	return len(b), nil
+}
+
+// A large form that does not fit is shown again, with little at once: as HTML it is five times as long, and clients may read slowly.
+func TestPagesShowLargeFormsInParts(t *testing.T) {
+	o, r := newOffice(t, newApprove())
+	_, link := o.asks(r)
+	form := r.opensFor("fin1", link).form(t, "accept")
+	for what, c := range map[string]struct{ text, shown string }{"quotes": {`"`, "&#34;"}, "letters": {"é", "é"}} {
+		form.Set("f0", strings.Repeat(c.text, 100_000))
+		p := r.says("fin1", link, form)
+		assert.Equal(t, http.StatusUnprocessableEntity, p.status, what)
+		assert.True(t, strings.Contains(p.body, ` value="`+strings.Repeat(c.shown, 100_000)+`"`), what)
+		assert.Contains(t, p.body[len(p.body)-100:], "</html>", what)
+		q := httptest.NewRequest(http.MethodPost, link, strings.NewReader(form.Encode()))
+		q.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+		q.Header.Set("User", "fin1")
+		u := &unread{header: http.Header{}}
+		r.srv.Handler().ServeHTTP(u, q)
+		assert.Equal(t, http.StatusUnprocessableEntity, u.status, what)
+		assert.Less(t, u.most, 32<<10, what)
+	}
 }
 
 // While the ledger fails a page says that it is to be opened again, and nothing is lost.

@@ -97,7 +97,7 @@ func (s *Server) who() pages.Who {
 			return who, rerr
 		}
 		p := saga.CallerOf(engine.WithCaller(r.Context(), c))
-		who = pages.Person{Subject: p.Subject, Names: []string{p.Subject}}
+		who = pages.Person{Subject: p.Subject, Names: []string{p.Subject}, Principal: c.Binding()}
 		key := s.opts.CallerKey(r)
 		if from, err := netip.ParseAddr(key); err == nil {
 			who.From = from.String() // behind a proxy
@@ -138,7 +138,7 @@ func (s *Server) addPages() error {
 	if err != nil {
 		return fmt.Errorf("server: %w", err)
 	}
-	p, err := pages.New(s.host, u.String(), func(binding string) string { return engine.CallerOfBinding(binding).Subject }, s.who())
+	p, err := pages.New(s.host, u.String(), func(binding string) string { return engine.CallerOfBinding(binding).Subject }, s.who(), s.account)
 	if err != nil {
 		return fmt.Errorf("server: %w", err)
 	}

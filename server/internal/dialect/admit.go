@@ -1,9 +1,13 @@
 package dialect
 
 import (
+	"bytes"
 	"context"
+	"errors"
+	"io"
 	"log/slog"
 	"net/http"
+	"time"
 
 	"github.com/mcpsaga/mcpsaga/internal/jsonview"
 	"github.com/mcpsaga/mcpsaga/saga"
@@ -42,11 +46,51 @@ const (
 // NewLarge returns the gate for large messages.
 func NewLarge() *bounds.Gate { return bounds.New(bounds.Config{Places: largePlaces}) }
 
-// AdmitLarge gives a message of so many bytes its place among the large ones, before all of it is read, or refuses it.
-// All of them in a server take 32 MiB at most, until they are answered, or their tools wait for others.
-func (h *Host) AdmitLarge(ctx context.Context, x *Exchange, size int64) *wire.Error {
-	x.Large = &bounds.Place{Weight: int(min((size+largePlace-1)/largePlace, largePlaces))}
-	return h.admit(ctx, x, h.Large, x.Large, "")
+// firstRoom is how much memory a body gets before anything of it has come, in bytes, but for what
+// [bytes.Buffer] has free when it reads. Most fit in it.
+const firstRoom = 4<<10 - bytes.MinRead
+
+// ReadBody reads what was POSTed, wherever in the server that was. It reads the whole body, so that the request's context
+// ends when the client goes away. What a client announces is no reason to set memory aside: that grows with what arrives.
+// A large body takes x.Large before all of it is read, or is refused: all of them in a server take 32 MiB at most, until
+// they are answered, or their tools wait for others.
+func (h *Host) ReadBody(w http.ResponseWriter, r *http.Request, x *Exchange) ([]byte, *wire.Error) {
+	most := h.Limits.MaxBody
+	tooLarge := func() *wire.Error {
+		return wire.Refuse(http.StatusRequestEntityTooLarge, wire.CodeInvalidRequest, "the message is too large")
+	}
+	if r.ContentLength > most {
+		return nil, tooLarge()
+	}
+	var read bytes.Buffer
+	read.Grow(int(max(0, min(firstRoom, r.ContentLength))) + bytes.MinRead)
+	whole := http.MaxBytesReader(w, r.Body, most)
+	_, err := read.ReadFrom(&io.LimitedReader{R: whole, N: jsonview.Large})
+	if err == nil && read.Len() == jsonview.Large { // there may be more
+		size := r.ContentLength
+		if size < 0 {
+			size = most
+		}
+		x.Large = &bounds.Place{Weight: int(min((size+largePlace-1)/largePlace, largePlaces))}
+		if rerr := h.admit(r.Context(), x, h.Large, x.Large, ""); rerr != nil {
+			read = bytes.Buffer{}
+			_, _ = io.Copy(io.Discard, whole) // a client that still writes does not read
+			return nil, rerr
+		}
+		_, err = read.ReadFrom(whole)
+	}
+	if err != nil {
+		if errors.As(err, new(*http.MaxBytesError)) {
+			return nil, tooLarge()
+		}
+		return nil, wire.Refuse(http.StatusBadRequest, wire.CodeParseError, "the body could not be read")
+	}
+	// What is read from now on is that the client goes away: the end of the server's
+	// ReadTimeout would look the same, and cancel the turn.
+	if hs, ok := r.Context().Value(http.ServerContextKey).(*http.Server); !ok || hs.ReadTimeout > 0 {
+		http.NewResponseController(w).SetReadDeadline(time.Time{})
+	}
+	return read.Bytes(), nil
 }
 
 func (h *Host) admit(ctx context.Context, x *Exchange, g *bounds.Gate, p *bounds.Place, tool string) *wire.Error {

@@ -272,7 +272,7 @@ type Host struct {
 	Limits    Limits
 	// Gate says which requests are taken up; nil takes up all.
 	Gate *bounds.Gate
-	// Large is the gate of large messages, see [Host.AdmitLarge].
+	// Large is the gate of large messages, see [Host.ReadBody].
 	Large *bounds.Gate
 	// TakesKeys: the server has a ledger, by which it knows a first call again.
 	TakesKeys bool

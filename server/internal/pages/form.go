@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/mcpsaga/mcpsaga/internal/checkerr"
 	"github.com/mcpsaga/mcpsaga/steps"
@@ -295,6 +296,21 @@ func (f *field) readChoice(sent []string) (any, error) {
 		return places[0] == 0, nil
 	}
 	return f.spec.Choices[places[0]].Value, nil
+}
+
+// piece is how much of a text is written as HTML at once, which takes several times as much memory.
+const piece = 4 << 10
+
+// Pieces are the parts of Value.
+func (f *field) Pieces() (list []string) {
+	for rest := f.Value; rest != ""; {
+		n := min(piece, len(rest))
+		for n < len(rest) && !utf8.RuneStart(rest[n]) {
+			n++
+		}
+		list, rest = append(list, rest[:n]), rest[n:]
+	}
+	return list
 }
 
 // Failed reports whether what was entered in any field breaks a rule.

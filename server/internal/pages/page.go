@@ -1,12 +1,13 @@
 package pages
 
 import (
-	"bytes"
 	"cmp"
+	"errors"
 	"html/template"
 	"net/http"
 	"net/url"
 	"strconv"
+	texttemplate "text/template"
 	"time"
 
 	"github.com/mcpsaga/mcpsaga/internal/engine"
@@ -52,15 +53,11 @@ type question struct {
 
 func (p *Pages) show(w http.ResponseWriter, status int, shown *page) {
 	shown.Style = template.CSS(style)
-	var b bytes.Buffer
-	if err := p.layout.Execute(&b, shown); err != nil {
-		p.host.Log.Error("page not written", "error", err)
-		http.Error(w, errBroken.text, errBroken.status)
-		return
-	}
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	w.WriteHeader(status)
-	_, _ = w.Write(b.Bytes())
+	if err := p.layout.Execute(w, shown); errors.As(err, new(texttemplate.ExecError)) { // any other is that the client has gone
+		p.host.Log.Error("page not written", "error", err)
+	}
 }
 
 // tool is what the tool of the call is called.

@@ -16,6 +16,7 @@ import (
 	"html/template"
 	"mime"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -41,28 +42,29 @@ const holdTime = 3 * time.Second
 
 // Pages serves the pages of a server. It implements [dialect.Pages].
 type Pages struct {
-	host   *dialect.Host
-	router *elsewhere.Router
-	url    string
-	person func(principal string) string
-	who    Who // nil if callers alone answer
-	layout *template.Template
-	policy string
-	cross  *http.CrossOriginProtection
+	host    *dialect.Host
+	router  *elsewhere.Router
+	url     string
+	person  func(principal string) string
+	who     Who                                            // nil if callers alone answer
+	account func(r *http.Request, principal string) string // as of [dialect.Exchange]
+	layout  *template.Template
+	policy  string
+	cross   *http.CrossOriginProtection
 }
 
 var _ dialect.Pages = (*Pages)(nil)
 
 // New returns the pages of a host with a ledger. url is where they are, without a slash at the end. person is what a
 // principal is called; empty if it has no name. who is nil if callers alone answer.
-func New(h *dialect.Host, url string, person func(principal string) string, who Who) (*Pages, error) {
+func New(h *dialect.Host, url string, person func(principal string) string, who Who, account func(r *http.Request, principal string) string) (*Pages, error) {
 	t, err := template.New("page").Parse(layout)
 	if err != nil {
 		return nil, fmt.Errorf("pages: %w", err)
 	}
 	hash := sha256.Sum256([]byte(style))
 	return &Pages{
-		host: h, router: elsewhere.New(h), url: url, person: person, who: who, layout: t, cross: http.NewCrossOriginProtection(),
+		host: h, router: elsewhere.New(h), url: url, person: person, who: who, account: account, layout: t, cross: http.NewCrossOriginProtection(),
 		policy: "default-src 'none'; style-src 'sha256-" + base64.StdEncoding.EncodeToString(hash[:]) +
 			"'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'",
 	}, nil
@@ -100,6 +102,7 @@ var (
 	errType    = &refusal{http.StatusUnsupportedMediaType, "Only what the form of this page sends can be read. Nothing was done."}
 	errLarge   = &refusal{http.StatusRequestEntityTooLarge, "The answer is too large, so it was not taken. Go back, and make it shorter."}
 	errBody    = &refusal{http.StatusBadRequest, "The answer could not be read, so it was not taken. Go back, and send it again."}
+	errBusy    = &refusal{http.StatusServiceUnavailable, "The server has too much to do at the moment, so your answer was not taken. Go back, and send it again in a minute: nothing is lost."}
 	errLedger  = &refusal{http.StatusServiceUnavailable, "The server cannot look this up at the moment. Try again in a minute: nothing is lost."}
 	errNewer   = &refusal{http.StatusServiceUnavailable, "A newer server continues this, so your answer was not taken here. Go back, and send it again in a minute: nothing is lost."}
 	errBroken  = &refusal{http.StatusInternalServerError, "Something went wrong in the server. Try again; if it happens again, tell its operator."}
@@ -130,10 +133,12 @@ func (p *Pages) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		if known = errLedger; errors.Is(err, turns.ErrNewer) {
 			known = errNewer
 		}
-		w.Header().Set("Retry-After", "30")
 	default:
 		known = errBroken
 		p.host.Log.ErrorContext(r.Context(), "page not served", "error", err)
+	}
+	if known.status == http.StatusServiceUnavailable {
+		w.Header().Set("Retry-After", "30")
 	}
 	p.show(w, known.status, &page{Title: "Nothing to answer here", Alert: known.text})
 }
@@ -229,24 +234,32 @@ const (
 	taken = "taken"
 )
 
-// readForm reads what a form has sent.
-func (p *Pages) readForm(w http.ResponseWriter, r *http.Request) error {
+// readForm reads what a form has sent. A large one takes a place, which done gives back.
+func (p *Pages) readForm(w http.ResponseWriter, r *http.Request, principal string) (done func(), err error) {
+	x := &dialect.Exchange{Message: new(wire.Message), Header: r.Header, Principal: principal, Account: p.account(r, principal)}
+	defer func() { done = x.Large.Leave }()
 	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || kind != "application/x-www-form-urlencoded" {
-		return errType
+		return nil, errType
 	}
-	r.Body = http.MaxBytesReader(w, r.Body, p.host.Limits.MaxBody)
-	if err := r.ParseForm(); err != nil {
-		if errors.As(err, new(*http.MaxBytesError)) {
-			return errLarge
+	body, rerr := p.host.ReadBody(w, r, x)
+	switch {
+	case rerr == nil:
+		if r.PostForm, err = url.ParseQuery(string(body)); err == nil { // it takes 10,000 fields at most
+			return nil, nil
 		}
-		return errBody
+	case rerr.Status == http.StatusRequestEntityTooLarge:
+		return nil, errLarge
+	case rerr.RetryAfter > 0:
+		return nil, errBusy
 	}
-	return nil
+	return nil, errBody
 }
 
 // post does what was asked by a form.
 func (v *visit) post(r *http.Request) error {
-	if err := v.readForm(v.w, r); err != nil {
+	done, err := v.readForm(v.w, r, "")
+	defer done()
+	if err != nil {
 		return err
 	}
 	id := r.PostForm.Get(formQuestion)

@@ -37,6 +37,8 @@ type Person struct {
 	// Subject is who that is; empty if that is not known. Names are those that the person may answer as.
 	Subject string
 	Names   []string
+	// Principal is the caller as which the person has signed in.
+	Principal string
 	// From is where the request came from.
 	From string
 }
@@ -227,7 +229,9 @@ func (o *other) token() string {
 
 // post takes the answer of a person.
 func (o *other) post(r *http.Request) error {
-	if err := o.readForm(o.w, r); err != nil {
+	done, err := o.readForm(o.w, r, o.who.Principal)
+	defer done()
+	if err != nil {
 		return err
 	}
 	a, do := o.asked, r.PostForm.Get(formDo)
@@ -251,7 +255,7 @@ func (o *other) post(r *http.Request) error {
 			return err
 		}
 	}
-	err := o.host.Core.AnswerAsked(r.Context(), a, given)
+	err = o.host.Core.AnswerAsked(r.Context(), a, given)
 	var wrong *durable.ValueError
 	switch {
 	case errors.Is(err, durable.ErrEventOther), errors.Is(err, durable.ErrEventGone):
