@@ -114,7 +114,7 @@ func (h *hold) firstTurn(one *calling) (turns.End, error) {
 		return turns.End{}, err
 	}
 	turn.Permitted, turn.Answers = true, nil // what is sent ahead is an answer when it was asked for
-	turn.Notifier, turn.Acting, turn.Checkpoint = &h.notes, h.acting, h.checkpoint
+	turn.Notifier, turn.Acting, turn.Final, turn.Checkpoint = &h.notes, h.acting, h.final, h.checkpoint
 	turn.Undoing, turn.Broken = h.undoing(nil), h.undoing(errChanged)
 	ctx, stop := h.newTurn()
 	defer stop(nil)

@@ -217,56 +217,60 @@ func TestAnUndoBeginsNothingIrreversible(t *testing.T) {
 	}
 }
 
-// So it is with a task.
+// So it is with a task, and with the first turn of a call.
 func TestACancelledTaskBeginsNothingIrreversible(t *testing.T) {
-	for _, dies := range []string{"before", "within"} {
-		t.Run(dies, func(t *testing.T) {
-			inBubble(t, func(t *testing.T, r *rig) {
-				things := &counter{holds: map[string]bool{}}
-				hold, pay := things.effect("hold"), things.effect("pay")
-				pay.Irreversible, pay.Undo = true, nil
-				var way *narrow
-				alive := make(chan none)
-				die := func(where string) {
-					if where == dies && !way.noTake.Load() {
-						way.dies()
-						<-alive
+	for _, delayed := range []time.Duration{0, delay} {
+		for _, dies := range []string{"before", "within"} {
+			t.Run(fmt.Sprintf("%s, call %v", dies, delayed > 0), func(t *testing.T) {
+				inBubble(t, func(t *testing.T, r *rig) {
+					things := &counter{holds: map[string]bool{}}
+					hold, pay := things.effect("hold"), things.effect("pay")
+					pay.Irreversible, pay.Undo = true, nil
+					var way *narrow
+					alive := make(chan none)
+					die := func(where string) {
+						if where == dies && !way.noTake.Load() {
+							way.dies()
+							<-alive
+						}
 					}
-				}
-				act := pay.Do
-				pay.Do = func(ctx context.Context, key saga.Key, in string) (string, error) {
-					die("within")
-					return act(ctx, key, in)
-				}
-				tool := single("pays", func(t *turn) (saga.Next, error) {
-					if _, err := saga.Do(t, hold, "x"); err != nil {
-						return nil, err
+					act := pay.Do
+					pay.Do = func(ctx context.Context, key saga.Key, in string) (string, error) {
+						die("within")
+						return act(ctx, key, in)
 					}
-					die("before")
-					if _, err := saga.Do(t, pay, "x"); err != nil {
-						return nil, err
+					tool := single("pays", func(t *turn) (saga.Next, error) {
+						if _, err := saga.Do(t, hold, "x"); err != nil {
+							return nil, err
+						}
+						die("before")
+						if _, err := saga.Do(t, pay, "x"); err != nil {
+							return nil, err
+						}
+						return t.Textf("paid")
+					}, hold, pay)
+					a, narrow := r.narrowed(tool)
+					way = narrow
+					r.work(a)
+					defer close(alive)
+					s := call(a, "pays", "")
+					s.Delay = delayed
+					task := r.start(a, s)
+					time.Sleep(time.Second)
+					b := r.manager(nil, tool)
+					r.work(b)
+					_, err := b.Cancel(t.Context(), "p", task.ID)
+					require.NoError(t, err)
+					ends, want := tasks.Cancelled, []string{"hold", "undo hold"}
+					if dies == "within" {
+						ends, want = tasks.Completed, []string{"hold", "pay"}
 					}
-					return t.Textf("paid")
-				}, hold, pay)
-				a, narrow := r.narrowed(tool)
-				way = narrow
-				r.work(a)
-				defer close(alive)
-				task := r.start(a, call(a, "pays", ""))
-				time.Sleep(time.Second)
-				b := r.manager(nil, tool)
-				r.work(b)
-				_, err := b.Cancel(t.Context(), "p", task.ID)
-				require.NoError(t, err)
-				ends, want := tasks.Cancelled, []string{"hold", "undo hold"}
-				if dies == "within" {
-					ends, want = tasks.Completed, []string{"hold", "pay"}
-				}
-				r.until(b, task.ID, ends)
-				things.mu.Lock()
-				defer things.mu.Unlock()
-				assert.Equal(t, want, things.calls[:2])
+					r.until(b, task.ID, ends)
+					things.mu.Lock()
+					defer things.mu.Unlock()
+					assert.Equal(t, want, things.calls[:2])
+				})
 			})
-		})
+		}
 	}
 }

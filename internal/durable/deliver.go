@@ -217,7 +217,16 @@ func (c *Core) stillWaits(ctx context.Context, d *delivery) error {
 // tellRows has the sagas go on that wait for an event which has happened.
 func (c *Core) tellRows(ctx context.Context, name Name, d *delivery) error {
 	for _, id := range d.Rows {
-		_, err := c.input(ctx, func() (*row, error) { return c.loadReadable(ctx, id) }, func(r *row) (*event, bool, error) { return r.happened(name, d) })
+		find := func() (*row, error) { return c.loadReadable(ctx, id) }
+		_, err := c.input(ctx, find, func(r *row) (*event, bool, error) { return r.happened(name, d) })
+		if errors.Is(err, store.ErrTooLarge) { // a worker finds the same, and ends the saga
+			_, err = c.input(ctx, find, func(r *row) (input *event, run bool, err error) {
+				if input, _, err = r.happened(name, d); input != nil {
+					input = &event{kind: kindRenew}
+				}
+				return input, true, err
+			})
+		}
 		if err != nil && !errors.Is(err, tasks.ErrNotFound) { // it was there just now
 			return err
 		}

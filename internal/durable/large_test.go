@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -12,8 +13,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/mcpsaga/mcpsaga/content"
+	"github.com/mcpsaga/mcpsaga/internal/durable"
 	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/internal/store"
+	"github.com/mcpsaga/mcpsaga/internal/store/intercept"
 	"github.com/mcpsaga/mcpsaga/internal/tasks"
 	"github.com/mcpsaga/mcpsaga/internal/turns"
 	"github.com/mcpsaga/mcpsaga/saga"
@@ -142,4 +145,58 @@ func TestAnAnswerThatIsTooLarge(t *testing.T) {
 			r.until(m, task.ID, tasks.Completed)
 		}
 	})
+}
+
+// So the task ends that waits for an event whose value is too large to be kept with what it remembers, whether that comes
+// before it waits, while the ledger is about to know that, or after.
+func TestAnEventThatIsTooLarge(t *testing.T) {
+	type state struct {
+		Text string `json:"text"`
+	}
+	sent, paid := &steps.Event[string]{ID: "sent", Message: "Waiting.", Within: time.Hour}, &steps.Event[string]{ID: "paid", Message: "Waiting.", Within: time.Hour}
+	value := accepts(`"` + strings.Repeat("x", store.MaxState/2) + `"`)
+	for _, comes := range []string{"before", "meanwhile", "after"} {
+		inBubble(t, func(t *testing.T, r *rig) {
+			d := newDesk()
+			effect := &saga.Effect[hold, string]{Name: "hold", Do: d.do, Undo: d.undo}
+			tool := saga.Machine[none, state]{
+				Info: saga.Info{Name: "large", Tasks: optional, Asks: []steps.Question{sent, paid}, Effects: []saga.Declared{effect}},
+				Start: func(t *saga.Turn[none, state]) (saga.Next, error) {
+					if _, err := saga.Do(t, effect, hold{Task: "x", What: "a"}); err != nil {
+						return nil, err
+					}
+					t.State.Text = strings.Repeat("x", store.MaxState/2)
+					return t.Ask("end", sent.With(steps.Key("k")), paid.With(steps.Key("k")))
+				},
+				Steps: saga.Steps[none, state]{"end": func(t *saga.Turn[none, state]) (saga.Next, error) { return t.Textf("done") }},
+			}
+			other := r.manager(nil, tool)
+			var once sync.Once
+			deliver := func(when string) {
+				if when == comes {
+					once.Do(func() {
+						_, err := other.Deliver(context.Background(), other.AtKey("large", "sent", "k"), value)
+						assert.NoError(t, err)
+					})
+				}
+			}
+			m, err := durable.New(durable.Config{Turns: r.runner(tool), Store: &intercept.Store{Store: r.store, Around: func(_ context.Context, c intercept.Call, next func() error) error {
+				if c.Method == "Load" && c.ID == other.AtKey("large", "paid", "k").Event { // the other event's document says that it waits
+					deliver("meanwhile")
+				}
+				return next()
+			}}})
+			require.NoError(t, err)
+			r.work(m)
+			deliver("before")
+			task := r.start(m, call(m, "large", ""))
+			time.Sleep(time.Second)
+			deliver("after")
+			task = r.until(m, task.ID, tasks.Failed)
+			require.ErrorContains(t, task.Err, "more to remember")
+			assert.Less(t, task.Updated.Sub(task.Created), time.Minute)
+			left, _ := d.left("x")
+			assert.Empty(t, left)
+		})
+	}
 }

@@ -189,6 +189,9 @@ func (h *hold) awaitEvents(r *row, events []tasks.Awaited) (again bool, err erro
 		again = true
 		return append(list, event{kind: kindTurn})
 	})
+	if errors.Is(err, store.ErrTooLarge) {
+		return h.undo(r, errState) // it would be the next time
+	}
 	return again, err
 }
 

@@ -143,7 +143,11 @@ func (h *hold) mark(why error, u engine.Undoing) (mark *undoing, err error) {
 
 // commitUndoing has the row say what is being undone, as much of it as can be kept.
 func (h *hold) commitUndoing(mark *undoing, u engine.Undoing) error {
+	forget := false
 	put := func(r *row) []event {
+		if forget { // an input may be what is too large
+			r.Stand.Answers = nil
+		}
 		switch {
 		case r.Undoing == nil:
 			r.Undoing, h.beganUndo = mark, true
@@ -159,6 +163,9 @@ func (h *hold) commitUndoing(mark *undoing, u engine.Undoing) error {
 			*large = nil
 			err = h.commit(put)
 		}
+	}
+	if forget = errors.Is(err, store.ErrTooLarge); forget {
+		err = h.commit(put)
 	}
 	return err
 }
