@@ -149,14 +149,18 @@ func SchemaFor[T any]() (*jsonschema.Schema, error) {
 // nothing at the URI.
 var ErrNotFound = engine.ErrNotFound
 
-// Failf ends the saga with a text that the caller reads. A %w verb keeps the
+// Failf ends the saga with a text that the caller reads. Each %w verb keeps a
 // cause for the log and shows its text to the caller.
 //
 // Any other error that a step function or a flow returns is hidden from the caller, as
 // it may hold what only the operator should see, and goes to the server's log.
 func Failf(format string, args ...any) error {
 	err := fmt.Errorf(format, args...)
-	return &engine.ToolError{Text: err.Error(), Err: errors.Unwrap(err)}
+	cause := errors.Unwrap(err)
+	if several, ok := err.(interface{ Unwrap() []error }); ok {
+		cause = errors.Join(several.Unwrap()...)
+	}
+	return &engine.ToolError{Text: err.Error(), Err: cause}
 }
 
 // Fail is [Failf] with a cause that the caller does not read: it is for the log only.

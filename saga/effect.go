@@ -313,7 +313,7 @@ func attempt[T any](ctx context.Context, timeout time.Duration, tries int, call 
 			err = backoff.Permanent(err) // to try again cannot change it
 		}
 		return *got, err
-	}, backoff.WithMaxTries(uint(tries)), backoff.WithBackOff(pauses(ctx)))
+	}, backoff.WithMaxTries(uint(tries)), backoff.WithMaxElapsedTime(0), backoff.WithBackOff(pauses(ctx))) // a quarter of an hour is its default
 }
 
 // pauses are what lies between two tries; tests do not wait.

@@ -47,6 +47,7 @@ func TestWhatCallersWereTold(t *testing.T) {
 	}{
 		{"a text for the caller", saga.Failf("There is no account %d.", 7), true, "There is no account 7."},
 		{"a text with a cause", saga.Failf("The bank does not answer: %w", cause), false, "The bank does not answer: no route to 10.0.0.7"},
+		{"a text with two causes", saga.Failf("%w: %w", errors.New("The bank does not answer"), cause), false, "The bank does not answer: no route to 10.0.0.7"},
 		{"a text with a hidden cause", saga.Fail("The bank does not answer.", cause), false, "The bank does not answer."},
 		{"declined", &steps.StepError{StepID: "confirm", Err: steps.ErrDeclined}, true, `Stopped: "confirm" was declined.`},
 		{"for the operator only", cause, false, "The tool failed. Its operator can find the reason in the log under the saga " + testID.String() + "."},
@@ -58,6 +59,7 @@ func TestWhatCallersWereTold(t *testing.T) {
 			assert.Equal(t, test.told, out.Disclosed)
 			assert.Equal(t, test.text, text(t, out))
 			assert.ErrorIs(t, out.Err, test.err)
+			assert.Equal(t, !test.told, errors.Is(out.Err, cause))
 			assert.True(t, out.Result.IsError)
 		})
 	}

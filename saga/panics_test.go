@@ -122,3 +122,24 @@ func TestPanicWhereAnEffectIsReadAtOnce(t *testing.T) {
 	assert.ErrorContains(t, err, "cannot read")
 	assert.Equal(t, []string{"e"}, undone.Report.Outstanding)
 }
+
+// grim is a text that cannot be read.
+type grim string
+
+func (*grim) UnmarshalText([]byte) error { panic("cannot read") }
+
+// The type of an answer is read before any step function runs.
+func TestPanicWhereAnAnswerIsRead(t *testing.T) {
+	ask := &steps.Form[struct {
+		Mood grim `json:"mood"`
+	}]{ID: "ask", Message: "Mood?"}
+	s := play(t, saga.Flow[struct{}, string]{Info: saga.Info{Name: "f", Asks: []steps.Question{ask}}, Run: func(r *saga.Run, _ struct{}) (string, error) {
+		_, err := saga.Ask(r, ask)
+		return "done", err
+	}})
+	s.start("")
+	_, err := s.resume(accept("ask", `{"mood":"bad"}`))
+	var panicked *engine.PanicError
+	require.ErrorAs(t, err, &panicked)
+	assert.Equal(t, "cannot read", panicked.Value)
+}

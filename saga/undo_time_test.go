@@ -2,6 +2,7 @@ package saga_test
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -169,5 +170,28 @@ func TestLogSaysThatTheTimeToUndoIsOver(t *testing.T) {
 		require.NoError(t, err)
 		assert.ErrorContains(t, out.Err, `undo of "c": the time for undoing it is over`)
 		assert.NotContains(t, text(t, out), "time")
+	})
+}
+
+// Where the turn has the time, long tries are as many as short ones.
+func TestLongTriesAreCountedAlone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tries := 0
+		slow := &saga.Effect[empty, empty]{Name: "slow", Timeout: time.Hour, Do: func(context.Context, saga.Key, empty) (empty, error) {
+			time.Sleep(20 * time.Minute)
+			if tries++; tries < 3 {
+				return empty{}, errors.New("connection reset")
+			}
+			return empty{}, nil
+		}}
+		s := play(t, saga.Flow[empty, string]{
+			Info: saga.Info{Name: "long", Effects: []saga.Declared{slow}},
+			Run: func(r *saga.Run, _ empty) (string, error) {
+				_, err := saga.Do(r, slow, empty{})
+				return "done", err
+			},
+		})
+		assert.Equal(t, "done", text(t, s.start(`{}`)))
+		assert.Equal(t, 3, tries)
 	})
 }

@@ -198,7 +198,7 @@ func (f *Form[T]) Check(step Step, result json.RawMessage) error {
 		return err
 	}
 	err = spec.validateJSON(step.ID, e.content)
-	if err != nil || !f.declared().strict {
+	if err != nil || e.content == nil || !f.declared().strict { // as Answer does, no content is an empty form
 		return err
 	}
 	if err := schema.Decode(e.content, new(T)); err != nil {

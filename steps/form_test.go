@@ -383,3 +383,17 @@ func TestAnswersThatTheTypeRefuses(t *testing.T) {
 		}
 	}
 }
+
+// A user who accepts a form without entering anything may be reported without content, whatever the types of its fields.
+func TestStrictFormsMayBeLeftEmpty(t *testing.T) {
+	form := &steps.Form[struct {
+		Since *time.Time `json:"since,omitempty"`
+	}]{ID: "f", Message: "m"}
+	step := mustStep(t, form)
+	for _, doc := range []string{`{"action":"accept","content":{}}`, `{"action":"accept","content":null}`, `{"action":"accept"}`} {
+		assert.NoError(t, form.Check(step, json.RawMessage(doc)), doc)
+		answer, err := form.Answer(result("f", doc))
+		assert.NoError(t, err, doc)
+		assert.Nil(t, answer.Since)
+	}
+}

@@ -280,3 +280,24 @@ func TestATurnEndsWhileWhatItTellsIsWritten(t *testing.T) {
 		assert.Contains(t, text(t, r.until(m, task.ID, tasks.Completed)), "told")
 	})
 }
+
+// What is logged is the same for who follows the log as for who waits here, whose data package encoding/json encodes.
+func TestLogsOfTasksAreThoseOfCalls(t *testing.T) {
+	data := []any{time.Second, "a\xff", map[string][]int{"none": nil}, [2]byte{1, 2}}
+	inBubble(t, func(t *testing.T, r *rig) {
+		m := r.manager(nil, plain("tells", func(t *turn) (saga.Next, error) {
+			for _, d := range data {
+				t.Log(slog.LevelInfo, d)
+			}
+			time.Sleep(time.Second)
+			return t.Textf("told")
+		}))
+		r.work(m)
+		var here, want heard
+		listen(t, m, r.start(m, waited(m, "tells")).ID, &here)
+		for _, d := range data {
+			want.Log(engine.Log{Data: d})
+		}
+		assert.Equal(t, want.list, here.list)
+	})
+}

@@ -7,8 +7,6 @@ import (
 	"sync"
 	"time"
 
-	jsonv2 "github.com/go-json-experiment/json"
-
 	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/internal/store"
 )
@@ -91,12 +89,12 @@ func (n *notes) Log(l engine.Log) {
 		n.client.Log(l)
 		return
 	}
-	data, err := jsonv2.Marshal(l.Data)
+	data, err := json.Marshal(l.Data) // as dialects do
 	if err != nil || len(data) > maxMessage || n.logs >= maxWaiting {
 		return
 	}
 	n.logs++
-	n.add(note{event: event{kind: kindLog, body: body{Log: &logged{l.Level, l.Logger, json.RawMessage(data)}}}})
+	n.add(note{event: event{kind: kindLog, body: body{Log: &logged{l.Level, l.Logger, data}}}})
 }
 
 // Disconnect implements [engine.Disconnecter], for who waits here.

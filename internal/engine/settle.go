@@ -27,7 +27,7 @@ func (t *Program) settle(ctx context.Context, pos *Position, p *pendingStep, fre
 	case !fresh || p.answer.failed || words != p.digest: // what other words asked for, it was good for
 		return step, false, nil, nil
 	default:
-		err := q.Check(step, p.answer.raw)
+		err := Protect(func() error { return q.Check(step, p.answer.raw) }) // the type of the answer may read itself
 		if err == nil {
 			return step, false, nil, nil
 		}

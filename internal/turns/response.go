@@ -61,7 +61,7 @@ const (
 )
 
 // responseOptions are those with which dialects write results.
-var responseOptions = jsonv2.JoinOptions(jsonv2.FormatNilSliceAsNull(false), jsonv2.Deterministic(true))
+var responseOptions = jsonv2.JoinOptions(jsonv2.FormatNilSliceAsNull(false), jsonv2.Deterministic(true), jsontext.AllowInvalidUTF8(true))
 
 // EndsWith reports whether an error is how a saga of the kind ends: prompts and resources have no results
 // that say that they are errors.

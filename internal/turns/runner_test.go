@@ -184,6 +184,37 @@ func TestDrive(t *testing.T) {
 	}
 }
 
+// grim is a text that cannot be read.
+type grim string
+
+func (*grim) UnmarshalText([]byte) error { panic("oops") }
+
+// An answer whose type panics has broken the turn off: the client has no token with which it could cancel.
+func TestDriveUndoesWhereAnAnswerPanics(t *testing.T) {
+	undone := 0
+	ask := &steps.Form[struct {
+		Sure grim `json:"sure"`
+	}]{ID: "sure", Message: "Sure?"}
+	effect := &saga.Effect[string, bool]{Name: "hold", Do: func(context.Context, saga.Key, string) (bool, error) { return true, nil },
+		Undo: func(context.Context, saga.Performed[string, bool]) error { undone++; return nil }}
+	r := newRunner(t, saga.Flow[struct{}, string]{
+		Info: saga.Info{Name: "t", Asks: []steps.Question{ask}, Effects: []saga.Declared{effect}},
+		Run: func(r *saga.Run, _ struct{}) (string, error) {
+			if _, err := saga.Do(r, effect, "a room"); err != nil {
+				return "", err
+			}
+			_, err := saga.Ask(r, ask)
+			return "", err
+		},
+	})
+	_, err := r.Drive(t.Context(), Request{Policy: Held, Client: steps.AllFeatures(), Program: r.Registry.Find(engine.KindTool, "t")},
+		asked(func(context.Context, []steps.Step) ([]steps.Answer, error) {
+			return []steps.Answer{{Result: json.RawMessage(`{"action":"accept","content":{"sure":"yes"}}`)}}, nil
+		}))
+	require.ErrorAs(t, err, new(*engine.PanicError))
+	assert.Equal(t, 1, undone)
+}
+
 // Code of an author's that is no turn can do no more harm than one.
 func TestProtect(t *testing.T) {
 	r, q, _, log := newHold(t)
