@@ -42,6 +42,7 @@ func (f Flow[Args, Out]) Compile() (*engine.Program, error) {
 	d.Arguments, d.OutputSchema, d.Code = reflect.TypeFor[Args](), output, &flowCode[Args, Out]{f}
 	d.Steps = []string{engine.FlowStep}
 	t := engine.NewProgram(d, p)
+	checkArguments(d.Arguments, p)
 	if f.Run == nil {
 		p.Add(nil, "Run is nil")
 	}

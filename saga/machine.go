@@ -65,6 +65,7 @@ func (m Machine[Args, State]) Compile() (*engine.Program, error) {
 	d.Arguments, d.OutputSchema, d.Code = reflect.TypeFor[Args](), m.OutputSchema, &machineCode[Args, State]{m, secrets, plain}
 	d.Steps = slices.AppendSeq(slices.Collect(maps.Keys(m.Steps)), maps.Keys(m.Renamed))
 	t := engine.NewProgram(d, p)
+	checkArguments(d.Arguments, p)
 	m.check(p)
 	if err != nil {
 		p.Add(err, "the state type %v cannot be kept between turns", state)

@@ -32,6 +32,17 @@ func TestSecretInAnUnexportedFieldDoesNotPrint(t *testing.T) {
 	}
 }
 
+func TestSecretsAmongArgumentsAreRefused(t *testing.T) {
+	type args struct {
+		In struct{ Password saga.Secret } `json:"in"`
+	}
+	_, flow := saga.Flow[args, string]{Info: saga.Info{Name: "f"}, Run: func(*saga.Run, args) (string, error) { return "", nil }}.Compile()
+	_, machine := saga.Machine[args, empty]{Info: saga.Info{Name: "m"}, Start: func(t *saga.Turn[args, empty]) (saga.Next, error) { return t.Textf("") }}.Compile()
+	for _, err := range []error{flow, machine} {
+		assert.ErrorContains(t, err, "its arguments have a Secret, which takes nothing of what a client sends: give the field the type string")
+	}
+}
+
 func TestSecretsCompareByValue(t *testing.T) {
 	a, same, other := saga.NewSecret("hunter-2"), saga.NewSecret(string([]byte("hunter-2"))), saga.NewSecret("hunter-3")
 	assert.True(t, a == same)
