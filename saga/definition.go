@@ -34,7 +34,8 @@ type Info struct {
 	Title, Description string
 	// Revision is to be raised when suspended sagas of the old code cannot simply go on
 	// in the new: when the state or the names of step functions change, or with every
-	// change of what a flow asks or does. Default 0.
+	// change of what a flow asks or does. Arguments of sagas that are under way come as they
+	// were checked at their start: new tags do not bind them, and new fields are zero. Default 0.
 	Revision uint32
 	// Renamed tells the present names of what had others in older revisions: a machine's
 	// step functions, or a flow's questions.
@@ -52,7 +53,7 @@ type Info struct {
 	// shown it as it stands, with its order and all its keywords.
 	RawInputSchema json.RawMessage
 	// MaxAge bounds the whole saga, from its first turn; zero means no bound
-	// beyond that of each turn's token.
+	// beyond that of each turn's token. A minute of grace, for clocks that differ, comes on top.
 	MaxAge time.Duration
 	// MaxAttempts is how often a question may be answered with something that
 	// does not fit its form before the saga gives up. Default 3.

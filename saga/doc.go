@@ -92,7 +92,8 @@
 //     with other answers and the same token. So ask first and act last, and act by an
 //     [Effect], which has an idempotency key, or with one made of [Turn.ID].
 //   - Sagas that are suspended while you deploy go on in the new code. Raise the Revision
-//     ([Info]) with every change but new questions, step functions and fields of the state.
+//     ([Info]) with every change of what a flow asks or does, and with every change of a
+//     machine but new questions, step functions and fields of the state.
 //
 // server.New checks every definition and fails with a *[DefinitionError] for each problem.
 // What only running code can show is an error of the turn; the command sagavet, used like

@@ -40,8 +40,9 @@ type Effect[In, Out any] struct {
 	Undo func(ctx context.Context, p Performed[In, Out]) error
 	// Irreversible marks the point after which the saga only goes forward: once
 	// this effect is done, nothing is undone any more. While its outcome is
-	// unknown, nothing is undone and the saga does not end; the same turn can be
-	// taken again.
+	// unknown, nothing is undone and the saga does not end badly; the same turn can be
+	// taken again. A good result ends it all the same: code that gives one instead of the
+	// error of [Do] has decided so.
 	//
 	// With an Undo, it can be known: Undo is called only as long as the effect is
 	// not known to be done, and must prevent it from being done later, or fail

@@ -70,6 +70,25 @@ func failing(calls ...string) func(string) error {
 	}
 }
 
+// Code that gives a good result although it does not know has decided so.
+func TestGoodResultInSpiteOfAnUnknownIrreversibleEffect(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld()
+		pay := w.payment(false)
+		s := play(t, saga.Flow[empty, string]{
+			Info: saga.Info{Name: "f", Effects: []saga.Declared{pay}},
+			Run: func(r *saga.Run, _ empty) (string, error) {
+				_, err := saga.Do(r, pay, "5")
+				assert.ErrorContains(t, err, "unknown outcome")
+				return "The payment is being looked into.", nil
+			},
+		})
+		w.fail = failing("do pay")
+		assert.Equal(t, "The payment is being looked into.", text(t, s.start(`{}`)))
+		assert.NotContains(t, w.log, "undo pay")
+	})
+}
+
 func TestUnknownIrreversibleEffect(t *testing.T) {
 	tests := []struct {
 		name     string

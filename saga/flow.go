@@ -13,7 +13,8 @@ import (
 
 // Flow is a tool written as one function from beginning to end, which runs again in every
 // turn; the package documentation says what that demands. What it asks and does is found in the
-// record by name and, for effects, input; the order of what is recorded does not matter.
+// record by name; the order of different names does not matter. The n-th performance of an effect
+// keeps its input, also in a new revision.
 //
 // The record grows with the conversation, and so does the token; a [Machine]
 // carries no more than its state. Flows are for conversations of a few rounds.
@@ -41,6 +42,7 @@ func (f Flow[Args, Out]) Compile() (*engine.Program, error) {
 	d.Arguments, d.OutputSchema, d.Code = reflect.TypeFor[Args](), output, &flowCode[Args, Out]{f}
 	d.Steps = []string{engine.FlowStep}
 	t := engine.NewProgram(d, p)
+	checkArguments(d.Arguments, p)
 	if f.Run == nil {
 		p.Add(nil, "Run is nil")
 	}

@@ -58,14 +58,17 @@ func (m Machine[Args, State]) Compile() (*engine.Program, error) {
 	if m.Encoding == nil {
 		m.Encoding = jsonEncoding{}
 	}
-	secrets, err := checkKept(reflect.TypeFor[State](), m.Encoding, "the state")
+	state := reflect.TypeFor[State]()
+	secrets, err := checkKept(state, m.Encoding, "the state")
+	plain := m.Encoding == Encoding(jsonEncoding{}) && state.Kind() == reflect.Struct && !encodesItself(state)
 	d := m.definition()
-	d.Arguments, d.OutputSchema, d.Code = reflect.TypeFor[Args](), m.OutputSchema, &machineCode[Args, State]{m, secrets}
+	d.Arguments, d.OutputSchema, d.Code = reflect.TypeFor[Args](), m.OutputSchema, &machineCode[Args, State]{m, secrets, plain}
 	d.Steps = slices.AppendSeq(slices.Collect(maps.Keys(m.Steps)), maps.Keys(m.Renamed))
 	t := engine.NewProgram(d, p)
+	checkArguments(d.Arguments, p)
 	m.check(p)
 	if err != nil {
-		p.Add(err, "the state type %v cannot be kept between turns", reflect.TypeFor[State]())
+		p.Add(err, "the state type %v cannot be kept between turns", state)
 	}
 	return t, p.Err()
 }
@@ -103,6 +106,7 @@ func (m *Machine[Args, State]) check(p *engine.Problems) {
 type machineCode[Args, State any] struct {
 	Machine[Args, State]
 	secrets []secretField
+	plain   bool // The state is a struct, encoded field by field as JSON.
 }
 
 func (p *machineCode[Args, State]) Reads(revision uint32) bool {
@@ -119,14 +123,12 @@ func (p *machineCode[Args, State]) read(revision uint32, encoded, secrets []byte
 		// Those that the upgrade has not seen to stay where they are.
 		return p.scatterUpgraded(secrets, into)
 	}
-	if len(encoded) > 0 {
-		unmarshal := p.Encoding.Unmarshal
-		if e, ok := p.Encoding.(strict); ok {
-			unmarshal = e.UnmarshalStrict
-		}
-		if err := unmarshal(encoded, into); err != nil {
-			return err
-		}
+	unmarshal := p.Encoding.Unmarshal
+	if e, ok := p.Encoding.(strict); ok {
+		unmarshal = e.UnmarshalStrict
+	}
+	if err := decodeKept(unmarshal, encoded, into); err != nil {
+		return err
 	}
 	if len(secrets) == 0 {
 		return nil
@@ -200,14 +202,14 @@ func (p *machineCode[Args, State]) Run(turn *engine.Turn, args json.RawMessage, 
 	return fail(fmt.Errorf("%d step functions ran in one turn: Goto runs in a circle", maxHops))
 }
 
-// encode returns what a turn that asks leaves for the next one. A state without fields is
-// not kept.
+// encode returns what a turn that asks leaves for the next one. A struct without a value is not kept:
+// nothing is read as the same. For any other type, such as a pointer, {} is not the zero value.
 func (p *machineCode[Args, State]) encode(state *State) (engine.Ended, error) {
 	encoded, err := p.Encoding.Marshal(state)
 	if err != nil {
 		return engine.Ended{}, fmt.Errorf("the state cannot be encoded: %w", err)
 	}
-	if string(encoded) == "{}" {
+	if p.plain && string(encoded) == "{}" {
 		encoded = nil
 	}
 	ended := engine.Ended{Kept: encoded, Apart: true}
@@ -250,17 +252,28 @@ type Upgrade[State any] func(e Encoding, encoded, secrets []byte) (State, error)
 func From[Old, State any](upgrade func(Old) (State, error)) Upgrade[State] {
 	return func(e Encoding, encoded, secrets []byte) (State, error) {
 		var old Old
-		if len(encoded) > 0 {
-			if err := e.Unmarshal(encoded, &old); err != nil {
-				var none State
-				return none, fmt.Errorf("it is not of the type %T: %w", old, err)
-			}
+		if err := decodeKept(e.Unmarshal, encoded, &old); err != nil {
+			var none State
+			return none, fmt.Errorf("it is not of the type %T: %w", old, err)
 		}
 		if fields, err := findSecrets(reflect.TypeFor[Old](), "the old state"); err == nil {
 			_ = scatter(fields, reflect.ValueOf(&old).Elem(), secrets) // those of which the type knows
 		}
 		return upgrade(old)
 	}
+}
+
+// decodeKept decodes what an earlier turn left. Nothing may be what an encoding makes of a value, or the {} of a value
+// that earlier releases did not keep: what the encoding cannot read is then the zero value.
+func decodeKept[T any](unmarshal func([]byte, any) error, encoded []byte, into *T) error {
+	if len(encoded) > 0 {
+		return unmarshal(encoded, into)
+	}
+	var read T
+	if unmarshal(encoded, &read) == nil {
+		*into = read
+	}
+	return nil
 }
 
 // Encoding turns a state into bytes and back. The default is JSON. It must read

@@ -122,6 +122,10 @@ func TestReplaysDoNothingNewBeforeTheirRecord(t *testing.T) {
 			}
 		})
 	}
+	t.Run("what is new says what to do", func(t *testing.T) {
+		out, _ := replay(t, "ask one, ask two", "ask one, ask three, ask two", 0)
+		assert.ErrorContains(t, out.Err, "if the code asks or does anything differently than before, raise the tool's Revision")
+	})
 	t.Run("in a new revision, what is new is done when the flow comes to it", func(t *testing.T) {
 		out, log := replay(t, "now, id, do a, ask one, do b, ask two", "do c, now, now, id, rand, do a, ask two", 1)
 		require.NoError(t, out.Err)
@@ -129,7 +133,8 @@ func TestReplaysDoNothingNewBeforeTheirRecord(t *testing.T) {
 	})
 	t.Run("in a new revision, an effect keeps its input", func(t *testing.T) {
 		out, log := replay(t, "do a=1, ask one", "do a=2, ask one", 1)
-		assert.ErrorContains(t, out.Err, `now came the same effect with the input "2"`)
+		assert.ErrorContains(t, out.Err, `now came the same effect with the input "2"; the n-th performance of an effect keeps its input, also in a new revision`)
+		assert.NotContains(t, out.Err.Error(), "raise")
 		assert.Equal(t, []string{"undo a true"}, log)
 	})
 }

@@ -7,6 +7,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"unique"
 
 	"github.com/mcpsaga/mcpsaga/internal/engine"
 )
@@ -22,16 +23,30 @@ import (
 //
 // A Secret may be the whole state, input or result, or a field of it, or of a struct
 // in it; not an element of a slice, a map or behind a pointer.
-type Secret struct{ value string }
+type Secret struct {
+	// value is behind a pointer, since package fmt prints fields that are not exported without calling a method. That is
+	// the same one for the same value, so that secrets compare by value.
+	value unique.Handle[string]
+}
 
 // NewSecret returns a secret with the given value.
-func NewSecret(value string) Secret { return Secret{value} }
+func NewSecret(value string) Secret {
+	if value == "" {
+		return Secret{}
+	}
+	return Secret{unique.Make(value)}
+}
 
 // Reveal returns the value.
-func (s Secret) Reveal() string { return s.value }
+func (s Secret) Reveal() string {
+	if s.IsZero() {
+		return ""
+	}
+	return s.value.Value()
+}
 
 // IsZero reports whether the secret is empty.
-func (s Secret) IsZero() bool { return s.value == "" }
+func (s Secret) IsZero() bool { return s == Secret{} }
 
 const redacted = "[secret]"
 
@@ -117,11 +132,18 @@ func holdsSecret(t reflect.Type, seen map[reflect.Type]bool) bool {
 	return false
 }
 
+// checkArguments refuses secrets among arguments, which would be dropped as they are read.
+func checkArguments(t reflect.Type, p *engine.Problems) {
+	if holdsSecret(t, map[reflect.Type]bool{}) {
+		p.Add(nil, "its arguments have a Secret, which takes nothing of what a client sends: give the field the type string, and keep its value with NewSecret")
+	}
+}
+
 // gather encodes secrets: path and value, each with its length.
 func gather(fields []secretField, of reflect.Value) []byte {
 	var b []byte
 	for _, f := range fields {
-		v := of.FieldByIndex(f.index).Interface().(Secret).value
+		v := of.FieldByIndex(f.index).Interface().(Secret).Reveal()
 		if v == "" {
 			continue
 		}
@@ -142,7 +164,7 @@ func scatter(fields []secretField, to reflect.Value, b []byte) (lost error) {
 			lost = &lostSecretError{secret.Path}
 			continue
 		}
-		to.FieldByIndex(fields[i].index).Set(reflect.ValueOf(Secret{string(secret.Value)}))
+		to.FieldByIndex(fields[i].index).Set(reflect.ValueOf(NewSecret(string(secret.Value))))
 	}
 	return lost
 }

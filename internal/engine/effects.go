@@ -152,6 +152,7 @@ func (l *effectLog) find(name string, in sagahooks.Value, e Effect) (r *EffectRe
 			return nil, n, &DivergedError{
 				Recorded: fmt.Sprintf("effect %q (number %d) with %s", name, n+1, was),
 				Came:     fmt.Sprintf("the same effect with %s", is),
+				input:    true,
 			}
 		}
 		return r, n, nil

@@ -257,12 +257,17 @@ type DivergedError struct {
 	// Step is the step function of a machine, which went on from a checkpoint; empty for a
 	// flow.
 	Step string
+
+	input bool // It is an effect's input, which a new revision has to keep, too.
 }
 
 // Error implements error.
 func (e *DivergedError) Error() string {
+	if e.input && e.Step == "" {
+		return fmt.Sprintf("the flow diverges from its record: recorded is %s, but now came %s; the n-th performance of an effect keeps its input, also in a new revision, so time, ids and random numbers must come from the Run, and what the code performs anew comes after what it performed before", e.Recorded, e.Came)
+	}
 	if e.Step != "" {
 		return fmt.Sprintf("the step function %q goes on from a checkpoint and diverges from its record: recorded is %s, but now came %s; which effects it performs must depend on nothing but arguments, state, answers and Now, and a changed one needs a new Revision", e.Step, e.Recorded, e.Came)
 	}
-	return fmt.Sprintf("the flow diverges from its record: recorded is %s, but now came %s; time, ids and random numbers must come from the Run, and a changed flow needs a new Revision", e.Recorded, e.Came)
+	return fmt.Sprintf("the flow diverges from its record: recorded is %s, but now came %s; time, ids and random numbers must come from the Run; if the code asks or does anything differently than before, raise the tool's Revision", e.Recorded, e.Came)
 }
