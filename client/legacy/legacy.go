@@ -79,6 +79,9 @@ func Open(limit context.Context, config client.SessionConfig) (_ client.Session,
 	speaker.AddReceivingMiddleware(func(next mcp.MethodHandler) mcp.MethodHandler {
 		return func(ctx context.Context, method string, r mcp.Request) (mcp.Result, error) {
 			s.came(-1)
+			if e, is := r.(*mcp.ElicitRequest); is && e.Params == nil { // the SDK would panic
+				return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "elicitation/create needs params"}
+			}
 			ctx, taken := s.taking(ctx, method)
 			defer taken()
 			switch method {
