@@ -193,7 +193,7 @@ func (p *program) jsonArguments(c *cli.Command) (map[string]any, error) {
 	if !utf8.Valid(text) {
 		return nil, p.usage(c, "--json is not in UTF-8")
 	}
-	var values map[string]json.RawMessage // which stay as they are, such as large numbers
+	var values map[string]json.RawMessage                   // which stay as they are, such as large numbers
 	if err := jsonv2.Unmarshal(text, &values); err != nil { // which refuses names that come twice
 		return nil, p.usage(c, "--json is not a JSON object: %v", err)
 	}
