@@ -12,6 +12,7 @@ import (
 
 	"github.com/sourcegraph/jsonrpc2"
 
+	"github.com/mcpsaga/mcpsaga/internal/inturn"
 	"github.com/mcpsaga/mcpsaga/internal/jsonview"
 )
 
@@ -34,7 +35,7 @@ type SessionConfig struct {
 	// Elicitation, Sampling and Roots say what the client can answer.
 	Elicitation, Sampling, Roots bool
 	Extensions                   map[string]any // declared besides, by name, with their settings
-	// Answer answers a request of the server. An [*Error] is sent as it is.
+	// Answer answers a request of the server, and numbers them as it is called. An [*Error] is sent as it is.
 	Answer func(ctx context.Context, method string, params json.RawMessage) (json.RawMessage, error)
 	// Notify gets the server's notifications. It does not take long.
 	Notify func(method string, params json.RawMessage)
@@ -143,9 +144,12 @@ type sessionCall struct {
 	limit    time.Duration
 	task     context.Context // until the task has ended that the call is; nil if it is none
 	waiting  atomic.Int64    // how many of the server's requests wait
-	// handling is held while a handler works, and guards limit, task, and how often each kind of step was asked.
+	// handling is held while a handler works, and guards limit and task.
 	handling sync.Mutex
+	// entering guards how often each kind of step was asked, and last, which is closed when the question that came last is done with.
+	entering sync.Mutex
 	asked    map[string]int
+	last     chan struct{}
 	panicked
 }
 
@@ -196,7 +200,7 @@ func (c *Client) inSession(ctx context.Context, r *request) (json.RawMessage, er
 var errNotAsked = &Error{Code: jsonrpc2.CodeInternalError, Message: "this client has called nothing that could ask, or is asked too much at once"}
 
 // answer answers a request of the server.
-func (s *openSession) answer(_ context.Context, method string, params json.RawMessage) (json.RawMessage, error) {
+func (s *openSession) answer(ctx context.Context, method string, params json.RawMessage) (json.RawMessage, error) {
 	call := s.call.Load()
 	if call == nil {
 		return nil, errNotAsked
@@ -204,6 +208,12 @@ func (s *openSession) answer(_ context.Context, method string, params json.RawMe
 	defer call.waiting.Add(-1)
 	if call.waiting.Add(1) > int64(call.options.Limits.Steps) {
 		return nil, errNotAsked
+	}
+	question, before, done := call.enter(method, params)
+	defer close(done)
+	inturn.Take(ctx)
+	if before != nil {
+		<-before
 	}
 	call.handling.Lock()
 	defer call.handling.Unlock()
@@ -214,7 +224,7 @@ func (s *openSession) answer(_ context.Context, method string, params json.RawMe
 	defer call.patience.Reset(call.limit)
 	var answer Answer
 	err := errNoReturn
-	call.guard(call.broken, func() { answer, err = call.answer(method, params) })
+	call.guard(call.broken, func() { answer, err = call.answer(method, question) })
 	switch {
 	case err != nil:
 		call.stop(err)
@@ -228,24 +238,36 @@ func (s *openSession) answer(_ context.Context, method string, params json.RawMe
 	return answer.Result, nil
 }
 
+// enter gives a question its place: its name, what is closed when those before it are done with, and what to close
+// when it is. These servers give what they ask no names.
+func (call *sessionCall) enter(method string, params json.RawMessage) (question *Request, before, done chan struct{}) {
+	call.entering.Lock()
+	defer call.entering.Unlock()
+	before, done = call.last, make(chan struct{})
+	call.last = done
+	if kind, known := stepKinds[method]; known {
+		call.asked["all"]++
+		call.asked[kind]++
+		question = &Request{Tool: call.subject, StepID: fmt.Sprintf("%s-%d", kind, call.asked[kind]), Round: call.asked["all"], Params: params}
+	}
+	return question, before, done
+}
+
 // answer has the right handler answer. An error ends the call.
-func (call *sessionCall) answer(method string, params json.RawMessage) (Answer, error) {
-	kind, known := stepKinds[method]
-	if call.handlers == nil || !known {
+func (call *sessionCall) answer(method string, question *Request) (Answer, error) {
+	if call.handlers == nil || question == nil {
 		return Answer{Error: &Error{Code: jsonrpc2.CodeMethodNotFound, Message: "this client does not answer this here"}}, nil
 	}
-	if call.asked["all"]++; call.asked["all"] > call.options.MaxRounds {
+	if question.Round > call.options.MaxRounds {
 		return Answer{}, fmt.Errorf("the tool asks for %w", &LimitError{"answers", int64(call.options.MaxRounds)})
 	}
+	kind := stepKinds[method]
 	if kind == "elicitation" {
-		if err := call.options.Limits.checkForm(params); err != nil {
+		if err := call.options.Limits.checkForm(question.Params); err != nil {
 			return Answer{}, err
 		}
 	}
-	call.asked[kind]++
-	// These servers give what they ask no names.
-	id := fmt.Sprintf("%s-%d", kind, call.asked[kind])
-	answer, err := call.handlers.answer(call.ctx, &Request{Tool: call.subject, StepID: id, Round: call.asked["all"], Params: params}, kind)
+	answer, err := call.handlers.answer(call.ctx, question, kind)
 	if errors.Is(err, ErrPause) {
 		err = fmt.Errorf("%w; %w", err, errNotKept)
 	}

@@ -52,7 +52,7 @@ func modernCall(t *testing.T, url, user string, params object) (int, string) {
 
 const (
 	refusedState = "the requestState is not valid here, or no longer: send the request again without requestState and inputResponses"
-	refusedToken = "the saga token is not valid here, or no longer: start again with tools/callSaga"
+	refusedToken = "the saga token is not valid here, or no longer: unless its saga has ended and acted, start again with tools/callSaga"
 )
 
 var yes = object{"sure": object{"action": "accept", "content": object{"sure": true}}}

@@ -57,7 +57,7 @@ func TestSagaMethods(t *testing.T) {
 							assert.Equal(t, c.protocol, outcomes[i].Protocol)
 						}
 						assert.Regexp(t, "there is no (tool|saga) of that name", outcomes[len(all)].Error)
-						assert.Contains(t, outcomes[len(all)+1].Error, "the saga token is not valid here, or no longer: start again with tools/callSaga")
+						assert.Contains(t, outcomes[len(all)+1].Error, "the saga token is not valid here, or no longer: unless its saga has ended and acted, start again with tools/callSaga")
 					})
 				}
 			}

@@ -59,7 +59,7 @@ func ExampleSingleUse() {
 	// without a ledger: server: tool "poll": its SingleUse is required, for which the server needs a ledger
 	// caller: One vote for soup.
 	// caller: One vote for soup.
-	// HTTP 200, error -32602: the saga token is not valid here, or no longer: start again with tools/callSaga
+	// HTTP 200, error -32602: the saga token is not valid here, or no longer: unless its saga has ended and acted, start again with tools/callSaga
 }
 
 // With a ledger, a token can be short whatever the saga holds.

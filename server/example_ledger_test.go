@@ -46,7 +46,7 @@ func ExampleOptions_ledger() {
 	}
 	// Output:
 	// the same again: true
-	// something else: the saga token is not valid here, or no longer: start again with tools/callSaga
+	// something else: the saga token is not valid here, or no longer: unless its saga has ended and acted, start again with tools/callSaga
 	// seats held: 1 asked for: 1
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"github.com/mcpsaga/mcpsaga/internal/durable"
 	"github.com/mcpsaga/mcpsaga/internal/engine"
+	"github.com/mcpsaga/mcpsaga/internal/inturn"
 	"github.com/mcpsaga/mcpsaga/internal/jsonview"
 	"github.com/mcpsaga/mcpsaga/saga"
 	"github.com/mcpsaga/mcpsaga/server/internal/dialect"
@@ -136,6 +137,7 @@ type peerWay struct {
 }
 
 func (w peerWay) Call(ctx context.Context, method string, params json.RawMessage) (steps.Answer, error) {
+	inturn.Take(ctx) // when a peer sends it, is not known here
 	a, err := w.Ask(ctx, method, params)
 	switch {
 	case err == nil:

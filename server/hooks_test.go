@@ -138,7 +138,7 @@ func TestHooksSeeWhatIsDone(t *testing.T) {
 		ann(s, sagaRequest("resumeSaga", resumeRoom("nonsense", sureYes)))
 		assert.Equal(t, []string{
 			"> tools/resumeSaga of ann", `> resume 0 of the  "" by tools/resumeSaga`, "< refused version: token not accepted",
-			"< tools/resumeSaga: the saga token is not valid here, or no longer: start again with tools/callSaga",
+			"< tools/resumeSaga: the saga token is not valid here, or no longer: unless its saga has ended and acted, start again with tools/callSaga",
 		}, n.take())
 	})
 	t.Run("2026-07-28", func(t *testing.T) {

@@ -244,7 +244,7 @@ func TestStatelessSagaErrors(t *testing.T) {
 	older := newRig(t, server.Options{Keys: keys, Tools: []saga.Definition{roomTool(1, map[saga.Key]bool{})}})
 	token := jsontest.Get(r.send(modernSaga("callSaga", object{"name": "room"})).raw, "result.sagaToken").String()
 	state := r.state(callTool("ask_name", nil).with(allCapabilities))
-	const start = "the saga token is not valid here, or no longer: start again with tools/callSaga"
+	const start = "the saga token is not valid here, or no longer: unless its saga has ended and acted, start again with tools/callSaga"
 	tests := []struct {
 		name, method string
 		params       object

@@ -16,6 +16,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/mcpsaga/mcpsaga/internal/durable"
+	"github.com/mcpsaga/mcpsaga/internal/inturn"
 	"github.com/mcpsaga/mcpsaga/internal/linestream"
 	"github.com/mcpsaga/mcpsaga/internal/tally"
 	"github.com/mcpsaga/mcpsaga/server/internal/dialect"
@@ -330,6 +331,7 @@ func (x *lineCall) Call(ctx context.Context, method string, params json.RawMessa
 	defer x.Rest()()
 	why := func() error { return cmp.Or(context.Cause(ctx), context.Cause(c.ctx), dialect.ErrSessionEnded) }
 	wait, err := c.lines.Call(ctx, id, wire.AppendCall(nil, id, method, params))
+	inturn.Take(ctx)
 	if err != nil {
 		return steps.Answer{}, why()
 	}

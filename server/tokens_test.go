@@ -15,7 +15,7 @@ import (
 	"github.com/mcpsaga/mcpsaga/server"
 )
 
-const refusal = `{"jsonrpc":"2.0","id":"client-req-2","error":{"code":-32602,"message":"the saga token is not valid here, or no longer: start again with tools/callSaga"}}`
+const refusal = `{"jsonrpc":"2.0","id":"client-req-2","error":{"code":-32602,"message":"the saga token is not valid here, or no longer: unless its saga has ended and acted, start again with tools/callSaga"}}`
 
 // Whatever is wrong with a token, the client reads the same; the log says why.
 func TestRefusedTokensLookAllTheSame(t *testing.T) {

@@ -79,6 +79,11 @@ func Open(limit context.Context, config client.SessionConfig) (_ client.Session,
 	speaker.AddReceivingMiddleware(func(next mcp.MethodHandler) mcp.MethodHandler {
 		return func(ctx context.Context, method string, r mcp.Request) (mcp.Result, error) {
 			s.came(-1)
+			if e, is := r.(*mcp.ElicitRequest); is && e.Params == nil { // the SDK would panic
+				return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "elicitation/create needs params"}
+			}
+			ctx, taken := s.taking(ctx, method)
+			defer taken()
 			switch method {
 			case "sampling/createMessage":
 				return answer[mcp.CreateMessageWithToolsResult](ctx, config, method, r.GetParams())
@@ -105,7 +110,7 @@ func Open(limit context.Context, config client.SessionConfig) (_ client.Session,
 			return nil, err
 		}
 		s.process = process
-		if err := connect(&mcp.IOTransport{Reader: process, Writer: writing{process, s}, MaxLineLength: t.MaxLine}); err != nil {
+		if err := connect(&orderly{Transport: &mcp.IOTransport{Reader: process, Writer: writing{process, s}, MaxLineLength: t.MaxLine}, backlog: s.backlog}); err != nil {
 			_ = process.Close()
 			return nil, err
 		}
@@ -231,6 +236,7 @@ func (w *watcher) RoundTrip(r *http.Request) (*http.Response, error) {
 		if err != nil {
 			return nil, err
 		}
+		w.session.answers(decode(body))
 		body, cancels = rename(body)
 		r = r.Clone(r.Context())
 		r.ContentLength = int64(len(body))
@@ -260,7 +266,7 @@ func (w *watcher) RoundTrip(r *http.Request) (*http.Response, error) {
 			way.status.Store(int64(status))
 		}
 	}
-	body := &paced{ReadCloser: response.Body, backlog: w.session.backlog, closed: func() { end(); ended() }}
+	body := &paced{ReadCloser: response.Body, backlog: w.session.backlog, end: ctx.Done(), closed: func() { end(); ended() }}
 	if strings.HasPrefix(response.Header.Get("Content-Type"), "text/event-stream") {
 		body.limit = w.limit
 	}

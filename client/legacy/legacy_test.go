@@ -39,6 +39,10 @@ const asServer = "MCPSAGA_LEGACY_TEST_SERVER"
 
 func TestMain(m *testing.M) {
 	if mode := os.Getenv(asServer); mode != "" {
+		if mode == "several" {
+			_ = newSeveral().ServeStdio(context.Background(), os.Stdin, os.Stdout)
+			os.Exit(0)
+		}
 		if mode == "tasks" {
 			s, stop := newTaskServer()
 			defer stop()

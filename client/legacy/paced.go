@@ -1,10 +1,12 @@
 package legacy
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"io"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 
@@ -26,6 +28,7 @@ type backlog struct {
 	mu           sync.Mutex
 	behind, owed int
 	done         chan struct{} // has an element when a message was handled
+	latest       *question     // that has come
 
 	broken context.Context // ends when nothing more is read or sent; its cause says why
 	fail   context.CancelCauseFunc
@@ -91,10 +94,15 @@ const named = `"method"`
 type paced struct {
 	io.ReadCloser
 	*backlog
-	limit, size int64
-	blank       bool // the last line has ended
-	matched     int  // how much of what names a method has come
-	closed      func()
+	limit   int64
+	event   []byte // what has come of it
+	blank   bool   // the last line has ended
+	matched int    // how much of what names a method has come
+	held    *question
+	rest    []byte // was read, and comes behind the end of the event that is held
+	failed  error  // comes behind that
+	end     <-chan struct{}
+	closed  func()
 }
 
 // Close implements [io.Closer].
@@ -108,25 +116,29 @@ func (p *paced) Read(b []byte) (int, error) {
 	if p.wait(); p.broken.Err() != nil {
 		return 0, context.Cause(p.broken)
 	}
-	n, err := p.ReadCloser.Read(b)
+	if q := p.held; q != nil && len(b) > 0 {
+		if !p.comes(q, p.end) {
+			return 0, io.ErrUnexpectedEOF
+		}
+		p.held = nil
+		b[0] = '\n'
+		return 1, nil
+	}
+	n, err := copy(b, p.rest), error(nil)
+	if p.rest = p.rest[n:]; n == 0 {
+		if err = p.failed; err == nil {
+			n, err = p.ReadCloser.Read(b)
+		}
+	}
 	if long, is := errors.AsType[*http.MaxBytesError](err); is {
 		p.fail(tooMuch("bytes in an answer", long.Limit))
 	}
 	if p.limit == 0 {
 		return n, err
 	}
-	for _, c := range b[:n] {
-		switch p.size++; {
-		case c == '\n' && p.blank:
-			if p.matched == len(named) { // else it is a response, which no handler gets
-				p.came(1)
-			}
-			p.size, p.matched = 0, 0
-		case c == '\n':
-			p.blank = true
-		case c != '\r':
-			p.blank = false
-		}
+	for i, c := range b[:n] {
+		p.event = append(p.event, c)
+		ended := c == '\n' && p.blank
 		switch {
 		case p.matched == len(named):
 		case c == named[p.matched]:
@@ -136,9 +148,45 @@ func (p *paced) Read(b []byte) (int, error) {
 		default:
 			p.matched = 0
 		}
+		p.blank = c == '\n' || p.blank && c == '\r'
+		if !ended {
+			continue
+		}
+		q := p.ended()
+		if q == nil {
+			continue
+		}
+		p.held, p.rest, p.failed = q, slices.Concat(b[i+1:n], p.rest), err
+		if i == 0 {
+			return p.Read(b)
+		}
+		return i, nil
 	}
-	if p.size > p.limit {
+	if int64(len(p.event)) > p.limit {
 		p.fail(tooMuch("bytes in an event", p.limit))
 	}
+	if err == nil {
+		return n, nil
+	}
+	if q := p.ended(); q != nil && !p.comes(q, p.end) { // the SDK takes an event for whole that ends with its stream
+		return 0, io.ErrUnexpectedEOF
+	}
 	return n, err
+}
+
+// ended notes that an event has ended, and returns the question that it brings, or nil.
+func (p *paced) ended() *question {
+	event, is := p.event, p.matched == len(named) // else it is a response, which no handler gets
+	p.event, p.matched = p.event[:0], 0
+	if !is {
+		return nil
+	}
+	p.came(1)
+	var data []byte
+	for line := range bytes.Lines(event) {
+		if part, is := bytes.CutPrefix(line, []byte("data:")); is {
+			data = append(data, part...)
+		}
+	}
+	return questionOf(decode(data))
 }

@@ -45,4 +45,18 @@ func TestCallAsAnotherHost(t *testing.T) {
 		_, _, code = h.run("call", "sing", "--as", "no-elicitation", "--protocol", "saga")
 		assert.Equal(t, exitUsage, code)
 	}
+	for _, protocol := range []string{"2024-11-05", "2025-03-26"} {
+		h := newHome(t)
+		h.env = append(h.env, "SAGA_SERVER="+web.URL)
+		for _, as := range []string{"", "no-elicitation"} {
+			said, stderr, code := h.run("call", "sing", "--as", as, "--protocol", protocol, "--answers", h.file("a.json", `{"elicitation-1":{"tone":"sad"}}`))
+			assert.Contains(t, said, "is not finished")
+			if as == "" {
+				assert.Equal(t, exitNeedsAnswer, code)
+				assert.Contains(t, stderr, "nothing can be asked over --protocol "+protocol+": leave that out, or speak 2025-06-18 or later")
+			} else {
+				assert.Zero(t, code)
+			}
+		}
+	}
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	jsonv2 "github.com/go-json-experiment/json"
 	"github.com/urfave/cli/v3"
 
 	"github.com/mcpsaga/mcpsaga/client"
@@ -192,8 +193,8 @@ func (p *program) jsonArguments(c *cli.Command) (map[string]any, error) {
 	if !utf8.Valid(text) {
 		return nil, p.usage(c, "--json is not in UTF-8")
 	}
-	var values map[string]json.RawMessage // which stay as they are, such as large numbers
-	if err := json.Unmarshal(text, &values); err != nil {
+	var values map[string]json.RawMessage                   // which stay as they are, such as large numbers
+	if err := jsonv2.Unmarshal(text, &values); err != nil { // which refuses names that come twice
 		return nil, p.usage(c, "--json is not a JSON object: %v", err)
 	}
 	base := make(map[string]any, len(values))

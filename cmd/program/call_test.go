@@ -34,6 +34,8 @@ func TestCallExitCodes(t *testing.T) {
 		"no server":         {answers: bothAnswers, more: "--server http://127.0.0.1:1 --retry-for 1ms", stderr: "saga serve", code: exitServer},
 		"json":              {answers: bothAnswers, more: "--output json", stdout: `"text": "Deployment to production`},
 		"another argument":  {answers: bothAnswers, more: "initial_arg=value", stdout: done},
+		"a name twice":      {answers: bothAnswers, more: `--json {"initial_arg":"x","initial_arg":"value"}`, stderr: "duplicate", code: exitUsage},
+		"nested, twice":     {answers: bothAnswers, more: `--json {"initial_arg":{"a":1,"a":2}}`, stderr: "duplicate", code: exitUsage},
 		"JSON arguments":    {answers: bothAnswers, more: `--json {"initial_arg":"value"}`, stdout: done},
 	} {
 		t.Run(name, func(t *testing.T) {

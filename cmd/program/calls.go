@@ -168,7 +168,7 @@ left, it is kept, so that the command can be given again, and this one exits wit
 				}
 				result, err := connection.Cancel(ctx, saved.Position)
 				if refusal := tokenRefused(err); refusal != nil {
-					return &exitError{exitServer, fmt.Errorf("%sForget it with: %s", p.refused(saved, refusal), p.forgetLine(path))}
+					return &exitError{exitServer, fmt.Errorf("%s%sForget it with: %s", p.refused(saved, refusal), p.startAgain(saved.Position, ""), p.forgetLine(path))}
 				}
 				if errors.As(err, new(*client.PositionError)) {
 					return failed(fmt.Errorf("%w\nForget it with: %s", err, p.forgetLine(path)))

@@ -84,6 +84,7 @@ func TestRefusedResume(t *testing.T) {
 	assert.Equal(t, exitServer, code)
 	for _, want := range []string{
 		"does not continue this call", "waited for too long", "other keys", "the tool has not run", "stays",
+		"have ended\nand acted", "another user's", "may do everything twice", "in its ledger", "saga cancel saved.json\nStart again with",
 		"saga call complex_tool\n", "saga calls rm saved.json",
 	} {
 		assert.Contains(t, stderr, want)
@@ -97,6 +98,7 @@ func TestRefusedResume(t *testing.T) {
 	_, stderr, code = h.run("cancel", "saved.json", "--server", other)
 	assert.Equal(t, exitServer, code)
 	assert.Contains(t, stderr, "nothing was undone")
+	assert.Contains(t, stderr, "in its ledger\nStart again with")
 	assert.FileExists(t, filepath.Join(h.dir, "saved.json"))
 
 	// In MCP 2026-07-28 nothing cancels a call.

@@ -3,6 +3,7 @@ package program
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -177,13 +178,34 @@ func (p *program) connect(ctx context.Context, c *cli.Command, target *state.Cal
 // withAdvice adds what to do when there is no server at all, or it says nothing, or wants a login.
 func (p *program) withAdvice(err error) error {
 	lost, ok := errors.AsType[*client.TransportError](err)
+	refusal, refused := errors.AsType[*client.Error](err)
 	switch {
+	case refused && refusal.Code == codePageFirst:
+		return &exitError{exitServer, fmt.Errorf("%w%s", err, pagesFirst(refusal.Data))}
 	case ok && !lost.Sent:
 		return &exitError{exitServer, fmt.Errorf("%w\nStart a server with %s serve, or name one with --server or --stdio", err, p.self)}
 	case errors.Is(err, client.ErrTimeout):
 		return &exitError{exitServer, fmt.Errorf("%w\nIt has %v to answer a request, unless --timeout gives it more", err, p.patience)}
 	}
 	return p.withLogin(err)
+}
+
+// codePageFirst is what servers of MCP 2025-11-25 answer whose user has to open a page before.
+const codePageFirst = -32042
+
+// pagesFirst names the pages of such an answer.
+func pagesFirst(data json.RawMessage) string {
+	var wanted struct {
+		Elicitations []struct{ Message, URL string }
+	}
+	if json.Unmarshal(data, &wanted) != nil || len(wanted.Elicitations) == 0 {
+		return ""
+	}
+	text := "\nThe server wants you to open, if you trust it, and then to try again:"
+	for _, page := range wanted.Elicitations[:min(len(wanted.Elicitations), 10)] {
+		text += fmt.Sprintf("\n  %s\n    %s", plain.Short(page.URL, 2000), plain.Short(page.Message, 1000))
+	}
+	return text
 }
 
 func (p *program) serverFailed(err error) error {

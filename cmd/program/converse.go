@@ -84,6 +84,7 @@ func (p *program) converse(ctx context.Context, c *cli.Command, begin beginning)
 			return p.notSaved(err)
 		}
 	}
+	before := *saved
 	if err := p.mayReplace(save, resumed); err != nil {
 		return p.usage(c, "--save would not keep what is there: %w", err)
 	}
@@ -108,12 +109,18 @@ func (p *program) converse(ctx context.Context, c *cli.Command, begin beginning)
 		handlers.OnProgress = p.bar.Show
 	}
 	handlers.OnPosition = func(_ context.Context, position client.Position) error {
-		saved.Position = position
-		switch {
-		case asker.detach:
+		if saved.Position = position; asker.detach {
 			return errDetached
-		case save != "":
-			return saved.Save(save)
+		}
+		now := *saved
+		if resumed != "" {
+			if sameRound(before.Position, position) {
+				now.URL, now.Stdio, now.Dir = before.URL, before.Stdio, before.Dir // no other server has taken it up
+			}
+			_ = now.Save(resumed) // or elsewhere, when it stops
+		}
+		if save != "" {
+			return now.Save(save)
 		}
 		return nil
 	}
@@ -129,12 +136,12 @@ func (p *program) converse(ctx context.Context, c *cli.Command, begin beginning)
 		case errors.Is(err, errDetached):
 			return p.detached(c, saved)
 		case err != nil:
-			return p.interrupted(c, saved, resumed, asker.refused, err)
+			return p.interrupted(c, saved, &before, resumed, asker.refused, err)
 		}
 		err = p.end(c, result, asker.refused)
 		if (errors.Is(err, errOutput) || err != nil && exitCode(err) == exitUsage) && begun(saved.Position) {
 			// The result cannot be put where it was to go: keep the way to it.
-			return p.interrupted(c, saved, resumed, false, &client.InterruptedError{Position: saved.Position, Err: err})
+			return p.interrupted(c, saved, &before, resumed, false, &client.InterruptedError{Position: saved.Position, Err: err})
 		}
 		if token := result.undoToken(); token != "" {
 			if saved.Undo && err == nil {
@@ -212,8 +219,8 @@ func unanswered(position client.Position, cause error) bool {
 }
 
 // interrupted saves where a call stands and says what to do now. resumed is the file
-// that the call was resumed from, or empty.
-func (p *program) interrupted(c *cli.Command, saved *state.Call, resumed string, declined bool, err error) error {
+// that the call was resumed from, and before what that held, or empty.
+func (p *program) interrupted(c *cli.Command, saved, before *state.Call, resumed string, declined bool, err error) error {
 	stopped, ok := errors.AsType[*client.InterruptedError](err)
 	if !ok {
 		return err
@@ -239,7 +246,7 @@ func (p *program) interrupted(c *cli.Command, saved *state.Call, resumed string,
 	if refusal = tokenRefused(cause); refusal != nil {
 		text = p.refused(saved, refusal)
 	}
-	if before, err := state.Load(resumed); err == nil && (refusal != nil || sameRound(before.Position, position)) {
+	if resumed != "" && (refusal != nil || sameRound(before.Position, position)) {
 		saved.URL, saved.Stdio, saved.Dir = before.URL, before.Stdio, before.Dir // it stays a call of the server that it is from
 	}
 	path, err := p.keep(saved, cmp.Or(c.String("save"), resumed))
@@ -247,7 +254,7 @@ func (p *program) interrupted(c *cli.Command, saved *state.Call, resumed string,
 	case err != nil:
 		return &exitError{exitCode(cause), fmt.Errorf("%w\n%w", cause, err)}
 	case refusal != nil:
-		return &exitError{exitServer, fmt.Errorf("%sYour answers are kept in %s\nuntil you forget them with: %s", text, path, p.forgetLine(path))}
+		return &exitError{exitServer, fmt.Errorf("%s%sYour answers are kept in %s\nuntil you forget them with: %s", text, p.startAgain(position, path), path, p.forgetLine(path))}
 	}
 	return &exitError{exitCode(cause), fmt.Errorf("%w\n%s", cause, p.howToResume(saved, path))}
 }
@@ -384,14 +391,32 @@ It said: %s
 	text := fmt.Sprintf(`The server does not continue this call, at
 %s.
 Most often it has waited for too long: a server takes answers for some minutes only, unless
-it is set up otherwise. It may also have been given other keys, or be another server than
-the one that began the call.
+it is set up otherwise. The call may also have been continued from elsewhere, and have ended
+and acted; or it is another user's than who asks now; or the server has been given other keys,
+or is another one than began the call.
 It said: %s
 `, saved.URL+saved.Stdio, refusal.Message)
 	if position.Tool != "" {
-		text += `This time the tool has not run, and nothing was undone. What it had done in earlier turns,
-if anything, stays as it is, unless the server has undone it already.
+		text += `This time the tool has not run, and nothing was undone. What it has done otherwise, if
+anything, stays as it is, unless the server has undone it already.
 `
 	}
-	return text + fmt.Sprintf("Start again with %s %s %s\n", p.self, verbs[position.Kind()], quote(position.Subject()))
+	return text
+}
+
+// startAgain says how to begin a call anew that the server does not continue, and how not to act twice. path is where it is
+// saved, or empty if it is known not to be cancelled.
+func (p *program) startAgain(position client.Position, path string) string {
+	if position.Task != "" {
+		return ""
+	}
+	look := ""
+	if position.Tool != "" {
+		look = "To start again may do everything twice. Look first what has become of this call: who runs\nthe server sees it in its ledger"
+		if position.Dialect == "saga" && path != "" {
+			look += fmt.Sprintf(", and if the server still knows the call, this undoes it:\n  %s cancel %s", p.self, quote(state.Given(path)))
+		}
+		look += "\n"
+	}
+	return fmt.Sprintf("%sStart again with %s %s %s\n", look, p.self, verbs[position.Kind()], quote(position.Subject()))
 }

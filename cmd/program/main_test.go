@@ -235,7 +235,7 @@ func TestUsageErrors(t *testing.T) {
 		"call x --max-rounds -1":                         "--max-rounds",
 		"call x --answers missing.json":                  "missing.json",
 		"call x --json [":                                "--json",
-		"call x --json [1]":                              "cannot unmarshal array",
+		"call x --json [1]":                              "unmarshal JSON array",
 		`call x --json {"a":1}{"b":2}`:                   "after top-level value",
 		"call --resume missing.json":                     "missing.json",
 		"call x --model-url oracle":                      "--model",

@@ -120,9 +120,15 @@ func (p *program) end(c *cli.Command, o *outcome, refused bool) error {
 		return &exitError{exitDeclined, errors.New("")} // the tool has said so itself
 	case o.isError:
 		return &exitError{exitFailed, errors.New("the tool reported an error" + olderAdvice(c, o.text))}
+	case c.String("as") == "" && formless[c.String("protocol")] && resumed.MatchString(o.text):
+		return &exitError{exitNeedsAnswer, fmt.Errorf("the tool waits for an answer, and nothing can be asked over --protocol %s: leave that out, or speak 2025-06-18 or later",
+			c.String("protocol"))}
 	}
 	return nil
 }
+
+// formless are the revisions of MCP in which a server asks users nothing: it tells the model how to call the tool again.
+var formless = map[string]bool{"2024-11-05": true, "2025-03-26": true}
 
 // printParts prints the contents of a resource. What is not text goes to what is no terminal.
 func (p *program) printParts(c *cli.Command, parts []file) error {

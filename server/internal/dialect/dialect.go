@@ -175,7 +175,7 @@ type Way interface {
 	// an error of the client's is an answer. It fails with [ErrNoBackChannel] where
 	// nothing can be asked, with [context.Cause] when ctx ends, having cancelled the
 	// question, and with an error that is [turns.ErrGone] when
-	// the client is gone.
+	// the client is gone. It calls [inturn.Take] once the request is on its way: the next may be sent.
 	Call(ctx context.Context, method string, params json.RawMessage) (steps.Answer, error)
 	// Hangup gives the connection up, for the client to come back for the rest after a
 	// while, where it can.

@@ -108,7 +108,7 @@ const InternalText = "internal error"
 
 // Fixed texts. What a client learns of a refused token does not depend on the cause.
 const (
-	rejectedText    = "the saga token is not valid here, or no longer: start again with tools/callSaga"
+	rejectedText    = "the saga token is not valid here, or no longer: unless its saga has ended and acted, start again with tools/callSaga"
 	stopsText       = "the server stops: send the same request again"
 	unsettledText   = "what the tool has done is not known yet: send the same request again"
 	tryAgainText    = "this server is older than the saga: send the same request again"

@@ -10,6 +10,7 @@ import (
 
 	"github.com/mcpsaga/mcpsaga/internal/durable"
 	"github.com/mcpsaga/mcpsaga/internal/engine"
+	"github.com/mcpsaga/mcpsaga/internal/inturn"
 	"github.com/mcpsaga/mcpsaga/internal/tasks"
 	"github.com/mcpsaga/mcpsaga/internal/turns"
 	"github.com/mcpsaga/mcpsaga/server/internal/dialect"
@@ -103,7 +104,7 @@ func (r *reader) askOnStream(n uint64, method string, params json.RawMessage) (t
 // askAndWait asks the nth question of the task, and has a goroutine give that the answer.
 func (r *reader) askAndWait(ctx context.Context, failed func(error), step steps.Step, n uint64, method string, params json.RawMessage) (takeBack func(error)) {
 	ctx, cancel := context.WithCancelCause(ctx)
-	r.asking.Go(func() {
+	inturn.Go(ctx, r.asking.Go, func(ctx context.Context) {
 		defer cancel(nil)
 		a, err := r.Way.Call(ctx, method, params)
 		if err != nil {

@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/mcpsaga/mcpsaga/internal/engine"
+	"github.com/mcpsaga/mcpsaga/internal/inturn"
 	"github.com/mcpsaga/mcpsaga/internal/sessionid"
 	"github.com/mcpsaga/mcpsaga/internal/tasks"
 	"github.com/mcpsaga/mcpsaga/internal/turns"
@@ -145,6 +146,7 @@ func newSaid() *said {
 func (w *said) Notify(method string, params json.RawMessage) { w.notes <- method }
 func (w *said) Call(ctx context.Context, method string, params json.RawMessage) (steps.Answer, error) {
 	w.asked <- method
+	inturn.Take(ctx)
 	select {
 	case a := <-w.answer:
 		return a, nil

@@ -17,6 +17,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/mcpsaga/mcpsaga/internal/inturn"
 	"github.com/mcpsaga/mcpsaga/internal/sessionid"
 	"github.com/mcpsaga/mcpsaga/internal/tokens"
 	"github.com/mcpsaga/mcpsaga/server/internal/dialect"
@@ -334,6 +335,7 @@ func (w *way) Call(ctx context.Context, method string, params json.RawMessage) (
 	w.mu.Unlock()
 	q := &question{call: w.call, answer: make(chan steps.Answer, 1)}
 	id, back := w.ask(0, q, method, params)
+	inturn.Take(ctx)
 	defer func() {
 		back()
 		w.mu.Lock()

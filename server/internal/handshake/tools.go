@@ -17,6 +17,7 @@ import (
 
 	"github.com/mcpsaga/mcpsaga/content"
 	"github.com/mcpsaga/mcpsaga/internal/engine"
+	"github.com/mcpsaga/mcpsaga/internal/inturn"
 	"github.com/mcpsaga/mcpsaga/internal/jsonview"
 	"github.com/mcpsaga/mcpsaga/internal/tasks"
 	"github.com/mcpsaga/mcpsaga/internal/tokens"
@@ -218,16 +219,16 @@ func (c *client) Ask(ctx context.Context, asked []steps.Step) ([]steps.Answer, e
 			errs[i] = err
 			break
 		}
-		call := func() {
+		call := func(ctx context.Context) {
 			answers[i], errs[i] = c.Way.Call(ctx, method, params)
 			if errors.Is(errs[i], turns.ErrLate) {
 				answers[i], errs[i] = steps.Answer{}, nil
 			}
 		}
 		if i == len(asked)-1 {
-			call()
-		} else {
-			all.Go(call)
+			call(ctx)
+		} else { // on the wire before the next
+			inturn.Go(ctx, all.Go, call)
 		}
 	}
 	all.Wait()

@@ -58,6 +58,9 @@ func New(name, address, key string, getenv func(string) string) (*Model, error) 
 	if err != nil || base.Host == "" || base.Scheme != "http" && base.Scheme != "https" {
 		return nil, fmt.Errorf("no model can be used: %q is not an http or https URL", address)
 	}
+	if key != "" && base.Scheme != "https" && !outgoing.IsLoopback(base.Hostname()) {
+		return nil, fmt.Errorf("no model can be used: its key would cross the network in the clear to %s: use https", base.Host)
+	}
 	return &Model{name, key, base.JoinPath(path), defaultPatience}, nil
 }
 

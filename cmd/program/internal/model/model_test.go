@@ -178,3 +178,15 @@ func TestKeysStayWithTheirAddress(t *testing.T) {
 	require.NoError(t, err)
 	assert.Empty(t, e.request.Get("Authorization"))
 }
+
+// A key does not leave this machine in the clear.
+func TestKeysNeedHTTPS(t *testing.T) {
+	_, err := New("m", "http://models.example.com:8000/v1", "secret", environment())
+	require.EqualError(t, err, "no model can be used: its key would cross the network in the clear to models.example.com:8000: use https")
+	_, err = New("m", "", "", environment("OPENAI_BASE_URL", "http://models.example.com", "OPENAI_API_KEY", "secret"))
+	require.ErrorContains(t, err, "in the clear")
+	for _, c := range [][2]string{{"http://models.example.com/v1", ""}, {"https://models.example.com/v1", "secret"}, {"http://127.0.0.1:1/v1", "secret"}, {"http://localhost/v1", "secret"}} {
+		_, err = New("m", c[0], c[1], environment())
+		require.NoError(t, err, c)
+	}
+}
