@@ -252,12 +252,10 @@ func ForwardedKey(proxies ...string) (func(*http.Request) string, error) {
 
 // hopAddress reads an address with or without a port.
 func hopAddress(text string) (netip.Addr, bool) {
-	addr, err := netip.ParseAddr(strings.Trim(text, "[]"))
+	both, err := netip.ParseAddrPort(text)
+	addr := both.Addr()
 	if err != nil {
-		var both netip.AddrPort
-		if both, err = netip.ParseAddrPort(text); err == nil {
-			addr = both.Addr()
-		}
+		addr, err = netip.ParseAddr(strings.Trim(text, "[]"))
 	}
 	return addr.Unmap().WithZone(""), err == nil
 }
