@@ -53,7 +53,8 @@ type Info struct {
 	// shown it as it stands, with its order and all its keywords.
 	RawInputSchema json.RawMessage
 	// MaxAge bounds the whole saga, from its first turn; zero means no bound
-	// beyond that of each turn's token. A minute of grace, for clocks that differ, comes on top.
+	// beyond that of each turn's token. A token is taken for a minute more, as clocks
+	// differ; a saga that asks again by then, or is a task, has ended.
 	MaxAge time.Duration
 	// MaxAttempts is how often a question may be answered with something that
 	// does not fit its form before the saga gives up. Default 3.

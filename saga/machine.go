@@ -127,7 +127,9 @@ func (p *machineCode[Args, State]) read(revision uint32, encoded, secrets []byte
 	if e, ok := p.Encoding.(strict); ok {
 		unmarshal = e.UnmarshalStrict
 	}
-	if err := decodeKept(unmarshal, encoded, into); err != nil {
+	if p.plain && len(encoded) == 0 {
+		// Nothing is its zero value.
+	} else if err := decodeKept(unmarshal, encoded, into); err != nil {
 		return err
 	}
 	if len(secrets) == 0 {

@@ -134,7 +134,7 @@ func holdsSecret(t reflect.Type, seen map[reflect.Type]bool) bool {
 
 // checkArguments refuses secrets among arguments, which would be dropped as they are read.
 func checkArguments(t reflect.Type, p *engine.Problems) {
-	if holdsSecret(t, map[reflect.Type]bool{}) {
+	if !encodesItself(t) && holdsSecret(t, map[reflect.Type]bool{}) {
 		p.Add(nil, "its arguments have a Secret, which takes nothing of what a client sends: give the field the type string, and keep its value with NewSecret")
 	}
 }

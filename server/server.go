@@ -85,7 +85,7 @@ type Options struct {
 	ToolRates  map[string]Rate
 	// MaxTurns is how many such requests are worked on at once. One more waits for a second, and is refused then, over HTTP
 	// without a session with the status 503. Half of the places are for all, and of the others a caller gets an eighth of
-	// MaxTurns at most. A request that waits for its client has none, nor has what Workers are at. Default 2048.
+	// MaxTurns at most. A request that waits for its client, an event or a sleep has none, nor has what Workers are at. Default 2048.
 	MaxTurns int
 	// PageSize is how many entries a list method returns at once. Default 100.
 	PageSize int

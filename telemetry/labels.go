@@ -70,10 +70,12 @@ type options struct {
 	made map[[6]attribute.KeyValue]metric.MeasurementOption
 }
 
-// of are at most six labels. Attribute sets sort what they are given, so that gets a copy.
+// of keeps what is made of up to six labels. Attribute sets sort what they are given, so that gets a copy.
 func (o *options) of(labels ...attribute.KeyValue) metric.MeasurementOption {
 	var key [6]attribute.KeyValue
-	copy(key[:], labels)
+	if copy(key[:], labels) < len(labels) {
+		return metric.WithAttributeSet(attribute.NewSet(slices.Clone(labels)...))
+	}
 	o.mu.RLock()
 	option := o.made[key]
 	o.mu.RUnlock()

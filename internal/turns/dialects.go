@@ -71,15 +71,16 @@ type Sender interface {
 	// LedgerAccount is on whose account counts what a memory keeps of the sagas that the request begins; empty is its
 	// principal's. session is that of the client, or empty.
 	LedgerAccount(session string) string
-	// Pause has the request leave its place among those that are worked on; back takes one again.
-	Pause() (back func())
+	// Pause has the request leave its place among those that are worked on; back takes one again. read: nothing of its
+	// message is read any more, so what that takes for its size is left for good.
+	Pause(read bool) (back func())
 }
 
-func (q *Request) pause() (back func()) {
+func (q *Request) pause(read bool) (back func()) {
 	if q.Sender == nil {
 		return func() {}
 	}
-	return q.Sender.Pause()
+	return q.Sender.Pause(read)
 }
 
 // Account is LedgerAccount of the sender, if there is one.

@@ -83,7 +83,7 @@ func (r *Runner) ask(ctx context.Context, q *Request, client Client, asked []ste
 	ttl := r.Codec.Options().TTL
 	late := time.AfterFunc(ttl-ttl/10, func() { cancel(ErrLate) })
 	defer late.Stop()
-	back := q.pause()
+	back := q.pause(true)
 	answers, err := client.Ask(ctx, asked)
 	back()
 	if err != nil {

@@ -51,14 +51,18 @@ func (r *Runner) isTime(ctx context.Context, q *Request, o *Opened, events bool)
 
 // delivered is isTime for events.
 func (r *Runner) delivered(ctx context.Context, q *Request, o *Opened) (bool, error) {
-	defer q.pause()()
-	for end := r.Now().Add(r.longest()); ; {
+	back := func() {} // has no place to queue for before it waits
+	defer func() { back() }()
+	for end, waits := r.Now().Add(r.longest()), false; ; waits = true {
 		if events, err := r.memory.Register(ctx, q.Principal, o.Program, o.Position); err != nil || len(events) > 0 {
 			return true, err
 		}
 		next := r.Now().Add(lookAgain)
 		if r.Sleep != nil || next.After(end) || q.closes() { // a test does not wait
 			return false, nil
+		}
+		if !waits {
+			back = q.pause(false)
 		}
 		if err := r.pause(ctx, q, next); err != nil {
 			return false, err

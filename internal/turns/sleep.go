@@ -39,7 +39,9 @@ func (c *Config) fits(ctx context.Context, wake time.Time) bool {
 // wait waits until wake if that fits into the turn of ctx, and reports whether it is time. It
 // fails if ctx ends before.
 func (c *Config) wait(ctx context.Context, q *Request, wake time.Time) (bool, error) {
-	defer q.pause()()
+	if wake.After(c.Now()) && c.fits(ctx, wake) && !q.closes() { // else it does not wait, and would queue for its place
+		defer q.pause(false)()
+	}
 	return c.waitIf(ctx, q, wake, func(time.Duration) bool { return c.fits(ctx, wake) })
 }
 
@@ -81,7 +83,7 @@ func (c *Config) pause(ctx context.Context, q *Request, wake time.Time) error {
 // hold waits in the request of a client that cannot be asked to come back. That is no longer
 // than it is waited for an answer of such a client.
 func (c *Config) hold(ctx context.Context, q *Request, wake time.Time) error {
-	defer q.pause()()
+	defer q.pause(true)()
 	ttl := c.Codec.Options().TTL
 	fits, err := c.waitIf(ctx, q, wake, func(d time.Duration) bool { return d <= ttl-ttl/10 })
 	if err == nil && !fits && q.closes() {

@@ -208,7 +208,7 @@ func (l *look) settle(ctx context.Context) error {
 	if len(l.refused) > 0 || l.rests() {
 		return nil
 	}
-	defer l.Pause()()
+	defer l.Pause(true)()
 	within, stop := context.WithTimeout(ctx, settleTime)
 	defer stop()
 	defer context.AfterFunc(l.Closing, stop)()

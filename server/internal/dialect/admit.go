@@ -109,9 +109,11 @@ func (h *Host) admit(ctx context.Context, x *Exchange, g *bounds.Gate, p *bounds
 }
 
 // Pause has a request leave its place while it waits for its client, or for a task; back takes one again, when there is
-// one. A large message leaves its own for good: nothing of it is read any more.
-func (x *Exchange) Pause() (back func()) {
-	x.Large.Leave()
+// one. A large message that is read leaves its own for good.
+func (x *Exchange) Pause(read bool) (back func()) {
+	if read {
+		x.Large.Leave()
+	}
 	inside, outside := x.place.Rest(), RestOf(x.Way)
 	return func() { outside(); inside() }
 }

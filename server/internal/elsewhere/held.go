@@ -184,7 +184,7 @@ func (v *view) outlasts(err error) bool { return errors.Is(err, turns.ErrLedger)
 
 // follow waits until the call has ended, or the client is to learn that it waits.
 func (v *view) follow(ctx context.Context) (*content.Result, error) {
-	defer v.Pause()()
+	defer v.Pause(true)()
 	served, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	leave := func() {

@@ -112,7 +112,7 @@ func (r *reader) read(ctx context.Context, task *tasks.Task, seen uint64) (*task
 // ends, with an error that is [turns.ErrGone] when the client is gone or cannot be asked any more, and as
 // [tasks.Viewer] does.
 func (r *reader) follow(ctx context.Context, seen uint64) (last *tasks.Task, err error) {
-	defer r.Pause()() // while it waits, others may have its place
+	defer r.Pause(true)() // while it waits, others may have its place
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer r.asking.Wait()
 	defer cancel(nil)
