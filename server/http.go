@@ -121,7 +121,7 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	case s.working.Load() > 0:
 		return errors.Join(errors.New("server: turns were still running after the time for a graceful stop"), hs.Close())
 	}
-	s.log.Warn("connections were cut, as their clients did not read what they were sent")
+	s.log.Warn("connections were cut that were still in use: their clients may not have read what they were sent")
 	return hs.Close()
 }
 
@@ -309,7 +309,7 @@ func (x *httpExchange) answer() {
 	switch {
 	case x.gone() && x.events != nil && x.events.Started(): // nothing is sent to a client that has cancelled by going away
 	case x.gone():
-		if rerr != nil { // as middleware, or the server that this is in, may have ended the context, and the client still reads
+		if rerr != nil && rerr.Message == dialect.InternalText { // as middleware, or the server that this is in, may have ended the context, and the client still reads
 			rerr = wire.Later(http.StatusServiceUnavailable, "", cutText, time.Second)
 			response = wire.AppendResponse(nil, x.message.ID, nil, rerr)
 		}
@@ -378,7 +378,7 @@ func (x *httpExchange) KeepOpen() *wire.Error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if x.events == nil && !x.open() {
-		return wire.Refuse(http.StatusNotAcceptable, wire.CodeInvalidRequest, "a subscription is a text/event-stream, which the Accept header excludes")
+		return wire.Refuse(http.StatusNotAcceptable, wire.CodeInvalidRequest, "a subscription is a text/event-stream, which the Accept header excludes, or the server's middleware does not pass on")
 	}
 	return nil
 }

@@ -3,6 +3,7 @@ package server_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"io"
 	"log/slog"
 	"net/http"
@@ -96,5 +97,56 @@ func TestContextsThatMiddlewareEnds(t *testing.T) {
 			assert.Equal(t, "1", got.header.Get("Retry-After"))
 			assert.Equal(t, -31503, got.code())
 		}
+	}
+}
+
+// What cannot be done again is never answered as if it could.
+func TestContextsThatMiddlewareEndsBehindEffects(t *testing.T) {
+	t.Parallel()
+	s, err := server.New(server.Options{Keys: newKeys(t), Tools: []saga.Definition{final(true, false), lostPayment(), leftHold()}})
+	require.NoError(t, err)
+	t.Cleanup(s.Close)
+	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		ctx, cancel := context.WithCancel(r.Context())
+		time.AfterFunc(100*time.Millisecond, cancel)
+		defer cancel()
+		s.Handler().ServeHTTP(w, r.WithContext(ctx))
+	}))
+	t.Cleanup(web.Close)
+	r := &rig{t: t, url: web.URL, http: web.Client(), srv: s}
+	for tool, want := range map[string]string{"pay": "is done, which is final", "lost": "do not call it again before you have found out", "left": "not all that it did is undone: hold"} {
+		status, body := r.do(http.MethodPost, "/mcp", `{"jsonrpc":"2.0","id":1,"method":"tools/callSaga","params":{"name":"`+tool+`"}}`, nil)
+		assert.Equal(t, http.StatusOK, status, body)
+		assert.Contains(t, body, want)
+		got := r.send(callTool(tool, nil))
+		assert.Contains(t, got.raw, want)
+	}
+}
+
+// lostPayment has a bank that does not answer before the request is cut off.
+func lostPayment() saga.Definition {
+	pay := &saga.Effect[string, string]{Name: "transfer", Irreversible: true, Tries: 1, Do: func(ctx context.Context, _ saga.Key, _ string) (string, error) {
+		<-ctx.Done()
+		return "", ctx.Err()
+	}}
+	return saga.Flow[struct{}, string]{
+		Info: saga.Info{Name: "lost", Effects: []saga.Declared{pay}},
+		Run:  func(r *saga.Run, _ struct{}) (string, error) { return saga.Do(r, pay, "it") },
+	}
+}
+
+// leftHold has a hold that cannot be undone.
+func leftHold() saga.Definition {
+	hold := &saga.Effect[string, string]{Name: "hold", Tries: 1, Do: func(ctx context.Context, _ saga.Key, _ string) (string, error) { return "", nil },
+		Undo: func(context.Context, saga.Performed[string, string]) error { return errors.New("never") }}
+	return saga.Flow[struct{}, string]{
+		Info: saga.Info{Name: "left", Effects: []saga.Declared{hold}},
+		Run: func(r *saga.Run, _ struct{}) (string, error) {
+			if _, err := saga.Do(r, hold, "it"); err != nil {
+				return "", err
+			}
+			<-r.Done()
+			return "", r.Err()
+		},
 	}
 }

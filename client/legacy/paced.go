@@ -168,7 +168,7 @@ func (p *paced) Read(b []byte) (int, error) {
 	if err == nil {
 		return n, nil
 	}
-	if q := p.ended(); q != nil && !p.comes(q, p.end) { // the SDK takes an event for whole that ends with its stream
+	if q := p.ended(); q != nil && err == io.EOF && !p.comes(q, p.end) { // the SDK takes an event for whole that ends with its stream
 		return 0, io.ErrUnexpectedEOF
 	}
 	return n, err
@@ -186,6 +186,9 @@ func (p *paced) ended() *question {
 	for line := range bytes.Lines(event) {
 		if part, is := bytes.CutPrefix(line, []byte("data:")); is {
 			data = append(data, part...)
+		}
+		if kind, is := bytes.CutPrefix(line, []byte("event:")); is && string(bytes.TrimSpace(kind)) != "message" { // the SDK drops it
+			return nil
 		}
 	}
 	return questionOf(decode(data))

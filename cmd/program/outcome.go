@@ -120,7 +120,7 @@ func (p *program) end(c *cli.Command, o *outcome, refused bool) error {
 		return &exitError{exitDeclined, errors.New("")} // the tool has said so itself
 	case o.isError:
 		return &exitError{exitFailed, errors.New("the tool reported an error" + olderAdvice(c, o.text))}
-	case c.String("as") == "" && formless[c.String("protocol")] && resumed.MatchString(o.text):
+	case c.String("as") == "" && formless[c.String("protocol")] && strings.Contains(o.text, "is not finished: it waits for an answer"):
 		return &exitError{exitNeedsAnswer, fmt.Errorf("the tool waits for an answer, and nothing can be asked over --protocol %s: leave that out, or speak 2025-06-18 or later",
 			c.String("protocol"))}
 	}

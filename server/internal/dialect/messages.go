@@ -251,7 +251,7 @@ func final(err error) string {
 		return ""
 	}
 	why, late := "the tool failed", errors.Is(err, context.DeadlineExceeded) && !errors.As(err, new(*engine.PanicError))
-	cut := errors.As(err, new(gone))
+	cut := errors.As(err, new(gone)) || errors.Is(err, context.Canceled)
 	if late {
 		why = "the tool took too long"
 	} else if cut {

@@ -293,7 +293,7 @@ func (d *handshake) Join(ctx context.Context, x *dialect.Exchange) (context.Cont
 		if s, rerr = d.sessionOf(ctx, x, needs{quiet: true}); rerr == nil {
 			x.Caller = d.callerOf(s)
 			x.Caller.Asked = nil // it could not be remembered what it was asked
-			return ctx, func() {}
+			return ctx, func() { d.release(s, nil) } // it may be in memory by now
 		}
 	}
 	if rerr != nil { // a request that only names it is not using it

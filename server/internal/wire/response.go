@@ -124,12 +124,13 @@ func (r Reply) Response(response []byte, rerr *Error) {
 // Lasting has the reply outlive its server's limit on writing, which began with the request. What is written once soon was called
 // has as long as patience.
 func (r Reply) Lasting(ctx context.Context, patience time.Duration) (soon func()) {
-	if server, ok := ctx.Value(http.ServerContextKey).(*http.Server); !ok || server.WriteTimeout <= 0 { // none sets it anew for the next request
+	server, ok := ctx.Value(http.ServerContextKey).(*http.Server)
+	if !ok || server.WriteTimeout <= 0 { // none sets it anew for the next request
 		return func() {}
 	}
 	c := http.NewResponseController(r.Writer)
 	c.SetWriteDeadline(time.Time{})
-	return func() { c.SetWriteDeadline(time.Now().Add(patience)) }
+	return func() { c.SetWriteDeadline(time.Now().Add(max(patience, server.WriteTimeout))) }
 }
 
 // Events returns the reply as a stream, not begun yet. A client may take as long as patience to accept an event.
