@@ -292,7 +292,7 @@ func (d *handshake) Join(ctx context.Context, x *dialect.Exchange) (context.Cont
 	if rerr != nil && rerr.Status == http.StatusServiceUnavailable { // no room, but what it has begun is found by it all the same
 		if s, rerr = d.sessionOf(ctx, x, needs{quiet: true}); rerr == nil {
 			x.Caller = d.callerOf(s)
-			x.Caller.Asked = nil // it could not be remembered what it was asked
+			x.Caller.Asked = nil                     // it could not be remembered what it was asked
 			return ctx, func() { d.release(s, nil) } // it may be in memory by now
 		}
 	}
