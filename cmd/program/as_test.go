@@ -26,7 +26,10 @@ func TestCallAsAnotherHost(t *testing.T) {
 		form, err := saga.Ask(r, askTone)
 		return "a " + form.Tone + " song", err
 	}}
-	s, err := server.New(server.Options{Keys: keys, Tools: []saga.Definition{tool}, Logger: slog.New(slog.DiscardHandler)})
+	prints := saga.Flow[none, string]{Info: saga.Info{Name: "print"}, Run: func(*saga.Run, none) (string, error) {
+		return "It ended with resumeToken: abc", nil
+	}}
+	s, err := server.New(server.Options{Keys: keys, Tools: []saga.Definition{tool, prints}, Logger: slog.New(slog.DiscardHandler)})
 	require.NoError(t, err)
 	web := httptest.NewServer(s.Handler())
 	t.Cleanup(web.Close)
@@ -48,6 +51,7 @@ func TestCallAsAnotherHost(t *testing.T) {
 	for _, protocol := range []string{"2024-11-05", "2025-03-26"} {
 		h := newHome(t)
 		h.env = append(h.env, "SAGA_SERVER="+web.URL)
+		h.ok("call", "print", "--protocol", protocol) // which waits for nothing
 		for _, as := range []string{"", "no-elicitation"} {
 			said, stderr, code := h.run("call", "sing", "--as", as, "--protocol", protocol, "--answers", h.file("a.json", `{"elicitation-1":{"tone":"sad"}}`))
 			assert.Contains(t, said, "is not finished")
