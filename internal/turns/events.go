@@ -51,7 +51,7 @@ func (r *Runner) isTime(ctx context.Context, q *Request, o *Opened, events bool)
 
 // delivered is isTime for events.
 func (r *Runner) delivered(ctx context.Context, q *Request, o *Opened) (bool, error) {
-	back := func() {} // has no place to queue for before it waits
+	back := func() {} // a request that need not wait keeps its place, and does not queue for it again
 	defer func() { back() }()
 	for end, waits := r.Now().Add(r.longest()), false; ; waits = true {
 		if events, err := r.memory.Register(ctx, q.Principal, o.Program, o.Position); err != nil || len(events) > 0 {
