@@ -92,12 +92,13 @@ func (r *RequestInfo) ID() string {
 
 // TraceState is the tracestate beside Trace, as it came, unchecked. It is empty if the
 // traceparent is not the request's own.
-func (r *RequestInfo) TraceState() string {
+func (r *RequestInfo) TraceState() (state string) {
 	if r.message == nil {
 		return ""
 	}
-	state, _ := jsonview.String(jsonview.Get(jsonview.Get(r.message.Params, "_meta"), "tracestate"))
-	if state == "" && len(r.Header["Tracestate"]) == 1 {
+	if _, inMeta := traceOf(r.message.Params, r.Header); inMeta {
+		state, _ = jsonview.String(jsonview.Get(r.message.Params, "_meta", "tracestate"))
+	} else if len(r.Header["Tracestate"]) == 1 {
 		state = r.Header["Tracestate"][0]
 	}
 	return state
@@ -196,7 +197,7 @@ type requestInfoKey struct{}
 
 // exchange is of the type of [dialect.Host]'s Around.
 func (h *hooks) exchange(ctx context.Context, x *dialect.Exchange, next dialect.Handler) (result json.RawMessage, rerr *wire.Error) {
-	x.Trace = traceOf(x.Message.Params, x.Header)
+	x.Trace, _ = traceOf(x.Message.Params, x.Header)
 	info := &RequestInfo{Method: x.Message.Method, Caller: saga.CallerOf(ctx), Remote: x.Remote, Header: x.Header, Trace: x.Trace.String(), message: x.Message}
 	if x.Dialect != nil {
 		info.Dialect = x.Dialect.Name()
@@ -364,12 +365,12 @@ func wireErrorOf(e *Error) *wire.Error {
 // publicError is an error that is sent to a client, for those outside.
 func publicError(e *wire.Error) *Error { return &Error{Code: e.Code, Message: e.Message, Data: e.Data} }
 
-// traceOf returns the trace context of a request.
-func traceOf(params []byte, header http.Header) (t turns.Trace) {
-	text, _ := jsonview.String(jsonview.Get(jsonview.Get(params, "_meta"), "traceparent"))
-	t, ok := turns.ParseTrace(text)
-	if !ok && len(header["Traceparent"]) == 1 {
+// traceOf returns the trace context of a request, and whether it is that in its _meta.
+func traceOf(params []byte, header http.Header) (t turns.Trace, inMeta bool) {
+	text, _ := jsonview.String(jsonview.Get(params, "_meta", "traceparent"))
+	t, inMeta = turns.ParseTrace(text)
+	if !inMeta && len(header["Traceparent"]) == 1 {
 		t, _ = turns.ParseTrace(header["Traceparent"][0])
 	}
-	return t
+	return t, inMeta
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"testing"
 	"time"
 
@@ -145,4 +146,22 @@ func TestRequestsOfObservers(t *testing.T) {
 	ann(s, &server.Request{Method: "tools/list", Version: "2026-07-28", Params: modernParams(`"a":1`, "")})
 	assert.Equal(t, []string{"a=b", ""}, states)
 	assert.Len(t, ids, 2)
+}
+
+// A tracestate belongs to the traceparent that it came with, and not to that in another place of the request.
+func TestTraceStateIsBesideTheTrace(t *testing.T) {
+	var states []string
+	s, _ := newGuest(t, server.Options{Tools: []saga.Definition{roomTool(1, nil)}, Observers: []server.Observer{{
+		Request: func(ctx context.Context, r *server.RequestInfo) (context.Context, func(error)) {
+			states = append(states, r.TraceState())
+			return ctx, nil
+		},
+	}}})
+	for _, meta := range []string{`"traceparent":"` + traceOne + `",`, `"tracestate":"a=b",`, ""} {
+		ann(s, &server.Request{
+			Method: "tools/list", Version: "2026-07-28", Params: modernParams(`"a":1`, meta),
+			Header: http.Header{"Traceparent": {traceTwo}, "Tracestate": {"proxy=1"}},
+		})
+	}
+	assert.Equal(t, []string{"", "proxy=1", "proxy=1"}, states)
 }
