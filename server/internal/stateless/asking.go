@@ -28,11 +28,7 @@ func (d *stateless) callTool(ctx context.Context, r *request) ([]byte, error) {
 		return nil, rerr
 	}
 	if p.Name == apps.Tool && d.apps.Shows(r.Caller) {
-		result, err := d.apps.Call(ctx, r.Exchange, p.Arguments)
-		if err != nil {
-			return nil, err
-		}
-		return d.toolResult(result)
+		return d.toolResult(d.apps.Call(ctx, r.Exchange, p.Arguments))
 	}
 	t, _, err := d.Tool(ctx, p.Name, p.Arguments)
 	if err != nil {
@@ -52,11 +48,7 @@ func (d *stateless) callTool(ctx context.Context, r *request) ([]byte, error) {
 	case p.State != nil || p.Answers != nil:
 		call = nil
 	case call != nil && (call.Token != "" || !asTask):
-		result, err := d.elsewhere.Call(ctx, r.Exchange, call)
-		if err != nil {
-			return nil, err
-		}
-		return d.toolResult(result)
+		return d.toolResult(d.elsewhere.Call(ctx, r.Exchange, call))
 	}
 	args := json.RawMessage(p.Resumed.Arguments)
 	switch mode := d.TaskMode(t); {
@@ -74,11 +66,14 @@ func (d *stateless) callTool(ctx context.Context, r *request) ([]byte, error) {
 	if end.Yielded != nil {
 		return d.partResult(d.Part(&end, &p.Resumed), end.Token)
 	}
-	return d.toolResult(end.Result)
+	return d.partResult(end.Result, "")
 }
 
-// toolResult is partResult for a result without a next part.
-func (d *stateless) toolResult(result *content.Result) ([]byte, error) {
+// toolResult is partResult for the result of what has no next part, if there is one.
+func (d *stateless) toolResult(result *content.Result, err error) ([]byte, error) {
+	if err != nil {
+		return nil, err
+	}
 	return d.partResult(result, "")
 }
 
@@ -127,10 +122,7 @@ func (d *stateless) getPrompt(ctx context.Context, r *request) ([]byte, error) {
 		return question, err
 	}
 	b, err := wire.Marshal(end.Messages)
-	if err != nil {
-		return nil, err
-	}
-	return d.finish(opened(b), resultComplete), nil
+	return d.completed(opened(b), err)
 }
 
 func (d *stateless) readResource(ctx context.Context, r *request) ([]byte, error) {
@@ -214,9 +206,10 @@ func (d *stateless) prepare(r *request, t *engine.Program, args json.RawMessage,
 		return q, err
 	}
 	key, rerr := d.IdempotencyKey(r.Exchange)
-	if q.IdempotencyKey = key; rerr != nil {
+	if rerr != nil {
 		return q, rerr
 	}
+	q.IdempotencyKey = key
 	return q, nil
 }
 
@@ -255,7 +248,7 @@ func (d *stateless) serveSaga(ctx context.Context, r *request) ([]byte, error) {
 		return nil, err
 	}
 	if end.Result != nil {
-		return d.toolResult(end.Result)
+		return d.partResult(end.Result, "")
 	}
 	b, err := dialect.Suspended(&end)
 	if err != nil {

@@ -15,6 +15,7 @@ import (
 	"net/http"
 	"slices"
 
+	"github.com/mcpsaga/mcpsaga/content"
 	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/internal/jsonview"
 	"github.com/mcpsaga/mcpsaga/internal/paramheader"
@@ -146,11 +147,9 @@ func (d *stateless) methods() map[string]method {
 		table[dialect.MethodSkill] = method{handle: d.getSkill}
 	}
 	if d.OffersTasks() {
-		for name, handle := range map[string]func(context.Context, *request) ([]byte, error){
-			"tasks/get": d.getTask, "tasks/update": d.updateTask, "tasks/cancel": d.cancelTask,
-		} {
-			table[name] = method{name: "taskId", handle: handle, tasks: true, foreign: true}
-		}
+		table["tasks/get"] = method{name: "taskId", handle: d.getTask, tasks: true, foreign: true}
+		table["tasks/update"] = method{name: "taskId", handle: d.updateTask, tasks: true, foreign: true}
+		table["tasks/cancel"] = method{name: "taskId", handle: d.cancelTask, tasks: true, foreign: true}
 	}
 	if d.Completes() {
 		table["completion/complete"] = method{handle: d.complete, foreign: true}
@@ -164,10 +163,9 @@ const staleText = "the requestState is not valid here, or no longer: send the re
 
 // translate decides what the client learns of an error, and with which status.
 func (d *stateless) translate(ctx context.Context, r *request, err error) *wire.Error {
-	var rejected *tokens.Rejected
 	var unsupported *engine.UnsupportedError
 	switch {
-	case errors.As(err, &rejected) && !r.served.saga:
+	case errors.Is(err, tokens.ErrRejected) && !r.served.saga:
 		return wire.NewError(wire.CodeInvalidParams, staleText)
 	case errors.As(err, &unsupported):
 		rerr := wire.Refuse(http.StatusBadRequest, wire.CodeMissingCapability, dialect.Stopped(err, unsupported.Error()).Content.Text())
@@ -175,6 +173,14 @@ func (d *stateless) translate(ctx context.Context, r *request, err error) *wire.
 		return rerr
 	}
 	return d.Translate(ctx, r.Message.Method, err)
+}
+
+// completed is finish for the result of most methods, if there is one.
+func (d *stateless) completed(open []byte, err error) ([]byte, error) {
+	if err != nil {
+		return nil, err
+	}
+	return d.finish(open, resultComplete), nil
 }
 
 // finish completes a result. open is a JSON object without its closing brace;
@@ -205,7 +211,7 @@ const (
 )
 
 // opened returns the members of an encoded JSON object, for finish.
-func opened(object []byte) []byte { return object[:len(object)-1] }
+func opened(object []byte) []byte { return bytes.TrimSuffix(object, []byte("}")) }
 
 // cacheForAll are the caching hints of what is the same for everybody (MCP
 // 2026-07-28, server/utilities/caching). Clients that listen hear of changes at
@@ -233,10 +239,7 @@ func (d *stateless) discover(_ context.Context, r *request) ([]byte, error) {
 		Capabilities map[string]any `json:"capabilities"`
 		Instructions string         `json:"instructions,omitzero"`
 	}{[]string{version}, offers, d.Instructions})
-	if err != nil {
-		return nil, err
-	}
-	return d.finish(append(opened(b), caching...), resultComplete), nil
+	return d.completed(append(opened(b), caching...), err)
 }
 
 func (d *stateless) list(ctx context.Context, r *request) ([]byte, error) {
@@ -252,26 +255,17 @@ func (d *stateless) list(ctx context.Context, r *request) ([]byte, error) {
 		caching = cacheForOne
 	}
 	open, err := d.List(ctx, r.Message, items)
-	if err != nil {
-		return nil, err
-	}
-	return d.finish(append(open, caching...), resultComplete), nil
+	return d.completed(append(open, caching...), err)
 }
 
 func (d *stateless) getSkill(ctx context.Context, r *request) ([]byte, error) {
 	open, err := d.Skill(ctx, r.Message.Params)
-	if err != nil {
-		return nil, err
-	}
-	return d.finish(append(open, cacheForOne...), resultComplete), nil
+	return d.completed(append(open, cacheForOne...), err)
 }
 
 func (d *stateless) complete(ctx context.Context, r *request) ([]byte, error) {
 	b, err := d.Complete(ctx, r.Message.Params)
-	if err != nil {
-		return nil, err
-	}
-	return d.finish(opened(b), resultComplete), nil
+	return d.completed(opened(b), err)
 }
 
 // caller is what the client says of itself.
@@ -282,7 +276,8 @@ func (d *stateless) caller(r *request) *dialect.Caller {
 		c.Trusted = d.Questions.Trusts(name)
 	}
 	if d.Guest != nil {
-		c.Declared, c.Result = d.DeclaresGuest(r.Experimental), d.toolResult
+		c.Declared = d.DeclaresGuest(r.Experimental)
+		c.Result = func(result *content.Result) ([]byte, error) { return d.partResult(result, "") }
 	}
 	return c
 }

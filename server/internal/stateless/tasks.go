@@ -47,7 +47,7 @@ func (d *stateless) createTask(ctx context.Context, r *request, call *elsewhere.
 	case task.End.Token != "":
 		return d.inputRequired(task.End), nil
 	}
-	return d.toolResult(task.End.Result)
+	return d.partResult(task.End.Result, "")
 }
 
 func (d *stateless) getTask(ctx context.Context, r *request) ([]byte, error) {
@@ -60,10 +60,7 @@ func (d *stateless) getTask(ctx context.Context, r *request) ([]byte, error) {
 		return nil, err
 	}
 	b, err := d.detailed(ctx, r, task)
-	if err != nil {
-		return nil, err
-	}
-	return d.finish(b, resultComplete), nil
+	return d.completed(b, err)
 }
 
 // updateTask gives a task answers. Which of them it waits for is for the task to know: the
@@ -87,10 +84,7 @@ func (d *stateless) updateTask(ctx context.Context, r *request) ([]byte, error) 
 	if err == nil {
 		_, err = d.Tasks.AnswerFound(ctx, r.Principal, task, list)
 	}
-	if err != nil {
-		return nil, err
-	}
-	return d.finish([]byte("{"), resultComplete), nil
+	return d.completed([]byte("{"), err)
 }
 
 func (d *stateless) cancelTask(ctx context.Context, r *request) ([]byte, error) {
@@ -98,10 +92,8 @@ func (d *stateless) cancelTask(ctx context.Context, r *request) ([]byte, error) 
 	if err != nil {
 		return nil, err
 	}
-	if _, err := d.Tasks.Cancel(ctx, r.Principal, id); err != nil {
-		return nil, err
-	}
-	return d.finish([]byte("{"), resultComplete), nil
+	_, err = d.Tasks.Cancel(ctx, r.Principal, id)
+	return d.completed([]byte("{"), err)
 }
 
 // readTask reads the parameters of the extension's methods.
@@ -133,11 +125,7 @@ func (d *stateless) detailed(ctx context.Context, r *request, t *tasks.Task) ([]
 		b = append(appendTask(b, t, status, message), `,"inputRequests":`...)
 		return dialect.AppendInputRequests(b, own), nil
 	case tasks.Completed: // with the result that the call would have had
-		whole, err := d.TaskResult(ctx, r.Principal, t)
-		if err != nil {
-			return nil, err
-		}
-		result, err := d.toolResult(whole)
+		result, err := d.toolResult(d.TaskResult(ctx, r.Principal, t))
 		if err != nil {
 			return nil, err
 		}
