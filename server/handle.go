@@ -103,7 +103,7 @@ func (s *Server) handle(ctx context.Context, r *Request) (json.RawMessage, *wire
 	who, err := checked(r.Caller)
 	if err != nil {
 		s.log.ErrorContext(ctx, "request refused", "reason", "not a caller", "error", err)
-		return nil, wire.NewError(wire.CodeInternalError, dialect.InternalText)
+		return nil, dialect.Fault()
 	}
 	ctx = engine.WithCaller(ctx, who)
 	x := &dialect.Exchange{

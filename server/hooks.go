@@ -240,7 +240,7 @@ func (h *hooks) around(ctx context.Context, x *dialect.Exchange, info *RequestIn
 	} else {
 		h.log.ErrorContext(ctx, "a hook failed", "method", info.Method, "error", err)
 	}
-	return nil, wire.NewError(wire.CodeInternalError, dialect.InternalText)
+	return nil, dialect.Fault()
 }
 
 // turnInfo is what hooks and observers learn of a turn that begins.

@@ -309,7 +309,7 @@ func (x *httpExchange) answer() {
 	switch {
 	case x.gone() && x.events != nil && x.events.Started(): // nothing is sent to a client that has cancelled by going away
 	case x.gone():
-		if rerr != nil && rerr.Message == dialect.InternalText { // the client may still read: others end contexts, too. Other texts say what may be done
+		if rerr != nil && rerr.Fault { // the client may still read: others end contexts, too. Other errors say what may be done
 			rerr = wire.Later(http.StatusServiceUnavailable, "", cutText, time.Second)
 			response = wire.AppendResponse(nil, x.message.ID, nil, rerr)
 		}

@@ -33,7 +33,7 @@ func (s *Server) permit(ctx context.Context, p *engine.Program) error {
 		return refusedTurn(rerr, err)
 	}
 	s.log.ErrorContext(ctx, "Options.Permit failed", "kind", kind.String(), "name", name, "error", err)
-	refused := refusedTurn(wire.NewError(wire.CodeInternalError, dialect.InternalText), err)
+	refused := refusedTurn(dialect.Fault(), err)
 	refused.Later = true // who cannot say now has not refused
 	return refused
 }

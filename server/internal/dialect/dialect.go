@@ -305,7 +305,7 @@ func (h *Host) Dispatch(ctx context.Context, x *Exchange, to Handler) (result js
 		x.place.Leave()
 		if v := recover(); v != nil { // a fault of ours must not end the process for all others
 			h.Log.ErrorContext(ctx, "request failed", "method", x.Message.Method, "error", v, "stack", string(debug.Stack()))
-			result, rerr = nil, wire.NewError(wire.CodeInternalError, InternalText)
+			result, rerr = nil, Fault()
 		}
 	}()
 	x.Closing = cmp.Or(x.Closing, h.Draining)

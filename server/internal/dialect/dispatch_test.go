@@ -20,7 +20,7 @@ func TestAPanicFailsOneRequest(t *testing.T) {
 		panic("a fault")
 	})
 	assert.Nil(t, result)
-	assert.Equal(t, wire.NewError(wire.CodeInternalError, InternalText), rerr)
+	assert.Equal(t, Fault(), rerr)
 	for _, part := range []string{"ERROR", "tools/call", "a fault", "dispatch_test.go"} {
 		assert.Contains(t, log.String(), part)
 	}

@@ -103,28 +103,18 @@ func AppendContents(b []byte, contents []content.ResourceContents) []byte {
 	return append(b, raw...)
 }
 
-// InternalText is what a client learns of a failure inside.
-const InternalText = "internal error"
+// Fault is the error of a failure inside, of which a client learns nothing.
+func Fault() *wire.Error {
+	return &wire.Error{Code: wire.CodeInternalError, Message: "internal error", Fault: true}
+}
 
 // Fixed texts. What a client learns of a refused token does not depend on the cause.
 const (
-	rejectedText    = "the saga token is not valid here, or no longer: unless its saga has ended and acted, start again with tools/callSaga"
-	stopsText       = "the server stops: send the same request again"
-	unsettledText   = "what the tool has done is not known yet: send the same request again"
-	tryAgainText    = "this server is older than the saga: send the same request again"
-	earlyText       = "this server's clock is behind the saga: send the same request again"
-	ledgerText      = "what the server must remember of this cannot be written down at present: send the same request again"
-	otherLedgerText = "another ledger than this server's looks after what was done: send the same request again, to a server that has that one"
-	hookLateText    = "what the server asks before it begins has not answered in time, so nothing was done: send the same request again"
-	underWayText    = "the same request was sent before and is still being worked on: send it again later"
-	hangingText     = "too many calls of this tool have not come to an end here: send the same request again later"
-	fullText        = "the server remembers too many sagas of yours: end some, or wait until their time is over"
-	taskOnlyText    = "this tool takes long, and runs as a task only: call it with tools/call, of MCP 2026-07-28 with the extension " + TasksExtension + ", or of a revision with a handshake"
-	becameTaskText  = "the saga of this request goes on as a task: send the same request with the extension " + TasksExtension + " to be given the task, or end it with tools/cancelSaga"
-	noTaskText      = "there is no such task, or not any more"
-	taskTakenText   = "there is a task of that id already: choose another"
-	busyText        = "too many tasks and calls of yours are under way: wait until some have ended, or cancel some"
-	timeoutText     = "the tool took too long; the same request may be sent again"
+	rejectedText  = "the saga token is not valid here, or no longer: unless its saga has ended and acted, start again with tools/callSaga"
+	stopsText     = "the server stops: send the same request again"
+	unsettledText = "what the tool has done is not known yet: send the same request again"
+	taskOnlyText  = "this tool takes long, and runs as a task only: call it with tools/call, of MCP 2026-07-28 with the extension " + TasksExtension + ", or of a revision with a handshake"
+	timeoutText   = "the tool took too long; the same request may be sent again"
 )
 
 // translations are what the client learns of errors that say all by themselves. None of them is another.
@@ -133,21 +123,21 @@ var translations = []struct {
 	answer func(text string) *wire.Error
 	text   string
 }{
-	{turns.ErrHookLate, wire.TryAgain, hookLateText},
-	{turns.ErrLedger, wire.TryAgain, ledgerText},
-	{turns.ErrUnderWay, wire.TryAgain, underWayText},
-	{turns.ErrNewer, wire.TryAgain, tryAgainText},
-	{turns.ErrOtherLedger, wire.TryAgain, otherLedgerText},
-	{turns.ErrEarly, wire.TryAgain, earlyText},
-	{engine.ErrHanging, wire.TryAgain, hangingText},
-	{turns.ErrLedgerFull, bounded("ledger"), fullText},
-	{tasks.ErrTooMany, bounded("tasks"), busyText},
-	{tasks.ErrNotFound, invalid, noTaskText},
-	{tasks.ErrExists, invalid, taskTakenText},
+	{turns.ErrHookLate, wire.TryAgain, "what the server asks before it begins has not answered in time, so nothing was done: send the same request again"},
+	{turns.ErrLedger, wire.TryAgain, "what the server must remember of this cannot be written down at present: send the same request again"},
+	{turns.ErrUnderWay, wire.TryAgain, "the same request was sent before and is still being worked on: send it again later"},
+	{turns.ErrNewer, wire.TryAgain, "this server is older than the saga: send the same request again"},
+	{turns.ErrOtherLedger, wire.TryAgain, "another ledger than this server's looks after what was done: send the same request again, to a server that has that one"},
+	{turns.ErrEarly, wire.TryAgain, "this server's clock is behind the saga: send the same request again"},
+	{engine.ErrHanging, wire.TryAgain, "too many calls of this tool have not come to an end here: send the same request again later"},
+	{turns.ErrLedgerFull, bounded("ledger"), "the server remembers too many sagas of yours: end some, or wait until their time is over"},
+	{tasks.ErrTooMany, bounded("tasks"), "too many tasks and calls of yours are under way: wait until some have ended, or cancel some"},
+	{tasks.ErrNotFound, invalid, "there is no such task, or not any more"},
+	{tasks.ErrExists, invalid, "there is a task of that id already: choose another"},
 	{tasks.ErrCursor, invalid, tasks.ErrCursor.Error()},
 	{turns.ErrLate, internal, turns.ErrLate.Error() + "; the same resumeToken asks again, as long as it is good"},
 	{turns.ErrNotKept, invalid, turns.ErrNotKept.Error()},
-	{turns.ErrTask, invalid, becameTaskText},
+	{turns.ErrTask, invalid, "the saga of this request goes on as a task: send the same request with the extension " + TasksExtension + " to be given the task, or end it with tools/cancelSaga"},
 	{turns.ErrKeyReused, invalid, turns.ErrKeyReused.Error()},
 	{turns.ErrKeyUnreadable, invalid, turns.ErrKeyUnreadable.Error()},
 }
@@ -223,7 +213,7 @@ func (h *Host) Translate(ctx context.Context, name string, err error) *wire.Erro
 	case !errors.As(err, new(*turns.Error)):
 		h.Log.ErrorContext(ctx, "turn failed", "method", name, "error", err)
 	}
-	return internal(InternalText)
+	return Fault()
 }
 
 // Stopped is the result of a call that broke off with err: the text, and what was undone of what it had done.

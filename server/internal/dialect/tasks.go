@@ -176,9 +176,9 @@ func (h *Host) TaskFailure(ctx context.Context, t *tasks.Task) *wire.Error {
 	}
 	rerr := h.Translate(ctx, "", err)
 	if rerr.Code == wire.CodeTryAgain {
-		return internal(InternalText)
+		return Fault()
 	}
-	return &wire.Error{Code: rerr.Code, Message: rerr.Message, Data: rerr.Data}
+	return &wire.Error{Code: rerr.Code, Message: rerr.Message, Data: rerr.Data, Fault: rerr.Fault}
 }
 
 // lastWord is how long a cancellation may take whose client has gone, and learnTime how long is waited for what

@@ -68,7 +68,7 @@ func (d *handshake) agree(x *dialect.Exchange) (*peer, json.RawMessage, *wire.Er
 		d.Info, d.Instructions,
 	})
 	if err != nil {
-		return nil, nil, wire.NewError(wire.CodeInternalError, dialect.InternalText)
+		return nil, nil, dialect.Fault()
 	}
 	return client, result, nil
 }

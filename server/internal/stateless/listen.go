@@ -135,7 +135,7 @@ func (d *stateless) readFilter(ctx context.Context, r *request) (h listenFilter,
 	looked := make(map[string]struct{}, len(f.URIs))
 	for _, uri := range f.URIs {
 		if ctx.Err() != nil {
-			return h, wire.NewError(wire.CodeInternalError, dialect.InternalText) // no client reads it
+			return h, dialect.Fault() // no client reads it
 		}
 		if _, twice := looked[uri]; twice {
 			continue

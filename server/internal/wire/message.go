@@ -223,6 +223,8 @@ type Error struct {
 	Challenge string `json:"-"`
 	// Bound is which of the server's bounds the request has met, in a word for observers, or empty.
 	Bound string `json:"-"`
+	// Fault: it lies inside, and says nothing of what the client may do.
+	Fault bool `json:"-"`
 }
 
 // Error implements error.
