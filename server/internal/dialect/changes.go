@@ -64,10 +64,9 @@ type Hub struct {
 	ready     bool
 	// heard has the number of the newest notice of each change, read or written here; what it has not is as anything.
 	heard map[Event]uint64
-	// waiting are to be written, and flying are being written.
-	waiting queue
-	flying  []durable.Notice
-	failing bool
+	// waiting are to be written, each once, and flying are being written.
+	waiting, flying []durable.Notice
+	failing         bool
 }
 
 // Subscription collects events until it is closed. An event says only that

@@ -90,12 +90,6 @@ func (h *Hub) notice(e Event) durable.Notice {
 	return durable.Notice{By: h.by, Kind: e.Method, Of: e.URI}
 }
 
-// queue has notices that wait to be written, each once.
-type queue struct {
-	list            []durable.Notice
-	size, cancelled int // bytes, and how many are cancellations
-}
-
 // tell has a notice wait to be written, unless it does so already. If there is no room for it, all that
 // is left to say is that anything may have changed.
 func (h *Hub) tell(n durable.Notice) {
@@ -104,18 +98,24 @@ func (h *Hub) tell(n durable.Notice) {
 	}
 	h.sharing.Lock()
 	defer h.sharing.Unlock()
-	q, all := &h.waiting, h.notice(Event{Method: anything})
-	if slices.Contains(q.list, n) || slices.Contains(q.list, all) || n.Kind == aboutCancelled && q.cancelled >= maxCancelled {
+	all := h.notice(Event{Method: anything})
+	size, cancelled := len(n.Of), 0
+	for _, other := range h.waiting {
+		if other == n || other == all {
+			return
+		}
+		size += len(other.Of)
+		if other.Kind == aboutCancelled {
+			cancelled++
+		}
+	}
+	if n.Kind == aboutCancelled && cancelled >= maxCancelled {
 		return
 	}
-	if len(q.list) >= maxWaiting || q.size+len(n.Of) > maxWaitingBytes {
-		*q, n = queue{}, all
+	if len(h.waiting) >= maxWaiting || size > maxWaitingBytes {
+		h.waiting, n = nil, all
 	}
-	q.list = append(q.list, n)
-	q.size += len(n.Of)
-	if n.Kind == aboutCancelled {
-		q.cancelled++
-	}
+	h.waiting = append(h.waiting, n)
 	signal(h.wake)
 }
 
@@ -152,7 +152,7 @@ func (h *Hub) Work(ctx context.Context) error {
 func (h *Hub) write(ctx context.Context) error {
 	h.sharing.Lock()
 	if len(h.flying) == 0 {
-		h.flying, h.waiting = h.waiting.list, queue{}
+		h.flying, h.waiting = h.waiting, nil
 	}
 	list := slices.Clone(h.flying) // which gets numbers
 	h.sharing.Unlock()
@@ -176,7 +176,7 @@ func (h *Hub) wrote(list []durable.Notice) {
 	for _, n := range list {
 		h.note(n)
 	}
-	if len(h.waiting.list) > 0 {
+	if len(h.waiting) > 0 {
 		signal(h.wake)
 	}
 }
@@ -279,7 +279,7 @@ func (h *Hub) missed(wanted []Event, from uint64) []Event {
 		return nil
 	}
 	since := func(e Event) bool {
-		return h.heard[e] > from || slices.Contains(h.flying, h.notice(e)) || slices.Contains(h.waiting.list, h.notice(e))
+		return h.heard[e] > from || slices.Contains(h.flying, h.notice(e)) || slices.Contains(h.waiting, h.notice(e))
 	}
 	if from <= h.delivered && !since(Event{Method: anything}) {
 		wanted = slices.DeleteFunc(wanted, func(e Event) bool { return !since(e) })

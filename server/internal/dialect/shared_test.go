@@ -91,7 +91,7 @@ func TestSubscribersHearOfWhatWasJustWritten(t *testing.T) {
 	require.Eventually(t, state(func(h *Hub) bool { return h.ready }), time.Minute, time.Millisecond)
 	slow.Store(true)
 	h.Publish(Event{ResourceUpdated, "notes://a"})
-	require.Eventually(t, state(func(h *Hub) bool { return len(h.waiting.list)+len(h.flying) == 0 }), time.Minute, time.Millisecond)
+	require.Eventually(t, state(func(h *Hub) bool { return len(h.waiting)+len(h.flying) == 0 }), time.Minute, time.Millisecond)
 	sub := h.Subscribe(false, false, false, []string{"notes://a"})
 	defer sub.Close()
 	sub.CatchUpOn("notes://a", 0)
