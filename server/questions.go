@@ -14,7 +14,6 @@ import (
 
 	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/saga"
-	"github.com/mcpsaga/mcpsaga/server/internal/dialect"
 	"github.com/mcpsaga/mcpsaga/server/internal/pages"
 	"github.com/mcpsaga/mcpsaga/steps"
 )
@@ -38,10 +37,6 @@ type Questions struct {
 	// groups it is in. Nil has it answer what names its Subject. It is called with each request for such a page, for
 	// callers that Options.Authenticate has recognised; if it fails, the page says to try again.
 	Roles func(ctx context.Context, who saga.Caller) ([]string, error)
-}
-
-func (q *Questions) dialect() dialect.Questions {
-	return dialect.Questions{Force: q.Force, NoRelay: q.NoRelay, TrustedApps: q.TrustedApps}
 }
 
 // pageURL checks PageURL, and returns it without a slash at the end.

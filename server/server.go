@@ -264,7 +264,8 @@ func New(o Options) (*Server, error) {
 	hooks := newHooks(&o, &config)
 	s.host = &dialect.Host{
 		Info: dialect.Implementation{Name: o.Name, Title: o.Title, Version: o.Version}, Instructions: o.Instructions,
-		Questions: o.Questions.dialect(), Tools: tools, Hub: new(dialect.Hub), Log: o.Logger, Revisions: revisions(o.dialects),
+		Questions: dialect.Questions{Force: o.Questions.Force, NoRelay: o.Questions.NoRelay, TrustedApps: o.Questions.TrustedApps},
+		Tools:     tools, Hub: new(dialect.Hub), Log: o.Logger, Revisions: revisions(o.dialects),
 		Limits: dialect.Limits{
 			MaxBody: o.MaxBody, SessionTTL: o.SessionTTL, SessionIdle: o.SessionIdle,
 			MaxSessions: o.MaxSessions, MaxSessionsPerPrincipal: o.MaxSessionsPerPrincipal,
@@ -305,7 +306,7 @@ func New(o Options) (*Server, error) {
 	if hooks != nil {
 		hooks.admit, s.host.Around = s.host.Admit, hooks.exchange
 	}
-	if s.host.Catalogue, err = dialect.NewCatalogue(tools, o.PageSize, s.host.Turns.Codec.Options().TTL, s.host.TakesKeys); err != nil {
+	if s.host.Catalogue, err = dialect.NewCatalogue(s.host, o.PageSize); err != nil {
 		return nil, fmt.Errorf("server: %w", err)
 	}
 	s.host.Catalogue.Lists[dialect.MethodSkills] = manuals.entries

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	jsonv2 "github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -60,10 +59,10 @@ type entry struct {
 	Meta         map[string]any          `json:"_meta,omitempty"`
 }
 
-// NewCatalogue encodes what there is. ttl is how long a resume token is good. takesKeys: tools that
-// are remembered take a key with a first call.
-func NewCatalogue(tools *engine.Registry, pageSize int, ttl time.Duration, takesKeys bool) (*Catalogue, error) {
+// NewCatalogue encodes what a host has.
+func NewCatalogue(h *Host, pageSize int) (*Catalogue, error) {
 	c := &Catalogue{pageSize: pageSize}
+	tools := h.Tools
 	var wrong []error
 	add := func(list *[]Entry, t *engine.Program, e entry) {
 		raw, err := wire.Marshal(e)
@@ -87,9 +86,9 @@ func NewCatalogue(tools *engine.Registry, pageSize int, ttl time.Duration, takes
 		}
 		if t.Yields {
 			e.OutputSchema = nil // a part does not conform to it
-			e.Meta[ResumeTTLMember] = ttl.Milliseconds()
+			e.Meta[ResumeTTLMember] = h.Turns.Codec.Options().TTL.Milliseconds()
 		}
-		if takesKeys && t.Remembered() {
+		if h.TakesKeys && t.Remembered() {
 			e.Meta[KeyMember] = true
 		}
 		add(&all, t, e)
