@@ -37,41 +37,32 @@ func observe[T any](ctx context.Context, log *slog.Logger, list []Observer, info
 	var ended []func(error)
 	for i := range list {
 		if one := of(&list[i]); one != nil {
-			var done func(error)
-			ctx, done = begun(ctx, log, one, info)
-			ended = append(ended, done)
+			guarded(ctx, log, func() {
+				inner, done := one(ctx, info)
+				if inner != nil {
+					ctx = inner
+				}
+				if done != nil {
+					ended = append(ended, done)
+				}
+			})
 		}
 	}
 	return ctx, func(err error) {
 		for _, done := range slices.Backward(ended) {
-			over(log, done, err)
+			guarded(ctx, log, func() { done(err) })
 		}
 	}
 }
 
-// begun calls an observer.
-func begun[T any](ctx context.Context, log *slog.Logger, one observerOf[T], info *T) (inner context.Context, done func(error)) {
+// guarded calls an observer.
+func guarded(ctx context.Context, log *slog.Logger, call func()) {
 	defer func() {
 		if v := recover(); v != nil {
 			log.ErrorContext(ctx, "an observer panicked", "error", v, "stack", string(debug.Stack()))
 		}
-		if inner == nil {
-			inner = ctx
-		}
 	}()
-	return one(ctx, info)
-}
-
-// over tells an observer that what it watches has ended.
-func over(log *slog.Logger, done func(error), err error) {
-	defer func() {
-		if v := recover(); v != nil {
-			log.Error("an observer panicked", "error", v, "stack", string(debug.Stack()))
-		}
-	}()
-	if done != nil {
-		done(err)
-	}
+	call()
 }
 
 // watch is of the type [turns.Watch].
