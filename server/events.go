@@ -128,14 +128,10 @@ func encodeHappened(what *happened, value any) ([]byte, error) {
 func (s *Server) EventHandler() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		status, text := s.takeEvent(w, r)
-		w.Header().Set("Cache-Control", "no-store")
 		if status == http.StatusServiceUnavailable {
 			w.Header().Set("Retry-After", "10")
 		}
-		body, _ := jsonv2.Marshal(struct {
-			Status string `json:"status"`
-		}{text})
-		wire.Reply{Writer: w}.JSON(status, body)
+		wire.Reply{Writer: w}.JSON(status, append(wire.AppendString([]byte(`{"status":`), text), '}'))
 	})
 }
 

@@ -117,8 +117,14 @@ func (k *keeper) downSince(ctx context.Context) (*time.Time, time.Duration) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), checkTime)
 	defer cancel()
 	err := k.core.Ping(ctx)
-	if err == nil {
-		err = k.tryWriting(ctx)
+	// Whether the ledger takes records is not known if that was not tried for a while, or something could not be written
+	// since, or the last time.
+	if err == nil && (k.down != nil || k.core.WriteFailures() != k.failed || time.Since(k.wrote) >= writeEvery) {
+		var now time.Time
+		if now, err = k.core.Check(ctx); err == nil {
+			k.compare(now)
+		}
+		k.wrote, k.failed = time.Now(), k.core.WriteFailures()
 	}
 	switch {
 	case err == nil && k.down != nil:
@@ -133,34 +139,20 @@ func (k *keeper) downSince(ctx context.Context) (*time.Time, time.Duration) {
 	return k.down, k.ahead
 }
 
-// tryWriting finds out whether the ledger takes records, if that is not known: it has not been tried for
-// a while, or something could not be written since, or the last time.
-func (k *keeper) tryWriting(ctx context.Context) error {
-	if k.down == nil && k.core.WriteFailures() == k.failed && time.Since(k.wrote) < writeEvery {
-		return nil
-	}
-	now, err := k.core.Check(ctx)
-	if err == nil {
-		k.compare(now)
-	}
-	k.wrote, k.failed = time.Now(), k.core.WriteFailures()
-	return err
-}
-
 // compare finds out whether the clock here is wrong, or the store's: a replica whose clock is ahead takes the sagas of others for
 // expired, and undoes them.
 func (k *keeper) compare(stores time.Time) {
 	ahead := k.now().Sub(stores).Round(time.Second)
-	switch wrong := ahead.Abs() > k.core.Turns.Codec.Options().Skew; {
-	case !wrong && k.ahead != 0:
-		k.log.Info("the clock is right again")
-		k.ahead = 0
-	case wrong && k.ahead == 0:
-		k.log.Error("the clock here, or that of the ledger, is wrong", "ahead", ahead)
-		fallthrough
-	case wrong:
-		k.ahead = ahead
+	if ahead.Abs() <= k.core.Turns.Codec.Options().Skew {
+		ahead = 0
 	}
+	switch {
+	case ahead == 0 && k.ahead != 0:
+		k.log.Info("the clock is right again")
+	case ahead != 0 && k.ahead == 0:
+		k.log.Error("the clock here, or that of the ledger, is wrong", "ahead", ahead)
+	}
+	k.ahead = ahead
 }
 
 // Work looks after the ledger until ctx ends, without serving anybody: it works on tasks, undoes
@@ -260,9 +252,6 @@ func (s *Server) serveReady(w http.ResponseWriter, r *http.Request) {
 	if s.health.stopping.Load() {
 		status.Status, code = "stopping", http.StatusServiceUnavailable
 	}
-	body, err := wire.Marshal(status)
-	if err != nil {
-		code, body = http.StatusInternalServerError, []byte(`{"status":"failed"}`)
-	}
+	body, _ := wire.Marshal(status) // strings and times always encode
 	wire.Reply{Writer: w}.JSON(code, body)
 }
