@@ -6,9 +6,7 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
-	"runtime/debug"
 	"slices"
-	"sync/atomic"
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -317,25 +315,15 @@ func around[T any](ctx context.Context, h *hooks, info *T, of func(*Hooks) hookO
 		if one == nil {
 			continue
 		}
-		watched := func(ctx context.Context, next func(context.Context) error) error {
-			var done atomic.Bool
-			defer func() {
-				if done.Load() {
-					if v := recover(); v != nil {
-						h.log.ErrorContext(ctx, "a hook panicked", "error", v, "stack", string(debug.Stack()))
-					}
-				}
-			}()
-			return one(ctx, info, func(ctx context.Context) error {
-				defer done.Store(true)
-				return next(ctx)
-			})
-		}
 		work = func(ctx context.Context) error {
 			begun := false
-			err := hook.Around(ctx, watched, func(ctx context.Context) error {
+			err := hook.AroundNoting(ctx, func(ctx context.Context, next func(context.Context) error) error {
+				return one(ctx, info, next)
+			}, func(ctx context.Context) error {
 				begun = true
 				return inside(ctx)
+			}, func(p *hook.PanicError) {
+				h.log.ErrorContext(ctx, "a hook panicked", "error", p.Value, "stack", string(p.Stack))
 			})
 			if begun || overrule == nil {
 				return err

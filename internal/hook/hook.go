@@ -25,6 +25,9 @@ type PanicError struct {
 // Error implements error.
 func (e *PanicError) Error() string { return fmt.Sprintf("a hook panicked: %v", e.Value) }
 
+// Work is what hooks are called around.
+type Work = func(context.Context) error
+
 // Around calls hook, whose argument next does the work, at most once. If the work was done,
 // Around returns its error and not that of the hook, as work that is done can no longer be
 // refused. If the hook did not call next, Around returns the error of the hook, or
@@ -32,7 +35,12 @@ func (e *PanicError) Error() string { return fmt.Sprintf("a hook panicked: %v", 
 //
 // No work continues after Around has returned: it waits for a goroutine that a hook has
 // started, and refuses calls of next that come later.
-func Around(ctx context.Context, hook func(ctx context.Context, next func(context.Context) error) error, work func(context.Context) error) error {
+func Around(ctx context.Context, hook func(ctx context.Context, next Work) error, work Work) error {
+	return AroundNoting(ctx, hook, work, func(*PanicError) {})
+}
+
+// AroundNoting is Around, and note hears of a panic of the hook's own that is no result, as the work was done.
+func AroundNoting(ctx context.Context, hook func(ctx context.Context, next Work) error, work Work, note func(*PanicError)) error {
 	var mu sync.Mutex // held while the work is done
 	var result error
 	var begun, over bool
@@ -55,6 +63,9 @@ func Around(ctx context.Context, hook func(ctx context.Context, next func(contex
 	over = true
 	switch {
 	case begun:
+		if panicked, ok := err.(*PanicError); ok && err != result {
+			note(panicked)
+		}
 		return result
 	case err == nil:
 		return ErrSilent
