@@ -66,27 +66,28 @@ func (c *Context) Done() <-chan struct{} { return c.start().Done() }
 
 // Err implements context.Context.
 func (c *Context) Err() error {
+	if real := c.known(); real != nil {
+		return real.Err()
+	}
+	return nil
+}
+
+// known returns the real context, nil if there is none. Once c has ended, there is one.
+func (c *Context) known() context.Context {
 	c.mu.Lock()
 	real, ended := c.real, c.ended
 	c.mu.Unlock()
 	if real == nil && (ended || c.Context.Err() != nil || !c.deadline.IsZero() && !time.Now().Before(c.deadline)) {
 		real = c.start()
 	}
-	if real == nil {
-		return nil
-	}
-	return real.Err()
+	return real
 }
 
 // Value implements context.Context. Package context looks for its own types here:
 // to end children with their parent, and for [context.Cause].
 func (c *Context) Value(key any) any {
-	_ = c.Err() // once it has ended, there is the real one
-	c.mu.Lock()
-	real := c.real
-	c.mu.Unlock()
-	if real == nil {
-		real = c.Context
+	if real := c.known(); real != nil {
+		return real.Value(key)
 	}
-	return real.Value(key)
+	return c.Context.Value(key)
 }

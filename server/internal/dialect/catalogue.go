@@ -9,7 +9,6 @@ import (
 	"strconv"
 	"strings"
 
-	jsonv2 "github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/mcpsaga/mcpsaga/internal/engine"
@@ -126,10 +125,7 @@ type sagaMark struct {
 }
 
 func objectSchema(schema json.RawMessage) bool {
-	var s struct {
-		Type string `json:"type"`
-	}
-	return schema == nil || json.Unmarshal(schema, &s) == nil && s.Type == "object"
+	return schema == nil || jsonview.Is(jsonview.Get(schema, "type"), "object")
 }
 
 // List answers a method that lists items, as far as the caller may see them, by pages: a cursor is the place to go on from.
@@ -257,10 +253,7 @@ func (h *Host) Complete(ctx context.Context, params jsontext.Value) (json.RawMes
 	if t == nil {
 		return nil, wire.NewError(wire.CodeInvalidParams, "params.ref is not a prompt or a resource template of this server")
 	}
-	var schema struct {
-		Properties map[string]jsontext.Value `json:"properties"`
-	}
-	if jsonv2.Unmarshal(t.InputSchema, &schema) != nil || schema.Properties[p.Argument.Name] == nil {
+	if jsonview.Get(t.InputSchema, "properties", p.Argument.Name) == nil {
 		return nil, wire.NewError(wire.CodeInvalidParams, "params.argument.name is not an argument of it")
 	}
 	var values []string

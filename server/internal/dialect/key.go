@@ -57,12 +57,7 @@ func (h *Host) IdempotencyKey(x *Exchange) (string, *wire.Error) {
 const keyForm = "must be 1 to 255 visible ASCII characters, without spaces"
 
 func validKey(key string) bool {
-	for i := range len(key) {
-		if key[i] <= ' ' || key[i] > '~' {
-			return false
-		}
-	}
-	return key != "" && len(key) <= MaxKey
+	return key != "" && len(key) <= MaxKey && !strings.ContainsFunc(key, func(r rune) bool { return r <= ' ' || r > '~' })
 }
 
 func badKey(text string) *wire.Error {

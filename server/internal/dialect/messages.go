@@ -35,29 +35,25 @@ var RequestMethods = map[steps.Kind]string{
 
 // Tool finds the tool that is called, and checks that its arguments are an object.
 func (h *Host) Tool(ctx context.Context, name string, arguments jsontext.Value) (*engine.Program, json.RawMessage, error) {
-	t, err := h.permitted(ctx, h.Tools.Find(engine.KindTool, name))
-	if err != nil {
-		return nil, nil, err
+	t, err := h.named(ctx, engine.KindTool, name)
+	if err == nil && arguments != nil && arguments.Kind() != '{' {
+		err = invalid("params.arguments must be an object")
 	}
-	if t == nil {
-		return nil, nil, wire.NewError(wire.CodeInvalidParams, "there is no tool of that name; tools/list lists the tools of this server")
-	}
-	if arguments != nil && arguments.Kind() != '{' {
-		return nil, nil, wire.NewError(wire.CodeInvalidParams, "params.arguments must be an object")
-	}
-	return t, json.RawMessage(arguments), nil
+	return t, json.RawMessage(arguments), err
 }
 
 // Prompt finds a prompt.
 func (h *Host) Prompt(ctx context.Context, name string) (*engine.Program, error) {
-	t, err := h.permitted(ctx, h.Tools.Find(engine.KindPrompt, name))
-	if err != nil {
-		return nil, err
+	return h.named(ctx, engine.KindPrompt, name)
+}
+
+// named finds a tool or a prompt that the caller may use.
+func (h *Host) named(ctx context.Context, kind engine.Kind, name string) (*engine.Program, error) {
+	t, err := h.permitted(ctx, h.Tools.Find(kind, name))
+	if t == nil && err == nil {
+		err = invalid(fmt.Sprintf("there is no %[1]s of that name; %[1]ss/list lists the %[1]ss of this server", kind))
 	}
-	if t == nil {
-		return nil, wire.NewError(wire.CodeInvalidParams, "there is no prompt of that name; prompts/list lists the prompts of this server")
-	}
-	return t, nil
+	return t, err
 }
 
 // EndError is the error with which a prompt or a resource has ended, or nil: err, or what only the result of a tool

@@ -14,20 +14,15 @@ import (
 // permitted returns a program that was found, nil if it is hidden from the caller, and an error if the caller may not use
 // it.
 func (h *Host) permitted(ctx context.Context, t *engine.Program) (*engine.Program, error) {
-	if t == nil {
-		return nil, nil
-	}
 	err := h.Turns.Permitted(ctx, t)
-	if err != nil {
-		h.Log.InfoContext(ctx, "request refused", "reason", "not permitted", "kind", t.Kind.String(), "name", t.Name, "error", cmp.Or(errors.Unwrap(err), err))
+	if err == nil {
+		return t, nil
 	}
-	switch {
-	case errors.Is(err, turns.ErrHidden):
-		return nil, nil
-	case err != nil:
-		return nil, err
+	h.Log.InfoContext(ctx, "request refused", "reason", "not permitted", "kind", t.Kind.String(), "name", t.Name, "error", cmp.Or(errors.Unwrap(err), err))
+	if errors.Is(err, turns.ErrHidden) {
+		err = nil
 	}
-	return t, nil
+	return nil, err
 }
 
 // Resource finds what is at a URI, with the values of its variables; nil is nothing.

@@ -105,10 +105,8 @@ func DigestCall(name string, args json.RawMessage) []byte {
 	} else if err != nil {
 		canonical = args
 	}
-	h := sha256.New()
-	h.Write(append([]byte(name), 0))
-	h.Write(canonical)
-	return h.Sum(nil)[:16]
+	sum := sha256.Sum256(slices.Concat([]byte(name), []byte{0}, canonical))
+	return sum[:16]
 }
 
 // AppendInputRequests writes questions as an InputRequests object: requests by key, without an

@@ -291,10 +291,8 @@ func HeaderValue(h http.Header, name string) (value string, present bool, proble
 		return "", true, "is there more than once"
 	}
 	value = strings.Trim(values[0], " \t") // optional whitespace (RFC 9110, 5.5)
-	for i := range len(value) {
-		if value[i] < ' ' || value[i] > '~' {
-			return "", true, "holds a control character or one that is not ASCII; encode such values"
-		}
+	if strings.ContainsFunc(value, func(r rune) bool { return r < ' ' || r > '~' }) {
+		return "", true, "holds a control character or one that is not ASCII; encode such values"
 	}
 	return value, true, ""
 }

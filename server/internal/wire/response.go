@@ -229,18 +229,13 @@ func CanFlush(w http.ResponseWriter) bool {
 
 // acceptsEvents reports whether the client takes event streams; one that says nothing takes all.
 func acceptsEvents(h http.Header) bool {
-	values := h.Values("Accept")
-	if len(values) == 0 || len(values) == 1 && values[0] == "" {
-		return true
-	}
-	for _, value := range values {
-		for item := range strings.SplitSeq(value, ",") {
-			name, _, _ := strings.Cut(item, ";")
-			switch strings.ToLower(strings.TrimSpace(name)) {
-			case EventsType, "text/*", "*/*":
-				return true
-			}
+	accepted := strings.Join(h.Values("Accept"), ",")
+	for item := range strings.SplitSeq(accepted, ",") {
+		name, _, _ := strings.Cut(item, ";")
+		switch strings.ToLower(strings.TrimSpace(name)) {
+		case EventsType, "text/*", "*/*":
+			return true
 		}
 	}
-	return false
+	return accepted == ""
 }
