@@ -207,9 +207,8 @@ func (e gone) Is(target error) bool {
 
 // Turn begins what the runner of turns is given.
 func (x *Exchange) Turn(p turns.Policy) turns.Request {
-	q := turns.Request{Policy: p, Sender: x, Method: x.Message.Method, Principal: x.Principal, Trace: x.Trace, Closing: x.Closing}
-	if x.Dialect != nil {
-		q.Dialect = x.Dialect.Name()
+	q := turns.Request{
+		Policy: p, Sender: x, Method: x.Message.Method, Dialect: x.Dialect.Name(), Principal: x.Principal, Trace: x.Trace, Closing: x.Closing,
 	}
 	if x.Notifier != nil {
 		q.Notifier = x.Notifier
