@@ -96,9 +96,12 @@ type call struct {
 	features steps.Features
 }
 
+// serving serves a request.
+type serving = func(*call, context.Context) (json.RawMessage, error)
+
 // method is a method of MCP.
 type method struct {
-	serve func(*call, context.Context) (json.RawMessage, error)
+	serve serving
 	// lasting methods run code of authors: they may take long, send messages, and wait for tasks.
 	lasting bool
 	// open methods need no handshake.
@@ -161,24 +164,12 @@ func (d *handshake) serve(ctx context.Context, x *dialect.Exchange, p *peer, pos
 	if p != nil && x.Way != nil && len(token) > wire.MaxID {
 		return nil, wire.NewError(wire.CodeInvalidParams, wire.LongTokenText)
 	}
-	c := d.newCall(x, p, post, token)
-	if c.Notifier != nil {
-		defer c.Notifier.Close()
-	}
-	result, err := method.serve(c, ctx)
-	if err != nil {
-		return nil, c.Translate(ctx, m.Method, err)
-	}
-	return result, nil
+	return d.answer(ctx, x, p, post, token, method.serve)
 }
 
-// newCall is a request as its method sees it.
-func (d *handshake) newCall(x *dialect.Exchange, p *peer, post *way, token jsontext.Value) *call {
-	session := ""
-	if post != nil {
-		session = post.agreed.session()
-	}
-	x.Caller = d.caller(p, session)
+// answer has a request served whose progressToken is token.
+func (d *handshake) answer(ctx context.Context, x *dialect.Exchange, p *peer, post *way, token jsontext.Value, serve serving) (json.RawMessage, *wire.Error) {
+	x.Caller = d.caller(p)
 	x.Caller.Tasks = x.Caller.Tasks && x.Client == nil // a foreign transport offers none
 	c := &call{handshake: d, Exchange: x, peer: p, post: post}
 	if p != nil && x.Way != nil {
@@ -187,16 +178,24 @@ func (d *handshake) newCall(x *dialect.Exchange, p *peer, post *way, token jsont
 		if wire.ValidID(token) {
 			c.Notifier.Token = token
 		}
+		defer c.Notifier.Close()
 	}
-	return c
+	result, err := serve(c, ctx)
+	if err != nil {
+		return nil, c.Translate(ctx, x.Message.Method, err)
+	}
+	return result, nil
 }
 
-// caller is what is known of a client, which is nil before the handshake. session names its session to others than the client.
-func (d *handshake) caller(p *peer, session string) *dialect.Caller {
+// caller is what is known of a client, which is nil before the handshake.
+func (d *handshake) caller(p *peer) *dialect.Caller {
 	if p == nil {
-		return &dialect.Caller{Session: session}
+		return new(dialect.Caller)
 	}
-	c := &dialect.Caller{Features: p.Features, Tasks: d.offersTasks(p), Apps: p.Apps, Trusted: p.Trusted, Session: session}
+	c := &dialect.Caller{Features: p.Features, Tasks: d.offersTasks(p), Apps: p.Apps, Trusted: p.Trusted}
+	if p.session != nil {
+		c.Session = p.session.agreed.session()
+	}
 	if d.Guest != nil {
 		c.Declared, c.Asked = p.Guest, &p.asked
 		c.Question = func(s steps.Step) (string, json.RawMessage, error) { return stepRequest(p.revision, s, rand.Text()) }

@@ -57,7 +57,7 @@ func (d *handshake) agree(x *dialect.Exchange) (*peer, json.RawMessage, *wire.Er
 	if d.offersTasks(client) {
 		offers["tasks"] = taskCapability(listsTasks(x))
 	}
-	d.apps.Offers(offers, d.caller(client, ""))
+	d.apps.Offers(offers, d.caller(client))
 	result, err := wire.Marshal(struct {
 		ProtocolVersion string                 `json:"protocolVersion"`
 		Capabilities    map[string]any         `json:"capabilities"`
@@ -150,7 +150,8 @@ func (c *connection) Arrive(m *wire.Message) dialect.Handler {
 // Join implements [dialect.Connection].
 func (c *connection) Join(x *dialect.Exchange) {
 	if p := c.client.Load(); p != nil {
-		x.Caller = c.caller(p, c.name)
+		x.Caller = c.caller(p)
+		x.Caller.Session = c.name
 	}
 }
 
@@ -184,15 +185,10 @@ func (c *connection) Close() {
 	c.telling.Wait()
 }
 
-// callerOf is caller for a session over HTTP.
-func (d *handshake) callerOf(s *session) *dialect.Caller {
-	return d.caller(s.peer, s.agreed.session())
-}
-
 // visitor is a message of a session as the guest sees it.
 func (d *handshake) visitor(x *dialect.Exchange, s *session, m *wire.Message) *dialect.Exchange {
 	v := x.For(m)
-	v.Caller = d.callerOf(s)
+	v.Caller = d.caller(s.peer)
 	return v
 }
 

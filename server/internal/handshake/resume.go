@@ -213,17 +213,16 @@ func (c *call) hasSeen(task *tasks.Task) uint64 {
 
 // replyFromLog answers GET with the rest of a request whose stream is not here, from the log of its task.
 func (d *handshake) replyFromLog(ctx context.Context, x *dialect.Exchange, r wire.Reply, s *session, last eventID, c *carrier) {
-	if last.number == 0 || d.Tasks == nil {
-		r.Error(nil, nothingToResume())
-		return
+	found, err := (*reading)(nil), error(nil)
+	if last.number != 0 && d.Tasks != nil {
+		found, err = d.findReading(ctx, s.agreed, x.Principal, last.number)
 	}
-	found, err := d.findReading(ctx, s.agreed, x.Principal, last.number)
 	switch {
 	case err != nil:
 		r.Error(nil, withStatus(d.Translate(ctx, x.HTTPMethod, err)))
 		return
 	case found == nil:
-		r.Error(nil, nothingToResume())
+		r.Error(nil, wire.Refuse(http.StatusBadRequest, wire.CodeInvalidRequest, "there is nothing to resume after this Last-Event-ID, or no longer"))
 		return
 	}
 	st := s.open(1, nil, true)
@@ -233,13 +232,9 @@ func (d *handshake) replyFromLog(ctx context.Context, x *dialect.Exchange, r wir
 		if (found.task.Status.Ended() || found.askedElsewhere()) && last.seen > found.task.Events {
 			return nil // the client has the response
 		}
-		c := d.newCall(x, s.peer, post, found.Token)
-		defer c.Notifier.Close()
-		result, err := c.readOn(ctx, found, last.seen)
-		var rerr *wire.Error
-		if err != nil {
-			rerr = c.Translate(ctx, c.Message.Method, err)
-		}
+		result, rerr := d.answer(ctx, x, s.peer, post, found.Token, func(c *call, ctx context.Context) (json.RawMessage, error) {
+			return c.readOn(ctx, found, last.seen)
+		})
 		return wire.AppendResponse(nil, found.ID, result, rerr)
 	})
 	if rerr != nil { // it must not look like the answer to the request, which is under way
@@ -248,11 +243,6 @@ func (d *handshake) replyFromLog(ctx context.Context, x *dialect.Exchange, r wir
 		return
 	}
 	st.pump(ctx, r, c)
-}
-
-// nothingToResume refuses an id that is no event's, or of a stream that is not kept.
-func nothingToResume() *wire.Error {
-	return wire.Refuse(http.StatusBadRequest, wire.CodeInvalidRequest, "there is nothing to resume after this Last-Event-ID, or no longer")
 }
 
 // readOn follows what another request has followed before, and answers as that would have.

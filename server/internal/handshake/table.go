@@ -291,7 +291,7 @@ func (d *handshake) Join(ctx context.Context, x *dialect.Exchange) (context.Cont
 	s, rerr := d.sessionOf(ctx, x, needs{memory: true, quiet: true})
 	if rerr != nil && rerr.Status == http.StatusServiceUnavailable { // no room, but what it has begun is found by it all the same
 		if s, rerr = d.sessionOf(ctx, x, needs{quiet: true}); rerr == nil {
-			x.Caller = d.callerOf(s)
+			x.Caller = d.caller(s.peer)
 			x.Caller.Asked = nil                     // it could not be remembered what it was asked
 			return ctx, func() { d.release(s, nil) } // it may be in memory by now
 		}
@@ -301,7 +301,7 @@ func (d *handshake) Join(ctx context.Context, x *dialect.Exchange) (context.Cont
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	call, err := s.begin(x.Message, cancel, another)
-	caller, joined := d.callerOf(s), ctx
+	caller, joined := d.caller(s.peer), ctx
 	x.Caller = caller
 	return ctx, func() {
 		s.visited(joined, caller)
