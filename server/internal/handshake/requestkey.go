@@ -126,12 +126,9 @@ func (d *handshake) findReading(ctx context.Context, a *agreed, principal string
 // enroll gives a request a number, if it has none, that leads to its task. alone: one request at a time waits for that. Without
 // room for the number this replica alone serves the request.
 func (r *reader) enroll(ctx context.Context, task string, alone bool) {
-	id, ok := wire.CanonicalID(r.Message.ID)
-	if !ok {
-		return
-	}
 	a := r.post.agreed
 	if r.number == 0 {
+		id, _ := wire.CanonicalID(r.Message.ID) // which is valid
 		r.number = a.numberOf(ofAlias, id+"\x00"+task, 0)
 	}
 	err := durable.SetDocument(ctx, r.Core, r.Principal, r.aliasName(a, r.number), a.expires, alias{
@@ -147,8 +144,6 @@ func (r *reader) enroll(ctx context.Context, task string, alone bool) {
 		r.Log.WarnContext(ctx, "other replicas cannot continue a request", "error", err)
 	}
 }
-
-var errNoID = errors.New("the request has no id")
 
 // cancelInLedger cancels a call of the session that another replica may have begun. settled is false if the other replicas are
 // to hear of the cancellation: the ledger knows of no such call that is under way, or package elsewhere asks its questions.
@@ -179,7 +174,7 @@ func (d *handshake) cancelInLedger(ctx context.Context, a *agreed, principal str
 		if r == nil {
 			continue // an earlier call with the id may be forgotten, and a later one not
 		}
-		if found, ok := wire.CanonicalID(r.ID); !r.task.Status.Ended() && ok && found == id {
+		if found, _ := wire.CanonicalID(r.ID); !r.task.Status.Ended() && found == id {
 			return drop(r.task)
 		}
 	}

@@ -117,10 +117,7 @@ func (c *call) progressToken() jsontext.Value {
 // startOwn begins the task of a call under an id made of the call's, or finds it if the client has made the same call before.
 func (r *reader) startOwn(ctx context.Context, start *tasks.Start, note *dialect.Note) (*tasks.Task, error) {
 	a := r.post.agreed
-	id, ok := wire.CanonicalID(r.Message.ID)
-	if !ok {
-		return nil, errNoID
-	}
+	id, _ := wire.CanonicalID(r.Message.ID) // which is valid
 	// A tool, a prompt and a resource may have the same name.
 	note.ID, note.Digest = r.Message.ID, dialect.DigestCall(r.Message.Method+"\x00"+start.Request.Program.Name, start.Request.Arguments)
 	for n := uint64(0); ; n++ {
@@ -163,7 +160,7 @@ func (r *reader) sameCall(ctx context.Context, id string, digest []byte) (*tasks
 		return nil, nil
 	}
 	known := dialect.NoteOf(t)
-	if was, ok := wire.CanonicalID(found.ID); !ok || was != id || !bytes.Equal(known.Digest, digest) {
+	if was, _ := wire.CanonicalID(found.ID); was != id || !bytes.Equal(known.Digest, digest) {
 		if t.Status.Ended() || found.askedElsewhere() { // that was answered, or the client does not know its own requests
 			return nil, nil
 		}
