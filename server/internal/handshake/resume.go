@@ -270,14 +270,16 @@ func (c *call) readOn(ctx context.Context, found *reading, seen uint64) (json.Ra
 // resultOf is the response to the request that has begun a task.
 func (c *call) resultOf(task *tasks.Task, end turns.End, err error) (json.RawMessage, error) {
 	kind := engine.KindTool
-	if task.Program != nil {
-		kind = task.Program.Kind
-	}
 	switch { // what has ended can be of a program that this server does not have
-	case end.Messages != nil || kind == engine.KindPrompt:
-		return c.promptResult(end, err)
-	case err == nil && end.Result == nil, kind == engine.KindResource:
-		return c.resourceResult("", end, err)
+	case task.Program != nil:
+		kind = task.Program.Kind
+	case end.Messages != nil:
+		kind = engine.KindPrompt
+	case err == nil && end.Result == nil:
+		kind = engine.KindResource
 	}
-	return c.toolResult(end, err)
+	if kind == engine.KindTool {
+		return c.toolResult(end, err)
+	}
+	return c.plainResult(kind, "", end, err)
 }

@@ -278,20 +278,17 @@ func (r *reader) outcome(ctx context.Context, t *tasks.Task) (end turns.End, err
 // failure is how a call whose task has failed ends: with a result for the caller of the tool,
 // where that can do something about it.
 func (c *call) failure(ctx context.Context, t *tasks.Task) (*content.Result, error) {
-	if t.Program != nil && t.Program.Kind != engine.KindTool {
-		if c.stopped(t.Err) != nil || errors.Is(t.Err, saga.ErrNotFound) {
+	stopped := c.stopped(t.Err)
+	failed, disclosed := errors.AsType[*tasks.FailedError](t.Err)
+	switch {
+	case t.Program != nil && t.Program.Kind != engine.KindTool:
+		if stopped != nil || errors.Is(t.Err, saga.ErrNotFound) {
 			return nil, t.Err
 		}
-		return nil, c.TaskFailure(ctx, t)
-	}
-	if r := c.stopped(t.Err); r != nil {
-		return r, nil
-	}
-	var failed *tasks.FailedError
-	if errors.As(t.Err, &failed) {
-		r := content.Resultf("%s", failed.Text)
-		r.IsError = true
-		return r, nil
+	case stopped != nil:
+		return stopped, nil
+	case disclosed:
+		return dialect.Stopped(nil, failed.Text), nil
 	}
 	return nil, c.TaskFailure(ctx, t)
 }

@@ -164,18 +164,13 @@ func (c *call) driveHere(ctx context.Context, t *engine.Program, args json.RawMe
 
 // stopped turns an end that the caller of a tool should read about into a result.
 func (c *call) stopped(err error) *content.Result {
-	var lacking *engine.UnsupportedError
-	var rejected *tokens.Rejected
-	var text string
-	switch {
-	case errors.As(err, &lacking):
-		text = c.lacks(lacking)
-	case errors.As(err, &rejected):
-		text = "The call took too long to answer, or the server was changed meanwhile. Call the tool again."
-	default:
-		return nil
+	if lacking, ok := errors.AsType[*engine.UnsupportedError](err); ok {
+		return dialect.Stopped(err, c.lacks(lacking))
 	}
-	return dialect.Stopped(err, text)
+	if errors.As(err, new(*tokens.Rejected)) {
+		return dialect.Stopped(err, "The call took too long to answer, or the server was changed meanwhile. Call the tool again.")
+	}
+	return nil
 }
 
 // lacks says what the client would have to be able to do.
@@ -310,20 +305,7 @@ func (c *call) promptsGet(ctx context.Context) (json.RawMessage, error) {
 	if err != nil {
 		return nil, err
 	}
-	return c.promptResult(c.driveStrings(ctx, t, p.Arguments))
-}
-
-// promptResult is the response to prompts/get.
-func (c *call) promptResult(out turns.End, err error) (json.RawMessage, error) {
-	if err = dialect.EndError(out, err); err != nil {
-		return nil, c.plainError(err)
-	}
-	messages := *out.Messages
-	messages.Messages = slices.Clone(messages.Messages)
-	for i := range messages.Messages {
-		messages.Messages[i].Content = c.peer.revision.Block(messages.Messages[i].Content)
-	}
-	return wire.Marshal(messages)
+	return c.driveStrings(ctx, t, p.Arguments, "")
 }
 
 func (c *call) resourcesRead(ctx context.Context) (json.RawMessage, error) {
@@ -341,20 +323,7 @@ func (c *call) resourcesRead(ctx context.Context) (json.RawMessage, error) {
 	if t == nil {
 		return nil, notFound(uri)
 	}
-	out, err := c.driveStrings(ctx, t, variables)
-	return c.resourceResult(uri, out, err)
-}
-
-// resourceResult is the response to resources/read.
-func (c *call) resourceResult(uri string, out turns.End, err error) (json.RawMessage, error) {
-	err = dialect.EndError(out, err)
-	if errors.Is(err, saga.ErrNotFound) {
-		return nil, notFound(uri) // without one if another request has read it
-	}
-	if err != nil {
-		return nil, c.plainError(err)
-	}
-	return append(dialect.AppendContents([]byte(`{"contents":`), out.Contents), '}'), nil
+	return c.driveStrings(ctx, t, variables, uri)
 }
 
 // plainError is an error of a prompt or a resource, which have no results that say what a tool's would.
@@ -365,13 +334,32 @@ func (c *call) plainError(err error) error {
 	return err
 }
 
-// driveStrings drives a prompt or a resource.
-func (c *call) driveStrings(ctx context.Context, t *engine.Program, args map[string]string) (turns.End, error) {
+// driveStrings answers a request for a prompt, or a resource at a URI.
+func (c *call) driveStrings(ctx context.Context, t *engine.Program, args map[string]string, uri string) (json.RawMessage, error) {
 	raw, err := wire.Marshal(args)
 	if err != nil {
-		return turns.End{}, err
+		return nil, err
 	}
-	return c.drive(ctx, t, raw, nil)
+	end, err := c.drive(ctx, t, raw, nil)
+	return c.plainResult(t.Kind, uri, end, err)
+}
+
+// plainResult is the response to prompts/get or resources/read. The URI is empty if another request has read it.
+func (c *call) plainResult(kind engine.Kind, uri string, end turns.End, err error) (json.RawMessage, error) {
+	switch err = dialect.EndError(end, err); {
+	case kind == engine.KindResource && errors.Is(err, saga.ErrNotFound):
+		return nil, notFound(uri)
+	case err != nil:
+		return nil, c.plainError(err)
+	case kind == engine.KindResource:
+		return append(dialect.AppendContents([]byte(`{"contents":`), end.Contents), '}'), nil
+	}
+	messages := *end.Messages
+	messages.Messages = slices.Clone(messages.Messages)
+	for i := range messages.Messages {
+		messages.Messages[i].Content = c.peer.revision.Block(messages.Messages[i].Content)
+	}
+	return wire.Marshal(messages)
 }
 
 func notFound(uri string) *wire.Error {
