@@ -247,15 +247,15 @@ func (c *call) list(ctx context.Context) (json.RawMessage, error) {
 		}
 		items = c.apps.Listed(items, c.Caller)
 	}
-	open, err := c.List(ctx, c.Message, items)
-	if err != nil {
-		return nil, err
-	}
-	return append(open, '}'), nil
+	return closed(c.List(ctx, c.Message, items))
 }
 
 func (c *call) skill(ctx context.Context) (json.RawMessage, error) {
-	open, err := c.Skill(ctx, c.Message.Params)
+	return closed(c.Skill(ctx, c.Message.Params))
+}
+
+// closed is a result that lacks its closing brace.
+func closed(open []byte, err error) (json.RawMessage, error) {
 	if err != nil {
 		return nil, err
 	}

@@ -92,15 +92,12 @@ func (d *handshake) newPeer(version string, capabilities jsontext.Value) (p *pee
 // introduced is a client that a transport not of ours has let in.
 func (d *handshake) introduced(i *dialect.Introduction) (*peer, *wire.Error) {
 	capabilities := jsontext.Value(i.Capabilities)
-	wrong := wire.NewError(wire.CodeInvalidParams, "the client's capabilities are not of MCP's form")
-	if capabilities != nil && (!capabilities.IsValid() || capabilities.Kind() != '{') {
-		return nil, wrong
+	if capabilities == nil || capabilities.IsValid() && capabilities.Kind() == '{' {
+		if p, _, ok := d.newPeer(i.Version, capabilities); ok {
+			return p, nil
+		}
 	}
-	p, _, ok := d.newPeer(i.Version, capabilities)
-	if !ok {
-		return nil, wrong
-	}
-	return p, nil
+	return nil, wire.NewError(wire.CodeInvalidParams, "the client's capabilities are not of MCP's form")
 }
 
 // connection is one whose messages come in order, such as stdio: a session from initialize on.

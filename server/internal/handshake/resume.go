@@ -216,7 +216,7 @@ func (d *handshake) replyFromLog(ctx context.Context, x *dialect.Exchange, r wir
 	}
 	switch {
 	case err != nil:
-		r.Error(nil, withStatus(d.Translate(ctx, x.HTTPMethod, err)))
+		done(r, 0, nil, d.Translate(ctx, x.HTTPMethod, err))
 		return
 	case found == nil:
 		r.Error(nil, wire.Refuse(http.StatusBadRequest, wire.CodeInvalidRequest, "there is nothing to resume after this Last-Event-ID, or no longer"))
@@ -225,14 +225,14 @@ func (d *handshake) replyFromLog(ctx context.Context, x *dialect.Exchange, r wir
 	st := s.open(1, nil, true)
 	st.shown = true // the client has an id from which it can resume
 	defer s.carry(&st.carrier, c, 0)()
-	rerr := d.begin(ctx, x, s, st, &wire.Message{ID: found.ID, Method: found.Method}, true, more, func(ctx context.Context, x *dialect.Exchange, post *way) []byte {
+	rerr := d.begin(ctx, x, s, st, &wire.Message{ID: found.ID, Method: found.Method}, true, more, func(ctx context.Context, x *dialect.Exchange, post *way) ([]byte, *wire.Error) {
 		if (found.task.Status.Ended() || found.askedElsewhere()) && last.seen > found.task.Events {
-			return nil // the client has the response
+			return nil, nil // the client has the response
 		}
 		result, rerr := d.answer(ctx, x, s.peer, post, found.Token, func(c *call, ctx context.Context) (json.RawMessage, error) {
 			return c.readOn(ctx, found, last.seen)
 		})
-		return wire.AppendResponse(nil, found.ID, result, rerr)
+		return wire.AppendResponse(nil, found.ID, result, rerr), nil
 	})
 	if rerr != nil { // it must not look like the answer to the request, which is under way
 		s.forget(st)

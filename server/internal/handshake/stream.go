@@ -182,20 +182,15 @@ func (s *session) dropFinished() {
 // dropNotes drops the oldest notifications, but the newest, as long as there are too many. The session is locked.
 func (st *stream) dropNotes(most int) {
 	count, size := 0, 0
-	for _, e := range st.events {
-		if e.kind == eventNote {
-			count++
-			size += len(e.data)
+	for i, e := range slices.Backward(st.events) {
+		if e.kind != eventNote {
+			continue
+		}
+		count, size = count+1, size+len(e.data)
+		if count > 1 && (count > maxNotes || size > most) {
+			st.events = slices.Delete(st.events, i, i+1)
 		}
 	}
-	st.events = slices.DeleteFunc(st.events, func(e streamEvent) bool {
-		drop := e.kind == eventNote && count > 1 && (count > maxNotes || size > most)
-		if drop {
-			count--
-			size -= len(e.data)
-		}
-		return drop
-	})
 }
 
 // drop removes the event with a number. The session is locked.
