@@ -204,7 +204,7 @@ func (d *async) named(ctx context.Context, x *dialect.Exchange) (*tasks.Task, di
 func (d *async) Cancelled(ctx context.Context, x *dialect.Exchange) *wire.Error {
 	request, session := dialect.Cancelled(x.Message), sessionOf(x)
 	id, err := "", error(nil)
-	token, named := jsonview.String(jsonview.Get(x.Message.Params, "_operation", "token"))
+	token, named := jsonview.String(jsonview.Get(x.Message.Params, related, "token"))
 	if named {
 		id = idOf(x, token)
 	} else if session != "" { // else another client of the same principal may have had the same id
