@@ -206,7 +206,7 @@ func (d *handshake) caller(p *peer) *dialect.Caller {
 
 // offersTasks reports whether a client is offered tasks.
 func (d *handshake) offersTasks(p *peer) bool {
-	return d.taskTools != nil && p != nil && p.revision.Tasks()
+	return d.taskTools != nil && p != nil && p.revision >= revision.November2025
 }
 
 var emptyResult = json.RawMessage("{}")

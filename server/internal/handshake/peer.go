@@ -52,7 +52,7 @@ func (d *handshake) agree(x *dialect.Exchange) (*peer, json.RawMessage, *wire.Er
 	}
 	name, _ := jsonview.String(jsonview.Get(p.ClientInfo, "name"))
 	client.Trusted = client.Apps && d.Questions.Trusts(name)
-	offers := d.Offers(client.revision.Completions())
+	offers := d.Offers(client.revision >= revision.March2025)
 	offers["tools"] = map[string]any{"listChanged": true} // though the list may be empty
 	if d.offersTasks(client) {
 		offers["tasks"] = taskCapability(listsTasks(x))

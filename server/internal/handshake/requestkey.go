@@ -153,46 +153,46 @@ func (d *handshake) cancelInLedger(ctx context.Context, a *agreed, principal str
 		return true, nil // no request can have such an id
 	}
 	ctx = turns.ToCancel(ctx)
-	drop := func(task *tasks.Task) (bool, error) { // without a Number others may wait for the task as well: they learn of its end
-		if askedElsewhere(task) { // the replica that holds it decides, as it may have been answered
-			return false, nil
-		}
-		_, err := d.Tasks.Renew(ctx, principal, task.ID, callWait, dialect.ChangeNote(func(n *dialect.Note) { n.Dropped = n.Number != 0 }))
-		if err == nil {
-			_, err = d.Tasks.Cancel(ctx, principal, task.ID)
-		}
-		if errors.Is(err, tasks.ErrNotFound) {
-			err = nil
-		}
-		return true, err
+	task, err := d.taskOfCall(ctx, a, principal, request, id)
+	switch {
+	case errors.Is(err, tasks.ErrNotFound), err == nil && (task == nil || task.Status.Ended()):
+		return false, nil
+	case err != nil:
+		return false, err
+	case dialect.NoteOf(task).Operation != "":
+		return true, nil // it is an operation, which the guest cancels after this: see notified
+	case askedElsewhere(task): // the replica that holds it decides, as it may have been answered
+		return false, nil
 	}
-	for n := range uint64(numberTries) {
+	// Without a Number others may wait for the task as well: they learn of its end.
+	_, err = d.Tasks.Renew(ctx, principal, task.ID, callWait, dialect.ChangeNote(func(n *dialect.Note) { n.Dropped = n.Number != 0 }))
+	if err == nil {
+		_, err = d.Tasks.Cancel(ctx, principal, task.ID)
+	}
+	if errors.Is(err, tasks.ErrNotFound) {
+		err = nil
+	}
+	return true, err
+}
+
+// taskOfCall returns the task that the request with an id, which has that canonical form, has begun; nil if the ledger knows of none.
+func (d *handshake) taskOfCall(ctx context.Context, a *agreed, principal string, request jsontext.Value, id string) (*tasks.Task, error) {
+	for n := range uint64(numberTries) { // an earlier call with the id may be forgotten, and a later one not
 		r, err := d.findReading(ctx, a, principal, a.numberOf(ofCall, id, n))
 		if err != nil {
-			return false, err
+			return nil, err
 		}
-		if r == nil {
-			continue // an earlier call with the id may be forgotten, and a later one not
-		}
-		if found, _ := wire.CanonicalID(r.ID); !r.task.Status.Ended() && found == id {
-			return drop(r.task)
+		if r != nil && !r.task.Status.Ended() {
+			if found, _ := wire.CanonicalID(r.ID); found == id {
+				return r.task, nil
+			}
 		}
 	}
 	task, err := d.TaskOfRequest(ctx, a.session(), request) // its number may not be made of its id
 	if task == "" || err != nil {
-		return false, err
+		return nil, err
 	}
-	found, err := d.Tasks.Get(ctx, principal, task)
-	switch {
-	case errors.Is(err, tasks.ErrNotFound), err == nil && found.Status.Ended():
-		return false, nil
-	case err != nil:
-		return false, err
-	}
-	if dialect.NoteOf(found).Operation != "" {
-		return true, nil // it is an operation, which the guest cancels after this: see notified
-	}
-	return drop(found)
+	return d.Tasks.Get(ctx, principal, task)
 }
 
 // cancelled ends requests whose cancellation has reached another replica, and which the ledger does not know: those that have

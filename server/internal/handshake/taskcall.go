@@ -73,8 +73,9 @@ func (c *call) callTask(ctx context.Context, t *engine.Program, args json.RawMes
 		}
 		r.enroll(ctx, task.ID, resumes)
 	}
-	if r.token.Load() {
-		if err := r.sendPolicy(task.ID); err != nil {
+	if r.task = task.ID; r.token.Load() {
+		r.markPassed(0)
+		if err := r.sendPolicy(); err != nil {
 			return end, err
 		}
 	}
@@ -170,8 +171,8 @@ func (r *reader) sameCall(ctx context.Context, id string, digest []byte) (*tasks
 }
 
 // sendPolicy tells the client how to resume its call.
-func (r *reader) sendPolicy(task string) error {
-	token, err := r.seal(ticket{Task: task, Token: r.progressToken()})
+func (r *reader) sendPolicy() error {
+	token, err := r.seal(ticket{Task: r.task, Token: r.progressToken()})
 	if err != nil {
 		return err
 	}
@@ -182,8 +183,6 @@ func (r *reader) sendPolicy(task string) error {
 		r.Way.Notify(policyMethod, b)
 		return nil
 	}
-	r.task = task
-	r.markPassed(r.passed)
 	// Not a note: those are left out when there are too many.
 	r.post.stream.add(eventRequest, wire.AppendCall(nil, 0, policyMethod, b))
 	return nil
