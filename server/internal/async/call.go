@@ -79,10 +79,7 @@ func (d *async) start(ctx context.Context, x *dialect.Exchange, t *engine.Progra
 	if x.Principal == "" && len(n.Operation) < leastUnknown {
 		return nil, wire.NewError(wire.CodeInvalidParams, shortTokenText)
 	}
-	raw, err := wire.Marshal(n)
-	if err != nil {
-		return nil, err
-	}
+	raw, _ := wire.Marshal(n)                                       // strings and checked JSON always encode
 	q.Notifier = nil                                                // the request ends before the operation has anything to tell
 	q.Program, q.Arguments, q.Client = t, args, steps.AllFeatures() // one that has said nothing of itself sends an error for what it cannot do
 	if x.Caller != nil {

@@ -118,10 +118,7 @@ func (v *view) begin(ctx context.Context) (*tasks.Task, error) {
 	if v.call.Request != nil && q.IdempotencyKey == "" { // else the key leads to it
 		return v.call.Request.Start(ctx, &start, &note)
 	}
-	var err error
-	if start.Note, err = wire.Marshal(note); err != nil {
-		return nil, err
-	}
+	start.Note, _ = wire.Marshal(note) // strings and bytes always encode
 	return v.Tasks.Start(ctx, start)
 }
 

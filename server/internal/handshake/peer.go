@@ -58,18 +58,14 @@ func (d *handshake) agree(x *dialect.Exchange) (*peer, json.RawMessage, *wire.Er
 		offers["tasks"] = taskCapability(listsTasks(x))
 	}
 	d.apps.Offers(offers, d.caller(client))
-	result, err := wire.Marshal(struct {
+	result, _ := wire.Marshal(struct { // strings and objects of them always encode
 		ProtocolVersion string                 `json:"protocolVersion"`
 		Capabilities    map[string]any         `json:"capabilities"`
 		ServerInfo      dialect.Implementation `json:"serverInfo"`
 		Instructions    string                 `json:"instructions,omitzero"`
 	}{
-		client.revision.String(), offers,
-		d.Info, d.Instructions,
+		client.revision.String(), offers, d.Info, d.Instructions,
 	})
-	if err != nil {
-		return nil, nil, wire.NewError(wire.CodeInternalError, dialect.InternalText)
-	}
 	return client, result, nil
 }
 

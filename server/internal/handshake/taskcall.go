@@ -55,7 +55,8 @@ func (c *call) callTask(ctx context.Context, t *engine.Program, args json.RawMes
 	var task *tasks.Task
 	if byID {
 		task, err = r.startOwn(ctx, &start, &note)
-	} else if start.Note, err = wire.Marshal(note); err == nil {
+	} else {
+		start.Note, _ = wire.Marshal(note) // strings and checked JSON always encode
 		task, err = c.Tasks.Start(ctx, start)
 	}
 	if err != nil {
@@ -127,12 +128,8 @@ func (r *reader) startOwn(ctx context.Context, start *tasks.Start, note *dialect
 			nth = max(n, mathrand.Uint64())
 		}
 		r.number = a.numberOf(ofCall, id, nth)
-		var err error
-		note.Number = r.number
-		if start.Note, err = wire.Marshal(note); err != nil {
-			return nil, err
-		}
-		start.ID = a.taskID(r.number)
+		note.Number, start.ID = r.number, a.taskID(r.number)
+		start.Note, _ = wire.Marshal(note) // strings and checked JSON always encode
 		task, err := r.Tasks.Start(ctx, *start)
 		if errors.Is(err, tasks.ErrExists) {
 			if task, err = r.sameCall(ctx, id, note.Digest); task == nil && err == nil {

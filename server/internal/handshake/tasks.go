@@ -110,14 +110,10 @@ func (c *call) createTask(ctx context.Context, asks *elsewhere.Call, t *engine.P
 		if start.Request, err = c.taskRequest(t, args); err != nil {
 			return nil, err
 		}
-		start.Request.Client = c.peer.Features // the request that waits for the result asks
-		if start.Note, err = wire.Marshal(dialect.Note{Progress: c.progressToken()}); err != nil {
+		start.Request.Client = c.peer.Features                                  // the request that waits for the result asks
+		start.Note, _ = wire.Marshal(dialect.Note{Progress: c.progressToken()}) // checked JSON always encodes
+		if err = c.post.stay(start.Request.IdempotencyKey); err != nil {
 			return nil, err
-		}
-		if start.Request.IdempotencyKey == "" && c.post != nil {
-			if err = c.post.stay(); err != nil {
-				return nil, err
-			}
 		}
 		task, err = c.elsewhere.Begin(ctx, c.Exchange, asks, start)
 	}

@@ -139,14 +139,12 @@ func (c *call) driveHere(ctx context.Context, t *engine.Program, args json.RawMe
 		q.Unwanted = context.Canceled // all that such a transport says
 	}
 	resumed := part != nil && part.Turn(&q, turns.Asked)
-	if !resumed && c.TakesKeys {
+	if !resumed {
 		var rerr *wire.Error
 		if q.IdempotencyKey, rerr = c.IdempotencyKey(c.Exchange); rerr != nil {
 			return turns.End{}, rerr
 		}
-	}
-	if !resumed && q.IdempotencyKey == "" && c.post != nil { // nothing leads to what it has begun
-		if err := c.post.stay(); err != nil {
+		if err := c.post.stay(q.IdempotencyKey); err != nil {
 			return turns.End{}, err
 		}
 	}
@@ -336,10 +334,7 @@ func (c *call) plainError(err error) error {
 
 // driveStrings answers a request for a prompt, or a resource at a URI.
 func (c *call) driveStrings(ctx context.Context, t *engine.Program, args map[string]string, uri string) (json.RawMessage, error) {
-	raw, err := wire.Marshal(args)
-	if err != nil {
-		return nil, err
-	}
+	raw, _ := wire.Marshal(args) // strings always encode
 	end, err := c.drive(ctx, t, raw, nil)
 	return c.plainResult(t.Kind, uri, end, err)
 }
