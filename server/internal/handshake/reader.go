@@ -40,7 +40,8 @@ type reader struct {
 	// long as the task waits.
 	late time.Duration
 	// rev is the revision of the task from which on that knows of this reader.
-	rev uint64
+	rev  uint64
+	held bool // package elsewhere waits for the task
 	// seen is called for each change that the client may see; it may be nil.
 	seen func(*tasks.Task)
 

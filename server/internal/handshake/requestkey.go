@@ -36,11 +36,13 @@ const numberTries = 4
 
 // numberOf returns the number of the nth request that is remembered with that canonical id, apart from other kinds.
 func (a *agreed) numberOf(kind, id string, n uint64) uint64 {
-	h := sha256.New()
-	h.Write(a.id[:])
-	h.Write(binary.BigEndian.AppendUint64(nil, n))
-	h.Write([]byte(kind + "\x00" + id)) // the kind has none in it
-	return max(1, binary.BigEndian.Uint64(h.Sum(nil))>>(64-numberBits))
+	of := binary.BigEndian.AppendUint64(slices.Clip(a.id[:]), n)
+	return numberFrom(append(of, kind+"\x00"+id...)) // the kind has none in it
+}
+
+func numberFrom(of []byte) uint64 {
+	sum := sha256.Sum256(of)
+	return max(1, binary.BigEndian.Uint64(sum[:])>>(64-numberBits))
 }
 
 // Kinds of numbers: of calls whose task has an id made of it, and of those which an alias leads to their task.
@@ -64,16 +66,13 @@ func numberOfTask(t *tasks.Task) uint64 {
 	if note := dialect.NoteOf(t); note.Number != 0 {
 		return note.Number
 	}
-	sum := sha256.Sum256([]byte("number of task " + t.ID))
-	return max(1, binary.BigEndian.Uint64(sum[:])>>(64-numberBits))
+	return numberFrom([]byte("number of task " + t.ID))
 }
 
 // taskID is the id of the task of the call with that number, secret as the session's random part.
 func (a *agreed) taskID(number uint64) string {
-	h := sha256.New()
-	h.Write(a.id[:])
-	h.Write(binary.BigEndian.AppendUint64([]byte("task of call "), number))
-	return base64.RawURLEncoding.EncodeToString(h.Sum(nil)[:16])
+	sum := sha256.Sum256(binary.BigEndian.AppendUint64([]byte(string(a.id[:])+"task of call "), number))
+	return base64.RawURLEncoding.EncodeToString(sum[:16])
 }
 
 // reading is what a request waits for.

@@ -4,8 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
-	"strconv"
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -16,6 +16,7 @@ import (
 	"github.com/mcpsaga/mcpsaga/internal/tokens"
 	"github.com/mcpsaga/mcpsaga/internal/turns"
 	"github.com/mcpsaga/mcpsaga/server/internal/dialect"
+	"github.com/mcpsaga/mcpsaga/server/internal/elsewhere"
 	"github.com/mcpsaga/mcpsaga/server/internal/wire"
 )
 
@@ -169,10 +170,7 @@ func (c *call) requestStatus(ctx context.Context) (json.RawMessage, error) {
 		}
 	}
 	asks := task.Status == tasks.InputRequired
-	b := append([]byte(`{"status":"`), status...)
-	b = strconv.AppendBool(append(b, `","hasPendingMessage":`...), asks || note.Seen < task.Events)
-	b = strconv.AppendBool(append(b, `,"hasInputRequest":`...), asks)
-	return append(b, '}'), nil
+	return fmt.Appendf(nil, `{"status":"%s","hasPendingMessage":%t,"hasInputRequest":%t}`, status, asks || note.Seen < task.Events, asks), nil
 }
 
 // ticketed returns the task of a ticket, if requests can be resumed that wait for it.
@@ -241,10 +239,16 @@ func (d *handshake) replyFromLog(ctx context.Context, x *dialect.Exchange, r wir
 
 // readOn follows what another request has followed before, and answers as that would have.
 func (c *call) readOn(ctx context.Context, found *reading, seen uint64) (json.RawMessage, error) {
+	task, resumes := found.task, found.Alone && c.canResume()
+	keyed := dialect.NoteOf(task).Number == 0 || found.Method != callMethod
 	if found.askedElsewhere() {
-		return c.askOn(ctx, found, seen)
+		q := &elsewhere.Call{Program: task.Program, Found: task, After: seen}
+		if keyed { // the client has begun it with a key, or has its token
+			q.Token = found.TaskID
+		}
+		return c.askElsewhere(ctx, q, found.number)
 	}
-	r, task, resumes := &reader{call: c, number: found.number, wait: callWait}, found.task, found.Alone && c.canResume()
+	r := &reader{call: c, number: found.number, wait: callWait}
 	switch p := task.Program; {
 	case found.Method == resultMethod:
 		return c.readResult(ctx, r, task, seen)
@@ -259,7 +263,6 @@ func (c *call) readOn(ctx context.Context, found *reading, seen uint64) (json.Ra
 			return nil, err
 		}
 	}
-	keyed := dialect.NoteOf(task).Number == 0 || found.Method != callMethod
 	end, err := r.called(ctx, task, seen, keyed)
 	return r.resultOf(task, end, err)
 }

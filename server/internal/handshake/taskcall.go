@@ -6,9 +6,9 @@ import (
 	"crypto/rand"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"math"
 	mathrand "math/rand/v2"
-	"strconv"
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -47,15 +47,16 @@ func (c *call) callTask(ctx context.Context, t *engine.Program, args json.RawMes
 	} else if byID { // the end of its session ends it, but not what a token resumes
 		start.Session = c.post.agreed.session()
 	}
-	note := dialect.Note{Progress: c.progressToken()}
+	var note dialect.Note
 	if byID || resumes {
 		r.name = rand.Text()
 		note.Reader, note.MaxWait = r.name, int64(r.wait/time.Second)
 	}
 	var task *tasks.Task
 	if byID {
-		task, err = r.startOwn(ctx, &start, &note)
+		task, err = r.Start(ctx, &start, &note)
 	} else {
+		note.Progress = c.progressToken()
 		start.Note, _ = wire.Marshal(note) // strings and checked JSON always encode
 		task, err = c.Tasks.Start(ctx, start)
 	}
@@ -116,12 +117,12 @@ func (c *call) progressToken() jsontext.Value {
 	return c.Notifier.Token
 }
 
-// startOwn begins the task of a call under an id made of the call's, or finds it if the client has made the same call before.
-func (r *reader) startOwn(ctx context.Context, start *tasks.Start, note *dialect.Note) (*tasks.Task, error) {
+// Start begins the task of a call under an id made of the call's, or finds it if the client has made the same call before.
+func (r *reader) Start(ctx context.Context, start *tasks.Start, note *dialect.Note) (*tasks.Task, error) {
 	a := r.post.agreed
 	id, _ := wire.CanonicalID(r.Message.ID) // which is valid
 	// A tool, a prompt and a resource may have the same name.
-	note.ID, note.Digest = r.Message.ID, dialect.DigestCall(r.Message.Method+"\x00"+start.Request.Program.Name, start.Request.Arguments)
+	note.Progress, note.ID, note.Digest = r.progressToken(), r.Message.ID, dialect.DigestCall(r.Message.Method+"\x00"+start.Request.Program.Name, start.Request.Arguments)
 	for n := uint64(0); ; n++ {
 		nth := n
 		if n >= numberTries {
@@ -173,9 +174,7 @@ func (r *reader) sendPolicy() error {
 	if err != nil {
 		return err
 	}
-	b := append([]byte(`{"requestId":`), r.Message.ID...)
-	b = wire.AppendString(append(b, `,"resumeToken":`...), token)
-	b = append(strconv.AppendInt(append(b, `,"maxWait":`...), int64(r.wait/time.Second), 10), '}')
+	b := fmt.Appendf(nil, `{"requestId":%s,"resumeToken":"%s","maxWait":%d}`, r.Message.ID, token, int64(r.wait/time.Second))
 	if r.post == nil {
 		r.Way.Notify(policyMethod, b)
 		return nil
@@ -289,51 +288,34 @@ func (c *call) failure(ctx context.Context, t *tasks.Task) (*content.Result, err
 	return nil, c.TaskFailure(ctx, t)
 }
 
-// A call that is asked elsewhere has no reader: package elsewhere waits for its task. But any replica finds that by its number
-// (requestkey.go), and answers a client that comes back with Last-Event-ID. Cancellations and ends of sessions reach the process
-// that holds the call; what none holds any more is of the form or the page that is open, and not of the request.
-
-// heldCall is the request of such a call in a session. It implements [elsewhere.Request].
-type heldCall struct {
-	*reader
-	held bool
-}
-
-// allSeen is the number of the last event that a client has which has the response.
-const allSeen = math.MaxInt64
+// A call that is asked elsewhere is not followed by its reader, an [elsewhere.Request]: package elsewhere waits for its task. But any
+// replica finds that by its number (requestkey.go), and answers a client that comes back with Last-Event-ID. Cancellations and ends of
+// sessions reach the process that holds the call; what none holds any more is of the form or the page that is open, and not of the request.
 
 // askElsewhere answers a call whose client cannot be asked. number is that of a request which is read on; 0 is a new one.
 func (c *call) askElsewhere(ctx context.Context, q *elsewhere.Call, number uint64) (json.RawMessage, error) {
-	h := &heldCall{reader: &reader{call: c, number: number}}
+	r := &reader{call: c, number: number}
 	if c.Tasks != nil && c.post != nil {
-		q.Request = h
+		q.Request = r
 	}
 	result, err := c.elsewhere.Call(ctx, c.Exchange, q)
-	if h.held {
-		h.markPassed(allSeen)
-	}
+	r.Passed(math.MaxInt64) // who has what comes next has the response
 	return c.toolResult(turns.End{Outcome: engine.Outcome{Result: result}}, err)
 }
 
-// Start implements [elsewhere.Request].
-func (h *heldCall) Start(ctx context.Context, s *tasks.Start, note *dialect.Note) (*tasks.Task, error) {
-	note.Progress = h.progressToken()
-	return h.startOwn(ctx, s, note)
-}
-
 // Held implements [elsewhere.Request].
-func (h *heldCall) Held(ctx context.Context, t *tasks.Task) {
-	if h.number == 0 && h.streams() {
-		h.enroll(ctx, t.ID, true)
+func (r *reader) Held(ctx context.Context, t *tasks.Task) {
+	if r.number == 0 && r.streams() {
+		r.enroll(ctx, t.ID, true)
 	}
-	h.held = true
-	h.markPassed(t.Events)
+	r.held = true
+	r.markPassed(t.Events)
 }
 
 // Passed implements [elsewhere.Request].
-func (h *heldCall) Passed(event uint64) {
-	if h.held {
-		h.markPassed(event)
+func (r *reader) Passed(event uint64) {
+	if r.held {
+		r.markPassed(event)
 	}
 }
 
@@ -345,12 +327,3 @@ func askedElsewhere(t *tasks.Task) bool {
 
 // askedElsewhere reports whether the request is a call that is asked elsewhere.
 func (r *reading) askedElsewhere() bool { return r.Method == callMethod && askedElsewhere(r.task) }
-
-// askOn answers a call that another request has begun, which was asked elsewhere. Its client has the events up to seen.
-func (c *call) askOn(ctx context.Context, found *reading, seen uint64) (json.RawMessage, error) {
-	q := &elsewhere.Call{Program: found.task.Program, Found: found.task, After: seen}
-	if dialect.NoteOf(found.task).Number == 0 { // the client has begun it with a key, or has its token
-		q.Token = found.TaskID
-	}
-	return c.askElsewhere(ctx, q, found.number)
-}
