@@ -391,9 +391,6 @@ func (v *view) giveUp(ctx context.Context, question string) (*content.Result, er
 		if err != nil {
 			return nil, err
 		}
-		if news.Task == nil {
-			continue
-		}
 		if v.task = news.Task; v.task.Final && v.task.Status == tasks.InputRequired {
 			return relay.Stuck(v.call.Program, question), nil
 		}

@@ -71,11 +71,23 @@ func (c *call) resumeBinding() tokens.Binding {
 	return tokens.Binding{Purpose: sessionid.ResumePurpose, Principal: c.Principal}
 }
 
-// seal makes the resume token of the request.
-func (c *call) seal(t ticket) (string, error) {
-	t.ID, _ = wire.CanonicalID(c.Message.ID) // which is valid
+// sendPolicy tells the client how to resume its call.
+func (r *reader) sendPolicy() error {
+	t := ticket{Task: r.task, Token: r.progressToken()}
+	t.ID, _ = wire.CanonicalID(r.Message.ID) // which is valid
 	state, _ := wire.Marshal(t)              // strings and checked JSON always encode
-	return c.Turns.Codec.Seal(c.resumeBinding(), c.Turns.Now(), &tokens.Contents{State: state})
+	token, err := r.Turns.Codec.Seal(r.resumeBinding(), r.Turns.Now(), &tokens.Contents{State: state})
+	if err != nil {
+		return err
+	}
+	b := fmt.Appendf(nil, `{"requestId":%s,"resumeToken":"%s","maxWait":%d}`, r.Message.ID, token, int64(r.wait/time.Second))
+	if r.post == nil {
+		r.Way.Notify(policyMethod, b)
+		return nil
+	}
+	// Not a note: those are left out when there are too many.
+	r.post.stream.add(eventRequest, wire.AppendCall(nil, 0, policyMethod, b))
+	return nil
 }
 
 // canResume reports whether the client can resume requests here.

@@ -6,7 +6,6 @@ import (
 	"crypto/rand"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"math"
 	mathrand "math/rand/v2"
 	"time"
@@ -166,22 +165,6 @@ func (r *reader) sameCall(ctx context.Context, id string, digest []byte) (*tasks
 		return nil, wire.NewError(wire.CodeInvalidRequest, errIDInUse.Error())
 	}
 	return t, nil
-}
-
-// sendPolicy tells the client how to resume its call.
-func (r *reader) sendPolicy() error {
-	token, err := r.seal(ticket{Task: r.task, Token: r.progressToken()})
-	if err != nil {
-		return err
-	}
-	b := fmt.Appendf(nil, `{"requestId":%s,"resumeToken":"%s","maxWait":%d}`, r.Message.ID, token, int64(r.wait/time.Second))
-	if r.post == nil {
-		r.Way.Notify(policyMethod, b)
-		return nil
-	}
-	// Not a note: those are left out when there are too many.
-	r.post.stream.add(eventRequest, wire.AppendCall(nil, 0, policyMethod, b))
-	return nil
 }
 
 // called waits for the end of a call's task. keyed: the client may make the same call again, or resume it.

@@ -211,16 +211,13 @@ func (c *call) taskCancel(ctx context.Context) (json.RawMessage, error) {
 	within, cancel := context.WithTimeout(ctx, cancelTime)
 	defer cancel()
 	for n, err := range c.Tasks.Follow(within, c.Principal, task.ID, tasks.NoEvents, nil) {
-		switch {
-		case err == nil:
+		if err == nil {
 			task = n.Task
-		case within.Err() == nil || ctx.Err() != nil:
+		} else if within.Err() == nil || ctx.Err() != nil {
 			return nil, err
-		default:
-			return c.appendTask(ctx, nil, task), nil // it may be too late to cancel it
 		}
 	}
-	if task.Status != tasks.Cancelled {
+	if task.Status.Ended() && task.Status != tasks.Cancelled { // else it may be too late to cancel it
 		return nil, wire.NewError(wire.CodeInvalidParams, endedTaskText)
 	}
 	return c.appendTask(ctx, nil, task), nil

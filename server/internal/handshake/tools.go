@@ -125,12 +125,7 @@ func (c *call) drive(ctx context.Context, t *engine.Program, args json.RawMessag
 	if c.Tasks != nil && c.isTask(t) {
 		return c.callTask(ctx, t, args)
 	}
-	return c.driveHere(ctx, t, args, part)
-}
-
-// driveHere is drive for a call that no other replica can continue.
-func (c *call) driveHere(ctx context.Context, t *engine.Program, args json.RawMessage, part *dialect.Resumed) (turns.End, error) {
-	if c.Tasks != nil && c.post != nil {
+	if c.Tasks != nil && c.post != nil { // no other replica can continue it
 		c.post.stream.settle("")
 	}
 	q := c.Turn(turns.Held)
