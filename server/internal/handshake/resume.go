@@ -114,7 +114,8 @@ func (c *call) readResume() (t ticket, err error) {
 		p.RequestID = c.Message.ID
 	case p.RequestID == nil:
 		return t, wire.NewError(wire.CodeInvalidParams, "params.requestId is missing: it is the id of the request")
-	case len(*p.ResumeToken) > maxResumeToken:
+	}
+	if len(*p.ResumeToken) > maxResumeToken {
 		return t, errResume
 	}
 	x, _, err := c.Turns.Codec.OpenAnyTime(c.resumeBinding(), c.Turns.Now(), *p.ResumeToken)
