@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"math/rand/v2"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -289,12 +290,9 @@ func (v *view) holds() time.Time {
 		}
 		return v.heldUntil()
 	}
-	apps := true
-	for _, q := range v.task.Questions {
-		apps = apps && v.Routes(v.program().Routing(q.ID), v.Caller)&steps.RouteApp != 0
-	}
+	noForm := func(q steps.Step) bool { return v.Routes(v.program().Routing(q.ID), v.Caller)&steps.RouteApp == 0 }
 	switch {
-	case !apps || v.refusal != "" || v.cancelled:
+	case slices.ContainsFunc(v.task.Questions, noForm) || v.refusal != "" || v.cancelled:
 		return v.began
 	case n.Apps > v.apps:
 		return v.began.Add(holdApp)

@@ -79,10 +79,7 @@ func (d *handshake) sessionOf(ctx context.Context, x *dialect.Exchange, n needs)
 		log.InfoContext(ctx, "request refused", "reason", "the session belongs to another principal")
 		return nil, wire.Refuse(http.StatusForbidden, wire.CodeInvalidRequest, "the session belongs to somebody else")
 	}
-	var found *document
-	if d.Core != nil {
-		found = d.recordOf(ctx, a)
-	}
+	found := d.recordOf(ctx, a)
 	if found != nil && found.Value.Ended {
 		d.sessions.end(a, d.Turns.Now())
 	}
