@@ -305,25 +305,21 @@ func (st *stream) atFirst(ctx context.Context, c *carrier, streams bool) (events
 	if streams {
 		late, over = time.After(streamDelay), st.session.ctx.Done()
 	}
-	for gone := ctx.Done(); ; {
+	for gone, waits := ctx.Done(), true; ; {
 		events, ended, changed := st.after(0)
-		if ended || slices.ContainsFunc(events, isMessage) {
+		if !waits || ended || slices.ContainsFunc(events, isMessage) {
 			return events, ended
 		}
+		waits = false
 		select {
 		case <-changed:
-			continue
+			waits = true
 		case <-late:
 		case <-c.gone:
 		case <-over:
 		case <-gone:
-			if cutOff(ctx) {
-				gone = nil
-				continue
-			}
+			gone, waits = nil, cutOff(ctx)
 		}
-		events, ended, _ = st.after(0)
-		return events, ended
 	}
 }
 
