@@ -116,6 +116,8 @@ func (d *handshake) Connect(closing context.Context, notify func(method string, 
 func (c *connection) Arrive(m *wire.Message) dialect.Handler {
 	p := c.client.Load()
 	method := c.method(m)
+	var result json.RawMessage
+	var rerr *wire.Error
 	switch {
 	case m.ID == nil:
 		if m.Method == "notifications/initialized" && p != nil && !c.started {
@@ -124,20 +126,20 @@ func (c *connection) Arrive(m *wire.Message) dialect.Handler {
 		}
 		return nil
 	case m.Method == "initialize" && p != nil:
-		return answered(nil, wire.NewError(wire.CodeInvalidRequest, "this connection is initialized already"))
+		rerr = wire.NewError(wire.CodeInvalidRequest, "this connection is initialized already")
 	case m.Method == "initialize":
-		p, result, rerr := c.agree(&dialect.Exchange{Message: m})
-		if rerr == nil {
+		if p, result, rerr = c.agree(&dialect.Exchange{Message: m}); rerr == nil {
 			p.changes = c.Hub.Subscribe(true, true, true, nil)
 			c.client.Store(p)
 		}
-		return answered(result, rerr)
 	case p == nil && method.serve != nil && !method.open:
-		return answered(nil, wire.NewError(wire.CodeInvalidRequest, "send initialize first"))
+		rerr = wire.NewError(wire.CodeInvalidRequest, "send initialize first")
+	default:
+		return func(ctx context.Context, x *dialect.Exchange) (json.RawMessage, *wire.Error) {
+			return c.serve(ctx, x, p, nil)
+		}
 	}
-	return func(ctx context.Context, x *dialect.Exchange) (json.RawMessage, *wire.Error) {
-		return c.serve(ctx, x, p, nil)
-	}
+	return func(context.Context, *dialect.Exchange) (json.RawMessage, *wire.Error) { return result, rerr }
 }
 
 // Join implements [dialect.Connection].
@@ -146,11 +148,6 @@ func (c *connection) Join(x *dialect.Exchange) {
 		x.Caller = c.caller(p)
 		x.Caller.Session = c.name
 	}
-}
-
-// answered is what serves a request whose answer is there already.
-func answered(result json.RawMessage, rerr *wire.Error) dialect.Handler {
-	return func(context.Context, *dialect.Exchange) (json.RawMessage, *wire.Error) { return result, rerr }
 }
 
 func (c *connection) tell(p *peer) {

@@ -292,7 +292,7 @@ func (c *call) resultOf(task *tasks.Task, end turns.End, err error) (json.RawMes
 		kind = engine.KindResource
 	}
 	if kind == engine.KindTool {
-		return c.toolResult(end, err)
+		return c.toolResult(end.Result, err)
 	}
 	return c.plainResult(kind, "", end, err)
 }

@@ -283,7 +283,7 @@ func (c *call) askElsewhere(ctx context.Context, q *elsewhere.Call, number uint6
 	}
 	result, err := c.elsewhere.Call(ctx, c.Exchange, q)
 	r.Passed(math.MaxInt64) // who has what comes next has the response
-	return c.toolResult(turns.End{Outcome: engine.Outcome{Result: result}}, err)
+	return c.toolResult(result, err)
 }
 
 // Held implements [elsewhere.Request].

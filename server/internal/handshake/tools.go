@@ -42,7 +42,7 @@ func (c *call) toolsCall(ctx context.Context) (json.RawMessage, error) {
 	}
 	if q.tool == nil {
 		result, err := c.apps.Call(ctx, c.Exchange, q.part.Arguments)
-		return c.toolResult(turns.End{Outcome: engine.Outcome{Result: result}}, err)
+		return c.toolResult(result, err)
 	}
 	if q.elsewhere != nil {
 		return c.askElsewhere(ctx, q.elsewhere, 0)
@@ -106,12 +106,11 @@ func (c *call) partResult(part *dialect.Resumed, out *turns.End, err error) (jso
 		}
 		return append(dialect.AppendNextToken(b[:len(b)-1], out.Token), '}'), nil
 	}
-	return c.toolResult(*out, err)
+	return c.toolResult(out.Result, err)
 }
 
 // toolResult is the response to a call of a tool.
-func (c *call) toolResult(out turns.End, err error) (json.RawMessage, error) {
-	result := out.Result
+func (c *call) toolResult(result *content.Result, err error) (json.RawMessage, error) {
 	if err != nil {
 		if result = c.stopped(err); result == nil {
 			return nil, err
