@@ -69,19 +69,19 @@ func (*handshake) Name() string {
 // Match implements [dialect.Dialect]: what is no other dialect's is for the oldest.
 func (*handshake) Match(*wire.Message, http.Header) bool { return true }
 
-// Serve implements [dialect.Dialect], for clients without a session of ours.
+// Serve implements [dialect.Dialect], for clients that have introduced themselves to a transport not of ours: all others come by
+// [dialect.Sessions].
 func (d *handshake) Serve(ctx context.Context, x *dialect.Exchange) (json.RawMessage, *wire.Error) {
-	if x.Client == nil {
-		return d.serve(ctx, x, nil, nil)
-	}
 	if !d.method(x.Message).foreign {
 		return nil, wire.NotFound()
 	}
-	p, rerr := d.introduced(x.Client)
-	if rerr != nil {
-		return nil, rerr
+	capabilities := jsontext.Value(x.Client.Capabilities)
+	if capabilities == nil || capabilities.IsValid() && capabilities.Kind() == '{' {
+		if p, _, ok := d.newPeer(x.Client.Version, capabilities); ok {
+			return d.serve(ctx, x, p, nil)
+		}
 	}
-	return d.serve(ctx, x, p, nil)
+	return nil, wire.NewError(wire.CodeInvalidParams, "the client's capabilities are not of MCP's form")
 }
 
 // call is a request as its method sees it.

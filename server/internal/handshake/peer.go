@@ -85,17 +85,6 @@ func (d *handshake) newPeer(version string, capabilities jsontext.Value) (p *pee
 	return p, "", true
 }
 
-// introduced is a client that a transport not of ours has let in.
-func (d *handshake) introduced(i *dialect.Introduction) (*peer, *wire.Error) {
-	capabilities := jsontext.Value(i.Capabilities)
-	if capabilities == nil || capabilities.IsValid() && capabilities.Kind() == '{' {
-		if p, _, ok := d.newPeer(i.Version, capabilities); ok {
-			return p, nil
-		}
-	}
-	return nil, wire.NewError(wire.CodeInvalidParams, "the client's capabilities are not of MCP's form")
-}
-
 // connection is one whose messages come in order, such as stdio: a session from initialize on.
 type connection struct {
 	*handshake

@@ -24,10 +24,8 @@ import (
 
 // isTask reports whether a call's work is a task, so that any replica can continue it. What yields is read part by part.
 func (c *call) isTask(t *engine.Program) bool {
-	if c.TaskMode(t) == engine.TasksRequired {
-		return true
-	}
-	return !t.Yields && (c.Client == nil || c.TaskMode(t) == engine.TasksOptional)
+	mode := c.TaskMode(t)
+	return mode == engine.TasksRequired || !t.Yields && (c.Client == nil || mode == engine.TasksOptional)
 }
 
 // callTask calls a program for a client that waits for the result. The work is a task, so it outlives the connection and the server;
