@@ -43,7 +43,7 @@ type stream struct {
 
 // streamEvent is one message.
 type streamEvent struct {
-	number uint64 // of the request; 0: only the replica that has the stream knows of it
+	number uint64 // from 1 on
 	kind   eventKind
 	data   []byte
 	mark   string // the end of its id; see markOf
@@ -286,11 +286,8 @@ func (st *stream) reply(ctx context.Context, r wire.Reply, c *carrier, streams, 
 		if batch {
 			body = append(append([]byte{'['}, body...), ']')
 		}
-		st.session.mu.Lock()
-		refused := st.refused
-		st.session.mu.Unlock()
 		soon()
-		r.Response(body, refused)
+		r.Response(body, st.refused) // which is set before the response is added
 	}
 	st.session.forget(st) // it cannot be resumed
 }
