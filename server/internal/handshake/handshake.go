@@ -124,7 +124,7 @@ var methods = map[string]method{
 	"prompts/get":              {serve: (*call).promptsGet, lasting: true, foreign: true},
 	"resources/list":           {serve: (*call).list, foreign: true},
 	"resources/templates/list": {serve: (*call).list, foreign: true},
-	readMethod:                 {serve: (*call).resourcesRead, lasting: true, foreign: true},
+	"resources/read":           {serve: (*call).resourcesRead, lasting: true, foreign: true},
 	"resources/subscribe":      {serve: (*call).subscribe, lingering: true},
 	"resources/unsubscribe":    {serve: (*call).unsubscribe, lingering: true},
 	"completion/complete":      {serve: (*call).complete, foreign: true},
@@ -146,12 +146,6 @@ func (d *handshake) method(m *wire.Message) method {
 	}
 	return found
 }
-
-// Methods that are named elsewhere as well.
-const (
-	callMethod = "tools/call"
-	readMethod = "resources/read"
-)
 
 // serve answers a request other than initialize. p is nil before that; post is as in call.
 func (d *handshake) serve(ctx context.Context, x *dialect.Exchange, p *peer, post *way) (json.RawMessage, *wire.Error) {

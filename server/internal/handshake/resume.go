@@ -39,12 +39,8 @@ const (
 	maxResumeToken = 8 << 10
 )
 
-var (
-	// errResume is all that is said of a token that does not open the request, whatever the reason.
-	errResume = wire.NewError(wire.CodeInvalidParams, "the resume token is not one of this request, or not any more")
-	// errNoStream is what a client reads that resumes a request where nothing can be passed on.
-	errNoStream = wire.NewError(wire.CodeInvalidRequest, "a request is resumed on a stream: accept text/event-stream")
-)
+// errResume is all that is said of a token that does not open the request, whatever the reason.
+var errResume = wire.NewError(wire.CodeInvalidParams, "the resume token is not one of this request, or not any more")
 
 // ticket is what a resume token says. It is sealed, and bound to a principal.
 type ticket struct {
@@ -133,7 +129,7 @@ func (c *call) resume(ctx context.Context) (json.RawMessage, error) {
 		return nil, err
 	}
 	if _, ok := c.Way.(dialect.Leaver); !ok {
-		return nil, errNoStream
+		return nil, wire.NewError(wire.CodeInvalidRequest, "a request is resumed on a stream: accept text/event-stream")
 	}
 	r := &reader{call: c}
 	r.token.Store(true)

@@ -199,8 +199,6 @@ func (c *call) set(ctx context.Context, change func(*settings) (bool, error)) er
 	return err
 }
 
-var errManyURIs = wire.NewError(wire.CodeInvalidRequest, "there are too many subscriptions; end some")
-
 func subscribe(r *settings, uri string, from uint64) (bool, error) {
 	if r.index(uri) >= 0 {
 		return false, nil
@@ -210,7 +208,7 @@ func subscribe(r *settings, uri string, from uint64) (bool, error) {
 		size += len(u.URI)
 	}
 	if len(r.URIs) >= dialect.MaxURIs || size > dialect.MaxURIBytes {
-		return false, errManyURIs
+		return false, wire.NewError(wire.CodeInvalidRequest, "there are too many subscriptions; end some")
 	}
 	r.URIs = append(r.URIs[:len(r.URIs):len(r.URIs)], subscribed{URI: uri, From: from})
 	return true, nil

@@ -214,11 +214,10 @@ func (r *reader) givesUp(ctx context.Context, err error, keyed bool) bool {
 func (c *call) taskRequest(t *engine.Program, args json.RawMessage) (q turns.Request, err error) {
 	q = c.Turn(turns.Held)
 	q.Program, q.Arguments, q.Client, q.Notifier = t, args, c.features, nil
-	key, rerr := c.IdempotencyKey(c.Exchange)
-	if rerr != nil {
+	var rerr *wire.Error
+	if q.IdempotencyKey, rerr = c.IdempotencyKey(c.Exchange); rerr != nil {
 		return q, rerr
 	}
-	q.IdempotencyKey = key
 	return q, nil
 }
 

@@ -158,7 +158,6 @@ func (c *call) named(ctx context.Context) (*tasks.Task, error) {
 	return c.Tasks.Get(ctx, c.Principal, id)
 }
 
-// taskGet answers tasks/get.
 func (c *call) taskGet(ctx context.Context) (json.RawMessage, error) {
 	task, err := c.named(ctx)
 	if err != nil {

@@ -31,7 +31,8 @@ import (
 	"github.com/mcpsaga/mcpsaga/steps"
 )
 
-// toolsCall answers tools/call.
+const callMethod = "tools/call"
+
 func (c *call) toolsCall(ctx context.Context) (json.RawMessage, error) {
 	q, err := c.readToolsCall(ctx)
 	if err != nil {
