@@ -36,7 +36,12 @@ func (d *handshake) Reply(ctx context.Context, x *dialect.Exchange, r wire.Reply
 	case x.HTTPMethod == http.MethodDelete && session != "":
 		d.replyToDelete(ctx, x, r)
 	case x.HTTPMethod != http.MethodPost:
-		refuseMethod(r, session)
+		allowed := "POST"
+		if session != "" {
+			allowed = "GET, POST, DELETE"
+		}
+		r.Header().Set("Allow", allowed)
+		r.Error(nil, wire.Refuse(http.StatusMethodNotAllowed, wire.CodeInvalidRequest, "only "+allowed+" is allowed"))
 	case x.Batch != nil:
 		d.replyToBatch(ctx, x, r)
 	case m.Method == "initialize" && m.ID != nil:
@@ -92,16 +97,6 @@ func done(r wire.Reply, status int, response jsontext.Value, rerr *wire.Error) {
 	failed := *rerr
 	failed.Status = cmp.Or(rerr.Status, http.StatusInternalServerError)
 	r.Error(questionOf(response), &failed)
-}
-
-// refuseMethod refuses what is neither POST nor, in a session, GET or DELETE.
-func refuseMethod(r wire.Reply, session string) {
-	allowed := "POST"
-	if session != "" {
-		allowed = "GET, POST, DELETE"
-	}
-	r.Header().Set("Allow", allowed)
-	r.Error(nil, wire.Refuse(http.StatusMethodNotAllowed, wire.CodeInvalidRequest, "only "+allowed+" is allowed"))
 }
 
 // answered takes a response of the client.
