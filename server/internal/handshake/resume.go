@@ -133,16 +133,15 @@ func (c *call) resume(ctx context.Context) (json.RawMessage, error) {
 	}
 	r := &reader{call: c}
 	r.token.Store(true)
-	task, note, err := c.ticketed(ctx, t)
-	if err == nil {
-		r.wait = time.Duration(note.MaxWait) * time.Second
+	task, wait, err := c.ticketed(ctx, t)
+	if r.wait = wait; err == nil {
 		task, err = r.enter(ctx, task, c.hasSeen(task))
 	}
 	if err != nil {
 		return nil, notResumed(err)
 	}
 	c.Notifier.Token = t.Token
-	note = dialect.NoteOf(task)
+	note := dialect.NoteOf(task)
 	if c.post != nil {
 		r.number = numberOfTask(task)
 		if c.post.agreed.taskID(note.Number) != task.ID && !task.Status.Ended() {
@@ -159,17 +158,16 @@ func (c *call) requestStatus(ctx context.Context) (json.RawMessage, error) {
 	if err != nil {
 		return nil, err
 	}
-	task, note, err := c.ticketed(ctx, t)
+	task, wait, err := c.ticketed(ctx, t)
 	if err == nil {
 		seen := c.hasSeen(task)
-		task, err = c.Tasks.Renew(ctx, c.Principal, t.Task, patienceFor(time.Duration(note.MaxWait)*time.Second), dialect.ChangeNote(func(n *dialect.Note) {
+		task, err = c.Tasks.Renew(ctx, c.Principal, t.Task, patienceFor(wait), dialect.ChangeNote(func(n *dialect.Note) {
 			n.Seen = max(n.Seen, seen)
 		}))
 	}
 	if err != nil {
 		return nil, notResumed(err)
 	}
-	note = dialect.NoteOf(task)
 	status := "processing"
 	if task.Status.Ended() {
 		status = "completed"
@@ -179,20 +177,20 @@ func (c *call) requestStatus(ctx context.Context) (json.RawMessage, error) {
 		}
 	}
 	asks := task.Status == tasks.InputRequired
-	return fmt.Appendf(nil, `{"status":"%s","hasPendingMessage":%t,"hasInputRequest":%t}`, status, asks || note.Seen < task.Events, asks), nil
+	return fmt.Appendf(nil, `{"status":"%s","hasPendingMessage":%t,"hasInputRequest":%t}`, status, asks || dialect.NoteOf(task).Seen < task.Events, asks), nil
 }
 
-// ticketed returns the task of a ticket, if requests can be resumed that wait for it.
-func (c *call) ticketed(ctx context.Context, t ticket) (*tasks.Task, dialect.Note, error) {
+// ticketed returns the task of a ticket, if requests can be resumed that wait for it, and for how long their client may be away.
+func (c *call) ticketed(ctx context.Context, t ticket) (*tasks.Task, time.Duration, error) {
 	task, err := c.Tasks.Get(ctx, c.Principal, t.Task)
 	if err != nil {
-		return nil, dialect.Note{}, err
+		return nil, 0, err
 	}
 	note := dialect.NoteOf(task)
 	if note.Reader == "" {
-		return nil, note, errResume
+		return nil, 0, errResume
 	}
-	return task, note, nil
+	return task, time.Duration(note.MaxWait) * time.Second, nil
 }
 
 func notResumed(err error) error {

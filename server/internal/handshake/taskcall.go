@@ -155,8 +155,7 @@ func (r *reader) sameCall(ctx context.Context, id string, digest []byte) (*tasks
 	if t.Status.Ended() && t.Now.Sub(t.Updated) >= time.Since(r.post.call.came) {
 		return nil, nil
 	}
-	known := dialect.NoteOf(t)
-	if was, _ := wire.CanonicalID(found.ID); was != id || !bytes.Equal(known.Digest, digest) {
+	if was, _ := wire.CanonicalID(found.ID); was != id || !bytes.Equal(dialect.NoteOf(t).Digest, digest) {
 		if t.Status.Ended() || found.askedElsewhere() { // that was answered, or the client does not know its own requests
 			return nil, nil
 		}
