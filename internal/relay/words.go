@@ -132,7 +132,8 @@ func (w *Words) Text() string {
 	for _, q := range w.byPerson {
 		line("Only the user can answer question %s there: %s", quoted(q.ID), quoted(q.Message))
 	}
-	if len(w.relayed) > 0 && (w.apps || w.URL != "") {
+	there := w.apps || w.URL != ""
+	if len(w.relayed) > 0 && there {
 		line("Or ask the user in the chat:")
 	} else if len(w.relayed) > 0 {
 		line("Ask the user in the chat:")
@@ -140,18 +141,17 @@ func (w *Words) Text() string {
 	var example []string
 	for _, q := range w.relayed {
 		line("Question %s: %s", quoted(q.ID), quoted(q.Message))
-		switch {
-		case q.URL != "":
+		if q.URL != "" {
 			line("It is to open this link, and to say when that is done: %s", q.URL)
 			example = append(example, quoted(q.ID)+`:"accept"`)
-		default:
+		} else {
 			line("The answer is an object with this schema: %s", q.Schema)
 			example = append(example, quoted(q.ID)+":{…}")
 		}
 	}
-	if w.Task && (w.URL != "" || w.apps) {
+	if w.Task && there {
 		line("When the user has answered there, the task continues. To see what has become of it, %s", again)
-	} else if w.URL != "" || w.apps {
+	} else if there {
 		line("When the user has answered there, %s", again)
 	}
 	if len(example) > 0 {

@@ -184,11 +184,7 @@ func (d *async) find(ctx context.Context, x *dialect.Exchange, token string) (*t
 	if err != nil {
 		return nil, dialect.Note{}, err
 	}
-	n := dialect.NoteOf(t)
-	if n.Operation == "" {
-		return nil, n, tasks.ErrNotFound
-	}
-	return t, n, nil
+	return t, dialect.NoteOf(t), nil // no other task has such an id
 }
 
 // named is find for the operation whose token the parameters have.
@@ -204,7 +200,7 @@ func (d *async) named(ctx context.Context, x *dialect.Exchange) (*tasks.Task, di
 func (d *async) Cancelled(ctx context.Context, x *dialect.Exchange) *wire.Error {
 	request, session := dialect.Cancelled(x.Message), sessionOf(x)
 	id, err := "", error(nil)
-	token, named := jsonview.String(jsonview.Get(x.Message.Params, "_operation", "token"))
+	token, named := jsonview.String(jsonview.Get(x.Message.Params, related, "token"))
 	if named {
 		id = idOf(x, token)
 	} else if session != "" { // else another client of the same principal may have had the same id

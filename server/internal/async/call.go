@@ -68,22 +68,18 @@ func (d *async) start(ctx context.Context, x *dialect.Exchange, t *engine.Progra
 	q := x.Turn(policy)
 	own, again := n.Operation != "", false
 	if !own {
-		key, rerr := d.IdempotencyKey(x)
-		if rerr != nil {
+		var rerr *wire.Error
+		if q.IdempotencyKey, rerr = d.IdempotencyKey(x); rerr != nil {
 			return nil, rerr
 		}
-		q.IdempotencyKey = key
-		if n.Operation, again = key, key != ""; !again {
+		if n.Operation, again = q.IdempotencyKey, q.IdempotencyKey != ""; !again {
 			n.Operation = rand.Text()
 		}
 	}
 	if x.Principal == "" && len(n.Operation) < leastUnknown {
 		return nil, wire.NewError(wire.CodeInvalidParams, shortTokenText)
 	}
-	raw, err := wire.Marshal(n)
-	if err != nil {
-		return nil, err
-	}
+	raw, _ := wire.Marshal(n)                                       // strings and checked JSON always encode
 	q.Notifier = nil                                                // the request ends before the operation has anything to tell
 	q.Program, q.Arguments, q.Client = t, args, steps.AllFeatures() // one that has said nothing of itself sends an error for what it cannot do
 	if x.Caller != nil {
@@ -283,6 +279,9 @@ func (d *async) ask(x *dialect.Exchange, t *tasks.Task, token string) {
 
 var errAnswered = errors.New("the answer is not needed any more")
 
+// related is the member of a message that says to which operation it belongs.
+const related = "_operation"
+
 // within adds to the parameters of a message that it belongs to an operation.
 func within(params json.RawMessage, token string) json.RawMessage {
 	b := append(wire.AppendString([]byte(`{"_operation":{"token":`), token), '}')
@@ -297,7 +296,7 @@ func within(params json.RawMessage, token string) json.RawMessage {
 func (d *async) Answered(ctx context.Context, x *dialect.Exchange, id uint64, about string, a steps.Answer) (taken bool, rerr *wire.Error) {
 	token := about
 	if a.Error == nil {
-		said, ok := jsonview.String(jsonview.Get(a.Result, "_operation", "token"))
+		said, ok := jsonview.String(jsonview.Get(a.Result, related, "token"))
 		switch {
 		case about == "" && !ok:
 			return false, nil
@@ -305,7 +304,7 @@ func (d *async) Answered(ctx context.Context, x *dialect.Exchange, id uint64, ab
 			return true, wire.NewError(wire.CodeInvalidParams, "result._operation.token must be that of the question, as it was in its params")
 		}
 		token = said
-		a.Result = plain(a.Result)
+		a.Result = dialect.With(a.Result, related, nil)
 	}
 	if token == "" {
 		return false, nil
@@ -328,16 +327,6 @@ func (d *async) Answered(ctx context.Context, x *dialect.Exchange, id uint64, ab
 	return true, nil
 }
 
-// plain is an answer without the operation that it names.
-func plain(result []byte) json.RawMessage {
-	return jsonview.Rewrite(result, func(name, v []byte) []byte {
-		if string(name) == "_operation" {
-			return nil
-		}
-		return v
-	})
-}
-
 // answer gives an operation the answers to what tools/async/status has shown.
 func (d *async) answer(ctx context.Context, x *dialect.Exchange, p *engine.Program, token string, responses jsontext.Value) ([]byte, error) {
 	list, err := dialect.InputResponses(responses)
@@ -345,7 +334,7 @@ func (d *async) answer(ctx context.Context, x *dialect.Exchange, p *engine.Progr
 		return nil, err
 	}
 	for i := range list {
-		list[i].Result = plain(list[i].Result)
+		list[i].Result = dialect.With(list[i].Result, related, nil)
 	}
 	t, n, err := d.find(ctx, x, token)
 	if err != nil {

@@ -22,7 +22,7 @@ func (r *Router) carried(ctx context.Context, x *dialect.Exchange, c *Call) (*co
 	if c.Token != "" {
 		list, cancel, refusal := r.readCarried(x, c, r.routing(c.Program))
 		if refusal != "" {
-			return wrong(refusal), nil
+			return dialect.Stopped(nil, refusal), nil
 		}
 		q.Token, q.Answers, take = c.Token, list, r.Turns.Resume
 		if cancel {
@@ -33,9 +33,9 @@ func (r *Router) carried(ctx context.Context, x *dialect.Exchange, c *Call) (*co
 	unfit, malformed := errors.AsType[*engine.AnswerError](err)
 	switch {
 	case malformed:
-		return wrong(doesNotFit(unfit.StepID, unfit.Reason)), nil
+		return dialect.Stopped(nil, doesNotFit(unfit.StepID, unfit.Reason)), nil
 	case errors.Is(err, tokens.ErrRejected):
-		return refused(), nil
+		return dialect.Stopped(nil, refusedText), nil
 	case err != nil:
 		return nil, err
 	case end.Token == "":

@@ -144,24 +144,15 @@ func (r *Router) Call(ctx context.Context, x *dialect.Exchange, c *Call) (*conte
 	v := &view{Router: r, Exchange: x, call: c, began: time.Now()}
 	result, err := v.answer(ctx)
 	if c.Token != "" && errors.Is(err, tasks.ErrNotFound) {
-		return refused(), nil
+		return dialect.Stopped(nil, refusedText), nil
 	}
 	return result, err
 }
 
 const (
-	// refusedText is said of what was mistyped, has ended well or badly, or waits and cannot be read here: it may not promise
+	// refusedText is said of a token that leads to nothing, whatever the reason: what was mistyped, has ended well or badly, or waits and cannot be read here: it may not promise
 	// that nothing stands, nor lead a model to do it all once more.
 	refusedText = "The resumeToken is not valid here, or no longer, so this call has done nothing. Use it, and the arguments, exactly as they were in the last result. If they were, what it named may have ended, well or not, or still wait, and what it did may stand: find out what has been done, and ask the user, before you call the tool without the resumeToken, as that does all of it anew."
 	// otherArguments is said of a call that continues with other arguments than it began with.
 	otherArguments = "The arguments are not those of the first call, so nothing was done. Call the tool again with the same arguments and the resumeToken, or without the resumeToken to begin anew."
 )
-
-// refused is what is said of a token that leads to nothing, whatever the reason.
-func refused() *content.Result { return wrong(refusedText) }
-
-func wrong(text string) *content.Result {
-	r := content.Resultf("%s", text)
-	r.IsError = true
-	return r
-}

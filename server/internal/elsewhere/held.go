@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"math/rand/v2"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -102,27 +103,23 @@ func (v *view) find(ctx context.Context) (result *content.Result, err error) {
 // begin begins a call.
 func (v *view) begin(ctx context.Context) (*tasks.Task, error) {
 	note := dialect.Note{Elsewhere: true, Call: v.digest()}
-	if v.mayHold() {
+	if v.showsForm(v.call.Program, v.Caller) {
 		note.Held = v.heldUntil().UnixMilli()
 	}
 	q := v.Turn(turns.Policy{Purpose: "elsewhere"})
 	q.Program, q.Arguments, q.Client, q.Elsewhere = v.call.Program, json.RawMessage(v.call.Arguments), asked, true
-	key, rerr := v.IdempotencyKey(v.Exchange)
-	if rerr != nil {
+	var rerr *wire.Error
+	if q.IdempotencyKey, rerr = v.IdempotencyKey(v.Exchange); rerr != nil {
 		return nil, rerr
 	}
-	q.IdempotencyKey = key
 	start := tasks.Start{
 		Request: q, Account: v.LedgerAccount(v.Caller.Session), AtOnce: true, Delay: recordAfter,
 		Patience: v.patience(), Keep: max(keepResult, v.patience()),
 	}
-	if v.call.Request != nil && key == "" { // else the key leads to it
+	if v.call.Request != nil && q.IdempotencyKey == "" { // else the key leads to it
 		return v.call.Request.Start(ctx, &start, &note)
 	}
-	var err error
-	if start.Note, err = wire.Marshal(note); err != nil {
-		return nil, err
-	}
+	start.Note, _ = wire.Marshal(note) // strings and bytes always encode
 	return v.Tasks.Start(ctx, start)
 }
 
@@ -154,7 +151,7 @@ func (v *view) goOn(ctx context.Context, held time.Time) (*content.Result, error
 		return nil, tasks.ErrNotFound
 	}
 	if v.task = t; len(v.call.Arguments) > len("{}") && !bytes.Equal(n.Call, v.digest()) {
-		return wrong(otherArguments), nil
+		return dialect.Stopped(nil, otherArguments), nil
 	}
 	if v.call.Answers == nil || t.Status.Ended() {
 		return nil, nil
@@ -293,12 +290,9 @@ func (v *view) holds() time.Time {
 		}
 		return v.heldUntil()
 	}
-	apps := true
-	for _, q := range v.task.Questions {
-		apps = apps && v.Routes(v.program().Routing(q.ID), v.Caller)&steps.RouteApp != 0
-	}
+	noForm := func(q steps.Step) bool { return v.Routes(v.program().Routing(q.ID), v.Caller)&steps.RouteApp == 0 }
 	switch {
-	case !apps || v.refusal != "" || v.cancelled:
+	case slices.ContainsFunc(v.task.Questions, noForm) || v.refusal != "" || v.cancelled:
 		return v.began
 	case n.Apps > v.apps:
 		return v.began.Add(holdApp)
@@ -395,9 +389,6 @@ func (v *view) giveUp(ctx context.Context, question string) (*content.Result, er
 		if err != nil {
 			return nil, err
 		}
-		if news.Task == nil {
-			continue
-		}
 		if v.task = news.Task; v.task.Final && v.task.Status == tasks.InputRequired {
 			return relay.Stuck(v.call.Program, question), nil
 		}
@@ -413,9 +404,8 @@ func (v *view) giveUp(ctx context.Context, question string) (*content.Result, er
 func (v *view) ended(ctx context.Context) (*content.Result, error) {
 	t := v.task
 	if t.Status == tasks.Failed {
-		var failed *tasks.FailedError
-		if errors.As(t.Err, &failed) {
-			return wrong(failed.Text), nil
+		if failed, ok := errors.AsType[*tasks.FailedError](t.Err); ok {
+			return dialect.Stopped(nil, failed.Text), nil
 		}
 		return nil, v.TaskFailure(ctx, t)
 	}

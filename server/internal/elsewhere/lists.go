@@ -54,7 +54,7 @@ func (r *Router) list(items []dialect.Entry, c *dialect.Caller) []dialect.Entry 
 		properties := dialect.With(jsonview.Get(schema, "properties"), engine.ResumeToken, []byte(tokenProperty))
 		properties = dialect.With(properties, answersArgument, []byte(answersProperty))
 		*e = dialect.With(*e, "inputSchema", dialect.With(schema, "properties", properties))
-		if slices.ContainsFunc(t.Routings(), func(q engine.Routing) bool { return r.Routes(q, c)&steps.RouteApp != 0 }) {
+		if r.showsForm(t, c) {
 			meta := dialect.With(jsonview.Get(*e, "_meta"), "ui", []byte(`{"resourceUri":"`+dialect.AppURI+`"}`))
 			*e = dialect.With(*e, "_meta", dialect.With(meta, "ui/resourceUri", []byte(`"`+dialect.AppURI+`"`))) // as older hosts have it
 		}

@@ -53,7 +53,7 @@ func (r *Router) Begin(ctx context.Context, x *dialect.Exchange, c *Call, s task
 	s.AtOnce, s.Request.Client, s.Request.Arguments = true, s.Request.Client.With(asked), []byte(c.Arguments)
 	s.Note = dialect.ChangeNote(func(n *dialect.Note) { n.Elsewhere, n.Task, n.Call = true, true, v.digest() })(s.Note)
 	var err error
-	if v.task, err = r.Tasks.Start(ctx, s); err == nil && v.task.ID != "" && v.mayHold() {
+	if v.task, err = r.Tasks.Start(ctx, s); err == nil && v.task.ID != "" && r.showsForm(c.Program, x.Caller) {
 		v.remember(ctx)
 	}
 	return v.task, err
@@ -63,15 +63,17 @@ func (r *Router) Begin(ctx context.Context, x *dialect.Exchange, c *Call, s task
 func (r *Router) Resume(ctx context.Context, x *dialect.Exchange, c *Call) (*tasks.Task, error) {
 	v := &view{Router: r, Exchange: x, call: c}
 	result, err := v.goOn(ctx, time.Time{})
+	refusal := v.refusal
 	switch {
 	case errors.Is(err, tasks.ErrNotFound):
-		return nil, wire.NewError(wire.CodeInvalidParams, refusedText)
+		refusal = refusedText
 	case err != nil:
 		return nil, err
 	case result != nil:
-		return nil, wire.NewError(wire.CodeInvalidParams, result.Content.Text())
-	case v.refusal != "":
-		return nil, wire.NewError(wire.CodeInvalidParams, v.refusal)
+		refusal = result.Content.Text()
+	}
+	if refusal != "" {
+		return nil, wire.NewError(wire.CodeInvalidParams, refusal)
 	}
 	return v.task, nil
 }

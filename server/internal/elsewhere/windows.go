@@ -65,7 +65,7 @@ func (v *view) remember(ctx context.Context) {
 
 // withoutOurs are arguments of a call without those that go on with it.
 func withoutOurs(arguments json.RawMessage) json.RawMessage {
-	return dialect.With(dialect.With(arguments, "resumeToken", nil), answersArgument, nil)
+	return dialect.With(dialect.With(arguments, engine.ResumeToken, nil), answersArgument, nil)
 }
 
 // Find returns the name of the call that a form is for, as far as that can be known; empty if there is none. It is the
@@ -110,7 +110,7 @@ func (r *Router) Keep(ctx context.Context, x *dialect.Exchange, task, frame stri
 		return nil
 	}
 	found, err := durable.ReadDocument[[]window](ctx, r.Core, name)
-	if err == nil && slices.ContainsFunc(found.Value, func(w window) bool { return w.Task == task && w.Frame == "" }) {
+	if err == nil {
 		_, err = r.take(ctx, x.Principal, name, found, task, frame)
 	}
 	return err
@@ -122,25 +122,24 @@ func (r *Router) take(ctx context.Context, principal string, name durable.Name, 
 		*list = slices.Clone(*list)
 		// The form itself may have been faster, with another of its looks.
 		i := slices.IndexFunc(*list, func(w window) bool { return w.Task == task && (w.Frame == "" || w.Frame == frame) })
-		if taken = i >= 0; taken {
-			(*list)[i].Frame = frame
+		if taken = i >= 0; !taken || (*list)[i].Frame == frame {
+			return false, nil
 		}
-		return taken, nil
+		(*list)[i].Frame = frame
+		return true, nil
 	})
 	return taken, err
 }
 
-// mayHold reports whether a form may answer something that the call asks, so that it is worth waiting for.
-func (v *view) mayHold() bool {
-	return v.Caller.Apps && slices.ContainsFunc(v.call.Program.Routings(), func(q engine.Routing) bool {
-		return v.Routes(q, v.Caller)&steps.RouteApp != 0
-	})
+// showsForm reports whether a form may answer something that a tool asks, so that it is worth waiting for.
+func (r *Router) showsForm(t *engine.Program, c *dialect.Caller) bool {
+	return slices.ContainsFunc(t.Routings(), func(q engine.Routing) bool { return r.Routes(q, c)&steps.RouteApp != 0 })
 }
 
 // hold notes until when the client's call is held at most, or that it is not any more: then the form has to bring
 // the model back.
 func (v *view) hold(until time.Time) func(json.RawMessage) json.RawMessage {
-	if !v.mayHold() {
+	if !v.showsForm(v.call.Program, v.Caller) {
 		return nil
 	}
 	return dialect.ChangeNote(func(n *dialect.Note) {

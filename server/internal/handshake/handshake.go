@@ -69,19 +69,19 @@ func (*handshake) Name() string {
 // Match implements [dialect.Dialect]: what is no other dialect's is for the oldest.
 func (*handshake) Match(*wire.Message, http.Header) bool { return true }
 
-// Serve implements [dialect.Dialect], for clients without a session of ours.
+// Serve implements [dialect.Dialect], for clients that have introduced themselves to a transport not of ours: all others come by
+// [dialect.Sessions].
 func (d *handshake) Serve(ctx context.Context, x *dialect.Exchange) (json.RawMessage, *wire.Error) {
-	if x.Client == nil {
-		return d.serve(ctx, x, nil, nil)
-	}
 	if !d.method(x.Message).foreign {
 		return nil, wire.NotFound()
 	}
-	p, rerr := d.introduced(x.Client)
-	if rerr != nil {
-		return nil, rerr
+	capabilities := jsontext.Value(x.Client.Capabilities)
+	if capabilities == nil || capabilities.IsValid() && capabilities.Kind() == '{' {
+		if p, _, ok := d.newPeer(x.Client.Version, capabilities); ok {
+			return d.serve(ctx, x, p, nil)
+		}
 	}
-	return d.serve(ctx, x, p, nil)
+	return nil, wire.NewError(wire.CodeInvalidParams, "the client's capabilities are not of MCP's form")
 }
 
 // call is a request as its method sees it.
@@ -96,9 +96,12 @@ type call struct {
 	features steps.Features
 }
 
+// serving serves a request.
+type serving = func(*call, context.Context) (json.RawMessage, error)
+
 // method is a method of MCP.
 type method struct {
-	serve func(*call, context.Context) (json.RawMessage, error)
+	serve serving
 	// lasting methods run code of authors: they may take long, send messages, and wait for tasks.
 	lasting bool
 	// open methods need no handshake.
@@ -121,7 +124,7 @@ var methods = map[string]method{
 	"prompts/get":              {serve: (*call).promptsGet, lasting: true, foreign: true},
 	"resources/list":           {serve: (*call).list, foreign: true},
 	"resources/templates/list": {serve: (*call).list, foreign: true},
-	readMethod:                 {serve: (*call).resourcesRead, lasting: true, foreign: true},
+	"resources/read":           {serve: (*call).resourcesRead, lasting: true, foreign: true},
 	"resources/subscribe":      {serve: (*call).subscribe, lingering: true},
 	"resources/unsubscribe":    {serve: (*call).unsubscribe, lingering: true},
 	"completion/complete":      {serve: (*call).complete, foreign: true},
@@ -144,12 +147,6 @@ func (d *handshake) method(m *wire.Message) method {
 	return found
 }
 
-// Methods that are named elsewhere as well.
-const (
-	callMethod = "tools/call"
-	readMethod = "resources/read"
-)
-
 // serve answers a request other than initialize. p is nil before that; post is as in call.
 func (d *handshake) serve(ctx context.Context, x *dialect.Exchange, p *peer, post *way) (json.RawMessage, *wire.Error) {
 	m := x.Message
@@ -161,24 +158,12 @@ func (d *handshake) serve(ctx context.Context, x *dialect.Exchange, p *peer, pos
 	if p != nil && x.Way != nil && len(token) > wire.MaxID {
 		return nil, wire.NewError(wire.CodeInvalidParams, wire.LongTokenText)
 	}
-	c := d.newCall(x, p, post, token)
-	if c.Notifier != nil {
-		defer c.Notifier.Close()
-	}
-	result, err := method.serve(c, ctx)
-	if err != nil {
-		return nil, c.Translate(ctx, m.Method, err)
-	}
-	return result, nil
+	return d.answer(ctx, x, p, post, token, method.serve)
 }
 
-// newCall is a request as its method sees it.
-func (d *handshake) newCall(x *dialect.Exchange, p *peer, post *way, token jsontext.Value) *call {
-	session := ""
-	if post != nil {
-		session = post.agreed.session()
-	}
-	x.Caller = d.caller(p, session)
+// answer has a request served whose progressToken is token.
+func (d *handshake) answer(ctx context.Context, x *dialect.Exchange, p *peer, post *way, token jsontext.Value, serve serving) (json.RawMessage, *wire.Error) {
+	x.Caller = d.caller(p)
 	x.Caller.Tasks = x.Caller.Tasks && x.Client == nil // a foreign transport offers none
 	c := &call{handshake: d, Exchange: x, peer: p, post: post}
 	if p != nil && x.Way != nil {
@@ -187,16 +172,24 @@ func (d *handshake) newCall(x *dialect.Exchange, p *peer, post *way, token jsont
 		if wire.ValidID(token) {
 			c.Notifier.Token = token
 		}
+		defer c.Notifier.Close()
 	}
-	return c
+	result, err := serve(c, ctx)
+	if err != nil {
+		return nil, c.Translate(ctx, x.Message.Method, err)
+	}
+	return result, nil
 }
 
-// caller is what is known of a client, which is nil before the handshake. session names its session to others than the client.
-func (d *handshake) caller(p *peer, session string) *dialect.Caller {
+// caller is what is known of a client, which is nil before the handshake.
+func (d *handshake) caller(p *peer) *dialect.Caller {
 	if p == nil {
-		return &dialect.Caller{Session: session}
+		return new(dialect.Caller)
 	}
-	c := &dialect.Caller{Features: p.Features, Tasks: d.offersTasks(p), Apps: p.Apps, Trusted: p.Trusted, Session: session}
+	c := &dialect.Caller{Features: p.Features, Tasks: d.offersTasks(p), Apps: p.Apps, Trusted: p.Trusted}
+	if p.session != nil {
+		c.Session = p.session.agreed.session()
+	}
 	if d.Guest != nil {
 		c.Declared, c.Asked = p.Guest, &p.asked
 		c.Question = func(s steps.Step) (string, json.RawMessage, error) { return stepRequest(p.revision, s, rand.Text()) }
@@ -207,7 +200,7 @@ func (d *handshake) caller(p *peer, session string) *dialect.Caller {
 
 // offersTasks reports whether a client is offered tasks.
 func (d *handshake) offersTasks(p *peer) bool {
-	return d.taskTools != nil && p != nil && p.revision.Tasks()
+	return d.taskTools != nil && p != nil && p.revision >= revision.November2025
 }
 
 var emptyResult = json.RawMessage("{}")
@@ -248,15 +241,15 @@ func (c *call) list(ctx context.Context) (json.RawMessage, error) {
 		}
 		items = c.apps.Listed(items, c.Caller)
 	}
-	open, err := c.List(ctx, c.Message, items)
-	if err != nil {
-		return nil, err
-	}
-	return append(open, '}'), nil
+	return closed(c.List(ctx, c.Message, items))
 }
 
 func (c *call) skill(ctx context.Context) (json.RawMessage, error) {
-	open, err := c.Skill(ctx, c.Message.Params)
+	return closed(c.Skill(ctx, c.Message.Params))
+}
+
+// closed is a result that lacks its closing brace.
+func closed(open []byte, err error) (json.RawMessage, error) {
 	if err != nil {
 		return nil, err
 	}

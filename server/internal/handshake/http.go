@@ -1,6 +1,7 @@
 package handshake
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -35,7 +36,12 @@ func (d *handshake) Reply(ctx context.Context, x *dialect.Exchange, r wire.Reply
 	case x.HTTPMethod == http.MethodDelete && session != "":
 		d.replyToDelete(ctx, x, r)
 	case x.HTTPMethod != http.MethodPost:
-		refuseMethod(r, session)
+		allowed := "POST"
+		if session != "" {
+			allowed = "GET, POST, DELETE"
+		}
+		r.Header().Set("Allow", allowed)
+		r.Error(nil, wire.Refuse(http.StatusMethodNotAllowed, wire.CodeInvalidRequest, "only "+allowed+" is allowed"))
 	case x.Batch != nil:
 		d.replyToBatch(ctx, x, r)
 	case m.Method == "initialize" && m.ID != nil:
@@ -81,34 +87,16 @@ func (d *handshake) replyInSession(ctx context.Context, x *dialect.Exchange, r w
 	}
 }
 
-// done answers what has no response, such as the client's own: with a status, or an error.
+// done answers what has no response, such as the client's own: with a status, or an error. That has a status as well: with 200 what
+// was sent would count as taken (MCP 2025-11-25, basic/transports, sending messages).
 func done(r wire.Reply, status int, response jsontext.Value, rerr *wire.Error) {
-	if rerr != nil {
-		r.Error(questionOf(response), withStatus(rerr))
+	if rerr == nil {
+		r.Empty(status)
 		return
 	}
-	r.Empty(status)
-}
-
-// withStatus gives an error that is no response to a request a status that says so: with 200 what was sent would count as
-// taken (MCP 2025-11-25, basic/transports, sending messages).
-func withStatus(rerr *wire.Error) *wire.Error {
-	if rerr.Status != 0 {
-		return rerr
-	}
 	failed := *rerr
-	failed.Status = http.StatusInternalServerError
-	return &failed
-}
-
-// refuseMethod refuses what is neither POST nor, in a session, GET or DELETE.
-func refuseMethod(r wire.Reply, session string) {
-	allowed := "POST"
-	if session != "" {
-		allowed = "GET, POST, DELETE"
-	}
-	r.Header().Set("Allow", allowed)
-	r.Error(nil, wire.Refuse(http.StatusMethodNotAllowed, wire.CodeInvalidRequest, "only "+allowed+" is allowed"))
+	failed.Status = cmp.Or(rerr.Status, http.StatusInternalServerError)
+	r.Error(questionOf(response), &failed)
 }
 
 // answered takes a response of the client.
@@ -289,18 +277,14 @@ func (d *handshake) replyWithStream(ctx context.Context, x *dialect.Exchange, r 
 	c := &carrier{gone: make(chan struct{})}
 	defer s.carry(&st.carrier, c, 0)() // first of all: a call may give it up at once
 	for _, m := range requests {
-		as := another
-		switch {
-		case d.Tasks == nil:
-		case m.Method == resumeMethod:
+		as := repeated
+		if d.Tasks == nil {
+			as = another
+		} else if m.Method == resumeMethod {
 			as = more
-		default:
-			as = repeated
 		}
-		rerr := d.begin(ctx, x, s, st, m, streams, as, func(ctx context.Context, x *dialect.Exchange, post *way) []byte {
-			response, refused := d.respond(ctx, x, s.peer, post)
-			st.refuse(refused)
-			return response
+		rerr := d.begin(ctx, x, s, st, m, streams, as, func(ctx context.Context, x *dialect.Exchange, post *way) ([]byte, *wire.Error) {
+			return d.respond(ctx, x, s.peer, post)
 		})
 		if rerr != nil {
 			st.add(eventResponse, wire.AppendResponse(nil, m.ID, nil, rerr))
@@ -311,7 +295,7 @@ func (d *handshake) replyWithStream(ctx context.Context, x *dialect.Exchange, r 
 
 // begin has a request served whose response, unless it is nil, goes to a stream. It outlives its connection. If it cannot begin,
 // nothing comes on the stream.
-func (d *handshake) begin(ctx context.Context, x *dialect.Exchange, s *session, st *stream, m *wire.Message, streams bool, as likeness, respond func(context.Context, *dialect.Exchange, *way) []byte) *wire.Error {
+func (d *handshake) begin(ctx context.Context, x *dialect.Exchange, s *session, st *stream, m *wire.Message, streams bool, as likeness, respond func(context.Context, *dialect.Exchange, *way) ([]byte, *wire.Error)) *wire.Error {
 	leave, rerr := d.open.Enter(s.owner)
 	if rerr != nil {
 		return rerr
@@ -334,7 +318,8 @@ func (d *handshake) begin(ctx context.Context, x *dialect.Exchange, s *session, 
 	go func() {
 		defer ended()
 		defer cancel(nil)
-		response := respond(ctx, one, post)
+		response, refused := respond(ctx, one, post)
+		st.refuse(refused)
 		leave()
 		d.release(s, call)
 		left := post.isLeft()

@@ -52,24 +52,20 @@ func (d *handshake) agree(x *dialect.Exchange) (*peer, json.RawMessage, *wire.Er
 	}
 	name, _ := jsonview.String(jsonview.Get(p.ClientInfo, "name"))
 	client.Trusted = client.Apps && d.Questions.Trusts(name)
-	offers := d.Offers(client.revision.Completions())
+	offers := d.Offers(client.revision >= revision.March2025)
 	offers["tools"] = map[string]any{"listChanged": true} // though the list may be empty
 	if d.offersTasks(client) {
 		offers["tasks"] = taskCapability(listsTasks(x))
 	}
-	d.apps.Offers(offers, d.caller(client, ""))
-	result, err := wire.Marshal(struct {
+	d.apps.Offers(offers, d.caller(client))
+	result, _ := wire.Marshal(struct { // strings and objects of them always encode
 		ProtocolVersion string                 `json:"protocolVersion"`
 		Capabilities    map[string]any         `json:"capabilities"`
 		ServerInfo      dialect.Implementation `json:"serverInfo"`
 		Instructions    string                 `json:"instructions,omitzero"`
 	}{
-		client.revision.String(), offers,
-		d.Info, d.Instructions,
+		client.revision.String(), offers, d.Info, d.Instructions,
 	})
-	if err != nil {
-		return nil, nil, dialect.Fault()
-	}
 	return client, result, nil
 }
 
@@ -87,20 +83,6 @@ func (d *handshake) newPeer(version string, capabilities jsontext.Value) (p *pee
 		Apps: declared.Apps && d.Questions.Apps, Guest: d.DeclaresGuest(declared.Experimental),
 	}
 	return p, "", true
-}
-
-// introduced is a client that a transport not of ours has let in.
-func (d *handshake) introduced(i *dialect.Introduction) (*peer, *wire.Error) {
-	capabilities := jsontext.Value(i.Capabilities)
-	wrong := wire.NewError(wire.CodeInvalidParams, "the client's capabilities are not of MCP's form")
-	if capabilities != nil && (!capabilities.IsValid() || capabilities.Kind() != '{') {
-		return nil, wrong
-	}
-	p, _, ok := d.newPeer(i.Version, capabilities)
-	if !ok {
-		return nil, wrong
-	}
-	return p, nil
 }
 
 // connection is one whose messages come in order, such as stdio: a session from initialize on.
@@ -123,6 +105,8 @@ func (d *handshake) Connect(closing context.Context, notify func(method string, 
 func (c *connection) Arrive(m *wire.Message) dialect.Handler {
 	p := c.client.Load()
 	method := c.method(m)
+	var result json.RawMessage
+	var rerr *wire.Error
 	switch {
 	case m.ID == nil:
 		if m.Method == "notifications/initialized" && p != nil && !c.started {
@@ -131,32 +115,28 @@ func (c *connection) Arrive(m *wire.Message) dialect.Handler {
 		}
 		return nil
 	case m.Method == "initialize" && p != nil:
-		return answered(nil, wire.NewError(wire.CodeInvalidRequest, "this connection is initialized already"))
+		rerr = wire.NewError(wire.CodeInvalidRequest, "this connection is initialized already")
 	case m.Method == "initialize":
-		p, result, rerr := c.agree(&dialect.Exchange{Message: m})
-		if rerr == nil {
+		if p, result, rerr = c.agree(&dialect.Exchange{Message: m}); rerr == nil {
 			p.changes = c.Hub.Subscribe(true, true, true, nil)
 			c.client.Store(p)
 		}
-		return answered(result, rerr)
 	case p == nil && method.serve != nil && !method.open:
-		return answered(nil, wire.NewError(wire.CodeInvalidRequest, "send initialize first"))
+		rerr = wire.NewError(wire.CodeInvalidRequest, "send initialize first")
+	default:
+		return func(ctx context.Context, x *dialect.Exchange) (json.RawMessage, *wire.Error) {
+			return c.serve(ctx, x, p, nil)
+		}
 	}
-	return func(ctx context.Context, x *dialect.Exchange) (json.RawMessage, *wire.Error) {
-		return c.serve(ctx, x, p, nil)
-	}
+	return func(context.Context, *dialect.Exchange) (json.RawMessage, *wire.Error) { return result, rerr }
 }
 
 // Join implements [dialect.Connection].
 func (c *connection) Join(x *dialect.Exchange) {
 	if p := c.client.Load(); p != nil {
-		x.Caller = c.caller(p, c.name)
+		x.Caller = c.caller(p)
+		x.Caller.Session = c.name
 	}
-}
-
-// answered is what serves a request whose answer is there already.
-func answered(result json.RawMessage, rerr *wire.Error) dialect.Handler {
-	return func(context.Context, *dialect.Exchange) (json.RawMessage, *wire.Error) { return result, rerr }
 }
 
 func (c *connection) tell(p *peer) {
@@ -184,15 +164,10 @@ func (c *connection) Close() {
 	c.telling.Wait()
 }
 
-// callerOf is caller for a session over HTTP.
-func (d *handshake) callerOf(s *session) *dialect.Caller {
-	return d.caller(s.peer, s.agreed.session())
-}
-
 // visitor is a message of a session as the guest sees it.
 func (d *handshake) visitor(x *dialect.Exchange, s *session, m *wire.Message) *dialect.Exchange {
 	v := x.For(m)
-	v.Caller = d.callerOf(s)
+	v.Caller = d.caller(s.peer)
 	return v
 }
 

@@ -166,27 +166,23 @@ func (d *handshake) answerTask(ctx context.Context, x *dialect.Exchange, s *sess
 		return errNoQuestion
 	}
 	asks := func(number uint64) bool { return questionID(0, number) == questionID(0, n) } // ids have only the lower bits
-	for _, g := range found.task.Given {
-		if asks(g.Number) && g.Sum == tasks.Sum(a) {
-			return nil // it was sent twice
-		}
+	if slices.ContainsFunc(found.task.Given, func(g tasks.Given) bool { return asks(g.Number) && g.Sum == tasks.Sum(a) }) {
+		return nil // it was sent twice
 	}
-	for i, step := range found.task.Questions {
-		nth := found.task.Numbers[i]
-		if !asks(nth) {
-			continue
-		}
-		s.mu.Lock()
-		if q := s.waiting[id]; q != nil {
-			q.answered = true
-		}
-		s.mu.Unlock()
-		if a.StepID = step.ID; d.Turns.MayAnswer(found.task.Program, []steps.Answer{a}) != nil {
-			return errNoQuestion
-		}
-		return d.giveAnswer(context.WithoutCancel(ctx), x.Principal, found.TaskID, found.task, step, a, nth)
+	i := slices.IndexFunc(found.task.Numbers, asks)
+	if i < 0 {
+		return errNoQuestion
 	}
-	return errNoQuestion
+	s.mu.Lock()
+	if q := s.waiting[id]; q != nil {
+		q.answered = true
+	}
+	s.mu.Unlock()
+	step := found.task.Questions[i]
+	if a.StepID = step.ID; d.Turns.MayAnswer(found.task.Program, []steps.Answer{a}) != nil {
+		return errNoQuestion
+	}
+	return d.giveAnswer(context.WithoutCancel(ctx), x.Principal, found.TaskID, found.task, step, a, found.task.Numbers[i])
 }
 
 // giveAnswer gives a task the answer to step, its nth question; found is the task as it was found just now, or nil. A malformed

@@ -39,10 +39,9 @@ type reader struct {
 	// late is how long the client may take to answer a question before that counts as one that it cannot answer; zero is as
 	// long as the task waits.
 	late time.Duration
-	// passed is the number of the last event of the task's log that was passed on.
-	passed uint64
 	// rev is the revision of the task from which on that knows of this reader.
-	rev uint64
+	rev  uint64
+	held bool // package elsewhere waits for the task
 	// seen is called for each change that the client may see; it may be nil.
 	seen func(*tasks.Task)
 
@@ -250,7 +249,7 @@ func (r *reader) tick(ctx context.Context) {
 	}
 	if !r.resumes.IsZero() && !now.Before(r.resumes) {
 		r.token.Store(true) // before the client reads it
-		r.token.Store(r.sendPolicy(r.task) == nil)
+		r.token.Store(r.sendPolicy() == nil)
 		r.resumes = time.Time{}
 	}
 	for step, q := range r.asked {
@@ -279,7 +278,7 @@ func (r *reader) canLeave() bool {
 	if r.token.Load() {
 		return true
 	}
-	if !r.posts() || !r.post.stream.single || !r.peer.revision.EventIDs() {
+	if !r.posts() || !r.post.stream.single || r.peer.revision < revision.March2025 {
 		return false
 	}
 	if r.Draining.Err() != nil && r.peer.revision < revision.November2025 {
@@ -314,7 +313,7 @@ func (r *reader) leaveIfMute() bool {
 
 // markPassed has the ids of events from now on say how much of the task's log was passed on.
 func (r *reader) markPassed(seen uint64) {
-	if r.passed = seen; r.post == nil || !r.post.stream.single { // no other replica has what else a stream carries
+	if r.post == nil || !r.post.stream.single { // no other replica has what else a stream carries
 		return
 	}
 	mark := ""

@@ -36,11 +36,13 @@ const numberTries = 4
 
 // numberOf returns the number of the nth request that is remembered with that canonical id, apart from other kinds.
 func (a *agreed) numberOf(kind, id string, n uint64) uint64 {
-	h := sha256.New()
-	h.Write(a.id[:])
-	h.Write(binary.BigEndian.AppendUint64(nil, n))
-	h.Write([]byte(kind + "\x00" + id)) // the kind has none in it
-	return max(1, binary.BigEndian.Uint64(h.Sum(nil))>>(64-numberBits))
+	of := binary.BigEndian.AppendUint64(slices.Clip(a.id[:]), n)
+	return numberFrom(append(of, kind+"\x00"+id...)) // the kind has none in it
+}
+
+func numberFrom(of []byte) uint64 {
+	sum := sha256.Sum256(of)
+	return max(1, binary.BigEndian.Uint64(sum[:])>>(64-numberBits))
 }
 
 // Kinds of numbers: of calls whose task has an id made of it, and of those which an alias leads to their task.
@@ -64,16 +66,13 @@ func numberOfTask(t *tasks.Task) uint64 {
 	if note := dialect.NoteOf(t); note.Number != 0 {
 		return note.Number
 	}
-	sum := sha256.Sum256([]byte("number of task " + t.ID))
-	return max(1, binary.BigEndian.Uint64(sum[:])>>(64-numberBits))
+	return numberFrom([]byte("number of task " + t.ID))
 }
 
 // taskID is the id of the task of the call with that number, secret as the session's random part.
 func (a *agreed) taskID(number uint64) string {
-	h := sha256.New()
-	h.Write(a.id[:])
-	h.Write(binary.BigEndian.AppendUint64([]byte("task of call "), number))
-	return base64.RawURLEncoding.EncodeToString(h.Sum(nil)[:16])
+	sum := sha256.Sum256(binary.BigEndian.AppendUint64([]byte(string(a.id[:])+"task of call "), number))
+	return base64.RawURLEncoding.EncodeToString(sum[:16])
 }
 
 // reading is what a request waits for.
@@ -126,12 +125,9 @@ func (d *handshake) findReading(ctx context.Context, a *agreed, principal string
 // enroll gives a request a number, if it has none, that leads to its task. alone: one request at a time waits for that. Without
 // room for the number this replica alone serves the request.
 func (r *reader) enroll(ctx context.Context, task string, alone bool) {
-	id, ok := wire.CanonicalID(r.Message.ID)
-	if !ok {
-		return
-	}
 	a := r.post.agreed
 	if r.number == 0 {
+		id, _ := wire.CanonicalID(r.Message.ID) // which is valid
 		r.number = a.numberOf(ofAlias, id+"\x00"+task, 0)
 	}
 	err := durable.SetDocument(ctx, r.Core, r.Principal, r.aliasName(a, r.number), a.expires, alias{
@@ -148,8 +144,6 @@ func (r *reader) enroll(ctx context.Context, task string, alone bool) {
 	}
 }
 
-var errNoID = errors.New("the request has no id")
-
 // cancelInLedger cancels a call of the session that another replica may have begun. settled is false if the other replicas are
 // to hear of the cancellation: the ledger knows of no such call that is under way, or package elsewhere asks its questions.
 func (d *handshake) cancelInLedger(ctx context.Context, a *agreed, principal string, request jsontext.Value) (settled bool, err error) {
@@ -158,46 +152,46 @@ func (d *handshake) cancelInLedger(ctx context.Context, a *agreed, principal str
 		return true, nil // no request can have such an id
 	}
 	ctx = turns.ToCancel(ctx)
-	drop := func(task *tasks.Task) (bool, error) { // without a Number others may wait for the task as well: they learn of its end
-		if askedElsewhere(task) { // the replica that holds it decides, as it may have been answered
-			return false, nil
-		}
-		_, err := d.Tasks.Renew(ctx, principal, task.ID, callWait, dialect.ChangeNote(func(n *dialect.Note) { n.Dropped = n.Number != 0 }))
-		if err == nil {
-			_, err = d.Tasks.Cancel(ctx, principal, task.ID)
-		}
-		if errors.Is(err, tasks.ErrNotFound) {
-			err = nil
-		}
-		return true, err
+	task, err := d.taskOfCall(ctx, a, principal, request, id)
+	switch {
+	case errors.Is(err, tasks.ErrNotFound), err == nil && (task == nil || task.Status.Ended()):
+		return false, nil
+	case err != nil:
+		return false, err
+	case dialect.NoteOf(task).Operation != "":
+		return true, nil // it is an operation, which the guest cancels after this: see notified
+	case askedElsewhere(task): // the replica that holds it decides, as it may have been answered
+		return false, nil
 	}
-	for n := range uint64(numberTries) {
+	// Without a Number others may wait for the task as well: they learn of its end.
+	_, err = d.Tasks.Renew(ctx, principal, task.ID, callWait, dialect.ChangeNote(func(n *dialect.Note) { n.Dropped = n.Number != 0 }))
+	if err == nil {
+		_, err = d.Tasks.Cancel(ctx, principal, task.ID)
+	}
+	if errors.Is(err, tasks.ErrNotFound) {
+		err = nil
+	}
+	return true, err
+}
+
+// taskOfCall returns the task that the request with an id, which has that canonical form, has begun; nil if the ledger knows of none.
+func (d *handshake) taskOfCall(ctx context.Context, a *agreed, principal string, request jsontext.Value, id string) (*tasks.Task, error) {
+	for n := range uint64(numberTries) { // an earlier call with the id may be forgotten, and a later one not
 		r, err := d.findReading(ctx, a, principal, a.numberOf(ofCall, id, n))
 		if err != nil {
-			return false, err
+			return nil, err
 		}
-		if r == nil {
-			continue // an earlier call with the id may be forgotten, and a later one not
-		}
-		if found, ok := wire.CanonicalID(r.ID); !r.task.Status.Ended() && ok && found == id {
-			return drop(r.task)
+		if r != nil && !r.task.Status.Ended() {
+			if found, _ := wire.CanonicalID(r.ID); found == id {
+				return r.task, nil
+			}
 		}
 	}
 	task, err := d.TaskOfRequest(ctx, a.session(), request) // its number may not be made of its id
 	if task == "" || err != nil {
-		return false, err
+		return nil, err
 	}
-	found, err := d.Tasks.Get(ctx, principal, task)
-	switch {
-	case errors.Is(err, tasks.ErrNotFound), err == nil && found.Status.Ended():
-		return false, nil
-	case err != nil:
-		return false, err
-	}
-	if dialect.NoteOf(found).Operation != "" {
-		return true, nil // it is an operation, which the guest cancels after this: see notified
-	}
-	return drop(found)
+	return d.Tasks.Get(ctx, principal, task)
 }
 
 // cancelled ends requests whose cancellation has reached another replica, and which the ledger does not know: those that have

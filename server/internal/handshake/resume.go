@@ -4,8 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
-	"strconv"
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -16,6 +16,7 @@ import (
 	"github.com/mcpsaga/mcpsaga/internal/tokens"
 	"github.com/mcpsaga/mcpsaga/internal/turns"
 	"github.com/mcpsaga/mcpsaga/server/internal/dialect"
+	"github.com/mcpsaga/mcpsaga/server/internal/elsewhere"
 	"github.com/mcpsaga/mcpsaga/server/internal/wire"
 )
 
@@ -38,12 +39,8 @@ const (
 	maxResumeToken = 8 << 10
 )
 
-var (
-	// errResume is all that is said of a token that does not open the request, whatever the reason.
-	errResume = wire.NewError(wire.CodeInvalidParams, "the resume token is not one of this request, or not any more")
-	// errNoStream is what a client reads that resumes a request where nothing can be passed on.
-	errNoStream = wire.NewError(wire.CodeInvalidRequest, "a request is resumed on a stream: accept text/event-stream")
-)
+// errResume is all that is said of a token that does not open the request, whatever the reason.
+var errResume = wire.NewError(wire.CodeInvalidParams, "the resume token is not one of this request, or not any more")
 
 // ticket is what a resume token says. It is sealed, and bound to a principal.
 type ticket struct {
@@ -70,17 +67,23 @@ func (c *call) resumeBinding() tokens.Binding {
 	return tokens.Binding{Purpose: sessionid.ResumePurpose, Principal: c.Principal}
 }
 
-// seal makes the resume token of the request.
-func (c *call) seal(t ticket) (string, error) {
-	var ok bool
-	if t.ID, ok = wire.CanonicalID(c.Message.ID); !ok {
-		return "", errNoID
-	}
-	state, err := wire.Marshal(t)
+// sendPolicy tells the client how to resume its call.
+func (r *reader) sendPolicy() error {
+	t := ticket{Task: r.task, Token: r.progressToken()}
+	t.ID, _ = wire.CanonicalID(r.Message.ID) // which is valid
+	state, _ := wire.Marshal(t)              // strings and checked JSON always encode
+	token, err := r.Turns.Codec.Seal(r.resumeBinding(), r.Turns.Now(), &tokens.Contents{State: state})
 	if err != nil {
-		return "", err
+		return err
 	}
-	return c.Turns.Codec.Seal(c.resumeBinding(), c.Turns.Now(), &tokens.Contents{State: state})
+	b := fmt.Appendf(nil, `{"requestId":%s,"resumeToken":"%s","maxWait":%d}`, r.Message.ID, token, int64(r.wait/time.Second))
+	if r.post == nil {
+		r.Way.Notify(policyMethod, b)
+		return nil
+	}
+	// Not a note: those are left out when there are too many.
+	r.post.stream.add(eventRequest, wire.AppendCall(nil, 0, policyMethod, b))
+	return nil
 }
 
 // canResume reports whether the client can resume requests here.
@@ -107,7 +110,8 @@ func (c *call) readResume() (t ticket, err error) {
 		p.RequestID = c.Message.ID
 	case p.RequestID == nil:
 		return t, wire.NewError(wire.CodeInvalidParams, "params.requestId is missing: it is the id of the request")
-	case len(*p.ResumeToken) > maxResumeToken:
+	}
+	if len(*p.ResumeToken) > maxResumeToken {
 		return t, errResume
 	}
 	x, _, err := c.Turns.Codec.OpenAnyTime(c.resumeBinding(), c.Turns.Now(), *p.ResumeToken)
@@ -125,20 +129,19 @@ func (c *call) resume(ctx context.Context) (json.RawMessage, error) {
 		return nil, err
 	}
 	if _, ok := c.Way.(dialect.Leaver); !ok {
-		return nil, errNoStream
+		return nil, wire.NewError(wire.CodeInvalidRequest, "a request is resumed on a stream: accept text/event-stream")
 	}
 	r := &reader{call: c}
 	r.token.Store(true)
-	task, note, err := c.ticketed(ctx, t)
-	if err == nil {
-		r.wait = time.Duration(note.MaxWait) * time.Second
+	task, wait, err := c.ticketed(ctx, t)
+	if r.wait = wait; err == nil {
 		task, err = r.enter(ctx, task, c.hasSeen(task))
 	}
 	if err != nil {
 		return nil, notResumed(err)
 	}
 	c.Notifier.Token = t.Token
-	note = dialect.NoteOf(task)
+	note := dialect.NoteOf(task)
 	if c.post != nil {
 		r.number = numberOfTask(task)
 		if c.post.agreed.taskID(note.Number) != task.ID && !task.Status.Ended() {
@@ -155,17 +158,16 @@ func (c *call) requestStatus(ctx context.Context) (json.RawMessage, error) {
 	if err != nil {
 		return nil, err
 	}
-	task, note, err := c.ticketed(ctx, t)
+	task, wait, err := c.ticketed(ctx, t)
 	if err == nil {
 		seen := c.hasSeen(task)
-		task, err = c.Tasks.Renew(ctx, c.Principal, t.Task, patienceFor(time.Duration(note.MaxWait)*time.Second), dialect.ChangeNote(func(n *dialect.Note) {
+		task, err = c.Tasks.Renew(ctx, c.Principal, t.Task, patienceFor(wait), dialect.ChangeNote(func(n *dialect.Note) {
 			n.Seen = max(n.Seen, seen)
 		}))
 	}
 	if err != nil {
 		return nil, notResumed(err)
 	}
-	note = dialect.NoteOf(task)
 	status := "processing"
 	if task.Status.Ended() {
 		status = "completed"
@@ -175,23 +177,20 @@ func (c *call) requestStatus(ctx context.Context) (json.RawMessage, error) {
 		}
 	}
 	asks := task.Status == tasks.InputRequired
-	b := append([]byte(`{"status":"`), status...)
-	b = strconv.AppendBool(append(b, `","hasPendingMessage":`...), asks || note.Seen < task.Events)
-	b = strconv.AppendBool(append(b, `,"hasInputRequest":`...), asks)
-	return append(b, '}'), nil
+	return fmt.Appendf(nil, `{"status":"%s","hasPendingMessage":%t,"hasInputRequest":%t}`, status, asks || dialect.NoteOf(task).Seen < task.Events, asks), nil
 }
 
-// ticketed returns the task of a ticket, if requests can be resumed that wait for it.
-func (c *call) ticketed(ctx context.Context, t ticket) (*tasks.Task, dialect.Note, error) {
+// ticketed returns the task of a ticket, if requests can be resumed that wait for it, and for how long their client may be away.
+func (c *call) ticketed(ctx context.Context, t ticket) (*tasks.Task, time.Duration, error) {
 	task, err := c.Tasks.Get(ctx, c.Principal, t.Task)
 	if err != nil {
-		return nil, dialect.Note{}, err
+		return nil, 0, err
 	}
 	note := dialect.NoteOf(task)
 	if note.Reader == "" {
-		return nil, note, errResume
+		return nil, 0, errResume
 	}
-	return task, note, nil
+	return task, time.Duration(note.MaxWait) * time.Second, nil
 }
 
 func notResumed(err error) error {
@@ -213,34 +212,29 @@ func (c *call) hasSeen(task *tasks.Task) uint64 {
 
 // replyFromLog answers GET with the rest of a request whose stream is not here, from the log of its task.
 func (d *handshake) replyFromLog(ctx context.Context, x *dialect.Exchange, r wire.Reply, s *session, last eventID, c *carrier) {
-	if last.number == 0 || d.Tasks == nil {
-		r.Error(nil, nothingToResume())
-		return
+	found, err := (*reading)(nil), error(nil)
+	if last.number != 0 && d.Tasks != nil {
+		found, err = d.findReading(ctx, s.agreed, x.Principal, last.number)
 	}
-	found, err := d.findReading(ctx, s.agreed, x.Principal, last.number)
 	switch {
 	case err != nil:
-		r.Error(nil, withStatus(d.Translate(ctx, x.HTTPMethod, err)))
+		done(r, 0, nil, d.Translate(ctx, x.HTTPMethod, err))
 		return
 	case found == nil:
-		r.Error(nil, nothingToResume())
+		r.Error(nil, wire.Refuse(http.StatusBadRequest, wire.CodeInvalidRequest, "there is nothing to resume after this Last-Event-ID, or no longer"))
 		return
 	}
 	st := s.open(1, nil, true)
 	st.shown = true // the client has an id from which it can resume
 	defer s.carry(&st.carrier, c, 0)()
-	rerr := d.begin(ctx, x, s, st, &wire.Message{ID: found.ID, Method: found.Method}, true, more, func(ctx context.Context, x *dialect.Exchange, post *way) []byte {
+	rerr := d.begin(ctx, x, s, st, &wire.Message{ID: found.ID, Method: found.Method}, true, more, func(ctx context.Context, x *dialect.Exchange, post *way) ([]byte, *wire.Error) {
 		if (found.task.Status.Ended() || found.askedElsewhere()) && last.seen > found.task.Events {
-			return nil // the client has the response
+			return nil, nil // the client has the response
 		}
-		c := d.newCall(x, s.peer, post, found.Token)
-		defer c.Notifier.Close()
-		result, err := c.readOn(ctx, found, last.seen)
-		var rerr *wire.Error
-		if err != nil {
-			rerr = c.Translate(ctx, c.Message.Method, err)
-		}
-		return wire.AppendResponse(nil, found.ID, result, rerr)
+		result, rerr := d.answer(ctx, x, s.peer, post, found.Token, func(c *call, ctx context.Context) (json.RawMessage, error) {
+			return c.readOn(ctx, found, last.seen)
+		})
+		return wire.AppendResponse(nil, found.ID, result, rerr), nil
 	})
 	if rerr != nil { // it must not look like the answer to the request, which is under way
 		s.forget(st)
@@ -250,17 +244,18 @@ func (d *handshake) replyFromLog(ctx context.Context, x *dialect.Exchange, r wir
 	st.pump(ctx, r, c)
 }
 
-// nothingToResume refuses an id that is no event's, or of a stream that is not kept.
-func nothingToResume() *wire.Error {
-	return wire.Refuse(http.StatusBadRequest, wire.CodeInvalidRequest, "there is nothing to resume after this Last-Event-ID, or no longer")
-}
-
 // readOn follows what another request has followed before, and answers as that would have.
 func (c *call) readOn(ctx context.Context, found *reading, seen uint64) (json.RawMessage, error) {
+	task, resumes := found.task, found.Alone && c.canResume()
+	keyed := dialect.NoteOf(task).Number == 0 || found.Method != callMethod
 	if found.askedElsewhere() {
-		return c.askOn(ctx, found, seen)
+		q := &elsewhere.Call{Program: task.Program, Found: task, After: seen}
+		if keyed { // the client has begun it with a key, or has its token
+			q.Token = found.TaskID
+		}
+		return c.askElsewhere(ctx, q, found.number)
 	}
-	r, task, resumes := &reader{call: c, number: found.number, wait: callWait}, found.task, found.Alone && c.canResume()
+	r := &reader{call: c, number: found.number, wait: callWait}
 	switch p := task.Program; {
 	case found.Method == resultMethod:
 		return c.readResult(ctx, r, task, seen)
@@ -275,7 +270,6 @@ func (c *call) readOn(ctx context.Context, found *reading, seen uint64) (json.Ra
 			return nil, err
 		}
 	}
-	keyed := dialect.NoteOf(task).Number == 0 || found.Method != callMethod
 	end, err := r.called(ctx, task, seen, keyed)
 	return r.resultOf(task, end, err)
 }
@@ -283,14 +277,16 @@ func (c *call) readOn(ctx context.Context, found *reading, seen uint64) (json.Ra
 // resultOf is the response to the request that has begun a task.
 func (c *call) resultOf(task *tasks.Task, end turns.End, err error) (json.RawMessage, error) {
 	kind := engine.KindTool
-	if task.Program != nil {
-		kind = task.Program.Kind
-	}
 	switch { // what has ended can be of a program that this server does not have
-	case end.Messages != nil || kind == engine.KindPrompt:
-		return c.promptResult(end, err)
-	case err == nil && end.Result == nil, kind == engine.KindResource:
-		return c.resourceResult("", end, err)
+	case task.Program != nil:
+		kind = task.Program.Kind
+	case end.Messages != nil:
+		kind = engine.KindPrompt
+	case err == nil && end.Result == nil:
+		kind = engine.KindResource
 	}
-	return c.toolResult(end, err)
+	if kind == engine.KindTool {
+		return c.toolResult(end.Result, err)
+	}
+	return c.plainResult(kind, "", end, err)
 }

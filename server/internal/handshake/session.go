@@ -379,8 +379,11 @@ func (w *way) Leave() {
 	w.call.leave()
 }
 
-// stay has the request not be left from now on. It fails if it was.
-func (w *way) stay() error {
+// stay has the request, unless a key leads to what it begins, not be left from now on. It fails if it was. A nil w is never left.
+func (w *way) stay(key string) error {
+	if w == nil || key != "" {
+		return nil
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.call.left {

@@ -156,17 +156,16 @@ func (d *handshake) end(ctx context.Context, s *session, principal string) *wire
 			return !over, nil
 		})
 	}
-	switch {
-	case err == nil:
-		d.sessions.end(a, d.Turns.Now())
-		return nil
-	case errors.Is(err, turns.ErrLedgerFull):
-		d.sessions.end(a, d.Turns.Now())
+	full := errors.Is(err, turns.ErrLedgerFull)
+	if err != nil && !full { // it continues, or the client could not send this again
+		d.Log.WarnContext(ctx, "the end of a session cannot be written down", "error", err)
+		return wire.TryAgain("the calls of the session in this replica have ended, but its end cannot be written down at present: send the same request again")
+	}
+	d.sessions.end(a, d.Turns.Now())
+	if full {
 		return wire.Refuse(http.StatusTooManyRequests, wire.CodeInvalidRequest, "the session has ended in this replica only, as too many sessions of yours are remembered: let it expire")
 	}
-	// It continues, or the client could not send this again.
-	d.Log.WarnContext(ctx, "the end of a session cannot be written down", "error", err)
-	return wire.TryAgain("the calls of the session in this replica have ended, but its end cannot be written down at present: send the same request again")
+	return nil
 }
 
 // set changes what the client has set: in its session's document, or without one in memory.
@@ -199,8 +198,6 @@ func (c *call) set(ctx context.Context, change func(*settings) (bool, error)) er
 	return err
 }
 
-var errManyURIs = wire.NewError(wire.CodeInvalidRequest, "there are too many subscriptions; end some")
-
 func subscribe(r *settings, uri string, from uint64) (bool, error) {
 	if r.index(uri) >= 0 {
 		return false, nil
@@ -210,7 +207,7 @@ func subscribe(r *settings, uri string, from uint64) (bool, error) {
 		size += len(u.URI)
 	}
 	if len(r.URIs) >= dialect.MaxURIs || size > dialect.MaxURIBytes {
-		return false, errManyURIs
+		return false, wire.NewError(wire.CodeInvalidRequest, "there are too many subscriptions; end some")
 	}
 	r.URIs = append(r.URIs[:len(r.URIs):len(r.URIs)], subscribed{URI: uri, From: from})
 	return true, nil

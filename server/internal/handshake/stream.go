@@ -43,7 +43,7 @@ type stream struct {
 
 // streamEvent is one message.
 type streamEvent struct {
-	number uint64 // of the request; 0: only the replica that has the stream knows of it
+	number uint64 // from 1 on
 	kind   eventKind
 	data   []byte
 	mark   string // the end of its id; see markOf
@@ -182,20 +182,15 @@ func (s *session) dropFinished() {
 // dropNotes drops the oldest notifications, but the newest, as long as there are too many. The session is locked.
 func (st *stream) dropNotes(most int) {
 	count, size := 0, 0
-	for _, e := range st.events {
-		if e.kind == eventNote {
-			count++
-			size += len(e.data)
+	for i, e := range slices.Backward(st.events) {
+		if e.kind != eventNote {
+			continue
+		}
+		count, size = count+1, size+len(e.data)
+		if count > 1 && (count > maxNotes || size > most) {
+			st.events = slices.Delete(st.events, i, i+1)
 		}
 	}
-	st.events = slices.DeleteFunc(st.events, func(e streamEvent) bool {
-		drop := e.kind == eventNote && count > 1 && (count > maxNotes || size > most)
-		if drop {
-			count--
-			size -= len(e.data)
-		}
-		return drop
-	})
 }
 
 // drop removes the event with a number. The session is locked.
@@ -291,11 +286,8 @@ func (st *stream) reply(ctx context.Context, r wire.Reply, c *carrier, streams, 
 		if batch {
 			body = append(append([]byte{'['}, body...), ']')
 		}
-		st.session.mu.Lock()
-		refused := st.refused
-		st.session.mu.Unlock()
 		soon()
-		r.Response(body, refused)
+		r.Response(body, st.refused) // which is set before the response is added
 	}
 	st.session.forget(st) // it cannot be resumed
 }
@@ -310,25 +302,21 @@ func (st *stream) atFirst(ctx context.Context, c *carrier, streams bool) (events
 	if streams {
 		late, over = time.After(streamDelay), st.session.ctx.Done()
 	}
-	for gone := ctx.Done(); ; {
+	for gone, waits := ctx.Done(), true; ; {
 		events, ended, changed := st.after(0)
-		if ended || slices.ContainsFunc(events, isMessage) {
+		if !waits || ended || slices.ContainsFunc(events, isMessage) {
 			return events, ended
 		}
+		waits = false
 		select {
 		case <-changed:
-			continue
+			waits = true
 		case <-late:
 		case <-c.gone:
 		case <-over:
 		case <-gone:
-			if cutOff(ctx) {
-				gone = nil
-				continue
-			}
+			gone, waits = nil, cutOff(ctx)
 		}
-		events, ended, _ = st.after(0)
-		return events, ended
 	}
 }
 

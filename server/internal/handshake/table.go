@@ -79,10 +79,7 @@ func (d *handshake) sessionOf(ctx context.Context, x *dialect.Exchange, n needs)
 		log.InfoContext(ctx, "request refused", "reason", "the session belongs to another principal")
 		return nil, wire.Refuse(http.StatusForbidden, wire.CodeInvalidRequest, "the session belongs to somebody else")
 	}
-	var found *document
-	if d.Core != nil {
-		found = d.recordOf(ctx, a)
-	}
+	found := d.recordOf(ctx, a)
 	if found != nil && found.Value.Ended {
 		d.sessions.end(a, d.Turns.Now())
 	}
@@ -291,7 +288,7 @@ func (d *handshake) Join(ctx context.Context, x *dialect.Exchange) (context.Cont
 	s, rerr := d.sessionOf(ctx, x, needs{memory: true, quiet: true})
 	if rerr != nil && rerr.Status == http.StatusServiceUnavailable { // no room, but what it has begun is found by it all the same
 		if s, rerr = d.sessionOf(ctx, x, needs{quiet: true}); rerr == nil {
-			x.Caller = d.callerOf(s)
+			x.Caller = d.caller(s.peer)
 			x.Caller.Asked = nil                     // it could not be remembered what it was asked
 			return ctx, func() { d.release(s, nil) } // it may be in memory by now
 		}
@@ -301,7 +298,7 @@ func (d *handshake) Join(ctx context.Context, x *dialect.Exchange) (context.Cont
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	call, err := s.begin(x.Message, cancel, another)
-	caller, joined := d.callerOf(s), ctx
+	caller, joined := d.caller(s.peer), ctx
 	x.Caller = caller
 	return ctx, func() {
 		s.visited(joined, caller)

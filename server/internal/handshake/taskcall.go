@@ -8,7 +8,6 @@ import (
 	"errors"
 	"math"
 	mathrand "math/rand/v2"
-	"strconv"
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -25,10 +24,8 @@ import (
 
 // isTask reports whether a call's work is a task, so that any replica can continue it. What yields is read part by part.
 func (c *call) isTask(t *engine.Program) bool {
-	if c.TaskMode(t) == engine.TasksRequired {
-		return true
-	}
-	return !t.Yields && (c.Client == nil || c.TaskMode(t) == engine.TasksOptional)
+	mode := c.TaskMode(t)
+	return mode == engine.TasksRequired || !t.Yields && (c.Client == nil || mode == engine.TasksOptional)
 }
 
 // callTask calls a program for a client that waits for the result. The work is a task, so it outlives the connection and the server;
@@ -47,15 +44,17 @@ func (c *call) callTask(ctx context.Context, t *engine.Program, args json.RawMes
 	} else if byID { // the end of its session ends it, but not what a token resumes
 		start.Session = c.post.agreed.session()
 	}
-	note := dialect.Note{Progress: c.progressToken()}
+	var note dialect.Note
 	if byID || resumes {
 		r.name = rand.Text()
 		note.Reader, note.MaxWait = r.name, int64(r.wait/time.Second)
 	}
 	var task *tasks.Task
 	if byID {
-		task, err = r.startOwn(ctx, &start, &note)
-	} else if start.Note, err = wire.Marshal(note); err == nil {
+		task, err = r.Start(ctx, &start, &note)
+	} else {
+		note.Progress = c.progressToken()
+		start.Note, _ = wire.Marshal(note) // strings and checked JSON always encode
 		task, err = c.Tasks.Start(ctx, start)
 	}
 	if err != nil {
@@ -73,8 +72,9 @@ func (c *call) callTask(ctx context.Context, t *engine.Program, args json.RawMes
 		}
 		r.enroll(ctx, task.ID, resumes)
 	}
-	if r.token.Load() {
-		if err := r.sendPolicy(task.ID); err != nil {
+	if r.task = task.ID; r.token.Load() {
+		r.markPassed(0)
+		if err := r.sendPolicy(); err != nil {
 			return end, err
 		}
 	}
@@ -114,27 +114,20 @@ func (c *call) progressToken() jsontext.Value {
 	return c.Notifier.Token
 }
 
-// startOwn begins the task of a call under an id made of the call's, or finds it if the client has made the same call before.
-func (r *reader) startOwn(ctx context.Context, start *tasks.Start, note *dialect.Note) (*tasks.Task, error) {
+// Start begins the task of a call under an id made of the call's, or finds it if the client has made the same call before.
+func (r *reader) Start(ctx context.Context, start *tasks.Start, note *dialect.Note) (*tasks.Task, error) {
 	a := r.post.agreed
-	id, ok := wire.CanonicalID(r.Message.ID)
-	if !ok {
-		return nil, errNoID
-	}
+	id, _ := wire.CanonicalID(r.Message.ID) // which is valid
 	// A tool, a prompt and a resource may have the same name.
-	note.ID, note.Digest = r.Message.ID, dialect.DigestCall(r.Message.Method+"\x00"+start.Request.Program.Name, start.Request.Arguments)
+	note.Progress, note.ID, note.Digest = r.progressToken(), r.Message.ID, dialect.DigestCall(r.Message.Method+"\x00"+start.Request.Program.Name, start.Request.Arguments)
 	for n := uint64(0); ; n++ {
 		nth := n
 		if n >= numberTries {
 			nth = max(n, mathrand.Uint64())
 		}
 		r.number = a.numberOf(ofCall, id, nth)
-		var err error
-		note.Number = r.number
-		if start.Note, err = wire.Marshal(note); err != nil {
-			return nil, err
-		}
-		start.ID = a.taskID(r.number)
+		note.Number, start.ID = r.number, a.taskID(r.number)
+		start.Note, _ = wire.Marshal(note) // strings and checked JSON always encode
 		task, err := r.Tasks.Start(ctx, *start)
 		if errors.Is(err, tasks.ErrExists) {
 			if task, err = r.sameCall(ctx, id, note.Digest); task == nil && err == nil {
@@ -162,34 +155,13 @@ func (r *reader) sameCall(ctx context.Context, id string, digest []byte) (*tasks
 	if t.Status.Ended() && t.Now.Sub(t.Updated) >= time.Since(r.post.call.came) {
 		return nil, nil
 	}
-	known := dialect.NoteOf(t)
-	if was, ok := wire.CanonicalID(found.ID); !ok || was != id || !bytes.Equal(known.Digest, digest) {
+	if was, _ := wire.CanonicalID(found.ID); was != id || !bytes.Equal(dialect.NoteOf(t).Digest, digest) {
 		if t.Status.Ended() || found.askedElsewhere() { // that was answered, or the client does not know its own requests
 			return nil, nil
 		}
 		return nil, wire.NewError(wire.CodeInvalidRequest, errIDInUse.Error())
 	}
 	return t, nil
-}
-
-// sendPolicy tells the client how to resume its call.
-func (r *reader) sendPolicy(task string) error {
-	token, err := r.seal(ticket{Task: task, Token: r.progressToken()})
-	if err != nil {
-		return err
-	}
-	b := append([]byte(`{"requestId":`), r.Message.ID...)
-	b = wire.AppendString(append(b, `,"resumeToken":`...), token)
-	b = append(strconv.AppendInt(append(b, `,"maxWait":`...), int64(r.wait/time.Second), 10), '}')
-	if r.post == nil {
-		r.Way.Notify(policyMethod, b)
-		return nil
-	}
-	r.task = task
-	r.markPassed(r.passed)
-	// Not a note: those are left out when there are too many.
-	r.post.stream.add(eventRequest, wire.AppendCall(nil, 0, policyMethod, b))
-	return nil
 }
 
 // called waits for the end of a call's task. keyed: the client may make the same call again, or resume it.
@@ -241,11 +213,10 @@ func (r *reader) givesUp(ctx context.Context, err error, keyed bool) bool {
 func (c *call) taskRequest(t *engine.Program, args json.RawMessage) (q turns.Request, err error) {
 	q = c.Turn(turns.Held)
 	q.Program, q.Arguments, q.Client, q.Notifier = t, args, c.features, nil
-	key, rerr := c.IdempotencyKey(c.Exchange)
-	if rerr != nil {
+	var rerr *wire.Error
+	if q.IdempotencyKey, rerr = c.IdempotencyKey(c.Exchange); rerr != nil {
 		return q, rerr
 	}
-	q.IdempotencyKey = key
 	return q, nil
 }
 
@@ -281,69 +252,49 @@ func (r *reader) outcome(ctx context.Context, t *tasks.Task) (end turns.End, err
 // failure is how a call whose task has failed ends: with a result for the caller of the tool,
 // where that can do something about it.
 func (c *call) failure(ctx context.Context, t *tasks.Task) (*content.Result, error) {
-	if t.Program != nil && t.Program.Kind != engine.KindTool {
-		if c.stopped(t.Err) != nil || errors.Is(t.Err, saga.ErrNotFound) {
+	stopped := c.stopped(t.Err)
+	failed, disclosed := errors.AsType[*tasks.FailedError](t.Err)
+	switch {
+	case t.Program != nil && t.Program.Kind != engine.KindTool:
+		if stopped != nil || errors.Is(t.Err, saga.ErrNotFound) {
 			return nil, t.Err
 		}
-		return nil, c.TaskFailure(ctx, t)
-	}
-	if r := c.stopped(t.Err); r != nil {
-		return r, nil
-	}
-	var failed *tasks.FailedError
-	if errors.As(t.Err, &failed) {
-		r := content.Resultf("%s", failed.Text)
-		r.IsError = true
-		return r, nil
+	case stopped != nil:
+		return stopped, nil
+	case disclosed:
+		return dialect.Stopped(nil, failed.Text), nil
 	}
 	return nil, c.TaskFailure(ctx, t)
 }
 
-// A call that is asked elsewhere has no reader: package elsewhere waits for its task. But any replica finds that by its number
-// (requestkey.go), and answers a client that comes back with Last-Event-ID. Cancellations and ends of sessions reach the process
-// that holds the call; what none holds any more is of the form or the page that is open, and not of the request.
-
-// heldCall is the request of such a call in a session. It implements [elsewhere.Request].
-type heldCall struct {
-	*reader
-	held bool
-}
-
-// allSeen is the number of the last event that a client has which has the response.
-const allSeen = math.MaxInt64
+// A call that is asked elsewhere is not followed by its reader, an [elsewhere.Request]: package elsewhere waits for its task. But any
+// replica finds that by its number (requestkey.go), and answers a client that comes back with Last-Event-ID. Cancellations and ends of
+// sessions reach the process that holds the call; what none holds any more is of the form or the page that is open, and not of the request.
 
 // askElsewhere answers a call whose client cannot be asked. number is that of a request which is read on; 0 is a new one.
 func (c *call) askElsewhere(ctx context.Context, q *elsewhere.Call, number uint64) (json.RawMessage, error) {
-	h := &heldCall{reader: &reader{call: c, number: number}}
+	r := &reader{call: c, number: number}
 	if c.Tasks != nil && c.post != nil {
-		q.Request = h
+		q.Request = r
 	}
 	result, err := c.elsewhere.Call(ctx, c.Exchange, q)
-	if h.held {
-		h.markPassed(allSeen)
-	}
-	return c.toolResult(turns.End{Outcome: engine.Outcome{Result: result}}, err)
-}
-
-// Start implements [elsewhere.Request].
-func (h *heldCall) Start(ctx context.Context, s *tasks.Start, note *dialect.Note) (*tasks.Task, error) {
-	note.Progress = h.progressToken()
-	return h.startOwn(ctx, s, note)
+	r.Passed(math.MaxInt64) // who has what comes next has the response
+	return c.toolResult(result, err)
 }
 
 // Held implements [elsewhere.Request].
-func (h *heldCall) Held(ctx context.Context, t *tasks.Task) {
-	if h.number == 0 && h.streams() {
-		h.enroll(ctx, t.ID, true)
+func (r *reader) Held(ctx context.Context, t *tasks.Task) {
+	if r.number == 0 && r.streams() {
+		r.enroll(ctx, t.ID, true)
 	}
-	h.held = true
-	h.markPassed(t.Events)
+	r.held = true
+	r.markPassed(t.Events)
 }
 
 // Passed implements [elsewhere.Request].
-func (h *heldCall) Passed(event uint64) {
-	if h.held {
-		h.markPassed(event)
+func (r *reader) Passed(event uint64) {
+	if r.held {
+		r.markPassed(event)
 	}
 }
 
@@ -355,12 +306,3 @@ func askedElsewhere(t *tasks.Task) bool {
 
 // askedElsewhere reports whether the request is a call that is asked elsewhere.
 func (r *reading) askedElsewhere() bool { return r.Method == callMethod && askedElsewhere(r.task) }
-
-// askOn answers a call that another request has begun, which was asked elsewhere. Its client has the events up to seen.
-func (c *call) askOn(ctx context.Context, found *reading, seen uint64) (json.RawMessage, error) {
-	q := &elsewhere.Call{Program: found.task.Program, Found: found.task, After: seen}
-	if dialect.NoteOf(found.task).Number == 0 { // the client has begun it with a key, or has its token
-		q.Token = found.TaskID
-	}
-	return c.askElsewhere(ctx, q, found.number)
-}

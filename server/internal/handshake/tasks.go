@@ -110,14 +110,10 @@ func (c *call) createTask(ctx context.Context, asks *elsewhere.Call, t *engine.P
 		if start.Request, err = c.taskRequest(t, args); err != nil {
 			return nil, err
 		}
-		start.Request.Client = c.peer.Features // the request that waits for the result asks
-		if start.Note, err = wire.Marshal(dialect.Note{Progress: c.progressToken()}); err != nil {
+		start.Request.Client = c.peer.Features                                  // the request that waits for the result asks
+		start.Note, _ = wire.Marshal(dialect.Note{Progress: c.progressToken()}) // checked JSON always encodes
+		if err = c.post.stay(start.Request.IdempotencyKey); err != nil {
 			return nil, err
-		}
-		if start.Request.IdempotencyKey == "" && c.post != nil {
-			if err = c.post.stay(); err != nil {
-				return nil, err
-			}
 		}
 		task, err = c.elsewhere.Begin(ctx, c.Exchange, asks, start)
 	}
@@ -162,7 +158,6 @@ func (c *call) named(ctx context.Context) (*tasks.Task, error) {
 	return c.Tasks.Get(ctx, c.Principal, id)
 }
 
-// taskGet answers tasks/get.
 func (c *call) taskGet(ctx context.Context) (json.RawMessage, error) {
 	task, err := c.named(ctx)
 	if err != nil {
@@ -215,16 +210,13 @@ func (c *call) taskCancel(ctx context.Context) (json.RawMessage, error) {
 	within, cancel := context.WithTimeout(ctx, cancelTime)
 	defer cancel()
 	for n, err := range c.Tasks.Follow(within, c.Principal, task.ID, tasks.NoEvents, nil) {
-		switch {
-		case err == nil:
+		if err == nil {
 			task = n.Task
-		case within.Err() == nil || ctx.Err() != nil:
+		} else if within.Err() == nil || ctx.Err() != nil {
 			return nil, err
-		default:
-			return c.appendTask(ctx, nil, task), nil // it may be too late to cancel it
 		}
 	}
-	if task.Status != tasks.Cancelled {
+	if task.Status.Ended() && task.Status != tasks.Cancelled { // else it may be too late to cancel it
 		return nil, wire.NewError(wire.CodeInvalidParams, endedTaskText)
 	}
 	return c.appendTask(ctx, nil, task), nil

@@ -31,7 +31,8 @@ import (
 	"github.com/mcpsaga/mcpsaga/steps"
 )
 
-// toolsCall answers tools/call.
+const callMethod = "tools/call"
+
 func (c *call) toolsCall(ctx context.Context) (json.RawMessage, error) {
 	q, err := c.readToolsCall(ctx)
 	if err != nil {
@@ -42,7 +43,7 @@ func (c *call) toolsCall(ctx context.Context) (json.RawMessage, error) {
 	}
 	if q.tool == nil {
 		result, err := c.apps.Call(ctx, c.Exchange, q.part.Arguments)
-		return c.toolResult(turns.End{Outcome: engine.Outcome{Result: result}}, err)
+		return c.toolResult(result, err)
 	}
 	if q.elsewhere != nil {
 		return c.askElsewhere(ctx, q.elsewhere, 0)
@@ -106,12 +107,11 @@ func (c *call) partResult(part *dialect.Resumed, out *turns.End, err error) (jso
 		}
 		return append(dialect.AppendNextToken(b[:len(b)-1], out.Token), '}'), nil
 	}
-	return c.toolResult(*out, err)
+	return c.toolResult(out.Result, err)
 }
 
 // toolResult is the response to a call of a tool.
-func (c *call) toolResult(out turns.End, err error) (json.RawMessage, error) {
-	result := out.Result
+func (c *call) toolResult(result *content.Result, err error) (json.RawMessage, error) {
 	if err != nil {
 		if result = c.stopped(err); result == nil {
 			return nil, err
@@ -125,12 +125,7 @@ func (c *call) drive(ctx context.Context, t *engine.Program, args json.RawMessag
 	if c.Tasks != nil && c.isTask(t) {
 		return c.callTask(ctx, t, args)
 	}
-	return c.driveHere(ctx, t, args, part)
-}
-
-// driveHere is drive for a call that no other replica can continue.
-func (c *call) driveHere(ctx context.Context, t *engine.Program, args json.RawMessage, part *dialect.Resumed) (turns.End, error) {
-	if c.Tasks != nil && c.post != nil {
+	if c.Tasks != nil && c.post != nil { // no other replica can continue it
 		c.post.stream.settle("")
 	}
 	q := c.Turn(turns.Held)
@@ -139,14 +134,12 @@ func (c *call) driveHere(ctx context.Context, t *engine.Program, args json.RawMe
 		q.Unwanted = context.Canceled // all that such a transport says
 	}
 	resumed := part != nil && part.Turn(&q, turns.Asked)
-	if !resumed && c.TakesKeys {
+	if !resumed {
 		var rerr *wire.Error
 		if q.IdempotencyKey, rerr = c.IdempotencyKey(c.Exchange); rerr != nil {
 			return turns.End{}, rerr
 		}
-	}
-	if !resumed && q.IdempotencyKey == "" && c.post != nil { // nothing leads to what it has begun
-		if err := c.post.stay(); err != nil {
+		if err := c.post.stay(q.IdempotencyKey); err != nil {
 			return turns.End{}, err
 		}
 	}
@@ -164,18 +157,13 @@ func (c *call) driveHere(ctx context.Context, t *engine.Program, args json.RawMe
 
 // stopped turns an end that the caller of a tool should read about into a result.
 func (c *call) stopped(err error) *content.Result {
-	var lacking *engine.UnsupportedError
-	var rejected *tokens.Rejected
-	var text string
-	switch {
-	case errors.As(err, &lacking):
-		text = c.lacks(lacking)
-	case errors.As(err, &rejected):
-		text = "The call took too long to answer, or the server was changed meanwhile. Call the tool again."
-	default:
-		return nil
+	if lacking, ok := errors.AsType[*engine.UnsupportedError](err); ok {
+		return dialect.Stopped(err, c.lacks(lacking))
 	}
-	return dialect.Stopped(err, text)
+	if errors.As(err, new(*tokens.Rejected)) {
+		return dialect.Stopped(err, "The call took too long to answer, or the server was changed meanwhile. Call the tool again.")
+	}
+	return nil
 }
 
 // lacks says what the client would have to be able to do.
@@ -310,20 +298,7 @@ func (c *call) promptsGet(ctx context.Context) (json.RawMessage, error) {
 	if err != nil {
 		return nil, err
 	}
-	return c.promptResult(c.driveStrings(ctx, t, p.Arguments))
-}
-
-// promptResult is the response to prompts/get.
-func (c *call) promptResult(out turns.End, err error) (json.RawMessage, error) {
-	if err = dialect.EndError(out, err); err != nil {
-		return nil, c.plainError(err)
-	}
-	messages := *out.Messages
-	messages.Messages = slices.Clone(messages.Messages)
-	for i := range messages.Messages {
-		messages.Messages[i].Content = c.peer.revision.Block(messages.Messages[i].Content)
-	}
-	return wire.Marshal(messages)
+	return c.driveStrings(ctx, t, p.Arguments, "")
 }
 
 func (c *call) resourcesRead(ctx context.Context) (json.RawMessage, error) {
@@ -341,20 +316,7 @@ func (c *call) resourcesRead(ctx context.Context) (json.RawMessage, error) {
 	if t == nil {
 		return nil, notFound(uri)
 	}
-	out, err := c.driveStrings(ctx, t, variables)
-	return c.resourceResult(uri, out, err)
-}
-
-// resourceResult is the response to resources/read.
-func (c *call) resourceResult(uri string, out turns.End, err error) (json.RawMessage, error) {
-	err = dialect.EndError(out, err)
-	if errors.Is(err, saga.ErrNotFound) {
-		return nil, notFound(uri) // without one if another request has read it
-	}
-	if err != nil {
-		return nil, c.plainError(err)
-	}
-	return append(dialect.AppendContents([]byte(`{"contents":`), out.Contents), '}'), nil
+	return c.driveStrings(ctx, t, variables, uri)
 }
 
 // plainError is an error of a prompt or a resource, which have no results that say what a tool's would.
@@ -365,13 +327,29 @@ func (c *call) plainError(err error) error {
 	return err
 }
 
-// driveStrings drives a prompt or a resource.
-func (c *call) driveStrings(ctx context.Context, t *engine.Program, args map[string]string) (turns.End, error) {
-	raw, err := wire.Marshal(args)
-	if err != nil {
-		return turns.End{}, err
+// driveStrings answers a request for a prompt, or a resource at a URI.
+func (c *call) driveStrings(ctx context.Context, t *engine.Program, args map[string]string, uri string) (json.RawMessage, error) {
+	raw, _ := wire.Marshal(args) // strings always encode
+	end, err := c.drive(ctx, t, raw, nil)
+	return c.plainResult(t.Kind, uri, end, err)
+}
+
+// plainResult is the response to prompts/get or resources/read. The URI is empty if another request has read it.
+func (c *call) plainResult(kind engine.Kind, uri string, end turns.End, err error) (json.RawMessage, error) {
+	switch err = dialect.EndError(end, err); {
+	case kind == engine.KindResource && errors.Is(err, saga.ErrNotFound):
+		return nil, notFound(uri)
+	case err != nil:
+		return nil, c.plainError(err)
+	case kind == engine.KindResource:
+		return append(dialect.AppendContents([]byte(`{"contents":`), end.Contents), '}'), nil
 	}
-	return c.drive(ctx, t, raw, nil)
+	messages := *end.Messages
+	messages.Messages = slices.Clone(messages.Messages)
+	for i := range messages.Messages {
+		messages.Messages[i].Content = c.peer.revision.Block(messages.Messages[i].Content)
+	}
+	return wire.Marshal(messages)
 }
 
 func notFound(uri string) *wire.Error {

@@ -23,9 +23,9 @@ type Revision uint8
 // The revisions.
 const (
 	November2024 Revision = iota // 2024-11-05
-	March2025                    // 2025-03-26
+	March2025                    // 2025-03-26: the capability completions, ids of events
 	June2025                     // 2025-06-18
-	November2025                 // 2025-11-25
+	November2025                 // 2025-11-25: tasks
 )
 
 // Each revision has its place in what session ids say.
@@ -62,15 +62,6 @@ func (r Revision) audio() bool { return r >= March2025 }
 
 // Structured reports whether there are structuredContent, outputSchema and resource_link.
 func (r Revision) Structured() bool { return r >= June2025 }
-
-// Completions reports whether a server declares that it completes arguments.
-func (r Revision) Completions() bool { return r >= March2025 }
-
-// EventIDs reports whether events have ids, by which a client reads on.
-func (r Revision) EventIDs() bool { return r >= March2025 }
-
-// Tasks reports whether clients can know of tasks.
-func (r Revision) Tasks() bool { return r >= November2025 }
 
 // Features restricts what a client declared to what its revision has: since 2025-06-18 forms, and since 2025-11-25 URL mode and
 // sampling with tools. Before, asking for context needed no capability of its own.
