@@ -58,7 +58,7 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	session := r.Header.Get(sessionHeader)
 	switch {
 	case r.Header.Get(versionHeader) >= newest:
-		h.stateless.ServeHTTP(w, whileThere(r))
+		serveWhileThere(h.stateless, w, r)
 	case r.Method == http.MethodPost && session == "":
 		h.serveWithoutSession(w, r)
 	default:
@@ -99,7 +99,7 @@ func (h *handler) serveWithoutSession(w http.ResponseWriter, r *http.Request) {
 		h.sessions.ServeHTTP(w, again.WithContext(ctx))
 		return
 	}
-	h.sessionless.ServeHTTP(w, whileThere(&again))
+	serveWhileThere(h.sessionless, w, &again)
 }
 
 // opensSession reports whether a message is an initialize of revisions that have it.
@@ -128,11 +128,40 @@ const revisionMember = "io.modelcontextprotocol/protocolVersion"
 // requestKey is where the context of a call has that of its HTTP request.
 type requestKey struct{}
 
-// whileThere says that the calls of a request end when its client goes away: without
-// a session no client can come back for the result. The SDK lets them run on.
-func whileThere(r *http.Request) *http.Request {
-	return r.WithContext(context.WithValue(r.Context(), requestKey{}, r.Context()))
+// serveWhileThere has the calls of a request end when its client goes away: without a session no client can come back for
+// the result. The SDK lets them run on, and answers nothing once the context of the request has ended, which may be the doing of
+// middleware: then the client still reads.
+func serveWhileThere(by http.Handler, w http.ResponseWriter, r *http.Request) {
+	noted := &notedWriter{ResponseWriter: w}
+	by.ServeHTTP(noted, r.WithContext(context.WithValue(r.Context(), requestKey{}, r.Context())))
+	if r.Context().Err() != nil && !noted.begun {
+		w.Header().Set("Retry-After", "1")
+		http.Error(w, "the request was cut off: send the same request again", http.StatusServiceUnavailable)
+	}
 }
+
+// notedWriter notes whether a response has begun.
+type notedWriter struct {
+	http.ResponseWriter
+	begun bool
+}
+
+func (w *notedWriter) WriteHeader(status int) {
+	w.begun = true
+	w.ResponseWriter.WriteHeader(status)
+}
+
+func (w *notedWriter) Write(b []byte) (int, error) {
+	w.begun = true
+	return w.ResponseWriter.Write(b)
+}
+
+func (w *notedWriter) FlushError() error {
+	w.begun = true
+	return http.NewResponseController(w.ResponseWriter).Flush()
+}
+
+func (w *notedWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
 // untilGone returns a context that ends with a call's and, if it is to, with that of its HTTP request, and what ends it.
 func untilGone(call context.Context) (context.Context, context.CancelCauseFunc) {

@@ -1,0 +1,38 @@
+package gosdk_test
+
+import (
+	"context"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+
+	"github.com/mcpsaga/mcpsaga/gosdk"
+	"github.com/mcpsaga/mcpsaga/saga"
+)
+
+// Others than the client may end a request's context: then the client still reads.
+func TestContextsThatMiddlewareEnds(t *testing.T) {
+	t.Parallel()
+	h := mount(t, gosdk.Options{}, new(rooms).waiting(func(r *saga.Run) error { <-r.Done(); return context.Cause(r) }))
+	url := h.serve(func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			ctx, cancel := context.WithTimeout(r.Context(), 50*time.Millisecond)
+			defer cancel()
+			next.ServeHTTP(w, r.WithContext(ctx))
+		})
+	})
+	for name, c := range map[string]struct {
+		body    string
+		headers []string
+	}{
+		"saga":      {message(1, "tools/callSaga", object{"name": "book"}), nil},
+		"stateless": {message(1, "tools/call", object{"name": "book", "_meta": meta(forms)}), []string{"MCP-Protocol-Version", modern, "Mcp-Method", "tools/call", "Mcp-Name", "book"}},
+	} {
+		status, header, body := post(t, httpClient, url, c.body, c.headers...)
+		assert.Equal(t, http.StatusServiceUnavailable, status, name)
+		assert.Equal(t, "1", header.Get("Retry-After"), name)
+		assert.Contains(t, body, "send the same request again", name)
+	}
+}
