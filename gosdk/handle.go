@@ -97,11 +97,17 @@ func (m *Mounted) handle(call context.Context, method string, ss *mcp.ServerSess
 		}
 	}
 	result, err := m.server.Handle(ctx, r)
+	if request, ok := call.Value(requestKey{}).(context.Context); ok && err != nil && request.Err() != nil {
+		return nil, &jsonrpc.Error{Code: codeTryAgain, Message: cutText} // the client may still read: see serveWhileThere
+	}
 	if refused, ok := errors.AsType[*server.Error](err); ok { // as all are
 		return nil, &jsonrpc.Error{Code: refused.Code, Message: refused.Message, Data: refused.Data}
 	}
 	return result, err
 }
+
+// codeTryAgain asks for the same request again.
+const codeTryAgain = -31503
 
 const (
 	// newest is the first revision without a handshake.

@@ -128,6 +128,8 @@ const revisionMember = "io.modelcontextprotocol/protocolVersion"
 // requestKey is where the context of a call has that of its HTTP request.
 type requestKey struct{}
 
+const cutText = "the request was cut off: send the same request again"
+
 // serveWhileThere has the calls of a request end when its client goes away: without a session no client can come back for
 // the result. The SDK lets them run on, and answers nothing once the context of the request has ended, which may be the doing of
 // middleware: then the client still reads.
@@ -136,7 +138,7 @@ func serveWhileThere(by http.Handler, w http.ResponseWriter, r *http.Request) {
 	by.ServeHTTP(noted, r.WithContext(context.WithValue(r.Context(), requestKey{}, r.Context())))
 	if r.Context().Err() != nil && !noted.begun {
 		w.Header().Set("Retry-After", "1")
-		http.Error(w, "the request was cut off: send the same request again", http.StatusServiceUnavailable)
+		http.Error(w, cutText, http.StatusServiceUnavailable)
 	}
 }
 
