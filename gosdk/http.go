@@ -20,7 +20,6 @@ import (
 // handler sends each request to the SDK's handler in the mode that it needs.
 type handler struct {
 	stateless, sessions, sessionless http.Handler
-	maxBody                          int64
 	open                             openCalls
 }
 
@@ -41,10 +40,7 @@ func NewHTTPHandler(getServer func(*http.Request) *mcp.Server, opts *mcp.Streama
 	if opts != nil {
 		o = *opts
 	}
-	h := &handler{maxBody: o.MaxRequestBodyBytes}
-	if h.maxBody == 0 {
-		h.maxBody = mcp.DefaultMaxRequestBodyBytes
-	}
+	h := new(handler)
 	o.Stateless = false
 	h.sessions = mcp.NewStreamableHTTPHandler(getServer, &o)
 	o.Stateless = true
@@ -75,25 +71,19 @@ const (
 	sessionHeader = "Mcp-Session-Id"
 )
 
-// serveWithoutSession serves a request without a session. Only the body tells whether it
-// is to open one.
+// maxInitialize is how long a message may be that opens a session, in bytes.
+const maxInitialize = 1 << 20
+
+// serveWithoutSession serves a request without a session. Only the body tells whether it is to open one. No more of it is
+// kept than that takes, and only until the SDK, which bounds bodies, has read it anew.
 func (h *handler) serveWithoutSession(w http.ResponseWriter, r *http.Request) {
-	body := r.Body
-	if h.maxBody > 0 {
-		body = http.MaxBytesReader(w, r.Body, h.maxBody)
-	}
-	raw, err := io.ReadAll(body)
-	if large := new(http.MaxBytesError); errors.As(err, &large) {
-		http.Error(w, "the request is too large", http.StatusRequestEntityTooLarge)
-		return
-	}
-	if err != nil {
-		http.Error(w, "the request could not be read", http.StatusBadRequest)
-		return
-	}
+	begin, _ := io.ReadAll(io.LimitReader(r.Body, maxInitialize)) // the SDK meets the error, too
 	again := *r
-	again.Body = io.NopCloser(bytes.NewReader(raw))
-	if opensSession(raw) {
+	again.Body = struct {
+		io.Reader
+		io.Closer
+	}{io.MultiReader(bytes.NewReader(begin), r.Body), r.Body}
+	if opensSession(begin) {
 		// What comes in the session has the values of this context.
 		ctx := context.WithValue(r.Context(), openKey{}, &h.open)
 		h.sessions.ServeHTTP(w, again.WithContext(ctx))
