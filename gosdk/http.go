@@ -177,12 +177,9 @@ func whyOver(call context.Context) error {
 // errEnded is why the calls of a session end that its client has ended.
 var errEnded = fmt.Errorf("%w: it ended the session", turns.ErrGone)
 
-// openCalls are the calls of sessions under way, and what ends each. The SDK ends a session once all its requests have
+// openCalls are the calls of sessions under way, by what ends each. The SDK ends a session once all its requests have
 // ended; but a client that wants it to end neither answers nor reads any more.
-type openCalls struct {
-	mu  sync.Mutex
-	all map[*context.CancelCauseFunc]sessionUser
-}
+type openCalls struct{ all sync.Map }
 
 // sessionUser is a session and whose it is, as the SDK binds one to the other.
 type sessionUser struct{ session, user string }
@@ -199,26 +196,15 @@ type openKey struct{}
 
 // begin notes a call; done forgets it.
 func (o *openCalls) begin(of sessionUser, hangUp context.CancelCauseFunc) (done func()) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if o.all == nil {
-		o.all = make(map[*context.CancelCauseFunc]sessionUser)
-	}
-	o.all[&hangUp] = of
-	return func() {
-		o.mu.Lock()
-		defer o.mu.Unlock()
-		delete(o.all, &hangUp)
-	}
+	o.all.Store(&hangUp, of)
+	return func() { o.all.Delete(&hangUp) }
 }
 
 // hangUp ends the calls of a session.
 func (o *openCalls) hangUp(session, user string) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	for hangUp, of := range o.all {
+	for hangUp, of := range o.all.Range {
 		if of == (sessionUser{session, user}) {
-			(*hangUp)(errEnded)
+			(*hangUp.(*context.CancelCauseFunc))(errEnded)
 		}
 	}
 }
