@@ -106,7 +106,7 @@ func (g *Guard) prove() error {
 	g.opts.Methods = slices.Clone(g.opts.Methods)
 	for i, m := range g.opts.Methods {
 		switch m := m.(type) {
-		case interface{ proving(*proofs) Method }:
+		case *tokenMethod:
 			g.opts.Methods[i] = m.proving(p)
 		case *APIKeys, *proxyMethod: // have no access tokens
 		default:
@@ -123,7 +123,7 @@ func (g *Guard) prove() error {
 func (g *Guard) Probe(ctx context.Context) error {
 	var all error
 	for _, m := range g.opts.Methods {
-		if p, ok := m.(interface{ probe(context.Context) error }); ok {
+		if p, ok := m.(*tokenMethod); ok {
 			all = errors.Join(all, p.probe(ctx))
 		}
 	}
