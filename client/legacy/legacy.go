@@ -16,6 +16,7 @@
 package legacy
 
 import (
+	"bufio"
 	"bytes"
 	"cmp"
 	"context"
@@ -78,7 +79,7 @@ func Open(limit context.Context, config client.SessionConfig) (_ client.Session,
 	speaker := mcp.NewClient(&mcp.Implementation{Name: config.Name, Version: config.Version}, options)
 	speaker.AddReceivingMiddleware(func(next mcp.MethodHandler) mcp.MethodHandler {
 		return func(ctx context.Context, method string, r mcp.Request) (mcp.Result, error) {
-			s.came(-1)
+			s.handled()
 			if e, is := r.(*mcp.ElicitRequest); is && e.Params == nil { // the SDK would panic
 				return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "elicitation/create needs params"}
 			}
@@ -223,7 +224,7 @@ func (w *watcher) RoundTrip(r *http.Request) (*http.Response, error) {
 	ctx, end := context.WithCancel(r.Context())
 	ended := context.AfterFunc(w.session.broken, end)
 	r = r.WithContext(ctx)
-	cancels, owed := false, 1
+	cancels, owed := false, int64(1)
 	way, is := r.Context().Value(wayKey{}).(*way)
 	if is {
 		way.sent.Store(true)
@@ -266,9 +267,9 @@ func (w *watcher) RoundTrip(r *http.Request) (*http.Response, error) {
 			way.status.Store(int64(status))
 		}
 	}
-	body := &paced{ReadCloser: response.Body, backlog: w.session.backlog, end: ctx.Done(), closed: func() { end(); ended() }}
+	body := &paced{ReadCloser: response.Body, backlog: w.session.backlog, limit: w.limit, end: ctx.Done(), closed: func() { end(); ended() }}
 	if strings.HasPrefix(response.Header.Get("Content-Type"), "text/event-stream") {
-		body.limit = w.limit
+		body.events = bufio.NewReader(response.Body)
 	}
 	response.Body = body
 	if r.Method != http.MethodGet {
