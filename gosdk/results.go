@@ -57,6 +57,12 @@ func resourceResult(raw json.RawMessage) (out *mcp.ReadResourceResult, err error
 	return out, err
 }
 
+func completeResult(raw json.RawMessage) (out *mcp.CompleteResult, err error) {
+	out = new(mcp.CompleteResult)
+	out.Meta, _, _, err = readResult(raw, out)
+	return out, err
+}
+
 // metaOf returns the _meta of a result as it is, but for the server's name.
 func metaOf(result json.RawMessage) (m mcp.Meta) {
 	for name, v := range jsonview.Members(jsonview.Get(result, "_meta")) {
