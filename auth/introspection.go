@@ -74,7 +74,7 @@ func (m *introspectionMethod) probe(ctx context.Context) error {
 }
 
 func (m *introspectionMethod) endpoint(ctx context.Context) (string, error) {
-	return m.at.endpoint(ctx, m.URL, "introspection_endpoint", func(d issuerMetadata) string { return d.Introspect })
+	return m.at.endpoint(ctx, m.URL, "introspection_endpoint")
 }
 
 func (m *introspectionMethod) ask(ctx context.Context, token string) (map[string]any, error) {
