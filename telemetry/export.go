@@ -124,7 +124,6 @@ type spanExporter struct {
 	log *slog.Logger
 }
 
-// ExportSpans implements [sdktrace.SpanExporter].
 func (e spanExporter) ExportSpans(ctx context.Context, spans []sdktrace.ReadOnlySpan) error {
 	if err := e.SpanExporter.ExportSpans(ctx, spans); err != nil {
 		e.log.WarnContext(ctx, "traces cannot be exported", "spans", len(spans), "error", err)
@@ -137,7 +136,6 @@ type metricExporter struct {
 	log *slog.Logger
 }
 
-// Export implements [sdkmetric.Exporter].
 func (e metricExporter) Export(ctx context.Context, m *metricdata.ResourceMetrics) error {
 	if err := e.Exporter.Export(ctx, m); err != nil {
 		e.log.WarnContext(ctx, "metrics cannot be exported", "error", err)

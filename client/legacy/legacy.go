@@ -181,7 +181,6 @@ type writing struct {
 	session *session
 }
 
-// Write writes a line.
 func (w writing) Write(line []byte) (int, error) {
 	renamed, cancels := rename(line)
 	n, err := w.Writer.Write(renamed)
@@ -219,7 +218,6 @@ func (w *watcher) refused(address string, err error) error {
 	return err
 }
 
-// RoundTrip implements [http.RoundTripper].
 func (w *watcher) RoundTrip(r *http.Request) (*http.Response, error) {
 	ctx, end := context.WithCancel(r.Context())
 	ended := context.AfterFunc(w.session.broken, end)
@@ -315,7 +313,6 @@ func (s *session) sent(cancels bool) {
 	}
 }
 
-// Close implements [client.Session].
 func (s *session) Close() error {
 	for limit := time.After(lastWord); s.unsent.Load() > 0; {
 		select {
@@ -333,7 +330,6 @@ func (s *session) Close() error {
 	return err
 }
 
-// Request implements [client.Session].
 func (s *session) Request(ctx context.Context, method string, params json.RawMessage) (json.RawMessage, error) {
 	if !slices.Contains(methods, method) {
 		return nil, fmt.Errorf("there is no method %s in a session of this client", method)
@@ -411,7 +407,6 @@ type rawParams struct {
 	raw json.RawMessage
 }
 
-// MarshalJSON implements [json.Marshaler].
 func (p *rawParams) MarshalJSON() ([]byte, error) { return p.raw, nil }
 
 type rawResult struct {
@@ -419,7 +414,6 @@ type rawResult struct {
 	raw json.RawMessage
 }
 
-// UnmarshalJSON implements [json.Unmarshaler].
 func (r *rawResult) UnmarshalJSON(raw []byte) error {
 	r.raw = bytes.Clone(raw)
 	return nil

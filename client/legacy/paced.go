@@ -84,13 +84,11 @@ type paced struct {
 	closed func()
 }
 
-// Close implements [io.Closer].
 func (p *paced) Close() error {
 	defer p.closed()
 	return p.ReadCloser.Close()
 }
 
-// Read implements [io.Reader].
 func (p *paced) Read(b []byte) (n int, err error) {
 	if p.events == nil {
 		n, err = p.ReadCloser.Read(b)

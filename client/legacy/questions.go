@@ -78,14 +78,12 @@ type orderly struct {
 	close  context.CancelFunc
 }
 
-// Connect implements [mcp.Transport].
 func (o *orderly) Connect(ctx context.Context) (_ mcp.Connection, err error) {
 	o.closed, o.close = context.WithCancel(context.Background())
 	o.Connection, err = o.Transport.Connect(ctx)
 	return o, err
 }
 
-// Read implements [mcp.Connection].
 func (o *orderly) Read(ctx context.Context) (jsonrpc.Message, error) {
 	m, err := o.Connection.Read(ctx)
 	if q := questionOf(m); err == nil && q != nil && !o.comes(q, o.closed.Done()) {
@@ -94,13 +92,11 @@ func (o *orderly) Read(ctx context.Context) (jsonrpc.Message, error) {
 	return m, err
 }
 
-// Write implements [mcp.Connection].
 func (o *orderly) Write(ctx context.Context, m jsonrpc.Message) error {
 	o.answers(m)
 	return o.Connection.Write(ctx, m)
 }
 
-// Close implements [mcp.Connection].
 func (o *orderly) Close() error {
 	o.close()
 	return o.Connection.Close()
