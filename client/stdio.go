@@ -87,7 +87,10 @@ func (s *Stdio) Open() (io.ReadWriteCloser, error) {
 	if err != nil {
 		return nil, err
 	}
-	running.divert()
+	from, to := io.Pipe()
+	running.raw = from
+	running.diverted.Store(to)
+	context.AfterFunc(running.ctx, func() { _ = to.CloseWithError(io.EOF) }) // frees both ends
 	return running, nil
 }
 
@@ -378,14 +381,6 @@ func (c *child) lost(err error) error {
 	case <-time.After(c.grace):
 	}
 	return &TransportError{Sent: true, Err: err, final: final}
-}
-
-// divert has Read get what the process writes from now on, and call no more.
-func (c *child) divert() {
-	from, to := io.Pipe()
-	c.raw = from
-	c.diverted.Store(to)
-	context.AfterFunc(c.ctx, func() { _ = to.CloseWithError(io.EOF) }) // frees both ends
 }
 
 // Read reads what the process of [Stdio.Open] writes. If that ends by itself the error says how, here
