@@ -45,7 +45,7 @@ func (m *Mounted) readResource(ctx context.Context, r *mcp.ReadResourceRequest) 
 // answer serves a method that may ask. read makes our result one of the SDK's.
 func answer[P mcp.Params, R any](ctx context.Context, m *Mounted, method string, r *mcp.ServerRequest[P], answers mcp.InputResponseMap, read func(json.RawMessage) (*R, error)) (*R, error) {
 	for _, a := range answers {
-		if err := exact(a); err != nil {
+		if err := exact("", a); err != nil {
 			return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: err.Error()}
 		}
 	}

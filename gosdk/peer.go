@@ -133,13 +133,13 @@ func (p *peer) send(ctx context.Context, method string, params json.RawMessage) 
 		if result, err = said.instead(result, err); err != nil {
 			return nil, err
 		}
-		return result, exact(result)
+		return result, exact("", result)
 	case *mcp.CreateMessageWithToolsParams:
 		result, err := p.ss.CreateMessageWithTools(ctx, ask)
 		if err != nil {
 			return nil, err
 		}
-		return result, exact(result)
+		return result, exact("", result)
 	case *mcp.ListRootsParams:
 		return p.ss.ListRoots(ctx, ask)
 	}
