@@ -111,7 +111,7 @@ func fromProto(p *tinkpb.Keyset) (*Keyset, error) {
 	}
 	for _, k := range kept.GetKey() {
 		if k.GetKeyId() == kept.GetPrimaryKeyId() && k.GetStatus() == tinkpb.KeyStatusType_ENABLED {
-			handle, err := insecurecleartextkeyset.Read(&keyset.MemReaderWriter{Keyset: kept})
+			handle, err := insecurecleartextkeyset.Read(protoReader{kept})
 			if err != nil {
 				return nil, errKeysetSyntax
 			}
@@ -120,6 +120,13 @@ func fromProto(p *tinkpb.Keyset) (*Keyset, error) {
 	}
 	return nil, errNoPrimary
 }
+
+// protoReader gives Tink a keyset that has been parsed already.
+type protoReader struct{ keyset *tinkpb.Keyset }
+
+func (r protoReader) Read() (*tinkpb.Keyset, error) { return r.keyset, nil }
+
+func (protoReader) ReadEncrypted() (*tinkpb.EncryptedKeyset, error) { return nil, errKeysetSyntax }
 
 // fromHandle checks every key and builds what opening tokens needs.
 func fromHandle(handle *keyset.Handle) (*Keyset, error) {
