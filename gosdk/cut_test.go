@@ -27,8 +27,11 @@ func TestContextsThatMiddlewareEnds(t *testing.T) {
 		body    string
 		headers []string
 	}{
-		"saga":      {message(1, "tools/callSaga", object{"name": "book"}), nil},
-		"stateless": {message(1, "tools/call", object{"name": "book", "_meta": meta(forms)}), []string{"MCP-Protocol-Version", modern, "Mcp-Method", "tools/call", "Mcp-Name", "book"}},
+		"saga": {message(1, "tools/callSaga", object{"name": "book"}), nil},
+		"stateless": {
+			message(1, "tools/call", object{"name": "book", "_meta": meta(forms)}),
+			[]string{"MCP-Protocol-Version", modern, "Mcp-Method", "tools/call", "Mcp-Name", "book"},
+		},
 	} {
 		status, header, body := post(t, httpClient, url, c.body, c.headers...)
 		if status != http.StatusOK { // else the error of the call was there in time

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"slices"
 
+	"github.com/modelcontextprotocol/go-sdk/auth"
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
@@ -66,27 +67,23 @@ func (m *Mounted) handle(call context.Context, method string, ss *mcp.ServerSess
 	if call.Done() != nil { // the SDK ends it when it has written the result
 		context.AfterFunc(call, m.unsaid.Begin())
 	}
+	if extra == nil {
+		extra = new(mcp.RequestExtra)
+	}
 	ctx, hangUp := untilGone(call)
 	defer hangUp(nil)
 	if open, ok := call.Value(openKey{}).(*openCalls); ok {
-		user := ""
-		if extra != nil {
-			user = userOf(extra.TokenInfo)
-		}
-		defer open.begin(sessionUser{ss.ID(), user}, hangUp)()
+		defer open.begin(sessionUser{ss.ID(), userOf(extra.TokenInfo)}, hangUp)()
 	}
 	raw, err := json.Marshal(params)
 	if err != nil {
 		return nil, m.internal(ctx, method, err)
 	}
-	caller, err := m.callerOf(extra)
+	caller, err := m.callerOf(extra.TokenInfo)
 	if err != nil {
 		return nil, m.internal(ctx, method, err)
 	}
-	r := &server.Request{Method: method, Params: raw, Caller: caller, Version: newest, Peer: &peer{call, ss, extra, m.log}}
-	if extra != nil {
-		r.Header = extra.Header
-	}
+	r := &server.Request{Method: method, Params: raw, Caller: caller, Version: newest, Header: extra.Header, Peer: &peer{call, ss, extra, m.log}}
 	// As the SDK sees it: a client that has not introduced itself is of the newest revision.
 	if p := ss.InitializeParams(); p != nil {
 		if r.Version = p.ProtocolVersion; r.Version < newest && !slices.Contains(server.Revisions(), r.Version) {
@@ -118,11 +115,10 @@ const (
 
 // callerOf says who sent a request. The SDK recovers from no panic: a claim that is
 // not there would end the process.
-func (m *Mounted) callerOf(extra *mcp.RequestExtra) (c saga.Caller, err error) {
-	if extra == nil || extra.TokenInfo == nil {
-		return saga.Caller{}, nil
+func (m *Mounted) callerOf(t *auth.TokenInfo) (c saga.Caller, err error) {
+	if t != nil {
+		err = engine.Protect(func() (err error) { c, err = m.caller(t); return err })
 	}
-	err = engine.Protect(func() (err error) { c, err = m.caller(extra.TokenInfo); return err })
 	return c, err
 }
 

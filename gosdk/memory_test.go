@@ -31,7 +31,8 @@ func TestBodiesAreNotKeptTwice(t *testing.T) {
 	before := held()
 	served := make(chan int)
 	go func() {
-		body := io.MultiReader(strings.NewReader(message(1, "tools/callSaga", object{"name": "book"})), io.LimitReader(new(endless), size))
+		call := message(1, "tools/callSaga", object{"name": "book"})
+		body := io.MultiReader(strings.NewReader(call), io.LimitReader(new(endless), size))
 		r := httptest.NewRequestWithContext(context.Background(), http.MethodPost, "/", body)
 		r.Header.Set("Content-Type", "application/json")
 		r.Header.Set("Accept", "application/json, text/event-stream")

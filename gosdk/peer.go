@@ -148,7 +148,7 @@ func (p *peer) send(ctx context.Context, method string, params json.RawMessage) 
 
 // Disconnect is what a [server.Peer] may have besides.
 func (p *peer) Disconnect(retry time.Duration) {
-	if p.extra != nil && p.extra.CloseSSEStream != nil {
+	if p.extra.CloseSSEStream != nil {
 		p.extra.CloseSSEStream(mcp.CloseSSEStreamArgs{RetryAfter: retry})
 	}
 }
