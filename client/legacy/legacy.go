@@ -265,7 +265,10 @@ func (w *watcher) RoundTrip(r *http.Request) (*http.Response, error) {
 			way.status.Store(int64(status))
 		}
 	}
-	body := &paced{ReadCloser: response.Body, backlog: w.session.backlog, limit: w.limit, end: ctx.Done(), closed: func() { end(); ended() }}
+	body := &paced{
+		ReadCloser: response.Body, backlog: w.session.backlog, limit: w.limit,
+		end: ctx.Done(), closed: func() { end(); ended() },
+	}
 	if strings.HasPrefix(response.Header.Get("Content-Type"), "text/event-stream") {
 		body.events = bufio.NewReader(response.Body)
 	}
