@@ -94,14 +94,18 @@ func (m *Mounted) handle(call context.Context, method string, ss *mcp.ServerSess
 		}
 	}
 	result, err := m.server.Handle(ctx, r)
-	if request, ok := call.Value(requestKey{}).(context.Context); ok && err != nil && request.Err() != nil {
-		return nil, &jsonrpc.Error{Code: codeTryAgain, Message: cutText} // the client may still read: see serveWhileThere
-	}
 	if refused, ok := errors.AsType[*server.Error](err); ok { // as all are
+		request, ok := call.Value(requestKey{}).(context.Context)
+		if ok && request.Err() != nil && refused.Message == internalText { // other texts say what may be done: see serveWhileThere
+			return nil, &jsonrpc.Error{Code: codeTryAgain, Message: "the request was cut off: send the same request again"}
+		}
 		return nil, &jsonrpc.Error{Code: refused.Code, Message: refused.Message, Data: refused.Data}
 	}
 	return result, err
 }
+
+// internalText is the message of errors that clients do not see.
+const internalText = "internal error"
 
 // codeTryAgain asks for the same request again.
 const codeTryAgain = -31503
@@ -138,5 +142,5 @@ func declared(c *mcp.ClientCapabilities) (json.RawMessage, error) {
 // internal logs an error and hides it from the client.
 func (m *Mounted) internal(ctx context.Context, method string, err error) error {
 	m.log.ErrorContext(ctx, "request failed", "method", method, "error", err)
-	return &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "internal error"}
+	return &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: internalText}
 }

@@ -118,8 +118,6 @@ const revisionMember = "io.modelcontextprotocol/protocolVersion"
 // requestKey is where the context of a call has that of its HTTP request.
 type requestKey struct{}
 
-const cutText = "the request was cut off: send the same request again"
-
 // serveWhileThere has the calls of a request end when its client goes away: without a session no client can come back for
 // the result. The SDK lets them run on, and answers nothing once the context of the request has ended, which may be the doing of
 // middleware: then the client still reads.
@@ -127,8 +125,8 @@ func serveWhileThere(by http.Handler, w http.ResponseWriter, r *http.Request) {
 	noted := &notedWriter{ResponseWriter: w}
 	by.ServeHTTP(noted, r.WithContext(context.WithValue(r.Context(), requestKey{}, r.Context())))
 	if r.Context().Err() != nil && !noted.begun {
-		w.Header().Set("Retry-After", "1")
-		http.Error(w, cutText, http.StatusServiceUnavailable)
+		// What the call has done is not known here, and some of it may be final.
+		http.Error(w, "the request was cut off, and may have been carried out: find out before you send it again", http.StatusGatewayTimeout)
 	}
 }
 
