@@ -44,3 +44,36 @@ func TestContextsThatMiddlewareEnds(t *testing.T) {
 		}
 	}
 }
+
+// What cannot be done again is never answered as if it could.
+func TestContextsThatMiddlewareEndsBehindEffects(t *testing.T) {
+	t.Parallel()
+	paid := make(chan struct{}, 1)
+	pay := &saga.Effect[string, string]{Name: "pay", Irreversible: true, Tries: 1, Do: func(context.Context, saga.Key, string) (string, error) {
+		return "paid", nil
+	}}
+	h := mount(t, gosdk.Options{}, saga.Flow[none, string]{
+		Info: saga.Info{Name: "pay", Effects: []saga.Declared{pay}},
+		Run: func(r *saga.Run, _ none) (string, error) {
+			if _, err := saga.Do(r, pay, "it"); err != nil {
+				return "", err
+			}
+			paid <- struct{}{}
+			<-r.Done()
+			return "", r.Err()
+		},
+	})
+	url := h.serve(func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			ctx, cancel := context.WithCancel(r.Context())
+			defer cancel()
+			go func() { <-paid; cancel() }()
+			next.ServeHTTP(w, r.WithContext(ctx))
+		})
+	})
+	for range 10 { // either the SDK or the call is first
+		status, _, body := post(t, httpClient, url, message(1, "tools/callSaga", object{"name": "pay"}))
+		assert.NotContains(t, body, "send the same request again")
+		assert.Regexp(t, "is done, which is final|may have been carried out", body, status)
+	}
+}
