@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -40,13 +41,7 @@ func NewAPIKey() (key, hash string) {
 // APIKeys is a [Method] for machines that have keys.
 type APIKeys struct {
 	header string
-	keys   atomic.Pointer[[]storedKey]
-}
-
-type storedKey struct {
-	hash    []byte
-	who     saga.Caller
-	expires time.Time
+	keys   atomic.Pointer[[]APIKey] // whose hashes are as they are, not in hexadecimal
 }
 
 // NewAPIKeys returns a method that takes API keys from a header such as "X-Api-Key"; "" is for bearer tokens, where
@@ -58,8 +53,8 @@ func NewAPIKeys(header string, list ...APIKey) (*APIKeys, error) {
 
 // Set replaces all keys.
 func (k *APIKeys) Set(list ...APIKey) error {
-	stored, users := make([]storedKey, 0, len(list)), make(map[string]string, len(list))
-	for _, key := range list {
+	stored, users := slices.Clone(list), make(map[string]string, len(list))
+	for i, key := range list {
 		hash, err := hex.DecodeString(key.Hash)
 		switch taken := users[string(hash)]; {
 		case err != nil || len(hash) != sha256.Size:
@@ -71,8 +66,8 @@ func (k *APIKeys) Set(list ...APIKey) error {
 		case taken != "":
 			return fmt.Errorf("auth: %q and %q have the same key: it must stand for one caller", taken, key.Caller.Subject)
 		}
-		users[string(hash)], key.Caller.Issuer = key.Caller.Subject, cmp.Or(key.Caller.Issuer, "api-keys")
-		stored = append(stored, storedKey{hash, key.Caller, key.Expires})
+		users[string(hash)], stored[i].Hash = key.Caller.Subject, string(hash)
+		stored[i].Caller.Issuer = cmp.Or(key.Caller.Issuer, "api-keys")
 	}
 	k.keys.Store(&stored)
 	return nil
@@ -102,18 +97,18 @@ func (k *APIKeys) Identify(r *http.Request) (saga.Caller, error) {
 		return saga.Caller{}, unknown
 	}
 	sum := sha256.Sum256([]byte(key))
-	var found *storedKey
+	var found *APIKey
 	stored := *k.keys.Load()
 	for i := range stored { // all of them, whichever fits
-		if s := &stored[i]; subtle.ConstantTimeCompare(s.hash, sum[:]) == 1 {
+		if s := &stored[i]; subtle.ConstantTimeCompare([]byte(s.Hash), sum[:]) == 1 {
 			found = s
 		}
 	}
 	switch {
 	case found == nil:
 		return saga.Caller{}, unknown
-	case !found.expires.IsZero() && !time.Now().Before(found.expires):
-		return saga.Caller{}, fmt.Errorf("the API key of %q has expired", found.who.Subject)
+	case !found.Expires.IsZero() && !time.Now().Before(found.Expires):
+		return saga.Caller{}, fmt.Errorf("the API key of %q has expired", found.Caller.Subject)
 	}
-	return found.who, nil
+	return found.Caller, nil
 }

@@ -34,13 +34,8 @@ func (g *Guard) ahead(r *http.Request, who saga.Caller) error {
 		} `json:"params"`
 	}
 	_ = json.Unmarshal(begin, &message) // what cannot be read calls nothing
-	var needs []string
-	switch message.Method {
-	case "tools/call", "tools/callSaga":
-		needs = g.opts.Tools[message.Params.Name]
-	case "prompts/get":
-		needs = g.opts.Prompts[message.Params.Name]
-	}
+	kind := map[string]string{"tools/call": "tool", "tools/callSaga": "tool", "prompts/get": "prompt"}[message.Method]
+	needs := g.needs[kind][message.Params.Name]
 	if g.has(who, needs) {
 		return nil
 	}

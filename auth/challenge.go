@@ -12,14 +12,7 @@ import (
 
 // unauthorized refuses a request that has no credentials (code is empty then: RFC 6750, section 3.1), or bad ones.
 func (g *Guard) unauthorized(r *http.Request, code string, why error) error {
-	description := ""
-	switch code {
-	case "invalid_token":
-		description = "the access token is not valid here, or no longer"
-	case "invalid_dpop_proof":
-		description = "the proof is not valid for this request and access token"
-	}
-	return &server.AuthError{Status: http.StatusUnauthorized, Challenge: g.challenge(r, code, description, g.opts.FirstScopes), Err: why}
+	return &server.AuthError{Status: http.StatusUnauthorized, Challenge: g.challenge(r, code, g.opts.FirstScopes), Err: why}
 }
 
 // forbidden refuses a caller for want of scopes. Its challenge has all that the request takes, and of what the caller has
@@ -33,17 +26,24 @@ func (g *Guard) forbidden(who saga.Caller, r *http.Request, needs []string) erro
 	}
 	return &server.AuthError{
 		Status:    http.StatusForbidden,
-		Challenge: g.challenge(r, "insufficient_scope", "this takes scopes that the access token does not have", scopes),
+		Challenge: g.challenge(r, "insufficient_scope", scopes),
 		Err:       errors.New("too few scopes; it takes " + strings.Join(slices.Concat(g.opts.Scopes, needs), " ")),
 	}
 }
 
+// descriptions are for who reads the codes of challenges.
+var descriptions = map[string]string{
+	"invalid_token":      "the access token is not valid here, or no longer",
+	"invalid_dpop_proof": "the proof is not valid for this request and access token",
+	"insufficient_scope": "this takes scopes that the access token does not have",
+}
+
 // challenge is a header WWW-Authenticate (RFC 6750, section 3; RFC 9728, section 5.1). Nothing in it has quotes or
 // backslashes: New has seen to that.
-func (g *Guard) challenge(r *http.Request, code, description string, scopes []string) string {
+func (g *Guard) challenge(r *http.Request, code string, scopes []string) string {
 	parts := []string{`resource_metadata="` + g.metadata.urlFor(r) + `"`}
 	if code != "" {
-		parts = append(parts, `error="`+code+`"`, `error_description="`+description+`"`)
+		parts = append(parts, `error="`+code+`"`, `error_description="`+descriptions[code]+`"`)
 	}
 	if asked := g.asked(scopes); len(asked) > 0 {
 		parts = append(parts, `scope="`+strings.Join(asked, " ")+`"`)

@@ -23,14 +23,8 @@ type discovery struct {
 	from   *Checking
 	asking *gate // of one place; the rest is for who is in it
 	until  time.Time
-	found  issuerMetadata
+	found  map[string]any // nil before the first
 	failed error
-}
-
-type issuerMetadata struct {
-	Issuer     string `json:"issuer"`
-	Keys       string `json:"jwks_uri"`
-	Introspect string `json:"introspection_endpoint"`
 }
 
 func newDiscovery(issuer string, from *Checking) *discovery {
@@ -38,9 +32,9 @@ func newDiscovery(issuer string, from *Checking) *discovery {
 }
 
 // find returns what the metadata says, of which it asks hourly.
-func (d *discovery) find(ctx context.Context) (issuerMetadata, error) {
+func (d *discovery) find(ctx context.Context) (map[string]any, error) {
 	if err := d.asking.enter(ctx); err != nil {
-		return issuerMetadata{}, err
+		return nil, err
 	}
 	defer d.asking.leave()
 	now := d.from.Now()
@@ -51,7 +45,7 @@ func (d *discovery) find(ctx context.Context) (issuerMetadata, error) {
 	switch {
 	case err == nil:
 		d.found, d.failed, d.until = found, nil, now.Add(keysAge)
-	case d.found.Issuer == "":
+	case d.found == nil:
 		d.failed, d.until = err, now.Add(discoverAgain)
 	default: // what it said will do
 		d.until = now.Add(discoverAgain)
@@ -60,7 +54,7 @@ func (d *discovery) find(ctx context.Context) (issuerMetadata, error) {
 }
 
 // ask tries the places where metadata may be, in the order in which clients of MCP do.
-func (d *discovery) ask(ctx context.Context) (found issuerMetadata, err error) {
+func (d *discovery) ask(ctx context.Context) (found map[string]any, err error) {
 	ctx, cancel := context.WithTimeout(ctx, fetchTimeout)
 	defer cancel()
 	u, err := url.Parse(d.issuer)
@@ -84,7 +78,7 @@ func (d *discovery) ask(ctx context.Context) (found issuerMetadata, err error) {
 	return found, fmt.Errorf("the metadata of the issuer %s: %w", d.issuer, failed)
 }
 
-func (d *discovery) read(ctx context.Context, place string) (found issuerMetadata, err error) {
+func (d *discovery) read(ctx context.Context, place string) (found map[string]any, err error) {
 	raw, err := fetch(ctx, d.from.Client, place, maxMetadata)
 	if err != nil {
 		return found, err
@@ -92,14 +86,14 @@ func (d *discovery) read(ctx context.Context, place string) (found issuerMetadat
 	if err := json.Unmarshal(raw, &found); err != nil {
 		return found, fmt.Errorf("%s: %w", place, err)
 	}
-	if found.Issuer != d.issuer {
-		return found, fmt.Errorf("%s is of the issuer %q: name that one, exactly so, if it is meant", place, found.Issuer)
+	if issuer := text(found["issuer"]); issuer != d.issuer {
+		return found, fmt.Errorf("%s is of the issuer %q: name that one, exactly so, if it is meant", place, issuer)
 	}
 	return found, nil
 }
 
 // endpoint is a URL that is given, or else what is found in the metadata, where it is called name.
-func (d *discovery) endpoint(ctx context.Context, given, name string, of func(issuerMetadata) string) (string, error) {
+func (d *discovery) endpoint(ctx context.Context, given, name string) (string, error) {
 	if given != "" {
 		return given, nil
 	}
@@ -107,7 +101,7 @@ func (d *discovery) endpoint(ctx context.Context, given, name string, of func(is
 	if err != nil {
 		return "", err
 	}
-	at := of(found)
+	at := text(found[name])
 	if at == "" {
 		return "", fmt.Errorf("the metadata of the issuer %s has no %s", d.issuer, name)
 	}

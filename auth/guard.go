@@ -62,7 +62,8 @@ type Options struct {
 // Guard decides who may call a server, and what. Many goroutines may use it at once.
 type Guard struct {
 	opts     Options
-	known    []string // the scopes that mean something here
+	needs    map[string]map[string][]string // the scopes that things take, by their kinds and names
+	known    []string                       // the scopes that mean something here
 	metadata metadata
 }
 
@@ -78,13 +79,14 @@ func New(o Options) (*Guard, error) {
 		return nil, errors.New("auth: Options.Methods needs at least one way of finding out who calls, and no nil")
 	}
 	known := slices.Concat(o.Scopes, o.FirstScopes)
-	for _, of := range []map[string][]string{o.Tools, o.Prompts, o.Resources} {
+	needs := map[string]map[string][]string{"tool": o.Tools, "prompt": o.Prompts, "resource": o.Resources}
+	for _, of := range needs {
 		for _, scopes := range of {
 			known = append(known, scopes...)
 		}
 	}
 	slices.Sort(known)
-	g := &Guard{opts: o, known: slices.Compact(known)}
+	g := &Guard{opts: o, needs: needs, known: slices.Compact(known)}
 	for _, s := range g.known {
 		if !isScope(o.ScopePrefix + s) {
 			return nil, fmt.Errorf("auth: %q is no scope: it needs visible characters, without spaces, quotes and backslashes", o.ScopePrefix+s)
@@ -106,7 +108,7 @@ func (g *Guard) prove() error {
 	g.opts.Methods = slices.Clone(g.opts.Methods)
 	for i, m := range g.opts.Methods {
 		switch m := m.(type) {
-		case interface{ proving(*proofs) Method }:
+		case *tokenMethod:
 			g.opts.Methods[i] = m.proving(p)
 		case *APIKeys, *proxyMethod: // have no access tokens
 		default:
@@ -123,7 +125,7 @@ func (g *Guard) prove() error {
 func (g *Guard) Probe(ctx context.Context) error {
 	var all error
 	for _, m := range g.opts.Methods {
-		if p, ok := m.(interface{ probe(context.Context) error }); ok {
+		if p, ok := m.(*tokenMethod); ok {
 			all = errors.Join(all, p.probe(ctx))
 		}
 	}
@@ -140,7 +142,7 @@ func (g *Guard) Secure(o *server.Options) error {
 		}
 		names[p.Kind.String()+" "+p.Name] = true
 	}
-	for kind, of := range map[string]map[string][]string{"tool": g.opts.Tools, "prompt": g.opts.Prompts, "resource": g.opts.Resources} {
+	for kind, of := range g.needs {
 		for name := range of {
 			if !names[kind+" "+name] {
 				return fmt.Errorf("auth: scopes are demanded for the %s %q, which the server does not have", kind, name)
@@ -186,15 +188,7 @@ func (g *Guard) Authenticate(r *http.Request) (saga.Caller, error) {
 
 // Permit is for [server.Options]: it says whether a caller has the scopes that something takes.
 func (g *Guard) Permit(_ context.Context, who saga.Caller, kind, name string) error {
-	var needs []string
-	switch kind {
-	case "tool":
-		needs = g.opts.Tools[name]
-	case "prompt":
-		needs = g.opts.Prompts[name]
-	case "resource":
-		needs = g.opts.Resources[name]
-	}
+	needs := g.needs[kind][name]
 	switch {
 	case g.has(who, g.opts.Scopes) && g.has(who, needs):
 		return nil

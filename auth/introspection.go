@@ -29,8 +29,7 @@ type Introspection struct {
 
 type introspectionMethod struct {
 	Introspection
-	recall recall
-	at     *discovery
+	at *discovery
 }
 
 // NewIntrospection returns a method that asks one issuer about access tokens. It takes any: name it behind the others.
@@ -43,18 +42,7 @@ func NewIntrospection(o Introspection) (Method, error) {
 	}
 	o.setDefaults(16, 100)
 	o.unaddressed, o.endless = o.WithoutAudience, true
-	m := &introspectionMethod{Introspection: o, recall: newRecall(&o.Checking)}
-	m.at = newDiscovery(o.Issuer, &m.Checking)
-	return m, nil
-}
-
-// Identify implements Method.
-func (m *introspectionMethod) Identify(r *http.Request) (saga.Caller, error) {
-	token, _ := credentials(r)
-	if token == "" {
-		return saga.Caller{}, ErrNone
-	}
-	return m.recall.identify(r, token, m)
+	return newTokenMethod(&introspectionMethod{o, newDiscovery(o.Issuer, &o.Checking)}, &o.Checking), nil
 }
 
 func (m *introspectionMethod) takes(string) bool { return true }
@@ -80,19 +68,13 @@ func (m *introspectionMethod) judge(ctx context.Context, claims map[string]any) 
 	return m.caller(ctx, m.Issuer, claims, m.Now())
 }
 
-func (m *introspectionMethod) proving(p *proofs) Method {
-	proving := *m
-	proving.recall.proofs = p
-	return &proving
-}
-
 func (m *introspectionMethod) probe(ctx context.Context) error {
 	_, err := m.endpoint(ctx)
 	return err
 }
 
 func (m *introspectionMethod) endpoint(ctx context.Context) (string, error) {
-	return m.at.endpoint(ctx, m.URL, "introspection_endpoint", func(d issuerMetadata) string { return d.Introspect })
+	return m.at.endpoint(ctx, m.URL, "introspection_endpoint")
 }
 
 func (m *introspectionMethod) ask(ctx context.Context, token string) (map[string]any, error) {

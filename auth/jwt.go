@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net/http"
 	"regexp"
 	"runtime"
 	"slices"
@@ -40,8 +39,7 @@ type JWT struct {
 
 type jwtMethod struct {
 	JWT
-	recall recall
-	keys   *keys
+	keys *keys
 }
 
 // NewJWT returns a method that takes access tokens of one issuer. It asks the issuer for nothing before the first token
@@ -68,29 +66,14 @@ func NewJWT(o JWT) (Method, error) {
 		o.FetchEvery = 30 * time.Second
 	}
 	o.setDefaults(max(1, runtime.GOMAXPROCS(0)/2), 1000)
-	m := &jwtMethod{JWT: o, recall: newRecall(&o.Checking)}
-	m.keys = newKeys(&m.JWT)
+	m := newTokenMethod(&jwtMethod{o, newKeys(&o)}, &o.Checking)
+	m.jwts = true
 	return m, nil
-}
-
-// Identify implements Method. What looks like no JSON Web Token, or one of another issuer, is for another method.
-func (m *jwtMethod) Identify(r *http.Request) (saga.Caller, error) {
-	token, _ := credentials(r)
-	if strings.Count(token, ".") != 2 {
-		return saga.Caller{}, ErrNone
-	}
-	return m.recall.identify(r, token, m)
-}
-
-func (m *jwtMethod) proving(p *proofs) Method {
-	proving := *m
-	proving.recall.proofs = p
-	return &proving
 }
 
 func (m *jwtMethod) probe(ctx context.Context) error { return m.keys.refresh(ctx) }
 
-// takes is about what a token says of itself: nothing is decided by it but whose keys are used.
+// takes is about what a token of three parts says of itself: nothing is decided by it but whose keys are used.
 func (m *jwtMethod) takes(token string) bool {
 	claims := unverified(token)
 	return m.isIssuer(func(name string) string {

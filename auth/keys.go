@@ -156,7 +156,7 @@ func (k *keys) fetch(ctx context.Context) error {
 func (k *keys) get(ctx context.Context) ([]jose.JSONWebKey, error) {
 	ctx, cancel := context.WithTimeout(ctx, fetchTimeout)
 	defer cancel()
-	at, err := k.at.endpoint(ctx, k.jwt.KeysURL, "jwks_uri", func(d issuerMetadata) string { return d.Keys })
+	at, err := k.at.endpoint(ctx, k.jwt.KeysURL, "jwks_uri")
 	if err != nil {
 		return nil, err
 	}

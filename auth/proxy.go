@@ -57,7 +57,6 @@ func NewProxy(o Proxy) (Method, error) {
 	return m, nil
 }
 
-// Identify implements Method.
 func (m *proxyMethod) Identify(r *http.Request) (who saga.Caller, err error) {
 	if !m.trusted(r.RemoteAddr) || len(r.Header.Values(m.Subject)) == 0 {
 		return who, ErrNone

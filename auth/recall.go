@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"net/http"
+	"strings"
 	"sync"
 	"time"
 
@@ -127,8 +128,10 @@ func (c *checks) once(ctx context.Context, key tokenHash, check func(context.Con
 // rememberBad is for how long a bad token is remembered: servers of one issuer may not all know a new one at once.
 const rememberBad = 5 * time.Second
 
-// recall finds out what tokens are worth, and remembers it.
-type recall struct {
+// tokenMethod is a method for access tokens: it finds out what they are worth, and remembers that.
+type tokenMethod struct {
+	verifier
+	jwts      bool // what has not the three parts of a JSON Web Token is for another method
 	good, bad *memory
 	gate      *gate
 	checks    *checks
@@ -145,18 +148,33 @@ type verifier interface {
 	// judge says whom such claims stand for. What it refuses is remembered, unlike what read does, of which there may be any
 	// number.
 	judge(ctx context.Context, claims map[string]any) (saga.Caller, error)
+	// probe asks the issuer for what the first token needs.
+	probe(context.Context) error
 }
 
-func newRecall(c *Checking) recall {
+func newTokenMethod(v verifier, c *Checking) *tokenMethod {
 	memory := func(most time.Duration) *memory {
 		return &memory{most: most, now: c.Now, all: recent[tokenHash, known]{size: max(1, c.MaxRemembered/2)}}
 	}
-	return recall{memory(c.Remember), memory(min(c.Remember, rememberBad)), newGate(c.MaxChecks, maxWait), &checks{all: map[tokenHash]*checked{}}, newMisses(c), nil}
+	return &tokenMethod{
+		verifier: v, good: memory(c.Remember), bad: memory(min(c.Remember, rememberBad)),
+		gate: newGate(c.MaxChecks, maxWait), checks: &checks{all: map[tokenHash]*checked{}}, misses: newMisses(c),
+	}
 }
 
-// identify says whose a token is, and whether it may come as it does.
-func (m *recall) identify(r *http.Request, token string, v verifier) (saga.Caller, error) {
-	k, err := m.know(r, token, v)
+// proving is the method with proofs.
+func (m tokenMethod) proving(p *proofs) *tokenMethod {
+	m.proofs = p
+	return &m
+}
+
+// Identify implements Method: it says whose a token is, and whether it may come as it does.
+func (m *tokenMethod) Identify(r *http.Request) (saga.Caller, error) {
+	token, _ := credentials(r)
+	if token == "" || m.jwts && strings.Count(token, ".") != 2 {
+		return saga.Caller{}, ErrNone
+	}
+	k, err := m.know(r, token)
 	if err == nil {
 		err = m.proofs.check(r, token, k.thumbprint)
 	}
@@ -166,7 +184,7 @@ func (m *recall) identify(r *http.Request, token string, v verifier) (saga.Calle
 	return k.who, nil
 }
 
-func (m *recall) know(r *http.Request, token string, v verifier) (known, error) {
+func (m *tokenMethod) know(r *http.Request, token string) (known, error) {
 	key := tokenHash(sha256.Sum256([]byte(token)))
 	if k, ok := m.good.get(key); ok {
 		return k, nil
@@ -174,50 +192,44 @@ func (m *recall) know(r *http.Request, token string, v verifier) (known, error) 
 	if k, ok := m.bad.get(key); ok {
 		return known{}, k.bad
 	}
-	if !v.takes(token) {
+	if !m.takes(token) {
 		return known{}, ErrNone
 	}
 	limits := m.misses.limiters(r)
 	if err := m.misses.allow(limits); err != nil {
 		return known{}, err
 	}
-	return m.check(r.Context(), key, token, v, limits)
-}
-
-// check finds out what a token is worth that is not remembered.
-func (m *recall) check(ctx context.Context, key tokenHash, token string, v verifier, limits []*rate.Limiter) (known, error) {
-	return m.checks.once(ctx, key, func(ctx context.Context) (known, error) {
+	return m.checks.once(r.Context(), key, func(ctx context.Context) (known, error) {
 		if k, ok := m.good.get(key); ok { // the request that had checked it before has just ended
 			return k, nil
 		}
-		claims, err := m.read(ctx, token, v, limits)
-		if err != nil {
-			return known{}, err
-		}
-		who, err := v.judge(ctx, claims) // in no place: it may ask others, who take long
-		k := known{who: who, thumbprint: thumbprintOf(claims)}
-		switch {
-		case err == nil:
-			m.good.set(key, k, seconds(claims["exp"]))
-		case !isLater(err):
-			m.bad.set(key, known{bad: err}, time.Time{})
-			m.misses.add(limits)
-		}
-		return k, err
+		return m.check(ctx, key, token, limits)
 	})
 }
 
-func (m *recall) read(ctx context.Context, token string, v verifier, limits []*rate.Limiter) (map[string]any, error) {
+// check finds out what a token is worth that is not remembered.
+func (m *tokenMethod) check(ctx context.Context, key tokenHash, token string, limits []*rate.Limiter) (known, error) {
 	place := &pass{gate: m.gate}
 	if err := place.enter(ctx); err != nil {
-		return nil, err
+		return known{}, err
 	}
 	defer place.leave()
-	claims, err := v.read(ctx, place, token)
+	claims, err := m.read(ctx, place, token)
 	if err != nil {
 		m.misses.add(limits) // also if the issuer could not say: it was asked
+		return known{}, err
 	}
-	return claims, err
+	place.leave() // judge may ask others, who take long
+	who, err := m.judge(ctx, claims)
+	k := known{who: who, thumbprint: thumbprintOf(claims)}
+	switch {
+	case err == nil:
+		m.good.set(key, k, seconds(claims["exp"]))
+	case !isLater(err):
+		m.bad.set(key, known{bad: err}, time.Time{})
+		m.misses.add(limits)
+	}
+	return k, err
 }
 
 // isLater reports whether an error says nothing about the credentials.

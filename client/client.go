@@ -11,15 +11,6 @@ import (
 	"github.com/cenkalti/backoff/v5"
 )
 
-const (
-	defaultMaxRounds = 20
-	defaultTimeout   = 5 * time.Minute
-	defaultRetries   = 6
-	defaultRetryFor  = time.Minute
-
-	defaultRetryPause = 200 * time.Millisecond
-)
-
 // Options adjust a [Client]. The zero value is ready to use.
 type Options struct {
 	Name, Version string // introduce the client to servers
@@ -72,10 +63,10 @@ type Client struct {
 // New returns a client for the server that transport leads to. Nothing is sent
 // before the first call.
 func New(transport Transport, options Options) *Client {
-	options.MaxRounds = cmp.Or(options.MaxRounds, defaultMaxRounds)
-	options.Timeout = cmp.Or(options.Timeout, defaultTimeout)
-	options.RetryFor = cmp.Or(options.RetryFor, defaultRetryFor)
-	options.RetryPause = cmp.Or(options.RetryPause, defaultRetryPause)
+	options.MaxRounds = cmp.Or(options.MaxRounds, 20)
+	options.Timeout = cmp.Or(options.Timeout, 5*time.Minute)
+	options.RetryFor = cmp.Or(options.RetryFor, time.Minute)
+	options.RetryPause = cmp.Or(options.RetryPause, 200*time.Millisecond)
 	options.Limits = options.Limits.withDefaults()
 	dialects := map[string]dialect{sagaProposal: sagaDialect{}, stateless: statelessDialect{options}, inSessions: sessionDialect{}}
 	closed, end := context.WithCancel(context.Background())
@@ -117,11 +108,8 @@ func (c *Client) send(ctx context.Context, r request) (json.RawMessage, error) {
 		}
 		return nil, last
 	}
-	tries := uint(defaultRetries + 1)
-	switch {
-	case c.options.Retries != 0:
-		tries = uint(max(c.options.Retries, 0)) + 1
-	case r.later:
+	tries := uint(max(cmp.Or(c.options.Retries, 6), 0)) + 1
+	if c.options.Retries == 0 && r.later {
 		tries = 0 // only the time limits it
 	}
 	pause := backoff.NewExponentialBackOff()

@@ -108,7 +108,6 @@ func checkRedirect(next *http.Request, via []*http.Request) error {
 // sender adds what h sends with every request, and limits the responses.
 type sender struct{ h *HTTP }
 
-// RoundTrip implements [http.RoundTripper].
 func (s sender) RoundTrip(r *http.Request) (*http.Response, error) {
 	r = r.Clone(r.Context())
 	for name, values := range s.h.Header {

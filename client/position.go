@@ -98,23 +98,18 @@ func (p Position) keepsAnswers() bool { return p.Dialect != stateless }
 
 // snapshot returns a copy that does not change when the call continues.
 func (p Position) snapshot() Position {
-	c := p
-	c.Steps = slices.Clone(p.Steps)
-	c.Answers = slices.Clone(p.Answers)
-	c.Parts = slices.Clone(p.Parts)
-	return c
+	p.Steps, p.Answers, p.Parts = slices.Clone(p.Steps), slices.Clone(p.Answers), slices.Clone(p.Parts)
+	return p
 }
 
 // suspended moves the position to the server's next suspension.
 func (p *Position) suspended(t turn, limits Limits) error {
-	if len(p.Parts)+len(t.parts) > limits.Items {
+	parts, size := slices.Concat(p.Parts, t.parts), 0
+	if len(parts) > limits.Items {
 		return tooMuch(limits.Items, "blocks in a result")
 	}
-	size := 0
-	for _, parts := range [][]json.RawMessage{p.Parts, t.parts} {
-		for _, part := range parts {
-			size += len(part)
-		}
+	for _, part := range parts {
+		size += len(part)
 	}
 	if size > limits.PartBytes {
 		return tooMuch(limits.PartBytes, "bytes in the parts of a result")
@@ -132,7 +127,7 @@ func (p *Position) suspended(t turn, limits Limits) error {
 		}
 		asked[step.StepID] = true
 	}
-	p.Token, p.Key, p.Steps, p.Parts = t.token, "", t.steps, append(p.Parts, t.parts...)
+	p.Token, p.Key, p.Steps, p.Parts = t.token, "", t.steps, parts
 	p.Round++
 	return nil
 }

@@ -68,18 +68,13 @@ func (s *Stdio) Close() error {
 	return nil
 }
 
-// take returns the process that runs, if there is one; the next request starts another.
-func (s *Stdio) take() *child {
+// drop ends the process; the next request starts another.
+func (s *Stdio) drop() {
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	running := s.child
 	s.child = nil
-	return running
-}
-
-// drop ends the process.
-func (s *Stdio) drop() {
-	if running := s.take(); running != nil {
+	s.mu.Unlock()
+	if running != nil {
 		_ = running.Close()
 	}
 }
@@ -88,19 +83,19 @@ func (s *Stdio) drop() {
 // It returns what the process reads and writes, for programs that speak with it by themselves.
 // Close of what is returned ends it.
 func (s *Stdio) Open() (io.ReadWriteCloser, error) {
-	s.mu.Lock()
-	running, err := s.start()
-	s.child = nil // nothing else comes to it
-	s.mu.Unlock()
+	running, err := s.running(true)
 	if err != nil {
 		return nil, err
 	}
-	running.divert()
+	from, to := io.Pipe()
+	running.raw = from
+	running.diverted.Store(to)
+	context.AfterFunc(running.ctx, func() { _ = to.CloseWithError(io.EOF) }) // frees both ends
 	return running, nil
 }
 
 func (s *Stdio) exchange(ctx context.Context, r *request) (json.RawMessage, error) {
-	running, err := s.running()
+	running, err := s.running(false)
 	if err == nil && s.Initialize && r.header == nil {
 		err = running.greet(ctx)
 	}
@@ -110,27 +105,23 @@ func (s *Stdio) exchange(ctx context.Context, r *request) (json.RawMessage, erro
 	return running.call(ctx, r)
 }
 
-// running returns the process, starting one if there is none.
-func (s *Stdio) running() (*child, error) {
+// running returns the process, starting one if there is none. If it is taken over nothing else comes to it.
+func (s *Stdio) running(takeOver bool) (running *child, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.start()
-}
-
-// start is running while s.mu is held.
-func (s *Stdio) start() (*child, error) {
 	if s.closed {
 		return nil, &TransportError{Err: errClosed, final: true}
 	}
-	if s.child == nil || s.child.ctx.Err() != nil {
-		started, err := launch(s)
-		if err != nil {
+	if running = s.child; running == nil || running.ctx.Err() != nil {
+		if running, err = launch(s); err != nil {
 			missing := errors.Is(err, exec.ErrNotFound) || errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission)
 			return nil, &TransportError{Err: err, final: missing}
 		}
-		s.child = started
 	}
-	return s.child, nil
+	if s.child = running; takeOver {
+		s.child = nil
+	}
+	return running, nil
 }
 
 // child is one run of a server process, and the connection to it.
@@ -390,14 +381,6 @@ func (c *child) lost(err error) error {
 	case <-time.After(c.grace):
 	}
 	return &TransportError{Sent: true, Err: err, final: final}
-}
-
-// divert has Read get what the process writes from now on, and call no more.
-func (c *child) divert() {
-	from, to := io.Pipe()
-	c.raw = from
-	c.diverted.Store(to)
-	context.AfterFunc(c.ctx, func() { _ = to.CloseWithError(io.EOF) }) // frees both ends
 }
 
 // Read reads what the process of [Stdio.Open] writes. If that ends by itself the error says how, here

@@ -66,13 +66,11 @@ type askedKMS struct {
 	err error
 }
 
-// Encrypt implements [tink.AEAD].
 func (k *askedKMS) Encrypt(plaintext, associatedData []byte) (ciphertext []byte, err error) {
 	ciphertext, k.err = k.AEAD.Encrypt(plaintext, associatedData)
 	return ciphertext, k.err
 }
 
-// Decrypt implements [tink.AEAD].
 func (k *askedKMS) Decrypt(ciphertext, associatedData []byte) (plaintext []byte, err error) {
 	plaintext, k.err = k.AEAD.Decrypt(ciphertext, associatedData)
 	return plaintext, k.err

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"slices"
 
+	"github.com/modelcontextprotocol/go-sdk/auth"
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
@@ -45,7 +46,7 @@ func (m *Mounted) readResource(ctx context.Context, r *mcp.ReadResourceRequest) 
 // answer serves a method that may ask. read makes our result one of the SDK's.
 func answer[P mcp.Params, R any](ctx context.Context, m *Mounted, method string, r *mcp.ServerRequest[P], answers mcp.InputResponseMap, read func(json.RawMessage) (*R, error)) (*R, error) {
 	for _, a := range answers {
-		if err := exact(a); err != nil {
+		if err := exact("", a); err != nil {
 			return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: err.Error()}
 		}
 	}
@@ -66,27 +67,23 @@ func (m *Mounted) handle(call context.Context, method string, ss *mcp.ServerSess
 	if call.Done() != nil { // the SDK ends it when it has written the result
 		context.AfterFunc(call, m.unsaid.Begin())
 	}
+	if extra == nil {
+		extra = new(mcp.RequestExtra)
+	}
 	ctx, hangUp := untilGone(call)
 	defer hangUp(nil)
 	if open, ok := call.Value(openKey{}).(*openCalls); ok {
-		user := ""
-		if extra != nil {
-			user = userOf(extra.TokenInfo)
-		}
-		defer open.begin(sessionUser{ss.ID(), user}, hangUp)()
+		defer open.begin(sessionUser{ss.ID(), userOf(extra.TokenInfo)}, hangUp)()
 	}
 	raw, err := json.Marshal(params)
 	if err != nil {
 		return nil, m.internal(ctx, method, err)
 	}
-	caller, err := m.callerOf(extra)
+	caller, err := m.callerOf(extra.TokenInfo)
 	if err != nil {
 		return nil, m.internal(ctx, method, err)
 	}
-	r := &server.Request{Method: method, Params: raw, Caller: caller, Version: newest, Peer: &peer{call, ss, extra, m.log}}
-	if extra != nil {
-		r.Header = extra.Header
-	}
+	r := &server.Request{Method: method, Params: raw, Caller: caller, Version: newest, Header: extra.Header, Peer: &peer{call, ss, extra, m.log}}
 	// As the SDK sees it: a client that has not introduced itself is of the newest revision.
 	if p := ss.InitializeParams(); p != nil {
 		if r.Version = p.ProtocolVersion; r.Version < newest && !slices.Contains(server.Revisions(), r.Version) {
@@ -98,10 +95,20 @@ func (m *Mounted) handle(call context.Context, method string, ss *mcp.ServerSess
 	}
 	result, err := m.server.Handle(ctx, r)
 	if refused, ok := errors.AsType[*server.Error](err); ok { // as all are
+		request, ok := call.Value(requestKey{}).(context.Context)
+		if ok && request.Err() != nil && refused.Message == internalText { // other texts say what may be done: see serveWhileThere
+			return nil, &jsonrpc.Error{Code: codeTryAgain, Message: "the request was cut off: send the same request again"}
+		}
 		return nil, &jsonrpc.Error{Code: refused.Code, Message: refused.Message, Data: refused.Data}
 	}
 	return result, err
 }
+
+// internalText is the message of errors that clients do not see.
+const internalText = "internal error"
+
+// codeTryAgain asks for the same request again.
+const codeTryAgain = -31503
 
 const (
 	// newest is the first revision without a handshake.
@@ -112,11 +119,10 @@ const (
 
 // callerOf says who sent a request. The SDK recovers from no panic: a claim that is
 // not there would end the process.
-func (m *Mounted) callerOf(extra *mcp.RequestExtra) (c saga.Caller, err error) {
-	if extra == nil || extra.TokenInfo == nil {
-		return saga.Caller{}, nil
+func (m *Mounted) callerOf(t *auth.TokenInfo) (c saga.Caller, err error) {
+	if t != nil {
+		err = engine.Protect(func() (err error) { c, err = m.caller(t); return err })
 	}
-	err = engine.Protect(func() (err error) { c, err = m.caller(extra.TokenInfo); return err })
 	return c, err
 }
 
@@ -136,5 +142,5 @@ func declared(c *mcp.ClientCapabilities) (json.RawMessage, error) {
 // internal logs an error and hides it from the client.
 func (m *Mounted) internal(ctx context.Context, method string, err error) error {
 	m.log.ErrorContext(ctx, "request failed", "method", method, "error", err)
-	return &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "internal error"}
+	return &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: internalText}
 }

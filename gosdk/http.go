@@ -20,7 +20,6 @@ import (
 // handler sends each request to the SDK's handler in the mode that it needs.
 type handler struct {
 	stateless, sessions, sessionless http.Handler
-	maxBody                          int64
 	open                             openCalls
 }
 
@@ -41,10 +40,7 @@ func NewHTTPHandler(getServer func(*http.Request) *mcp.Server, opts *mcp.Streama
 	if opts != nil {
 		o = *opts
 	}
-	h := &handler{maxBody: o.MaxRequestBodyBytes}
-	if h.maxBody == 0 {
-		h.maxBody = mcp.DefaultMaxRequestBodyBytes
-	}
+	h := new(handler)
 	o.Stateless = false
 	h.sessions = mcp.NewStreamableHTTPHandler(getServer, &o)
 	o.Stateless = true
@@ -58,7 +54,7 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	session := r.Header.Get(sessionHeader)
 	switch {
 	case r.Header.Get(versionHeader) >= newest:
-		h.stateless.ServeHTTP(w, whileThere(r))
+		serveWhileThere(h.stateless, w, r)
 	case r.Method == http.MethodPost && session == "":
 		h.serveWithoutSession(w, r)
 	default:
@@ -75,31 +71,25 @@ const (
 	sessionHeader = "Mcp-Session-Id"
 )
 
-// serveWithoutSession serves a request without a session. Only the body tells whether it
-// is to open one.
+// maxInitialize is how long a message may be that opens a session, in bytes.
+const maxInitialize = 1 << 20
+
+// serveWithoutSession serves a request without a session. Only the body tells whether it is to open one. No more of it is
+// kept than that takes, and only until the SDK, which bounds bodies, has read it anew.
 func (h *handler) serveWithoutSession(w http.ResponseWriter, r *http.Request) {
-	body := r.Body
-	if h.maxBody > 0 {
-		body = http.MaxBytesReader(w, r.Body, h.maxBody)
-	}
-	raw, err := io.ReadAll(body)
-	if large := new(http.MaxBytesError); errors.As(err, &large) {
-		http.Error(w, "the request is too large", http.StatusRequestEntityTooLarge)
-		return
-	}
-	if err != nil {
-		http.Error(w, "the request could not be read", http.StatusBadRequest)
-		return
-	}
+	begin, _ := io.ReadAll(io.LimitReader(r.Body, maxInitialize)) // the SDK meets the error, too
 	again := *r
-	again.Body = io.NopCloser(bytes.NewReader(raw))
-	if opensSession(raw) {
+	again.Body = struct {
+		io.Reader
+		io.Closer
+	}{io.MultiReader(bytes.NewReader(begin), r.Body), r.Body}
+	if opensSession(begin) {
 		// What comes in the session has the values of this context.
 		ctx := context.WithValue(r.Context(), openKey{}, &h.open)
 		h.sessions.ServeHTTP(w, again.WithContext(ctx))
 		return
 	}
-	h.sessionless.ServeHTTP(w, whileThere(&again))
+	serveWhileThere(h.sessionless, w, &again)
 }
 
 // opensSession reports whether a message is an initialize of revisions that have it.
@@ -128,11 +118,40 @@ const revisionMember = "io.modelcontextprotocol/protocolVersion"
 // requestKey is where the context of a call has that of its HTTP request.
 type requestKey struct{}
 
-// whileThere says that the calls of a request end when its client goes away: without
-// a session no client can come back for the result. The SDK lets them run on.
-func whileThere(r *http.Request) *http.Request {
-	return r.WithContext(context.WithValue(r.Context(), requestKey{}, r.Context()))
+// serveWhileThere has the calls of a request end when its client goes away: without a session no client can come back for
+// the result. The SDK lets them run on, and answers nothing once the context of the request has ended, which may be the doing of
+// middleware: then the client still reads.
+func serveWhileThere(by http.Handler, w http.ResponseWriter, r *http.Request) {
+	noted := &notedWriter{ResponseWriter: w}
+	by.ServeHTTP(noted, r.WithContext(context.WithValue(r.Context(), requestKey{}, r.Context())))
+	if r.Context().Err() != nil && !noted.begun {
+		// What the call has done is not known here, and some of it may be final.
+		http.Error(w, "the request was cut off, and may have been carried out: find out before you send it again", http.StatusGatewayTimeout)
+	}
 }
+
+// notedWriter notes whether a response has begun.
+type notedWriter struct {
+	http.ResponseWriter
+	begun bool
+}
+
+func (w *notedWriter) WriteHeader(status int) {
+	w.begun = true
+	w.ResponseWriter.WriteHeader(status)
+}
+
+func (w *notedWriter) Write(b []byte) (int, error) {
+	w.begun = true
+	return w.ResponseWriter.Write(b)
+}
+
+func (w *notedWriter) FlushError() error {
+	w.begun = true
+	return http.NewResponseController(w.ResponseWriter).Flush()
+}
+
+func (w *notedWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
 // untilGone returns a context that ends with a call's and, if it is to, with that of its HTTP request, and what ends it.
 func untilGone(call context.Context) (context.Context, context.CancelCauseFunc) {
@@ -156,12 +175,9 @@ func whyOver(call context.Context) error {
 // errEnded is why the calls of a session end that its client has ended.
 var errEnded = fmt.Errorf("%w: it ended the session", turns.ErrGone)
 
-// openCalls are the calls of sessions under way, and what ends each. The SDK ends a session once all its requests have
+// openCalls are the calls of sessions under way, by what ends each. The SDK ends a session once all its requests have
 // ended; but a client that wants it to end neither answers nor reads any more.
-type openCalls struct {
-	mu  sync.Mutex
-	all map[*context.CancelCauseFunc]sessionUser
-}
+type openCalls struct{ all sync.Map }
 
 // sessionUser is a session and whose it is, as the SDK binds one to the other.
 type sessionUser struct{ session, user string }
@@ -178,26 +194,15 @@ type openKey struct{}
 
 // begin notes a call; done forgets it.
 func (o *openCalls) begin(of sessionUser, hangUp context.CancelCauseFunc) (done func()) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if o.all == nil {
-		o.all = make(map[*context.CancelCauseFunc]sessionUser)
-	}
-	o.all[&hangUp] = of
-	return func() {
-		o.mu.Lock()
-		defer o.mu.Unlock()
-		delete(o.all, &hangUp)
-	}
+	o.all.Store(&hangUp, of)
+	return func() { o.all.Delete(&hangUp) }
 }
 
 // hangUp ends the calls of a session.
 func (o *openCalls) hangUp(session, user string) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	for hangUp, of := range o.all {
+	for hangUp, of := range o.all.Range {
 		if of == (sessionUser{session, user}) {
-			(*hangUp)(errEnded)
+			(*hangUp.(*context.CancelCauseFunc))(errEnded)
 		}
 	}
 }

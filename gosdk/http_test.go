@@ -216,6 +216,8 @@ func TestEndlessBodies(t *testing.T) {
 	handler := gosdk.NewHTTPHandler(func(*http.Request) *mcp.Server { return h.sdk }, nil)
 	body := new(endless)
 	r := httptest.NewRequest(http.MethodPost, "/", body)
+	r.Header.Set("Content-Type", "application/json")
+	r.Header.Set("Accept", "application/json, text/event-stream")
 	w := httptest.NewRecorder()
 	handler.ServeHTTP(w, r)
 	assert.Equal(t, 413, w.Code)

@@ -132,7 +132,11 @@ func (m *Mounted) middleware(next mcp.MethodHandler) mcp.MethodHandler {
 		switch method {
 		case "completion/complete":
 			if r, ok := r.(*mcp.CompleteRequest); ok && m.suggests(r.Params) {
-				return m.complete(ctx, r)
+				result, err := answer(ctx, m, method, r, nil, completeResult)
+				if err != nil {
+					return nil, err
+				}
+				return result, nil
 			}
 		case "tools/callSaga", "tools/resumeSaga", "tools/cancelSaga", "tasks/get", "tasks/update", "tasks/cancel":
 			ctx = context.WithValue(ctx, extraKey{}, r.GetExtra())
@@ -202,17 +206,4 @@ func (m *Mounted) suggests(p *mcp.CompleteParams) bool {
 		return false
 	}
 	return p.Ref.Type == "ref/prompt" && m.prompts[p.Ref.Name] || p.Ref.Type == "ref/resource" && m.resources[p.Ref.URI]
-}
-
-func (m *Mounted) complete(ctx context.Context, r *mcp.CompleteRequest) (mcp.Result, error) {
-	raw, err := m.handle(ctx, "completion/complete", r.Session, r.Params, r.Extra)
-	if err != nil {
-		return nil, err
-	}
-	out := new(mcp.CompleteResult)
-	if err := json.Unmarshal(raw, out); err != nil {
-		return nil, m.internal(ctx, "completion/complete", err)
-	}
-	out.Meta = metaOf(raw)
-	return out, nil
 }

@@ -98,8 +98,21 @@ func Mount(s *mcp.Server, o Options, sagas ...saga.Definition) (*Mounted, error)
 	case o.Caller == nil:
 		o.Caller = callerOfUser
 	}
-	if err := askNoOthers(sagas); err != nil {
-		return nil, fmt.Errorf("gosdk: %w", err)
+	tasks := map[string]bool{}
+	for _, d := range sagas {
+		if d == nil {
+			continue // New says so
+		}
+		p, err := d.Compile()
+		switch {
+		case err != nil: // as well
+		case p.AsksOthers():
+			// On the pages of a mount no one is known: only a server's Authenticate says who opens one.
+			err = &saga.DefinitionError{Tool: p.Name, Problem: "it asks others than its caller (By), and who opens a page of a mount is not known: serve it with package server, whose Options.Authenticate knows them"}
+			return nil, fmt.Errorf("gosdk: %w", err)
+		case o.Ledger != nil && p.Kind == engine.KindTool && p.Tasks.Mode != engine.TasksForbidden:
+			tasks[p.Name] = true
+		}
 	}
 	o.Logger = cmp.Or(o.Logger, slog.Default())
 	inner, err := server.New(server.Options{
@@ -110,16 +123,7 @@ func Mount(s *mcp.Server, o Options, sagas ...saga.Definition) (*Mounted, error)
 	if err != nil {
 		return nil, fmt.Errorf("gosdk: %w", err)
 	}
-	m := &Mounted{server: inner, caller: o.Caller, permits: o.Permit != nil, log: o.Logger, ledger: o.Ledger, tasks: map[string]bool{}}
-	for _, d := range sagas {
-		p, err := d.Compile()
-		if err != nil {
-			return nil, fmt.Errorf("gosdk: %w", err)
-		}
-		if o.Ledger != nil && p.Kind == engine.KindTool && p.Tasks.Mode != engine.TasksForbidden {
-			m.tasks[p.Name] = true
-		}
-	}
+	m := &Mounted{server: inner, caller: o.Caller, permits: o.Permit != nil, log: o.Logger, ledger: o.Ledger, tasks: tasks}
 	entries, err := m.entries()
 	if err != nil {
 		return nil, fmt.Errorf("gosdk: %w", err)
@@ -143,20 +147,6 @@ func Mount(s *mcp.Server, o Options, sagas ...saga.Definition) (*Mounted, error)
 	}
 	_ = inner.Handler() // which begins to look for abandoned sagas: no request may come for long
 	return m, nil
-}
-
-// askNoOthers fails if a saga asks others than its caller. On the pages of a mount no one is known: only a server's Authenticate
-// says who opens one.
-func askNoOthers(sagas []saga.Definition) error {
-	for _, d := range sagas {
-		if d == nil {
-			continue // New says so
-		}
-		if p, err := d.Compile(); err == nil && p.AsksOthers() {
-			return &saga.DefinitionError{Tool: p.Name, Problem: "it asks others than its caller (By), and who opens a page of a mount is not known: serve it with package server, whose Options.Authenticate knows them"}
-		}
-	}
-	return nil
 }
 
 // sayTime is how long Shutdown waits for results to be written, as a client may not read.

@@ -133,13 +133,13 @@ func (p *peer) send(ctx context.Context, method string, params json.RawMessage) 
 		if result, err = said.instead(result, err); err != nil {
 			return nil, err
 		}
-		return result, exact(result)
+		return result, exact("", result)
 	case *mcp.CreateMessageWithToolsParams:
 		result, err := p.ss.CreateMessageWithTools(ctx, ask)
 		if err != nil {
 			return nil, err
 		}
-		return result, exact(result)
+		return result, exact("", result)
 	case *mcp.ListRootsParams:
 		return p.ss.ListRoots(ctx, ask)
 	}
@@ -148,7 +148,7 @@ func (p *peer) send(ctx context.Context, method string, params json.RawMessage) 
 
 // Disconnect is what a [server.Peer] may have besides.
 func (p *peer) Disconnect(retry time.Duration) {
-	if p.extra != nil && p.extra.CloseSSEStream != nil {
+	if p.extra.CloseSSEStream != nil {
 		p.extra.CloseSSEStream(mcp.CloseSSEStreamArgs{RetryAfter: retry})
 	}
 }

@@ -3,6 +3,7 @@ package gosdk
 //lint:file-ignore SA1019 Sampling, roots and logs are deprecated since 2026-07-28, and in use.
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"math"
@@ -54,6 +55,12 @@ func resourceResult(raw json.RawMessage) (out *mcp.ReadResourceResult, err error
 		// The SDK gives this result hints for caches, too. Its state is for one user.
 		out.CacheScope = "private"
 	}
+	return out, err
+}
+
+func completeResult(raw json.RawMessage) (out *mcp.CompleteResult, err error) {
+	out = new(mcp.CompleteResult)
+	out.Meta, _, _, err = readResult(raw, out)
 	return out, err
 }
 
@@ -162,44 +169,29 @@ func (e *inexact) Error() string {
 }
 
 // exact fails with an *inexact if a number in an answer may not be the one that was
-// sent.
-func exact(answer mcp.InputResponse) error {
-	switch answer := answer.(type) {
+// sent. field is the member of the answer that v is in, or empty.
+func exact(field string, v any) (err error) {
+	switch v := v.(type) {
 	case *mcp.ElicitResult:
-		return exactObject(answer.Content)
+		return exact("", v.Content)
 	case *mcp.CreateMessageWithToolsResult:
-		for _, c := range answer.Content {
+		for _, c := range v.Content {
 			if use, ok := c.(*mcp.ToolUseContent); ok {
-				if err := exactObject(use.Input); err != nil {
-					return err
-				}
+				err = cmp.Or(err, exact("", use.Input))
 			}
 		}
-	}
-	return nil
-}
-
-func exactObject(members map[string]any) error {
-	for name, v := range members {
-		if !isExact(v) {
-			return &inexact{name}
-		}
-	}
-	return nil
-}
-
-func isExact(v any) bool {
-	switch v := v.(type) {
-	case float64:
-		return math.Abs(v) < maxExact
 	case map[string]any:
-		return exactObject(v) == nil
+		for name, e := range v {
+			err = cmp.Or(err, exact(cmp.Or(field, name), e))
+		}
 	case []any:
 		for _, e := range v {
-			if !isExact(e) {
-				return false
-			}
+			err = cmp.Or(err, exact(field, e))
+		}
+	case float64:
+		if math.Abs(v) >= maxExact {
+			return &inexact{field}
 		}
 	}
-	return true
+	return err
 }

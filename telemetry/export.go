@@ -42,26 +42,24 @@ func exporters(o *Options) (w wanted, err error) {
 		if signal.own {
 			continue
 		}
-		endpoint := getenv("OTEL_EXPORTER_OTLP_ENDPOINT") + getenv("OTEL_EXPORTER_OTLP_"+signal.name+"_ENDPOINT")
+		unnamed := "none"
+		if getenv("OTEL_EXPORTER_OTLP_ENDPOINT")+getenv("OTEL_EXPORTER_OTLP_"+signal.name+"_ENDPOINT") != "" {
+			unnamed = "otlp"
+		}
 		variable := "OTEL_" + signal.name + "_EXPORTER"
-		switch named := getenv(variable); {
-		case named != "":
-			for name := range strings.SplitSeq(named, ",") {
-				switch strings.TrimSpace(name) {
-				case "otlp":
-					*signal.otlp = true
-				case "prometheus":
-					w.prometheus = true
-					if signal.name == "TRACES" {
-						return w, fmt.Errorf("telemetry: %s is prometheus, which takes metrics only", variable)
-					}
-				case "none":
-				default:
-					return w, fmt.Errorf("telemetry: %s names %q; there are otlp, none, and for metrics prometheus", variable, name)
+		for name := range strings.SplitSeq(cmp.Or(getenv(variable), unnamed), ",") {
+			switch strings.TrimSpace(name) {
+			case "otlp":
+				*signal.otlp = true
+			case "prometheus":
+				w.prometheus = true
+				if signal.name == "TRACES" {
+					return w, fmt.Errorf("telemetry: %s is prometheus, which takes metrics only", variable)
 				}
+			case "none":
+			default:
+				return w, fmt.Errorf("telemetry: %s names %q; there are otlp, none, and for metrics prometheus", variable, name)
 			}
-		default:
-			*signal.otlp = endpoint != ""
 		}
 		variable = "OTEL_EXPORTER_OTLP_" + signal.name + "_PROTOCOL"
 		protocol := cmp.Or(getenv(variable), getenv("OTEL_EXPORTER_OTLP_PROTOCOL"), "http/protobuf")
@@ -124,7 +122,6 @@ type spanExporter struct {
 	log *slog.Logger
 }
 
-// ExportSpans implements [sdktrace.SpanExporter].
 func (e spanExporter) ExportSpans(ctx context.Context, spans []sdktrace.ReadOnlySpan) error {
 	if err := e.SpanExporter.ExportSpans(ctx, spans); err != nil {
 		e.log.WarnContext(ctx, "traces cannot be exported", "spans", len(spans), "error", err)
@@ -137,7 +134,6 @@ type metricExporter struct {
 	log *slog.Logger
 }
 
-// Export implements [sdkmetric.Exporter].
 func (e metricExporter) Export(ctx context.Context, m *metricdata.ResourceMetrics) error {
 	if err := e.Exporter.Export(ctx, m); err != nil {
 		e.log.WarnContext(ctx, "metrics cannot be exported", "error", err)

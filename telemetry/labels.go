@@ -91,11 +91,6 @@ func (o *options) of(labels ...attribute.KeyValue) metric.MeasurementOption {
 	return option
 }
 
-// program are the labels of what is called.
-func program(kind, name string, more ...attribute.KeyValue) []attribute.KeyValue {
-	return append([]attribute.KeyValue{keyKind.String(kind), keyName.String(name)}, more...)
-}
-
 // appendTarget appends the attributes that MCP's conventions have for what is called.
 func appendTarget(labels []attribute.KeyValue, kind, name string) []attribute.KeyValue {
 	switch {

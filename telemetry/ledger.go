@@ -82,59 +82,42 @@ type counter struct {
 	mu      sync.Mutex
 	counted time.Time
 	up      bool
-	over    bool               // the store was closed
+	over    bool               // the store was closed, which is up as well: there is nothing to count
 	last    map[standing]int64 // of the statuses that could be counted
 }
 
-// counters are those of all servers that a Telemetry instruments.
-type counters struct {
-	mu       sync.Mutex
-	observed bool // there are the gauges
-	list     []*counter
-}
-
 // count has metrics say how many sagas the ledger looks after.
-func (t *Telemetry) count(of, timed ledger.Store, audience string) error {
-	t.counters.mu.Lock()
-	defer t.counters.mu.Unlock()
-	for _, c := range t.counters.list {
-		if c.store == of && c.audience == audience {
-			return nil
-		}
+func (t *Telemetry) count(of, timed ledger.Store, audience string) {
+	t.counting.Lock()
+	defer t.counting.Unlock()
+	if !slices.ContainsFunc(t.counters, func(c *counter) bool { return c.store == of && c.audience == audience }) {
+		t.counters = append(t.counters, &counter{store: of, timed: timed, audience: audience})
 	}
-	if !t.counters.observed {
-		if err := t.observe(); err != nil {
-			return err
-		}
-		t.counters.observed = true
-	}
-	t.counters.list = append(t.counters.list, &counter{store: of, timed: timed, audience: audience})
-	return nil
 }
 
 // observe has the counters read when metrics are.
-func (t *Telemetry) observe() error {
-	sagas, err := t.meter.Int64ObservableGauge("mcpsaga.ledger.sagas", metric.WithUnit("{saga}"),
+func (t *Telemetry) observe(m metric.Meter) error {
+	sagas, err := m.Int64ObservableGauge("mcpsaga.ledger.sagas", metric.WithUnit("{saga}"),
 		metric.WithDescription(fmt.Sprintf("Sagas that the ledger looks after, of all servers, counted up to %d of each mode and status.", countMost)))
 	if err != nil {
 		return err
 	}
-	up, err := t.meter.Int64ObservableGauge("mcpsaga.ledger.up", metric.WithDescription("1 if the ledger can be read and written, or else 0."))
+	up, err := m.Int64ObservableGauge("mcpsaga.ledger.up", metric.WithDescription("1 if the ledger can be read and written, or else 0."))
 	if err != nil {
 		return err
 	}
-	_, err = t.meter.RegisterCallback(func(ctx context.Context, o metric.Observer) error {
-		t.counters.mu.Lock()
-		t.counters.list = slices.DeleteFunc(t.counters.list, (*counter).closed)
-		list := slices.Clone(t.counters.list)
-		t.counters.mu.Unlock()
+	_, err = m.RegisterCallback(func(ctx context.Context, o metric.Observer) error {
+		t.counting.Lock()
+		t.counters = slices.DeleteFunc(t.counters, (*counter).closed)
+		list := slices.Clone(t.counters)
+		t.counting.Unlock()
 		if len(list) == 0 {
 			return nil
 		}
 		all, allUp := make(map[standing]int64), int64(1)
 		for _, c := range list {
 			of, isUp := c.read(ctx)
-			if !isUp && !c.closed() {
+			if !isUp {
 				allUp = 0
 			}
 			for s, n := range of {
@@ -163,7 +146,7 @@ func (c *counter) read(ctx context.Context) (last map[standing]int64, up bool) {
 	c.last = make(map[standing]int64)
 	_, err := c.timed.Check(ctx)
 	c.over = errors.Is(err, store.ErrClosed)
-	if c.up = err == nil; c.up {
+	if c.up = err == nil || c.over; err == nil {
 		c.countAll(ctx)
 	}
 	c.counted = time.Now()

@@ -176,7 +176,9 @@ func endTurn(span trace.Span, i *server.TurnInfo) {
 func (t *Telemetry) effect(ctx context.Context, e *server.EffectInfo) (context.Context, func(error)) {
 	began := time.Now()
 	turn := cmp.Or(e.Turn, new(server.TurnInfo))
-	labels := program(turn.Kind, turn.Name, keyEffect.String(e.Name), keyUndo.Bool(e.Undo))
+	labels := []attribute.KeyValue{
+		keyKind.String(turn.Kind), keyName.String(turn.Name), keyEffect.String(e.Name), keyUndo.Bool(e.Undo),
+	}
 	var span trace.Span
 	if t.tracer != nil && trace.SpanContextFromContext(ctx).IsSampled() {
 		what := "mcpsaga.effect "

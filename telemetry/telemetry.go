@@ -14,6 +14,7 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
+	"sync"
 
 	"go.opentelemetry.io/otel/metric"
 	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
@@ -47,11 +48,11 @@ type Options struct {
 type Telemetry struct {
 	tracer   trace.Tracer // nil without traces
 	meters   *meters      // nil without metrics
-	meter    metric.Meter // nil without metrics
-	counters counters
 	handler  http.Handler // nil without Prometheus
 	stop     []func(context.Context) error
 	log      *slog.Logger
+	counting sync.Mutex
+	counters []*counter // of the ledgers of all servers that this instruments
 }
 
 // Start begins to export. The environment says what:
@@ -116,8 +117,9 @@ func (t *Telemetry) start(ctx context.Context, o *Options) error {
 		t.tracer = tracers.Tracer(scope)
 	}
 	if meterProvider != nil {
-		t.meter = meterProvider.Meter(scope)
-		t.meters, err = newMeters(t.meter)
+		m := meterProvider.Meter(scope)
+		t.meters, err = newMeters(m)
+		err = errors.Join(err, t.observe(m))
 	}
 	return err
 }
@@ -141,7 +143,8 @@ func (t *Telemetry) Instrument(o *server.Options) error {
 	}
 	of := o.Ledger
 	o.Ledger = t.timed(of)
-	return t.count(of, o.Ledger, o.Audience)
+	t.count(of, o.Ledger, o.Audience)
+	return nil
 }
 
 // Handler serves the metrics to Prometheus. Who reaches it can read it: serve it where only

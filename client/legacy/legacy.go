@@ -16,6 +16,7 @@
 package legacy
 
 import (
+	"bufio"
 	"bytes"
 	"cmp"
 	"context"
@@ -78,7 +79,7 @@ func Open(limit context.Context, config client.SessionConfig) (_ client.Session,
 	speaker := mcp.NewClient(&mcp.Implementation{Name: config.Name, Version: config.Version}, options)
 	speaker.AddReceivingMiddleware(func(next mcp.MethodHandler) mcp.MethodHandler {
 		return func(ctx context.Context, method string, r mcp.Request) (mcp.Result, error) {
-			s.came(-1)
+			s.handled()
 			if e, is := r.(*mcp.ElicitRequest); is && e.Params == nil { // the SDK would panic
 				return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "elicitation/create needs params"}
 			}
@@ -180,7 +181,6 @@ type writing struct {
 	session *session
 }
 
-// Write writes a line.
 func (w writing) Write(line []byte) (int, error) {
 	renamed, cancels := rename(line)
 	n, err := w.Writer.Write(renamed)
@@ -218,12 +218,11 @@ func (w *watcher) refused(address string, err error) error {
 	return err
 }
 
-// RoundTrip implements [http.RoundTripper].
 func (w *watcher) RoundTrip(r *http.Request) (*http.Response, error) {
 	ctx, end := context.WithCancel(r.Context())
 	ended := context.AfterFunc(w.session.broken, end)
 	r = r.WithContext(ctx)
-	cancels, owed := false, 1
+	cancels, owed := false, int64(1)
 	way, is := r.Context().Value(wayKey{}).(*way)
 	if is {
 		way.sent.Store(true)
@@ -266,9 +265,12 @@ func (w *watcher) RoundTrip(r *http.Request) (*http.Response, error) {
 			way.status.Store(int64(status))
 		}
 	}
-	body := &paced{ReadCloser: response.Body, backlog: w.session.backlog, end: ctx.Done(), closed: func() { end(); ended() }}
+	body := &paced{
+		ReadCloser: response.Body, backlog: w.session.backlog, limit: w.limit,
+		end: ctx.Done(), closed: func() { end(); ended() },
+	}
 	if strings.HasPrefix(response.Header.Get("Content-Type"), "text/event-stream") {
-		body.limit = w.limit
+		body.events = bufio.NewReader(response.Body)
 	}
 	response.Body = body
 	if r.Method != http.MethodGet {
@@ -314,7 +316,6 @@ func (s *session) sent(cancels bool) {
 	}
 }
 
-// Close implements [client.Session].
 func (s *session) Close() error {
 	for limit := time.After(lastWord); s.unsent.Load() > 0; {
 		select {
@@ -332,7 +333,6 @@ func (s *session) Close() error {
 	return err
 }
 
-// Request implements [client.Session].
 func (s *session) Request(ctx context.Context, method string, params json.RawMessage) (json.RawMessage, error) {
 	if !slices.Contains(methods, method) {
 		return nil, fmt.Errorf("there is no method %s in a session of this client", method)
@@ -410,7 +410,6 @@ type rawParams struct {
 	raw json.RawMessage
 }
 
-// MarshalJSON implements [json.Marshaler].
 func (p *rawParams) MarshalJSON() ([]byte, error) { return p.raw, nil }
 
 type rawResult struct {
@@ -418,7 +417,6 @@ type rawResult struct {
 	raw json.RawMessage
 }
 
-// UnmarshalJSON implements [json.Unmarshaler].
 func (r *rawResult) UnmarshalJSON(raw []byte) error {
 	r.raw = bytes.Clone(raw)
 	return nil

@@ -1,13 +1,13 @@
 package legacy
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"errors"
 	"io"
 	"net/http"
-	"slices"
-	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/mcpsaga/mcpsaga/client"
@@ -25,60 +25,43 @@ const (
 
 // backlog is what streams of events have brought and what is not done about it yet.
 type backlog struct {
-	mu           sync.Mutex
-	behind, owed int
-	done         chan struct{} // has an element when a message was handled
-	latest       *question     // that has come
+	behind    chan struct{} // has an element for each message that waits to be handled
+	owed      atomic.Int64
+	numbering chan struct{} // has an element while the latest question waits for its number
+	latest    atomic.Pointer[question]
 
 	broken context.Context // ends when nothing more is read or sent; its cause says why
 	fail   context.CancelCauseFunc
 }
 
 func newBacklog() *backlog {
-	b := &backlog{done: make(chan struct{}, 1)}
+	b := &backlog{behind: make(chan struct{}, mostBehind), numbering: make(chan struct{}, 1)}
 	b.broken, b.fail = context.WithCancelCause(context.Background())
 	return b
 }
 
 // owes adds to what is owed.
-func (b *backlog) owes(n int) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.owed += n; b.owed > mostOwed {
+func (b *backlog) owes(n int64) {
+	if b.owed.Add(n) > mostOwed {
 		b.fail(tooMuch("messages while it waits for no answers", mostOwed))
 	}
 }
 
-// came notes that so many messages have come, or were handled.
-func (b *backlog) came(n int) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.behind = max(b.behind+n, 0)
-	if n < 0 {
-		select {
-		case b.done <- struct{}{}:
-		default:
-		}
+// came notes that a message has come, which waits while many are behind. It passes all the same if none of them is handled
+// for a while.
+func (b *backlog) came() {
+	select {
+	case b.behind <- struct{}{}:
+	case <-b.broken.Done():
+	case <-time.After(pause):
 	}
 }
 
-// wait waits until few messages are behind, and lets one more pass if none of them is handled for a while.
-func (b *backlog) wait() {
-	for {
-		b.mu.Lock()
-		many := b.behind > mostBehind
-		b.mu.Unlock()
-		if !many {
-			return
-		}
-		select {
-		case <-b.done:
-		case <-b.broken.Done():
-			return
-		case <-time.After(pause):
-			b.came(-1)
-			return
-		}
+// handled notes that a message was handled.
+func (b *backlog) handled() {
+	select {
+	case <-b.behind:
+	default:
 	}
 }
 
@@ -87,101 +70,78 @@ func tooMuch(what string, limit int64) error {
 }
 
 // named is what requests and notifications have, and responses hardly.
-const named = `"method"`
+var named = []byte(`"method"`)
 
-// paced is the body of a response. A stream of events is read no faster than its messages are handled, and an event of it is
-// no longer than limit, which is 0 for what is no stream.
+// paced is the body of a response. A stream of events is read no faster than its messages are handled.
 type paced struct {
 	io.ReadCloser
 	*backlog
-	limit   int64
-	event   []byte // what has come of it
-	blank   bool   // the last line has ended
-	matched int    // how much of what names a method has come
-	held    *question
-	rest    []byte // was read, and comes behind the end of the event that is held
-	failed  error  // comes behind that
-	end     <-chan struct{}
-	closed  func()
+	events *bufio.Reader // nil for what is no stream
+	limit  int64         // of an event, in bytes
+	event  []byte        // what is left of the last one
+	failed error         // comes behind it
+	end    <-chan struct{}
+	closed func()
 }
 
-// Close implements [io.Closer].
 func (p *paced) Close() error {
 	defer p.closed()
 	return p.ReadCloser.Close()
 }
 
-// Read implements [io.Reader].
-func (p *paced) Read(b []byte) (int, error) {
-	if p.wait(); p.broken.Err() != nil {
-		return 0, context.Cause(p.broken)
-	}
-	if q := p.held; q != nil && len(b) > 0 {
-		if !p.comes(q, p.end) {
-			return 0, io.ErrUnexpectedEOF
+func (p *paced) Read(b []byte) (n int, err error) {
+	if p.events == nil {
+		n, err = p.ReadCloser.Read(b)
+	} else {
+		for len(p.event) == 0 && p.failed == nil {
+			p.failed = p.next()
 		}
-		p.held = nil
-		b[0] = '\n'
-		return 1, nil
-	}
-	n, err := copy(b, p.rest), error(nil)
-	if p.rest = p.rest[n:]; n == 0 {
-		if err = p.failed; err == nil {
-			n, err = p.ReadCloser.Read(b)
+		n = copy(b, p.event)
+		if p.event = p.event[n:]; len(p.event) == 0 {
+			err = p.failed
 		}
 	}
 	if long, is := errors.AsType[*http.MaxBytesError](err); is {
 		p.fail(tooMuch("bytes in an answer", long.Limit))
 	}
-	if p.limit == 0 {
-		return n, err
-	}
-	for i, c := range b[:n] {
-		p.event = append(p.event, c)
-		ended := c == '\n' && p.blank
-		switch {
-		case p.matched == len(named):
-		case c == named[p.matched]:
-			p.matched++
-		case c == named[0]:
-			p.matched = 1
-		default:
-			p.matched = 0
-		}
-		p.blank = c == '\n' || p.blank && c == '\r'
-		if !ended {
-			continue
-		}
-		q := p.ended()
-		if q == nil {
-			continue
-		}
-		p.held, p.rest, p.failed = q, slices.Concat(b[i+1:n], p.rest), err
-		if i == 0 {
-			return p.Read(b)
-		}
-		return i, nil
-	}
-	if int64(len(p.event)) > p.limit {
-		p.fail(tooMuch("bytes in an event", p.limit))
-	}
-	if err == nil {
-		return n, nil
-	}
-	if q := p.ended(); q != nil && err == io.EOF && !p.comes(q, p.end) { // the SDK takes an event for whole that ends with its stream
-		return 0, io.ErrUnexpectedEOF
+	if p.broken.Err() != nil {
+		return 0, context.Cause(p.broken)
 	}
 	return n, err
 }
 
-// ended notes that an event has ended, and returns the question that it brings, or nil.
-func (p *paced) ended() *question {
-	event, is := p.event, p.matched == len(named) // else it is a response, which no handler gets
-	p.event, p.matched = p.event[:0], 0
-	if !is {
+// next reads an event, and waits until the SDK may have it. It takes an event for whole that ends with its stream.
+func (p *paced) next() error {
+	var event []byte
+	var err error
+	for blank := false; !blank && err == nil; {
+		var line []byte
+		line, err = p.events.ReadSlice('\n')
+		begins := len(event) == 0 || event[len(event)-1] == '\n'
+		blank = begins && err == nil && len(bytes.TrimLeft(line, "\r")) == 1
+		switch event = append(event, line...); {
+		case int64(len(event)) > p.limit:
+			err = tooMuch("bytes in an event", p.limit)
+			p.fail(err)
+		case err == bufio.ErrBufferFull:
+			err = nil
+		}
+	}
+	if err == nil || err == io.EOF {
+		if q := p.question(event); q != nil && !p.comes(q, p.end) {
+			return io.ErrUnexpectedEOF
+		}
+	}
+	p.event = event
+	return err
+}
+
+// question notes what an event brings, and returns it if it is a question.
+func (p *paced) question(event []byte) *question {
+	if !bytes.Contains(event, named) { // it is a response, which no handler gets
 		return nil
 	}
-	p.came(1)
+	p.came()
 	var data []byte
 	for line := range bytes.Lines(event) {
 		if part, is := bytes.CutPrefix(line, []byte("data:")); is {
