@@ -132,7 +132,7 @@ forgotten, are not in it: for these, keep what servers write.
 Examples:
    {program} audit --since 24h --tool pay
    {program} audit --ledger postgres://{program}@db.example.com/{program} --keyset /etc/{program}/keyset.json --audience prod`,
-		Flags: append(append([]cli.Flag{p.ledgerFlag("this user's own")}, p.keysetFlags()...),
+		Flags: p.ledgerFlags(
 			&cli.DurationFlag{Name: "since", Usage: "leave out what is older", Sources: p.sources("audit-since")},
 			p.stringFlag("tool", "only sagas of the tool of this `NAME`", ""),
 			p.stringFlag("subject", "only sagas that this `USER` has begun", ""),
