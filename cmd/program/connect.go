@@ -1,7 +1,6 @@
 package program
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -59,14 +58,13 @@ func (p *program) withClient(ctx context.Context, c *cli.Command, target *state.
 // What the environment or a file says of a server is for calls that begin.
 func (p *program) connect(ctx context.Context, c *cli.Command, target *state.Call) (*client.Client, error) {
 	saved := target.URL != "" || target.Stdio != ""
-	counts := func(name string) bool { return !saved || onCommandLine(c, name) }
-	var address, command string
-	if counts("server") {
-		address = c.String("server")
+	given := func(name string) string {
+		if saved && !onCommandLine(c, name) {
+			return ""
+		}
+		return c.String(name)
 	}
-	if counts("stdio") {
-		command = c.String("stdio")
-	}
+	address, command := given("server"), given("stdio")
 	if address != "" && command != "" {
 		return nil, p.usage(c, "use either --server (or %[1]s_SERVER) or --stdio (or %[1]s_STDIO)", p.environment())
 	}
@@ -79,13 +77,13 @@ func (p *program) connect(ctx context.Context, c *cli.Command, target *state.Cal
 	if target.URL == "" && target.Stdio == "" {
 		target.URL = defaultServer
 	}
-	protocol := c.String("protocol")
-	as := c.String("as")
+	protocol, as := c.String("protocol"), c.String("as")
 	switch {
+	case protocol != "" || as == "":
 	case as == "apps" && target.Stdio != "":
-		protocol = cmp.Or(protocol, "2026-07-28") // in which one process serves the model and the app
-	case as != "":
-		protocol = cmp.Or(protocol, "2025-11-25") // as such hosts do
+		protocol = "2026-07-28" // in which one process serves the model and the app
+	default:
+		protocol = "2025-11-25" // as such hosts do
 	}
 	switch {
 	case as != "" && as != "no-elicitation" && as != "apps":

@@ -134,7 +134,7 @@ func (p *program) command() *cli.Command {
 	root := &cli.Command{
 		Name:    p.name,
 		Version: buildinfo.Version(),
-		Usage:   "serve and call MCP tools that ask questions on the way",
+		Usage:   cmp.Or(p.options.Usage, "serve and call MCP tools that ask questions on the way"),
 		Description: `Start a server, then call one of its tools from another terminal:
 
    {program} serve
@@ -177,9 +177,6 @@ needs the package bash-completion:
 			p.toolsCommand(), p.promptsCommand(), p.resourcesCommand(), p.logoutCommand(),
 			p.keysCommand(), p.workerCommand(), p.ledgerCommand(), p.auditCommand(), p.tokenCommand(), p.versionCommand(),
 		},
-	}
-	if p.options.Usage != "" {
-		root.Usage = p.options.Usage
 	}
 	p.complete(root)
 	return root
