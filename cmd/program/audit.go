@@ -82,7 +82,6 @@ func appendTo(path string) (*os.File, error) {
 	return file, err
 }
 
-// Write implements [io.Writer].
 func (f *auditFile) Write(line []byte) (int, error) {
 	select {
 	case <-f.hangup:
@@ -97,7 +96,6 @@ func (f *auditFile) Write(line []byte) (int, error) {
 	return f.file.Write(line)
 }
 
-// Close implements [io.Closer].
 func (f *auditFile) Close() error {
 	signal.Stop(f.hangup)
 	return f.file.Close()

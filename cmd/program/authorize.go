@@ -158,7 +158,6 @@ func (p *program) resource(c *cli.Command, l net.Listener) string {
 	return ""
 }
 
-// toolScopes are the scopes that tools take.
 func (p *program) toolScopes(c *cli.Command) (map[string][]string, error) {
 	var known []string
 	for _, d := range p.server.Tools {
@@ -180,7 +179,6 @@ func (p *program) toolScopes(c *cli.Command) (map[string][]string, error) {
 	return scopes, nil
 }
 
-// proxyMethod adds the users of a proxy.
 func (p *program) proxyMethod(c *cli.Command, o *auth.Options) error {
 	if c.String("auth-proxy-user") == "" {
 		return nil
@@ -192,7 +190,6 @@ func (p *program) proxyMethod(c *cli.Command, o *auth.Options) error {
 	return err
 }
 
-// tokenMethods adds the access tokens of an issuer.
 func (p *program) tokenMethods(c *cli.Command, o *auth.Options) error {
 	issuer := c.String("auth-issuer")
 	if issuer == "" {

@@ -19,8 +19,7 @@ import (
 	"github.com/mcpsaga/mcpsaga/ledger"
 )
 
-// setting is what may be said by the environment, or by the file of --config, instead of a flag. It implements
-// [cli.ValueSource].
+// setting is what may be said by the environment, or by the file of --config, instead of a flag: a [cli.ValueSource].
 type setting struct {
 	file     *config
 	name     string // in the file
@@ -31,7 +30,6 @@ type setting struct {
 	inFile bool // from is a line of the file
 }
 
-// Lookup implements [cli.ValueSource].
 func (s *setting) Lookup() (string, bool) {
 	if value := os.Getenv(s.variable); value != "" {
 		s.from = "environment, " + s.variable
@@ -51,7 +49,6 @@ type source struct {
 	asked bool // so the command line does not have the flag
 }
 
-// Lookup implements [cli.ValueSource].
 func (s *source) Lookup() (string, bool) {
 	s.asked = true
 	return s.setting.Lookup()

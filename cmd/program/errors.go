@@ -56,7 +56,6 @@ func failed(err error) error {
 // The server hears nothing of it.
 type pausing struct{ *exitError }
 
-// Unwrap returns the error and client.ErrPause.
 func (e pausing) Unwrap() []error { return []error{e.exitError, client.ErrPause} }
 
 func pause(code int, format string, args ...any) error {

@@ -111,7 +111,6 @@ func (p *program) keepEvent(ctx context.Context, c *cli.Command, handle, body st
 	})
 }
 
-// postEvent sends an event to its address.
 func (p *program) postEvent(ctx context.Context, address, body string) error {
 	ctx, cancel := context.WithTimeout(ctx, deliveryTime)
 	defer cancel()

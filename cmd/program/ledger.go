@@ -135,7 +135,7 @@ func (p *program) withStore(ctx context.Context, c *cli.Command, do func(store.S
 	if err != nil {
 		return failed(err)
 	}
-	defer closeStore(s)
+	defer s.Close()
 	return do(s, keys)
 }
 
@@ -303,7 +303,7 @@ func (p *program) checkLedger(ctx context.Context, c *cli.Command) error {
 	if err != nil {
 		return failed(err)
 	}
-	defer closeStore(s)
+	defer s.Close()
 	if _, err := s.Load(ctx, store.ID{1}); err != nil && !errors.Is(err, store.ErrNotFound) {
 		return failed(err)
 	}

@@ -240,7 +240,9 @@ func (p *program) withServer(ctx context.Context, c *cli.Command, change func() 
 	if o.Ledger, err = p.openLedger(ctx, c, o.Logger); err != nil {
 		return err
 	}
-	defer closeStore(o.Ledger)
+	if o.Ledger != nil {
+		defer o.Ledger.Close() // what it has acknowledged is there
+	}
 	if p.options.Setup != nil {
 		if err := p.options.Setup(ctx, o); err != nil {
 			return failed(err)
