@@ -170,21 +170,18 @@ func (p *program) keyCommand(c *cli.Command, done string, change func(*codec.Key
 		if err != nil {
 			return nil, "", err
 		}
-		keys, err := s.Load()
-		if err != nil {
-			return nil, "", err
-		}
-		all := keys.Keys()
-		i := slices.IndexFunc(all, func(k codec.KeyInfo) bool { return strings.EqualFold(keyID(k.ID), text) })
-		if i < 0 {
-			return nil, "", p.usage(c, "the keyset has no key %q; %s shows them", text, p.keysLine(c, "list"))
-		}
-		id := all[i].ID
-		if c.Name == "destroy" && !c.Bool("yes") {
-			return nil, "", p.usage(c, "a destroyed key is gone for ever; confirm with --yes")
-		}
-		keys, err = s.Update(ctx, func(k *codec.Keyset) (*codec.Keyset, error) { return change(k, id) })
-		return keys, fmt.Sprintf("key %s %s", keyID(id), done), err
+		keys, err := s.Update(ctx, func(keys *codec.Keyset) (*codec.Keyset, error) {
+			all := keys.Keys()
+			i := slices.IndexFunc(all, func(k codec.KeyInfo) bool { return strings.EqualFold(keyID(k.ID), text) })
+			switch {
+			case i < 0:
+				return nil, p.usage(c, "the keyset has no key %q; %s shows them", text, p.keysLine(c, "list"))
+			case c.Name == "destroy" && !c.Bool("yes"):
+				return nil, p.usage(c, "a destroyed key is gone for ever; confirm with --yes")
+			}
+			return change(keys, all[i].ID)
+		})
+		return keys, fmt.Sprintf("key %s %s", strings.ToLower(text), done), err
 	})
 }
 
