@@ -152,7 +152,7 @@ func modelFailed(err error) error { return pause(exitFailed, "your model failed:
 // get.
 func (a *asker) sampleWithPerson(ctx context.Context, r *client.Request) (*steps.SampleResult, error) {
 	draft := ""
-	for a.model != nil && draft == "" {
+	for a.model != nil {
 		consent, err := a.term.AskConsent(ctx, r, a.model.Name(), a.model.Host())
 		if err != nil {
 			return nil, err
@@ -175,9 +175,8 @@ func (a *asker) sampleWithPerson(ctx context.Context, r *client.Request) (*steps
 		case consent == term.Send:
 			return result, nil
 		}
-		if draft = result.Text(); draft == "" {
-			break
-		}
+		draft = result.Text()
+		break
 	}
 	text, err := a.term.AnswerSample(ctx, r, draft)
 	if err != nil {

@@ -82,7 +82,6 @@ func appendTo(path string) (*os.File, error) {
 	return file, err
 }
 
-// Write implements [io.Writer].
 func (f *auditFile) Write(line []byte) (int, error) {
 	select {
 	case <-f.hangup:
@@ -97,7 +96,6 @@ func (f *auditFile) Write(line []byte) (int, error) {
 	return f.file.Write(line)
 }
 
-// Close implements [io.Closer].
 func (f *auditFile) Close() error {
 	signal.Stop(f.hangup)
 	return f.file.Close()
@@ -132,7 +130,7 @@ forgotten, are not in it: for these, keep what servers write.
 Examples:
    {program} audit --since 24h --tool pay
    {program} audit --ledger postgres://{program}@db.example.com/{program} --keyset /etc/{program}/keyset.json --audience prod`,
-		Flags: append(append([]cli.Flag{p.ledgerFlag("this user's own")}, p.keysetFlags()...),
+		Flags: p.ledgerFlags(
 			&cli.DurationFlag{Name: "since", Usage: "leave out what is older", Sources: p.sources("audit-since")},
 			p.stringFlag("tool", "only sagas of the tool of this `NAME`", ""),
 			p.stringFlag("subject", "only sagas that this `USER` has begun", ""),

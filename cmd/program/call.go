@@ -222,15 +222,15 @@ func texts(words []string) (map[string]string, error) {
 }
 
 func (p *program) toolsCommand() *cli.Command {
-	return p.listCommand("tools", "Lists what a server offers. Tools marked * may ask something before they have a result.", func(ctx context.Context, connection *client.Client) (any, []listRow, error) {
+	return p.listCommand("tools", "Lists what a server offers. Tools marked * may ask something before they have a result.", func(ctx context.Context, connection *client.Client) (any, []string, error) {
 		tools, err := connection.Tools(ctx)
-		var rows []listRow
+		var rows []string
 		for _, tool := range tools {
 			mark := "  "
 			if tool.IsSaga() {
 				mark = "* "
 			}
-			rows = append(rows, listRow{mark + plain.Line(tool.Name), argumentNames(tool.InputSchema), tool.Description})
+			rows = append(rows, listRow(mark+plain.Line(tool.Name), argumentNames(tool.InputSchema), tool.Description))
 		}
 		return tools, rows, err
 	})
@@ -259,15 +259,15 @@ func argumentName(name string, required bool) string {
 }
 
 func (p *program) promptsCommand() *cli.Command {
-	return p.listCommand("prompts", "Lists the prompts that a server offers, with their arguments; those in brackets may be left out.", func(ctx context.Context, connection *client.Client) (any, []listRow, error) {
+	return p.listCommand("prompts", "Lists the prompts that a server offers, with their arguments; those in brackets may be left out.", func(ctx context.Context, connection *client.Client) (any, []string, error) {
 		prompts, err := connection.Prompts(ctx)
-		var rows []listRow
+		var rows []string
 		for _, prompt := range prompts {
 			var takes []string
 			for _, a := range prompt.Arguments {
 				takes = append(takes, argumentName(a.Name, a.Required))
 			}
-			rows = append(rows, listRow{plain.Line(prompt.Name), strings.Join(takes, " "), prompt.Description})
+			rows = append(rows, listRow(plain.Line(prompt.Name), strings.Join(takes, " "), prompt.Description))
 		}
 		return prompts, rows, err
 	})
@@ -275,28 +275,30 @@ func (p *program) promptsCommand() *cli.Command {
 
 func (p *program) resourcesCommand() *cli.Command {
 	return p.listCommand("resources", `Lists the resources that a server offers, and its templates: addresses with places {such}
-as these, to be filled in for {program} read.`, func(ctx context.Context, connection *client.Client) (any, []listRow, error) {
+as these, to be filled in for {program} read.`, func(ctx context.Context, connection *client.Client) (any, []string, error) {
 		resources, err := connection.Resources(ctx)
 		if err != nil {
 			return nil, nil, err
 		}
 		templates, err := connection.ResourceTemplates(ctx)
-		var rows []listRow
+		var rows []string
 		for _, r := range resources {
-			rows = append(rows, listRow{plain.Line(r.URI), r.MIMEType, r.Description})
+			rows = append(rows, listRow(plain.Line(r.URI), r.MIMEType, r.Description))
 		}
 		for _, t := range templates {
-			rows = append(rows, listRow{plain.Line(t.URITemplate), t.MIMEType, t.Description})
+			rows = append(rows, listRow(plain.Line(t.URITemplate), t.MIMEType, t.Description))
 		}
 		return map[string]any{"resources": orEmpty(resources), "resourceTemplates": orEmpty(templates)}, rows, err
 	})
 }
 
 // listRow is a line of a list: what a thing is called, what it takes, what it is.
-type listRow struct{ name, takes, description string }
+func listRow(name, takes, description string) string {
+	return name + "\t" + plain.Line(takes) + "\t" + plain.Line(description)
+}
 
 // listCommand is a command that prints what read returns, as JSON or as a table.
-func (p *program) listCommand(name, description string, read func(context.Context, *client.Client) (any, []listRow, error)) *cli.Command {
+func (p *program) listCommand(name, description string, read func(context.Context, *client.Client) (any, []string, error)) *cli.Command {
 	return &cli.Command{
 		Name: name, Usage: "list the " + name + " of a server", Description: description,
 		Flags: append([]cli.Flag{p.outputFlag()}, p.serverChoice()...),
@@ -309,9 +311,7 @@ func (p *program) listCommand(name, description string, read func(context.Contex
 				if c.String("output") == "json" {
 					return p.printJSON(all)
 				}
-				return printRows(p, c, rows, "The server has no "+name+".", "", func(row listRow) string {
-					return fmt.Sprintf("%s\t%s\t%s", row.name, plain.Line(row.takes), plain.Line(row.description))
-				})
+				return printRows(p, c, rows, "The server has no "+name+".", "", func(row string) string { return row })
 			})
 		},
 	}

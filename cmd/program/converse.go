@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net/http"
 	"os"
 	"os/signal"
@@ -52,22 +53,17 @@ func (p *program) conversation(c *cli.Command, kind string, begin beginning) *cl
 // mayReplace fails if there is something at the path of --save that would be lost when a call is
 // saved there, and removed when it is over. Only the call resumed from there may be replaced.
 func (p *program) mayReplace(path, resumed string) error {
-	if path == "" {
+	there, err := os.Stat(path)
+	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
-	if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() && info.Size() == 0 {
+	from, _ := os.Stat(resumed)
+	if err == nil && (there.Mode().IsRegular() && there.Size() == 0 || os.SameFile(there, from)) {
 		return nil
 	}
 	other, err := state.Load(path)
-	switch {
-	case errors.Is(err, state.ErrMissing):
-		return nil
-	case err != nil:
+	if err != nil {
 		return err
-	}
-	there, err := os.Stat(path)
-	if from, missing := os.Stat(resumed); err == nil && missing == nil && os.SameFile(there, from) {
-		return nil
 	}
 	return fmt.Errorf("%s has a call that is not over. Continue it with:\n  %s %s --resume %s\nor forget it, and what it did stays done:\n  %s\nor save this one elsewhere",
 		path, p.self, verbs[other.Position.Kind()], quote(state.Given(path)), p.forgetLine(path))

@@ -47,7 +47,7 @@ Examples:
    {program} events send https://tools.example.com/events/HANDLE '{"amount": 12}'
    {program} events send https://tools.example.com/events/HANDLE --reject 'the card was refused'
    {program} events send HANDLE '{"amount": 12}' --ledger sqlite:/var/lib/{program}/ledger.db --keyset /etc/{program}/keyset.json --audience prod`,
-			Flags:  append([]cli.Flag{p.stringFlag("reject", "say that it will not happen, and why", ""), p.ledgerFlag("this user's own")}, p.keysetFlags()...),
+			Flags:  append([]cli.Flag{p.stringFlag("reject", "say that it will not happen, and why", "")}, p.ledgerFlags()...),
 			Action: p.sendEvent,
 		}},
 	}
@@ -111,7 +111,6 @@ func (p *program) keepEvent(ctx context.Context, c *cli.Command, handle, body st
 	})
 }
 
-// postEvent sends an event to its address.
 func (p *program) postEvent(ctx context.Context, address, body string) error {
 	ctx, cancel := context.WithTimeout(ctx, deliveryTime)
 	defer cancel()

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"iter"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -23,9 +24,6 @@ import (
 const openTime = 15 * time.Second
 
 func (p *program) ledgerCommand() *cli.Command {
-	flags := func(more ...cli.Flag) []cli.Flag {
-		return append(append([]cli.Flag{p.ledgerFlag("this user's own")}, p.keysetFlags()...), more...)
-	}
 	aboutSaga := func(do func(context.Context, *cli.Command, *durable.Operator, string) error) cli.ActionFunc {
 		return func(ctx context.Context, c *cli.Command) error {
 			id, err := p.oneArgument(c, "id of the saga")
@@ -48,7 +46,7 @@ Examples:
    {program} ledger show 5f3a1c0e
    {program} ledger --ledger sqlite:/var/lib/{program}/ledger.db --keyset /etc/{program}/keyset.json --audience prod
    {program} ledger undo 5f3a1c0e`,
-		Flags: flags(p.outputFlag()),
+		Flags: p.ledgerFlags(p.outputFlag()),
 		Action: func(ctx context.Context, c *cli.Command) error {
 			return p.withLedger(ctx, c, func(o *durable.Operator) error { return p.listLedger(ctx, c, o) })
 		},
@@ -62,7 +60,7 @@ What could not be undone is tried once more, also if it was given up.
 
 Exits with 1 if it is not undone, if it was closed meanwhile, or if it did something without
 an Undo, which stays.`,
-			Flags:  flags(&cli.DurationFlag{Name: "wait", Usage: "how long to wait for a server to do it", Value: time.Minute, Sources: p.sources("ledger-wait")}),
+			Flags:  p.ledgerFlags(&cli.DurationFlag{Name: "wait", Usage: "how long to wait for a server to do it", Value: time.Minute, Sources: p.sources("ledger-wait")}),
 			Action: aboutSaga(p.undoSaga),
 		}, {
 			Name:      "close",
@@ -70,7 +68,7 @@ an Undo, which stays.`,
 			ArgsUsage: "SAGA (its id, or the beginning of it)",
 			Description: `Ends a saga whose effects you have seen to yourself, or that ended well before the ledger was
 restored from a backup: servers undo nothing of it, and its client cannot go on with it.`,
-			Flags:  flags(&cli.BoolFlag{Name: "yes", Usage: "confirm that what it did shall stay"}),
+			Flags:  p.ledgerFlags(&cli.BoolFlag{Name: "yes", Usage: "confirm that what it did shall stay"}),
 			Action: aboutSaga(p.closeSaga),
 		}, {
 			Name:      "show",
@@ -78,16 +76,21 @@ restored from a backup: servers undo nothing of it, and its client cannot go on 
 			ArgsUsage: "SAGA (its id, or the beginning of it)",
 			Description: `Shows the history of a saga, also of one that has ended and is still remembered: what happened
 when, and to which effects. What clients and tools have said is not shown, but for errors.`,
-			Flags:  flags(p.outputFlag()),
+			Flags:  p.ledgerFlags(p.outputFlag()),
 			Action: aboutSaga(p.showSaga),
 		}, {
 			Name:        "check",
 			Usage:       "say whether a ledger answers and can be written",
 			Description: "Leaves nothing in the ledger. Exits with 1 if it does not answer, or cannot be written.",
-			Flags:       flags(),
+			Flags:       p.ledgerFlags(),
 			Action:      p.checkLedger,
 		}},
 	}
+}
+
+// ledgerFlags are the flags of a command that looks into a ledger, before those of its own.
+func (p *program) ledgerFlags(own ...cli.Flag) []cli.Flag {
+	return slices.Concat([]cli.Flag{p.ledgerFlag("this user's own")}, p.keysetFlags(), own)
 }
 
 // namedLedger returns the ledger that the flags name, if a command can look into it.
@@ -109,14 +112,6 @@ func (p *program) namedLedger(c *cli.Command) (string, error) {
 	return name, nil
 }
 
-// openNow opens a ledger that is to be there.
-func openNow(ctx context.Context, name string) (store.Store, error) {
-	ctx, cancel := context.WithTimeout(ctx, openTime)
-	defer cancel()
-	s, err := openStore(ctx, name)
-	return s, failed(err)
-}
-
 // withLedger looks into the ledger that the flags name.
 func (p *program) withLedger(ctx context.Context, c *cli.Command, do func(*durable.Operator) error) error {
 	return p.withStore(ctx, c, func(s store.Store, keys *codec.Keyset) error {
@@ -134,11 +129,13 @@ func (p *program) withStore(ctx context.Context, c *cli.Command, do func(store.S
 	if err != nil {
 		return err
 	}
-	s, err := openNow(ctx, name)
+	opening, cancel := context.WithTimeout(ctx, openTime)
+	defer cancel()
+	s, err := openStore(opening, name)
 	if err != nil {
-		return err
+		return failed(err)
 	}
-	defer closeStore(s)
+	defer s.Close()
 	return do(s, keys)
 }
 
@@ -300,13 +297,13 @@ func (p *program) checkLedger(ctx context.Context, c *cli.Command) error {
 	if err != nil {
 		return err
 	}
-	s, err := openNow(ctx, name)
-	if err != nil {
-		return err
-	}
-	defer closeStore(s)
 	ctx, cancel := context.WithTimeout(ctx, openTime)
 	defer cancel()
+	s, err := openStore(ctx, name)
+	if err != nil {
+		return failed(err)
+	}
+	defer s.Close()
 	if _, err := s.Load(ctx, store.ID{1}); err != nil && !errors.Is(err, store.ErrNotFound) {
 		return failed(err)
 	}

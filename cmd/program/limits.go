@@ -47,14 +47,12 @@ func (p *program) limitsOfHTTP() []cli.Flag {
 	})
 }
 
-// rateFlag bounds how often a caller may come.
 func (p *program) rateFlag() cli.Flag {
 	f := p.stringFlag("rate", "how many turns one caller may ask this process for, such as `600/m`: so many at once, and evenly as many again in each minute; 0 is any", p.server.CallerRate.String())
 	f.Validator = func(text string) error { return p.server.CallerRate.UnmarshalText([]byte(text)) }
 	return f
 }
 
-// toolRateFlag bounds how often a caller may name a tool.
 func (p *program) toolRateFlag() cli.Flag {
 	f := p.listFlag("tool-rate", "the same for a tool, as `TOOL=RATE`")
 	for _, tool := range slices.Sorted(maps.Keys(p.server.ToolRates)) {

@@ -62,7 +62,6 @@ func Main(o Options) {
 	(&program{options: o, stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr}).process()
 }
 
-// process runs the program until it ends or is interrupted, and exits.
 func (p *program) process() {
 	cli.HelpPrinter = func(out io.Writer, template string, command any) {
 		var help strings.Builder
@@ -102,29 +101,21 @@ func (p *program) run(ctx context.Context, args []string) int {
 type program struct {
 	options               Options
 	stdin, stdout, stderr *os.File
-	// name is what the program is called.
-	name string
-	// config is what can be said instead of flags.
-	config config
-	// level is that of the log.
-	level slog.LevelVar
-	// example is a call of a tool, for help.
-	example string
-	// server are the options of a server, as far as flags have them.
-	server server.Options
-	// login has the access token for a server over HTTP; nil if the user gives one.
-	login *login.Login
+
+	name     string         // what the program is called
+	self     string         // how the user runs it, for advice that can be pasted
+	example  string         // a call of a tool, for help
+	config   config         // what can be said instead of flags
+	level    slog.LevelVar  // of the log
+	server   server.Options // as far as flags have them
+	login    *login.Login   // has the access token for a server over HTTP; nil if the user gives one
+	patience time.Duration  // how long a server may take to answer
+	bar      *term.Bar      // shows how far a call is; nil if there is none, or no terminal
 	// notSent is the server that the token or headers of the environment or the file are for, if it is another than that of
 	// the call, which does not get them.
 	notSent string
-	// patience is how long a server may take to answer.
-	patience time.Duration
-	// self is how the user runs this program, for advice that can be pasted.
-	self string
 	// lookAtKeys is how often a server looks at its keyset file; zero is as often as usual.
 	lookAtKeys time.Duration
-	// bar shows how far a call is; nil if there is none, or no terminal.
-	bar *term.Bar
 }
 
 func (p *program) command() *cli.Command {
@@ -134,7 +125,7 @@ func (p *program) command() *cli.Command {
 	root := &cli.Command{
 		Name:    p.name,
 		Version: buildinfo.Version(),
-		Usage:   "serve and call MCP tools that ask questions on the way",
+		Usage:   cmp.Or(p.options.Usage, "serve and call MCP tools that ask questions on the way"),
 		Description: `Start a server, then call one of its tools from another terminal:
 
    {program} serve
@@ -177,9 +168,6 @@ needs the package bash-completion:
 			p.toolsCommand(), p.promptsCommand(), p.resourcesCommand(), p.logoutCommand(),
 			p.keysCommand(), p.workerCommand(), p.ledgerCommand(), p.auditCommand(), p.tokenCommand(), p.versionCommand(),
 		},
-	}
-	if p.options.Usage != "" {
-		root.Usage = p.options.Usage
 	}
 	p.complete(root)
 	return root

@@ -230,13 +230,19 @@ func (p *program) withServer(ctx context.Context, c *cli.Command, change func() 
 		return err
 	}
 	o := &p.server
+	o.Workers, o.LedgerLimit, o.UndoGrace = cmp.Or(o.Workers, -1), cmp.Or(o.LedgerLimit, -1), cmp.Or(o.UndoGrace, -1) // 0 would be the default
+	if o.Keys, err = p.loadKeys(c, keyset); err != nil {
+		return failed(err)
+	}
 	if o.Audience, err = p.audienceOf(c); err != nil {
 		return failed(err)
 	}
 	if o.Ledger, err = p.openLedger(ctx, c, o.Logger); err != nil {
 		return err
 	}
-	defer closeStore(o.Ledger)
+	if o.Ledger != nil {
+		defer o.Ledger.Close() // what it has acknowledged is there
+	}
 	if p.options.Setup != nil {
 		if err := p.options.Setup(ctx, o); err != nil {
 			return failed(err)
@@ -281,13 +287,12 @@ func (p *program) withServer(ctx context.Context, c *cli.Command, change func() 
 	return failed(run(ctx, s, o.Logger))
 }
 
-// completeOptions completes the options of a server by what flags say, but for the ledger, and returns where the keyset is.
+// completeOptions completes the options of a server by what flags say, but for what has to be opened, and returns where the keyset is.
 func (p *program) completeOptions(ctx context.Context, c *cli.Command) (keyset keysetSource, err error) {
 	o := &p.server
 	if o.Keys != nil || o.Ledger != nil {
 		return keyset, failed(errors.New("Options.Server has Keys or a Ledger: leave them out, and name the file of the keys by --keyset and the ledger by --ledger"))
 	}
-	o.Workers, o.LedgerLimit, o.UndoGrace = cmp.Or(o.Workers, -1), cmp.Or(o.LedgerLimit, -1), cmp.Or(o.UndoGrace, -1) // 0 would be the default
 	if o.Logger == nil {
 		if o.Logger, err = p.logger(c); err != nil {
 			return keyset, err
@@ -295,9 +300,6 @@ func (p *program) completeOptions(ctx context.Context, c *cli.Command) (keyset k
 	}
 	if keyset, err = p.keyset(ctx, c); err != nil {
 		return keyset, err
-	}
-	if o.Keys, err = p.loadKeys(c, keyset); err != nil {
-		return keyset, failed(err)
 	}
 	o.CallerKey, err = p.callerKey(c)
 	return keyset, err

@@ -158,9 +158,3 @@ func (p *program) openLedger(ctx context.Context, c *cli.Command, log *slog.Logg
 	log.Info("ledger", "ledger", shownLedger(name), "audience", p.server.Audience)
 	return store, nil
 }
-
-func closeStore(store ledger.Store) {
-	if store != nil {
-		_ = store.Close() // what it has acknowledged is there
-	}
-}

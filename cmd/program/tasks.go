@@ -292,9 +292,7 @@ func (p *program) listTasks(ctx context.Context, c *cli.Command) error {
 		wait.Go(func() {
 			places <- struct{}{}
 			defer func() { <-places }()
-			ctx, stop := context.WithTimeout(ctx, limit)
-			defer stop()
-			row.ask(ctx, connection, s.Call.Position)
+			row.ask(ctx, connection, s.Call.Position, limit)
 		})
 	}
 	wait.Wait()
@@ -303,7 +301,9 @@ func (p *program) listTasks(ctx context.Context, c *cli.Command) error {
 	})
 }
 
-func (r *taskRow) ask(ctx context.Context, connection *client.Client, position client.Position) {
+func (r *taskRow) ask(ctx context.Context, connection *client.Client, position client.Position, limit time.Duration) {
+	ctx, stop := context.WithTimeout(ctx, limit)
+	defer stop()
 	task, err := connection.Task(ctx, position)
 	if err != nil {
 		r.Error = err.Error()
@@ -311,7 +311,7 @@ func (r *taskRow) ask(ctx context.Context, connection *client.Client, position c
 		case tokenRefused(err) != nil:
 			r.Error = "the server does not know it any more"
 		case errors.Is(err, context.DeadlineExceeded):
-			r.Error = fmt.Sprintf("the server did not answer within %v: does it run?", askFor)
+			r.Error = fmt.Sprintf("the server did not answer within %v: does it run?", limit)
 		}
 		return
 	}

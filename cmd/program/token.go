@@ -149,7 +149,6 @@ func explain(opener *tokens.Codec, token string) (shown explanation, refused err
 	return shown, refused
 }
 
-// showSaga shows what the token of a saga holds.
 func (x *explanation) showSaga(all *tokens.Contents) error {
 	if turns.KeptApart(all) {
 		x.State = "kept in the server's ledger"

@@ -11,7 +11,6 @@ package reporeport
 import (
 	"errors"
 	"fmt"
-	"strings"
 
 	"github.com/mcpsaga/mcpsaga/content"
 	"github.com/mcpsaga/mcpsaga/examples/internal/gitrepo"
@@ -179,7 +178,7 @@ func (r report) commented(t *turn) (saga.Next, error) {
 	case err != nil:
 		return nil, err
 	default:
-		t.State.Comment = gitrepo.Clip(strings.TrimSpace(said.Text()), maxComment)
+		t.State.Comment = gitrepo.Clip(said.Text(), maxComment)
 	}
 	return t.Goto("report")
 }

@@ -130,7 +130,6 @@ var tariffs = map[string]service.Options{
 	"payment": {Price: 1, Capacity: 400000, Lifetime: lifetime},
 }
 
-// runService serves one of the services.
 func runService(ctx context.Context, args []string) error {
 	flags := flag.NewFlagSet("trip service", flag.ContinueOnError)
 	db := flags.String("db", "", "the `FILE` of the database")

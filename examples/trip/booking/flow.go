@@ -154,7 +154,6 @@ func (j journey) stay(now time.Time) (stay, error) {
 	return stay{j, arrival.AddDate(0, 0, j.Nights).Format(time.DateOnly)}, nil
 }
 
-// reference is what is printed of a key.
 func reference(h service.Hold) string { return h.Key[:8] }
 
 func euros(cents int) string { return fmt.Sprintf("EUR %d.%02d", cents/100, cents%100) }

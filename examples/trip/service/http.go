@@ -42,23 +42,19 @@ func route[B any](mux *http.ServeMux, pattern string, do func(ctx context.Contex
 			return
 		}
 		v, err := do(r.Context(), r.PathValue("key"), body)
-		answer(w, v, err)
+		var no *Conflict
+		switch {
+		case errors.As(err, &no):
+			write(w, http.StatusConflict, Problem{no.Reason})
+		case err != nil:
+			slog.Error("request failed", "error", err)
+			write(w, http.StatusInternalServerError, Problem{"the service failed; try again"})
+		case v == nil:
+			w.WriteHeader(http.StatusNoContent)
+		default:
+			write(w, http.StatusOK, v)
+		}
 	})
-}
-
-func answer(w http.ResponseWriter, v any, err error) {
-	var no *Conflict
-	switch {
-	case errors.As(err, &no):
-		write(w, http.StatusConflict, Problem{no.Reason})
-	case err != nil:
-		slog.Error("request failed", "error", err)
-		write(w, http.StatusInternalServerError, Problem{"the service failed; try again"})
-	case v == nil:
-		w.WriteHeader(http.StatusNoContent)
-	default:
-		write(w, http.StatusOK, v)
-	}
 }
 
 func write(w http.ResponseWriter, status int, v any) {

@@ -19,8 +19,13 @@
 package service
 
 import (
+	"bytes"
 	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
 	"fmt"
+	"net/http"
 	"time"
 )
 
@@ -75,10 +80,10 @@ func conflict(format string, args ...any) error {
 
 // Place holds what is requested under a key. A repeated request gets the hold that is there.
 func (s *Service) Place(ctx context.Context, key string, r Request) (h Hold, err error) {
-	err = s.transact(ctx, key, func(t *tx, found *Hold) (err error) {
+	err = s.transact(ctx, key, func(t *sql.Tx, found *Hold) (err error) {
 		switch {
 		case found == nil:
-			h, err = t.place(ctx, key, r)
+			h, err = s.place(ctx, t, key, r)
 			return err
 		case found.State == Released || found.State == Expired:
 			return conflict("what was held under this key is %s", found.State)
@@ -91,25 +96,26 @@ func (s *Service) Place(ctx context.Context, key string, r Request) (h Hold, err
 	return h, err
 }
 
-func (t *tx) place(ctx context.Context, key string, r Request) (Hold, error) {
+func (s *Service) place(ctx context.Context, t *sql.Tx, key string, r Request) (Hold, error) {
 	if r.Item == "" || r.Units <= 0 {
 		return Hold{}, conflict("a hold needs an item, and units above 0")
 	}
-	taken, err := t.taken(ctx, r.Item)
-	if err != nil {
+	var taken int // held or confirmed
+	row := t.QueryRowContext(ctx, `SELECT coalesce(sum(iif(state = ?, units, kept)), 0) FROM holds WHERE item = ?`, Held, r.Item)
+	if err := row.Scan(&taken); err != nil {
 		return Hold{}, err
 	}
-	if left := t.opts.Capacity - taken; r.Units > left {
+	if left := s.opts.Capacity - taken; r.Units > left {
 		return Hold{}, conflict("%d of %q are wanted and %d are left", r.Units, r.Item, left)
 	}
-	h := Hold{Key: key, Request: r, Amount: r.Units * t.opts.Price, State: Held, Expires: t.opts.Now().Add(t.opts.Lifetime)}
-	return h, t.save(ctx, h, "placed")
+	h := Hold{Key: key, Request: r, Amount: r.Units * s.opts.Price, State: Held, Expires: s.opts.Now().Add(s.opts.Lifetime)}
+	return h, save(ctx, t, h, "placed")
 }
 
 // Confirm makes a hold final. Units is how many of it are wanted, and 0 means all; the rest is given
 // back.
 func (s *Service) Confirm(ctx context.Context, key string, units int) (h Hold, err error) {
-	err = s.transact(ctx, key, func(t *tx, found *Hold) error {
+	err = s.transact(ctx, key, func(t *sql.Tx, found *Hold) error {
 		if found == nil {
 			return errNothing
 		}
@@ -125,24 +131,88 @@ func (s *Service) Confirm(ctx context.Context, key string, units int) (h Hold, e
 			return conflict("%d are to be confirmed of %d", units, h.Units)
 		}
 		h.State, h.Kept = Confirmed, units
-		return t.save(ctx, h, "confirmed")
+		return save(ctx, t, h, "confirmed")
 	})
 	return h, err
 }
 
 // Release gives back what is held under a key, and makes sure that nothing is held under it later.
 func (s *Service) Release(ctx context.Context, key string) error {
-	return s.transact(ctx, key, func(t *tx, found *Hold) error {
+	return s.transact(ctx, key, func(t *sql.Tx, found *Hold) error {
 		switch {
 		case found == nil:
 			// The request to hold may still be under way.
-			return t.save(ctx, Hold{Key: key, State: Released, Expires: t.opts.Now()}, "barred")
+			return save(ctx, t, Hold{Key: key, State: Released, Expires: s.opts.Now()}, "barred")
 		case found.State == Confirmed:
 			return conflict("what was held under this key is confirmed")
 		case found.State != Held:
 			return nil
 		}
 		found.State = Released
-		return t.save(ctx, *found, "released")
+		return save(ctx, t, *found, "released")
 	})
+}
+
+// Ask notes whom to call when the owner of what is held agrees. It may be repeated.
+func (s *Service) Ask(ctx context.Context, key, callback string) error {
+	return s.transact(ctx, key, func(t *sql.Tx, found *Hold) error {
+		if err := found.isThere(); err != nil {
+			return err
+		}
+		_, err := t.ExecContext(ctx, `INSERT INTO asked (key, callback) VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET callback = excluded.callback`, key, callback)
+		return err
+	})
+}
+
+// Agree is for the owner: it calls whom Ask has noted. Nothing is confirmed by it, so it may be repeated. When that has been
+// confirmed, there is no one to call any more.
+func (s *Service) Agree(ctx context.Context, key string) error {
+	var callback string
+	var amount int
+	err := s.transact(ctx, key, func(t *sql.Tx, found *Hold) error {
+		if err := found.isThere(); err != nil || found.State == Confirmed {
+			return err
+		}
+		amount = found.Amount
+		err := t.QueryRowContext(ctx, `SELECT callback FROM asked WHERE key = ?`, key).Scan(&callback)
+		if errors.Is(err, sql.ErrNoRows) {
+			return conflict("you were not asked for this")
+		}
+		return err
+	})
+	if err != nil || callback == "" {
+		return err
+	}
+	body, err := json.Marshal(map[string]int{"amount": amount})
+	if err != nil {
+		return err
+	}
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, callback, bytes.NewReader(body))
+	if err != nil {
+		return err
+	}
+	r.Header.Set("Content-Type", "application/json")
+	response, err := http.DefaultClient.Do(r)
+	if err != nil {
+		return err
+	}
+	_ = response.Body.Close()
+	switch {
+	case response.StatusCode < http.StatusMultipleChoices:
+		return nil
+	case response.StatusCode == http.StatusGone || response.StatusCode == http.StatusNotFound:
+		return conflict("it is too late: this is not waited for any more")
+	}
+	return fmt.Errorf("who has asked answers with the status %s", response.Status)
+}
+
+// isThere fails if there is no hold, or it is released or expired.
+func (h *Hold) isThere() error {
+	switch {
+	case h == nil:
+		return errNothing
+	case h.State == Released || h.State == Expired:
+		return conflict("what was held under this key is %s", h.State)
+	}
+	return nil
 }

@@ -84,19 +84,13 @@ func Open(ctx context.Context, o Options) (*Service, error) {
 // Close closes the database.
 func (s *Service) Close() error { return s.db.Close() }
 
-type tx struct {
-	*sql.Tx
-	opts Options
-}
-
 // transact runs f in a transaction, after the holds that have expired are marked. It gets the hold with a key; nil is none.
-func (s *Service) transact(ctx context.Context, key string, f func(t *tx, found *Hold) error) error {
-	sqlTx, err := s.db.BeginTx(ctx, nil)
+func (s *Service) transact(ctx context.Context, key string, f func(t *sql.Tx, found *Hold) error) error {
+	t, err := s.db.BeginTx(ctx, nil)
 	if err != nil {
 		return err
 	}
-	defer func() { _ = sqlTx.Rollback() }() // does nothing after Commit
-	t := &tx{sqlTx, s.opts}
+	defer func() { _ = t.Rollback() }() // does nothing after Commit
 	now := s.opts.Now().UnixNano()
 	_, err = t.ExecContext(ctx, `INSERT INTO log (key, event) SELECT key, ? FROM holds WHERE state = ? AND expires <= ?`, Expired, Held, now)
 	if err == nil {
@@ -104,7 +98,7 @@ func (s *Service) transact(ctx context.Context, key string, f func(t *tx, found 
 	}
 	var found *Hold
 	if err == nil {
-		found, err = t.find(ctx, key)
+		found, err = find(ctx, t, key)
 	}
 	if err == nil {
 		err = f(t, found)
@@ -112,7 +106,7 @@ func (s *Service) transact(ctx context.Context, key string, f func(t *tx, found 
 	if err != nil {
 		return err
 	}
-	return sqlTx.Commit()
+	return t.Commit()
 }
 
 const selectHolds = `SELECT key, item, units, reference, amount, state, kept, expires FROM holds`
@@ -127,7 +121,7 @@ func scan(into func(...any) error) (h Hold, err error) {
 // List returns all holds there ever were.
 func (s *Service) List(ctx context.Context) ([]Hold, error) {
 	list := []Hold{}
-	err := s.transact(ctx, "", func(t *tx, _ *Hold) error {
+	err := s.transact(ctx, "", func(t *sql.Tx, _ *Hold) error {
 		rows, err := t.QueryContext(ctx, selectHolds+` ORDER BY rowid`)
 		if err != nil {
 			return err
@@ -146,7 +140,7 @@ func (s *Service) List(ctx context.Context) ([]Hold, error) {
 }
 
 // find returns nil if there is no hold with that key.
-func (t *tx) find(ctx context.Context, key string) (*Hold, error) {
+func find(ctx context.Context, t *sql.Tx, key string) (*Hold, error) {
 	h, err := scan(t.QueryRowContext(ctx, selectHolds+` WHERE key = ?`, key).Scan)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, nil
@@ -154,15 +148,8 @@ func (t *tx) find(ctx context.Context, key string) (*Hold, error) {
 	return &h, err
 }
 
-// taken returns how many units of an item are held or confirmed.
-func (t *tx) taken(ctx context.Context, item string) (n int, err error) {
-	row := t.QueryRowContext(ctx, `SELECT coalesce(sum(iif(state = ?, units, kept)), 0) FROM holds WHERE item = ?`, Held, item)
-	err = row.Scan(&n)
-	return n, err
-}
-
 // save writes a hold that is new or has changed, and what happened to it.
-func (t *tx) save(ctx context.Context, h Hold, event string) error {
+func save(ctx context.Context, t *sql.Tx, h Hold, event string) error {
 	_, err := t.ExecContext(ctx, `INSERT INTO holds (key, item, units, reference, amount, state, kept, expires) VALUES (?, ?, ?, ?, ?, ?, ?, ?)
 		ON CONFLICT (key) DO UPDATE SET amount = excluded.amount, state = excluded.state, kept = excluded.kept`,
 		h.Key, h.Item, h.Units, h.Reference, h.Amount, h.State, h.Kept, h.Expires.UnixNano())

@@ -113,7 +113,7 @@ func (w *Watcher[T]) Run(ctx context.Context) {
 }
 
 // look loads the file, and fails if that takes longer than the interval: a file on a mount that is gone can hang
-// for ever. The load that hangs goes on, and is what the next look waits for, so that there is never more than one.
+// for ever. The load that hangs continues, and is what the next look waits for, so that there is never more than one.
 func (w *Watcher[T]) look(ctx context.Context) (keys T, err error) {
 	if w.loading == nil {
 		done := make(chan loaded[T], 1)

@@ -42,9 +42,8 @@ func (l *Login) discover(ctx context.Context, metadataURL string) (*oauthex.Prot
 	var resource *oauthex.ProtectedResourceMetadata
 	var failures []error
 	for _, c := range candidates {
-		found, err := oauthex.GetProtectedResourceMetadata(ctx, c.url, c.resource, l.outside())
-		if err == nil {
-			resource = found
+		var err error
+		if resource, err = oauthex.GetProtectedResourceMetadata(ctx, c.url, c.resource, l.outside()); err == nil {
 			break
 		}
 		failures = append(failures, errors.New(short(err.Error())))

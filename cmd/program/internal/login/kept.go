@@ -67,10 +67,8 @@ func (p place) load() (*kept, error) {
 		data, err = os.ReadFile(string(p))
 	}
 	k := new(kept)
-	if err == nil {
-		if json.Unmarshal(data, k) != nil || k.Access == "" { // the error might quote the file
-			err = fmt.Errorf("%s is not a login: remove it, and sign in again", p)
-		}
+	if err == nil && (json.Unmarshal(data, k) != nil || k.Access == "") { // the error might quote the file
+		err = fmt.Errorf("%s is not a login: remove it, and sign in again", p)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("the login that is kept for the server: %w", err)
