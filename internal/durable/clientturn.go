@@ -29,14 +29,6 @@ type clientTurn struct {
 	// is not known. events is what the lost turn had heard, which its events may say no more.
 	did, earlier *engine.Position
 	events       []steps.Answer
-	// keep is until when it is remembered at least.
-	keep time.Time
-	// tokenExpires is until when the token that it was taken with is good, and undoable whether the saga has
-	// done something by then.
-	tokenExpires time.Time
-	undoable     bool
-	effects      []string
-	page         uint32
 	heard        []steps.Answer // what others than the client have answered, for the log
 
 	mutex chan struct{} // held while the turn does what is remembered
@@ -94,15 +86,24 @@ func (t *clientTurn) take(ctx context.Context, o *turns.Opened) (end turns.End, 
 	if o == nil || q.Policy.Resent {
 		t.row.Begun.Arguments = turns.OrEmpty(q.Arguments)
 	}
+	c := t.row.Client
 	if o != nil {
 		pos := o.Position
-		t.program, t.begun.From, t.tokenExpires, t.undoable, t.effects = o.Program, pos.Turn, o.Expires, pos.HasEffects(), pos.Effects()
+		t.program, t.begun.From = o.Program, pos.Turn
 		t.row.Tool, t.row.Revision = t.program.Target, t.program.Revision
+		c.Expires, c.Undoable = later(c.Expires, o.Expires), c.Undoable || pos.HasEffects()
+		if len(t.row.Effects) == 0 {
+			t.row.Effects = pos.Effects()
+		}
 		if q.Policy.Purpose == turns.Paged.Purpose {
 			// Whatever takes the saga to its end: the client may come with this token again.
-			t.keep, t.page = o.Expires, pos.Turn
+			t.row.Times.Keep, c.Page = later(t.row.Times.Keep, o.Expires), max(c.Page, pos.Turn)
 		}
 	}
+	if c.Expires.IsZero() && t.row.Request != (store.ID{}) {
+		c.Expires = t.c.clock.now().Add(t.c.Turns.Codec.Options().TTL)
+	}
+	t.row.Times.Due = t.c.clientDue(c)
 	at, err := decodePosition(t.stand.Position, t.saga)
 	switch {
 	case err != nil:
@@ -152,9 +153,6 @@ func (t *clientTurn) Heard(p *engine.Program, pos *engine.Position, events []ste
 	t.heard = append(t.heard, events...)
 }
 
-// errTurnOver is the error that code of a tool gets which runs on after its turn was given up.
-var errTurnOver = errors.New("the turn is over")
-
 // Acting implements [turns.Remembered]: the turn acquires the row.
 func (t *clientTurn) Acting(ctx context.Context) error { return t.acts(ctx, t.hold.acting) }
 
@@ -201,7 +199,6 @@ func overtaken(err error) error {
 func (t *clientTurn) put(r *row) []event {
 	begun := t.begun
 	r.Client.Turn = &begun
-	t.note(r)
 	r.Stand, r.Status = t.stand, store.Working
 	r.Running.Doubt, r.Running.Held = true, true
 	if t.moved {
@@ -214,28 +211,11 @@ func (t *clientTurn) put(r *row) []event {
 	return []event{{kind: kindBegun}}
 }
 
-// note notes in the row what does not change during a turn.
-func (t *clientTurn) note(r *row) {
-	c := r.Client
-	c.Expires = later(c.Expires, t.tokenExpires)
-	if t.keep.After(c.Expires) && t.row.Request != (store.ID{}) && c.Expires.IsZero() {
-		c.Expires = t.c.clock.now().Add(t.c.Turns.Codec.Options().TTL)
-	}
-	c.Undoable = c.Undoable || t.undoable
-	c.Page = max(c.Page, t.page)
-	if len(r.Effects) == 0 {
-		r.Effects = t.effects
-	}
-	r.Times.Keep = later(r.Times.Keep, t.keep)
-	r.Times.Due = t.c.clientDue(c)
-	r.Tool, r.Revision, r.Begun, r.Granted = t.row.Tool, t.row.Revision, t.row.Begun, t.row.Granted
-}
-
 // acquire makes the row this turn's, if that is necessary, which then says that the turn is under way.
 func (t *clientTurn) acquire(ctx context.Context, necessary bool) error {
 	switch {
-	case t.over:
-		return errTurnOver
+	case t.over: // its code runs on after it was given up
+		return errors.New("the turn is over")
 	case !necessary:
 		return nil
 	case !t.hold.acquired:
@@ -300,7 +280,6 @@ func (t *clientTurn) record(end *turns.End, err error, ends bool) error {
 	}
 	change := func(r *row) (events []event) {
 		defer func() { events[0].Answers = t.heard }()
-		t.note(r)
 		r.Client.Turn = nil
 		r.Client.answered(howTurn, t.begun.From, t.begun.Digest, raw)
 		if end.Token != "" {
@@ -336,7 +315,6 @@ func (t *clientTurn) recordBroken(err error) error {
 		return nil
 	}
 	return overtaken(t.hold.commit(func(r *row) []event {
-		t.note(r)
 		r.Client.answered(howBroken, t.begun.From, t.begun.Digest, nil)
 		r.Running.LastError = clip(undone.Error())
 		return t.c.endClient(r, new(turns.End), undone.Report)
@@ -349,16 +327,14 @@ func (t *clientTurn) giveUp() {
 	if !t.hold.acquired {
 		return
 	}
-	var did []byte
+	var all *engine.Position
 	if t.did != nil && (t.earlier != nil || !t.lost) {
-		all := t.did.Begun(t.earlier)
-		did = encodePosition(all)
-		t.effects = all.Effects()
+		all = t.did.Begun(t.earlier)
 	}
 	err := t.hold.commit(func(r *row) []event {
-		r.Client.Turn.Did = did
-		if did != nil {
-			r.Effects = t.effects
+		r.Client.Turn.Did = nil
+		if all != nil {
+			r.Client.Turn.Did, r.Effects = encodePosition(all), all.Effects()
 		}
 		wake := r.due()
 		if t.begun.Once || r.Undoing != nil {
