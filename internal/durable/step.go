@@ -341,7 +341,7 @@ func (h *hold) brokeOff(r *row, err, why error) (again bool, _ error) {
 	case errors.As(err, new(*engine.AnswerError)):
 		// It was looked at when it came; so the program is another one now. Ask again.
 		return true, h.commit(func(r *row) []event { r.Stand.Answers = nil; return []event{{kind: kindRest}} })
-	case turns.EndsWith(h.kindOf(), err):
+	case turns.EndsWith(h.program.Kind, err):
 		return false, h.fail(err, nil)
 	case why == nil && errors.As(err, new(*engine.StepFailure)) && !ctxError(err) && !unsettled:
 		return h.undoTurn(err) // its end is no end, and would be none the next time
