@@ -12,22 +12,16 @@ import (
 	"github.com/tidwall/btree"
 )
 
-// MemoryOptions is how a store in memory works. The zero value is for use.
-type MemoryOptions struct {
-	// Now is the store's clock; nil is [time.Now].
-	Now func() time.Time
-}
-
 // NewMemory makes an empty [Store] in this process's memory: for tests, and for servers whose sagas
-// need not outlive them. It starts no goroutines.
-func NewMemory(o MemoryOptions) Store {
-	m := &memory{now: o.Now, rows: map[ID]*row{}, requests: map[ID]ID{}, counts: map[account]int{}}
+// need not outlive them. now is its clock; nil is [time.Now]. It starts no goroutines.
+func NewMemory(now func() time.Time) Store {
+	if now == nil {
+		now = time.Now
+	}
+	m := &memory{now: now, rows: map[ID]*row{}, requests: map[ID]ID{}, counts: map[account]int{}}
 	m.index = btree.NewBTreeGOptions(func(a, b entry) bool {
 		return cmp.Or(cmp.Compare(a.group, b.group), cmp.Compare(a.at, b.at), bytes.Compare(a.id[:], b.id[:])) < 0
 	}, btree.Options{NoLocks: true})
-	if m.now == nil {
-		m.now = time.Now
-	}
 	rand.Read(m.identity[:]) // never fails
 	m.open, m.close = context.WithCancel(context.Background())
 	return m
