@@ -18,7 +18,6 @@ type clientTurn struct {
 	c       *Core
 	q       *turns.Request
 	program *engine.Program
-	saga    tokens.ID
 	// row is as it was found, or a new one. begun is what it says while the turn is under way, and stand from where.
 	row   *row
 	begun begunTurn
@@ -40,7 +39,7 @@ type clientTurn struct {
 
 // newTurn returns the turn of a request, for the row r, or for a new one if that is nil.
 func (c *Core) newTurn(ctx context.Context, q *turns.Request, saga tokens.ID, r *row) *clientTurn {
-	t := &clientTurn{c: c, q: q, program: q.Program, saga: saga, mutex: make(chan struct{}, 1)}
+	t := &clientTurn{c: c, q: q, program: q.Program, mutex: make(chan struct{}, 1)}
 	t.begun = begunTurn{Purpose: q.Policy.Purpose, Now: c.Turns.Now(), Once: q.Policy.UndoBroken, Digest: turns.Digest(nil, nil)}
 	if r == nil {
 		r = c.newClientRow(q, q.Program, saga)
@@ -104,20 +103,20 @@ func (t *clientTurn) take(ctx context.Context, o *turns.Opened) (end turns.End, 
 		c.Expires = t.c.clock.now().Add(t.c.Turns.Codec.Options().TTL)
 	}
 	t.row.Times.Due = t.c.clientDue(c)
-	at, err := decodePosition(t.stand.Position, t.saga)
+	at, err := decodePosition(t.stand.Position, t.row.Saga)
 	switch {
 	case err != nil:
 		return turns.End{}, t.fail(err)
 	case at != nil && (o == nil || at.Turn > o.Position.Turn): // it had gone on from there without its client
 		again := *q
 		again.Answers = t.stand.Answers
-		q, o = &again, &turns.Opened{Identity: turns.Identity{Program: t.program, Saga: t.saga}, Position: at, Arguments: t.row.Begun.Arguments}
+		q, o = &again, &turns.Opened{Identity: turns.Identity{Program: t.program, Saga: t.row.Saga}, Position: at, Arguments: t.row.Begun.Arguments}
 	case o != nil:
 		t.stand = stand{Position: t.row.encode(o.Position), Answers: q.Answers, Begun: t.stand.Begun}
 	}
 	defer t.release()
 	if o == nil {
-		end, err = t.c.Turns.Start(ctx, q, turns.Identity{Program: q.Program, Saga: t.saga}, t)
+		end, err = t.c.Turns.Start(ctx, q, turns.Identity{Program: q.Program, Saga: t.row.Saga}, t)
 	} else {
 		end, err = t.c.Turns.Continue(ctx, q, o, t)
 	}
@@ -125,7 +124,7 @@ func (t *clientTurn) take(ctx context.Context, o *turns.Opened) (end turns.End, 
 }
 
 func (t *clientTurn) fail(err error) error {
-	return t.c.Turns.Failed(turns.Identity{Program: t.program, Saga: t.saga}, err)
+	return t.c.Turns.Failed(turns.Identity{Program: t.program, Saga: t.row.Saga}, err)
 }
 
 // Begun implements [turns.Remembered].
@@ -260,7 +259,7 @@ func (t *clientTurn) settle(ctx context.Context, end turns.End, err error) (turn
 		// It is done, but as that would not be remembered, the client must not learn of it.
 		end, err = turns.End{}, t.fail(recording)
 	default:
-		t.c.Turns.Log.WarnContext(ctx, "turn not recorded", "tool", t.program.Name, "saga", t.saga.String(), "error", recording)
+		t.c.Turns.Log.WarnContext(ctx, "turn not recorded", "tool", t.program.Name, "saga", t.row.Saga.String(), "error", recording)
 	}
 	if effect := t.program.Irreversible(); effect != "" && t.begun.Once && t.hold.acquired && errors.Is(err, turns.ErrLedger) {
 		// The same request would be another saga, and what this one has done may be final.
@@ -344,6 +343,6 @@ func (t *clientTurn) giveUp() {
 		return t.hold.rest(r, store.Working, wake)
 	})
 	if err != nil && !errors.Is(err, errLost) {
-		t.c.Turns.Log.Warn("a turn that broke off is locked until its lease is over", "tool", t.program.Name, "saga", t.saga.String(), "error", err)
+		t.c.Turns.Log.Warn("a turn that broke off is locked until its lease is over", "tool", t.program.Name, "saga", t.row.Saga.String(), "error", err)
 	}
 }
