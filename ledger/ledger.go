@@ -36,4 +36,4 @@ type MemoryOptions struct {
 
 // NewMemory makes an empty store in this process's memory: for tests, and for servers whose sagas need not
 // outlive them. It starts no goroutines.
-func NewMemory(o MemoryOptions) Store { return store.NewMemory(store.MemoryOptions{Now: o.Now}) }
+func NewMemory(o MemoryOptions) Store { return store.NewMemory(o.Now) }

@@ -75,7 +75,7 @@ func measure(b *testing.B, c int, do func(ctx context.Context, caller int) error
 func BenchmarkTask(b *testing.B) {
 	for _, c := range []int{1, 16, 64} {
 		b.Run(fmt.Sprintf("task/%d", c), func(b *testing.B) {
-			m, stop := working(b, store.NewMemory(store.MemoryOptions{}), threeSteps())
+			m, stop := working(b, store.NewMemory(nil), threeSteps())
 			defer stop()
 			measure(b, c, func(ctx context.Context, _ int) error {
 				task, err := m.Start(ctx, call(m, "steps", "{}"))
@@ -102,7 +102,7 @@ func BenchmarkTask(b *testing.B) {
 // BenchmarkCall compares a call that ends at once with what it costs without this package. The
 // store is closed: neither may touch it.
 func BenchmarkCall(b *testing.B) {
-	rows := store.NewMemory(store.MemoryOptions{})
+	rows := store.NewMemory(nil)
 	m, stop := working(b, rows, single("call", func(t *turn) (saga.Next, error) { return t.Textf("done") }))
 	defer stop()
 	require.NoError(b, rows.Close())
@@ -140,7 +140,7 @@ func sleeper() saga.Definition {
 
 // BenchmarkWake has a thousand sleeping tasks wake at once, and says when the last has ended.
 func BenchmarkWake(b *testing.B) {
-	m, stop := working(b, store.NewMemory(store.MemoryOptions{}), sleeper())
+	m, stop := working(b, store.NewMemory(nil), sleeper())
 	defer stop()
 	for b.Loop() {
 		at := time.Now().Add(6 * time.Second).UTC()

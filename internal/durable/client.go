@@ -199,7 +199,8 @@ func (c *Core) CallOnce(ctx context.Context, q *turns.Request, id *tokens.ID) (t
 		t.begun.Once, t.lazy = true, true
 		end, err := t.take(ctx, nil)
 		if errors.Is(err, errOvertaken) {
-			err = c.Turns.Failed(turns.Identity{Program: q.Program, Saga: saga}, errTooSlow)
+			tooSlow := errors.New("the first turn was not heard of for longer than its lease, so a worker undoes it")
+			err = c.Turns.Failed(turns.Identity{Program: q.Program, Saga: saga}, tooSlow)
 		}
 		return end, err
 	}
@@ -208,7 +209,7 @@ func (c *Core) CallOnce(ctx context.Context, q *turns.Request, id *tokens.ID) (t
 	take := func(r *row) (turns.End, error) {
 		t := c.newTurn(ctx, q, *id, r)
 		t.row.Request, t.row.Digest, t.begun.Digest = key, digest, digest
-		t.keep = c.clock.now().Add(keepKey)
+		t.row.Times.Keep = later(t.row.Times.Keep, c.clock.now().Add(keepKey))
 		return t.take(ctx, nil)
 	}
 	return c.attend(ctx, q.Program, id, find, func(turn context.Context, r *row) (turns.End, error) {
@@ -263,9 +264,6 @@ func (c *Core) releaseKey(ctx context.Context, r *row) error {
 	}
 	return errOvertaken
 }
-
-// errTooSlow: there is nothing more to say, as the turn cannot be asked for again.
-var errTooSlow = errors.New("the first turn was not heard of for longer than its lease, so a worker undoes it")
 
 // ResumeOnce implements [turns.Memory].
 func (c *Core) ResumeOnce(ctx context.Context, q *turns.Request, o *turns.Opened) (turns.End, error) {

@@ -123,7 +123,7 @@ func TestBlobsAreBoundToTheirToken(t *testing.T) {
 	x, _, err := a.Codec.OpenAnyTime(tokens.Binding{Purpose: "saga"}, time.Now(), first.Token)
 	require.NoError(t, err)
 	id := [16]byte(x.Secret[1:17])
-	s.store = store.NewMemory(store.MemoryOptions{})
+	s.store = store.NewMemory(nil)
 	a = s.replica()
 	require.NoError(t, a.core.PutBlob(t.Context(), "", "", id, []byte("other"), time.Now().Add(time.Hour)))
 	q.Token, q.Answers = first.Token, sure(true)

@@ -194,7 +194,7 @@ func TestTheProcessHasAClock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		now := func() time.Time { return time.Now().AddDate(26, 0, 0) }
 		s := newFleet(t, newOutside().trip(func(i *saga.Info) { i.Tasks = saga.Tasks{Mode: saga.TasksOptional, TTL: time.Hour} }))
-		s.store = store.NewMemory(store.MemoryOptions{Now: now})
+		s.store = store.NewMemory(now)
 		a := s.replica(func(c *clientConfig) { c.Now = now })
 		core, err := durable.New(durable.Config{Turns: a.Runner, Store: s.store})
 		require.NoError(t, err)
@@ -213,7 +213,7 @@ func TestTheProcessHasAClock(t *testing.T) {
 // A server whose clock is ahead of the store's asks it for what is due no more often than others.
 func TestAClockThatIsAheadAsksNoMoreOften(t *testing.T) {
 	inBubble(t, func(t *testing.T, r *rig) {
-		r.store = store.NewMemory(store.MemoryOptions{Now: func() time.Time { return time.Now().Add(-time.Minute) }})
+		r.store = store.NewMemory(func() time.Time { return time.Now().Add(-time.Minute) })
 		napping := saga.Machine[none, none]{
 			Info:  saga.Info{Name: "naps", Tasks: optional},
 			Start: func(t *turn) (saga.Next, error) { return t.Sleep(30*time.Second, "end") },

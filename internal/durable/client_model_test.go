@@ -187,7 +187,7 @@ func playSchedule(t *testing.T, s schedule, breaks func(store.Store) store.Store
 	modelShared()
 	synctest.Test(t, func(t *testing.T) {
 		x := &played{schedule: s, seed: s.Seed, slow: s.Slow, long: s.Long, calm: true, lives: !s.Long, begun: time.Now()}
-		memory := store.NewMemory(store.MemoryOptions{})
+		memory := store.NewMemory(nil)
 		defer memory.Close()
 		if x.store = memory; breaks != nil {
 			x.store = breaks(memory)

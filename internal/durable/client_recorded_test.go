@@ -167,7 +167,7 @@ func TestRecordsThatArePutBack(t *testing.T) {
 	id, err := s.store.Identity(t.Context())
 	require.NoError(t, err)
 	putBack := func() *replica {
-		memory := store.NewMemory(store.MemoryOptions{})
+		memory := store.NewMemory(nil)
 		t.Cleanup(func() { _ = memory.Close() })
 		old, log := was, make([]store.Item, now.Head)
 		for i := range log {

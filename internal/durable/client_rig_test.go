@@ -41,7 +41,7 @@ type fleet struct {
 func newFleet(t *testing.T, tools ...saga.Definition) *fleet {
 	keys, err := codec.NewKeyset()
 	require.NoError(t, err)
-	memory := store.NewMemory(store.MemoryOptions{})
+	memory := store.NewMemory(nil)
 	t.Cleanup(func() { _ = memory.Close() })
 	return &fleet{t: t, store: memory, keys: keys, tools: tools}
 }

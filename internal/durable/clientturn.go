@@ -18,7 +18,6 @@ type clientTurn struct {
 	c       *Core
 	q       *turns.Request
 	program *engine.Program
-	saga    tokens.ID
 	// row is as it was found, or a new one. begun is what it says while the turn is under way, and stand from where.
 	row   *row
 	begun begunTurn
@@ -29,14 +28,6 @@ type clientTurn struct {
 	// is not known. events is what the lost turn had heard, which its events may say no more.
 	did, earlier *engine.Position
 	events       []steps.Answer
-	// keep is until when it is remembered at least.
-	keep time.Time
-	// tokenExpires is until when the token that it was taken with is good, and undoable whether the saga has
-	// done something by then.
-	tokenExpires time.Time
-	undoable     bool
-	effects      []string
-	page         uint32
 	heard        []steps.Answer // what others than the client have answered, for the log
 
 	mutex chan struct{} // held while the turn does what is remembered
@@ -48,7 +39,7 @@ type clientTurn struct {
 
 // newTurn returns the turn of a request, for the row r, or for a new one if that is nil.
 func (c *Core) newTurn(ctx context.Context, q *turns.Request, saga tokens.ID, r *row) *clientTurn {
-	t := &clientTurn{c: c, q: q, program: q.Program, saga: saga, mutex: make(chan struct{}, 1)}
+	t := &clientTurn{c: c, q: q, program: q.Program, mutex: make(chan struct{}, 1)}
 	t.begun = begunTurn{Purpose: q.Policy.Purpose, Now: c.Turns.Now(), Once: q.Policy.UndoBroken, Digest: turns.Digest(nil, nil)}
 	if r == nil {
 		r = c.newClientRow(q, q.Program, saga)
@@ -94,29 +85,38 @@ func (t *clientTurn) take(ctx context.Context, o *turns.Opened) (end turns.End, 
 	if o == nil || q.Policy.Resent {
 		t.row.Begun.Arguments = turns.OrEmpty(q.Arguments)
 	}
+	c := t.row.Client
 	if o != nil {
 		pos := o.Position
-		t.program, t.begun.From, t.tokenExpires, t.undoable, t.effects = o.Program, pos.Turn, o.Expires, pos.HasEffects(), pos.Effects()
+		t.program, t.begun.From = o.Program, pos.Turn
 		t.row.Tool, t.row.Revision = t.program.Target, t.program.Revision
+		c.Expires, c.Undoable = later(c.Expires, o.Expires), c.Undoable || pos.HasEffects()
+		if len(t.row.Effects) == 0 {
+			t.row.Effects = pos.Effects()
+		}
 		if q.Policy.Purpose == turns.Paged.Purpose {
 			// Whatever takes the saga to its end: the client may come with this token again.
-			t.keep, t.page = o.Expires, pos.Turn
+			t.row.Times.Keep, c.Page = later(t.row.Times.Keep, o.Expires), max(c.Page, pos.Turn)
 		}
 	}
-	at, err := decodePosition(t.stand.Position, t.saga)
+	if c.Expires.IsZero() && t.row.Request != (store.ID{}) {
+		c.Expires = t.c.clock.now().Add(t.c.Turns.Codec.Options().TTL)
+	}
+	t.row.Times.Due = t.c.clientDue(c)
+	at, err := decodePosition(t.stand.Position, t.row.Saga)
 	switch {
 	case err != nil:
 		return turns.End{}, t.fail(err)
 	case at != nil && (o == nil || at.Turn > o.Position.Turn): // it had gone on from there without its client
 		again := *q
 		again.Answers = t.stand.Answers
-		q, o = &again, &turns.Opened{Identity: turns.Identity{Program: t.program, Saga: t.saga}, Position: at, Arguments: t.row.Begun.Arguments}
+		q, o = &again, &turns.Opened{Identity: turns.Identity{Program: t.program, Saga: t.row.Saga}, Position: at, Arguments: t.row.Begun.Arguments}
 	case o != nil:
 		t.stand = stand{Position: t.row.encode(o.Position), Answers: q.Answers, Begun: t.stand.Begun}
 	}
 	defer t.release()
 	if o == nil {
-		end, err = t.c.Turns.Start(ctx, q, turns.Identity{Program: q.Program, Saga: t.saga}, t)
+		end, err = t.c.Turns.Start(ctx, q, turns.Identity{Program: q.Program, Saga: t.row.Saga}, t)
 	} else {
 		end, err = t.c.Turns.Continue(ctx, q, o, t)
 	}
@@ -124,7 +124,7 @@ func (t *clientTurn) take(ctx context.Context, o *turns.Opened) (end turns.End, 
 }
 
 func (t *clientTurn) fail(err error) error {
-	return t.c.Turns.Failed(turns.Identity{Program: t.program, Saga: t.saga}, err)
+	return t.c.Turns.Failed(turns.Identity{Program: t.program, Saga: t.row.Saga}, err)
 }
 
 // Begun implements [turns.Remembered].
@@ -151,9 +151,6 @@ func (t *clientTurn) Heard(p *engine.Program, pos *engine.Position, events []ste
 	t.stand.Answers = append(slices.Clip(t.stand.Answers), events...)
 	t.heard = append(t.heard, events...)
 }
-
-// errTurnOver is the error that code of a tool gets which runs on after its turn was given up.
-var errTurnOver = errors.New("the turn is over")
 
 // Acting implements [turns.Remembered]: the turn acquires the row.
 func (t *clientTurn) Acting(ctx context.Context) error { return t.acts(ctx, t.hold.acting) }
@@ -201,7 +198,6 @@ func overtaken(err error) error {
 func (t *clientTurn) put(r *row) []event {
 	begun := t.begun
 	r.Client.Turn = &begun
-	t.note(r)
 	r.Stand, r.Status = t.stand, store.Working
 	r.Running.Doubt, r.Running.Held = true, true
 	if t.moved {
@@ -214,28 +210,11 @@ func (t *clientTurn) put(r *row) []event {
 	return []event{{kind: kindBegun}}
 }
 
-// note notes in the row what does not change during a turn.
-func (t *clientTurn) note(r *row) {
-	c := r.Client
-	c.Expires = later(c.Expires, t.tokenExpires)
-	if t.keep.After(c.Expires) && t.row.Request != (store.ID{}) && c.Expires.IsZero() {
-		c.Expires = t.c.clock.now().Add(t.c.Turns.Codec.Options().TTL)
-	}
-	c.Undoable = c.Undoable || t.undoable
-	c.Page = max(c.Page, t.page)
-	if len(r.Effects) == 0 {
-		r.Effects = t.effects
-	}
-	r.Times.Keep = later(r.Times.Keep, t.keep)
-	r.Times.Due = t.c.clientDue(c)
-	r.Tool, r.Revision, r.Begun, r.Granted = t.row.Tool, t.row.Revision, t.row.Begun, t.row.Granted
-}
-
 // acquire makes the row this turn's, if that is necessary, which then says that the turn is under way.
 func (t *clientTurn) acquire(ctx context.Context, necessary bool) error {
 	switch {
-	case t.over:
-		return errTurnOver
+	case t.over: // its code runs on after it was given up
+		return errors.New("the turn is over")
 	case !necessary:
 		return nil
 	case !t.hold.acquired:
@@ -280,7 +259,7 @@ func (t *clientTurn) settle(ctx context.Context, end turns.End, err error) (turn
 		// It is done, but as that would not be remembered, the client must not learn of it.
 		end, err = turns.End{}, t.fail(recording)
 	default:
-		t.c.Turns.Log.WarnContext(ctx, "turn not recorded", "tool", t.program.Name, "saga", t.saga.String(), "error", recording)
+		t.c.Turns.Log.WarnContext(ctx, "turn not recorded", "tool", t.program.Name, "saga", t.row.Saga.String(), "error", recording)
 	}
 	if effect := t.program.Irreversible(); effect != "" && t.begun.Once && t.hold.acquired && errors.Is(err, turns.ErrLedger) {
 		// The same request would be another saga, and what this one has done may be final.
@@ -300,7 +279,6 @@ func (t *clientTurn) record(end *turns.End, err error, ends bool) error {
 	}
 	change := func(r *row) (events []event) {
 		defer func() { events[0].Answers = t.heard }()
-		t.note(r)
 		r.Client.Turn = nil
 		r.Client.answered(howTurn, t.begun.From, t.begun.Digest, raw)
 		if end.Token != "" {
@@ -336,7 +314,6 @@ func (t *clientTurn) recordBroken(err error) error {
 		return nil
 	}
 	return overtaken(t.hold.commit(func(r *row) []event {
-		t.note(r)
 		r.Client.answered(howBroken, t.begun.From, t.begun.Digest, nil)
 		r.Running.LastError = clip(undone.Error())
 		return t.c.endClient(r, new(turns.End), undone.Report)
@@ -349,16 +326,14 @@ func (t *clientTurn) giveUp() {
 	if !t.hold.acquired {
 		return
 	}
-	var did []byte
+	var all *engine.Position
 	if t.did != nil && (t.earlier != nil || !t.lost) {
-		all := t.did.Begun(t.earlier)
-		did = encodePosition(all)
-		t.effects = all.Effects()
+		all = t.did.Begun(t.earlier)
 	}
 	err := t.hold.commit(func(r *row) []event {
-		r.Client.Turn.Did = did
-		if did != nil {
-			r.Effects = t.effects
+		r.Client.Turn.Did = nil
+		if all != nil {
+			r.Client.Turn.Did, r.Effects = encodePosition(all), all.Effects()
 		}
 		wake := r.due()
 		if t.begun.Once || r.Undoing != nil {
@@ -368,6 +343,6 @@ func (t *clientTurn) giveUp() {
 		return t.hold.rest(r, store.Working, wake)
 	})
 	if err != nil && !errors.Is(err, errLost) {
-		t.c.Turns.Log.Warn("a turn that broke off is locked until its lease is over", "tool", t.program.Name, "saga", t.saga.String(), "error", err)
+		t.c.Turns.Log.Warn("a turn that broke off is locked until its lease is over", "tool", t.program.Name, "saga", t.row.Saga.String(), "error", err)
 	}
 }

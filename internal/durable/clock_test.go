@@ -164,7 +164,7 @@ func newStill(r *rig) *still {
 		Do:   func(context.Context, saga.Key, string) (string, error) { s.calls.Add(1); return "", nil },
 		Undo: func(context.Context, saga.Performed[string, string]) error { return nil },
 	}
-	r.store = store.NewMemory(store.MemoryOptions{Now: s.now})
+	r.store = store.NewMemory(s.now)
 	return s
 }
 

@@ -94,7 +94,7 @@ func (o *Operator) ended(ctx context.Context, id store.ID) error {
 		case e.Kind == string(kindUndoing):
 			begun = e.Effects
 		case e.Text == textClosed:
-			return fmt.Errorf("%w: %s", ErrClosed, cmp.Or(strings.Join(e.Effects, ", "), unknownEffects))
+			return fmt.Errorf("%w: %s", ErrClosed, cmp.Or(strings.Join(e.Effects, ", "), "nothing that the ledger knows of"))
 		case e.Text == textStays:
 			stays = e.Effects
 		}
@@ -109,9 +109,6 @@ func (o *Operator) ended(ctx context.Context, id store.ID) error {
 	}
 	return errors.New(text)
 }
-
-// unknownEffects is instead of a list of effects that is empty.
-const unknownEffects = "nothing that the ledger knows of"
 
 // ErrClosed: an operator has closed the saga.
 var ErrClosed = errors.New("it is not undone: an operator has closed it, and what it did stays")

@@ -151,7 +151,7 @@ func (c *Core) Deliver(ctx context.Context, at Address, result json.RawMessage) 
 	}
 	found, err := ReadDocument[delivery](ctx, c, at.Event)
 	if err == nil {
-		err = c.takes(ctx, at, &found.Value)
+		_, err = c.takes(ctx, at, &found.Value)
 	}
 	if err == nil {
 		found, err = changeDocument(ctx, c, at.Event, found, func(d *delivery, _ bool) (*kept, error) { return c.receive(d, result) })
@@ -168,7 +168,7 @@ func (c *Core) Deliver(ctx context.Context, at Address, result json.RawMessage) 
 	d := &found.Value
 	// Also if it was delivered before: who did that may not have come so far.
 	if err = c.tellRows(ctx, at.Event, d); err == nil && at.Row != (store.ID{}) {
-		err = c.takes(ctx, at, d) // it may have ended since it was looked at
+		_, err = c.takes(ctx, at, d) // it may have ended since it was looked at
 	}
 	return d.Until.IsZero(), err
 }
@@ -256,26 +256,14 @@ func (r *row) happened(name Name, d *delivery) (input *event, run bool, err erro
 }
 
 // happenedOf are those of the answers that are events': a client may send others under their ids.
-func happenedOf(answers []steps.Answer) (list []steps.Answer) {
-	for _, a := range answers {
-		if isOutside(a) {
-			list = append(list, a)
-		}
-	}
-	return list
-}
+func happenedOf(answers []steps.Answer) []steps.Answer { return filter(answers, isOutside) }
 
 func isOutside(a steps.Answer) bool { return a.By == byEvent || strings.HasPrefix(a.By, byPerson) }
 
 // events are what the row waits for from outside.
-func (r *row) events() (list []tasks.Awaited) {
+func (r *row) events() []tasks.Awaited {
 	happened := happenedOf(r.Stand.Answers)
-	for _, e := range r.Stand.Events {
-		if !hasAnswer(happened, e.ID) {
-			list = append(list, e)
-		}
-	}
-	return list
+	return filter(r.Stand.Events, func(e tasks.Awaited) bool { return !hasAnswer(happened, e.ID) })
 }
 
 // waits reports whether the row waits for its client, or for an event.
@@ -284,10 +272,10 @@ func (r *row) waits() bool { return len(r.theirs()) > 0 || len(r.events()) > 0 }
 // registerOne has the document of an event say that a saga waits for it: a row, or one that its client drives if that is nil. It
 // returns the answer; nil as long as there is none.
 func (c *Core) registerOne(ctx context.Context, principal string, row *store.ID, p *engine.Program, e *tasks.Awaited) (*steps.Answer, error) {
-	if err := c.announce(ctx, e); err != nil {
-		return nil, err
-	}
 	found, err := ReadDocument[delivery](ctx, c, e.Event)
+	if err == nil {
+		err = c.announce(ctx, e, &found.Value)
+	}
 	if err != nil {
 		return nil, err
 	}

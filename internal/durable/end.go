@@ -60,7 +60,7 @@ func (h *hold) finish(end *turns.End, how ending) error {
 
 func (h *hold) fail(why error, report *engine.UndoReport) error {
 	r, _, _ := h.look()
-	f := failureOf(h.kindOf(), why, r.Saga.String())
+	f := failureOf(h.program.Kind, why, r.Saga.String())
 	if f.Late { // the end stays: the same request does not take it up again
 		f.Text = lateText + became(report)
 	}
@@ -198,9 +198,6 @@ func failureOf(kind engine.Kind, err error, saga string) recordedFailure {
 	return f
 }
 
-// errUnknownFailure is what a record says that says nothing.
-var errUnknownFailure = errors.New("the reason of a failure is not in its record")
-
 func (f *recordedFailure) err() error {
 	switch {
 	case f.Refused != nil:
@@ -213,7 +210,7 @@ func (f *recordedFailure) err() error {
 		return &turns.Error{Err: lacking}
 	case f.Ended != nil:
 		_, failure, err := turns.DecodeResponse(f.Ended)
-		return &turns.Error{Err: cmp.Or(err, failure, errUnknownFailure)}
+		return &turns.Error{Err: cmp.Or(err, failure, errors.New("the reason of a failure is not in its record"))}
 	case f.Late:
 		return &turns.Error{Err: &tasks.FailedError{Text: cmp.Or(f.Text, lateText)}}
 	case f.Text != "":

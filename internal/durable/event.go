@@ -80,6 +80,7 @@ type body struct {
 	Notice *Notice `cbor:"12,keyasint,omitempty"`
 }
 
+// progress is an [engine.Progress].
 type progress struct {
 	Done    float64 `cbor:"1,keyasint,omitempty"`
 	Total   float64 `cbor:"2,keyasint,omitempty"`
@@ -130,18 +131,11 @@ func (s *sealer) openItem(id store.ID, i *store.Item) (e event, err error) {
 
 // shown is the event as clients see it, which tells of Progress or has a Log.
 func (e *event) shown() *tasks.Event {
-	t := &tasks.Event{N: e.n, Progress: e.Progress.engine()}
+	t := &tasks.Event{N: e.n, Progress: (*engine.Progress)(e.Progress)}
 	if e.Log != nil {
 		t.Log = &engine.Log{Level: e.Log.Level, Logger: e.Log.Logger, Data: json.RawMessage(e.Log.Data)}
 	}
 	return t
-}
-
-func (p *progress) engine() *engine.Progress {
-	if p == nil {
-		return nil
-	}
-	return &engine.Progress{Done: p.Done, Total: p.Total, Message: p.Message}
 }
 
 func (e ending) status() tasks.Status {
@@ -156,13 +150,24 @@ func (e ending) String() string {
 // mostGiven is how many answers a saga knows again that come twice.
 const mostGiven = 8
 
-func answersTo(questions []steps.Step, answers []steps.Answer) (list []steps.Answer) {
-	for _, a := range answers {
-		if slices.ContainsFunc(questions, func(q steps.Step) bool { return q.ID == a.StepID }) {
-			list = append(list, a)
+// filter returns what of a list is to be kept, nil if that is nothing.
+func filter[T any](list []T, keep func(T) bool) (kept []T) {
+	for _, v := range list {
+		if keep(v) {
+			kept = append(kept, v)
 		}
 	}
-	return list
+	return kept
+}
+
+func answersTo(questions []steps.Step, answers []steps.Answer) []steps.Answer {
+	return filter(answers, func(a steps.Answer) bool {
+		return slices.ContainsFunc(questions, func(q steps.Step) bool { return q.ID == a.StepID })
+	})
+}
+
+func answersToIDs(ids []string, answers []steps.Answer) []steps.Answer {
+	return filter(answers, func(a steps.Answer) bool { return slices.Contains(ids, a.StepID) })
 }
 
 func hasAnswer(answers []steps.Answer, question string) bool {

@@ -22,38 +22,33 @@ var errEnding = errors.New("the saga that waits for the event is being ended: de
 
 // takes fails with [ErrEventGone] if what is delivered comes too late for the saga that has made the handle, or for all that
 // have waited. What had been delivered and was not taken by then is forgotten: it counts if the saga was seen alive after it
-// was written, as then also an undo comes after it.
-func (c *Core) takes(ctx context.Context, at Address, d *delivery) error {
+// was written, as then also an undo comes after it. It returns the row of that saga, nil if there is none, or if the address
+// does not name it.
+func (c *Core) takes(ctx context.Context, at Address, d *delivery) (*row, error) {
 	if at.Row == (store.ID{}) {
-		return c.stillWaits(ctx, d)
+		return nil, c.stillWaits(ctx, d)
 	}
 	r, err := c.rows.load(ctx, at.Row)
-	if err == nil {
-		err = c.rowTakes(ctx, r, at, d)
-	}
-	return err
-}
-
-// rowTakes is takes for the row of the saga, nil if there is none. It forgets what has come too late.
-func (c *Core) rowTakes(ctx context.Context, r *row, at Address, d *delivery) error {
 	switch {
+	case err != nil:
+		return nil, err
 	case r == nil && d.Result != nil: // whether it was taken is forgotten, but not what was said of it
-		return nil
+		return nil, nil
 	case r == nil:
-		return ErrEventGone
+		return nil, ErrEventGone
 	case slices.ContainsFunc(r.Heard, func(h heard) bool { return h.Event == at.Event }):
 		if d.Result == nil {
-			return errHeard
+			return r, errHeard
 		}
-		return nil
+		return r, nil
 	}
 	if held := r.Until.After(r.now()); !r.Status.Over() && (r.Client == nil || held || !isOver(r, r.now())) {
 		if r.Cancelled || r.UndoNow || r.Undoing != nil || isOver(r, r.now()) {
-			return errEnding
+			return r, errEnding
 		}
-		return nil
+		return r, nil
 	}
-	_, err := changeDocument(ctx, c, at.Event, nil, func(d *delivery, _ bool) (*kept, error) {
+	_, err = changeDocument(ctx, c, at.Event, nil, func(d *delivery, _ bool) (*kept, error) {
 		if d.Result == nil {
 			return nil, nil
 		}
@@ -63,7 +58,7 @@ func (c *Core) rowTakes(ctx context.Context, r *row, at Address, d *delivery) er
 	if err == nil {
 		err = ErrEventGone
 	}
-	return err
+	return r, err
 }
 
 // heard is an event that a saga has taken.

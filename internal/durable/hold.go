@@ -259,13 +259,6 @@ func (h *hold) sync() error {
 	return h.reload()
 }
 
-func (h *hold) kindOf() engine.Kind {
-	if h.program == nil {
-		return engine.KindTool
-	}
-	return h.program.Kind
-}
-
 // taskTurn is the next turn, with what it asks of the row.
 func (h *hold) taskTurn(r *row, now time.Time, why error) (t turns.TaskTurn, err error) {
 	t = turns.TaskTurn{
@@ -283,7 +276,7 @@ func (h *hold) taskTurn(r *row, now time.Time, why error) (t turns.TaskTurn, err
 	}
 	t.Position, err = decodePosition(r.Stand.Position, r.Saga)
 	t.Now, t.Present = r.turnTime(now, t.Position), now
-	if err == nil && h.program != nil {
+	if err == nil {
 		err = h.c.Turns.Mark(h.ctx, h.program, &t.Call)
 	}
 	if err == nil && r.Client != nil && t.Position != nil && len(t.Events) == 0 {

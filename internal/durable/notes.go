@@ -73,7 +73,7 @@ func (n *notes) Progress(p engine.Progress) {
 	if len(p.Message) > maxMessage {
 		p.Message = clip(p.Message[:maxMessage])
 	}
-	one := note{event: event{kind: kindProgress, body: body{Progress: &progress{p.Done, p.Total, p.Message}}}}
+	one := note{event: event{kind: kindProgress, body: body{Progress: (*progress)(&p)}}}
 	if n.reports++; n.reports > n.burst {
 		one.replaceable = true
 		n.waiting = slices.DeleteFunc(n.waiting, func(o note) bool { return o.replaceable })

@@ -89,14 +89,10 @@ func namesOf(asked []byte) []string {
 	return names
 }
 
-// announce has the lists of those who may answer a question show it; an event is in none.
-func (c *Core) announce(ctx context.Context, e *tasks.Awaited) error {
-	if e.Asked == nil {
+// announce has the lists of those who may answer a question show it, unless its document says that they do; an event is in none.
+func (c *Core) announce(ctx context.Context, e *tasks.Awaited, d *delivery) error {
+	if e.Asked == nil || bytes.Equal(d.Asked, e.Asked) && !d.Over && !d.Until.Before(e.Until) {
 		return nil
-	}
-	found, err := ReadDocument[delivery](ctx, c, e.Event)
-	if err != nil || bytes.Equal(found.Value.Asked, e.Asked) && !found.Value.Over && !found.Value.Until.Before(e.Until) {
-		return err
 	}
 	for _, by := range namesOf(e.Asked) {
 		if err := c.list(ctx, by, *e.Place, e.Until.Add(keepWaiting)); err != nil {
@@ -189,12 +185,7 @@ func (c *Core) askedAt(ctx context.Context, place engine.Place, mark []byte) (*A
 	a.At, _ = time.Parse(time.RFC3339, at)
 	if a.Open = d.Result == nil && !d.Over && c.clock.now().Before(d.Until); a.Open {
 		var r *row
-		if d.Row == (store.ID{}) { // the document does not name the row that asks, so all that wait are looked at
-			err = c.stillWaits(ctx, d)
-		} else if r, err = c.rows.load(ctx, d.Row); err == nil {
-			err = c.rowTakes(ctx, r, Address{c.atOthers(place), d.Row}, d)
-		}
-		if r != nil {
+		if r, err = c.takes(ctx, Address{c.atOthers(place), d.Row}, d); r != nil {
 			a.Until = r.waitsUntil(a.Until)
 		}
 		switch {
@@ -265,7 +256,7 @@ func (c *Core) AnswerAsked(ctx context.Context, a *Asked, given PersonAnswer) er
 		err = c.tellRows(ctx, name, &found.Value)
 	}
 	if err == nil { // it may have ended since it was looked at
-		err = c.takes(ctx, Address{name, found.Value.Row}, &found.Value)
+		_, err = c.takes(ctx, Address{name, found.Value.Row}, &found.Value)
 	}
 	switch {
 	case err == nil, errors.Is(err, errEnding): // the saga may still continue, with the answer

@@ -376,6 +376,7 @@ func (s *rows) list(ctx context.Context, f store.Filter, after store.Cursor, pag
 			found, err := insist(ctx, &s.reads, func() ([]*store.Record, error) { return s.store.List(ctx, f, after, page) })
 			if err != nil {
 				yield(nil, err)
+				return
 			}
 			for _, record := range found {
 				if !yield(record, nil) {

@@ -16,7 +16,6 @@ import (
 	"github.com/mcpsaga/mcpsaga/internal/tasks"
 	"github.com/mcpsaga/mcpsaga/internal/tokens"
 	"github.com/mcpsaga/mcpsaga/internal/turns"
-	"github.com/mcpsaga/mcpsaga/steps"
 )
 
 // Start implements [tasks.Viewer].
@@ -140,15 +139,6 @@ func (c *Core) newRow(s *tasks.Start, turn *turns.TaskTurn) *row {
 		r.Stand.Position = r.encode(turn.Position)
 	}
 	return r
-}
-
-func answersToIDs(ids []string, answers []steps.Answer) (list []steps.Answer) {
-	for _, a := range answers {
-		if slices.Contains(ids, a.StepID) {
-			list = append(list, a)
-		}
-	}
-	return list
 }
 
 // timesOf are the times of a task or a call that begins, or continues, now with a turn.

@@ -278,12 +278,13 @@ func shownAfter(r *row, partial []byte, questions []steps.Step) (events []event)
 }
 
 // broke is called when a turn has ended without an outcome. It finds out whether this process is to continue with the
-// saga at all, and then whether the turn has undone the saga. If neither is so, brokeOff goes by the error.
+// saga at all, and then whether a hook kept it from being taken, or it has undone the saga. If neither is so, brokeOff goes by the error.
 func (h *hold) broke(r *row, err error) (again bool, _ error) {
 	_, lost, handing := h.look()
 	why := h.stopped()
 	report, undone := undoneIn(err)
 	nothingUndone := report == nil || len(report.Undone) == 0
+	var hooked *turns.HookError
 	switch {
 	case lost:
 		return false, errLost
@@ -291,8 +292,10 @@ func (h *hold) broke(r *row, err error) (again bool, _ error) {
 		return h.undoTurn(errState)
 	case handing && errors.As(err, new(*engine.HaltedError)), why == errStopping && nothingUndone:
 		return false, h.handOver(true)
+	case errors.As(err, &hooked):
+		return h.refused(r, hooked, why)
 	case undone:
-		return h.brokeUndone(r, err, why, report)
+		return h.brokeUndone(err, why, report)
 	}
 	return h.brokeOff(r, err, why)
 }
@@ -308,11 +311,8 @@ func undoneIn(err error) (report *engine.UndoReport, undone bool) {
 }
 
 // brokeUndone is broke for a turn in which what the saga did was undone; why is why the turn was stopped.
-func (h *hold) brokeUndone(r *row, err, why error, report *engine.UndoReport) (again bool, _ error) {
-	var hooked *turns.HookError
+func (h *hold) brokeUndone(err, why error, report *engine.UndoReport) (again bool, _ error) {
 	switch {
-	case errors.As(err, &hooked):
-		return h.refused(r, hooked, why)
 	case why == errOver, why == errCancelled:
 	case errors.As(err, new(*engine.PositionError)):
 		why = errChanged
@@ -327,12 +327,9 @@ func (h *hold) brokeOff(r *row, err, why error) (again bool, _ error) {
 	unsettled := errors.As(err, new(*engine.UnsettledError))
 	beforeAnyCode := ctxError(err) && !unsettled
 	var early *engine.EarlyError
-	var hooked *turns.HookError
 	switch {
 	case why == errCancelled && (beforeAnyCode || h.doubts()): // with doubt it is not known what code did
 		return true, h.sync()
-	case errors.As(err, &hooked):
-		return h.refused(r, hooked, why)
 	case errors.As(err, &early):
 		return false, h.commit(func(r *row) []event {
 			r.Times.Asleep = early.At
@@ -341,7 +338,7 @@ func (h *hold) brokeOff(r *row, err, why error) (again bool, _ error) {
 	case errors.As(err, new(*engine.AnswerError)):
 		// It was looked at when it came; so the program is another one now. Ask again.
 		return true, h.commit(func(r *row) []event { r.Stand.Answers = nil; return []event{{kind: kindRest}} })
-	case turns.EndsWith(h.kindOf(), err):
+	case turns.EndsWith(h.program.Kind, err):
 		return false, h.fail(err, nil)
 	case why == nil && errors.As(err, new(*engine.StepFailure)) && !ctxError(err) && !unsettled:
 		return h.undoTurn(err) // its end is no end, and would be none the next time

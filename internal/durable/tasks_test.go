@@ -35,7 +35,7 @@ type rig struct {
 func newRig(t *testing.T) *rig {
 	keys, err := codec.NewKeyset()
 	require.NoError(t, err)
-	r := &rig{t: t, store: store.NewMemory(store.MemoryOptions{}), keys: keys}
+	r := &rig{t: t, store: store.NewMemory(nil), keys: keys}
 	return r
 }
 

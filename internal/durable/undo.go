@@ -219,7 +219,7 @@ func (h *hold) wasUndone(end *turns.End, report *engine.UndoReport, why error) (
 		return false, h.finish(end, cancelled)
 	case why == errOver:
 		return false, h.fail(&tasks.FailedError{Text: errExpired.Text + became(report)}, report)
-	case errors.As(why, new(*goneError)) && h.kindOf() == engine.KindTool: // as with one that its client drives
+	case errors.As(why, new(*goneError)) && h.program.Kind == engine.KindTool: // as with one that its client drives
 		return false, h.finish(&turns.End{Outcome: *engine.UndoneWith(report, why.Error(), true)}, completed)
 	}
 	return false, h.fail(why, report)

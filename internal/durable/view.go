@@ -55,9 +55,6 @@ func (c *Core) permitted(ctx context.Context, principal, tool string, revision u
 
 // owned returns the row of a task, or [tasks.ErrNotFound].
 func (c *Core) owned(ctx context.Context, principal, name string) (*row, error) {
-	if name == "" {
-		return nil, tasks.ErrNotFound
-	}
 	id := c.rows.taskID(principal, name)
 	r, err := c.rows.load(ctx, id)
 	if saga, ok := sagaOf(name); r == nil && err == nil && ok { // one that was begun from a token
@@ -101,7 +98,7 @@ func (c *Core) Get(ctx context.Context, principal, id string) (*tasks.Task, erro
 // view is a row as its client sees it, and summarized as much of that as a list has.
 func (c *Core) view(r *row) (*tasks.Task, error) {
 	t := c.summarized(&r.Record, &r.summary)
-	t.Status, t.Progress, t.Given, t.Final, t.Rests, t.Now = statusOf(r), r.Progress.engine(), r.Stand.Given, r.Final, r.rests(), r.now()
+	t.Status, t.Progress, t.Given, t.Final, t.Rests, t.Now = statusOf(r), (*engine.Progress)(r.Progress), r.Stand.Given, r.Final, r.rests(), r.now()
 	for _, h := range r.Heard {
 		t.Happened = append(t.Happened, h.Question)
 	}

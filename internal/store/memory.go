@@ -12,40 +12,35 @@ import (
 	"github.com/tidwall/btree"
 )
 
-// MemoryOptions is how a store in memory works. The zero value is for use.
-type MemoryOptions struct {
-	// Now is the store's clock; nil is [time.Now].
-	Now func() time.Time
-}
-
 // NewMemory makes an empty [Store] in this process's memory: for tests, and for servers whose sagas
-// need not outlive them. It starts no goroutines.
-func NewMemory(o MemoryOptions) Store {
-	m := &memory{
-		now: o.Now, closed: make(chan struct{}), rows: map[ID]*row{}, requests: map[ID]ID{}, counts: map[account]int{},
-		due: newIndex(), owned: newIndex(),
+// need not outlive them. now is its clock; nil is [time.Now]. It starts no goroutines.
+func NewMemory(now func() time.Time) Store {
+	if now == nil {
+		now = time.Now
 	}
-	if m.now == nil {
-		m.now = time.Now
-	}
+	m := &memory{now: now, rows: map[ID]*row{}, requests: map[ID]ID{}, counts: map[account]int{}}
+	m.index = btree.NewBTreeGOptions(func(a, b entry) bool {
+		return cmp.Or(cmp.Compare(a.group, b.group), cmp.Compare(a.at, b.at), bytes.Compare(a.id[:], b.id[:])) < 0
+	}, btree.Options{NoLocks: true})
 	rand.Read(m.identity[:]) // never fails
+	m.open, m.close = context.WithCancel(context.Background())
 	return m
 }
 
 // memory is the store in memory. One lock guards all of it. It is never held while a caller's code runs.
 type memory struct {
 	now      func() time.Time
-	closed   chan struct{}
 	identity ID
+	open     context.Context // ends when the store is closed
+	close    context.CancelFunc
 
 	mu       sync.Mutex
-	ended    bool // closed is closed
 	rows     map[ID]*row
 	requests map[ID]ID
 	counts   map[account]int // of records that are not over
-	// Each is sorted by a group and a time: audience and tool by Wake; audience, owner and mode by Created. What is
+	// index is sorted by a group and a time: audience and tool by Wake; audience, owner and mode by Created. What is
 	// asked by anything else is looked for among all.
-	due, owned index
+	index *btree.BTreeG[entry]
 
 	listeners Listeners
 }
@@ -65,43 +60,33 @@ type row struct {
 	items   []Item
 }
 
-// index is a set of records in an order.
-type index struct{ *btree.BTreeG[entry] }
-
+// entry is the place of a record in the index.
 type entry struct {
 	group string
 	at    int64
 	id    ID
 }
 
-func newIndex() index {
-	return index{btree.NewBTreeGOptions(func(a, b entry) bool {
-		return cmp.Or(cmp.Compare(a.group, b.group), cmp.Compare(a.at, b.at), bytes.Compare(a.id[:], b.id[:])) < 0
-	}, btree.Options{NoLocks: true})}
-}
-
-// of calls each with the entries of a group from one on, until that returns false.
-func (i index) of(from entry, each func(entry) bool) {
-	i.Ascend(from, func(e entry) bool { return e.group == from.group && each(e) })
-}
-
-// entries are those of a record in the indexes, in their order. One without a group is in none.
-func (r *row) entries() (list [2]entry) {
+// entries are those of a record.
+func (r *row) entries() (list []entry) {
 	if !r.Wake.IsZero() {
-		list[0] = entry{dueGroup(r.Audience, r.Tool), r.Wake.UnixMicro(), r.ID}
+		list = append(list, entry{dueGroup(r.Audience, r.Tool), r.Wake.UnixMicro(), r.ID})
 	}
 	if r.Owner != (ID{}) {
-		list[1] = entry{ownedGroup(r.Audience, r.Owner, r.Mode), r.Created.UnixMicro(), r.ID}
+		list = append(list, entry{ownedGroup(r.Audience, r.Owner, r.Mode), r.Created.UnixMicro(), r.ID})
 	}
 	return list
 }
 
-func dueGroup(audience, tool string) string { return audience + "\x00" + tool }
+func dueGroup(audience, tool string) string { return audience + "\x00due\x00" + tool }
 func ownedGroup(audience string, owner ID, mode Mode) string {
-	return audience + "\x00" + string(owner[:]) + string(mode)
+	return audience + "\x00owned\x00" + string(owner[:]) + string(mode)
 }
 
-func (m *memory) indexes() [2]index { return [2]index{m.due, m.owned} }
+// of calls each with the entries of a group from one on, until that returns false.
+func (m *memory) of(from entry, each func(entry) bool) {
+	m.index.Ascend(from, func(e entry) bool { return e.group == from.group && each(e) })
+}
 
 // do does something with the store locked, unless the context has ended.
 func (m *memory) do(ctx context.Context, something func(now time.Time) error) error {
@@ -111,7 +96,7 @@ func (m *memory) do(ctx context.Context, something func(now time.Time) error) er
 	now := Micro(m.now())
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.ended {
+	if m.open.Err() != nil {
 		return ErrClosed
 	}
 	return something(now)
@@ -120,10 +105,8 @@ func (m *memory) do(ctx context.Context, something func(now time.Time) error) er
 // put puts a record in the place of another, which may be nil. Both may not be nil.
 func (m *memory) put(old, next *row) {
 	if old != nil {
-		for i, e := range old.entries() {
-			if e.group != "" {
-				m.indexes()[i].Delete(e)
-			}
+		for _, e := range old.entries() {
+			m.index.Delete(e)
 		}
 		delete(m.requests, old.Request)
 		if a := (account{old.Audience, old.Account, old.Mode}); !old.Status.Over() {
@@ -136,10 +119,8 @@ func (m *memory) put(old, next *row) {
 	if next == nil {
 		return
 	}
-	for i, e := range next.entries() {
-		if e.group != "" {
-			m.indexes()[i].Set(e)
-		}
+	for _, e := range next.entries() {
+		m.index.Set(e)
 	}
 	if next.Request != (ID{}) {
 		m.requests[next.Request] = next.ID
@@ -311,15 +292,7 @@ func (m *memory) Check(ctx context.Context) (at time.Time, err error) {
 func (m *memory) Close() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if !m.ended {
-		m.ended = true
-		close(m.closed)
-		clear(m.rows)
-		clear(m.requests)
-		clear(m.counts)
-		for _, i := range m.indexes() {
-			i.Clear()
-		}
-	}
+	m.close()
+	m.rows, m.requests, m.counts, m.index = nil, nil, nil, nil
 	return nil
 }

@@ -9,7 +9,7 @@ import (
 
 func TestMemory(t *testing.T) {
 	storetest.Run(t, func(*testing.T) storetest.Open {
-		s := store.NewMemory(store.MemoryOptions{})
+		s := store.NewMemory(nil)
 		return func() store.Store { return s }
 	})
 }

@@ -31,7 +31,7 @@ func (m *memory) take(t *Take, now time.Time) (taken []*Record, next time.Time) 
 			continue
 		}
 		n := 0
-		m.due.of(entry{group: dueGroup(t.Audience, tool.Name)}, func(e entry) bool {
+		m.of(entry{group: dueGroup(t.Audience, tool.Name)}, func(e entry) bool {
 			r := m.rows[e.id]
 			switch {
 			case r.Wake.After(now):
@@ -108,7 +108,7 @@ func (m *memory) List(ctx context.Context, f Filter, after Cursor, limit int) (l
 			list = append(list, &c)
 		}
 		if f.Owner != (ID{}) {
-			m.owned.of(from, func(e entry) bool {
+			m.of(from, func(e entry) bool {
 				if e != from && len(list) < limit {
 					add(m.rows[e.id])
 				}
@@ -139,7 +139,7 @@ func (m *memory) Listen(ctx context.Context, changed func(id ID, head uint64)) e
 	select {
 	case <-ctx.Done():
 		return ctx.Err()
-	case <-m.closed:
+	case <-m.open.Done():
 		return ErrClosed
 	}
 }

@@ -251,10 +251,7 @@ func Sum(a steps.Answer) (sum [8]byte) {
 
 // Offered reports whether any of the programs may be a task.
 func Offered(r *engine.Registry) bool {
-	for _, newest := range r.Of(engine.KindTool) {
-		if slices.ContainsFunc(r.Revisions(engine.KindTool, newest.Name), func(p *engine.Program) bool { return p.Tasks.Mode != engine.TasksForbidden }) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(r.Of(engine.KindTool), func(newest *engine.Program) bool {
+		return slices.ContainsFunc(r.Revisions(engine.KindTool, newest.Name), func(p *engine.Program) bool { return p.Tasks.Mode != engine.TasksForbidden })
+	})
 }

@@ -4,11 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"strings"
 	"time"
 
 	driver "zombiezen.com/go/sqlite"
+	"zombiezen.com/go/sqlite/sqlitex"
 
 	"github.com/mcpsaga/mcpsaga/internal/store"
 )
@@ -71,50 +71,25 @@ func (c *conn) each(query string, read func(*row), args ...any) (found int, err 
 	if c.says != nil {
 		c.says(query)
 	}
-	s, err := c.Prepare(query)
-	if err != nil {
-		return 0, err
-	}
 	for i, a := range args {
-		bind(s, i+1, a)
+		switch v := a.(type) {
+		case store.ID:
+			if args[i] = v[:]; v == (store.ID{}) {
+				args[i] = nil
+			}
+		case time.Time:
+			if args[i] = v.UnixMicro(); v.IsZero() {
+				args[i] = nil
+			}
+		}
 	}
-	for r := (&row{s}); ; found++ {
-		more, err := s.Step()
-		if err != nil {
-			return found, err
-		}
-		if !more {
-			return found, s.Reset()
-		}
+	r := new(row)
+	err = sqlitex.Execute(c.Conn, query, &sqlitex.ExecOptions{Args: args, ResultFunc: func(s *driver.Stmt) error {
+		r.Stmt, found = s, found+1
 		read(r)
-	}
-}
-
-func bind(s *driver.Stmt, i int, value any) {
-	switch v := value.(type) {
-	case int:
-		s.BindInt64(i, int64(v))
-	case int64:
-		s.BindInt64(i, v)
-	case uint64:
-		s.BindInt64(i, int64(v))
-	case bool:
-		s.BindBool(i, v)
-	case string:
-		s.BindText(i, v)
-	case []byte:
-		s.BindBytes(i, v)
-	case store.ID:
-		if s.BindBytes(i, v[:]); v == (store.ID{}) {
-			s.BindNull(i)
-		}
-	case time.Time:
-		if s.BindInt64(i, v.UnixMicro()); v.IsZero() {
-			s.BindNull(i)
-		}
-	default:
-		s.BindInt64(math.MaxInt32, 0) // which fails the statement
-	}
+		return nil
+	}})
+	return found, err
 }
 
 // row is a row that a statement has found.

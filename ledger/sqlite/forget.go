@@ -8,7 +8,6 @@ const (
 	spare       = 1024 // free pages that are kept at least; beyond that, a quarter of the file
 )
 
-// Forget implements [store.Store].
 func (l *database) Forget(ctx context.Context, limit int) (removed int, err error) {
 	for err == nil && removed < limit {
 		n := 0

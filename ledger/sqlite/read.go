@@ -37,12 +37,10 @@ func (l *database) read(ctx context.Context, do func(*conn) error) error {
 	return l.explain("read", err)
 }
 
-// Load implements [store.Store].
 func (l *database) Load(ctx context.Context, id store.ID) (*store.Record, error) {
 	return l.load(ctx, "r.id = ?", id)
 }
 
-// Find implements [store.Store].
 func (l *database) Find(ctx context.Context, request store.ID) (*store.Record, error) {
 	return l.load(ctx, "r.request = ?", request)
 }
@@ -102,7 +100,6 @@ func (c *conn) items(n int64, after uint64, limit int) (list []store.Item, err e
 	return list, err
 }
 
-// Log implements [store.Store].
 func (l *database) Log(ctx context.Context, id store.ID, after uint64, limit int) (*store.Log, error) {
 	found := new(store.Log)
 	err := l.read(ctx, func(c *conn) error {
@@ -121,7 +118,6 @@ func (l *database) Log(ctx context.Context, id store.ID, after uint64, limit int
 	return found, err
 }
 
-// List implements [store.Store].
 func (l *database) List(ctx context.Context, f store.Filter, after store.Cursor, limit int) (list []*store.Record, err error) {
 	limit = max(0, limit)
 	from := int64(math.MinInt64)

@@ -149,7 +149,7 @@ func (l *database) disconnect(reading int) (err error) {
 	return err
 }
 
-// Close implements [store.Store]. It waits for writes that are being committed.
+// Close waits for writes that are being committed.
 func (l *database) Close() error { return l.shut() }
 
 func (l *database) shutDown() error {
@@ -168,12 +168,11 @@ func (l *database) usable(ctx context.Context) error {
 	}
 }
 
-// Identity implements [store.Store].
 func (l *database) Identity(ctx context.Context) (store.ID, error) {
 	return l.identity, l.usable(ctx)
 }
 
-// Check implements [store.Store]. It writes a record in both ways, and removes it in the same transaction.
+// Check writes a record in both ways, and removes it in the same transaction.
 func (l *database) Check(ctx context.Context) (time.Time, error) {
 	r, c := store.Trial()
 	err := l.writer.do(ctx, &op{bytes: len(r.State), run: func(w *writer) error {

@@ -9,7 +9,7 @@ import (
 	"github.com/mcpsaga/mcpsaga/internal/store"
 )
 
-// Take implements [store.Store]. It writes only if there is something to take.
+// Take writes only if there is something to take.
 func (l *database) Take(ctx context.Context, t store.Take) (taken []*store.Record, next time.Time, err error) {
 	if err := t.Check(); err != nil {
 		return nil, next, err
@@ -86,7 +86,6 @@ func (w *writer) acquire(t *store.Take) (taken []*store.Record, next time.Time, 
 	return taken, next, err
 }
 
-// Renew implements [store.Store].
 func (l *database) Renew(ctx context.Context, held []store.Held, lease time.Duration) (lost []store.ID, err error) {
 	err = l.writer.do(ctx, &op{run: func(w *writer) error {
 		until := l.now().Add(lease)

@@ -7,7 +7,6 @@ import (
 	"github.com/mcpsaga/mcpsaga/internal/store"
 )
 
-// Write implements [store.Store].
 func (l *database) Write(ctx context.Context, r *store.Record, c store.Change) error {
 	if err := r.Check(c); err != nil {
 		return err
@@ -124,7 +123,6 @@ func (w *writer) append(n int64, head uint64, items []store.Item, now time.Time)
 	return nil
 }
 
-// Signal implements [store.Store].
 func (l *database) Signal(ctx context.Context, id store.ID, head uint64, items ...store.Item) error {
 	if err := store.CheckItems(items); err != nil {
 		return err

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"testing"
 	"time"
 
@@ -107,59 +106,51 @@ func testLog(t *testing.T, r rig) {
 
 // Who listens hears of what any process writes.
 func testListen(t *testing.T, r rig) {
+	type change struct {
+		id   store.ID
+		head uint64
+	}
 	for name, other := range map[string]store.Store{"this process": r.Store, "another": r.another(t)} {
 		ctx, cancel := context.WithCancel(within(t))
-		var mu sync.Mutex
-		heard, missed, begun, changed := map[store.ID]uint64{}, false, make(chan struct{}), make(chan struct{}, 1)
-		var once sync.Once
-		ended := make(chan error, 1)
+		changes, ended := make(chan change, 1<<10), make(chan error, 1)
 		go func() {
 			ended <- r.Listen(ctx, func(id store.ID, head uint64) {
-				once.Do(func() { close(begun) })
-				mu.Lock()
-				heard[id] = max(heard[id], head)
-				missed = missed || id == store.ID{}
-				mu.Unlock()
 				select {
-				case changed <- struct{}{}:
-				default:
+				case changes <- change{id, head}:
+				default: // there are more than anything here waits for
 				}
 			})
 		}()
-		await := func(id store.ID, head uint64) {
+		next := func() (c change) {
+			select {
+			case c = <-changes:
+			case <-ctx.Done():
+				require.FailNow(t, "nothing was heard", name)
+			}
+			return c
+		}
+		// hears reports that what is written is heard of. What came before does not count.
+		hears := func(id store.ID, head uint64, write func() error) {
+			for len(changes) > 0 {
+				<-changes
+			}
+			require.NoError(t, write())
 			for {
-				mu.Lock()
-				look, got := missed, heard[id]
-				missed = false
-				mu.Unlock()
-				if look && got < head { // anything may have changed
+				c := next()
+				if c.id == (store.ID{}) { // anything may have changed
 					now, err := r.Load(ctx, id)
 					require.NoError(t, err)
-					got = now.Head
+					c = change{id, now.Head}
 				}
-				if got >= head {
+				if c.id == id && c.head >= head {
 					return
-				}
-				select {
-				case <-changed:
-				case <-ctx.Done():
-					require.FailNow(t, "nothing was heard", "%s, head %d", name, head)
 				}
 			}
 		}
-		select {
-		case <-begun: // what came before may have been missed
-		case <-ctx.Done():
-			require.FailNow(t, "it does not begin")
-		}
-		forget := func() { mu.Lock(); clear(heard); mu.Unlock() } // what came before the write does not count
+		next() // it has begun: what came before may have been missed
 		rec := sample()
-		forget()
-		require.NoError(t, other.Write(t.Context(), rec, change("x")))
-		await(rec.ID, 1)
-		forget()
-		require.NoError(t, other.Signal(t.Context(), rec.ID, 1, items("y")...))
-		await(rec.ID, 2)
+		hears(rec.ID, 1, func() error { return other.Write(t.Context(), rec, store.Change{Items: items("x")}) })
+		hears(rec.ID, 2, func() error { return other.Signal(t.Context(), rec.ID, 1, items("y")...) })
 		cancel()
 		select {
 		case err := <-ended:

@@ -19,7 +19,7 @@ func testModel(t *testing.T, r rig) {
 	rapid.Check(t, func(rt *rapid.T) {
 		n++
 		audience := fmt.Sprintf("audience %d", n)
-		model := store.NewMemory(store.MemoryOptions{})
+		model := store.NewMemory(nil)
 		defer model.Close()
 		ids, requests := make([]store.ID, 4), make([]store.ID, 3)
 		for i := range ids {

@@ -28,7 +28,7 @@ func TestSessionsLogAnOutageNowAndThen(t *testing.T) {
 	sealing, err := tokens.New(keys, tokens.Options{})
 	require.NoError(t, err)
 	synctest.Test(t, func(t *testing.T) {
-		away := &storetest.Intercept{Store: store.NewMemory(store.MemoryOptions{})}
+		away := &storetest.Intercept{Store: store.NewMemory(nil)}
 		away.Around = func(context.Context, storetest.Call, func() error) error { return assert.AnError }
 		core, err := durable.New(durable.Config{Store: away, Turns: &turns.Runner{Config: turns.Config{Codec: sealing}}})
 		require.NoError(t, err)
