@@ -18,7 +18,7 @@ itself, instead of getting it as its input, has it in no record.`, func(src *sou
 	for n := range v.nodes() {
 		assigned(n, func(to, value ast.Expr) {
 			id, ok := to.(*ast.Ident)
-			if !ok || value == nil || !isEvent(v.TypesInfo.TypeOf(to)) {
+			if !ok || !isEvent(v.TypesInfo.TypeOf(to)) || !isEvent(v.TypesInfo.TypeOf(value)) {
 				return
 			}
 			if o := v.TypesInfo.Defs[id]; o != nil && (o.Parent() != v.Pkg.Scope() || !o.Exported()) {

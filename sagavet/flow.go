@@ -11,9 +11,6 @@ import (
 // flowCode finds objects that code of tools must not use, directly or by functions of the package.
 type flowCode struct {
 	*source
-	decls map[*types.Func]*ast.FuncDecl
-	// closures are the literals that variables are set to.
-	closures map[types.Object]*ast.FuncLit
 	// uses returns the name of an object that must not be used, or "", and what to do instead.
 	uses func(types.Object) (name, advice string)
 	// passes reports whether what a function uses does not matter, judged by its signature.
@@ -25,18 +22,7 @@ type flowCode struct {
 }
 
 func newFlowCode(src *source, uses func(types.Object) (name, advice string), passes func(*types.Signature) bool) *flowCode {
-	v := &flowCode{source: src, decls: make(map[*types.Func]*ast.FuncDecl), closures: make(map[types.Object]*ast.FuncLit), uses: uses, passes: passes, known: make(map[*types.Func]string)}
-	for n := range v.nodes() {
-		if d, ok := n.(*ast.FuncDecl); ok && d.Body != nil {
-			v.decls[v.TypesInfo.Defs[d.Name].(*types.Func)] = d
-		}
-		assigned(n, func(to, value ast.Expr) {
-			if lit, ok := value.(*ast.FuncLit); ok && v.object(to) != nil {
-				v.closures[v.object(to)] = lit
-			}
-		})
-	}
-	return v
+	return &flowCode{source: src, uses: uses, passes: passes, known: make(map[*types.Func]string)}
 }
 
 // inFlow reports whether a literal in a flow runs as part of it. One with a Run of its own is
@@ -53,8 +39,7 @@ func (v *flowCode) through(f *types.Func) string {
 	}
 	f = f.Origin()
 	d := v.decls[f]
-	known, ok := v.known[f]
-	if d == nil || ok {
+	if known, ok := v.known[f]; d == nil || ok {
 		return known
 	}
 	v.known[f] = "" // meanwhile, for functions that call themselves
@@ -133,11 +118,11 @@ func (v *flowCode) flowBodies() iter.Seq[*ast.BlockStmt] {
 		once[f] = !v.records(f, make(map[ast.Node]bool))
 	}
 	for n := range v.nodes() {
-		if lit, ok := n.(*ast.CompositeLit); ok && isSaga(v.TypesInfo.TypeOf(lit), "Flow") {
+		if lit, ok := n.(*ast.CompositeLit); ok && isNamed(v.TypesInfo.TypeOf(lit), sagaPath, "Flow") {
 			begins(field(lit, "Run"))
 		}
 		assigned(n, func(to, value ast.Expr) {
-			if f, ok := to.(*ast.SelectorExpr); ok && value != nil && f.Sel.Name == "Run" && isSaga(v.TypesInfo.TypeOf(f.X), "Flow") {
+			if f, ok := to.(*ast.SelectorExpr); ok && f.Sel.Name == "Run" && isNamed(v.TypesInfo.TypeOf(f.X), sagaPath, "Flow") {
 				begins(ast.Unparen(value))
 			}
 		})
@@ -154,8 +139,8 @@ func (v *flowCode) flowBodies() iter.Seq[*ast.BlockStmt] {
 // code returns the declaration of the function that an expression names, or the literal that it was set to, if that is in
 // the package, or the expression.
 func (v *flowCode) code(x ast.Expr) ast.Node {
-	if f := v.called(&ast.CallExpr{Fun: x}); f != nil && v.decls[f.Origin()] != nil {
-		return v.decls[f.Origin()]
+	if d := v.declaration(v.called(&ast.CallExpr{Fun: x})); d != nil {
+		return d
 	}
 	if lit := v.closures[v.object(x)]; lit != nil {
 		return lit

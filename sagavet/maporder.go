@@ -22,14 +22,12 @@ func (v *flowCode) mapOrder(body *ast.BlockStmt) {
 			if v.unordered(n.X) {
 				v.loop(n, collected)
 			}
-		case *ast.AssignStmt:
-			for i, value := range n.Rhs {
-				if len(n.Lhs) == len(n.Rhs) && v.collects(value) {
-					if o := v.object(n.Lhs[i]); o != nil {
-						collected[o] = value.Pos()
-					}
+		default:
+			assigned(n, func(to, value ast.Expr) {
+				if o := v.object(to); o != nil && v.collects(value) {
+					collected[o] = value.Pos()
 				}
-			}
+			})
 		}
 		return true
 	})

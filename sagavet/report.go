@@ -2,7 +2,9 @@ package sagavet
 
 import (
 	"fmt"
+	"go/ast"
 	"go/token"
+	"go/types"
 	"strings"
 
 	"golang.org/x/tools/go/analysis"
@@ -17,10 +19,23 @@ type source struct {
 	*analysis.Pass
 	said    map[string]bool
 	ignored map[token.Position]bool // true with a reason
+	decls   map[*types.Func]*ast.FuncDecl
+	// closures are the literals that variables are set to.
+	closures map[types.Object]*ast.FuncLit
 }
 
 func newSource(pass *analysis.Pass) *source {
-	v := &source{pass, make(map[string]bool), make(map[token.Position]bool)}
+	v := &source{pass, make(map[string]bool), make(map[token.Position]bool), make(map[*types.Func]*ast.FuncDecl), make(map[types.Object]*ast.FuncLit)}
+	for n := range v.nodes() {
+		if d, ok := n.(*ast.FuncDecl); ok && d.Body != nil {
+			v.decls[v.TypesInfo.Defs[d.Name].(*types.Func)] = d
+		}
+		assigned(n, func(to, value ast.Expr) {
+			if lit, ok := value.(*ast.FuncLit); ok && v.object(to) != nil {
+				v.closures[v.object(to)] = lit
+			}
+		})
+	}
 	for _, f := range pass.Files {
 		for _, group := range f.Comments {
 			for _, c := range group.List {
