@@ -41,7 +41,8 @@ func (s *sweep) newTrial(t testing.TB, name string) *trial {
 	if subject.Tool == nil {
 		t.Fatalf("sagatest: the case has no tool: set Tool, or the Tool of the Subject that New returns")
 	}
-	x := &trial{sweep: s, t: t, name: name, subject: subject, client: s.c.player().client(t, subject.Tool, s.c.Args, s.codec)}
+	player := Player{Client: s.c.Client, Caller: s.c.Caller, Parts: s.c.Parts, Now: s.c.Now, ID: s.c.ID}
+	x := &trial{sweep: s, t: t, name: name, subject: subject, client: player.client(t, subject.Tool, s.c.Args, s.codec)}
 	x.follow(s.script)
 	x.rig.world.lookAt(subject)
 	x.before = x.rig.world.looked
