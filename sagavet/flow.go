@@ -42,57 +42,58 @@ func (v *flowCode) through(f *types.Func) string {
 	if known, ok := v.known[f]; d == nil || ok {
 		return known
 	}
-	v.known[f] = "" // meanwhile, for functions that call themselves
-	found := ""
-	ast.Inspect(d.Body, func(n ast.Node) bool {
-		switch n := n.(type) {
-		case *ast.FuncLit:
-			return false // it may be called elsewhere
-		case *ast.DeferStmt:
-			return !v.cleans
-		case *ast.CallExpr:
-			called := v.called(n)
-			if onlyLogs(called) {
-				return false
-			}
-			found = cmp.Or(found, v.through(called))
-		case *ast.Ident:
-			used, _ := v.uses(v.TypesInfo.Uses[n])
-			found = cmp.Or(found, used)
-		}
-		return found == ""
-	})
-	v.known[f] = found
-	return found
+	v.known[f] = ""                            // meanwhile, for functions that call themselves
+	outsideLiterals := func(n ast.Node) bool { // which may be called elsewhere
+		_, lit := n.(*ast.FuncLit)
+		return !lit
+	}
+	v.walk(d.Body, outsideLiterals, func(_ ast.Node, _ *types.Func, name, _ string) { v.known[f] = cmp.Or(v.known[f], name) })
+	return v.known[f]
 }
 
-// examine reports what the code of a flow uses that it must not, directly or by functions of the package: wrong says what
-// that does, advice what to do instead. Where goroutines are not to be started, started reports them.
-func (v *flowCode) examine(body ast.Node, wrong, advice string, started func(ast.Node)) {
+// walk calls found for each use of what must not be used, in those nodes of a body that are wanted: by a function of the
+// package that is called there, or by the body itself; then by is nil.
+func (v *flowCode) walk(body ast.Node, wanted func(ast.Node) bool, found func(at ast.Node, by *types.Func, name, advice string)) {
 	ast.Inspect(body, func(n ast.Node) bool {
-		if started != nil && v.starts(n) {
-			started(n)
+		if !wanted(n) {
 			return false
 		}
 		switch n := n.(type) {
-		case *ast.FuncLit:
-			return v.inFlow(n)
 		case *ast.DeferStmt:
-			return !v.tells(n.Call)
+			return !v.cleans && !v.tells(n.Call)
 		case *ast.CallExpr:
 			f := v.called(n)
 			if onlyLogs(f) {
 				return false
 			}
 			if name := v.through(f); name != "" {
-				v.report(n.Pos(), "%s uses %s, which "+wrong, advice, f.Name(), name)
+				found(n, f, name, "")
 			}
 		case *ast.Ident:
-			if name, own := v.uses(v.TypesInfo.Uses[n]); name != "" {
-				v.report(n.Pos(), "%s "+wrong, cmp.Or(own, advice), name)
+			if name, advice := v.uses(v.TypesInfo.Uses[n]); name != "" {
+				found(n, nil, name, advice)
 			}
 		}
 		return true
+	})
+}
+
+// examine reports what the code of a flow uses that it must not, directly or by functions of the package: wrong says what
+// that does, advice what to do instead. Where goroutines are not to be started, started reports them.
+func (v *flowCode) examine(body ast.Node, wrong, advice string, started func(ast.Node)) {
+	v.walk(body, func(n ast.Node) bool {
+		if started != nil && v.starts(n) {
+			started(n)
+			return false
+		}
+		lit, ok := n.(*ast.FuncLit)
+		return !ok || v.inFlow(lit)
+	}, func(at ast.Node, by *types.Func, name, own string) {
+		if by != nil {
+			v.report(at.Pos(), "%s uses %s, which "+wrong, advice, by.Name(), name)
+		} else {
+			v.report(at.Pos(), "%s "+wrong, cmp.Or(own, advice), name)
+		}
 	})
 }
 

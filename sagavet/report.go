@@ -10,15 +10,12 @@ import (
 	"golang.org/x/tools/go/analysis"
 )
 
-// directive begins a comment that silences the analyzers on its line and the next.
-const directive = "//sagavet:ignore"
-
 // source is a package whose tools are examined. It reports each finding once, and none for which the author has given a
 // reason.
 type source struct {
 	*analysis.Pass
 	said    map[string]bool
-	ignored map[token.Position]bool // true with a reason
+	ignored map[token.Position]bool // by //sagavet:ignore, on its line and the next: true with a reason
 	decls   map[*types.Func]*ast.FuncDecl
 	// closures are the literals that variables are set to.
 	closures map[types.Object]*ast.FuncLit
@@ -39,16 +36,16 @@ func newSource(pass *analysis.Pass) *source {
 	for _, f := range pass.Files {
 		for _, group := range f.Comments {
 			for _, c := range group.List {
-				rest, ok := strings.CutPrefix(c.Text, directive)
-				if !ok || rest != "" && !strings.HasPrefix(rest, " ") {
+				d, ok := ast.ParseDirective(c.Pos(), c.Text)
+				if !ok || d.Tool != "sagavet" || d.Name != "ignore" {
 					continue
 				}
-				// What analysistest expects is no reason.
-				reason, _, _ := strings.Cut(rest, "// want")
+				reason, _, _ := strings.Cut(d.Args, "// want") // what analysistest expects is none
 				at := v.line(c.Pos())
-				v.ignored[at] = strings.TrimSpace(reason) != ""
-				at.Line++
-				v.ignored[at] = strings.TrimSpace(reason) != "" // unless that line has a comment of its own
+				for range 2 { // unless the next line has a comment of its own
+					v.ignored[at] = strings.TrimSpace(reason) != ""
+					at.Line++
+				}
 			}
 		}
 	}
@@ -76,7 +73,7 @@ func (v *source) report(pos token.Pos, wrong, advice string, args ...any) {
 	}
 	v.said[fmt.Sprint(at, text)] = true
 	if ignored {
-		text += " (A " + directive + " needs a reason.)"
+		text += " (A //sagavet:ignore needs a reason.)"
 	}
 	v.Report(analysis.Diagnostic{Pos: pos, Message: text})
 }
