@@ -283,6 +283,29 @@ func TestSecretsThatLeak(t *testing.T) {
 	assert.NotContains(t, strings.Join(f.errors, ""), "xyzzy")
 }
 
+// However a secret is written in JSON, a question shows it.
+func TestSecretsThatQuestionsShow(t *testing.T) {
+	for _, code := range []string{"plugh", "R&D <plugh>", `pl"ugh\`, "plu/gh", "plügh\n"} {
+		ask := &steps.Form[sureForm]{ID: "sure", Message: "Sure?"}
+		type state struct{ Code saga.Secret }
+		tool := saga.Machine[struct{}, state]{
+			Info: saga.Info{Name: "shows", Asks: []steps.Question{ask}},
+			Start: func(t *saga.Turn[struct{}, state]) (saga.Next, error) {
+				t.State.Code = saga.NewSecret(code)
+				return t.Ask("asked", ask.With(steps.Message("Is it "+code+"?")))
+			},
+			Steps: saga.Steps[struct{}, state]{
+				"asked": func(t *saga.Turn[struct{}, state]) (saga.Next, error) { return t.Textf("done") },
+			},
+		}
+		f := reported(t, func(t testing.TB) {
+			sagatest.Sweep(t, sagatest.Case{Tool: tool, Script: []sagatest.Answer{sagatest.Accept("sure", sureForm{true})}})
+		})
+		require.NotEmpty(t, f.errors, code)
+		assert.Contains(t, f.errors[0], `the value of a saga.Secret is shown to the client in step "sure"`)
+	}
+}
+
 func TestCasesThatAreWrong(t *testing.T) {
 	good := agencyCase(func(a *agency) saga.Definition { return booking(a) })
 	n := 0

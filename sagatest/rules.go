@@ -129,7 +129,7 @@ func (x *trial) leaks(rep reply) {
 	}
 	shown := map[string]string{}
 	for _, s := range rep.Steps {
-		shown[fmt.Sprintf("step %q", s.ID)] = string(s.Params)
+		shown[fmt.Sprintf("step %q", s.ID)] = compact(s.Params)
 	}
 	e := x.played(rep)
 	shown["the result"] = e.asJSON()
