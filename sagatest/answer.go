@@ -167,6 +167,11 @@ func (s *script) find(question string, n int) (Answer, bool) {
 	return Answer{}, false
 }
 
+// count is how many answers there are to a question, or to its instances.
+func (s *script) count(question string) int {
+	return max(len(s.answers[question]), len(s.answers[ident.Base(question)]))
+}
+
 // lack says that there is no answer to a question.
 func (s *script) lack(a Asked) string {
 	how := "Accept"
@@ -177,7 +182,7 @@ func (s *script) lack(a Asked) string {
 		how = "Roots"
 	}
 	what := "the script has no answer to it"
-	if n := len(s.answers[a.Question]); n > 0 {
+	if n := s.count(a.Question); n > 0 {
 		what = fmt.Sprintf("the script has only %d of the %d answers that it takes", n, a.Again+1)
 	}
 	return fmt.Sprintf("the tool asks %q, and %s.\n  asked: %s\n  what to do: add sagatest.%s(%q, …) to the script, or sagatest.Leave(%q) if the client is to stop here", a.Question, what, short(a.Message(), 300), how, a.Question, a.Question)

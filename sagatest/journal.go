@@ -125,7 +125,7 @@ const keepGoing = "sagas of that revision may be under way when this code is dep
 // recorded. So it answers what was asked then, of which only the id is known.
 func (x *trial) recall(e *entry, a Asked) (Answer, bool) {
 	if a.Kind != 0 {
-		if scripted, ok := x.sweep.script.last(a.Question, a.Again); ok {
+		if scripted, ok := x.sweep.script.last(a.Question, x.times(a)); ok {
 			return scripted, true
 		}
 	}
