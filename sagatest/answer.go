@@ -1,6 +1,7 @@
 package sagatest
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -28,14 +29,21 @@ type Answer struct {
 	given    bool         // before the play starts
 }
 
-// to is what answers a step.
-func (a Answer) to(asked Asked) (steps.Answer, error) {
-	if a.decide != nil {
-		if a = a.decide(asked); a.answer.Result == nil && a.answer.Error == nil && a.err == nil && a.decide == nil {
-			a.err = errors.New("the function that decides gave no answer")
+// decided is the answer to a step, by its function if it has one. What that says of the answer counts first.
+func (a Answer) decided(asked Asked) Answer {
+	for a.decide != nil {
+		own := a.decide(asked)
+		if own.answer.Result == nil && own.answer.Error == nil && own.err == nil && own.decide == nil && !own.leaves {
+			own.err = errors.New("the function that decides gave no answer")
 		}
-		return a.to(asked)
+		own.later, own.by, own.route, own.given = max(own.later, a.later), cmp.Or(own.by, a.by), cmp.Or(own.route, a.route), a.given
+		a = own
 	}
+	return a
+}
+
+// to is what answers a step, once it is decided.
+func (a Answer) to(asked Asked) (steps.Answer, error) {
 	if a.err != nil {
 		return a.answer, fmt.Errorf("the answer to %q: %w", asked.Question, a.err)
 	}

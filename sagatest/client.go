@@ -81,6 +81,7 @@ func (c *client) refused() request {
 // open is refused, and the next answer counts.
 func (c *client) answer(a Asked) (scripted Answer, given steps.Answer, err error) {
 	scripted, ok := c.find(a)
+	scripted = scripted.decided(a)
 	switch {
 	case !ok:
 		err = errors.New(c.script.lack(a))

@@ -283,6 +283,28 @@ func TestSecretsThatLeak(t *testing.T) {
 	assert.NotContains(t, strings.Join(f.errors, ""), "xyzzy")
 }
 
+// A function decides about all of an answer: when it comes, and whether it does.
+func TestFuncDecidesAboutAll(t *testing.T) {
+	ask := &steps.Form[sureForm]{ID: "sure", Message: "Sure?"}
+	tool := saga.Flow[struct{}, string]{
+		Info: saga.Info{Name: "late", Asks: []steps.Question{ask}},
+		Run: func(r *saga.Run, _ struct{}) (string, error) {
+			_, err := saga.Ask(r, ask)
+			return r.Now().Format(time.TimeOnly), err
+		},
+	}
+	play := func(a sagatest.Answer) *sagatest.Played {
+		return sagatest.Play(t, tool, nil, sagatest.Func("sure", func(sagatest.Asked) sagatest.Answer { return a }))
+	}
+	assert.Equal(t, "12:05:01", play(accept("sure", sureForm{true}).Later(5 * time.Minute)).Text())
+	assert.True(t, play(sagatest.Leave("sure")).Suspended)
+
+	f := reported(t, func(t testing.TB) {
+		sagatest.Play(t, tool, nil, sagatest.Func("sure", func(sagatest.Asked) sagatest.Answer { return sagatest.Answer{} }))
+	})
+	assert.Contains(t, f.errors[0], `the answer to "sure": the function that decides gave no answer`)
+}
+
 // However a secret is written in JSON, a question shows it.
 func TestSecretsThatQuestionsShow(t *testing.T) {
 	for _, code := range []string{"plugh", "R&D <plugh>", `pl"ugh\`, "plu/gh", "plügh\n"} {

@@ -227,10 +227,11 @@ func (p Player) stage(c *client) error {
 	stage := *p.at
 	stage.ID, stage.Arguments, stage.Effects = c.rig.newID(), c.rig.args, p.done
 	for _, a := range p.given {
-		if a.leaves {
-			return fmt.Errorf("question %q has no answer: a client that leaves does not come to the middle", a.question)
+		asked := Asked{Step: steps.Step{ID: a.question}, Question: a.question}
+		if a = a.decided(asked); a.leaves {
+			return fmt.Errorf("question %q has no answer: a client that leaves does not come to the middle", asked.ID)
 		}
-		given, err := a.to(Asked{Step: steps.Step{ID: a.question}, Question: a.question})
+		given, err := a.to(asked)
 		if err != nil {
 			return err
 		}
