@@ -283,6 +283,24 @@ func TestSecretsThatLeak(t *testing.T) {
 	assert.NotContains(t, strings.Join(f.errors, ""), "xyzzy")
 }
 
+// A part of the result is shown as well.
+func TestSecretsThatPartsShow(t *testing.T) {
+	type state struct{ Code saga.Secret }
+	tool := saga.Machine[struct{}, state]{
+		Info: saga.Info{Name: "shows", Yields: true},
+		Start: func(t *saga.Turn[struct{}, state]) (saga.Next, error) {
+			t.State.Code = saga.NewSecret("xyzzy-plugh")
+			return t.Yield("more", content.Textf("It is %s.", t.State.Code.Reveal()))
+		},
+		Steps: saga.Steps[struct{}, state]{
+			"more": func(t *saga.Turn[struct{}, state]) (saga.Next, error) { return t.Textf("done") },
+		},
+	}
+	f := reported(t, func(t testing.TB) { sagatest.Sweep(t, sagatest.Case{Tool: tool, Parts: true}) })
+	require.NotEmpty(t, f.errors)
+	assert.Contains(t, f.errors[0], "the value of a saga.Secret is shown to the client in a part of the result")
+}
+
 // A function decides about all of an answer: when it comes, and whether it does.
 func TestFuncDecidesAboutAll(t *testing.T) {
 	ask := &steps.Form[sureForm]{ID: "sure", Message: "Sure?"}
@@ -296,7 +314,7 @@ func TestFuncDecidesAboutAll(t *testing.T) {
 	play := func(a sagatest.Answer) *sagatest.Played {
 		return sagatest.Play(t, tool, nil, sagatest.Func("sure", func(sagatest.Asked) sagatest.Answer { return a }))
 	}
-	assert.Equal(t, "12:05:01", play(accept("sure", sureForm{true}).Later(5 * time.Minute)).Text())
+	assert.Equal(t, "12:05:01", play(accept("sure", sureForm{true}).Later(5*time.Minute)).Text())
 	assert.True(t, play(sagatest.Leave("sure")).Suspended)
 
 	f := reported(t, func(t testing.TB) {

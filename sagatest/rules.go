@@ -132,6 +132,7 @@ func (x *trial) leaks(rep reply) {
 		shown[fmt.Sprintf("step %q", s.ID)] = compact(s.Params)
 	}
 	e := x.played(rep)
+	shown["a part of the result"] = compact(rep.Yielded)
 	shown["the result"] = e.asJSON()
 	shown["a progress message"] = compact(e.Progress)
 	shown["a log message"] = compact(e.Logs)
