@@ -91,7 +91,7 @@ func (v *events) call(n *ast.CallExpr) {
 			}
 		}
 	case f.Name() == "Answer" && recv != nil && isEvent(recv.Type()):
-		if u := v.use(n.Fun.(*ast.SelectorExpr).X); u != nil {
+		if u := v.use(ast.Unparen(n.Fun).(*ast.SelectorExpr).X); u != nil {
 			u.asked = n
 		}
 	}
