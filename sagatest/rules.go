@@ -37,14 +37,12 @@ func (s *sweep) report(t testing.TB, scenario string, b broken) {
 
 // mistake recognises errors that only a faulty tool brings about.
 func mistake(err error) (broken, bool) {
-	var panicked *engine.PanicError
-	text := ""
-	if err != nil {
-		text = err.Error()
-	}
-	switch {
-	case err == nil:
+	if err == nil {
 		return broken{}, false
+	}
+	var panicked *engine.PanicError
+	text := err.Error()
+	switch {
 	case errors.As(err, new(*engine.SwallowedError)):
 		return broken{"a flow that has asked returns at once", "", text,
 			"return every error of saga.Ask, r.AskAll and saga.Do where you get it, as it is or wrapped with %w: it may mean that the flow has to wait for an answer"}, true
@@ -64,10 +62,7 @@ func mistake(err error) (broken, bool) {
 
 // origin returns the lines of a stack that tell where a panic began.
 func origin(stack []byte) string {
-	_, rest, ok := strings.Cut(string(stack), "panic(")
-	if !ok {
-		return ""
-	}
+	_, rest, _ := strings.Cut(string(stack), "panic(")
 	lines := strings.SplitN(rest, "\n", 5)
 	if len(lines) < 4 {
 		return ""

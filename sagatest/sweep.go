@@ -173,13 +173,11 @@ func (s *sweep) run(sc scenario) {
 			}
 			x.judge(sc.want)
 		}
-		if sc.kind == "tasks" {
-			if b := s.inBubble(t, sc.name, play); b != nil {
-				s.report(t, sc.name, *b)
-			}
-			return
+		if sc.kind != "tasks" {
+			play(s.newTrial(t, sc.name))
+		} else if b := s.inBubble(t, sc.name, play); b != nil {
+			s.report(t, sc.name, *b)
 		}
-		play(s.newTrial(t, sc.name))
 	})
 }
 
