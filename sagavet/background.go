@@ -105,7 +105,7 @@ func (v *source) uses(started ast.Node, c toolCode) (used types.Object) {
 			return !v.detaches(n)
 		case *ast.Ident:
 			o, ok := v.TypesInfo.Uses[n].(*types.Var)
-			if ok && !o.IsField() && c.has(o) && (o.Pos() < started.Pos() || o.Pos() >= started.End()) && (isPerformer(o.Type()) || carries(o.Type(), isPerformer) || isContext(o.Type()) && !v.detached(o, c)) {
+			if ok && !o.IsField() && c.has(o) && (o.Pos() < started.Pos() || o.Pos() >= started.End()) && (carries(o.Type(), isPerformer) || isContext(o.Type()) && !v.detached(o, c)) {
 				used = o
 			}
 		}

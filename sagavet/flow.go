@@ -151,7 +151,7 @@ func (v *flowCode) code(x ast.Expr) ast.Node {
 
 // records reports whether code asks or performs an effect: by itself, or by what it hands the Run to. What is not in the
 // package is taken to do so. A flow that only performs effects runs again if its server goes down.
-func (v *flowCode) records(code ast.Node, seen map[ast.Node]bool) (found bool) {
+func (v *flowCode) records(code ast.Node, seen map[ast.Node]bool) bool {
 	switch code.(type) {
 	case *ast.FuncLit, *ast.FuncDecl:
 	default:
@@ -161,18 +161,18 @@ func (v *flowCode) records(code ast.Node, seen map[ast.Node]bool) (found bool) {
 		return false
 	}
 	seen[code] = true
+	getsRun := func(x ast.Expr) bool { return hasRun(v.TypesInfo.TypeOf(x)) }
 	for call := range calls(code) {
-		if found {
-			break
-		}
 		f := v.called(call)
 		switch {
 		case suspending.has(f), performing.has(f):
 			return true
 		case f != nil && f.Pkg() != nil && f.Pkg().Path() == sagaPath:
-		case slices.ContainsFunc(call.Args, func(x ast.Expr) bool { return isRun(v.TypesInfo.TypeOf(x)) || carries(v.TypesInfo.TypeOf(x), isRun) }), f != nil && flowSignature(f.Signature()):
-			found = v.records(v.code(call.Fun), seen)
+		case f != nil && flowSignature(f.Signature()), slices.ContainsFunc(call.Args, getsRun):
+			if v.records(v.code(call.Fun), seen) {
+				return true
+			}
 		}
 	}
-	return found
+	return false
 }

@@ -133,7 +133,7 @@ func (v *source) object(x ast.Expr) types.Object {
 
 func (v *flowCode) sorts(call *ast.CallExpr) bool {
 	sorting := table{"sort": {"*"}, "slices": {"Sort*"}}
-	if d := v.decls[v.called(call)]; d != nil { // a helper's
+	if d := v.declaration(v.called(call)); d != nil { // a helper's
 		for inner := range calls(d) {
 			if sorting.has(v.called(inner)) {
 				return true

@@ -70,8 +70,7 @@ func machineSignature(sig *types.Signature) bool { return takes(sig, isTurn) || 
 
 // flowSignature reports whether a function gets the Run, by itself or in a struct.
 func flowSignature(sig *types.Signature) bool {
-	has := func(t types.Type) bool { return isRun(t) || carries(t, isRun) }
-	return takes(sig, has) || sig.Recv() != nil && has(sig.Recv().Type())
+	return takes(sig, hasRun) || sig.Recv() != nil && hasRun(sig.Recv().Type())
 }
 
 // toolSignature reports whether a function runs in a flow, a machine or an effect.

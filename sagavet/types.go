@@ -42,6 +42,7 @@ func isTurn(t types.Type) bool      { return pointsTo(t, sagaPath, "Turn") }
 func isPerformer(t types.Type) bool { return isRun(t) || isTurn(t) }
 func isEvent(t types.Type) bool     { return pointsTo(t, stepsPath, "Event") }
 func isKey(t types.Type) bool       { return isNamed(t, sagaPath, "Key", "Performed") }
+func hasRun(t types.Type) bool      { return carries(t, isRun) }
 func isContext(t types.Type) bool   { return isNamed(t, "context", "Context") }
 
 // isLogger reports whether a type is one of those to which programs report what they do: loggers,
@@ -89,9 +90,9 @@ func takes(sig *types.Signature, wanted func(types.Type) bool) bool {
 	return among(sig.Params().Variables(), wanted)
 }
 
-// carries reports whether a type is a struct, or a pointer to one, with a field of a wanted type.
-// Authors put the Run beside what belongs to one saga.
+// carries reports whether a type is wanted, or a struct, or a pointer to one, with a field of a wanted type: authors put the
+// Run beside what belongs to one saga.
 func carries(t types.Type, wanted func(types.Type) bool) bool {
 	s, ok := pointed(t).Underlying().(*types.Struct)
-	return ok && !isNamed(t, sagaPath) && among(s.Fields(), wanted)
+	return wanted(t) || ok && !isNamed(t, sagaPath) && among(s.Fields(), wanted)
 }
