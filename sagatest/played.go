@@ -188,9 +188,12 @@ func look(world any) string {
 	return orWhyNot(jsonv2.Marshal(world, jsonv1.DefaultOptionsV1(), jsonv2.FormatNilSliceAsNull(false), jsonv2.FormatNilMapAsNull(false)))
 }
 
+// unencodable begins what is written in place of JSON.
+const unencodable = "cannot be encoded: "
+
 func orWhyNot(encoded []byte, err error) string {
 	if err != nil {
-		return "cannot be encoded: " + err.Error()
+		return unencodable + err.Error()
 	}
 	return string(encoded)
 }
