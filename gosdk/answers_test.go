@@ -177,7 +177,9 @@ func TestFieldsKeepTheirOrder(t *testing.T) {
 		return "", err
 	}})
 	order := func(schema jsontest.Value) (names string) {
-		schema.Get("properties").ForEach(func(name, _ jsontest.Value) bool { names += name.String() + " "; return true })
+		for name := range schema.Get("properties").Members() {
+			names += name + " "
+		}
 		return names
 	}
 	args := object{"zebra": "", "apple": "", "mango": ""}

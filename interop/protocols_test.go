@@ -12,6 +12,7 @@ import (
 	"os"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"text/template"
@@ -258,14 +259,14 @@ func layout(v jsontest.Value, indent int) string {
 		return v.Raw
 	}
 	var members []string
-	v.ForEach(func(key, value jsontest.Value) bool {
-		text := layout(value, indent+2)
-		if v.IsObject() {
-			text = key.Raw + ": " + text
+	if v.IsArray() {
+		for _, element := range v.Array() {
+			members = append(members, layout(element, indent+2))
 		}
-		members = append(members, text)
-		return true
-	})
+	}
+	for name, value := range v.Members() {
+		members = append(members, strconv.Quote(name)+": "+layout(value, indent+2))
+	}
 	begin, end := v.Raw[:1], v.Raw[len(v.Raw)-1:]
 	line := begin + strings.Join(members, ", ") + end
 	if indent+len(line) <= lineWidth && !strings.Contains(line, "\n") || len(members) == 0 {

@@ -1,6 +1,7 @@
 package sagatest
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -28,14 +29,21 @@ type Answer struct {
 	given    bool         // before the play starts
 }
 
-// to is what answers a step.
-func (a Answer) to(asked Asked) (steps.Answer, error) {
-	if a.decide != nil {
-		if a = a.decide(asked); a.answer.Result == nil && a.answer.Error == nil && a.err == nil && a.decide == nil {
-			a.err = errors.New("the function that decides gave no answer")
+// decided is the answer to a step, by its function if it has one. What that says of the answer counts first.
+func (a Answer) decided(asked Asked) Answer {
+	for a.decide != nil {
+		own := a.decide(asked)
+		if own.answer.Result == nil && own.answer.Error == nil && own.err == nil && own.decide == nil && !own.leaves {
+			own.err = errors.New("the function that decides gave no answer")
 		}
-		return a.to(asked)
+		own.later, own.by, own.route, own.given = max(own.later, a.later), cmp.Or(own.by, a.by), cmp.Or(own.route, a.route), a.given
+		a = own
 	}
+	return a
+}
+
+// to is what answers a step, once it is decided.
+func (a Answer) to(asked Asked) (steps.Answer, error) {
 	if a.err != nil {
 		return a.answer, fmt.Errorf("the answer to %q: %w", asked.Question, a.err)
 	}
@@ -167,6 +175,11 @@ func (s *script) find(question string, n int) (Answer, bool) {
 	return Answer{}, false
 }
 
+// count is how many answers there are to a question, or to its instances.
+func (s *script) count(question string) int {
+	return max(len(s.answers[question]), len(s.answers[ident.Base(question)]))
+}
+
 // lack says that there is no answer to a question.
 func (s *script) lack(a Asked) string {
 	how := "Accept"
@@ -177,7 +190,7 @@ func (s *script) lack(a Asked) string {
 		how = "Roots"
 	}
 	what := "the script has no answer to it"
-	if n := len(s.answers[a.Question]); n > 0 {
+	if n := s.count(a.Question); n > 0 {
 		what = fmt.Sprintf("the script has only %d of the %d answers that it takes", n, a.Again+1)
 	}
 	return fmt.Sprintf("the tool asks %q, and %s.\n  asked: %s\n  what to do: add sagatest.%s(%q, …) to the script, or sagatest.Leave(%q) if the client is to stop here", a.Question, what, short(a.Message(), 300), how, a.Question, a.Question)

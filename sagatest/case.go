@@ -90,7 +90,3 @@ func (c *Case) same(p *Played) string {
 	}
 	return p.asJSON()
 }
-
-func (c *Case) player() Player {
-	return Player{Client: c.Client, Caller: c.Caller, Parts: c.Parts, Now: c.Now, ID: c.ID}
-}

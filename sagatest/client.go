@@ -81,6 +81,7 @@ func (c *client) refused() request {
 // open is refused, and the next answer counts.
 func (c *client) answer(a Asked) (scripted Answer, given steps.Answer, err error) {
 	scripted, ok := c.find(a)
+	scripted = scripted.decided(a)
 	switch {
 	case !ok:
 		err = errors.New(c.script.lack(a))
@@ -88,7 +89,7 @@ func (c *client) answer(a Asked) (scripted Answer, given steps.Answer, err error
 		err = errLeaves
 	case c.reaches(a, scripted.route):
 		given, err = scripted.to(a)
-	case c.times(a) > len(c.script.answers[a.Question]):
+	case c.times(a) > c.script.count(a.Question):
 		err = fmt.Errorf("the answer to %q comes by %v, which is never taken.\n  what to do: have it come Via another route, or let the tool allow this one", a.Question, scripted.route)
 	default:
 		c.refuse(a)

@@ -113,7 +113,7 @@ func (e *entry) name() string {
 	for _, w := range e.Waits {
 		name += "-" + notInFiles.ReplaceAllString(w.Step, "_")
 	}
-	return short(name, 100) + ".json"
+	return name[:min(len(name), 100)] + ".json"
 }
 
 func (e *entry) write() error {

@@ -66,6 +66,31 @@ func TestJournalRecordsAndProves(t *testing.T) {
 	assert.Equal(t, string(first), string(again), "a record of the same is the same")
 }
 
+// Files have names that a Go module may have, whatever is waited for. A name that was cut off otherwise is still known.
+func TestJournalOfLongNames(t *testing.T) {
+	t.Chdir(t.TempDir())
+	var asks []steps.Question
+	var requests []steps.Request
+	var script []sagatest.Answer
+	for i := range 3 {
+		id := strings.Repeat(string(rune('a'+i)), 60)
+		ask := &steps.Form[sureForm]{ID: id, Message: "Sure?"}
+		asks, requests = append(asks, ask), append(requests, ask)
+		script = append(script, accept(id, sureForm{true}))
+	}
+	c := sagatest.Case{Script: script, Tool: saga.Flow[struct{}, string]{
+		Info: saga.Info{Name: "long", Asks: asks},
+		Run:  func(r *saga.Run, _ struct{}) (string, error) { return "done", r.AskAll(requests...) },
+	}}
+	assert.Empty(t, journal(t, c, true))
+	assert.Empty(t, journal(t, c, false))
+	require.Len(t, files(t), 1)
+	name := files(t)[0]
+	assert.Regexp(t, `^testdata/sagas/long/0/01-a+-b+\.json$`, name)
+	require.NoError(t, os.Rename(name, strings.TrimSuffix(name, ".json")+"….json"))
+	assert.Empty(t, journal(t, c, false))
+}
+
 // changed returns the case with the tool changed after the journal was recorded.
 func changed(t *testing.T, change func(f *saga.Flow[tripArgs, string])) sagatest.Case {
 	t.Helper()

@@ -50,7 +50,7 @@ func (x *trial) judge(want expectation) {
 		x.checkEnd(want)
 	}
 	for _, b := range x.broken {
-		x.sweep.reports.report(x.t, x.name, b)
+		x.sweep.report(x.t, x.name, b)
 	}
 	if len(x.broken) == 0 && !x.orphans {
 		x.letCheck(want)

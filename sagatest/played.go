@@ -180,20 +180,20 @@ func (p *Played) asJSON() string {
 }
 
 // compact returns v as JSON, which has one form for one value.
-func compact(v any) string {
-	b, err := json.Marshal(v)
-	if err != nil {
-		return "cannot be encoded: " + err.Error()
-	}
-	return string(b)
-}
+func compact(v any) string { return orWhyNot(json.Marshal(v)) }
 
 // look writes down what a world looks like. A slice or map that is nil is as empty as
 // one that had something: an author means the same by both.
 func look(world any) string {
-	b, err := jsonv2.Marshal(world, jsonv1.DefaultOptionsV1(), jsonv2.FormatNilSliceAsNull(false), jsonv2.FormatNilMapAsNull(false))
+	return orWhyNot(jsonv2.Marshal(world, jsonv1.DefaultOptionsV1(), jsonv2.FormatNilSliceAsNull(false), jsonv2.FormatNilMapAsNull(false)))
+}
+
+// unencodable begins what is written in place of JSON.
+const unencodable = "cannot be encoded: "
+
+func orWhyNot(encoded []byte, err error) string {
 	if err != nil {
-		return "cannot be encoded: " + err.Error()
+		return unencodable + err.Error()
 	}
-	return string(b)
+	return string(encoded)
 }

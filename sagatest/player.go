@@ -115,15 +115,10 @@ func (p Player) client(t testing.TB, d saga.Definition, args any, seals *tokens.
 	}
 	now := cmp.Or(p.Now, time.Date(2026, time.January, 1, 12, 0, 0, 0, time.UTC))
 	r.clock.at = now.Add(-p.Pause) // the pause before the call itself does not count
-	if demandsLedger(tool) {
-		r.newLedger()
+	if tool.Waits() || tool.Tasks.Mode == engine.TasksRequired || tool.SingleUse == engine.SingleUseRequired {
+		r.newLedger() // only servers with one take the tool
 	}
 	return &client{rig: r, pause: p.Pause, latest: p.Resends}
-}
-
-// demandsLedger reports whether only servers with a ledger take the tool.
-func demandsLedger(p *engine.Program) bool {
-	return p.Waits() || p.Tasks.Mode == engine.TasksRequired || p.SingleUse == engine.SingleUseRequired
 }
 
 // mostTurnsOfPlay is when a saga that is played is taken for endless. A tool may
@@ -232,10 +227,11 @@ func (p Player) stage(c *client) error {
 	stage := *p.at
 	stage.ID, stage.Arguments, stage.Effects = c.rig.newID(), c.rig.args, p.done
 	for _, a := range p.given {
-		if a.leaves {
-			return fmt.Errorf("question %q has no answer: a client that leaves does not come to the middle", a.question)
+		asked := Asked{Step: steps.Step{ID: a.question}, Question: a.question}
+		if a = a.decided(asked); a.leaves {
+			return fmt.Errorf("question %q has no answer: a client that leaves does not come to the middle", asked.ID)
 		}
-		given, err := a.to(Asked{Step: steps.Step{ID: a.question}, Question: a.question})
+		given, err := a.to(asked)
 		if err != nil {
 			return err
 		}

@@ -165,10 +165,8 @@ func (r *rig) turn(ctx context.Context, q request, p *process) reply {
 		}
 	}
 	rep.awaits = h.awaited(rep.Position)
-	if q.cancels && rep.Result != nil && !rep.Result.IsError {
-		// A turn that ended the saga well has nothing to report.
-		rep.cancelled = turns.UndoReport(rep.Result) != nil
-	}
+	// A turn that ended the saga well has nothing to report.
+	rep.cancelled = q.cancels && rep.Result != nil && !rep.Result.IsError && turns.UndoReport(rep.Result) != nil
 	return rep
 }
 

@@ -96,6 +96,34 @@ func TestPlayByRoutes(t *testing.T) {
 	})
 }
 
+// What is asked after a recorded suspension may be refused before it is taken, as in the script.
+func TestJournalByRoutes(t *testing.T) {
+	t.Chdir(t.TempDir())
+	agree := sagatest.Accept("agree", struct{}{})
+	c := sagatest.Case{New: func(testing.TB) sagatest.Subject { return newSeats() }, Script: []sagatest.Answer{
+		sagatest.Accept("row", seatForm{"7"}).Via(steps.RouteRelay), agree.Via(steps.RouteRelay), agree.Via(steps.RoutePage),
+	}}
+	assert.Empty(t, journal(t, c, true))
+	assert.Len(t, files(t), 2)
+	assert.Empty(t, journal(t, c, false))
+}
+
+// An instance of a question takes the answers of its question in turn, like any.
+func TestInstancesByRoutes(t *testing.T) {
+	agree := &steps.Form[struct{}]{ID: "agree", Message: "Buy it?", Consent: true}
+	tool := saga.Flow[struct{}, string]{
+		Info: saga.Info{Name: "two", Asks: []steps.Question{agree}},
+		Run: func(r *saga.Run, _ struct{}) (string, error) {
+			_, err := saga.Ask(r, agree.Nth(1))
+			return "bought", err
+		},
+	}
+	yes := sagatest.Accept("agree", struct{}{})
+	played := sagatest.Play(t, tool, nil, yes.Via(steps.RouteRelay), yes.Via(steps.RouteRelay), yes.Via(steps.RoutePage))
+	assert.Equal(t, "bought", played.Text())
+	assert.Len(t, played.Rounds[0].Words, 3)
+}
+
 func TestGuideByRoutes(t *testing.T) {
 	tool := newSeats().Tool
 	relayed := sagatest.Accept("row", seatForm{"7"}).Via(steps.RouteRelay)

@@ -23,34 +23,26 @@ type broken struct {
 	what, advice string
 }
 
-// reports remembers what was said, so that one mistake is explained once, however
-// many scenarios it spoils.
-type reports struct{ said map[string]string }
-
-func (r *reports) report(t testing.TB, scenario string, b broken) {
+// report explains each mistake once, however many scenarios it spoils.
+func (s *sweep) report(t testing.TB, scenario string, b broken) {
 	t.Helper()
-	key := b.rule + "\x00" + b.about
-	if first, ok := r.said[key]; ok {
+	mistake := [2]string{b.rule, b.about}
+	if first, ok := s.explained[mistake]; ok {
 		t.Errorf("sagatest: again a broken rule: %s\n  scenario: %s\n  explained at: %s", b.rule, scenario, first)
 		return
 	}
-	if r.said == nil {
-		r.said = make(map[string]string)
-	}
-	r.said[key] = scenario
+	s.explained[mistake] = scenario
 	t.Errorf("sagatest: broken rule: %s\n  scenario: %s\n  what happened: %s\n  what to do: %s", b.rule, scenario, strings.ReplaceAll(b.what, "\n", "\n    "), b.advice)
 }
 
 // mistake recognises errors that only a faulty tool brings about.
 func mistake(err error) (broken, bool) {
-	var panicked *engine.PanicError
-	text := ""
-	if err != nil {
-		text = err.Error()
-	}
-	switch {
-	case err == nil:
+	if err == nil {
 		return broken{}, false
+	}
+	var panicked *engine.PanicError
+	text := err.Error()
+	switch {
 	case errors.As(err, new(*engine.SwallowedError)):
 		return broken{"a flow that has asked returns at once", "", text,
 			"return every error of saga.Ask, r.AskAll and saga.Do where you get it, as it is or wrapped with %w: it may mean that the flow has to wait for an answer"}, true
@@ -70,10 +62,7 @@ func mistake(err error) (broken, bool) {
 
 // origin returns the lines of a stack that tell where a panic began.
 func origin(stack []byte) string {
-	_, rest, ok := strings.Cut(string(stack), "panic(")
-	if !ok {
-		return ""
-	}
+	_, rest, _ := strings.Cut(string(stack), "panic(")
 	lines := strings.SplitN(rest, "\n", 5)
 	if len(lines) < 4 {
 		return ""
@@ -124,16 +113,21 @@ func (x *trial) inspect(rep reply) {
 // leaks checks that no secret of a state is shown to the client.
 func (x *trial) leaks(rep reply) {
 	if rep.Position != nil {
-		x.secrets = append(x.secrets, secretValues(rep.Position.Encode().Secrets)...)
+		for s, err := range engine.Secrets(rep.Position.Encode().Secrets) {
+			if err == nil && len(s.Value) >= 4 { // shorter ones may be shown by chance
+				x.secrets = append(x.secrets, string(s.Value))
+			}
+		}
 	}
 	if len(x.secrets) == 0 {
 		return
 	}
 	shown := map[string]string{}
 	for _, s := range rep.Steps {
-		shown[fmt.Sprintf("step %q", s.ID)] = string(s.Params)
+		shown[fmt.Sprintf("step %q", s.ID)] = compact(s.Params)
 	}
 	e := x.played(rep)
+	shown["a part of the result"] = compact(rep.Yielded)
 	shown["the result"] = e.asJSON()
 	shown["a progress message"] = compact(e.Progress)
 	shown["a log message"] = compact(e.Logs)
@@ -147,17 +141,6 @@ func (x *trial) leaks(rep reply) {
 	}
 }
 
-// secretValues are those in what a position encodes to. Values too short to be distinguished from
-// chance are left out.
-func secretValues(secrets []byte) (values []string) {
-	for s, err := range engine.Secrets(secrets) {
-		if err == nil && len(s.Value) >= 4 {
-			values = append(values, string(s.Value))
-		}
-	}
-	return values
-}
-
 // checkStrays reports effects that were asked for between turns. It looks at the
 // end of the sweep, as that may take its time.
 func (s *sweep) checkStrays() {
@@ -167,7 +150,7 @@ func (s *sweep) checkStrays() {
 		stray := x.rig.world.stray
 		x.rig.world.mu.Unlock()
 		if stray != "" {
-			s.reports.report(s.t, x.name, broken{"nothing goes on after a turn", "",
+			s.report(s.t, x.name, broken{"nothing goes on after a turn", "",
 				fmt.Sprintf("effect %q was asked for when no turn was under way", stray), "start no goroutine that outlives the turn"})
 			return
 		}

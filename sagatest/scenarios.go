@@ -123,35 +123,27 @@ type cut struct {
 	fault fault
 }
 
-// cuts are before and after each point.
-func cuts(points []point) (list []cut) {
+// cuts calls f for a crash before and one after each point.
+func cuts(points []point, f func(name string, c cut)) {
 	for _, p := range points {
-		list = append(list, cut{p, cutBefore}, cut{p, cutAfter})
+		f(fmt.Sprintf("crash before %s in turn %d", p.label, p.turn), cut{p, cutBefore})
+		f(fmt.Sprintf("crash after %s in turn %d", p.label, p.turn), cut{p, cutAfter})
 	}
-	return list
-}
-
-func (c cut) String() string {
-	when := "before"
-	if c.fault == cutAfter {
-		when = "after"
-	}
-	return fmt.Sprintf("crash %s %s in turn %d", when, c.label, c.turn)
 }
 
 // crashes: turns are cut off at their effects. What is cut off while undoing is
 // looked for by refusing the first step of every round.
 func (s *sweep) crashes() {
-	for _, c := range cuts(points(s.base.end.Calls)) {
-		s.unheard(c.String(), c.turn, func(x *trial, q request) { x.cutOff(q, c) })
-	}
-	for _, c := range cuts(s.undoPoints()) {
-		s.add(c.String()+" after a refusal, then the client repeats the turn", c.turn, settled, func(x *trial, _ request) {
+	cuts(points(s.base.end.Calls), func(name string, c cut) {
+		s.unheard(name, c.turn, func(x *trial, q request) { x.cutOff(q, c) })
+	})
+	cuts(s.undoPoints(), func(name string, c cut) {
+		s.add(name+" after a refusal, then the client repeats the turn", c.turn, settled, func(x *trial, _ request) {
 			q := x.refusing()
 			x.cutOff(q, c)
 			x.goOn(q)
 		})
-	}
+	})
 }
 
 // afterLease is when a turn may be taken over that was cut off.
@@ -247,7 +239,7 @@ func (s *sweep) failures() {
 		})
 	}
 	for _, p := range s.undoPoints() {
-		if !demandsLedger(s.tool) { // else it gets the same report again
+		if s.base.rig.ledger == nil { // else it gets the same report again
 			add("%s fails in turn %d after a refusal, then the client repeats the turn", cut{p, failUndone}, settled, func(x *trial, _ request) {
 				q := x.refusing()
 				x.delivers(q)

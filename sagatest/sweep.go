@@ -61,14 +61,15 @@ func Sweep(t testing.TB, c Case) {
 
 // sweep is what its scenarios share.
 type sweep struct {
-	t       testing.TB
-	c       Case
-	script  *script
-	codec   *tokens.Codec
-	base    *trial // in which nothing goes wrong
-	tool    *engine.Program
-	reports reports
-	trials  []*trial
+	t      testing.TB
+	c      Case
+	script *script
+	codec  *tokens.Codec
+	base   *trial // in which nothing goes wrong
+	tool   *engine.Program
+	trials []*trial
+	// explained are mistakes, by rule and what they are about, with the scenario at which each was.
+	explained map[[2]string]string
 	// planned are the scenarios, and kind is that of those which are planned now.
 	planned []scenario
 	kind    string
@@ -79,7 +80,7 @@ type sweep struct {
 
 func newSweep(t testing.TB, c Case) *sweep {
 	t.Helper()
-	return &sweep{t: t, c: c, codec: newCodec(t, sweepTTL), script: newScript(c.Script)}
+	return &sweep{t: t, c: c, codec: newCodec(t, sweepTTL), script: newScript(c.Script), explained: make(map[[2]string]string)}
 }
 
 // rehearse plays the script undisturbed, three times. It reports whether a sweep makes sense.
@@ -96,7 +97,7 @@ func (s *sweep) rehearse() bool {
 		return false
 	}
 	if what, how := second.differs(first); what != "" {
-		s.reports.report(s.t, name, broken{"two undisturbed sagas are alike", what, "the " + what + " differs between two of them:" + how,
+		s.report(s.t, name, broken{"two undisturbed sagas are alike", what, "the " + what + " differs between two of them:" + how,
 			"let New make a new world each time, and let the tool depend on nothing else; take what must differ out of World, and say with Case.Same what of the result must stay the same"})
 		return false
 	}
@@ -105,7 +106,7 @@ func (s *sweep) rehearse() bool {
 		return false
 	}
 	if what, how := moved.differs(second); what != "" {
-		s.reports.report(s.t, elsewhere, broken{"nothing survives between two turns but the token", "",
+		s.report(s.t, elsewhere, broken{"nothing survives between two turns but the token", "",
 			"the " + what + " differs from that of a saga whose turns all come to one server:" + how,
 			"keep what a later turn needs in the state (or, in a flow, take it from what was answered), not in a variable: other calls share that, and another server lacks it"})
 		return false
@@ -172,13 +173,11 @@ func (s *sweep) run(sc scenario) {
 			}
 			x.judge(sc.want)
 		}
-		if sc.kind == "tasks" {
-			if b := s.inBubble(t, sc.name, play); b != nil {
-				s.reports.report(t, sc.name, *b)
-			}
-			return
+		if sc.kind != "tasks" {
+			play(s.newTrial(t, sc.name))
+		} else if b := s.inBubble(t, sc.name, play); b != nil {
+			s.report(t, sc.name, *b)
 		}
-		play(s.newTrial(t, sc.name))
 	})
 }
 
@@ -230,7 +229,7 @@ func (s *sweep) impossible() []string {
 
 // remembered reports whether only servers take the tool whose ledger remembers each turn.
 func (s *sweep) remembered() bool {
-	return s.tool.SingleUse == engine.SingleUseRequired || s.tool.Waits() && s.tool.Remembered()
+	return s.base.rig.ledger != nil && s.tool.Remembered()
 }
 
 // beforeQuestion reports effects of the first turn: if that turn is lost, the client

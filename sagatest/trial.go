@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -41,10 +42,13 @@ func (s *sweep) newTrial(t testing.TB, name string) *trial {
 	if subject.Tool == nil {
 		t.Fatalf("sagatest: the case has no tool: set Tool, or the Tool of the Subject that New returns")
 	}
-	x := &trial{sweep: s, t: t, name: name, subject: subject, client: s.c.player().client(t, subject.Tool, s.c.Args, s.codec)}
+	player := Player{Client: s.c.Client, Caller: s.c.Caller, Parts: s.c.Parts, Now: s.c.Now, ID: s.c.ID}
+	x := &trial{sweep: s, t: t, name: name, subject: subject, client: player.client(t, subject.Tool, s.c.Args, s.codec)}
 	x.follow(s.script)
 	x.rig.world.lookAt(subject)
-	x.before = x.rig.world.looked
+	if x.before = x.rig.world.looked; strings.HasPrefix(x.before, unencodable) {
+		t.Fatalf("sagatest: what World returns %s.\n  what to do: return maps, slices and structs with exported fields, of what matters in the world", x.before)
+	}
 	s.trials = append(s.trials, x)
 	return x
 }

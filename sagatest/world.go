@@ -36,13 +36,8 @@ type Call struct {
 }
 
 // did reports whether the call has acted on the world as far as can be known.
-func (c *Call) did() bool { return c.reached && (c.Output != nil || c.Undo) && c.ownErr() == nil }
-
-func (c *Call) ownErr() error {
-	if errors.As(c.Err, new(*disturbed)) {
-		return nil
-	}
-	return c.Err
+func (c *Call) did() bool {
+	return c.reached && (c.Output != nil || c.Undo) && (c.Err == nil || errors.As(c.Err, new(*disturbed)))
 }
 
 // world is what a saga acts on in a test, and its client hears: it calls the author's code,

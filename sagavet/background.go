@@ -23,7 +23,7 @@ Goroutines of flows sagareplay reports.`, func(v *source) {
 		}
 		assigned(n, func(to, value ast.Expr) {
 			o := v.root(to)
-			if value != nil && o != nil && o.Parent() == v.Pkg.Scope() && isPerformer(v.TypesInfo.TypeOf(value)) {
+			if o != nil && o.Parent() == v.Pkg.Scope() && isPerformer(v.TypesInfo.TypeOf(value)) {
 				v.report(to.Pos(), "a variable of the package keeps the turn: other calls of the tool have it then, at the same time or when it has ended", "Hand it on as a parameter")
 			}
 		})
@@ -105,7 +105,7 @@ func (v *source) uses(started ast.Node, c toolCode) (used types.Object) {
 			return !v.detaches(n)
 		case *ast.Ident:
 			o, ok := v.TypesInfo.Uses[n].(*types.Var)
-			if ok && !o.IsField() && c.has(o) && (o.Pos() < started.Pos() || o.Pos() >= started.End()) && (isPerformer(o.Type()) || carries(o.Type(), isPerformer) || isContext(o.Type()) && !v.detached(o, c)) {
+			if ok && !o.IsField() && c.has(o) && (o.Pos() < started.Pos() || o.Pos() >= started.End()) && (carries(o.Type(), isPerformer) || isContext(o.Type()) && !v.detached(o, c)) {
 				used = o
 			}
 		}
@@ -117,29 +117,20 @@ func (v *source) uses(started ast.Node, c toolCode) (used types.Object) {
 // detached reports whether a context is derived from one that does not end with the function.
 func (v *source) detached(o types.Object, c toolCode) (found bool) {
 	for n := range ast.Preorder(c.body) {
-		var from ast.Expr
-		switch n := n.(type) {
-		case *ast.AssignStmt:
-			if v.root(n.Lhs[0]) == o {
-				from = n.Rhs[0]
+		assigned(n, func(to, from ast.Expr) {
+			if v.root(to) != o {
+				return
 			}
-		case *ast.ValueSpec:
-			if v.TypesInfo.Defs[n.Names[0]] == o && len(n.Values) > 0 {
-				from = n.Values[0]
+			for n := range ast.Preorder(from) {
+				switch n := n.(type) {
+				case *ast.CallExpr:
+					found = found || v.detaches(n)
+				case *ast.Ident:
+					of, isVar := v.TypesInfo.Uses[n].(*types.Var)
+					found = found || isVar && !of.IsField() && isContext(of.Type()) && (!c.has(of) || of.Pos() < o.Pos() && v.detached(of, c))
+				}
 			}
-		}
-		if from == nil {
-			continue
-		}
-		for n := range ast.Preorder(from) {
-			if call, ok := n.(*ast.CallExpr); ok {
-				found = found || v.detaches(call)
-			}
-			if id, ok := n.(*ast.Ident); ok {
-				of, isVar := v.TypesInfo.Uses[id].(*types.Var)
-				found = found || isVar && !of.IsField() && isContext(of.Type()) && (!c.has(of) || of.Pos() < o.Pos() && v.detached(of, c))
-			}
-		}
+		})
 	}
 	return found
 }

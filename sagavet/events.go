@@ -18,7 +18,7 @@ itself, instead of getting it as its input, has it in no record.`, func(src *sou
 	for n := range v.nodes() {
 		assigned(n, func(to, value ast.Expr) {
 			id, ok := to.(*ast.Ident)
-			if !ok || value == nil || !isEvent(v.TypesInfo.TypeOf(to)) {
+			if !ok || !isEvent(v.TypesInfo.TypeOf(to)) || !isEvent(v.TypesInfo.TypeOf(value)) {
 				return
 			}
 			if o := v.TypesInfo.Defs[id]; o != nil && (o.Parent() != v.Pkg.Scope() || !o.Exported()) {
@@ -91,7 +91,7 @@ func (v *events) call(n *ast.CallExpr) {
 			}
 		}
 	case f.Name() == "Answer" && recv != nil && isEvent(recv.Type()):
-		if u := v.use(n.Fun.(*ast.SelectorExpr).X); u != nil {
+		if u := v.use(ast.Unparen(n.Fun).(*ast.SelectorExpr).X); u != nil {
 			u.asked = n
 		}
 	}

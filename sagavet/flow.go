@@ -11,9 +11,6 @@ import (
 // flowCode finds objects that code of tools must not use, directly or by functions of the package.
 type flowCode struct {
 	*source
-	decls map[*types.Func]*ast.FuncDecl
-	// closures are the literals that variables are set to.
-	closures map[types.Object]*ast.FuncLit
 	// uses returns the name of an object that must not be used, or "", and what to do instead.
 	uses func(types.Object) (name, advice string)
 	// passes reports whether what a function uses does not matter, judged by its signature.
@@ -25,18 +22,7 @@ type flowCode struct {
 }
 
 func newFlowCode(src *source, uses func(types.Object) (name, advice string), passes func(*types.Signature) bool) *flowCode {
-	v := &flowCode{source: src, decls: make(map[*types.Func]*ast.FuncDecl), closures: make(map[types.Object]*ast.FuncLit), uses: uses, passes: passes, known: make(map[*types.Func]string)}
-	for n := range v.nodes() {
-		if d, ok := n.(*ast.FuncDecl); ok && d.Body != nil {
-			v.decls[v.TypesInfo.Defs[d.Name].(*types.Func)] = d
-		}
-		assigned(n, func(to, value ast.Expr) {
-			if lit, ok := value.(*ast.FuncLit); ok && v.object(to) != nil {
-				v.closures[v.object(to)] = lit
-			}
-		})
-	}
-	return v
+	return &flowCode{source: src, uses: uses, passes: passes, known: make(map[*types.Func]string)}
 }
 
 // inFlow reports whether a literal in a flow runs as part of it. One with a Run of its own is
@@ -53,61 +39,61 @@ func (v *flowCode) through(f *types.Func) string {
 	}
 	f = f.Origin()
 	d := v.decls[f]
-	known, ok := v.known[f]
-	if d == nil || ok {
+	if known, ok := v.known[f]; d == nil || ok {
 		return known
 	}
-	v.known[f] = "" // meanwhile, for functions that call themselves
-	found := ""
-	ast.Inspect(d.Body, func(n ast.Node) bool {
-		switch n := n.(type) {
-		case *ast.FuncLit:
-			return false // it may be called elsewhere
-		case *ast.DeferStmt:
-			return !v.cleans
-		case *ast.CallExpr:
-			called := v.called(n)
-			if onlyLogs(called) {
-				return false
-			}
-			found = cmp.Or(found, v.through(called))
-		case *ast.Ident:
-			used, _ := v.uses(v.TypesInfo.Uses[n])
-			found = cmp.Or(found, used)
-		}
-		return found == ""
-	})
-	v.known[f] = found
-	return found
+	v.known[f] = ""                            // meanwhile, for functions that call themselves
+	outsideLiterals := func(n ast.Node) bool { // which may be called elsewhere
+		_, lit := n.(*ast.FuncLit)
+		return !lit
+	}
+	v.walk(d.Body, outsideLiterals, func(_ ast.Node, _ *types.Func, name, _ string) { v.known[f] = cmp.Or(v.known[f], name) })
+	return v.known[f]
 }
 
-// examine reports what the code of a flow uses that it must not, directly or by functions of the package: wrong says what
-// that does, advice what to do instead. Where goroutines are not to be started, started reports them.
-func (v *flowCode) examine(body ast.Node, wrong, advice string, started func(ast.Node)) {
+// walk calls found for each use of what must not be used, in those nodes of a body that are wanted: by a function of the
+// package that is called there, or by the body itself; then by is nil.
+func (v *flowCode) walk(body ast.Node, wanted func(ast.Node) bool, found func(at ast.Node, by *types.Func, name, advice string)) {
 	ast.Inspect(body, func(n ast.Node) bool {
-		if started != nil && v.starts(n) {
-			started(n)
+		if !wanted(n) {
 			return false
 		}
 		switch n := n.(type) {
-		case *ast.FuncLit:
-			return v.inFlow(n)
 		case *ast.DeferStmt:
-			return !v.tells(n.Call)
+			return !v.cleans && !v.tells(n.Call)
 		case *ast.CallExpr:
 			f := v.called(n)
 			if onlyLogs(f) {
 				return false
 			}
 			if name := v.through(f); name != "" {
-				v.report(n.Pos(), "%s uses %s, which "+wrong, advice, f.Name(), name)
+				found(n, f, name, "")
 			}
 		case *ast.Ident:
-			if name, own := v.uses(v.TypesInfo.Uses[n]); name != "" {
-				v.report(n.Pos(), "%s "+wrong, cmp.Or(own, advice), name)
+			if name, advice := v.uses(v.TypesInfo.Uses[n]); name != "" {
+				found(n, nil, name, advice)
 			}
 		}
 		return true
+	})
+}
+
+// examine reports what the code of a flow uses that it must not, directly or by functions of the package: wrong says what
+// that does, advice what to do instead. Where goroutines are not to be started, started reports them.
+func (v *flowCode) examine(body ast.Node, wrong, advice string, started func(ast.Node)) {
+	v.walk(body, func(n ast.Node) bool {
+		if started != nil && v.starts(n) {
+			started(n)
+			return false
+		}
+		lit, ok := n.(*ast.FuncLit)
+		return !ok || v.inFlow(lit)
+	}, func(at ast.Node, by *types.Func, name, own string) {
+		if by != nil {
+			v.report(at.Pos(), "%s uses %s, which "+wrong, advice, by.Name(), name)
+		} else {
+			v.report(at.Pos(), "%s "+wrong, cmp.Or(own, advice), name)
+		}
 	})
 }
 
@@ -133,11 +119,11 @@ func (v *flowCode) flowBodies() iter.Seq[*ast.BlockStmt] {
 		once[f] = !v.records(f, make(map[ast.Node]bool))
 	}
 	for n := range v.nodes() {
-		if lit, ok := n.(*ast.CompositeLit); ok && isSaga(v.TypesInfo.TypeOf(lit), "Flow") {
+		if lit, ok := n.(*ast.CompositeLit); ok && isNamed(v.TypesInfo.TypeOf(lit), sagaPath, "Flow") {
 			begins(field(lit, "Run"))
 		}
 		assigned(n, func(to, value ast.Expr) {
-			if f, ok := to.(*ast.SelectorExpr); ok && value != nil && f.Sel.Name == "Run" && isSaga(v.TypesInfo.TypeOf(f.X), "Flow") {
+			if f, ok := to.(*ast.SelectorExpr); ok && f.Sel.Name == "Run" && isNamed(v.TypesInfo.TypeOf(f.X), sagaPath, "Flow") {
 				begins(ast.Unparen(value))
 			}
 		})
@@ -154,8 +140,8 @@ func (v *flowCode) flowBodies() iter.Seq[*ast.BlockStmt] {
 // code returns the declaration of the function that an expression names, or the literal that it was set to, if that is in
 // the package, or the expression.
 func (v *flowCode) code(x ast.Expr) ast.Node {
-	if f := v.called(&ast.CallExpr{Fun: x}); f != nil && v.decls[f.Origin()] != nil {
-		return v.decls[f.Origin()]
+	if d := v.declaration(v.called(&ast.CallExpr{Fun: x})); d != nil {
+		return d
 	}
 	if lit := v.closures[v.object(x)]; lit != nil {
 		return lit
@@ -165,7 +151,7 @@ func (v *flowCode) code(x ast.Expr) ast.Node {
 
 // records reports whether code asks or performs an effect: by itself, or by what it hands the Run to. What is not in the
 // package is taken to do so. A flow that only performs effects runs again if its server goes down.
-func (v *flowCode) records(code ast.Node, seen map[ast.Node]bool) (found bool) {
+func (v *flowCode) records(code ast.Node, seen map[ast.Node]bool) bool {
 	switch code.(type) {
 	case *ast.FuncLit, *ast.FuncDecl:
 	default:
@@ -175,18 +161,18 @@ func (v *flowCode) records(code ast.Node, seen map[ast.Node]bool) (found bool) {
 		return false
 	}
 	seen[code] = true
+	getsRun := func(x ast.Expr) bool { return hasRun(v.TypesInfo.TypeOf(x)) }
 	for call := range calls(code) {
-		if found {
-			break
-		}
 		f := v.called(call)
 		switch {
 		case suspending.has(f), performing.has(f):
 			return true
 		case f != nil && f.Pkg() != nil && f.Pkg().Path() == sagaPath:
-		case slices.ContainsFunc(call.Args, func(x ast.Expr) bool { return isRun(v.TypesInfo.TypeOf(x)) || carries(v.TypesInfo.TypeOf(x), isRun) }), f != nil && flowSignature(f.Signature()):
-			found = v.records(v.code(call.Fun), seen)
+		case f != nil && flowSignature(f.Signature()), slices.ContainsFunc(call.Args, getsRun):
+			if v.records(v.code(call.Fun), seen) {
+				return true
+			}
 		}
 	}
-	return found
+	return false
 }

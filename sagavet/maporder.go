@@ -22,14 +22,12 @@ func (v *flowCode) mapOrder(body *ast.BlockStmt) {
 			if v.unordered(n.X) {
 				v.loop(n, collected)
 			}
-		case *ast.AssignStmt:
-			for i, value := range n.Rhs {
-				if len(n.Lhs) == len(n.Rhs) && v.collects(value) {
-					if o := v.object(n.Lhs[i]); o != nil {
-						collected[o] = value.Pos()
-					}
+		default:
+			assigned(n, func(to, value ast.Expr) {
+				if o := v.object(to); o != nil && v.collects(value) {
+					collected[o] = value.Pos()
 				}
-			}
+			})
 		}
 		return true
 	})
@@ -135,7 +133,7 @@ func (v *source) object(x ast.Expr) types.Object {
 
 func (v *flowCode) sorts(call *ast.CallExpr) bool {
 	sorting := table{"sort": {"*"}, "slices": {"Sort*"}}
-	if d := v.decls[v.called(call)]; d != nil { // a helper's
+	if d := v.declaration(v.called(call)); d != nil { // a helper's
 		for inner := range calls(d) {
 			if sorting.has(v.called(inner)) {
 				return true

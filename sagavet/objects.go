@@ -69,7 +69,7 @@ func onlyLogs(f *types.Func) bool {
 		return false
 	}
 	recv := f.Signature().Recv()
-	return slices.Contains(telling, f.Pkg().Path()) || recv != nil && (isLogger(recv.Type()) || isSaga(recv.Type(), "working") && (f.Name() == "Log" || f.Name() == "Progress"))
+	return slices.Contains(telling, f.Pkg().Path()) || recv != nil && (isLogger(recv.Type()) || isNamed(recv.Type(), sagaPath, "working") && (f.Name() == "Log" || f.Name() == "Progress"))
 }
 
 // unsteadies are what gives something else each time, or waits, and what to use instead.

@@ -70,8 +70,7 @@ func machineSignature(sig *types.Signature) bool { return takes(sig, isTurn) || 
 
 // flowSignature reports whether a function gets the Run, by itself or in a struct.
 func flowSignature(sig *types.Signature) bool {
-	has := func(t types.Type) bool { return isRun(t) || carries(t, isRun) }
-	return takes(sig, has) || sig.Recv() != nil && has(sig.Recv().Type())
+	return takes(sig, hasRun) || sig.Recv() != nil && hasRun(sig.Recv().Type())
 }
 
 // toolSignature reports whether a function runs in a flow, a machine or an effect.
@@ -102,15 +101,10 @@ func (v *source) called(call *ast.CallExpr) *types.Func {
 
 // declaration returns that of a function of the package, or nil.
 func (v *source) declaration(f *types.Func) *ast.FuncDecl {
-	if f == nil || f.Pkg() != v.Pkg {
+	if f == nil {
 		return nil
 	}
-	for n := range v.nodes() {
-		if d, ok := n.(*ast.FuncDecl); ok && d.Body != nil && v.TypesInfo.Defs[d.Name] == f.Origin() {
-			return d
-		}
-	}
-	return nil
+	return v.decls[f.Origin()]
 }
 
 // starts reports whether a node starts a goroutine, or has one started.
@@ -120,23 +114,22 @@ func (v *source) starts(n ast.Node) bool {
 	return isGo || ok && starting.has(v.called(call))
 }
 
-// assigned calls f for each variable of a declaration or an assignment. value is nil if one call
-// returns several.
+// assigned calls f for each variable that a declaration or an assignment gives a value to. If one call returns several, it is
+// the value of each.
 func assigned(n ast.Node, f func(to, value ast.Expr)) {
+	var to, values []ast.Expr
 	switch n := n.(type) {
 	case *ast.ValueSpec:
-		for i, name := range n.Names {
-			if len(n.Values) == len(n.Names) {
-				f(name, n.Values[i])
-			}
+		for _, name := range n.Names {
+			to = append(to, name)
 		}
+		values = n.Values
 	case *ast.AssignStmt:
-		for i, to := range n.Lhs {
-			if len(n.Lhs) == len(n.Rhs) {
-				f(to, n.Rhs[i])
-			} else {
-				f(to, nil)
-			}
+		to, values = n.Lhs, n.Rhs
+	}
+	for i := range to {
+		if len(values) > 0 {
+			f(to[i], values[min(i, len(values)-1)])
 		}
 	}
 }

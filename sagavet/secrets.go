@@ -20,10 +20,10 @@ may tell it bit by bit. A saga.Secret is not compressed, and does not print itse
 field that is none although it is named like one says why in the tag notsecret.`, func(v *source) {
 	for n := range v.nodes() {
 		lit, ok := n.(*ast.CompositeLit)
-		if !ok || !isSaga(v.TypesInfo.TypeOf(lit)) {
+		if !ok || !isNamed(v.TypesInfo.TypeOf(lit), sagaPath) {
 			continue
 		}
-		t, _ := namedType(v.TypesInfo.TypeOf(lit))
+		t := namedType(v.TypesInfo.TypeOf(lit))
 		switch t.Obj().Name() {
 		case "Machine", "Prompt", "Resource":
 			v.fields(lit, t.TypeArgs().At(1), "the state", make(map[types.Type]bool))
@@ -37,7 +37,7 @@ field that is none although it is named like one says why in the tag notsecret.`
 // fields reports fields whose names are those of secrets.
 func (v *source) fields(lit *ast.CompositeLit, t types.Type, at string, seen map[types.Type]bool) {
 	t = types.Unalias(t)
-	if seen[t] || isSecret(t) || encodesItself(t) {
+	if seen[t] || encodesItself(t) {
 		return
 	}
 	seen[t] = true
@@ -77,11 +77,6 @@ func legible(t types.Type) bool {
 		return legible(u.Elem())
 	}
 	return false
-}
-
-func isSecret(t types.Type) bool {
-	_, pointer := namedType(t)
-	return !pointer && isSaga(t, "Secret")
 }
 
 // marshals is the signature of methods by which types encode themselves.

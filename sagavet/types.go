@@ -2,8 +2,8 @@ package sagavet
 
 import (
 	"go/types"
+	"iter"
 	"slices"
-	"strings"
 )
 
 // The packages whose use is examined.
@@ -12,50 +12,38 @@ const (
 	stepsPath = "github.com/mcpsaga/mcpsaga/steps"
 )
 
-// typeName returns the name of the named type that t is, or points to, with the path of its package. Others have none.
-func typeName(t types.Type) (name string, pointer bool) {
-	n, pointer := namedType(t)
-	if n == nil || n.Obj().Pkg() == nil {
-		return "", pointer
+// pointed returns what t points to, or t.
+func pointed(t types.Type) types.Type {
+	if p, ok := types.Unalias(t).(*types.Pointer); ok {
+		return p.Elem()
 	}
-	return n.Obj().Pkg().Path() + "." + n.Obj().Name(), pointer
+	return t
 }
 
 // namedType returns the named type that t is, or points to, or nil.
-func namedType(t types.Type) (n *types.Named, pointer bool) {
-	p, pointer := types.Unalias(t).(*types.Pointer)
-	if pointer {
-		t = p.Elem()
-	}
-	n, _ = types.Unalias(t).(*types.Named)
-	return n, pointer
+func namedType(t types.Type) *types.Named {
+	n, _ := types.Unalias(pointed(t)).(*types.Named)
+	return n
 }
 
-// isSaga reports whether t is one of the named types of package saga, or a pointer to one; pointsToSaga, whether it is a
-// pointer.
-func isSaga(t types.Type, names ...string) bool {
-	name, _ := typeName(t)
-	short, ok := strings.CutPrefix(name, sagaPath+".")
-	return ok && (len(names) == 0 || slices.Contains(names, short))
+// isNamed reports whether t is one of the named types of a package, or a pointer to one. Without names, all are wanted.
+func isNamed(t types.Type, path string, names ...string) bool {
+	n := namedType(t)
+	return n != nil && n.Obj().Pkg() != nil && n.Obj().Pkg().Path() == path && (names == nil || slices.Contains(names, n.Obj().Name()))
 }
 
-func pointsToSaga(t types.Type, names ...string) bool {
-	_, pointer := namedType(t)
-	return pointer && isSaga(t, names...)
+func pointsTo(t types.Type, path string, names ...string) bool {
+	return pointed(t) != t && isNamed(t, path, names...)
 }
 
 // What functions of tools get: isPerformer says that it performs effects.
-func isRun(t types.Type) bool       { return pointsToSaga(t, "Run") }
-func isTurn(t types.Type) bool      { return pointsToSaga(t, "Turn") }
-func isPerformer(t types.Type) bool { return pointsToSaga(t, "Run", "Turn") }
-func isKey(t types.Type) bool       { return isSaga(t, "Key", "Performed") }
-
-func isContext(t types.Type) bool { name, _ := typeName(t); return name == "context.Context" }
-
-func isEvent(t types.Type) bool {
-	name, pointer := typeName(t)
-	return pointer && name == stepsPath+".Event"
-}
+func isRun(t types.Type) bool       { return pointsTo(t, sagaPath, "Run") }
+func isTurn(t types.Type) bool      { return pointsTo(t, sagaPath, "Turn") }
+func isPerformer(t types.Type) bool { return isRun(t) || isTurn(t) }
+func isEvent(t types.Type) bool     { return pointsTo(t, stepsPath, "Event") }
+func isKey(t types.Type) bool       { return isNamed(t, sagaPath, "Key", "Performed") }
+func hasRun(t types.Type) bool      { return carries(t, isRun) }
+func isContext(t types.Type) bool   { return isNamed(t, "context", "Context") }
 
 // isLogger reports whether a type is one of those to which programs report what they do: loggers,
 // spans, metrics.
@@ -65,7 +53,7 @@ func isLogger(t types.Type) bool {
 
 // shortName is the name of a named type without its package's; empty for others.
 func shortName(t types.Type) string {
-	if n, _ := namedType(t); n != nil {
+	if n := namedType(t); n != nil {
 		return n.Obj().Name()
 	}
 	return ""
@@ -87,9 +75,9 @@ func isString(t types.Type) bool {
 	return ok && b.Info()&types.IsString != 0
 }
 
-// takes reports whether a function has a parameter of a wanted type.
-func takes(sig *types.Signature, wanted func(types.Type) bool) bool {
-	for v := range sig.Params().Variables() {
+// among reports whether one of some variables is of a wanted type.
+func among(vars iter.Seq[*types.Var], wanted func(types.Type) bool) bool {
+	for v := range vars {
 		if wanted(v.Type()) {
 			return true
 		}
@@ -97,20 +85,14 @@ func takes(sig *types.Signature, wanted func(types.Type) bool) bool {
 	return false
 }
 
-// carries reports whether a type is a struct, or a pointer to one, with a field of a wanted type.
-// Authors put the Run beside what belongs to one saga.
+// takes reports whether a function has a parameter of a wanted type.
+func takes(sig *types.Signature, wanted func(types.Type) bool) bool {
+	return among(sig.Params().Variables(), wanted)
+}
+
+// carries reports whether a type is wanted, or a struct, or a pointer to one, with a field of a wanted type: authors put the
+// Run beside what belongs to one saga.
 func carries(t types.Type, wanted func(types.Type) bool) bool {
-	if p, ok := types.Unalias(t).(*types.Pointer); ok {
-		t = p.Elem()
-	}
-	s, ok := t.Underlying().(*types.Struct)
-	if !ok || isSaga(t) {
-		return false
-	}
-	for f := range s.Fields() {
-		if wanted(f.Type()) {
-			return true
-		}
-	}
-	return false
+	s, ok := pointed(t).Underlying().(*types.Struct)
+	return wanted(t) || ok && !isNamed(t, sagaPath) && among(s.Fields(), wanted)
 }

@@ -1,8 +1,8 @@
 package gittest
 
 import (
-	"bufio"
 	"bytes"
+	"cmp"
 	"fmt"
 	"os"
 	"os/exec"
@@ -15,7 +15,7 @@ import (
 // History writes commits for git's fast-import, which makes ten thousand of them in a
 // second or two.
 type History struct {
-	out  *bufio.Writer
+	out  bytes.Buffer
 	mark int
 }
 
@@ -38,29 +38,23 @@ type Change struct {
 // Commit writes a commit and returns its mark, by which others name it as a parent.
 func (h *History) Commit(c Change) int {
 	h.mark++
-	branch, author := c.Branch, c.Author
-	if branch == "" {
-		branch = "master"
-	}
-	if author == "" {
-		author = "Ann"
-	}
+	branch, author := cmp.Or(c.Branch, "master"), cmp.Or(c.Author, "Ann")
 	if len(c.Parents) == 0 {
-		fmt.Fprintf(h.out, "reset refs/heads/%s\n", branch)
+		fmt.Fprintf(&h.out, "reset refs/heads/%s\n", branch)
 	}
-	fmt.Fprintf(h.out, "commit refs/heads/%s\nmark :%d\nauthor %s <a@example.com> %d +0000\ncommitter %[3]s <a@example.com> %[4]d +0000\n", branch, h.mark, author, c.Seconds)
+	fmt.Fprintf(&h.out, "commit refs/heads/%s\nmark :%d\nauthor %s <a@example.com> %d +0000\ncommitter %[3]s <a@example.com> %[4]d +0000\n", branch, h.mark, author, c.Seconds)
 	if c.Encoding != "" {
-		fmt.Fprintf(h.out, "encoding %s\n", c.Encoding)
+		fmt.Fprintf(&h.out, "encoding %s\n", c.Encoding)
 	}
-	fmt.Fprintf(h.out, "data %d\n%s\n", len(c.Message), c.Message)
+	fmt.Fprintf(&h.out, "data %d\n%s\n", len(c.Message), c.Message)
 	for i, p := range c.Parents {
-		fmt.Fprintf(h.out, "%s :%d\n", []string{"from", "merge"}[min(i, 1)], p)
+		fmt.Fprintf(&h.out, "%s :%d\n", []string{"from", "merge"}[min(i, 1)], p)
 	}
 	for _, f := range c.Files {
 		text := fmt.Sprintf("%d %s\n", h.mark, f)
-		fmt.Fprintf(h.out, "M 100644 inline %s\ndata %d\n%s\n", f, len(text), text)
+		fmt.Fprintf(&h.out, "M 100644 inline %s\ndata %d\n%s\n", f, len(text), text)
 	}
-	fmt.Fprintln(h.out)
+	fmt.Fprintln(&h.out)
 	return h.mark
 }
 
@@ -100,11 +94,9 @@ func Import(t testing.TB, write func(h *History)) (root string) {
 	t.Helper()
 	root = t.TempDir()
 	Git(t, root, nil, "init", "-q", "-b", "master")
-	var stream bytes.Buffer
-	h := &History{out: bufio.NewWriter(&stream)}
-	write(h)
-	require.NoError(t, h.out.Flush())
-	Git(t, root, stream.Bytes(), "fast-import", "--quiet", "--force")
+	var h History
+	write(&h)
+	Git(t, root, h.out.Bytes(), "fast-import", "--quiet", "--force")
 	return root
 }
 

@@ -4,10 +4,13 @@
 package jsontest
 
 import (
+	"iter"
 	"strconv"
 	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/mcpsaga/mcpsaga/internal/jsonview"
 )
 
 // Value is a value of a JSON text, or none.
@@ -26,40 +29,26 @@ func Get[T ~string | ~[]byte](text T, path string) Value { return Parse(text).Ge
 func (v Value) Get(path string) Value {
 	const dot = "\x00"
 	for step := range strings.SplitSeq(strings.ReplaceAll(path, `\.`, dot), ".") {
-		step = strings.ReplaceAll(step, dot, ".")
 		var found Value
-		i := 0
-		v.ForEach(func(name, element Value) bool {
-			if name.Exists() && name.String() == step || !name.Exists() && strconv.Itoa(i) == step {
-				found = element
+		if i, err := strconv.Atoi(step); v.IsArray() && err == nil {
+			if all := v.Array(); i >= 0 && i < len(all) {
+				found = all[i]
 			}
-			i++
-			return !found.Exists()
-		})
+		} else {
+			found.Raw = string(jsonview.Get([]byte(v.Raw), strings.ReplaceAll(step, dot, ".")))
+		}
 		v = found
 	}
 	return v
 }
 
-// ForEach calls a function with each member of an object, or each element of an array, which has no
-// name, until it returns false.
-func (v Value) ForEach(f func(name, element Value) bool) {
-	if !v.IsObject() && !v.IsArray() {
-		return
-	}
-	d := jsontext.NewDecoder(strings.NewReader(v.Raw), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
-	_, err := d.ReadToken()
-	for err == nil && d.PeekKind() != jsontext.KindEndObject && d.PeekKind() != jsontext.KindEndArray {
-		var name, element jsontext.Value
-		if v.IsObject() {
-			name, err = d.ReadValue()
-			name = name.Clone()
-		}
-		if err == nil {
-			element, err = d.ReadValue()
-		}
-		if err != nil || !f(Value{string(name)}, Value{string(element)}) {
-			return
+// Members returns the members of an object; other values have none.
+func (v Value) Members() iter.Seq2[string, Value] {
+	return func(yield func(string, Value) bool) {
+		for name, value := range jsonview.Members([]byte(v.Raw)) {
+			if !yield(string(name), Value{string(value)}) {
+				return
+			}
 		}
 	}
 }
@@ -78,10 +67,9 @@ func (v Value) Array() (all []Value) {
 	if !v.IsArray() && v.Exists() {
 		return []Value{v}
 	}
-	v.ForEach(func(_, element Value) bool {
-		all = append(all, element)
-		return true
-	})
+	for element := range jsonview.Elements([]byte(v.Raw)) {
+		all = append(all, Value{string(element)})
+	}
 	return all
 }
 

@@ -28,9 +28,14 @@ func TestPaths(t *testing.T) {
 	assert.Len(t, jsontest.Get(doc, "t").Array(), 1)
 	assert.Empty(t, jsontest.Get(doc, "x").Array())
 	names := ""
-	jsontest.Parse(doc).ForEach(func(name, _ jsontest.Value) bool { names += name.Raw; return name.String() != "n" })
-	assert.Equal(t, `"a""n"`, names)
-	elements := ""
-	jsontest.Get(doc, `a.b\.c`).ForEach(func(_, v jsontest.Value) bool { elements += v.Raw; return false })
-	assert.Equal(t, "1", elements)
+	for name, v := range jsontest.Parse(doc).Members() {
+		if names += name + v.Raw[:1]; name == "n" {
+			break
+		}
+	}
+	assert.Equal(t, `a{nn`, names)
+	for range jsontest.Get(doc, `a.b\.c`).Members() {
+		assert.Fail(t, "an array has no members")
+	}
+	assert.Equal(t, "1", jsontest.Get(doc, `a.b\.c`).Array()[0].Raw)
 }

@@ -21,9 +21,10 @@ type Network struct {
 
 // Listen returns a listener at the next address: localhost:1 is the first.
 func (n *Network) Listen() *Listener {
-	l := &Listener{address: addr(fmt.Sprintf("localhost:%d", n.ports.Add(1))), conns: make(chan net.Conn)}
+	l := &Listener{conns: make(chan net.Conn)}
+	l.address = net.UnixAddr{Name: fmt.Sprintf("localhost:%d", n.ports.Add(1)), Net: "memory"}
 	l.open, l.close = context.WithCancel(context.Background())
-	n.listeners.Store(l.address.String(), l)
+	n.listeners.Store(l.address.Name, l)
 	return l
 }
 
@@ -55,7 +56,7 @@ func Serve(t testing.TB, h http.Handler) (url string, through http.RoundTripper)
 
 // Listener accepts what is dialled in this process.
 type Listener struct {
-	address addr
+	address net.UnixAddr
 	conns   chan net.Conn
 	open    context.Context
 	close   context.CancelFunc
@@ -91,10 +92,4 @@ func (l *Listener) Close() error {
 }
 
 // Addr implements [net.Listener].
-func (l *Listener) Addr() net.Addr { return l.address }
-
-// addr is where a listener is.
-type addr string
-
-func (addr) Network() string  { return "memory" }
-func (a addr) String() string { return string(a) }
+func (l *Listener) Addr() net.Addr { return &l.address }

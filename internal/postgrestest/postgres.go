@@ -20,17 +20,12 @@ import (
 	"github.com/mcpsaga/mcpsaga/internal/longtests"
 )
 
-// Server is a PostgreSQL server, as one test has it.
+// Server is a PostgreSQL server that is running, or can be started again, as one test has it.
 type Server struct {
-	t testing.TB
-	*instance
-}
-
-// instance is a server that is running, or can be started again.
-type instance struct {
 	// Dir is the directory with the server's socket, which is that of port 5432.
 	Dir string
 
+	t       testing.TB
 	bin     string
 	who     *syscall.SysProcAttr
 	options []string
@@ -54,7 +49,7 @@ func create(t testing.TB, settings ...string) *Server {
 	if _, test := t.(*testing.T); test {
 		longtests.OnlyIfWanted(t, "starts PostgreSQL")
 	}
-	s := &Server{t, &instance{bin: programs()}}
+	s := &Server{t: t, bin: programs()}
 	if s.bin == "" {
 		Missing(t, "PostgreSQL (the programs initdb and postgres are in no directory of PATH and not below /usr/lib/postgresql)")
 	}
@@ -84,7 +79,7 @@ func create(t testing.TB, settings ...string) *Server {
 }
 
 // remove stops the server, by what PostgreSQL calls a fast shutdown, and removes its data.
-func (s *instance) remove() {
+func (s *Server) remove() {
 	s.stop(syscall.SIGINT)
 	_ = s.log.Close()
 	_ = os.RemoveAll(s.Dir)
@@ -98,12 +93,12 @@ func Missing(t testing.TB, program string) {
 }
 
 // DSN says how to connect to the server as its superuser, for pgx.
-func (s *instance) DSN() string {
+func (s *Server) DSN() string {
 	return fmt.Sprintf("host=%s user=postgres dbname=postgres", s.Dir)
 }
 
 // URL says how to connect to a database of the server as a user. All passwords are right.
-func (s *instance) URL(user, database string) string {
+func (s *Server) URL(user, database string) string {
 	return fmt.Sprintf("postgres://%s@/%s?host=%s", user, database, s.Dir)
 }
 
@@ -126,9 +121,9 @@ func (s *Server) Up() {
 
 // Crash ends the server at once, as pg_ctl stop -m immediate does: connections break, and
 // it must recover when it is started again.
-func (s *instance) Crash() { s.stop(syscall.SIGQUIT) }
+func (s *Server) Crash() { s.stop(syscall.SIGQUIT) }
 
-func (s *instance) stop(signal os.Signal) {
+func (s *Server) stop(signal os.Signal) {
 	if s.process == nil {
 		return
 	}
@@ -162,14 +157,14 @@ func run(ctx context.Context, dsn, statements string) error {
 }
 
 // command prepares one of PostgreSQL's programs.
-func (s *instance) command(name string, args ...string) *exec.Cmd {
+func (s *Server) command(name string, args ...string) *exec.Cmd {
 	c := exec.Command(filepath.Join(s.bin, name), args...)
 	c.Stdout, c.Stderr, c.SysProcAttr, c.Dir = s.log, s.log, s.who, s.Dir
 	return c
 }
 
 // said is what the programs have said so far.
-func (s *instance) said() string {
+func (s *Server) said() string {
 	text, _ := os.ReadFile(s.log.Name())
 	return string(text)
 }

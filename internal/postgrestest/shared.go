@@ -8,7 +8,7 @@ import (
 // shared is the server that all tests of this process can use.
 var shared struct {
 	sync.Mutex
-	server *instance
+	server *Server
 }
 
 // Shared is as [Run], for tests that are content with databases and roles of their own, whose
@@ -19,9 +19,11 @@ func Shared(t testing.TB) *Server {
 	shared.Lock()
 	defer shared.Unlock()
 	if shared.server == nil {
-		shared.server = create(t, "fsync=off", "max_connections=500").instance
+		shared.server = create(t, "fsync=off", "max_connections=500")
 	}
-	return &Server{t, shared.server}
+	s := *shared.server
+	s.t = t
+	return &s
 }
 
 // Tests are those of a package that uses [Shared]: its TestMain runs them instead of its

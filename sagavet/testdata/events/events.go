@@ -74,5 +74,9 @@ func wait(t *saga.Turn[struct{}, struct{}]) (saga.Next, error) {
 	if _, err := third.Answer(t); err != nil { // want `this event cannot be delivered`
 		return nil, err
 	}
+	fourth := &steps.Event[payment]{ID: "fourth", Message: "Waiting.", Within: time.Hour}
+	if _, err := (fourth.Answer)(t); err != nil { // want `this event cannot be delivered`
+		return nil, err
+	}
 	return t.Ask("next", first.Nth(1), second) // want `this event cannot be delivered`
 }
