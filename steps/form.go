@@ -253,11 +253,8 @@ type outcome struct {
 	reason string
 }
 
-// parseOutcome reads an outcome that has one of some actions. If it is malformed it returns why.
+// parseOutcome reads an outcome, of valid JSON, that has one of some actions. If it is malformed it returns why.
 func parseOutcome(result json.RawMessage, actions ...string) (o outcome, reason string) {
-	if reason = checkObject(result); reason != "" {
-		return o, reason
-	}
 	for name, v := range jsonview.Members(result) {
 		switch string(name) {
 		case "action":
@@ -295,8 +292,19 @@ func parseElicited(result json.RawMessage) (outcome, string) {
 	return o, ""
 }
 
-// parsed reads a result with parse, which returns why it is malformed, or "".
-func parsed[T any](id string, result json.RawMessage, parse func(json.RawMessage) (T, string)) (T, error) {
+// parsed reads a result from outside with parse, which returns why it is malformed, or "".
+func parsed[T any](id string, result json.RawMessage, parse func(json.RawMessage) (T, string)) (v T, err error) {
+	if reason := checkObject(result); reason != "" {
+		return v, &checkerr.MalformedError{StepID: id, Reason: reason}
+	}
+	return checked(id, result, parse)
+}
+
+// checked is parsed for what is known to be valid JSON.
+func checked[T any](id string, result json.RawMessage, parse func(json.RawMessage) (T, string)) (T, error) {
+	if jsontext.Value(result).Kind() != '{' {
+		return *new(T), &checkerr.MalformedError{StepID: id, Reason: notObject}
+	}
 	v, reason := parse(result)
 	if reason != "" {
 		return v, &checkerr.MalformedError{StepID: id, Reason: reason}
@@ -304,7 +312,7 @@ func parsed[T any](id string, result json.RawMessage, parse func(json.RawMessage
 	return v, nil
 }
 
-// answered reads what came for step id. Its errors are of type *[StepError].
+// answered reads what came for step id, and has passed Check. Its errors are of type *[StepError].
 func answered[T any](a Answers, id string, parse func(json.RawMessage) (T, string)) (v T, err error) {
 	var answer Answer
 	asked := false
@@ -317,7 +325,7 @@ func answered[T any](a Answers, id string, parse func(json.RawMessage) (T, strin
 	case answer.Error != nil:
 		err = answer.Error
 	default:
-		v, err = parsed(id, answer.Result, parse)
+		v, err = checked(id, answer.Result, parse)
 	}
 	if err != nil {
 		err = &StepError{StepID: id, Err: err}

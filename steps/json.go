@@ -49,6 +49,8 @@ func number(v jsontext.Value) (float64, bool) {
 	return x, v.Kind() == '0' && err == nil
 }
 
+const notObject = "it is not a JSON object"
+
 // checkObject says why an untrusted message is not a JSON object, or "": valid JSON,
 // without duplicate names, in UTF-8.
 func checkObject(raw []byte) string {
@@ -56,7 +58,7 @@ func checkObject(raw []byte) string {
 	case !jsontext.Value(raw).IsValid():
 		return "it is not valid JSON"
 	case jsontext.Value(raw).Kind() != '{':
-		return "it is not a JSON object"
+		return notObject
 	}
 	return ""
 }

@@ -213,6 +213,10 @@ var alone = json.WithMarshalers(json.MarshalFunc(func(b content.Blocks) ([]byte,
 // UnmarshalJSON implements encoding/json.Unmarshaler. It demands what MCP
 // demands: role, content and model.
 func (r *SampleResult) UnmarshalJSON(data []byte) error {
+	reason := checkObject(data)
+	if reason != "" {
+		return errors.New("sampling result: " + reason)
+	}
 	parsed, reason := parseSampleResult(data)
 	if reason != "" {
 		return errors.New("sampling result: " + reason)
@@ -222,9 +226,6 @@ func (r *SampleResult) UnmarshalJSON(data []byte) error {
 }
 
 func parseSampleResult(result stdjson.RawMessage) (r SampleResult, reason string) {
-	if reason = checkObject(result); reason != "" {
-		return r, reason
-	}
 	role, _ := jsonview.String(jsonview.Get(result, "role"))
 	model, named := jsonview.String(jsonview.Get(result, "model"))
 	stop, said := jsontext.Value(jsonview.Get(result, "stopReason")), jsontext.Value(jsonview.Get(result, "content"))
