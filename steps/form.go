@@ -225,15 +225,12 @@ func (f *Form[T]) Answer(a Answers) (T, error) {
 	if f.Within > 0 {
 		parse = parseOthers
 	}
-	var answer, none T
-	content, err := acceptedBy(a, f.ID, parse)
-	if err != nil || content == nil {
-		return none, err
-	}
-	if err := schema.Decode(content, &answer); err != nil {
-		return none, &StepError{StepID: f.ID, Err: err}
-	}
-	return answer, nil
+	return contentOf(a, f.ID, parse, func(content jsontext.Value) (answer T, err error) {
+		if content != nil {
+			err = schema.Decode(content, &answer)
+		}
+		return answer, err
+	})
 }
 
 // What came of a question to people (MCP page "client/elicitation"), or of an event.
@@ -343,6 +340,20 @@ func acceptedBy(a Answers, id string, parse func(json.RawMessage) (outcome, stri
 		return o.content, nil
 	}
 	return nil, &StepError{StepID: id, Err: err}
+}
+
+// contentOf decodes the content that was accepted for step id.
+func contentOf[T any](a Answers, id string, parse func(json.RawMessage) (outcome, string), decode func(jsontext.Value) (T, error)) (T, error) {
+	var none T
+	content, err := acceptedBy(a, id, parse)
+	if err != nil {
+		return none, err
+	}
+	answer, err := decode(content)
+	if err != nil {
+		return none, &StepError{StepID: id, Err: err}
+	}
+	return answer, nil
 }
 
 // fieldOf returns the field of a form that a member of [schema.ForForm] describes.
