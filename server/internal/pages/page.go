@@ -9,7 +9,6 @@ import (
 	texttemplate "text/template"
 	"time"
 
-	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/internal/jsonview"
 	"github.com/mcpsaga/mcpsaga/internal/relay"
 	"github.com/mcpsaga/mcpsaga/internal/tasks"
@@ -115,11 +114,9 @@ func (p *Pages) server() string { return cmp.Or(p.host.Info.Title, p.host.Info.N
 
 // asked is a question as the page asks it.
 func (c *call) asked(q *steps.Step) *question {
-	routing := engine.Routing{}
-	if c.task.Program != nil {
-		routing = c.task.Program.Routing(q.ID)
+	asked := &question{
+		ID: q.ID, Token: c.link.token(q.ID), Others: len(c.task.Questions) - 1, Consent: c.task.Program.Routing(q.ID).Consent, Fields: fieldsOf(q),
 	}
-	asked := &question{ID: q.ID, Token: c.link.token(q.ID), Others: len(c.task.Questions) - 1, Consent: routing.Consent, Fields: fieldsOf(q)}
 	asked.Message, _ = jsonview.String(jsonview.Get(q.Params, "message"))
 	if to, err := q.Link(); err == nil {
 		asked.URL = to.URL

@@ -137,10 +137,10 @@ func (p *Pages) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case errors.As(err, &known):
 	case errors.Is(err, tasks.ErrNotFound):
 		known = errUnknown
-	case errors.Is(err, turns.ErrLedger), errors.Is(err, turns.ErrNewer):
-		if known = errLedger; errors.Is(err, turns.ErrNewer) {
-			known = errNewer
-		}
+	case errors.Is(err, turns.ErrNewer):
+		known = errNewer
+	case errors.Is(err, turns.ErrLedger):
+		known = errLedger
 	default:
 		known = errBroken
 		p.host.Log.ErrorContext(r.Context(), "page not served", "error", err)
@@ -222,15 +222,14 @@ func (c *call) rest(ctx context.Context) error {
 	defer cancel()
 	defer context.AfterFunc(c.host.Draining, cancel)()
 	for news, err := range c.host.Tasks.Follow(within, c.link.Principal, c.link.Task, tasks.NoEvents, nil) {
-		switch {
-		case err != nil && within.Err() != nil:
-			return ctx.Err()
-		case err != nil:
+		if err != nil && within.Err() == nil {
 			return err
-		case news.Task != nil:
-			if c.task = news.Task; c.task.Status == tasks.InputRequired || c.task.Status.Ended() {
-				return nil
-			}
+		}
+		if err != nil {
+			break
+		}
+		if c.task = news.Task; c.task.Status == tasks.InputRequired || c.task.Status.Ended() {
+			return nil
 		}
 	}
 	return ctx.Err()
