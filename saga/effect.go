@@ -226,7 +226,7 @@ func (c *effectCode[In, Out]) recall(r *engine.EffectRecord) (out Out, failed *E
 // runs do. It fails if the turn must not go on.
 func (c *effectCode[In, Out]) try(t *engine.Turn, r *engine.EffectRecord, key string) (out Out, failed *EffectError, over error) {
 	e := c.effect
-	output, err := attempt(t, e.Timeout, e.Tries, engine.EffectCall{Name: e.Name, Key: key}, func(ctx context.Context) (sagahooks.Value, error) {
+	output, err := c.attempt(t, engine.EffectCall{Name: e.Name, Key: key}, func(ctx context.Context) (sagahooks.Value, error) {
 		in, _, err := c.read(r) // for each try its own, which it may change
 		if err != nil {
 			return sagahooks.Value{}, Refused(err)
@@ -282,7 +282,8 @@ const mostAtOnce = 64
 
 // attempt calls f until it succeeds, is refused, or the tries are used up; each time with
 // the operator's hook around it, if there is one, and by within, if that is not nil.
-func attempt[T any](ctx context.Context, timeout time.Duration, tries int, call engine.EffectCall, f func(context.Context) (T, error), within engine.Bound) (T, error) {
+func (c *effectCode[In, Out]) attempt(ctx context.Context, call engine.EffectCall, f func(context.Context) (sagahooks.Value, error), within engine.Bound) (sagahooks.Value, error) {
+	timeout, tries := c.effect.Timeout, c.effect.Tries
 	if timeout <= 0 {
 		timeout = effectTimeout
 	}
@@ -290,11 +291,11 @@ func attempt[T any](ctx context.Context, timeout time.Duration, tries int, call 
 		tries = effectTries
 	}
 	around := engine.EffectHookOf(ctx)
-	return backoff.Retry(ctx, func() (v T, err error) {
+	return backoff.Retry(ctx, func() (v sagahooks.Value, err error) {
 		ctx, cancel := context.WithTimeout(ctx, timeout)
 		defer cancel()
 		call.Attempt++
-		got, call := new(T), call // of this try, which may be left alone
+		got, call := new(sagahooks.Value), call // of this try, which may be left alone
 		perform := func(ctx context.Context) error {
 			return engine.Protect(func() (err error) {
 				*got, err = f(ctx)

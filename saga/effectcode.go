@@ -126,17 +126,16 @@ func (c *effectCode[In, Out]) Undo(ctx context.Context, key string, r *engine.Ef
 	if err != nil {
 		return err
 	}
-	_, err = attempt(ctx, e.Timeout, e.Tries, engine.EffectCall{Name: e.Name, Key: key, Undo: true}, func(ctx context.Context) (struct{}, error) {
+	_, err = c.attempt(ctx, engine.EffectCall{Name: e.Name, Key: key, Undo: true}, func(ctx context.Context) (none sagahooks.Value, err error) {
 		perform := func(ctx context.Context) (sagahooks.Value, error) {
-			return sagahooks.Value{}, e.Undo(ctx, Performed[In, Out]{Key(key), in, out, r.Done()})
+			return none, e.Undo(ctx, Performed[In, Out]{Key(key), in, out, r.Done()})
 		}
 		world := sagahooks.From(ctx)
 		if world == nil {
-			_, err := perform(ctx)
-			return struct{}{}, err
+			return perform(ctx)
 		}
-		_, err := world.Perform(ctx, sagahooks.Call{Effect: e.Name, Key: key, Input: r.In, Undo: true, Known: r.Done(), Undoable: true, Irreversible: e.Irreversible}, perform)
-		return struct{}{}, err
+		_, err = world.Perform(ctx, sagahooks.Call{Effect: e.Name, Key: key, Input: r.In, Undo: true, Known: r.Done(), Undoable: true, Irreversible: e.Irreversible}, perform)
+		return none, err
 	}, each)
 	return err
 }
@@ -152,8 +151,9 @@ func (c *effectCode[In, Out]) Redo(ctx context.Context, key string, r *engine.Ef
 		_, err = e.Do(ctx, Key(key), in)
 		return err
 	}
-	_, err = attempt(ctx, e.Timeout, e.Tries, engine.EffectCall{Name: e.Name, Key: key}, func(ctx context.Context) (Out, error) {
-		return c.do(ctx, Key(key), in, r.In)
+	_, err = c.attempt(ctx, engine.EffectCall{Name: e.Name, Key: key}, func(ctx context.Context) (none sagahooks.Value, err error) {
+		_, err = c.do(ctx, Key(key), in, r.In)
+		return none, err
 	}, each)
 	if refused, ok := errors.AsType[*refusedError](err); ok {
 		return fmt.Errorf("%w: %w", engine.ErrNothingToUndo, refused.err)

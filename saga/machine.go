@@ -116,40 +116,28 @@ func (p *machineCode[Args, State]) Reads(revision uint32) bool {
 // read decodes a state, of an older revision if need be. What the present revision
 // wrote must have its place in the type, or it would be lost.
 func (p *machineCode[Args, State]) read(revision uint32, encoded, secrets []byte, into *State) (err error) {
-	if revision != p.Revision {
-		if *into, err = p.Upgrades[revision](p.Encoding, encoded, secrets); err != nil {
-			return err
-		}
-		// Those that the upgrade has not seen to stay where they are.
-		return p.scatterUpgraded(secrets, into)
-	}
 	unmarshal := p.Encoding.Unmarshal
 	if e, ok := p.Encoding.(strict); ok {
 		unmarshal = e.UnmarshalStrict
 	}
-	if p.plain && len(encoded) == 0 {
-		// Nothing is its zero value.
-	} else if err := decodeKept(unmarshal, encoded, into); err != nil {
+	older := revision != p.Revision
+	switch {
+	case older:
+		*into, err = p.Upgrades[revision](p.Encoding, encoded, secrets)
+	case !p.plain || len(encoded) > 0: // nothing is the zero value of a struct
+		err = decodeKept(unmarshal, encoded, into)
+	}
+	if err != nil || len(secrets) == 0 {
 		return err
 	}
-	if len(secrets) == 0 {
-		return nil
-	}
-	return scatter(p.secrets, reflect.ValueOf(into).Elem(), secrets)
-}
-
-func (p *machineCode[Args, State]) scatterUpgraded(secrets []byte, into *State) error {
-	if len(secrets) == 0 {
-		return nil
-	}
-	before := *into
-	err := scatter(p.secrets, reflect.ValueOf(into).Elem(), secrets)
+	before, state := reflect.ValueOf(*into), reflect.ValueOf(into).Elem()
+	err = scatter(p.secrets, state, secrets)
 	for _, f := range p.secrets {
-		if was := reflect.ValueOf(&before).Elem().FieldByIndex(f.index); !was.IsZero() {
-			reflect.ValueOf(into).Elem().FieldByIndex(f.index).Set(was)
+		if was := before.FieldByIndex(f.index); older && !was.IsZero() { // those that the upgrade has set stay
+			state.FieldByIndex(f.index).Set(was)
 		}
 	}
-	if lost := (*lostSecretError)(nil); errors.As(err, &lost) {
+	if lost := (*lostSecretError)(nil); older && errors.As(err, &lost) {
 		return nil // the upgrade could see it
 	}
 	return err

@@ -57,28 +57,8 @@ var rounding sync.Map // reflect.Type to bool
 func mayRound(t reflect.Type) bool {
 	found, ok := rounding.Load(t)
 	if !ok {
-		found = holdsAny(t, map[reflect.Type]bool{})
+		found = schema.Holds(t, func(of reflect.Type) bool { return of.Kind() == reflect.Interface })
 		rounding.Store(t, found)
 	}
 	return found.(bool)
-}
-
-func holdsAny(t reflect.Type, seen map[reflect.Type]bool) bool {
-	if seen[t] {
-		return false
-	}
-	seen[t] = true
-	switch t.Kind() {
-	case reflect.Interface:
-		return true
-	case reflect.Pointer, reflect.Slice, reflect.Array, reflect.Map:
-		return holdsAny(t.Elem(), seen)
-	case reflect.Struct:
-		for f := range t.Fields() {
-			if holdsAny(f.Type, seen) {
-				return true
-			}
-		}
-	}
-	return false
 }

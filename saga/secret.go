@@ -10,6 +10,7 @@ import (
 	"unique"
 
 	"github.com/mcpsaga/mcpsaga/internal/engine"
+	"github.com/mcpsaga/mcpsaga/internal/schema"
 )
 
 // Secret is a value in a saga's state, or in the input or result of an [Effect],
@@ -97,7 +98,7 @@ func findSecrets(t reflect.Type, at string) (found []secretField, err error) {
 					return err
 				}
 			}
-		case !holdsSecret(t, map[reflect.Type]bool{}):
+		case !holdsSecret(t):
 		case path == "":
 			return fmt.Errorf("%s holds a Secret in a %s; a Secret must be a field of a struct", at, t.Kind())
 		default:
@@ -109,32 +110,13 @@ func findSecrets(t reflect.Type, at string) (found []secretField, err error) {
 	return found, err
 }
 
-func holdsSecret(t reflect.Type, seen map[reflect.Type]bool) bool {
-	if t == secretType {
-		return true
-	}
-	if seen[t] {
-		return false
-	}
-	seen[t] = true
-	switch t.Kind() {
-	case reflect.Pointer, reflect.Slice, reflect.Array:
-		return holdsSecret(t.Elem(), seen)
-	case reflect.Map:
-		return holdsSecret(t.Key(), seen) || holdsSecret(t.Elem(), seen)
-	case reflect.Struct:
-		for f := range t.Fields() {
-			if holdsSecret(f.Type, seen) {
-				return true
-			}
-		}
-	}
-	return false
+func holdsSecret(t reflect.Type) bool {
+	return schema.Holds(t, func(of reflect.Type) bool { return of == secretType })
 }
 
 // checkArguments refuses secrets among arguments, which would be dropped as they are read.
 func checkArguments(t reflect.Type, p *engine.Problems) {
-	if !encodesItself(t) && holdsSecret(t, map[reflect.Type]bool{}) {
+	if !encodesItself(t) && holdsSecret(t) {
 		p.Add(nil, "its arguments have a Secret, which takes nothing of what a client sends: give the field the type string, and keep its value with NewSecret")
 	}
 }

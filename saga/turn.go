@@ -68,10 +68,7 @@ func (t *Turn[Args, State]) Ask(next string, questions ...steps.Request) (Next, 
 		return nil, fmt.Errorf("Ask: no question was given; use Goto(%q) to go on without asking", next)
 	}
 	resolved, err := t.turn.Resolve(questions, nil)
-	if err != nil {
-		return nil, err
-	}
-	return &asked{Next: next, Steps: resolved}, nil
+	return waiting(&engine.Asked{Next: next, Steps: resolved}, err, next)
 }
 
 // Goto continues with another step function in the same turn. Answers remain
@@ -102,26 +99,24 @@ func (t *Turn[Args, State]) Pause(next string) (Next, error) {
 // is given what; a tool that yields must say so ([Info.Yields]).
 func (t *Turn[Args, State]) Yield(next string, blocks ...content.Block) (Next, error) {
 	a, err := t.turn.Yield(next, blocks)
-	if err != nil {
-		return nil, err
-	}
-	return (*asked)(a), nil
+	return waiting(a, err, next)
 }
 
 // Sleep ends the turn, and next continues when d has passed. It costs nothing meanwhile. See
 // [Run.Sleep] for how long that may be. A sleep of zero or less is a Goto.
 func (t *Turn[Args, State]) Sleep(d time.Duration, next string) (Next, error) {
 	a, err := t.turn.Sleep(d, next)
-	return sleeping(a, err, next)
+	return waiting(a, err, next)
 }
 
 // Until is Sleep until a time. One in the past is a Goto.
 func (t *Turn[Args, State]) Until(at time.Time, next string) (Next, error) {
 	a, err := t.turn.Until("Until", at, next)
-	return sleeping(a, err, next)
+	return waiting(a, err, next)
 }
 
-func sleeping(a *engine.Asked, err error, next string) (Next, error) {
+// waiting ends a turn, unless there is nothing to wait for.
+func waiting(a *engine.Asked, err error, next string) (Next, error) {
 	switch {
 	case err != nil:
 		return nil, err

@@ -1,13 +1,13 @@
 package sqleffect
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"database/sql"
 	"encoding/base64"
 	"errors"
 	"fmt"
-	"time"
 
 	jsonv2 "github.com/go-json-experiment/json"
 	jsonv1 "github.com/go-json-experiment/json/v1"
@@ -39,12 +39,9 @@ func Do[In, Out any](ctx context.Context, k *Keys, key saga.Key, in In, f func(c
 	mark := base64.RawURLEncoding.EncodeToString(digest[:])
 	err = k.transact(ctx, func(tx *sql.Tx) error {
 		// The insertion waits for others with the same key.
-		fresh, err := k.exec(ctx, tx, `INSERT INTO {keys} (key, state, input, output, since) VALUES (?, ?, ?, '', ?) ON CONFLICT (key) DO NOTHING`,
-			string(key), stateDone, mark, time.Now().Unix())
-		if err != nil {
+		if fresh, err := k.claim(ctx, tx, key, stateDone, mark); err != nil {
 			return err
-		}
-		if !fresh {
+		} else if !fresh {
 			r, err := k.find(ctx, tx, key)
 			switch {
 			case err != nil:
@@ -71,8 +68,7 @@ func Do[In, Out any](ctx context.Context, k *Keys, key saga.Key, in In, f func(c
 		}
 		// SQLite has rolled the transaction back at a statement that failed, and committed the later
 		// ones each by itself, as it does this one: the key is then as if f had committed.
-		_, err = k.exec(ctx, tx, `INSERT INTO {keys} (key, state, input, output, since) VALUES (?, ?, ?, '', ?) ON CONFLICT (key) DO NOTHING`,
-			string(key), stateDone, mark, time.Now().Unix())
+		_, err = k.claim(ctx, tx, key, stateDone, mark)
 		return errors.Join(errEnded, err)
 	})
 	if err != nil {
@@ -90,13 +86,10 @@ func Do[In, Out any](ctx context.Context, k *Keys, key saga.Key, in In, f func(c
 // If the key was made final, Undo fails with ErrFinal, wrapped by [saga.Final].
 func Undo[Out any](ctx context.Context, k *Keys, key saga.Key, f func(context.Context, *sql.Tx, Out) error) error {
 	return k.transact(ctx, func(tx *sql.Tx) error {
-		now := time.Now().Unix()
-		barred, err := k.exec(ctx, tx, `INSERT INTO {keys} (key, state, input, output, since) VALUES (?, ?, '', '', ?) ON CONFLICT (key) DO NOTHING`,
-			string(key), stateReleased, now)
-		if err != nil || barred {
+		if barred, err := k.claim(ctx, tx, key, stateReleased, ""); err != nil || barred {
 			return err
 		}
-		released, err := k.exec(ctx, tx, `UPDATE {keys} SET state = ?, since = ? WHERE key = ? AND state = ?`, stateReleased, now, string(key), stateDone)
+		released, err := k.leave(ctx, tx, key, stateReleased)
 		if err != nil {
 			return err
 		}
@@ -130,22 +123,18 @@ func (k *Keys) transact(ctx context.Context, f func(*sql.Tx) error) error {
 		return fmt.Errorf("the table of keys: %w", err)
 	}
 	defer func() { _ = tx.Rollback() }() // does nothing after Commit
-	failed, ended := f(tx), error(nil)
-	if failed == nil {
-		ended = tx.Commit()
-	} else {
-		ended = tx.Rollback()
+	failed, end := f(tx), tx.Commit
+	if failed != nil {
+		end = tx.Rollback
 	}
+	ended := end()
 	switch {
-	case errors.Is(ended, sql.ErrTxDone) && ctx.Err() == nil: // a context that ends has it rolled back
-		if failed == nil || errors.Is(failed, sql.ErrTxDone) {
-			return errEnded
-		}
-		return fmt.Errorf("%w (it failed: %v)", errEnded, failed) // not wrapped: it may be a refusal
-	case failed == nil:
-		return ended
+	case !errors.Is(ended, sql.ErrTxDone) || ctx.Err() != nil: // a context that ends has it rolled back
+		return cmp.Or(failed, ended)
+	case failed == nil || errors.Is(failed, sql.ErrTxDone):
+		return errEnded
 	}
-	return failed
+	return fmt.Errorf("%w (it failed: %v)", errEnded, failed) // not wrapped: it may be a refusal
 }
 
 var errSecret = errors.New("it holds a saga.Secret, which would be lost; keep it out, or encrypt it yourself")

@@ -1,6 +1,7 @@
 package sqleffect
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -111,7 +112,7 @@ func (k *Keys) Finish(ctx context.Context, tx *sql.Tx, key saga.Key) error {
 	if err := k.check(); err != nil {
 		return err
 	}
-	changed, err := k.exec(ctx, tx, `UPDATE {keys} SET state = ?, since = ? WHERE key = ? AND state = ?`, stateFinal, time.Now().Unix(), string(key), stateDone)
+	changed, err := k.leave(ctx, tx, key, stateFinal)
 	if err != nil || changed {
 		return err
 	}
@@ -139,22 +140,22 @@ func (k *Keys) check() error {
 
 // query puts the table's name into a statement and numbers its parameters.
 func (k *Keys) query(text string) string {
-	table := k.Table
-	if table == "" {
-		table = "saga_keys"
+	text = strings.ReplaceAll(text, "{keys}", cmp.Or(k.Table, "saga_keys"))
+	for n := 1; k.Postgres && strings.Contains(text, "?"); n++ {
+		text = strings.Replace(text, "?", fmt.Sprintf("$%d", n), 1)
 	}
-	text = strings.ReplaceAll(text, "{keys}", table)
-	if !k.Postgres {
-		return text
-	}
-	var b strings.Builder
-	for i, part := range strings.Split(text, "?") {
-		if i > 0 {
-			fmt.Fprintf(&b, "$%d", i)
-		}
-		b.WriteString(part)
-	}
-	return b.String()
+	return text
+}
+
+// claim inserts a key, and reports false if it is there already.
+func (k *Keys) claim(ctx context.Context, tx *sql.Tx, key saga.Key, state, input string) (bool, error) {
+	return k.exec(ctx, tx, `INSERT INTO {keys} (key, state, input, output, since) VALUES (?, ?, ?, '', ?) ON CONFLICT (key) DO NOTHING`,
+		string(key), state, input, time.Now().Unix())
+}
+
+// leave changes the state of a key that is done, and reports false if it is not.
+func (k *Keys) leave(ctx context.Context, tx *sql.Tx, key saga.Key, state string) (bool, error) {
+	return k.exec(ctx, tx, `UPDATE {keys} SET state = ?, since = ? WHERE key = ? AND state = ?`, state, time.Now().Unix(), string(key), stateDone)
 }
 
 // exec reports whether a statement changed a row.

@@ -2,6 +2,7 @@ package steps
 
 import (
 	"encoding/json"
+	"slices"
 	"time"
 
 	"github.com/mcpsaga/mcpsaga/internal/jsonview"
@@ -37,22 +38,18 @@ func (b By) applyForm(s *FormSpec) error {
 func (o *others) verify() error {
 	reason := ""
 	switch {
+	case slices.ContainsFunc(o.By, func(name string) bool { return name == "" || len(name) > maxByName }):
+		reason = "has a name in By that is empty, or longer than 256 bytes"
 	case o.Within <= 0:
 		reason = "has a By and no Within: say for how long others may answer"
 	case o.Within > int64(maxWithin):
 		reason = "may be answered for longer than ten years"
 	case len(o.By) > maxBy:
 		reason = "names more than 8 in By: give them a role"
+	default:
+		return nil
 	}
-	for _, name := range o.By {
-		if name == "" || len(name) > maxByName {
-			reason = "has a name in By that is empty, or longer than 256 bytes"
-		}
-	}
-	if reason != "" {
-		return &QuestionError{Reason: reason}
-	}
-	return nil
+	return &QuestionError{Reason: reason}
 }
 
 // parseOthers is parseElicited for what others have answered, or not in time.

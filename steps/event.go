@@ -9,6 +9,7 @@ import (
 
 	jsonv2 "github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
+	"github.com/google/jsonschema-go/jsonschema"
 
 	"github.com/mcpsaga/mcpsaga/internal/checkerr"
 	"github.com/mcpsaga/mcpsaga/internal/ident"
@@ -39,8 +40,6 @@ type Event[T any] struct {
 	nth, varied bool
 	keyed       bool // With a Key
 	key         string
-	once        sync.Once
-	made        *eventValue
 }
 
 // eventValue is what an answer must be.
@@ -70,22 +69,20 @@ func (m Message) applyEvent(w *eventWords) { w.message = string(m) }
 // maxWithin is how long an event may be waited for.
 const maxWithin = 10 * 365 * 24 * time.Hour
 
-func (e *Event[T]) value() *eventValue {
-	e.once.Do(func() {
-		if e.made == nil {
-			e.made = eventValueOf(reflect.TypeFor[T]())
-		}
-	})
-	return e.made
-}
+// eventValues has the values of the types of events: a *eventValue by its [reflect.Type].
+var eventValues sync.Map
 
 func eventValueOf(t reflect.Type) *eventValue {
-	s, decoding, err := schema.ForTool(t, nil)
-	if err != nil {
-		return &eventValue{err: err}
+	if v, ok := eventValues.Load(t); ok {
+		return v.(*eventValue)
 	}
-	ready, _, err := schema.Resolve(s, nil)
-	return &eventValue{ready, decoding, err}
+	v := new(eventValue)
+	var s *jsonschema.Schema
+	if s, v.decoding, v.err = schema.ForTool(t, nil); v.err == nil {
+		v.schema, _, v.err = schema.Resolve(s, nil)
+	}
+	eventValues.Store(t, v)
+	return v
 }
 
 // StepID implements [Question].
@@ -113,7 +110,7 @@ func (e *Event[T]) Verify() error {
 	if reason != "" {
 		return &QuestionError{StepID: e.ID, Reason: reason}
 	}
-	if err := e.value().err; err != nil {
+	if err := eventValueOf(reflect.TypeFor[T]()).err; err != nil {
 		return withID(e.ID, &QuestionError{Reason: err.Error()})
 	}
 	return nil
@@ -143,16 +140,16 @@ func (e *Event[T]) With(options ...EventOption) *Event[T] {
 			o.applyEvent(&w)
 		}
 	}
-	return e.instance(e.ID, e.nth, true, w)
+	varied := *e
+	varied.varied, varied.Message, varied.key, varied.keyed = true, w.message, w.key, w.keyed
+	return &varied
 }
 
 // Nth returns the n-th instance of the event, with the id "ID#n", which is delivered by itself.
 func (e *Event[T]) Nth(n int) *Event[T] {
-	return e.instance(nthID(e.ID, n), true, e.varied, eventWords{e.Message, e.key, e.keyed})
-}
-
-func (e *Event[T]) instance(id string, nth, varied bool, w eventWords) *Event[T] {
-	return &Event[T]{ID: id, Message: w.message, Within: e.Within, nth: nth, varied: varied, keyed: w.keyed, key: w.key, made: e.value()}
+	nth := *e
+	nth.ID, nth.nth = nthID(e.ID, n), true
+	return &nth
 }
 
 // parseHappened reads what came of an event.
@@ -174,34 +171,21 @@ func (e *Event[T]) Check(step Step, result json.RawMessage) error {
 
 // decode returns content that fits the schema, and T: an integer may be larger than those of Go.
 func (e *Event[T]) decode(content jsontext.Value) (answer T, err error) {
-	value := e.value()
-	if err = value.validate(content); err == nil {
+	value := eventValueOf(reflect.TypeFor[T]())
+	if err = value.err; err == nil && content == nil {
+		err = errors.New("there is no content")
+	}
+	if err == nil {
+		err = value.schema.Validate(json.RawMessage(content))
+	}
+	if err == nil {
 		err = schema.Decode(content, &answer, value.decoding)
 	}
 	return answer, err
 }
 
-func (v *eventValue) validate(content jsontext.Value) error {
-	switch {
-	case v.err != nil:
-		return v.err
-	case content == nil:
-		return errors.New("there is no content")
-	}
-	return v.schema.Validate(json.RawMessage(content))
-}
-
 // Answer returns what was delivered. The error is a *[StepError]: of [ErrTimeout] if nothing was
 // in time, of [ErrDeclined] if it was rejected.
 func (e *Event[T]) Answer(a Answers) (T, error) {
-	var answer, none T
-	content, err := acceptedBy(a, e.ID, parseHappened)
-	if err != nil {
-		return none, err
-	}
-	answer, err = e.decode(content) // another version of the tool may have taken the answer
-	if err != nil {
-		return none, &StepError{StepID: e.ID, Err: err}
-	}
-	return answer, nil
+	return contentOf(a, e.ID, parseHappened, e.decode) // another version of the tool may have taken the answer
 }

@@ -64,45 +64,44 @@ type declaredForm struct {
 	strict bool
 }
 
-func declaredAs(spec *FormSpec) *declaredForm {
-	if err := spec.verify(); err != nil {
+// declaredAs is what a form comes to, unless it has failed. The error is for withID.
+func declaredAs(spec *FormSpec, strict bool, failed error) *declaredForm {
+	if err := cmp.Or(failed, spec.verify()); err != nil {
 		return &declaredForm{err: err}
 	}
-	return &declaredForm{spec: spec, params: spec.AppendParams(nil)}
+	return &declaredForm{spec: spec, params: spec.AppendParams(nil), strict: strict}
 }
 
 func (f *Form[T]) declared() *declaredForm {
 	f.once.Do(func() {
 		if f.made == nil {
-			spec := &FormSpec{Message: f.Message}
+			spec, t := &FormSpec{Message: f.Message}, reflect.TypeFor[T]()
 			if f.Within != 0 || f.By != nil || f.AllowCaller {
 				spec.others = &others{int64(f.Within), f.By, f.AllowCaller}
 			}
-			f.made = declareForm(f.ID, spec, reflect.TypeFor[T]())
+			f.made = declaredAs(spec, schema.Refuses(t), cmp.Or(checkID(f.ID, false), spec.addFields(t)))
 		}
 	})
 	return f.made
 }
 
-// declareForm makes the fields of a form whose answer is of type t. The error is for withID.
-func declareForm(id string, spec *FormSpec, t reflect.Type) *declaredForm {
-	s, err := schema.ForForm(t)
-	if err = cmp.Or(checkID(id, false), err); err != nil {
-		return &declaredForm{err: err}
+// addFields makes the fields of a form whose answer is of type t.
+func (s *FormSpec) addFields(t reflect.Type) error {
+	of, err := schema.ForForm(t)
+	if err != nil {
+		return err
 	}
-	for _, name := range s.PropertyOrder {
-		f := fieldOf(name, s.Properties[name])
-		f.Required = slices.Contains(s.Required, name)
-		if v := s.Properties[name].Default; v != nil {
+	for _, name := range of.PropertyOrder {
+		f := fieldOf(name, of.Properties[name])
+		f.Required = slices.Contains(of.Required, name)
+		if v := of.Properties[name].Default; v != nil {
 			if reason := f.setDefault(jsontext.Value(v)); reason != "" {
-				return &declaredForm{err: &QuestionError{Where: t.String() + ", field " + strconv.Quote(name), Reason: reason}}
+				return &QuestionError{Where: t.String() + ", field " + strconv.Quote(name), Reason: reason}
 			}
 		}
-		spec.Fields = append(spec.Fields, f)
+		s.Fields = append(s.Fields, f)
 	}
-	made := declaredAs(spec)
-	made.strict = schema.Refuses(t)
-	return made
+	return nil
 }
 
 // StepID implements [Question].
@@ -166,17 +165,13 @@ func (d *declaredForm) with(options []FormOption) *declaredForm {
 		return d
 	}
 	spec := &FormSpec{Message: d.spec.Message, Fields: slices.Clone(d.spec.Fields), others: d.spec.others}
+	var err error
 	for _, o := range options {
-		if o == nil {
-			continue
-		}
-		if err := o.applyForm(spec); err != nil {
-			return &declaredForm{err: err}
+		if o != nil && err == nil {
+			err = o.applyForm(spec)
 		}
 	}
-	made := declaredAs(spec)
-	made.strict = d.strict
-	return made
+	return declaredAs(spec, d.strict, err)
 }
 
 // Check implements [Question]. It validates the user's content against the form that
@@ -225,15 +220,12 @@ func (f *Form[T]) Answer(a Answers) (T, error) {
 	if f.Within > 0 {
 		parse = parseOthers
 	}
-	var answer, none T
-	content, err := acceptedBy(a, f.ID, parse)
-	if err != nil || content == nil {
-		return none, err
-	}
-	if err := schema.Decode(content, &answer); err != nil {
-		return none, &StepError{StepID: f.ID, Err: err}
-	}
-	return answer, nil
+	return contentOf(a, f.ID, parse, func(content jsontext.Value) (answer T, err error) {
+		if content != nil {
+			err = schema.Decode(content, &answer)
+		}
+		return answer, err
+	})
 }
 
 // What came of a question to people (MCP page "client/elicitation"), or of an event.
@@ -351,6 +343,20 @@ func acceptedBy(a Answers, id string, parse func(json.RawMessage) (outcome, stri
 		return o.content, nil
 	}
 	return nil, &StepError{StepID: id, Err: err}
+}
+
+// contentOf decodes the content that was accepted for step id.
+func contentOf[T any](a Answers, id string, parse func(json.RawMessage) (outcome, string), decode func(jsontext.Value) (T, error)) (T, error) {
+	var none T
+	content, err := acceptedBy(a, id, parse)
+	if err != nil {
+		return none, err
+	}
+	answer, err := decode(content)
+	if err != nil {
+		return none, &StepError{StepID: id, Err: err}
+	}
+	return answer, nil
 }
 
 // fieldOf returns the field of a form that a member of [schema.ForForm] describes.

@@ -3,6 +3,7 @@ package steps
 import (
 	"cmp"
 	"encoding/json"
+	"slices"
 
 	json2 "github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -206,13 +207,11 @@ func (f *Field) parseChoices(enum jsontext.Value, keyword string, titled jsontex
 		return ""
 	}
 	var choices []propertyChoice
-	if err := json2.Unmarshal(titled, &choices); err != nil || len(choices) == 0 {
+	err := json2.Unmarshal(titled, &choices)
+	if err != nil || len(choices) == 0 || slices.ContainsFunc(choices, func(c propertyChoice) bool { return c.Value == nil }) {
 		return keyword + " must be a list of objects with const and title"
 	}
 	for _, c := range choices {
-		if c.Value == nil {
-			return keyword + " must be a list of objects with const and title"
-		}
 		f.Choices = append(f.Choices, Choice{*c.Value, c.Title})
 	}
 	return ""

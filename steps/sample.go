@@ -32,10 +32,8 @@ type Sample struct {
 // Promptf is for [Sample.With]: it makes the messages one message of the user, formatted
 // as by [fmt.Sprintf].
 func Promptf(format string, args ...any) func(*SampleRequest) {
-	text := content.Text{Text: fmt.Sprintf(format, args...)}
-	return func(r *SampleRequest) {
-		r.Messages = []SampleMessage{{Role: content.User, Content: content.Blocks{text}}}
-	}
+	text := fmt.Sprintf(format, args...)
+	return func(r *SampleRequest) { r.Messages = []SampleMessage{UserText(text)} }
 }
 
 // UserText returns a message of the user that holds text.

@@ -85,20 +85,14 @@ func (f *Field) checkString(v jsontext.Value) string {
 	if !ok {
 		return "must be text"
 	}
-	if f.MinLength != nil || f.MaxLength != nil {
-		n := utf8.RuneCountInString(s)
-		switch {
-		case f.MinLength != nil && n < *f.MinLength:
-			if n == 0 && *f.MinLength == 1 {
-				return "must not be empty"
-			}
-			return "must be at least " + countOf(*f.MinLength, "character") + " long"
-		case f.MaxLength != nil && n > *f.MaxLength:
-			return "must be at most " + countOf(*f.MaxLength, "character") + " long"
-		}
-	}
-	if f.Format == "" {
-		return ""
+	n := utf8.RuneCountInString(s)
+	switch least, most := f.MinLength, f.MaxLength; {
+	case least != nil && *least == 1 && n == 0:
+		return "must not be empty"
+	case least != nil && n < *least:
+		return "must be at least " + countOf(*least, "character") + " long"
+	case most != nil && n > *most:
+		return "must be at most " + countOf(*most, "character") + " long"
 	}
 	return schema.CheckFormat(f.Format, s)
 }

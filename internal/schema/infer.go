@@ -46,7 +46,7 @@ func ForTool(t reflect.Type, instead *jsonschema.Schema) (*jsonschema.Schema, js
 		// the same to Go, past what the schema says of it.
 		decoding = jsonv2.JoinOptions(JSONOptions, jsonv2.MatchCaseInsensitiveNames(false))
 	}
-	if instead != nil && !tagged(t, map[reflect.Type]bool{}) {
+	if instead != nil && !Holds(t, tagged) {
 		return instead, decoding, nil
 	}
 	s, err := jsonschema.ForType(t, &jsonschema.ForOptions{TypeSchemas: ownSchemas(t)})
@@ -198,7 +198,7 @@ func (in inference) annotateStruct(s *jsonschema.Schema, t reflect.Type, given *
 			fail("", fmt.Sprintf("has the same name %q as %s", name, other))
 		default:
 			fields[name] = f.Name
-			if byPointer(t, f.Index[:len(f.Index)-1]) { // whose members a nil one does not have
+			if byPointer(t, f) { // whose members a nil one does not have
 				s.Required = slices.DeleteFunc(s.Required, func(n string) bool { return n == name })
 			}
 			if err := in.annotate(s.Properties[name], f.Type, cmp.Or(given.Properties[name], nothing)); err != nil {
@@ -229,9 +229,9 @@ func ambiguous(t reflect.Type, embedded reflect.StructField) string {
 }
 
 // byPointer reports whether the way to a field of t leads through an embedded pointer.
-func byPointer(t reflect.Type, way []int) bool {
-	for n := range way {
-		if t.FieldByIndex(way[:n+1]).Type.Kind() == reflect.Pointer {
+func byPointer(t reflect.Type, f reflect.StructField) bool {
+	for n := 1; n < len(f.Index); n++ {
+		if t.FieldByIndex(f.Index[:n]).Type.Kind() == reflect.Pointer {
 			return true
 		}
 	}
@@ -369,21 +369,7 @@ func valueOf(s *jsonschema.Schema, keyword string) any {
 	return keywords[keyword]
 }
 
-// tagged reports whether a type, or one in it, has a field with tags.
-func tagged(t reflect.Type, seen map[reflect.Type]bool) bool {
-	switch t.Kind() {
-	case reflect.Pointer, reflect.Slice, reflect.Array, reflect.Map:
-		return tagged(t.Elem(), seen)
-	case reflect.Struct:
-		if seen[t] {
-			return false
-		}
-		seen[t] = true
-		for f := range t.Fields() {
-			if hasTags(f.Tag) || tagged(f.Type, seen) {
-				return true
-			}
-		}
-	}
-	return false
+// tagged reports whether a struct has a field with tags of this package.
+func tagged(t reflect.Type) bool {
+	return t.Kind() == reflect.Struct && slices.ContainsFunc(slices.Collect(t.Fields()), func(f reflect.StructField) bool { return hasTags(f.Tag) })
 }

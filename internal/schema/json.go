@@ -86,17 +86,9 @@ func Decode(raw []byte, into any, options ...jsonv2.Options) error {
 // Refuses reports whether a field of a flat struct may refuse a value that fits its schema: its type is narrower than a number of
 // JSON, or reads its text itself.
 func Refuses(t reflect.Type) bool {
-	for f := range t.Fields() {
-		of := f.Type
-		for of.Kind() == reflect.Pointer || of.Kind() == reflect.Slice {
-			of = of.Elem()
-		}
-		reads := reflect.PointerTo(of).Implements(reflect.TypeFor[encoding.TextUnmarshaler]()) || reflect.PointerTo(of).Implements(reflect.TypeFor[jsonv1.Unmarshaler]())
-		if of.Kind() == reflect.Float32 || reads || f.Anonymous && of.Kind() == reflect.Struct && Refuses(of) {
-			return true
-		}
-	}
-	return false
+	return Holds(t, func(of reflect.Type) bool {
+		return of.Kind() == reflect.Float32 || of != t && (implements[encoding.TextUnmarshaler](of) || implements[jsonv1.Unmarshaler](of))
+	})
 }
 
 // readInteger reads a number into an integer of any type, however it is written.
@@ -130,10 +122,8 @@ type defaultField struct {
 
 // add returns why the field can have no default, or "".
 func (d defaults) add(t reflect.Type, f reflect.StructField, value json.RawMessage) string {
-	for i := 1; i < len(f.Index); i++ {
-		if t.FieldByIndex(f.Index[:i]).Type.Kind() == reflect.Pointer {
-			return "is not for a field of an embedded pointer, which may be nil"
-		}
+	if byPointer(t, f) {
+		return "is not for a field of an embedded pointer, which may be nil"
 	}
 	if err := jsonv2.Unmarshal(value, reflect.New(f.Type).Interface(), JSONOptions); err != nil {
 		return "does not fit the field's type: " + err.Error()

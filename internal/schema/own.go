@@ -47,6 +47,34 @@ func addOwn(all map[reflect.Type]*jsonschema.Schema, t reflect.Type, seen map[re
 	}
 }
 
+// Holds reports whether a type, or one of which values of it are made, is what is says.
+func Holds(t reflect.Type, is func(reflect.Type) bool) bool {
+	seen := map[reflect.Type]bool{}
+	var within func(reflect.Type) bool
+	within = func(t reflect.Type) bool {
+		if seen[t] {
+			return false
+		}
+		if seen[t] = true; is(t) {
+			return true
+		}
+		switch t.Kind() {
+		case reflect.Map:
+			return within(t.Key()) || within(t.Elem())
+		case reflect.Pointer, reflect.Slice, reflect.Array:
+			return within(t.Elem())
+		case reflect.Struct:
+			for f := range t.Fields() {
+				if within(f.Type) {
+					return true
+				}
+			}
+		}
+		return false
+	}
+	return within(t)
+}
+
 // asText reports whether values of a type are text to JSON, there and back, as they say themselves.
 func asText(t reflect.Type) bool {
 	return implements[encoding.TextMarshaler](t) && implements[encoding.TextUnmarshaler](t) && !implements[jsonv1.Marshaler](t) && !implements[jsonv2.MarshalerTo](t)

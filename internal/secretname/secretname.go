@@ -17,9 +17,7 @@ var (
 	}
 	// tokensOfPlaces mark tokens that say where to continue, and grant no access.
 	tokensOfPlaces = []string{"page", "next", "continuation", "sync"}
-	// secretLast counts only at the end: accessToken is one, tokenCount is not.
-	secretLast  = []string{"token"}
-	secretPairs = []string{
+	secretPairs    = []string{
 		"api key", "access key", "private key", "secret key", "signing key", "encryption key",
 		"card number", "credit card", "debit card", "security code", "recovery code",
 	}
@@ -30,13 +28,14 @@ var (
 	}
 )
 
-// Looks reports whether a field of this name or title holds a secret.
+// Looks reports whether a field of this name or title holds a secret. A token counts only at the end: accessToken is one,
+// tokenCount is not.
 func Looks(name string) bool {
 	words := split(name)
 	for i, w := range words {
 		switch {
 		case slices.Contains(secretWords, w),
-			i == len(words)-1 && slices.Contains(secretLast, w) && (i == 0 || !slices.Contains(tokensOfPlaces, words[i-1])),
+			w == "token" && i == len(words)-1 && (i == 0 || !slices.Contains(tokensOfPlaces, words[i-1])),
 			i > 0 && slices.Contains(secretPairs, words[i-1]+" "+strings.TrimSuffix(w, "s")):
 			return true
 		}

@@ -43,10 +43,8 @@ func New(h *dialect.Host) *Apps { return &Apps{elsewhere.New(h)} }
 // It fails if there is another tool of that name.
 func Offer(h *dialect.Host) error {
 	h.Questions.Apps = h.Tasks != nil // which is a way to ask, maybe the only one
-	if h.Questions.Apps = h.Questions.Apps && elsewhere.New(h).Varies(); !h.Questions.Apps {
-		return nil
-	}
-	if h.Tools.Find(engine.KindTool, Tool) != nil {
+	h.Questions.Apps = h.Questions.Apps && elsewhere.New(h).Varies()
+	if h.Questions.Apps && h.Tools.Find(engine.KindTool, Tool) != nil {
 		return fmt.Errorf("a tool is called %q, as the server's own: give it another name", Tool)
 	}
 	return nil

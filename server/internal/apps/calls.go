@@ -1,6 +1,7 @@
 package apps
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -65,7 +66,7 @@ type look struct {
 	}
 	task    *tasks.Task
 	program *engine.Program // as it was found: a newer server may have gone on with the task since
-	given   map[string]bool // the questions that were answered by this
+	given   []steps.Answer  // the answers that were taken of this
 	late    bool            // others were faster
 	refused map[string]string
 }
@@ -120,13 +121,12 @@ func (l *look) find(ctx context.Context) (err error) {
 		return nil
 	}
 	t, err := l.Present(ctx, l.Principal, id)
-	if errors.Is(err, tasks.ErrNotFound) {
+	switch {
+	case errors.Is(err, tasks.ErrNotFound):
 		return nil
-	}
-	if err != nil {
+	case err != nil:
 		return err
-	}
-	if !dialect.NoteOf(t).Elsewhere {
+	case !dialect.NoteOf(t).Elsewhere:
 		return nil
 	}
 	if l.task = t; l.asked.ResumeToken != "" {
@@ -172,20 +172,16 @@ func (l *look) answer(ctx context.Context) error {
 		return nil
 	}
 	now, err := l.Tasks.AnswerFound(ctx, l.Principal, l.task, list)
-	if unfit, ok := errors.AsType[*engine.AnswerError](err); ok {
+	unfit, refused := errors.AsType[*engine.AnswerError](err)
+	switch {
+	case refused:
 		l.refused[unfit.StepID] = unfit.Reason
-		return nil
-	}
-	if err != nil {
+	case err != nil:
 		return err
-	}
-	if now != nil {
+	case now != nil:
 		l.task, l.late = now, true
-		return nil
-	}
-	l.given = make(map[string]bool, len(list))
-	for _, a := range list {
-		l.given[a.StepID] = true
+	default:
+		l.given = list
 	}
 	return nil
 }
@@ -233,7 +229,9 @@ func (l *look) rests() bool {
 
 // open are the questions that were not answered by this look.
 func (l *look) open() []steps.Step {
-	return slices.DeleteFunc(slices.Clone(l.task.Questions), func(q steps.Step) bool { return l.given[q.ID] })
+	return slices.DeleteFunc(slices.Clone(l.task.Questions), func(q steps.Step) bool {
+		return slices.ContainsFunc(l.given, func(a steps.Answer) bool { return a.StepID == q.ID })
+	})
 }
 
 // shown is what the form is to show.
@@ -241,12 +239,9 @@ func (l *look) shown(ctx context.Context) (*shown, error) {
 	t, n := l.task, dialect.NoteOf(l.task)
 	name := l.program.Name
 	s := &shown{
-		Status: dialect.TaskStatus(t.Status), Token: t.ID, Tool: name, Title: name, Refused: l.refused,
+		Status: dialect.TaskStatus(t.Status), Token: t.ID, Tool: name, Title: cmp.Or(l.program.Title, name), Refused: l.refused,
 		Held:     l.Turns.Now().UnixMilli() < n.Held,
 		Sentence: fmt.Sprintf("The form is answered. Call the tool %q again with the same arguments and in addition resumeToken: %s", name, t.ID),
-	}
-	if l.program.Title != "" {
-		s.Title = l.program.Title
 	}
 	switch {
 	case l.late:
@@ -265,9 +260,9 @@ func (l *look) shown(ctx context.Context) (*shown, error) {
 	if t.Status != tasks.InputRequired {
 		return s, nil
 	}
-	open := l.open()
-	if t.Program == nil { // a newer server says what is asked
-		open = nil
+	var open []steps.Step
+	if t.Program != nil { // else a newer server says what is asked
+		open = l.open()
 	}
 	if len(open) == 0 {
 		s.Status = dialect.TaskStatus(tasks.Working)

@@ -19,13 +19,11 @@ import (
 // field is a field of a form as the page shows it. Names and values of fields are the author's, and may be anything, so the
 // form goes by their places.
 type field struct {
-	spec steps.Field
-
+	steps.Field
 	// Name is that of the input.
 	Name string
-	// Label and Description are for people; Hint says what may be entered.
-	Label, Description, Hint string
-	Required                 bool
+	// Hint says what may be entered.
+	Hint string
 	// Widget is what it is entered with: "text", "area", "one" (radio buttons), "list" or "several" (check boxes).
 	Widget string
 	// Type and Mode are those of an input for text.
@@ -69,7 +67,7 @@ func fieldsOf(q *steps.Step) (list fields) {
 }
 
 func newField(name string, spec steps.Field) *field {
-	f := &field{spec: spec, Name: name, Label: spec.Label(), Description: spec.Description, Required: spec.Required, Hint: hint(&spec)}
+	f := &field{Field: spec, Name: name, Hint: hint(&spec)}
 	switch v := spec.Default.(type) {
 	case string:
 		f.Value = v
@@ -122,10 +120,18 @@ func (f *field) leaveOut() {
 	}
 }
 
+// formats have an input of their own in browsers.
+var formats = map[string]struct{ input, hint string }{
+	"email":     {"email", "such as name@example.com"},
+	"uri":       {"url", "a whole address, such as https://www.example.com"},
+	"date":      {"date", "a day, as 2026-12-31"},
+	"date-time": {"datetime-local", "a day and a time of UTC, as 2026-12-31T18:00:00Z"},
+}
+
 // text makes it a field for text. Numbers are text, too: browsers keep what is none to themselves.
 func (f *field) text() {
 	f.Widget, f.Type = "text", "text"
-	s := &f.spec
+	s := &f.Field
 	switch {
 	case s.Type == "integer" && s.Minimum != nil && *s.Minimum >= 0:
 		f.Mode = "numeric"
@@ -134,21 +140,17 @@ func (f *field) text() {
 		if s.Minimum == nil || *s.Minimum < 0 {
 			f.Mode = "text" // keyboards for numbers may have no sign
 		}
-	case s.Format == "email":
-		f.Type = "email"
-	case s.Format == "uri":
-		f.Type = "url"
-	case s.Format == "date":
-		f.Type = "date"
 	case s.Format == "date-time":
 		if at, err := time.Parse(time.RFC3339, f.Value); err == nil && at.Nanosecond() == 0 {
 			f.Value = at.UTC().Format(localTime)
 		}
 		if f.Value == "" || len(f.Value) == len(localTime) {
-			f.Type = "datetime-local"
+			f.Type = formats[s.Format].input
 		}
-	case s.Format == "" && (s.MaxLength != nil && *s.MaxLength > roomyText || s.MinLength != nil && *s.MinLength > longText ||
-		len(f.Value) > longText || strings.Contains(f.Value, "\n")):
+	case s.Format != "":
+		f.Type = cmp.Or(formats[s.Format].input, f.Type)
+	case s.MaxLength != nil && *s.MaxLength > roomyText || s.MinLength != nil && *s.MinLength > longText ||
+		len(f.Value) > longText || strings.Contains(f.Value, "\n"):
 		f.Widget = "area"
 	}
 }
@@ -158,31 +160,19 @@ func hint(f *steps.Field) string {
 	number := func(x float64) string { return strconv.FormatFloat(x, 'g', -1, 64) }
 	switch {
 	case f.Multiple:
-		return bounds("%s to %s can be chosen", "at least %s must be chosen", "at most %s can be chosen", strconv.Itoa, f.MinItems, f.MaxItems)
+		return bounds("", "%s to %s can be chosen", "at least %s must be chosen", "at most %s can be chosen", strconv.Itoa, f.MinItems, f.MaxItems)
 	case len(f.Choices) > 0 || f.Type == "boolean":
 		return ""
-	case f.Type == "integer" && f.Minimum == nil && f.Maximum == nil:
-		return "a whole number"
 	case f.Type == "integer":
-		return bounds("a whole number from %s to %s", "a whole number, at least %s", "a whole number, at most %s", number, f.Minimum, f.Maximum)
-	case f.Type == "number" && f.Minimum == nil && f.Maximum == nil:
-		return "a number, such as 1.5"
+		return bounds("a whole number", "a whole number from %s to %s", "a whole number, at least %s", "a whole number, at most %s", number, f.Minimum, f.Maximum)
 	case f.Type == "number":
-		return bounds("a number from %s to %s", "a number, at least %s", "a number, at most %s", number, f.Minimum, f.Maximum)
-	case f.Format == "uri":
-		return "a whole address, such as https://www.example.com"
-	case f.Format == "email":
-		return "such as name@example.com"
-	case f.Format == "date":
-		return "a day, as 2026-12-31"
-	case f.Format == "date-time":
-		return "a day and a time of UTC, as 2026-12-31T18:00:00Z"
+		return bounds("a number, such as 1.5", "a number from %s to %s", "a number, at least %s", "a number, at most %s", number, f.Minimum, f.Maximum)
 	}
-	return bounds("%s to %s characters", "at least %s characters", "at most %s characters", strconv.Itoa, f.MinLength, f.MaxLength)
+	return cmp.Or(formats[f.Format].hint, bounds("", "%s to %s characters", "at least %s characters", "at most %s characters", strconv.Itoa, f.MinLength, f.MaxLength))
 }
 
 // bounds says what two bounds say, of which either may not be there.
-func bounds[N any](both, least, most string, write func(N) string, from, to *N) string {
+func bounds[N any](none, both, least, most string, write func(N) string, from, to *N) string {
 	switch {
 	case from != nil && to != nil:
 		return fmt.Sprintf(both, write(*from), write(*to))
@@ -191,7 +181,7 @@ func bounds[N any](both, least, most string, write func(N) string, from, to *N) 
 	case to != nil:
 		return fmt.Sprintf(most, write(*to))
 	}
-	return ""
+	return none
 }
 
 // read reads what was entered, and shows it from now on. fits is false if a field has an error.
@@ -200,7 +190,7 @@ func (list fields) read(form url.Values) (content map[string]any, fits bool) {
 	for _, f := range list {
 		value, err := f.read(form[f.Name])
 		if err == nil {
-			err = f.spec.Validate(value)
+			err = f.Validate(value)
 		}
 		if err != nil {
 			f.Error, fits = err.Error(), false
@@ -210,7 +200,7 @@ func (list fields) read(form url.Values) (content map[string]any, fits bool) {
 			}
 		}
 		if value != nil {
-			content[f.spec.Name] = value
+			content[f.Field.Name] = value
 		}
 	}
 	return content, fits
@@ -229,7 +219,7 @@ func (f *field) read(sent []string) (any, error) {
 	if trimmed == "" {
 		return nil, nil
 	}
-	switch f.spec.Type {
+	switch f.Field.Type {
 	case "integer":
 		n, err := strconv.ParseInt(trimmed, 10, 64)
 		if err != nil {
@@ -243,7 +233,7 @@ func (f *field) read(sent []string) (any, error) {
 		}
 		return n, nil
 	}
-	switch f.spec.Format {
+	switch f.Format {
 	case "":
 		return f.Value, nil
 	case "date-time":
@@ -265,38 +255,39 @@ func zoned(text string) string {
 
 // readChoice is read for a field that has options.
 func (f *field) readChoice(sent []string) (any, error) {
-	several, places := []string{}, []int{}
+	offered := []string{""}
+	chosen := []int{}
 	for i := range f.Options {
 		o := &f.Options[i]
+		offered = append(offered, o.Value)
 		if o.Chosen = slices.Contains(sent, o.Value); o.Chosen && o.Value != "" {
 			n, _ := strconv.Atoi(o.Value) // it was made of a number
-			places = append(places, n)
+			chosen = append(chosen, n)
 		}
 	}
 	for _, s := range sent {
-		if s != "" && !slices.ContainsFunc(f.Options, func(o option) bool { return o.Value == s }) {
-			return nil, errors.New("must be one of those that are offered")
+		if !slices.Contains(offered, s) {
+			return nil, errNotOffered
 		}
-	}
-	if f.spec.Multiple {
-		for _, n := range places {
-			several = append(several, f.spec.Choices[n].Value)
-		}
-		if len(several) == 0 && !f.Required {
-			return nil, nil
-		}
-		return several, nil
 	}
 	switch {
-	case len(places) > 1:
-		return nil, errors.New("must be one of those that are offered")
-	case len(places) == 0:
+	case len(chosen) == 0 && (!f.Multiple || !f.Required):
 		return nil, nil
-	case f.spec.Type == "boolean":
-		return places[0] == 0, nil
+	case f.Multiple:
+		several := make([]string, len(chosen))
+		for i, n := range chosen {
+			several[i] = f.Choices[n].Value
+		}
+		return several, nil
+	case len(chosen) > 1:
+		return nil, errNotOffered
+	case f.Field.Type == "boolean":
+		return chosen[0] == 0, nil
 	}
-	return f.spec.Choices[places[0]].Value, nil
+	return f.Choices[chosen[0]].Value, nil
 }
+
+var errNotOffered = errors.New("must be one of those that are offered")
 
 // piece is how much of a text is written as HTML at once, which takes several times as much memory.
 const piece = 4 << 10

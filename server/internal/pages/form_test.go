@@ -56,7 +56,7 @@ func TestFieldsOfForms(t *testing.T) {
 		"extras":  {{"f12-0", "0", "The first", false}, {"f12-1", "1", "y", true}, {"f12-2", "2", "z", false}},
 	}
 	for _, f := range formOf(t) {
-		name := f.spec.Name
+		name := f.Field.Name
 		assert.Equal(t, want[name], shown{f.Widget, f.Type, f.Mode, f.Hint, f.Value}, name)
 		if o, listed := options[name]; listed {
 			assert.Equal(t, o, f.Options, name)
@@ -103,7 +103,7 @@ func TestFieldsThatDoNotFit(t *testing.T) {
 	rules := map[string]string{}
 	for _, f := range list {
 		if f.Error != "" {
-			rules[f.spec.Name] = f.Error
+			rules[f.Field.Name] = f.Error
 		}
 	}
 	offered := "must be one of those that are offered"

@@ -74,8 +74,8 @@ func random() string {
 	return base64.RawURLEncoding.EncodeToString(b)
 }
 
-// open returns the link of that name, or [errUnknown].
-func (p *Pages) open(ctx context.Context, name string) (*link, error) {
+// linkOf returns the link of that name, or [errUnknown].
+func (p *Pages) linkOf(ctx context.Context, name string) (*link, error) {
 	if b, err := base64.RawURLEncoding.DecodeString(name); err != nil || len(b) != nameSize {
 		return nil, errUnknown // and the ledger is not asked
 	}
@@ -92,13 +92,10 @@ func (p *Pages) open(ctx context.Context, name string) (*link, error) {
 }
 
 // token is what a form for a question has: it is known only where the page is seen.
-func (l *link) token(question string) string {
-	h := hmac.New(sha256.New, l.Secret)
-	h.Write([]byte(question))
-	return base64.RawURLEncoding.EncodeToString(h.Sum(nil))
-}
+func (l *link) token(question string) string { return mac(l.Secret, question) }
 
-// holds reports whether a token is that of a form for the question.
-func (l *link) holds(token, question string) bool {
-	return hmac.Equal([]byte(token), []byte(l.token(question)))
+func mac(key []byte, text string) string {
+	h := hmac.New(sha256.New, key)
+	h.Write([]byte(text))
+	return base64.RawURLEncoding.EncodeToString(h.Sum(nil))
 }

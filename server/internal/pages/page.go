@@ -4,13 +4,11 @@ import (
 	"cmp"
 	"errors"
 	"html/template"
-	"net/http"
 	"net/url"
 	"strconv"
 	texttemplate "text/template"
 	"time"
 
-	"github.com/mcpsaga/mcpsaga/internal/engine"
 	"github.com/mcpsaga/mcpsaga/internal/jsonview"
 	"github.com/mcpsaga/mcpsaga/internal/relay"
 	"github.com/mcpsaga/mcpsaga/internal/tasks"
@@ -24,7 +22,7 @@ type page struct {
 	Title string
 	// Server and Tool say who asks, Person for whom, and Called since when; all empty on pages of no call.
 	Server, Tool, Person string
-	Called               time.Time
+	Called               moment
 	// Alert is what went wrong, Note what went well, and State how the call stands, unless it asks something.
 	Alert, Note, State string
 	Question           *question
@@ -51,34 +49,30 @@ type question struct {
 	Until string
 }
 
-func (p *Pages) show(w http.ResponseWriter, status int, shown *page) {
+func (v *visit) show(status int, shown *page) {
 	shown.Style = template.CSS(style)
-	w.Header().Set("Content-Type", "text/html; charset=utf-8")
-	w.WriteHeader(status)
-	if err := p.layout.Execute(w, shown); errors.As(err, new(texttemplate.ExecError)) { // any other is that the client has gone
-		p.host.Log.Error("page not written", "error", err)
+	v.w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	v.w.WriteHeader(status)
+	if err := v.layout.Execute(v.w, shown); errors.As(err, new(texttemplate.ExecError)) { // any other is that the client has gone
+		v.host.Log.Error("page not written", "error", err)
 	}
 }
 
 // tool is what the tool of the call is called.
-func (v *visit) tool() string {
-	switch p := v.task.Program; {
-	case p == nil:
+func (c *call) tool() string {
+	if c.task.Program == nil {
 		return "A tool"
-	case p.Title != "":
-		return p.Title
-	default:
-		return p.Name
 	}
+	return cmp.Or(c.task.Program.Title, c.task.Program.Name)
 }
 
 // asks are the open questions that can be answered on a page.
-func (v *visit) asks() (list []steps.Step) {
-	if v.task.Program == nil || v.task.Status != tasks.InputRequired || v.task.Cancelling {
+func (c *call) asks() (list []steps.Step) {
+	if c.task.Program == nil || c.task.Status != tasks.InputRequired || c.task.Cancelling {
 		return nil
 	}
-	for _, q := range v.task.Questions {
-		if v.router.Routes(v.task.Program.Routing(q.ID), &dialect.Caller{})&steps.RoutePage != 0 {
+	for _, q := range c.task.Questions {
+		if c.router.Routes(c.task.Program.Routing(q.ID), &dialect.Caller{})&steps.RoutePage != 0 {
 			list = append(list, q)
 		}
 	}
@@ -86,31 +80,31 @@ func (v *visit) asks() (list []steps.Step) {
 }
 
 // question is the one that the page asks now, or nil.
-func (v *visit) question() *steps.Step {
-	if list := v.asks(); len(list) > 0 {
+func (c *call) question() *steps.Step {
+	if list := c.asks(); len(list) > 0 {
 		return &list[0]
 	}
 	return nil
 }
 
 // page is how the call stands.
-func (v *visit) page() *page {
+func (c *call) page() *page {
 	shown := &page{
-		Title: v.tool() + " asks you", Tool: v.tool(), Person: v.person(v.link.Principal), Called: v.task.Created.UTC(),
-		Server: v.server(),
+		Title: c.tool() + " asks you", Tool: c.tool(), Person: c.person(c.link.Principal), Called: moment{c.task.Created},
+		Server: c.server(),
 	}
-	q := v.question()
+	q := c.question()
 	if q != nil {
-		shown.Question = v.asked(q)
+		shown.Question = c.asked(q)
 	} else {
-		shown.Title, shown.State, shown.Again = v.state()
+		shown.Title, shown.State, shown.Again = c.state()
 	}
 	switch {
-	case v.task.Status.Ended(), v.task.Cancelling:
-	case v.task.Final:
+	case c.task.Status.Ended(), c.task.Cancelling:
+	case c.task.Final:
 		shown.Alert = relay.TooLate
 	default:
-		shown.Stop = v.link.token("")
+		shown.Stop = c.link.token("")
 	}
 	return shown
 }
@@ -119,12 +113,10 @@ func (v *visit) page() *page {
 func (p *Pages) server() string { return cmp.Or(p.host.Info.Title, p.host.Info.Name) }
 
 // asked is a question as the page asks it.
-func (v *visit) asked(q *steps.Step) *question {
-	routing := engine.Routing{}
-	if v.task.Program != nil {
-		routing = v.task.Program.Routing(q.ID)
+func (c *call) asked(q *steps.Step) *question {
+	asked := &question{
+		ID: q.ID, Token: c.link.token(q.ID), Others: len(c.task.Questions) - 1, Consent: c.task.Program.Routing(q.ID).Consent, Fields: fieldsOf(q),
 	}
-	asked := &question{ID: q.ID, Token: v.link.token(q.ID), Others: len(v.task.Questions) - 1, Consent: routing.Consent, Fields: fieldsOf(q)}
 	asked.Message, _ = jsonview.String(jsonview.Get(q.Params, "message"))
 	if to, err := q.Link(); err == nil {
 		asked.URL = to.URL
@@ -136,10 +128,10 @@ func (v *visit) asked(q *steps.Step) *question {
 }
 
 // state says how a call stands that asks nothing here. again says that this may change.
-func (v *visit) state() (title, text string, again bool) {
+func (c *call) state() (title, text string, again bool) {
 	const back = " Go back to the chat, and say that it can go on."
-	tool := v.tool()
-	switch t := v.task; {
+	tool := c.tool()
+	switch t := c.task; {
 	case t.Status == tasks.Completed && t.Bad:
 		return tool + " has failed", "The tool has come to its end, and says that it has failed." + back, false
 	case t.Status == tasks.Completed:
@@ -160,11 +152,12 @@ func (v *visit) state() (title, text string, again bool) {
 	return tool + " works", "Nothing is asked at present: the tool is working. It may ask something more, here.", true
 }
 
-// Stamp is when the call was made, for machines.
-func (p *page) Stamp() string { return p.Called.Format(time.RFC3339) }
+// moment is a time as pages show it.
+type moment struct{ time.Time }
 
-// When is it for people.
-func (p *page) When() string { return p.Called.Format("2 January 2006, 15:04") + " UTC" }
+// String is for people, Stamp for machines.
+func (m moment) String() string { return m.UTC().Format("2 January 2006, 15:04 UTC") }
+func (m moment) Stamp() string  { return m.UTC().Format(time.RFC3339) }
 
 // More says how many questions are open besides the first.
 func (q *question) More() string {

@@ -8,9 +8,11 @@ package pages
 
 import (
 	"context"
+	"crypto/hmac"
 	"crypto/sha256"
 	_ "embed"
 	"encoding/base64"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"html/template"
@@ -80,7 +82,13 @@ const (
 // visit is a request for a page.
 type visit struct {
 	*Pages
-	w    http.ResponseWriter
+	w http.ResponseWriter
+	r *http.Request
+}
+
+// call is a visit of the page of a call.
+type call struct {
+	visit
 	name string // of the link
 	link *link
 	task *tasks.Task
@@ -111,15 +119,15 @@ var (
 // ServeHTTP implements [http.Handler]. The path of a page is its name.
 func (p *Pages) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	p.protect(w.Header())
-	v := &visit{Pages: p, w: w, name: strings.TrimPrefix(r.URL.Path, "/")}
 	r = r.WithContext(durable.Patient(r.Context()))
-	err := p.refuse(w, r)
+	v, name := visit{p, w, r}, strings.TrimPrefix(r.URL.Path, "/")
+	err := v.refuse()
 	switch {
 	case err != nil:
-	case v.name == listPage || strings.HasPrefix(v.name, listPage+"/"):
-		err = p.serveOthers(w, r, v.name)
+	case name == listPage || strings.HasPrefix(name, listPage+"/"):
+		err = (&other{visit: v}).serve(name)
 	default:
-		err = v.serve(r)
+		err = (&call{visit: v, name: name}).serve()
 	}
 	if err == nil || r.Context().Err() != nil {
 		return
@@ -129,10 +137,10 @@ func (p *Pages) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case errors.As(err, &known):
 	case errors.Is(err, tasks.ErrNotFound):
 		known = errUnknown
-	case errors.Is(err, turns.ErrLedger), errors.Is(err, turns.ErrNewer):
-		if known = errLedger; errors.Is(err, turns.ErrNewer) {
-			known = errNewer
-		}
+	case errors.Is(err, turns.ErrNewer):
+		known = errNewer
+	case errors.Is(err, turns.ErrLedger):
+		known = errLedger
 	default:
 		known = errBroken
 		p.host.Log.ErrorContext(r.Context(), "page not served", "error", err)
@@ -140,7 +148,7 @@ func (p *Pages) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if known.status == http.StatusServiceUnavailable {
 		w.Header().Set("Retry-After", "30")
 	}
-	p.show(w, known.status, &page{Title: "Nothing to answer here", Alert: known.text})
+	v.show(known.status, &page{Title: "Nothing to answer here", Alert: known.text})
 }
 
 // protect has browsers keep the page apart from all others, and from themselves once it is closed.
@@ -156,70 +164,72 @@ func (p *Pages) protect(h http.Header) {
 }
 
 // refuse fails if a request is none that a page makes.
-func (p *Pages) refuse(w http.ResponseWriter, r *http.Request) error {
-	if !slices.Contains([]string{http.MethodGet, http.MethodHead, http.MethodPost}, r.Method) {
-		w.Header().Set("Allow", "GET, HEAD, POST")
+func (v *visit) refuse() error {
+	if !slices.Contains([]string{http.MethodGet, http.MethodHead, http.MethodPost}, v.r.Method) {
+		v.w.Header().Set("Allow", "GET, HEAD, POST")
 		return errMethod
 	}
-	if p.cross.Check(r) != nil {
+	if v.cross.Check(v.r) != nil {
 		return errForeign
 	}
 	return nil
 }
 
-func (v *visit) serve(r *http.Request) error {
-	ctx := r.Context()
-	var err error
-	if v.link, err = v.open(ctx, v.name); err != nil {
-		return err
-	}
-	if err := v.find(ctx); err != nil {
-		return err
-	}
-	if r.Method == http.MethodPost {
-		return v.post(r)
-	}
-	if err := v.rest(ctx); err != nil {
-		return err
-	}
-	shown := v.page()
-	if r.URL.Query().Has(taken) {
+// open shows a page that was opened.
+func (v *visit) open(shown *page) error {
+	if v.r.URL.Query().Has(taken) {
 		shown.Note = "Your answer was taken."
 	}
-	v.show(v.w, http.StatusOK, shown)
+	v.show(http.StatusOK, shown)
 	return nil
 }
 
-// find finds the call, and shows that it is wanted, so that it waits for longer.
-func (v *visit) find(ctx context.Context) (err error) {
-	patience := v.host.Turns.Codec.Options().TTL
-	if v.task, err = v.host.Tasks.Renew(ctx, v.link.Principal, v.link.Task, patience, nil); err != nil {
+func (c *call) serve() (err error) {
+	ctx := c.r.Context()
+	if c.link, err = c.linkOf(ctx, c.name); err != nil {
 		return err
 	}
-	if !dialect.NoteOf(v.task).Elsewhere {
+	if err := c.find(ctx); err != nil {
+		return err
+	}
+	if c.r.Method == http.MethodPost {
+		return c.post()
+	}
+	if err := c.rest(ctx); err != nil {
+		return err
+	}
+	return c.open(c.page())
+}
+
+// find finds the call, and shows that it is wanted, so that it waits for longer.
+func (c *call) find(ctx context.Context) (err error) {
+	patience := c.host.Turns.Codec.Options().TTL
+	if c.task, err = c.host.Tasks.Renew(ctx, c.link.Principal, c.link.Task, patience, nil); err != nil {
+		return err
+	}
+	if !dialect.NoteOf(c.task).Elsewhere {
 		return errUnknown
 	}
-	if !v.task.Status.Ended() {
-		_, err = v.Link(ctx, v.link.Principal, v.link.Task, v.host.Turns.Now().Add(patience))
+	if !c.task.Status.Ended() {
+		_, err = c.Link(ctx, c.link.Principal, c.link.Task, c.host.Turns.Now().Add(patience))
 	}
 	return err
 }
 
 // rest waits a moment while the tool works.
-func (v *visit) rest(ctx context.Context) error {
+func (c *call) rest(ctx context.Context) error {
 	within, cancel := context.WithTimeout(ctx, holdTime)
 	defer cancel()
-	defer context.AfterFunc(v.host.Draining, cancel)()
-	for news, err := range v.host.Tasks.Follow(within, v.link.Principal, v.link.Task, tasks.NoEvents, nil) {
-		switch {
-		case err != nil && within.Err() != nil:
-			return ctx.Err()
-		case err != nil:
+	defer context.AfterFunc(c.host.Draining, cancel)()
+	for news, err := range c.host.Tasks.Follow(within, c.link.Principal, c.link.Task, tasks.NoEvents, nil) {
+		if err != nil && within.Err() == nil {
 			return err
-		case news.Task != nil:
-			if v.task = news.Task; v.task.Status == tasks.InputRequired || v.task.Status.Ended() {
-				return nil
-			}
+		}
+		if err != nil {
+			break
+		}
+		if c.task = news.Task; c.task.Status == tasks.InputRequired || c.task.Status.Ended() {
+			return nil
 		}
 	}
 	return ctx.Err()
@@ -235,16 +245,16 @@ const (
 )
 
 // readForm reads what a form has sent. A large one takes a place, which done gives back.
-func (p *Pages) readForm(w http.ResponseWriter, r *http.Request, principal string) (done func(), err error) {
-	x := &dialect.Exchange{Message: new(wire.Message), Header: r.Header, Principal: principal, Account: p.account(r, principal)}
+func (v *visit) readForm(principal string) (done func(), err error) {
+	x := &dialect.Exchange{Message: new(wire.Message), Header: v.r.Header, Principal: principal, Account: v.account(v.r, principal)}
 	defer func() { done = x.Large.Leave }()
-	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || kind != "application/x-www-form-urlencoded" {
+	if kind, _, err := mime.ParseMediaType(v.r.Header.Get("Content-Type")); err != nil || kind != "application/x-www-form-urlencoded" {
 		return nil, errType
 	}
-	body, rerr := p.host.ReadBody(w, r, x)
+	body, rerr := v.host.ReadBody(v.w, v.r, x)
 	switch {
 	case rerr == nil:
-		if r.PostForm, err = url.ParseQuery(string(body)); err == nil { // it takes 10,000 fields at most
+		if v.r.PostForm, err = url.ParseQuery(string(body)); err == nil { // it takes 10,000 fields at most
 			return nil, nil
 		}
 	case rerr.Status == http.StatusRequestEntityTooLarge:
@@ -255,104 +265,113 @@ func (p *Pages) readForm(w http.ResponseWriter, r *http.Request, principal strin
 	return nil, errBody
 }
 
-// post does what was asked by a form.
-func (v *visit) post(r *http.Request) error {
-	done, err := v.readForm(v.w, r, "")
-	defer done()
-	if err != nil {
-		return err
+// content is what a form has for the fields of a question, nil if that is declined. If it does not fit, the page is shown again
+// with what was filled in, and why.
+func (v *visit) content(q *steps.Step, shown *page) (content json.RawMessage, fits bool, err error) {
+	if v.r.PostForm.Get(formDo) == doDecline {
+		return nil, true, nil
 	}
-	id := r.PostForm.Get(formQuestion)
-	if !v.link.holds(r.PostForm.Get(formToken), id) {
-		return errForm
+	filled := fieldsOf(q)
+	values, fits := filled.read(v.r.PostForm)
+	if !fits {
+		shown.Title, shown.Question.Fields = "Error: "+shown.Title, filled
+		v.show(http.StatusUnprocessableEntity, shown)
+		return nil, false, nil
 	}
-	switch do := r.PostForm.Get(formDo); do {
-	case doStop:
-		return v.stop(r.Context())
-	case doAccept, doDecline:
-		return v.answer(r, id, do)
-	}
-	return errForm
-}
-
-// stop gives the call up.
-func (v *visit) stop(ctx context.Context) error {
-	if _, err := v.host.Tasks.Cancel(ctx, v.link.Principal, v.link.Task); err != nil {
-		return err
-	}
-	v.host.Log.InfoContext(ctx, "call stopped on a page", "tool", v.tool())
-	seeOther(v.w, v.name)
-	return nil
-}
-
-// answer gives the call an answer, and leads to the page of what comes of it.
-func (v *visit) answer(r *http.Request, id, do string) error {
-	ctx := r.Context()
-	if v.task.Program == nil && !v.task.Status.Ended() {
-		return v.host.Turns.Report(ctx, "page", turns.ErrNewer)
-	}
-	q := v.question()
-	if q == nil || q.ID != id {
-		return v.tooLate(ctx)
-	}
-	a := steps.Answer{StepID: id, By: elsewhere.ByPage, Result: []byte(`{"action":"decline"}`)}
-	if do == doAccept {
-		fields := fieldsOf(q)
-		content, fits := fields.read(r.PostForm)
-		if !fits {
-			return v.misfit(v.w, v.page(), fields)
-		}
-		var err error
-		if a.Result, err = wire.Marshal(accepted{doAccept, content}); err != nil {
-			return err
-		}
-	}
-	now, err := v.host.Tasks.AnswerFound(ctx, v.link.Principal, v.task, []steps.Answer{a})
-	var refused *engine.AnswerError
-	switch {
-	case errors.As(err, &refused):
-		return &refusal{http.StatusUnprocessableEntity, "The answer was not taken: " + refused.Reason + "."}
-	case err != nil:
-		return err
-	case now != nil:
-		return v.tooLate(ctx)
-	}
-	v.host.Log.InfoContext(ctx, "question answered on a page", "tool", v.tool(), "step", id, "action", do)
-	seeOther(v.w, v.name+"?"+taken)
-	return nil
-}
-
-// accepted is an ElicitResult.
-type accepted struct {
-	Action  string         `json:"action"`
-	Content map[string]any `json:"content,omitzero"`
-}
-
-// tooLate shows how the call stands to a person whose question is not open any more.
-func (v *visit) tooLate(ctx context.Context) error {
-	if err := v.rest(ctx); err != nil {
-		return err
-	}
-	return v.late(v.w, v.page())
-}
-
-// misfit shows a page again with what was filled in, and why that does not fit.
-func (p *Pages) misfit(w http.ResponseWriter, shown *page, filled fields) error {
-	shown.Title, shown.Question.Fields = "Error: "+shown.Title, filled
-	p.show(w, http.StatusUnprocessableEntity, shown)
-	return nil
+	content, err = wire.Marshal(values)
+	return content, true, err
 }
 
 // late shows a page that takes no answer any more.
-func (p *Pages) late(w http.ResponseWriter, shown *page) error {
+func (v *visit) late(shown *page) error {
 	shown.Alert = "Your answer was not taken: this question had been answered before, or is not asked any more."
-	p.show(w, http.StatusConflict, shown)
+	v.show(http.StatusConflict, shown)
 	return nil
 }
 
 // seeOther has the browser open a page beside this one, so that to reload it sends nothing again. The path by which
 // this handler is reached is not known here.
-func seeOther(w http.ResponseWriter, page string) {
-	w.Header().Set("Location", page)
-	w.WriteHeader(http.StatusSeeOther)
+func (v *visit) seeOther(page string) error {
+	v.w.Header().Set("Location", page)
+	v.w.WriteHeader(http.StatusSeeOther)
+	return nil
+}
+
+// post does what was asked by a form.
+func (c *call) post() error {
+	done, err := c.readForm("")
+	defer done()
+	if err != nil {
+		return err
+	}
+	id, do := c.r.PostForm.Get(formQuestion), c.r.PostForm.Get(formDo)
+	switch {
+	case !hmac.Equal([]byte(c.r.PostForm.Get(formToken)), []byte(c.link.token(id))):
+		return errForm
+	case do == doStop:
+		return c.stop()
+	case do == doAccept, do == doDecline:
+		return c.answer(id, do)
+	}
+	return errForm
+}
+
+// stop gives the call up.
+func (c *call) stop() error {
+	ctx := c.r.Context()
+	if _, err := c.host.Tasks.Cancel(ctx, c.link.Principal, c.link.Task); err != nil {
+		return err
+	}
+	c.host.Log.InfoContext(ctx, "call stopped on a page", "tool", c.tool())
+	return c.seeOther(c.name)
+}
+
+// answer gives the call an answer, and leads to the page of what comes of it.
+func (c *call) answer(id, do string) error {
+	ctx := c.r.Context()
+	if c.task.Program == nil && !c.task.Status.Ended() {
+		return c.host.Turns.Report(ctx, "page", turns.ErrNewer)
+	}
+	q := c.question()
+	if q == nil || q.ID != id {
+		return c.tooLate(ctx)
+	}
+	content, fits, err := c.content(q, c.page())
+	if err != nil || !fits {
+		return err
+	}
+	a := steps.Answer{StepID: id, By: elsewhere.ByPage}
+	if a.Result, err = wire.Marshal(elicited{do, content}); err != nil {
+		return err
+	}
+	now, err := c.host.Tasks.AnswerFound(ctx, c.link.Principal, c.task, []steps.Answer{a})
+	var refused *engine.AnswerError
+	switch {
+	case errors.As(err, &refused):
+		return notTaken(refused.Reason)
+	case err != nil:
+		return err
+	case now != nil:
+		return c.tooLate(ctx)
+	}
+	c.host.Log.InfoContext(ctx, "question answered on a page", "tool", c.tool(), "step", id, "action", do)
+	return c.seeOther(c.name + "?" + taken)
+}
+
+// elicited is an ElicitResult.
+type elicited struct {
+	Action  string          `json:"action"`
+	Content json.RawMessage `json:"content,omitzero"`
+}
+
+func notTaken(reason string) error {
+	return &refusal{http.StatusUnprocessableEntity, "The answer was not taken: " + reason + "."}
+}
+
+// tooLate shows how the call stands to a person whose question is not open any more.
+func (c *call) tooLate(ctx context.Context) error {
+	if err := c.rest(ctx); err != nil {
+		return err
+	}
+	return c.late(c.page())
 }

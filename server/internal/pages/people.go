@@ -5,13 +5,11 @@ import (
 	"context"
 	"crypto/hmac"
 	"crypto/sha256"
-	"encoding/base64"
 	"errors"
 	"net/http"
 	"net/url"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/mcpsaga/mcpsaga/internal/durable"
 	"github.com/mcpsaga/mcpsaga/internal/jsonview"
@@ -60,82 +58,72 @@ var (
 // waiting is an entry of the list.
 type waiting struct {
 	URL, Tool, Person, Message string
-	Until                      time.Time
+	Until                      moment
 }
-
-// Ends is until when it can be answered, for people, and Stamp for machines.
-func (w *waiting) Ends() string  { return w.Until.UTC().Format(dayAndTime) }
-func (w *waiting) Stamp() string { return w.Until.UTC().Format(time.RFC3339) }
-
-const dayAndTime = "2 January 2006, 15:04 UTC"
 
 // other is a visit of a person whose name the server knows.
 type other struct {
-	*Pages
-	w     http.ResponseWriter
+	visit
 	who   Person
 	mark  []byte // a secret of the ledger's
 	asked *durable.Asked
 }
 
-// serveOthers serves the list, or what is below it.
-func (p *Pages) serveOthers(w http.ResponseWriter, r *http.Request, name string) error {
-	o := &other{Pages: p, w: w}
-	if p.who == nil {
+// serve serves the list, or what is below it.
+func (o *other) serve(name string) (err error) {
+	if o.Pages.who == nil {
 		return errUnknown
 	}
-	var err error
-	var refused *wire.Error
-	switch o.who, err = p.who(r); {
-	case errors.As(err, &refused):
-		return notLetIn(w, refused)
-	case err == nil && o.who.Subject == "":
-		return errNobody
-	case err != nil:
-		p.host.Log.WarnContext(r.Context(), "it cannot be found out what a person may answer", "error", err)
-		return errWho
+	ctx := o.r.Context()
+	if err := o.identify(); err != nil {
+		return err
 	}
 	name, below := strings.CutPrefix(name, listPage+"/")
 	switch {
-	case !below && r.Method == http.MethodPost:
+	case !below && o.r.Method == http.MethodPost:
 		return errMethod
 	case !below:
-		return o.list(r)
+		return o.list()
 	}
-	if o.asked, err = p.host.Core.FindAsked(r.Context(), name); errors.Is(err, tasks.ErrNotFound) {
+	if o.asked, err = o.host.Core.FindAsked(ctx, name); errors.Is(err, tasks.ErrNotFound) {
 		return errNotAsked
 	} else if err != nil {
 		return err
 	}
-	if o.mark, err = p.host.Core.Mark(r.Context()); err != nil {
+	if o.mark, err = o.host.Core.Mark(ctx); err != nil {
 		return err
 	}
 	if err := o.may(o.asked); err != nil {
 		return err
 	}
-	if r.Method == http.MethodPost {
-		return o.post(r)
+	if o.r.Method == http.MethodPost {
+		return o.post()
 	}
-	shown := o.page()
-	if r.URL.Query().Has(taken) {
-		shown.Note = "Your answer was taken."
-	}
-	p.show(w, http.StatusOK, shown)
-	return nil
+	return o.open(o.page())
 }
 
-// notLetIn says to a browser why it is not let in.
-func notLetIn(w http.ResponseWriter, why *wire.Error) error {
-	if why.Challenge != "" {
-		w.Header().Set("WWW-Authenticate", why.Challenge)
-	}
-	switch why.Status {
-	case http.StatusUnauthorized:
+// identify finds out who the person is.
+func (o *other) identify() (err error) {
+	var refused *wire.Error
+	switch o.who, err = o.Pages.who(o.r); {
+	case errors.As(err, &refused):
+		if refused.Challenge != "" {
+			o.w.Header().Set("WWW-Authenticate", refused.Challenge)
+		}
+		switch refused.Status {
+		case http.StatusUnauthorized:
+			return errNobody
+		case http.StatusForbidden:
+			return errMayNot
+		}
+		return errWho
+	case err != nil:
+		o.host.Log.WarnContext(o.r.Context(), "it cannot be found out what a person may answer", "error", err)
+		return errWho
+	case o.who.Subject == "":
 		return errNobody
-	case http.StatusForbidden:
-		return errMayNot
 	}
-	return errWho
+	return nil
 }
 
 // may fails if the person may not answer a question.
@@ -150,8 +138,8 @@ func (o *other) may(a *durable.Asked) error {
 }
 
 // list shows what waits for the person.
-func (o *other) list(r *http.Request) error {
-	list, next, err := o.host.Core.WaitingFor(r.Context(), o.who.Names, r.URL.Query().Get(after), listed)
+func (o *other) list() error {
+	list, next, err := o.host.Core.WaitingFor(o.r.Context(), o.who.Names, o.r.URL.Query().Get(after), listed)
 	if errors.Is(err, tasks.ErrCursor) {
 		return errUnknown
 	}
@@ -163,7 +151,7 @@ func (o *other) list(r *http.Request) error {
 		if o.may(a) != nil {
 			continue
 		}
-		e := waiting{URL: listPage + "/" + a.Name, Tool: toolOf(a), Person: o.person(a.Principal), Until: a.Until}
+		e := waiting{URL: listPage + "/" + a.Name, Tool: toolOf(a), Person: o.person(a.Principal), Until: moment{a.Until}}
 		message, _ := jsonview.String(jsonview.Get(a.Step.Params, "message"))
 		e.Message = clipped(message)
 		shown.Waiting = append(shown.Waiting, e)
@@ -174,7 +162,7 @@ func (o *other) list(r *http.Request) error {
 	if next != "" {
 		shown.More, shown.State = "?"+url.Values{after: {next}}.Encode(), ""
 	}
-	o.show(o.w, http.StatusOK, shown)
+	o.show(http.StatusOK, shown)
 	return nil
 }
 
@@ -202,7 +190,7 @@ func (o *other) page() *page {
 	case a.Open && a.Program == nil:
 		shown.Title, shown.State, shown.Again = tool+" waits", "This server cannot take an answer to it at present.", true
 	case a.Open:
-		shown.Question = &question{ID: a.Step.ID, Token: o.token(), Consent: true, Fields: fieldsOf(&a.Step), Until: a.Until.UTC().Format(dayAndTime)}
+		shown.Question = &question{ID: a.Step.ID, Token: o.token(), Consent: true, Fields: fieldsOf(&a.Step), Until: moment{a.Until}.String()}
 		shown.Question.Message, _ = jsonview.String(jsonview.Get(a.Step.Params, "message"))
 	case a.Who != "":
 		what := map[string]string{doAccept: "It was agreed to", doDecline: "It was declined"}[a.Action]
@@ -210,7 +198,7 @@ func (o *other) page() *page {
 		if a.Who == o.who.Subject {
 			by = "by you"
 		}
-		shown.Title, shown.State = tool+" has its answer", what+" "+by+" on "+a.At.UTC().Format(dayAndTime)+"."
+		shown.Title, shown.State = tool+" has its answer", what+" "+by+" on "+moment{a.At}.String()+"."
 	default:
 		shown.Title, shown.State = tool+" does not wait any more", "It is not asked any more: its time is over, or it was stopped."
 	}
@@ -219,61 +207,53 @@ func (o *other) page() *page {
 
 // token is what the form has: the question in these words, and for this person alone.
 func (o *other) token() string {
-	h := hmac.New(sha256.New, o.mark)
+	var text []byte
 	for _, part := range []string{"form for others", o.asked.Name, o.who.Subject, string(o.asked.Step.Params)} {
 		sum := sha256.Sum256([]byte(part))
-		h.Write(sum[:])
+		text = append(text, sum[:]...)
 	}
-	return base64.RawURLEncoding.EncodeToString(h.Sum(nil))
+	return mac(o.mark, string(text))
 }
 
 // post takes the answer of a person.
-func (o *other) post(r *http.Request) error {
-	done, err := o.readForm(o.w, r, o.who.Principal)
+func (o *other) post() error {
+	done, err := o.readForm(o.who.Principal)
 	defer done()
 	if err != nil {
 		return err
 	}
-	a, do := o.asked, r.PostForm.Get(formDo)
+	ctx, form := o.r.Context(), o.r.PostForm
+	a, do := o.asked, form.Get(formDo)
 	switch {
 	case !a.Open:
-		return o.tooLate(r.Context())
-	case do != doAccept && do != doDecline, r.PostForm.Get(formQuestion) != a.Step.ID, !hmac.Equal([]byte(r.PostForm.Get(formToken)), []byte(o.token())):
+		return o.tooLate(ctx)
+	case do != doAccept && do != doDecline, form.Get(formQuestion) != a.Step.ID, !hmac.Equal([]byte(form.Get(formToken)), []byte(o.token())):
 		return errForm
 	case a.Program == nil:
-		return o.host.Turns.Report(r.Context(), "page", turns.ErrNewer)
+		return o.host.Turns.Report(ctx, "page", turns.ErrNewer)
 	}
-	given := durable.PersonAnswer{Action: do, By: o.who.Subject, From: o.who.From}
-	if do == doAccept {
-		fields := fieldsOf(&a.Step)
-		content, fits := fields.read(r.PostForm)
-		if !fits {
-			return o.misfit(o.w, o.page(), fields)
-		}
-		var err error
-		if given.Content, err = wire.Marshal(content); err != nil {
-			return err
-		}
+	content, fits, err := o.content(&a.Step, o.page())
+	if err != nil || !fits {
+		return err
 	}
-	err = o.host.Core.AnswerAsked(r.Context(), a, given)
+	err = o.host.Core.AnswerAsked(ctx, a, durable.PersonAnswer{Action: do, By: o.who.Subject, From: o.who.From, Content: content})
 	var wrong *durable.ValueError
 	switch {
 	case errors.Is(err, durable.ErrEventOther), errors.Is(err, durable.ErrEventGone):
-		return o.tooLate(r.Context())
+		return o.tooLate(ctx)
 	case errors.As(err, &wrong):
-		return &refusal{http.StatusUnprocessableEntity, "The answer was not taken: " + wrong.Err.Error() + "."}
+		return notTaken(wrong.Err.Error())
 	case err != nil:
 		return err
 	}
-	o.host.Log.InfoContext(r.Context(), "question answered by another person", "tool", a.Tool, "step", a.Step.ID, "action", do, "by", o.who.Subject, "from", o.who.From)
-	seeOther(o.w, a.Name+"?"+taken)
-	return nil
+	o.host.Log.InfoContext(ctx, "question answered by another person", "tool", a.Tool, "step", a.Step.ID, "action", do, "by", o.who.Subject, "from", o.who.From)
+	return o.seeOther(a.Name + "?" + taken)
 }
 
-// tooLate says who was first, if anybody was.
+// tooLate says who was first, if there was one.
 func (o *other) tooLate(ctx context.Context) (err error) {
 	if o.asked, err = o.host.Core.FindAsked(ctx, o.asked.Name); err != nil {
 		return err
 	}
-	return o.late(o.w, o.page())
+	return o.late(o.page())
 }
