@@ -30,7 +30,6 @@ type Schema struct {
 	written  *jsonschema.Schema
 	resolved *jsonschema.Resolved // of written, without the rules that numbers has
 	numbers  exactly
-	plain    bool
 	rounded  bool // its own choices may have been, so what is compared with them is
 }
 
@@ -59,7 +58,7 @@ func Resolve(s *jsonschema.Schema, raw json.RawMessage) (*Schema, json.RawMessag
 	if err != nil {
 		return nil, nil, err
 	}
-	ready := &Schema{written: s, numbers: exactly{}, plain: isPlain(s), rounded: longChoice.Match(shown)}
+	ready := &Schema{written: s, numbers: exactly{}, rounded: longChoice.Match(shown)}
 	library := s.CloneSchemas()
 	if !refersToItself(shown) { // what refers to it needs them all
 		ready.numbers.take(s, library)
@@ -99,9 +98,6 @@ const headerKeyword = "x-mcp-header"
 
 // Validate checks JSON text against the schema. The error is for the caller.
 func (s *Schema) Validate(raw json.RawMessage) error {
-	if s.fits(raw) {
-		return nil
-	}
 	if len(raw) > early {
 		if at, wrong := misfit(s.written, raw); wrong != "" {
 			return brief(errors.New(cmp.Or(at, "root") + " " + wrong))
