@@ -46,10 +46,10 @@ var numbers = []struct{ document, says, name, value string }{
 	{"security", "A list has at most 10 000 items, 1000 pages and 32 MiB", "client.l.Items", "10_000"},
 	{"security", "A list has at most 10 000 items, 1000 pages and 32 MiB", "client.l.Pages", "1000"},
 	{"security", "A list has at most 10 000 items, 1000 pages and 32 MiB", "client.l.ListBytes", "32 << 20"},
-	{"security", "20 rounds (`MaxRounds`;", "client.defaultMaxRounds", "20"},
+	{"security", "20 rounds (`MaxRounds`;", "client.options.MaxRounds", "20"},
 	{"security", "at least 1 KiB in 30 s (`Stall`)", "client.minProgress", "1 << 10"},
 	{"security", "at least 1 KiB in 30 s (`Stall`)", "client.defaultStall", "30 * time.Second"},
-	{"security", "a turn ends in 5 min (`Timeout`;", "client.defaultTimeout", "5 * time.Minute"},
+	{"security", "a turn ends in 5 min (`Timeout`;", "client.options.Timeout", "5 * time.Minute"},
 	{"write", "A token has at most 65 536 characters", "tokens.DefaultMaxToken", "64 << 10"},
 	{"write", "a token has at most 65 536 characters, and holds at most 262 144 bytes before compression", "tokens.DefaultMaxPlaintext", "256 << 10"},
 	{"operate", "sealed more than a minute later than it is here", "tokens.DefaultSkew", "time.Minute"},
@@ -59,7 +59,7 @@ var numbers = []struct{ document, says, name, value string }{
 	{"write", "a fingerprint of 12 bytes", "engine.fingerprint", "[12]byte"},
 	{"write", "The engine tries `Do` three times (`Tries`)", "saga.effectTries", "3"},
 	{"write", "each at most 30 seconds (`Timeout`)", "saga.effectTimeout", "30 * time.Second"},
-	{"write", "package client gives up after 20 (`MaxRounds`)", "client.defaultMaxRounds", "20"},
+	{"write", "package client gives up after 20 (`MaxRounds`)", "client.options.MaxRounds", "20"},
 	{"operate", "which show every 15 seconds that they live", "server.keepAlive", "15 * time.Second"},
 	{"operate", "tries again every five seconds", "keyfile.interval", "5 * time.Second"},
 	{"operate", "says why in its log, each minute again", "keyfile.reminder", "time.Minute"},
@@ -117,8 +117,8 @@ func valuesOfTheCode(t *testing.T) map[string][]string {
 						if c, ok := n.(*ast.CallExpr); ok && len(c.Args) == 2 {
 							fun, _ := c.Fun.(*ast.SelectorExpr)
 							arg, _ := c.Args[0].(*ast.SelectorExpr)
-							if fun != nil && arg != nil && baseType(fun.X)+"."+fun.Sel.Name == "cmp.Or" && baseType(arg.X) == "l" {
-								add("l."+arg.Sel.Name, c.Args[1])
+							if fun != nil && arg != nil && baseType(fun.X)+"."+fun.Sel.Name == "cmp.Or" && slices.Contains([]string{"l", "options"}, baseType(arg.X)) {
+								add(baseType(arg.X)+"."+arg.Sel.Name, c.Args[1])
 							}
 						}
 						return true
