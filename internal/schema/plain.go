@@ -14,7 +14,7 @@ import (
 // isPlain reports whether a schema has no keywords but those that [Schema.fits] looks at, as those of most tools.
 func isPlain(s *jsonschema.Schema) bool {
 	for _, of := range s.Properties {
-		if !isBare(*of) {
+		if of == nil || !isBare(*of) { // nil is refused as the schema is resolved
 			return false
 		}
 	}

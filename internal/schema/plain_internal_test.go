@@ -9,6 +9,16 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
+// A property that is null, or nil, is refused with the schema.
+func TestNilPropertiesAreRefused(t *testing.T) {
+	for _, raw := range []string{`{"type":"object","properties":{"a":null}}`, `{"properties":{"a":null}}`} {
+		s, err := Parse(json.RawMessage(raw))
+		require.NoError(t, err)
+		_, _, err = Resolve(s, nil)
+		require.ErrorContains(t, err, "schema at /properties/a is nil")
+	}
+}
+
 // TestFitsOnlyWhatTheLibraryAccepts takes each schema with each value, and compares.
 func TestFitsOnlyWhatTheLibraryAccepts(t *testing.T) {
 	members := []string{
