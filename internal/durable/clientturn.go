@@ -18,7 +18,8 @@ type clientTurn struct {
 	c       *Core
 	q       *turns.Request
 	program *engine.Program
-	// row is as it was found, or a new one. begun is what it says while the turn is under way, and stand from where.
+	// row is as it was found, or a new one, with what the request says of the saga: all of that is in it before it is first
+	// written. begun is what it says while the turn is under way, and stand from where.
 	row   *row
 	begun begunTurn
 	stand stand

@@ -25,9 +25,12 @@ func Parse[T ~string | ~[]byte](text T) Value { return Value{strings.TrimSpace(s
 // Get returns a value of a text.
 func Get[T ~string | ~[]byte](text T, path string) Value { return Parse(text).Get(path) }
 
-// Get returns a value within an object or array.
+// Get returns a value within an object or array. There is none in a text that is not JSON.
 func (v Value) Get(path string) Value {
 	const dot = "\x00"
+	if !jsontext.Value(v.Raw).IsValid(jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true)) {
+		return Value{}
+	}
 	for step := range strings.SplitSeq(strings.ReplaceAll(path, `\.`, dot), ".") {
 		var found Value
 		if i, err := strconv.Atoi(step); v.IsArray() && err == nil {

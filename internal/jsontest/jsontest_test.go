@@ -39,3 +39,10 @@ func TestPaths(t *testing.T) {
 	}
 	assert.Equal(t, "1", jsontest.Get(doc, `a.b\.c`).Array()[0].Raw)
 }
+
+// A path leads nowhere in what is not JSON, so that a test does not pass with that.
+func TestNothingIsReadOfBrokenJSON(t *testing.T) {
+	for _, broken := range []string{`{"a":{"b":"x"`, `{"a":{"b":"x"}`, `{"z":tru,"a":{"b":"x"}}`, `{"z":[1,{]},"a":{"b":"x"}}`, `{"a":{"b":"x"}}}`} {
+		assert.False(t, jsontest.Get(broken, "a.b").Exists(), broken)
+	}
+}

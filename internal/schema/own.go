@@ -47,7 +47,7 @@ func addOwn(all map[reflect.Type]*jsonschema.Schema, t reflect.Type, seen map[re
 	}
 }
 
-// Holds reports whether a type, or one of which values of it are made, is what is says.
+// Holds reports whether the function is holds of a type, or of one that its values are made of.
 func Holds(t reflect.Type, is func(reflect.Type) bool) bool {
 	seen := map[reflect.Type]bool{}
 	var within func(reflect.Type) bool
