@@ -32,3 +32,13 @@ func TestNullIsCalledNull(t *testing.T) {
 		assert.ErrorContains(t, ready.Validate(json.RawMessage(`{"`+keyword+`":null}`)), want)
 	}
 }
+
+// A property that is null is refused with the schema.
+func TestNullPropertiesAreRefused(t *testing.T) {
+	for _, raw := range []string{`{"type":"object","properties":{"a":null}}`, `{"properties":{"a":null}}`} {
+		s, err := Parse(json.RawMessage(raw))
+		require.NoError(t, err)
+		_, _, err = Resolve(s, nil)
+		require.ErrorContains(t, err, "schema at /properties/a is nil")
+	}
+}

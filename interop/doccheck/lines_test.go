@@ -25,7 +25,7 @@ var groups = []struct {
 	{"keys", 1_083, []string{"codec", "kms"}},
 	{"the engine", 5_836, []string{"internal/engine"}},
 	{"turns", 3_111, []string{"internal/turns", "internal/tasks"}},
-	{"the durable core", 7_616, []string{"internal/durable"}},
+	{"the durable core", 7_617, []string{"internal/durable"}},
 	{"stores", 2_548, []string{"ledger", "ledger/sqlite", "ledger/postgres"}},
 	{"the contract of stores, its test kit and the store in memory", 2_175, []string{"internal/store"}},
 	{"tokens", 1_752, []string{"internal/tokens"}},
@@ -43,7 +43,7 @@ var groups = []struct {
 	{"examples", 2_746, []string{"examples"}},
 	{"benchmarks", 15, []string{"bench"}},
 	{"telemetry", 980, []string{"telemetry"}},
-	{"the rest", 3_195, []string{""}},
+	{"the rest", 3_198, []string{""}},
 }
 
 // Code grows unnoticed, so each part has a bound. Whoever raises one says in the commit what it is worth.
