@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -307,4 +308,25 @@ func TestFirstTurnsElsewhereArePermitted(t *testing.T) {
 		here.srv.Close()
 		there.srv.Close()
 	})
+}
+
+// A client that may still read, though its request's context has ended, learns of what failed for that reason that it may try again.
+func TestWhatFailsAsTheRequestIsCutOff(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	s, _ := newGuest(t, server.Options{Tools: []saga.Definition{roomTool(1, nil)}, Permit: func(ctx context.Context, _ saga.Caller, _, _ string) error {
+		cancel()
+		<-ctx.Done()
+		return ctx.Err()
+	}})
+	body := `{"jsonrpc":"2.0","id":1,"method":"tools/callSaga","params":` + string(modernParams(`"name":"room"`, "")) + `}`
+	r := httptest.NewRequestWithContext(ctx, http.MethodPost, "http://localhost/mcp", strings.NewReader(body))
+	for name, value := range map[string]string{
+		"Content-Type": "application/json", "MCP-Protocol-Version": "2026-07-28", "Mcp-Method": "tools/callSaga", "Mcp-Name": "room",
+	} {
+		r.Header.Set(name, value)
+	}
+	w := httptest.NewRecorder()
+	s.Handler().ServeHTTP(w, r)
+	assert.Equal(t, http.StatusServiceUnavailable, w.Code)
+	assert.Contains(t, w.Body.String(), "the request was cut off: send the same request again")
 }

@@ -150,8 +150,8 @@ func (r *Router) Call(ctx context.Context, x *dialect.Exchange, c *Call) (*conte
 }
 
 const (
-	// refusedText is said of a token that leads to nothing, whatever the reason: what was mistyped, has ended well or badly, or waits and cannot be read here: it may not promise
-	// that nothing stands, nor lead a model to do it all once more.
+	// refusedText is said of every token that leads to nothing: it was mistyped, or what it named has ended, well or badly, or
+	// waits and cannot be read here. So the text may not promise that nothing stands, nor lead a model to do it all once more.
 	refusedText = "The resumeToken is not valid here, or no longer, so this call has done nothing. Use it, and the arguments, exactly as they were in the last result. If they were, what it named may have ended, well or not, or still wait, and what it did may stand: find out what has been done, and ask the user, before you call the tool without the resumeToken, as that does all of it anew."
 	// otherArguments is said of a call that continues with other arguments than it began with.
 	otherArguments = "The arguments are not those of the first call, so nothing was done. Call the tool again with the same arguments and the resumeToken, or without the resumeToken to begin anew."

@@ -248,7 +248,7 @@ func (c *call) skill(ctx context.Context) (json.RawMessage, error) {
 	return closed(c.Skill(ctx, c.Message.Params))
 }
 
-// closed is a result that lacks its closing brace.
+// closed adds the closing brace that a result lacks, unless there is an error instead.
 func closed(open []byte, err error) (json.RawMessage, error) {
 	if err != nil {
 		return nil, err

@@ -379,7 +379,8 @@ func (w *way) Leave() {
 	w.call.leave()
 }
 
-// stay has the request, unless a key leads to what it begins, not be left from now on. It fails if it was. A nil w is never left.
+// stay has the request not be left from now on, and fails if it was. With a key it does nothing: that leads to what the request
+// begins. A nil w is never left.
 func (w *way) stay(key string) error {
 	if w == nil || key != "" {
 		return nil
