@@ -2,6 +2,7 @@ package gosdk
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -20,6 +21,7 @@ import (
 // handler sends each request to the SDK's handler in the mode that it needs.
 type handler struct {
 	stateless, sessions, sessionless http.Handler
+	maxBody                          int64
 	open                             openCalls
 }
 
@@ -40,7 +42,7 @@ func NewHTTPHandler(getServer func(*http.Request) *mcp.Server, opts *mcp.Streama
 	if opts != nil {
 		o = *opts
 	}
-	h := new(handler)
+	h := &handler{maxBody: cmp.Or(o.MaxRequestBodyBytes, mcp.DefaultMaxRequestBodyBytes)}
 	o.Stateless = false
 	h.sessions = mcp.NewStreamableHTTPHandler(getServer, &o)
 	o.Stateless = true
@@ -54,7 +56,7 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	session := r.Header.Get(sessionHeader)
 	switch {
 	case r.Header.Get(versionHeader) >= newest:
-		serveWhileThere(h.stateless, w, r)
+		h.serveWhileThere(h.stateless, w, r)
 	case r.Method == http.MethodPost && session == "":
 		h.serveWithoutSession(w, r)
 	default:
@@ -89,7 +91,7 @@ func (h *handler) serveWithoutSession(w http.ResponseWriter, r *http.Request) {
 		h.sessions.ServeHTTP(w, again.WithContext(ctx))
 		return
 	}
-	serveWhileThere(h.sessionless, w, &again)
+	h.serveWhileThere(h.sessionless, w, &again)
 }
 
 // opensSession reports whether a message is an initialize of revisions that have it.
@@ -121,9 +123,15 @@ type requestKey struct{}
 // serveWhileThere has the calls of a request end when its client goes away: without a session no client can come back for
 // the result. The SDK lets them run on, and answers nothing once the context of the request has ended, which may be the doing of
 // middleware: then the client still reads.
-func serveWhileThere(by http.Handler, w http.ResponseWriter, r *http.Request) {
+func (h *handler) serveWhileThere(by http.Handler, w http.ResponseWriter, r *http.Request) {
 	noted := &notedWriter{ResponseWriter: w}
-	by.ServeHTTP(noted, r.WithContext(context.WithValue(r.Context(), requestKey{}, r.Context())))
+	there := r.WithContext(context.WithValue(r.Context(), requestKey{}, r.Context()))
+	if h.maxBody > 0 {
+		// The SDK does so too, but with noted, by which a reader cannot tell the server that much is left to be read: a client
+		// that still writes, on a connection that is to be closed, may then meet a reset instead of the answer.
+		there.Body = http.MaxBytesReader(w, r.Body, h.maxBody)
+	}
+	by.ServeHTTP(noted, there)
 	if r.Context().Err() != nil && !noted.begun {
 		// What the call has done is not known here, and some of it may be final.
 		http.Error(w, "the request was cut off, and may have been carried out: find out before you send it again", http.StatusGatewayTimeout)

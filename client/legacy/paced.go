@@ -114,17 +114,18 @@ func (p *paced) Read(b []byte) (n int, err error) {
 func (p *paced) next() error {
 	var event []byte
 	var err error
-	for blank := false; !blank && err == nil; {
-		var line []byte
-		line, err = p.events.ReadSlice('\n')
-		begins := len(event) == 0 || event[len(event)-1] == '\n'
-		blank = begins && err == nil && len(bytes.TrimLeft(line, "\r")) == 1
-		switch event = append(event, line...); {
+	for line, blank := 0, false; !blank && err == nil; { // line is where the last begins
+		var part []byte
+		part, err = p.events.ReadSlice('\n')
+		switch event = append(event, part...); {
 		case int64(len(event)) > p.limit:
 			err = tooMuch("bytes in an event", p.limit)
 			p.fail(err)
 		case err == bufio.ErrBufferFull:
 			err = nil
+		case err == nil:
+			blank = len(bytes.TrimLeft(event[line:], "\r")) == 1
+			line = len(event)
 		}
 	}
 	if err == nil || err == io.EOF {

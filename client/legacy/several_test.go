@@ -99,6 +99,7 @@ func TestSeveralQuestionsOfWhichSomeAreRefused(t *testing.T) {
 		"refused":   {question(1, "song", "x"), question(2, "form", "1"), question(3, "song", "x"), question(4, "form", "2"), question(5, "form", "3")},
 		"repeated":  {question(1, "form", "1"), question(1, "form", "x"), question(2, "form", "2"), question(3, "form", "3")},
 		"no params": {`data: {"jsonrpc":"2.0","id":1,"method":"elicitation/create"}`, question(2, "form", "1"), question(3, "form", "2"), question(4, "form", "3")},
+		"long ends": {question(1, "form", "1") + "\n" + strings.Repeat("\r", 5000) + "\n" + question(2, "form", "2") + "\n" + strings.Repeat("\r", 5000) + "\n" + question(3, "form", "3")},
 		"cancelled": {question(1, "form", "1"), `data: {"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":9}}`, question(2, "form", "2"), question(3, "form", "3")},
 	} {
 		t.Run(name, func(t *testing.T) {
