@@ -89,6 +89,11 @@ func (d *discovery) read(ctx context.Context, place string) (found map[string]an
 	if issuer := text(found["issuer"]); issuer != d.issuer {
 		return found, fmt.Errorf("%s is of the issuer %q: name that one, exactly so, if it is meant", place, issuer)
 	}
+	for _, name := range []string{"jwks_uri", "introspection_endpoint"} {
+		if _, is := found[name].(string); !is && found[name] != nil {
+			return nil, fmt.Errorf("%s has a %s that is no text", place, name)
+		}
+	}
 	return found, nil
 }
 

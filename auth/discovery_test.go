@@ -55,6 +55,24 @@ func TestDiscovery(t *testing.T) {
 	}
 }
 
+// Metadata whose addresses are no texts is none: the next place is asked.
+func TestDiscoveryBehindOddMetadata(t *testing.T) {
+	i := newIssuer(t)
+	for _, odd := range []claims{{"jwks_uri": 7}, {"jwks_uri": i.URL, "introspection_endpoint": []string{"x"}}} {
+		mux := http.NewServeMux()
+		web := httptest.NewServer(mux)
+		defer web.Close()
+		odd["issuer"] = web.URL
+		mux.HandleFunc("/.well-known/oauth-authorization-server", func(w http.ResponseWriter, _ *http.Request) { _ = json.NewEncoder(w).Encode(odd) })
+		mux.HandleFunc("/.well-known/openid-configuration", func(w http.ResponseWriter, _ *http.Request) {
+			_ = json.NewEncoder(w).Encode(claims{"issuer": web.URL, "jwks_uri": i.URL, "introspection_endpoint": nil})
+		})
+		tokens, err := auth.NewJWT(auth.JWT{Issuer: web.URL, Mapping: auth.Mapping{Audiences: []string{resource}}})
+		require.NoError(t, err)
+		assert.NoError(t, newGuard(t, auth.Options{Methods: []auth.Method{tokens}}).Probe(t.Context()))
+	}
+}
+
 // What is not the issuer's metadata is not believed. It is asked for again after a while, hourly when it was had, and what it
 // said last counts while it cannot be had.
 func TestMetadataOfIssuers(t *testing.T) {

@@ -79,7 +79,11 @@ const maxInitialize = 1 << 20
 // serveWithoutSession serves a request without a session. Only the body tells whether it is to open one. No more of it is
 // kept than that takes, and only until the SDK, which bounds bodies, has read it anew.
 func (h *handler) serveWithoutSession(w http.ResponseWriter, r *http.Request) {
-	begin, _ := io.ReadAll(io.LimitReader(r.Body, maxInitialize)) // the SDK meets the error, too
+	most := int64(maxInitialize)
+	if h.maxBody > 0 {
+		most = min(most, h.maxBody)
+	}
+	begin, _ := io.ReadAll(io.LimitReader(r.Body, most)) // the SDK meets the error, too
 	again := *r
 	again.Body = struct {
 		io.Reader

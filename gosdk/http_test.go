@@ -213,15 +213,17 @@ func (e *endless) Read(b []byte) (int, error) {
 // No more of a body is kept than may be.
 func TestEndlessBodies(t *testing.T) {
 	h := mount(t, gosdk.Options{}, talk(1))
-	handler := gosdk.NewHTTPHandler(func(*http.Request) *mcp.Server { return h.sdk }, nil)
-	body := new(endless)
-	r := httptest.NewRequest(http.MethodPost, "/", body)
-	r.Header.Set("Content-Type", "application/json")
-	r.Header.Set("Accept", "application/json, text/event-stream")
-	w := httptest.NewRecorder()
-	handler.ServeHTTP(w, r)
-	assert.Equal(t, 413, w.Code)
-	assert.Less(t, body.read, 6<<20)
+	for limit, most := range map[int64]int{0: 6 << 20, 4096: 3 * 4096} {
+		handler := gosdk.NewHTTPHandler(func(*http.Request) *mcp.Server { return h.sdk }, &mcp.StreamableHTTPOptions{MaxRequestBodyBytes: limit})
+		body := new(endless)
+		r := httptest.NewRequest(http.MethodPost, "/", body)
+		r.Header.Set("Content-Type", "application/json")
+		r.Header.Set("Accept", "application/json, text/event-stream")
+		w := httptest.NewRecorder()
+		handler.ServeHTTP(w, r)
+		assert.Equal(t, 413, w.Code)
+		assert.Less(t, body.read, most)
+	}
 }
 
 // FuzzStranger: a request without a session leaves nothing behind, unless it opens
