@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/mcpsaga/mcpsaga/internal/tokens"
 	"github.com/mcpsaga/mcpsaga/steps"
 )
 
@@ -82,4 +83,27 @@ func TestClientsOfClosedUndos(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A saga that has no row before the turn in which its server dies is remembered for as long as its token opens, on servers whose
+// clocks differ, too.
+func TestClientsOfClosedSagasThatBrokeOff(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, s := tripFleet(t)
+		a, b := s.replica(), s.replica()
+		first := a.begin(t, `{"to":"Rome"}`)
+		w.dies(a, "hold")
+		_, err := a.resume(first.Token, say("where", true))
+		require.Error(t, err)
+		time.Sleep(leaseTime + time.Second)
+		stays, err := b.core.CloseNow(t.Context(), b.onlyWaiting(t).ID)
+		require.NoError(t, err)
+		assert.Equal(t, []string{"hold"}, stays)
+		time.Sleep(tokens.DefaultTTL + tokens.DefaultSkew/2 - leaseTime)
+		s.forget()
+		end, err := b.resume(first.Token, say("where", true))
+		require.NoError(t, err)
+		assert.Equal(t, closedText, end.Result.Content.Text())
+		assert.Equal(t, []string{"hold"}, w.things())
+	})
 }

@@ -42,13 +42,14 @@ func (o *Operator) CloseNow(ctx context.Context, id store.ID) (stays []string, e
 		if err != nil {
 			return nil, err
 		}
-		if outstanding && r.Client.How != howAbandoned { // else the response promises that the undo is tried again
-			r.Client.Report = raw // the response stays
+		if outstanding && r.Client.How != howAbandoned {
+			r.Client.Report = raw // for a client that cancels again: the response of its last turn stays
 			break
 		}
+		// The response of an abandoned saga promises another try of the undo: this one takes its place.
 		r.Client.answered(howAbandoned, 0, nil, raw)
 		r.Client.Turn, r.Client.Token = nil, ""
-		r.Times.Keep = later(r.Times.Keep, r.Client.Expires)
+		r.Times.Keep = later(r.Times.Keep, r.Client.Expires.Add(maxSlack)) // servers take the token for longer, as their clocks may differ
 	case outstanding: // End stays
 	default:
 		if r.End, err = encoder.Marshal(recordedFailure{Text: closedText}); err != nil {
