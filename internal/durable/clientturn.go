@@ -80,35 +80,36 @@ func (c *Core) newClientRow(q *turns.Request, p *engine.Program, saga tokens.ID)
 	return r
 }
 
-// take takes the turn after an opened token, or the first one if that is nil, or continues where it was lost.
+// take takes the turn after o, or the first one if o is nil. If another process has lost that turn, it is taken again, from
+// as far as it had come.
 func (t *clientTurn) take(ctx context.Context, o *turns.Opened) (end turns.End, err error) {
 	q := t.q
 	if o == nil || q.Policy.Resent {
 		t.row.Begun.Arguments = turns.OrEmpty(q.Arguments)
 	}
-	c := t.row.Client
+	client := t.row.Client
 	if o != nil {
 		pos := o.Position
 		t.program, t.begun.From = o.Program, pos.Turn
 		t.row.Tool, t.row.Revision = t.program.Target, t.program.Revision
-		c.Expires, c.Undoable = later(c.Expires, o.Expires), c.Undoable || pos.HasEffects()
+		client.Expires, client.Undoable = later(client.Expires, o.Expires), client.Undoable || pos.HasEffects()
 		if len(t.row.Effects) == 0 {
 			t.row.Effects = pos.Effects()
 		}
 		if q.Policy.Purpose == turns.Paged.Purpose {
-			// Whatever takes the saga to its end: the client may come with this token again.
-			t.row.Times.Keep, c.Page = later(t.row.Times.Keep, o.Expires), max(c.Page, pos.Turn)
+			// The client may send this token again after later turns, and after the end.
+			t.row.Times.Keep, client.Page = later(t.row.Times.Keep, o.Expires), max(client.Page, pos.Turn)
 		}
 	}
-	if c.Expires.IsZero() && t.row.Request != (store.ID{}) {
-		c.Expires = t.c.clock.now().Add(t.c.Turns.Codec.Options().TTL)
+	if client.Expires.IsZero() && t.row.Request != (store.ID{}) { // a first call with a key may be made again until then
+		client.Expires = t.c.clock.now().Add(t.c.Turns.Codec.Options().TTL)
 	}
-	t.row.Times.Due = t.c.clientDue(c)
+	t.row.Times.Due = t.c.clientDue(client)
 	at, err := decodePosition(t.stand.Position, t.row.Saga)
 	switch {
 	case err != nil:
 		return turns.End{}, t.fail(err)
-	case at != nil && (o == nil || at.Turn > o.Position.Turn): // it had gone on from there without its client
+	case at != nil && (o == nil || at.Turn > o.Position.Turn): // the lost turn had come further than the token, without its client
 		again := *q
 		again.Answers = t.stand.Answers
 		q, o = &again, &turns.Opened{Identity: turns.Identity{Program: t.program, Saga: t.row.Saga}, Position: at, Arguments: t.row.Begun.Arguments}

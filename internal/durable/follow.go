@@ -67,8 +67,8 @@ func (c *Core) loading(ctx context.Context, id store.ID) func() (*row, error) {
 	return func() (*row, error) { return c.rows.load(ctx, id) }
 }
 
-// Follow implements [tasks.Viewer]. Whether the caller may use the tool was asked before the task was begun or found: who
-// has begun it must not read "call again" of what is under way.
+// Follow implements [tasks.Viewer]. It does not ask Permit, which was asked when the task was begun or found: a client
+// that is refused here would call again, while its task is under way.
 func (c *Core) Follow(ctx context.Context, principal, id string, after uint64, wake func() time.Time) iter.Seq2[tasks.News, error] {
 	find := func() (*row, error) { return c.owned(ctx, principal, id) }
 	return func(yield func(tasks.News, error) bool) {

@@ -101,7 +101,7 @@ func (w *worker) take(ctx, live context.Context) error {
 	var outage time.Duration
 	for ctx.Err() == nil {
 		room := w.slots.await(ctx)
-		if room == 0 || !w.canWrite(ctx) {
+		if room == 0 || !w.canWrite(ctx) { // ctx has ended, or what is taken could not be committed
 			_ = sleep(ctx, time.Second)
 			continue
 		}

@@ -167,7 +167,7 @@ func (r *Runner) taskTurn(ctx context.Context, t *TaskTurn, action string, take 
 	if err == nil {
 		end, err = r.around(ctx, at, work)
 	}
-	if !taken {
+	if !taken { // Permit or a hook has refused it, and nothing was done
 		err = r.Failed(t.Identity, &HookError{err})
 	}
 	if err != nil {

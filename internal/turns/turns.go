@@ -240,9 +240,10 @@ func (r *Runner) Continue(ctx context.Context, q *Request, o *Opened, m Remember
 		res.Answers = slices.DeleteFunc(slices.Clone(q.Answers), func(a steps.Answer) bool { return !slices.Contains(ids, a.StepID) })
 	}
 	if o.Position.Wake.After(res.Now) {
-		res.Now = o.Position.Wake // it was waited for
+		res.Now = o.Position.Wake // it was waited for, by another clock
 	}
 	err := r.Mark(turn, o.Program, &res)
+	// A lost turn has its events from m already.
 	if err == nil && len(res.Events) == 0 && o.Position.Awaits() && r.memory != nil {
 		res.Events, err = r.memory.Register(turn, q.Principal, o.Program, o.Position)
 	}
@@ -263,8 +264,8 @@ func (r *Runner) Continue(ctx context.Context, q *Request, o *Opened, m Remember
 	_, undone := errors.AsType[*engine.UndoneError](err) // by the engine, if the turn could not be taken again
 	if changed && !undone && o.Position.HasEffects() && !o.Position.HasEnded() {
 		// This version of the tool has no longer what the saga waits in. One that has ended waits in nothing: its client can only cancel it.
-		o.Gone = tokens.Reject(tokens.ReasonState, "%w", position)
-		return r.abandon(turn, q, o.Identity, o.Position, o.Gone, m)
+		gone := tokens.Reject(tokens.ReasonState, "%w", position)
+		return r.abandon(turn, q, o.Identity, o.Position, gone, m)
 	}
 	return r.finish(turn, q, o.Identity, out, err, false, m)
 }

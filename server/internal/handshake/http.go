@@ -348,7 +348,7 @@ func (d *handshake) replyToGet(ctx context.Context, x *dialect.Exchange, r wire.
 		r.Error(nil, wire.Refuse(http.StatusNotAcceptable, wire.CodeInvalidRequest, "the client must accept text/event-stream, and the server's middleware pass it on"))
 		return
 	case d.Draining.Err() != nil: // some clients give up their session for a refusal
-		out := r.Events(patience)
+		out := r.Events(acceptTime)
 		if s.revision < revision.November2025 { // as in stream.start
 			_ = out.Alive()
 		} else {

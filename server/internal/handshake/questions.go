@@ -192,7 +192,7 @@ func (d *handshake) giveAnswer(ctx context.Context, principal, task string, foun
 	ctx, cancel := context.WithTimeoutCause(ctx, outage, durable.ErrSlow)
 	defer cancel()
 	a.StepID = step.ID
-	if opens(step, a) { // noted first, so that whoever sees the answer knows of the page
+	if opens(step, a) { // noted first: a reader that sees the answer finds the page in the note
 		_, err := d.Tasks.Renew(ctx, principal, task, patienceFor(callWait), dialect.ChangeNote(func(n *dialect.Note) {
 			if !slices.Contains(n.Accepted, step.ID) {
 				n.Accepted = append(n.Accepted, step.ID)

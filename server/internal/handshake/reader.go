@@ -152,8 +152,8 @@ func (r *reader) follow(ctx context.Context, seen uint64) (last *tasks.Task, err
 			case news.Task != nil:
 				last, failing, seen = news.Task, time.Time{}, max(seen, news.Task.Events)
 				r.markPassed(seen)
-				r.changed(last)
-				r.finished(last)
+				r.changed(last) // leaves if another reader has its place, or the request is cancelled
+				r.sendFinishedPages(last)
 				if last.Status.Ended() {
 					return last, nil
 				}

@@ -229,7 +229,7 @@ func (d *handshake) listen(ctx context.Context, x *dialect.Exchange, r wire.Repl
 	}
 	s.catchUp(after)
 	d.carried(ctx, s, c, x.Principal)
-	c.out = r.Events(patience)
+	c.out = r.Events(acceptTime)
 	alive := time.NewTicker(aliveEvery)
 	defer alive.Stop()
 	err := error(nil)

@@ -93,8 +93,8 @@ const (
 	streamDelay = 50 * time.Millisecond
 	// aliveEvery is how often an idle stream shows that it lives, and whether its connection does.
 	aliveEvery = 15 * time.Second
-	// patience is how long a client may take to accept what is written.
-	patience = 30 * time.Second
+	// acceptTime is how long a client may take to accept what is written.
+	acceptTime = 30 * time.Second
 )
 
 // open makes the stream of a POST. numbered says that it may be one that other replicas can continue.
@@ -269,7 +269,7 @@ func (st *stream) eventID(event uint64, mark string) (id string, ok bool) {
 func (st *stream) reply(ctx context.Context, r wire.Reply, c *carrier, streams, batch bool) {
 	soon := func() {}
 	if !streams {
-		soon = r.Lasting(ctx, patience)
+		soon = r.Lasting(ctx, acceptTime)
 	}
 	events, ended := st.atFirst(ctx, c, streams)
 	switch {
@@ -322,7 +322,7 @@ func (st *stream) atFirst(ctx context.Context, c *carrier, streams bool) (events
 
 // pump writes a stream's events until the stream has ended or the connection is to.
 func (st *stream) pump(ctx context.Context, r wire.Reply, c *carrier) {
-	c.out = r.Events(patience)
+	c.out = r.Events(acceptTime)
 	c.primed = c.after != "" || st.session.revision < revision.November2025 // others can resume from the first event on (SEP-1699)
 	alive := time.NewTicker(aliveEvery)
 	defer alive.Stop()

@@ -36,17 +36,18 @@ func (c *call) callTask(ctx context.Context, t *engine.Program, args json.RawMes
 		return end, err
 	}
 	keyed := start.Request.IdempotencyKey != ""
+	byID := c.post != nil && !keyed // the id of the task is made of that of the request
 	_, leaves := c.Way.(dialect.Leaver)
-	byID, resumes := c.post != nil && !keyed, leaves && c.canResume() // the request's id leads to the task; a token does
+	byToken := leaves && c.canResume() // the client gets a token for the task, at once or when it takes long
 	r := &reader{call: c, wait: callWait}
-	if resumes {
+	if byToken {
 		r.offerToken(&start)
 	} else if byID { // the end of its session ends it, but not what a token resumes
 		start.Session = c.post.agreed.session()
 	}
 	var note dialect.Note
-	if byID || resumes {
-		r.name = rand.Text()
+	if byID || byToken {
+		r.name = rand.Text() // of the requests that wait for a task, the last one counts
 		note.Reader, note.MaxWait = r.name, int64(r.wait/time.Second)
 	}
 	var task *tasks.Task
@@ -67,12 +68,13 @@ func (c *call) callTask(ctx context.Context, t *engine.Program, args json.RawMes
 		return end, err
 	}
 	if !byID && c.streams() && !task.Status.Ended() {
-		if resumes { // in any session, so that a Last-Event-ID from another one is understood
+		if byToken { // in any session, so that a Last-Event-ID from another one is understood
 			r.number = numberOfTask(task)
 		}
-		r.enroll(ctx, task.ID, resumes)
+		r.enroll(ctx, task.ID, byToken)
 	}
-	if r.task = task.ID; r.token.Load() {
+	r.task = task.ID
+	if r.token.Load() { // at once
 		r.markPassed(0)
 		if err := r.sendPolicy(); err != nil {
 			return end, err

@@ -256,8 +256,8 @@ func (c *call) completed(pages []string) {
 	}
 }
 
-// finished tells the client which pages the user has finished on, as events say; perhaps again, which clients ignore.
-func (r *reader) finished(t *tasks.Task) {
+// sendFinishedPages tells the client which pages the user has finished on, as events say; perhaps again, which clients ignore.
+func (r *reader) sendFinishedPages(t *tasks.Task) {
 	if r.Way == nil || t.Program == nil || t.Status.Ended() { // the end says all
 		return
 	}
