@@ -155,7 +155,7 @@ func (t *Program) within(ctx context.Context, hanging *atomic.Int32, doing func(
 //
 //go:noinline
 func growStack() {
-	var room [5 << 10]byte
+	var room [10 << 10]byte
 	runtime.KeepAlive(&room)
 }
 
