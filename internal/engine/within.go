@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -127,7 +126,6 @@ func (t *Program) within(ctx context.Context, hanging *atomic.Int32, doing func(
 			hanging.Add(-1)
 			t.told(Hang{Doing: doing(), Returned: true, Took: time.Since(began)})
 		}()
-		growStack()
 		err = f()
 	}()
 	for {
@@ -148,15 +146,6 @@ func (t *Program) within(ctx context.Context, hanging *atomic.Int32, doing func(
 		t.told(Hang{Doing: h.Doing})
 		return h
 	}
-}
-
-// growStack makes the stack of a new goroutine as large as most tools need. It would double some times otherwise, and each
-// time all frames are copied that are on it by then.
-//
-//go:noinline
-func growStack() {
-	var room [10 << 10]byte
-	runtime.KeepAlive(&room)
 }
 
 // leave ends a turn whose code hangs, and returns the turn as it is then: what the code has begun with
