@@ -125,7 +125,13 @@ func (c *call) drive(ctx context.Context, t *engine.Program, args json.RawMessag
 	if c.Tasks != nil && c.isTask(t) {
 		return c.callTask(ctx, t, args)
 	}
-	if c.Tasks != nil && c.post != nil { // no other replica can continue it
+	return c.driveHere(ctx, t, args, part)
+}
+
+// driveHere is drive for a call that no other replica can continue. It is apart so that calls that are tasks, which wait for long,
+// have no room for its request on their stacks.
+func (c *call) driveHere(ctx context.Context, t *engine.Program, args json.RawMessage, part *dialect.Resumed) (turns.End, error) {
+	if c.Tasks != nil && c.post != nil {
 		c.post.stream.settle("")
 	}
 	q := c.Turn(turns.Held)
