@@ -278,7 +278,8 @@ func shownAfter(r *row, partial []byte, questions []steps.Step) (events []event)
 }
 
 // broke is called when a turn has ended without an outcome. It finds out whether this process is to continue with the
-// saga at all, and then whether a hook kept it from being taken, or it has undone the saga. If neither is so, brokeOff goes by the error.
+// saga at all, and then whether a hook kept it from being taken, or it has undone the saga. If neither is so, brokeOff goes by
+// the error.
 func (h *hold) broke(r *row, err error) (again bool, _ error) {
 	_, lost, handing := h.look()
 	why := h.stopped()

@@ -269,9 +269,10 @@ func (c *call) failure(ctx context.Context, t *tasks.Task) (*content.Result, err
 	return nil, c.TaskFailure(ctx, t)
 }
 
-// A call that is asked elsewhere is not followed by its reader, an [elsewhere.Request]: package elsewhere waits for its task. But any
-// replica finds that by its number (requestkey.go), and answers a client that comes back with Last-Event-ID. Cancellations and ends of
-// sessions reach the process that holds the call; what none holds any more is of the form or the page that is open, and not of the request.
+// A call that is asked elsewhere is not followed by its reader, an [elsewhere.Request]: package elsewhere waits for its task. But
+// any replica finds that by its number (requestkey.go), and answers a client that comes back with Last-Event-ID. Cancellations
+// and ends of sessions reach the process that holds the call; what none holds any more belongs to the form or the page that is
+// open, and not to the request.
 
 // askElsewhere answers a call whose client cannot be asked. number is that of a request which is read on; 0 is a new one.
 func (c *call) askElsewhere(ctx context.Context, q *elsewhere.Call, number uint64) (json.RawMessage, error) {
