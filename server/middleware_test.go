@@ -103,13 +103,25 @@ func TestContextsThatMiddlewareEnds(t *testing.T) {
 // What cannot be done again is never answered as if it could.
 func TestContextsThatMiddlewareEndsBehindEffects(t *testing.T) {
 	t.Parallel()
-	s, err := server.New(server.Options{Keys: newKeys(t), Tools: []saga.Definition{final(true, false), lostPayment(), leftHold()}})
+	cut := make(chan struct{}, 1)
+	good := func(context.Context, saga.Key, string) (string, error) { return "", nil }
+	bank := func(ctx context.Context, _ saga.Key, _ string) (string, error) { // it does not answer before the request is cut off
+		cut <- struct{}{}
+		<-ctx.Done()
+		return "", ctx.Err()
+	}
+	cannot := func(context.Context, saga.Performed[string, string]) error { return errors.New("never") }
+	s, err := server.New(server.Options{Keys: newKeys(t), Tools: []saga.Definition{
+		cutBehind("pay", &saga.Effect[string, string]{Name: "pay", Irreversible: true, Tries: 1, Do: good}, cut),
+		cutBehind("lost", &saga.Effect[string, string]{Name: "transfer", Irreversible: true, Tries: 1, Do: bank}, cut),
+		cutBehind("left", &saga.Effect[string, string]{Name: "hold", Tries: 1, Do: good, Undo: cannot}, cut),
+	}})
 	require.NoError(t, err)
 	t.Cleanup(s.Close)
 	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		ctx, cancel := context.WithCancel(r.Context())
-		time.AfterFunc(100*time.Millisecond, cancel)
 		defer cancel()
+		go func() { <-cut; cancel() }()
 		s.Handler().ServeHTTP(w, r.WithContext(ctx))
 	}))
 	t.Cleanup(web.Close)
@@ -123,28 +135,15 @@ func TestContextsThatMiddlewareEndsBehindEffects(t *testing.T) {
 	}
 }
 
-// lostPayment has a bank that does not answer before the request is cut off.
-func lostPayment() saga.Definition {
-	pay := &saga.Effect[string, string]{Name: "transfer", Irreversible: true, Tries: 1, Do: func(ctx context.Context, _ saga.Key, _ string) (string, error) {
-		<-ctx.Done()
-		return "", ctx.Err()
-	}}
+// cutBehind waits behind its effect for the end of its request, which it has cut off.
+func cutBehind(name string, effect *saga.Effect[string, string], cut chan<- struct{}) saga.Definition {
 	return saga.Flow[struct{}, string]{
-		Info: saga.Info{Name: "lost", Effects: []saga.Declared{pay}},
-		Run:  func(r *saga.Run, _ struct{}) (string, error) { return saga.Do(r, pay, "it") },
-	}
-}
-
-// leftHold has a hold that cannot be undone.
-func leftHold() saga.Definition {
-	hold := &saga.Effect[string, string]{Name: "hold", Tries: 1, Do: func(ctx context.Context, _ saga.Key, _ string) (string, error) { return "", nil },
-		Undo: func(context.Context, saga.Performed[string, string]) error { return errors.New("never") }}
-	return saga.Flow[struct{}, string]{
-		Info: saga.Info{Name: "left", Effects: []saga.Declared{hold}},
+		Info: saga.Info{Name: name, Effects: []saga.Declared{effect}},
 		Run: func(r *saga.Run, _ struct{}) (string, error) {
-			if _, err := saga.Do(r, hold, "it"); err != nil {
+			if _, err := saga.Do(r, effect, "it"); err != nil {
 				return "", err
 			}
+			cut <- struct{}{}
 			<-r.Done()
 			return "", r.Err()
 		},
